@@ -1,0 +1,541 @@
+"""The commands. What is slow to import is imported by the command that needs it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from atoll import __version__
+from atoll.cli.terminal import make_folder, one_line_errors, speaker, table_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from atoll.core.labels import PartialLabels
+    from atoll.core.tables import Preprocessing
+    from atoll.estimators.persistence import ModelBundle
+
+app = typer.Typer(
+    epilog="Set ATOLL_TRACEBACK=1 to see where an error comes from.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+datasets_app = typer.Typer(help="Data sets to try a model on.", no_args_is_help=True)
+app.add_typer(datasets_app, name="datasets")
+
+
+SAMPLING = "Model and sampling"
+
+
+class KernelName(StrEnum):
+    """Kernels that have a name; others are given in Python."""
+
+    isotropic = "isotropic"
+    ard = "ard"
+
+
+DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="Table of rows, .csv or .parquet.")]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model saved by `atoll fit`.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number.")]
+Jobs = Annotated[
+    int | None, typer.Option(help="Processes to use at once; -1 is one for each core.")
+]
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"atoll {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and leave."
+        ),
+    ] = False,
+) -> None:
+    """Calibrated class probabilities from many rows and few labels."""
+
+
+@app.command()
+@one_line_errors
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = Path(
+        "demo-output"
+    ),
+    seed: Seed = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, seconds only.")] = False,
+) -> None:
+    """Set a semi-supervised model beside its supervised twin on a dozen labels."""
+    make_folder(out)
+    from atoll.reports.demo import run_demo
+
+    run_demo(out, seed=seed, quick=quick)
+
+
+@app.command()
+@one_line_errors
+def fit(
+    data: DataPath,
+    target: Annotated[
+        str, typer.Option(help="Column of labels; its blank cells are unlabelled rows.")
+    ],
+    model: Annotated[str, typer.Option(help="Name of a model; `atoll models` lists them.")],
+    out: Annotated[Path, typer.Option(help="File for the fitted model.")],
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
+    ] = None,
+    encode: Annotated[
+        bool, typer.Option("--encode", help="Turn categorical columns into indicators.")
+    ] = False,
+    no_standardise: Annotated[
+        bool,
+        typer.Option("--no-standardise", help="Leave numeric columns in the units they come in."),
+    ] = False,
+    unlabelled: Annotated[
+        str,
+        typer.Option(
+            help="What else than a blank cell is unlabelled: auto (-1 among integers, as in "
+            "scikit-learn), none, or a value."
+        ),
+    ] = "auto",
+    kernel: Annotated[
+        KernelName | None,
+        typer.Option(help="Covariance of the functions.", rich_help_panel=SAMPLING),
+    ] = None,
+    null_width: Annotated[
+        float | None,
+        typer.Option(
+            help="Width of the null category (null-category only).", rich_help_panel=SAMPLING
+        ),
+    ] = None,
+    n_chains: Annotated[
+        int | None, typer.Option(min=1, help="Markov chains.", rich_help_panel=SAMPLING)
+    ] = None,
+    n_warmup: Annotated[
+        int | None, typer.Option(min=0, help="Sweeps to drop, a chain.", rich_help_panel=SAMPLING)
+    ] = None,
+    n_samples: Annotated[
+        int | None, typer.Option(min=1, help="Draws to keep, a chain.", rich_help_panel=SAMPLING)
+    ] = None,
+    n_jobs: Jobs = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Folder to resume from after an interruption.", rich_help_panel=SAMPLING),
+    ] = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a model to a table and save it.
+
+    Ctrl-C keeps what was drawn so far and saves the model from it.
+    """
+    from atoll.core.files import check_writable
+    from atoll.core.labels import parse_labels, require_classes
+    from atoll.core.tables import prepare, read_table
+    from atoll.estimators.persistence import save_model
+
+    say = speaker(quiet)
+    check_writable(out)
+    if checkpoint is not None:
+        make_folder(checkpoint)
+    settings = {
+        "kernel": None if kernel is None else kernel.value,
+        "null_width": null_width,
+        "n_chains": n_chains,
+        "n_warmup": n_warmup,
+        "n_samples": n_samples,
+        "checkpoint": None if checkpoint is None else str(checkpoint),
+    }
+    estimator = _make_estimator(model, {k: v for k, v in settings.items() if v is not None})
+    # The labels are settled here, once: past this point only a null is unlabelled.
+    estimator.set_params(unlabelled=None, random_state=seed, n_jobs=n_jobs, verbose=not quiet)
+
+    table = prepare(
+        read_table(data), target, standardise=not no_standardise, encode=encode, drop=drop or ()
+    )
+    targets: Any = table.y
+    labels = parse_labels(targets, unlabelled=_unlabelled_value(unlabelled, targets))
+    require_classes(labels)
+    for line in _description(data, labels, table.preprocessing):
+        say(line)
+    y = labels.classes.astype(object)[labels.codes]
+    y[~labels.is_labelled] = None
+    estimator.fit(table.X, y)
+
+    save_model(_bundle(estimator, table.preprocessing, table.X, y, target), out)
+    say(_verdict(estimator))
+    say(f"Model saved in {out}.")
+
+
+@app.command()
+@one_line_errors
+def predict(
+    model: ModelPath,
+    data: DataPath,
+    out: Annotated[Path, typer.Option(help="Table to write, .csv or .parquet.")],
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column of DATA to carry over, to tell rows apart.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write class, class probabilities and entropy (in nats) of every row of a table."""
+    from atoll.core.files import check_writable
+    from atoll.core.tables import apply, check_table_path, extra_columns, read_table, write_table
+
+    say = speaker(quiet)
+    check_table_path(out)
+    check_writable(out)
+    bundle = _load_bundle(model)
+    frame = read_table(data)
+    if id_column is not None and id_column not in frame.columns:
+        raise ValueError(
+            f"the --id column {id_column!r} is not in {str(data)!r}; its columns are "
+            f"{', '.join(map(repr, frame.columns))}."
+        )
+    X = apply(bundle.preprocessing, frame)
+    ignored = [n for n in extra_columns(bundle.preprocessing, frame) if n != id_column]
+    if ignored:
+        say(f"Ignored columns that the model was not fitted on: {', '.join(ignored)}.")
+    predictions = _predictions(bundle.estimator, X)
+    if id_column is not None:
+        if id_column in predictions:
+            raise ValueError(f"the --id column {id_column!r} is also a column of the predictions.")
+        predictions.insert(0, id_column, frame[id_column].to_numpy())
+    write_table(predictions, out)
+    say(f"{len(predictions)} predictions saved in {out}.")
+
+
+@app.command()
+@one_line_errors
+def report(
+    model: ModelPath,
+    out: Annotated[
+        Path | None, typer.Option(help="HTML file; beside the model by default.")
+    ] = None,
+    no_cross_validation: Annotated[
+        bool,
+        typer.Option(
+            "--no-cross-validation",
+            help="Leave out the calibration on held-out labels, which fits the model again.",
+        ),
+    ] = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Write one HTML page on a fitted model: data, maps, calibration, chains."""
+    from atoll.core.files import check_writable
+
+    say = speaker(quiet)
+    target = model.with_suffix(".html") if out is None else out
+    check_writable(target)
+    bundle = _load_bundle(model)
+    from atoll.reports import write_report
+
+    write_report(
+        bundle.estimator,
+        bundle.X,
+        bundle.y,
+        target,
+        title=f"{bundle.target} by {type(bundle.estimator).__name__}",
+        feature_names=list(bundle.preprocessing.features),
+        unlabelled=None,
+        random_state=seed,
+        cross_validate=not no_cross_validation,
+        progress=not quiet,
+    )
+    say(f"Report saved in {target}.")
+
+
+@app.command()
+@one_line_errors
+def models() -> None:
+    """List the models: what each is for, and the paper it comes from."""
+    from atoll.estimators import MODELS
+
+    for name, kind in MODELS.items():
+        typer.echo(f"{name}  ({kind.__name__})")
+        typer.echo(f"    {_summary(kind)}")
+        typer.echo(f"    {_reference(kind)}")
+
+
+@datasets_app.command("list")
+@one_line_errors
+def list_datasets() -> None:
+    """List the data sets that can be made, with their settings."""
+    from atoll.datasets import DATASETS
+
+    rows = [[name, _settings_of(make), _summary(make)] for name, make in DATASETS.items()]
+    for line in table_lines(["name", "settings", "what it is"], rows):
+        typer.echo(line)
+
+
+@datasets_app.command("make")
+@one_line_errors
+def make_dataset(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As in `atoll datasets list`.")],
+    out: Annotated[Path, typer.Option(help="Table to write, .csv or .parquet.")],
+    n_samples: Annotated[int | None, typer.Option(min=1, help="Rows.")] = None,
+    labels_per_class: Annotated[
+        int | None, typer.Option(min=1, help="Labels to keep in each class; the rest is blank.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the data set; repeatable."),
+    ] = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Draw a data set and write it as a table with a column `label`.
+
+    The same seed gives the same rows with and without --labels-per-class.
+    """
+    import numpy as np
+    import pandas as pd
+
+    from atoll.core.files import check_writable
+    from atoll.core.tables import check_table_path, write_table
+    from atoll.datasets import DATASETS, hide_labels
+
+    check_table_path(out)
+    check_writable(out)
+    generator = _choose(DATASETS, name, "data set", "atoll datasets list")
+    options = _parse_settings(generator, name, settings or [])
+    if n_samples is not None:
+        options["n_samples"] = n_samples
+    rng = np.random.default_rng(seed)
+    X, y = generator(**options, random_state=rng)
+    label: Any = y
+    if labels_per_class is not None:
+        label = hide_labels(y, per_class=labels_per_class, marker=None, random_state=rng)
+        label = pd.array(label, dtype="Int64" if np.issubdtype(y.dtype, np.integer) else object)
+    frame = pd.DataFrame({f"x{j}": column for j, column in enumerate(X.T)} | {"label": label})
+    write_table(frame, out)
+    speaker(quiet)(
+        f"{len(frame)} rows, {frame['label'].notna().sum()} labelled, {len(np.unique(y))} classes, "
+        f"saved in {out}."
+    )
+
+
+@app.command()
+@one_line_errors
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of an experiment.")
+    ] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A smaller version of the same, in minutes.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder for tables, pictures and pages.")] = Path(
+        "reproductions-output"
+    ),
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of data files; ATOLL_DATA by default.")
+    ] = None,
+    n_jobs: Jobs = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Run a table or figure of a paper again and set our numbers beside its own.
+
+    After an interruption the same command goes on where it stopped.
+    """
+    from atoll.reproductions import list_experiments, run_experiment
+
+    if show_list or name is None:
+        if not show_list:
+            raise ValueError("name an experiment to run, or list them with --list.")
+        rows = [[e.name, e.title, e.paper] for e in list_experiments()]
+        for line in table_lines(["name", "what it shows", "paper"], rows):
+            typer.echo(line)
+        return
+    say = speaker(quiet)
+    result = run_experiment(
+        name,
+        out=out,
+        quick=quick,
+        n_jobs=n_jobs,
+        seed=seed,
+        data_home=data,
+        progress=not quiet,
+    )
+    for reason in dict.fromkeys(skipped.reason for skipped in result.skipped):
+        say(f"Left out: {reason}")
+    say(f"{len(result.results)} cells, in {result.csv}.")
+    if result.figure is not None:
+        say(f"Picture: {result.figure}")
+    say(f"Page: {result.page}")
+
+
+# --- fitting -------------------------------------------------------------------------------------
+
+
+def _choose(registry: dict[str, Any], name: str, what: str, listing: str) -> Any:
+    if name not in registry:
+        raise ValueError(
+            f"there is no {what} {name!r}; `{listing}` lists them: {', '.join(registry)}."
+        )
+    return registry[name]
+
+
+def _make_estimator(name: str, settings: dict[str, Any]) -> Any:
+    from atoll.estimators import MODELS
+
+    kind = _choose(MODELS, name, "model", "atoll models")
+    estimator = kind()
+    known = estimator.get_params(deep=False)
+    for parameter in settings:
+        if parameter not in known:
+            option = "--" + parameter.replace("_", "-")
+            raise ValueError(f"{option} does not apply to the model {name!r}; leave it out.")
+    return estimator.set_params(**settings)
+
+
+def _unlabelled_value(text: str, y: Any) -> Any:
+    """The option's value in the type of the labels."""
+    if text == "auto":
+        return text
+    if text == "none":
+        return None
+    if any(isinstance(label, str) for label in y):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(
+            f"--unlabelled {text}: the labels are numbers; give a whole number, auto or none."
+        ) from None
+
+
+def _description(data: Path, labels: PartialLabels, preprocessing: Preprocessing) -> list[str]:
+    counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
+    numeric = [n for n in preprocessing.columns if n not in preprocessing.categories]
+    lines = [
+        f"{data}: {len(labels.codes)} rows, {labels.n_labelled} labelled.",
+        f"Classes: {counts}.",
+    ]
+    if numeric:
+        how = "standardised" if preprocessing.standardised else "as they are"
+        lines.append(f"Numeric columns, {how}: {_shortened(numeric)}.")
+    if preprocessing.categories:
+        lines.append(
+            f"Columns encoded as indicators: {_shortened(list(preprocessing.categories))}."
+        )
+    return lines
+
+
+def _shortened(names: list[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _verdict(estimator: Any) -> str:
+    diagnostics = estimator.diagnostics_
+    start = "Interrupted. " if diagnostics["interrupted"] else ""
+    return f"{start}{diagnostics['verdict']}"
+
+
+def _bundle(
+    estimator: Any,
+    preprocessing: Preprocessing,
+    X: NDArray[np.float64],
+    y: NDArray[Any],
+    target: str,
+) -> ModelBundle:
+    from datetime import UTC, datetime
+
+    from atoll.estimators.persistence import ModelBundle
+
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    return ModelBundle(estimator, preprocessing, X, y, target, __version__, created)
+
+
+# --- predicting ----------------------------------------------------------------------------------
+
+
+def _load_bundle(path: Path) -> ModelBundle:
+    from atoll.estimators.persistence import ModelBundle, load_model
+
+    bundle = load_model(path)
+    if not isinstance(bundle, ModelBundle):
+        raise ValueError(
+            f"{str(path)!r} holds a {type(bundle).__name__} saved from Python, without the table "
+            "it was fitted on; use it from Python, with atoll.load_model."
+        )
+    return bundle
+
+
+def _predictions(estimator: Any, X: NDArray[np.float64]) -> pd.DataFrame:
+    import pandas as pd
+    from scipy.special import entr
+
+    probabilities = estimator.predict_proba(X)
+    columns = {"class": estimator.classes_[probabilities.argmax(axis=1)]}
+    for k, label in enumerate(estimator.classes_.tolist()):
+        columns[f"p_{label}"] = probabilities[:, k]
+    columns["entropy"] = entr(probabilities).sum(axis=1)
+    return pd.DataFrame(columns)
+
+
+# --- describing ----------------------------------------------------------------------------------
+
+
+def _summary(thing: Any) -> str:
+    """First line of a docstring."""
+    import inspect
+
+    return (inspect.getdoc(thing) or "").split("\n", 1)[0]
+
+
+def _reference(thing: Any) -> str:
+    """First entry of a docstring's section References, on one line."""
+    import inspect
+
+    _, _, section = (inspect.getdoc(thing) or "").partition("References\n----------\n")
+    return " ".join(section.split("\n\n", 1)[0].split())
+
+
+def _settings_of(generator: Callable[..., Any]) -> str:
+    import inspect
+
+    return " ".join(
+        f"{name}={parameter.default}".replace(" ", "")
+        for name, parameter in inspect.signature(generator).parameters.items()
+        if name != "random_state"
+    )
+
+
+def _parse_settings(
+    generator: Callable[..., Any], name: str, settings: list[str]
+) -> dict[str, Any]:
+    import ast
+    import inspect
+
+    known = [key for key in inspect.signature(generator).parameters if key != "random_state"]
+    options = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set {setting}: write it as KEY=VALUE.")
+        if key not in known:
+            raise ValueError(f"--set {setting}: {name} has the settings {', '.join(known)}.")
+        try:
+            options[key] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            raise ValueError(
+                f"--set {setting}: {text!r} is not a number or a list of numbers."
+            ) from None
+    return options

@@ -1,0 +1,63 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; rename it onto `path` when the block succeeds.
+
+    When the block raises, the temporary file is deleted and whatever stood at `path` before
+    is still there.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> with atomic_path(folder / "numbers.txt") as temporary:
+    ...     _ = temporary.write_text("1 2 3")
+    >>> (folder / "numbers.txt").read_text(), len(list(folder.iterdir()))
+    ('1 2 3', 1)
+    """
+    target = Path(path)
+    check_writable(target)
+    # The suffix is kept: writers such as numpy.savez and pandas choose a format by it.
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise a ValueError unless a file can be created at `path`; asked before long work."""
+    target = Path(path)
+    if target.is_dir():
+        raise ValueError(f"cannot write {str(target)!r}: it is a folder; name a file inside it.")
+    if not target.parent.is_dir():
+        raise ValueError(
+            f"cannot write {str(target)!r}: the folder {str(target.parent)!r} does not exist; "
+            "create it or choose another path."
+        )
+    if not os.access(target.parent, os.W_OK):
+        raise ValueError(
+            f"cannot write {str(target)!r}: the folder {str(target.parent)!r} is not writable; "
+            "choose another path."
+        )
+
+
+def _umask() -> int:
+    # The mask can only be read by setting it.
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

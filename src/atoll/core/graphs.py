@@ -1,0 +1,308 @@
+"""Nearest-neighbour graphs, their weights and their Laplacians, as sparse matrices.
+
+A graph is made in two steps: `neighbour_graph` finds the edges and their lengths, then
+`gaussian_weights` or `self_tuning_weights` turns lengths into similarities. Everything after
+that (`degrees`, `unnormalised_laplacian`, `normalised_laplacian`, `connected_components`) takes
+any symmetric matrix of weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+from sklearn.neighbors import NearestNeighbors
+
+# Edge lengths are recomputed in pieces of about this many numbers (32 MiB).
+_CHUNK_SIZE = 2**22
+
+
+class NeighbourGraph(NamedTuple):
+    """Edges between near rows, before they are given weights.
+
+    Attributes
+    ----------
+    distances : csr_array of shape (n, n)
+        Symmetric; an entry is stored for every edge and holds its Euclidean length. The stored
+        zeros are edges too: they join identical rows.
+    scales : ndarray of shape (n,)
+        σ_i, the distance from row i to its k-th nearest other row; zero when row i has k or
+        more copies.
+    """
+
+    distances: sparse.csr_array
+    scales: np.ndarray
+
+
+def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
+    """Join each row to its nearest other rows; an edge stands if either end chose it.
+
+    A row is never its own neighbour, but a copy of it elsewhere in `X` is one, at distance
+    zero. Where more than `n_neighbors` rows are equally near, which of them are chosen is
+    arbitrary.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, n_features)
+    n_neighbors : int
+        k, from 1 to n − 1.
+
+    Returns
+    -------
+    NeighbourGraph
+        Lengths of the edges, (n, n) sparse and exactly symmetric, and the scales σ, (n,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> graph = neighbour_graph(np.array([[0.0], [1.0], [3.0]]), n_neighbors=1)
+    >>> graph.distances.toarray()
+    array([[0., 1., 0.],
+           [1., 0., 2.],
+           [0., 2., 0.]])
+    >>> graph.scales
+    array([1., 1., 2.])
+    """
+    is_sparse = sparse.issparse(X)
+    X = X.tocsr() if is_sparse else np.asarray(X, dtype=np.float64)
+    if X.ndim != 2:
+        raise ValueError(f"X has {X.ndim} dimension(s); give an array of shape (rows, features).")
+    n = X.shape[0]
+    _check_n_neighbors(n_neighbors, n)
+    if not is_sparse:
+        # The search may expand ‖a − b‖², which loses digits when the data lie far from zero.
+        X = X - X.mean(axis=0)
+    # Without an argument, `kneighbors` leaves out each row itself by its index, not its distance.
+    search = NearestNeighbors(n_neighbors=n_neighbors).fit(X)
+    targets = search.kneighbors(return_distance=False).ravel().astype(np.int64)
+    sources = np.repeat(np.arange(n, dtype=np.int64), n_neighbors)
+
+    low, high = np.minimum(sources, targets), np.maximum(sources, targets)
+    edges, edge_of_choice = np.unique(low * n + high, return_inverse=True)
+    low, high = edges // n, edges % n
+    lengths = _row_distances(X, low, high)
+    distances = sparse.coo_array(
+        (np.tile(lengths, 2), (np.concatenate([low, high]), np.concatenate([high, low]))),
+        shape=(n, n),
+    ).tocsr()
+    scales = lengths[edge_of_choice].reshape(n, n_neighbors).max(axis=1)
+    return NeighbourGraph(distances, scales)
+
+
+def gaussian_weights(graph: NeighbourGraph, bandwidth: float | None = None) -> sparse.csr_array:
+    """w_ij = exp(−d_ij² / (2 h²)) on the edges of `graph`.
+
+    Parameters
+    ----------
+    graph : NeighbourGraph
+        Of n rows.
+    bandwidth : float, optional
+        h, positive. Left out, it is the median length of the edges between rows that differ.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+        Symmetric. Copies of a row have weight one. A weight too small for float64 is no edge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> graph = neighbour_graph(np.array([[0.0], [1.0], [3.0]]), n_neighbors=1)
+    >>> gaussian_weights(graph, bandwidth=1.0).toarray().round(3)
+    array([[0.   , 0.607, 0.   ],
+           [0.607, 0.   , 0.135],
+           [0.   , 0.135, 0.   ]])
+    """
+    lengths = graph.distances.data
+    if bandwidth is None:
+        positive = lengths[lengths > 0]
+        # Without a positive length every weight is exp(0), whatever the bandwidth.
+        bandwidth = float(np.median(positive)) if positive.size else 1.0
+    if not (np.isfinite(bandwidth) and bandwidth > 0):
+        raise ValueError(
+            f"bandwidth={bandwidth!r} is not a positive finite number; give one, or None for the "
+            "median distance between neighbours."
+        )
+    with np.errstate(over="ignore"):
+        squares = (lengths / bandwidth) ** 2
+    return _with_weights(graph.distances, np.exp(-0.5 * squares))
+
+
+def self_tuning_weights(graph: NeighbourGraph) -> sparse.csr_array:
+    """w_ij = exp(−4 d_ij² / (σ_i σ_j)) on the edges of `graph`, σ_i the distance to the k-th row.
+
+    A row with k or more copies has σ_i = 0. Its scale is then the length of its shortest edge
+    to a row that differs, so that copies keep weight one among themselves and stay joined to
+    the rest of the data.
+
+    Parameters
+    ----------
+    graph : NeighbourGraph
+        Of n rows.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+        Symmetric. Copies of a row have weight one. A weight too small for float64 is no edge.
+
+    References
+    ----------
+    L. Zelnik-Manor and P. Perona, Self-tuning spectral clustering, NIPS 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> graph = neighbour_graph(np.array([[0.0], [1.0], [3.0]]), n_neighbors=1)
+    >>> self_tuning_weights(graph).toarray().round(4)
+    array([[0.    , 0.0183, 0.    ],
+           [0.0183, 0.    , 0.0003],
+           [0.    , 0.0003, 0.    ]])
+    """
+    lengths = graph.distances.data
+    rows, columns = _edge_ends(graph.distances)
+    shortest = np.full(graph.scales.shape, np.inf)
+    np.minimum.at(shortest, rows[lengths > 0], lengths[lengths > 0])
+    scales = np.where(graph.scales > 0, graph.scales, shortest)
+    # Two ratios, not d² / (σ_i σ_j): the product of two small scales may underflow to zero.
+    with np.errstate(over="ignore"):
+        squares = (lengths / scales[rows]) * (lengths / scales[columns])
+    return _with_weights(graph.distances, np.exp(-4.0 * squares))
+
+
+def degrees(weights: Any) -> np.ndarray:
+    """d_i = Σ_j w_ij: weights (n, n) -> degrees (n,).
+
+    Examples
+    --------
+    >>> degrees([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
+    array([2., 3., 1.])
+    """
+    return np.asarray(_checked_weights(weights).sum(axis=1)).ravel()
+
+
+def unnormalised_laplacian(weights: Any) -> sparse.csr_array:
+    """L = D − W, for which fᵀ L f = ½ Σ_ij w_ij (f_i − f_j)².
+
+    Parameters
+    ----------
+    weights : array-like or sparse matrix of shape (n, n)
+        Symmetric and not negative.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+        Positive semi-definite; its null space is spanned by the indicators of the connected
+        components.
+
+    Examples
+    --------
+    >>> unnormalised_laplacian([[0, 2, 0], [2, 0, 1], [0, 1, 0]]).toarray()
+    array([[ 2., -2.,  0.],
+           [-2.,  3., -1.],
+           [ 0., -1.,  1.]])
+    """
+    W = _checked_weights(weights)
+    return sparse.csr_array(sparse.diags_array(degrees(W)) - W)
+
+
+def normalised_laplacian(weights: Any) -> sparse.csr_array:
+    """L = I − D^{-1/2} W D^{-1/2}, with a row and column of zeros for an isolated vertex.
+
+    Zeros, rather than a one on the diagonal, keep the number of null vectors equal to the
+    number of connected components.
+
+    Parameters
+    ----------
+    weights : array-like or sparse matrix of shape (n, n)
+        Symmetric and not negative.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+        Exactly symmetric, eigenvalues in [0, 2]; its null space is spanned by √d on each
+        connected component.
+
+    Examples
+    --------
+    >>> normalised_laplacian([[0, 1, 0], [1, 0, 0], [0, 0, 0]]).toarray()
+    array([[ 1., -1.,  0.],
+           [-1.,  1.,  0.],
+           [ 0.,  0.,  0.]])
+    """
+    W = _checked_weights(weights)
+    d = degrees(W)
+    rows, columns = _edge_ends(W)
+    roots = np.sqrt(d)
+    S = _with_weights(W, W.data / (roots[rows] * roots[columns]))
+    return sparse.csr_array(sparse.diags_array((d > 0).astype(np.float64)) - S)
+
+
+def connected_components(weights: Any) -> tuple[int, np.ndarray]:
+    """Count the connected components: weights (n, n) -> count, component of each vertex (n,).
+
+    An isolated vertex is a component of its own.
+
+    Examples
+    --------
+    >>> connected_components([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    (2, array([0, 0, 1]))
+    """
+    count, membership = csgraph.connected_components(_checked_weights(weights), directed=False)
+    return int(count), membership.astype(np.intp)
+
+
+def _check_n_neighbors(n_neighbors: int, n: int) -> None:
+    is_integer = isinstance(n_neighbors, (int, np.integer)) and not isinstance(n_neighbors, bool)
+    if n < 2:
+        raise ValueError(f"X has {n} row(s); a neighbour graph needs at least 2.")
+    if not is_integer or not 1 <= n_neighbors <= n - 1:
+        raise ValueError(
+            f"n_neighbors={n_neighbors!r} is out of range for {n} rows; "
+            f"choose an integer from 1 to {n - 1}."
+        )
+
+
+def _row_distances(X: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """‖X[first] − X[second]‖, (m,): exactly zero for copies, which the search does not promise."""
+    is_sparse = sparse.issparse(X)
+    step = max(1, _CHUNK_SIZE // max(1, X.shape[1]))
+    pieces = []
+    for start in range(0, first.size, step):
+        piece = slice(start, start + step)
+        difference = X[first[piece]] - X[second[piece]]
+        if is_sparse:
+            squares = np.asarray(difference.multiply(difference).sum(axis=1)).ravel()
+        else:
+            squares = np.einsum("ij,ij->i", difference, difference)
+        pieces.append(np.sqrt(squares))
+    return np.concatenate(pieces)
+
+
+def _edge_ends(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return rows, matrix.indices
+
+
+def _with_weights(pattern: sparse.csr_array, values: np.ndarray) -> sparse.csr_array:
+    weights = sparse.csr_array(
+        (values, pattern.indices.copy(), pattern.indptr.copy()), shape=pattern.shape
+    )
+    weights.eliminate_zeros()
+    return weights
+
+
+def _checked_weights(weights: Any) -> sparse.csr_array:
+    W = sparse.csr_array(weights, dtype=np.float64)
+    if W.ndim != 2 or W.shape[0] != W.shape[1]:
+        raise ValueError(f"weights has shape {W.shape}; give a square matrix, one row a vertex.")
+    if not np.isfinite(W.data).all() or (W.data < 0).any():
+        raise ValueError("weights has negative, NaN or infinite entries; give similarities >= 0.")
+    if abs(W - W.T).max() > 1e-12 * abs(W).max():
+        raise ValueError("weights is not symmetric; give (W + W.T) / 2, or its maximum with W.T.")
+    # A stored zero would count as an edge for some readers and not for others.
+    if (W.data == 0).any():
+        W = W.copy()
+        W.eliminate_zeros()
+    return W

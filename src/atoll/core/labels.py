@@ -1,0 +1,224 @@
+"""What is labelled, and how: the one place where a missing label is read.
+
+Past this boundary a missing label is a mask, never a number.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class PartialLabels(NamedTuple):
+    """The labels of n rows, some of them missing.
+
+    codes : (n,) int, position in `classes`; 0 where unlabelled, to be read under the mask only
+    is_labelled : (n,) bool
+    classes : (K,) the distinct labels, sorted, in the dtype in which they were given
+    """
+
+    codes: NDArray[np.intp]
+    is_labelled: NDArray[np.bool_]
+    classes: NDArray[Any]
+
+    @property
+    def n_labelled(self) -> int:
+        return int(self.is_labelled.sum())
+
+    @property
+    def counts(self) -> NDArray[np.intp]:
+        """(K,) number of labelled rows of each class."""
+        return np.bincount(self.codes[self.is_labelled], minlength=len(self.classes))
+
+
+def parse_labels(
+    y: ArrayLike, *, unlabelled: Any = "auto", classes: Sequence[Any] | None = None
+) -> PartialLabels:
+    """Read a target vector in which some labels are missing.
+
+    A null (None, NaN, pandas NA or NaT) is unlabelled in any `y`. What else is unlabelled is
+    settled by `unlabelled`.
+
+    Parameters
+    ----------
+    y : (n,) numbers, strings, booleans or objects
+    unlabelled : "auto", None or a value
+        "auto": -1 in an integer `y` is unlabelled, unless fewer than two classes would remain;
+        then -1 is a class. None: nulls alone are unlabelled. A value: rows equal to it are
+        unlabelled.
+    classes : sequence, optional
+        All classes, in the order wanted for the codes. Without it: those of the labelled rows,
+        sorted.
+
+    Returns
+    -------
+    PartialLabels
+
+    Examples
+    --------
+    >>> labels = parse_labels(["cat", None, "dog", "cat"])
+    >>> labels.classes.tolist(), labels.is_labelled.tolist()
+    (['cat', 'dog'], [True, False, True, True])
+    >>> parse_labels([1, 2, -1, -1]).n_labelled   # scikit-learn's marker
+    2
+    >>> parse_labels([-1, 1, 1, -1]).n_labelled   # two classes, -1 and +1
+    4
+    """
+    values = _as_vector(y)
+    is_labelled = ~_is_null(values)
+    known = _plain_dtype(values[is_labelled])
+    _refuse_unusable(known)
+
+    marked = _marked_unlabelled(known, unlabelled)
+    is_labelled[is_labelled] = ~marked
+    known = known[~marked]
+
+    if classes is None:
+        distinct, known_codes = np.unique(known, return_inverse=True)
+    else:
+        distinct, known_codes = _codes_in(known, classes)
+    codes = np.zeros(len(values), dtype=np.intp)
+    codes[is_labelled] = known_codes
+    return PartialLabels(codes, is_labelled, distinct)
+
+
+def require_classes(labels: PartialLabels, *, at_least: int = 2) -> None:
+    """Raise a ValueError unless `at_least` classes have a labelled row."""
+    present = labels.classes[labels.counts > 0].tolist()
+    if not present:
+        raise ValueError(
+            f"y has no labelled row among {len(labels.codes)}; a classifier learns from labels. "
+            "Label at least one row of each class."
+        )
+    if len(present) < at_least:
+        raise ValueError(
+            f"y has one class ({present[0]!r}) among {labels.n_labelled} labelled rows; a "
+            "classifier needs at least two. Label a row of another class."
+        )
+
+
+def _as_vector(y: Any) -> NDArray[Any]:
+    """y as a one-dimensional array that has not yet turned nulls into strings or numbers."""
+    if y is None:
+        raise ValueError("y is None; pass one label a row, with None or NaN where it is unknown.")
+    if hasattr(y, "to_numpy"):  # pandas: its extension types become objects
+        values = y.to_numpy(dtype=object) if _is_extension(y) else y.to_numpy()
+    elif isinstance(y, np.ndarray):
+        values = y
+    else:
+        # Through object: NumPy alone would read ["a", nan] as the strings "a" and "nan".
+        values = np.asarray(y, dtype=object)
+    if values.ndim == 2 and values.shape[1] == 1:
+        from sklearn.utils import column_or_1d
+
+        return column_or_1d(values, warn=True)
+    if values.ndim != 1:
+        raise ValueError(
+            f"y should be a 1d array of labels, got an array of shape {values.shape} instead."
+        )
+    return values
+
+
+def _is_extension(series: Any) -> bool:
+    return not isinstance(getattr(series, "dtype", None), np.dtype)
+
+
+def _is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind != "O":
+        return np.zeros(len(values), dtype=bool)
+    return np.fromiter((_is_null_object(v) for v in values), dtype=bool, count=len(values))
+
+
+def _is_null_object(value: Any) -> bool:
+    # pandas' NA and NaT are told by name: pandas need not be installed, and NA has no truth value.
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
+    """Give objects of one kind their own dtype; strings and others stay objects."""
+    if known.dtype.kind != "O" or len(known) == 0:
+        return known
+    kinds = {_kind(value) for value in known}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"y mixes labels of several types ({', '.join(sorted(kinds))}); "
+            "make them all strings, or all numbers."
+        )
+    if kinds <= {"boolean", "number"}:
+        return np.array(known.tolist())
+    return known
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "boolean"
+    if isinstance(value, Real):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return type(value).__name__
+
+
+def _refuse_unusable(known: NDArray[Any]) -> None:
+    if known.dtype.kind != "f":
+        return
+    if np.isinf(known).any():
+        raise ValueError("Input y contains infinity; use None or NaN for a row without a label.")
+    fractional = known[known != np.floor(known)]
+    if len(fractional):
+        raise ValueError(
+            f"Unknown label type: y holds continuous numbers such as {fractional[0]:g}; a "
+            "classifier needs classes. Bin the values, or use a regressor."
+        )
+
+
+def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_]:
+    """Which of the non-null labels mean `unlabelled`."""
+    nothing = np.zeros(len(known), dtype=bool)
+    if unlabelled is None:
+        return nothing
+    if not (isinstance(unlabelled, str) and unlabelled == "auto"):
+        # Element by element: NumPy compares a string array with a number only by a warning.
+        return np.fromiter((bool(v == unlabelled) for v in known), dtype=bool, count=len(known))
+    if known.dtype.kind not in "iu":
+        return nothing
+    minus_one = known == -1
+    if not minus_one.any():
+        return nothing
+    remaining = np.unique(known[~minus_one])
+    if len(remaining) < 2 and len(remaining) > 0:
+        return nothing
+    if remaining.tolist() == [0, 1]:
+        warnings.warn(
+            "y holds exactly -1, 0 and 1: -1 is read as unlabelled. If it is a sign code, pass "
+            "unlabelled=0 (0 is unlabelled) or unlabelled=None (three classes); pass "
+            "unlabelled=-1 to say that this reading is right.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return minus_one
+
+
+def _codes_in(
+    known: NDArray[Any], classes: Sequence[Any]
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    ordered = list(classes)
+    position = {value: code for code, value in enumerate(ordered)}
+    if len(position) < len(ordered):
+        raise ValueError(f"classes={ordered!r} names a class twice; name each once.")
+    strangers = sorted({v for v in known.tolist() if v not in position}, key=str)
+    if strangers:
+        raise ValueError(
+            f"y has labels {strangers!r} that classes={ordered!r} does not name; add them."
+        )
+    codes = np.array([position[v] for v in known.tolist()], dtype=np.intp)
+    return _plain_dtype(np.array(ordered, dtype=object)), codes

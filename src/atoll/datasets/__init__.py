@@ -1,0 +1,37 @@
+"""Generators and loaders of data sets, and `hide_labels`."""
+
+from atoll.datasets.generators import (
+    DATASETS,
+    make_crescents,
+    make_pinwheel,
+    make_rings,
+    make_spirals,
+)
+from atoll.datasets.labelling import hide_labels
+from atoll.datasets.loaders import (
+    ORDINAL_NAMES,
+    load_crescent,
+    load_digits,
+    load_oil_flow,
+    load_ordinal,
+    load_pcmac,
+    load_usps_3vs5,
+    load_wine,
+)
+
+__all__ = [
+    "DATASETS",
+    "ORDINAL_NAMES",
+    "hide_labels",
+    "load_crescent",
+    "load_digits",
+    "load_oil_flow",
+    "load_ordinal",
+    "load_pcmac",
+    "load_usps_3vs5",
+    "load_wine",
+    "make_crescents",
+    "make_pinwheel",
+    "make_rings",
+    "make_spirals",
+]

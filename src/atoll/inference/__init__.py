@@ -1,0 +1,1 @@
+"""Algorithms over functions; no model is named here."""

@@ -1,0 +1,214 @@
+"""Gibbs sampling of z = f + ε under any regions of z, with f integrated out.
+
+z ~ N(0, V), V = C(θ) + I, each z_n confined to its region. Against the lecture's sweep (paper
+004: z | f, then f | z) two things mix better: each z_n is drawn given the other z alone, with f
+integrated out (Holmes & Held 2006), and θ is drawn given z, whose marginal likelihood is
+Gaussian. f, where it is wanted, follows from z by Matheron's rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, log
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtri_exp
+
+from atoll.core.gaussian import log_ndtr_difference, truncated_normal
+from atoll.core.linalg import cholesky_inverse, cholesky_log_det, cholesky_solve, jittered_cholesky
+from atoll.core.regions import Regions, log_region_masses, sample_regions
+from atoll.inference import elliptical_slice
+
+Array = NDArray[np.float64]
+GramFunction = Callable[[Array], Array]
+
+
+class AuxiliaryState(NamedTuple):
+    """What the next sweep needs.
+
+    auxiliary : (n,) z
+    log_parameters : (p,) of the kernel
+    precision : (n, n) V^{-1} at those log-parameters
+    log_det : log det V
+    """
+
+    auxiliary: Array
+    log_parameters: Array
+    precision: Array
+    log_det: float
+
+
+def init(auxiliary: Array, log_parameters: Array, gram: GramFunction) -> AuxiliaryState:
+    """The state at z and θ; gram: log-parameters -> C (n, n)."""
+    return AuxiliaryState(auxiliary, log_parameters, *_precision(gram(log_parameters)))
+
+
+def sweep(
+    rng: np.random.Generator,
+    state: AuxiliaryState,
+    regions: Regions,
+    gram: GramFunction,
+    prior_mean: Array,
+    prior_sd: Array,
+    *,
+    n_hyper_steps: int = 1,
+) -> AuxiliaryState:
+    """Every z_n given the others, then θ given z; leaves p(z, θ | labels) invariant.
+
+    Parameters
+    ----------
+    regions : of the n rows
+    gram : log-parameters -> C (n, n)
+    prior_mean, prior_sd : (p,) normal prior of the log-parameters; p = 0 keeps them
+    n_hyper_steps : elliptical slice steps on θ
+    """
+    z = sample_auxiliary(rng, state.auxiliary, state.precision, regions)
+    if len(prior_mean) == 0:
+        return state._replace(auxiliary=z)
+
+    latest: dict[str, Array] = {}  # the accepted step is the last one evaluated: keep its factor
+
+    def log_marginal(log_parameters: Array) -> float:
+        C = gram(log_parameters)
+        C[np.diag_indices_from(C)] += 1.0
+        latest["lower"] = jittered_cholesky(C).lower
+        return gaussian_log_marginal(latest["lower"], z)
+
+    position = state.log_parameters
+    value = -0.5 * float(z @ state.precision @ z) - 0.5 * state.log_det
+    moved = False
+    for _ in range(n_hyper_steps):
+        prior_draw = prior_sd * rng.standard_normal(len(prior_sd))
+        proposal, value, _ = elliptical_slice.step(
+            rng, position, value, log_marginal, prior_draw, prior_mean
+        )
+        moved = proposal is not position
+        position = proposal
+    if not moved:
+        return AuxiliaryState(z, position, *_precision(gram(position)))
+    lower = latest["lower"]
+    return AuxiliaryState(z, position, cholesky_inverse(lower), cholesky_log_det(lower))
+
+
+def sample_auxiliary(
+    rng: np.random.Generator, auxiliary: Array, precision: Array, regions: Regions
+) -> Array:
+    """Draw each z_n | z_{-n}, confined to its region, in turn; f is integrated out.
+
+    With Q = V^{-1}: z_n | z_{-n} ~ N(z_n − (Qz)_n / Q_nn, 1 / Q_nn).
+    """
+    z, Q = auxiliary.copy(), precision
+    Qz = Q @ z
+    variances = (1.0 / np.diagonal(Q)).tolist()
+    uniforms = (1.0 - rng.random((len(z), 2))).tolist()  # in (0, 1]
+    # Plain Python floats: n is small, and the loop cannot be vectorised.
+    for n, intervals in enumerate(_intervals(regions)):
+        v = variances[n]
+        old = float(z[n])
+        mean = old - float(Qz[n]) * v
+        new = _draw_in_intervals(rng, mean, v**0.5, intervals, *uniforms[n])
+        z[n] = new
+        Qz += Q[n] * (new - old)
+    return z
+
+
+def gaussian_log_marginal(lower: Array, auxiliary: Array) -> float:
+    """log N(z; 0, V) up to its constant, V = lower @ lower.T."""
+    quadratic = float(auxiliary @ cholesky_solve(lower, auxiliary))
+    return -0.5 * quadratic - 0.5 * cholesky_log_det(lower)
+
+
+def leave_one_out(state: AuxiliaryState) -> tuple[Array, Array]:
+    """Mean and standard deviation of each z_n given the others; both (n,)."""
+    variance = 1.0 / np.diagonal(state.precision)
+    return state.auxiliary - variance * (state.precision @ state.auxiliary), np.sqrt(variance)
+
+
+def log_interval_probabilities(state: AuxiliaryState, regions: Regions) -> Array:
+    """log P(z_n in interval r | z_{-n}, its region), (n, R): averages have less noise than z's."""
+    log_masses = log_region_masses(regions, *leave_one_out(state))
+    return log_masses - np.logaddexp.reduce(log_masses, axis=1, keepdims=True)
+
+
+def sample_latent(rng: np.random.Generator, state: AuxiliaryState, gram: GramFunction) -> Array:
+    """Draw f | z, θ by Matheron's rule: a prior draw, corrected by what z says of it.
+
+    f = f₀ + C V^{-1} (z − f₀ − ε₀), and C V^{-1} = I − V^{-1}.
+    """
+    lower = jittered_cholesky(gram(state.log_parameters)).lower
+    prior = lower @ rng.standard_normal(len(lower))
+    surprise = state.auxiliary - prior - rng.standard_normal(len(lower))
+    return prior + surprise - state.precision @ surprise
+
+
+def slide_sweep(
+    rng: np.random.Generator,
+    latent: Array,
+    log_parameters: Array,
+    regions: Regions,
+    gram: GramFunction,
+    prior_mean: Array,
+    prior_sd: Array,
+) -> tuple[Array, Array]:
+    """The lecture's own sweep, the yardstick: z | f, then f | z, then θ | f; (f, θ) -> (f, θ)."""
+    z = sample_regions(rng, regions, latent, 1.0)
+    state = init(z, log_parameters, gram)
+    f = sample_latent(rng, state, gram)
+    if len(prior_mean) == 0:
+        return f, log_parameters
+
+    def log_prior_of_latent(theta: Array) -> float:
+        return gaussian_log_marginal(jittered_cholesky(gram(theta)).lower, f)
+
+    theta, _, _ = elliptical_slice.step(
+        rng, log_parameters, log_prior_of_latent(log_parameters), log_prior_of_latent,
+        prior_sd * rng.standard_normal(len(prior_sd)), prior_mean,
+    )  # fmt: skip
+    return f, theta
+
+
+def _precision(gram_matrix: Array) -> tuple[Array, float]:
+    """V^{-1} and log det V, V = C + I."""
+    lower = jittered_cholesky(gram_matrix + np.eye(len(gram_matrix))).lower
+    return cholesky_inverse(lower), cholesky_log_det(lower)
+
+
+def _intervals(regions: Regions) -> list[list[tuple[float, float, float]]]:
+    """Each row's own intervals as (lower, upper, log weight), those without weight left out."""
+    rows = zip(regions.lower.tolist(), regions.upper.tolist(), regions.log_weight.tolist())
+    return [[t for t in zip(*row) if t[2] > -inf] for row in rows]
+
+
+def _draw_in_intervals(
+    rng: np.random.Generator,
+    mean: float,
+    sd: float,
+    intervals: list[tuple[float, float, float]],
+    uniform_interval: float,
+    uniform_value: float,
+) -> float:
+    """One draw of N(mean, sd²) restricted to a union of weighted intervals."""
+    lower, upper, _ = intervals[0]
+    if len(intervals) > 1:
+        log_masses = [w + _log_mass((a - mean) / sd, (b - mean) / sd) for a, b, w in intervals]
+        top = max(log_masses)
+        masses = np.exp(np.array(log_masses) - top)
+        chosen = int(np.searchsorted(np.cumsum(masses), uniform_interval * masses.sum()))
+        lower, upper, _ = intervals[min(chosen, len(intervals) - 1)]
+    if upper == inf:
+        x = -ndtri_exp(log(uniform_value) + log_ndtr((mean - lower) / sd))
+        return max(mean + sd * float(x), lower)
+    if lower == -inf:
+        x = ndtri_exp(log(uniform_value) + log_ndtr((upper - mean) / sd))
+        return min(mean + sd * float(x), upper)
+    return float(truncated_normal(rng, mean, sd, lower, upper))
+
+
+def _log_mass(a: float, b: float) -> float:
+    if b == inf:
+        return float(log_ndtr(-a))
+    if a == -inf:
+        return float(log_ndtr(b))
+    return float(log_ndtr_difference(a, b))

@@ -1,0 +1,317 @@
+"""Several Markov chains from one seed: warm-up, thinning, progress, checkpoints, Ctrl-C.
+
+A sampler is handed over as a `Sampler`: how to start, one sweep, what to record. It knows
+nothing of chains, files or signals; this file knows nothing of models.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+import threading
+import time
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from atoll.core.files import atomic_path
+
+Array = NDArray[Any]
+Record = dict[str, Array]
+
+CHECKPOINT_SECONDS = 30.0
+
+
+class SamplingInterrupted(UserWarning):
+    """Sampling was stopped by Ctrl-C; the draws made so far were kept."""
+
+
+class Sampler(NamedTuple):
+    """A Markov chain, as functions.
+
+    init : rng -> state, a NamedTuple of arrays and numbers (nested NamedTuples allowed)
+    sweep : (rng, state, adapt) -> state; `adapt` is true in warm-up
+    record : (rng, state) -> dict of arrays and numbers to keep of a draw
+    """
+
+    init: Callable[[np.random.Generator], Any]
+    sweep: Callable[[np.random.Generator, Any, bool], Any]
+    record: Callable[[np.random.Generator, Any], Mapping[str, Any]]
+
+
+class ChainsResult(NamedTuple):
+    """What was drawn.
+
+    draws : name -> (n_chains, n_draws, ...)
+    interrupted : whether Ctrl-C cut the run short
+    """
+
+    draws: Record
+    interrupted: bool
+
+
+def run_chains(
+    sampler: Sampler | Sequence[Sampler],
+    *,
+    n_chains: int,
+    n_warmup: int,
+    n_samples: int,
+    thin: int = 1,
+    rng: np.random.Generator,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    fingerprint: str = "",
+) -> ChainsResult:
+    """Run independent chains and stack what they record.
+
+    Each chain has its own stream, spawned from `rng`: the draws depend neither on `n_jobs`, nor
+    on `progress`, nor on how often a run was interrupted and resumed.
+
+    Parameters
+    ----------
+    sampler : one for all chains, or one a chain
+    n_chains, n_warmup, n_samples, thin : warm-up sweeps are dropped; then every `thin`-th sweep
+        is recorded until there are `n_samples`
+    rng : parent of the chains' streams
+    n_jobs : joblib's; None is one, -1 all cores, `joblib.parallel_config` chooses a cluster
+    progress : a bar a chain, on standard error
+    checkpoint : a folder, made where it does not exist, with one file a chain, written every 30
+        seconds and at the end or at Ctrl-C. A second run with the same folder goes on from it,
+        and gives the same draws to the last bit as a run that was never cut.
+    fingerprint : identifies the problem; a checkpoint of another problem is refused
+
+    Returns
+    -------
+    ChainsResult
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> class Walk(NamedTuple):
+    ...     x: float
+    >>> walk = Sampler(
+    ...     init=lambda rng: Walk(0.0),
+    ...     sweep=lambda rng, state, adapt: Walk(0.9 * state.x + rng.standard_normal()),
+    ...     record=lambda rng, state: {"x": state.x},
+    ... )
+    >>> result = run_chains(
+    ...     walk, n_chains=2, n_warmup=10, n_samples=50, rng=np.random.default_rng(0)
+    ... )
+    >>> result.draws["x"].shape
+    (2, 50)
+    """
+    _check_counts(n_chains=n_chains, n_samples=n_samples, thin=thin)
+    if n_warmup < 0:
+        raise ValueError(f"n_warmup={n_warmup} is negative; use 0 or more.")
+    samplers = [sampler] * n_chains if isinstance(sampler, Sampler) else list(sampler)
+    if checkpoint is not None:
+        Path(checkpoint).mkdir(parents=True, exist_ok=True)
+    plan = _Plan(n_warmup, n_samples, thin, fingerprint)
+    streams = rng.spawn(n_chains)
+    with _stop_flag() as stop_file:
+        chains = Parallel(n_jobs=n_jobs)(
+            delayed(_run_chain)(
+                samplers[i],
+                streams[i],
+                plan,
+                number=i,
+                progress=progress,
+                file=None if checkpoint is None else Path(checkpoint) / f"chain-{i}.npz",
+                stop_file=stop_file,
+            )
+            for i in range(n_chains)
+        )
+        interrupted = os.path.exists(stop_file)
+    return ChainsResult(_stack(chains, n_samples, interrupted), interrupted)
+
+
+class _Plan(NamedTuple):
+    n_warmup: int
+    n_samples: int
+    thin: int
+    fingerprint: str
+
+    @property
+    def n_sweeps(self) -> int:
+        return self.n_warmup + self.n_samples * self.thin
+
+
+def _run_chain(
+    sampler: Sampler,
+    rng: np.random.Generator,
+    plan: _Plan,
+    *,
+    number: int,
+    progress: bool,
+    file: Path | None,
+    stop_file: str,
+) -> list[Record]:
+    """One chain to its end, or to the stop flag; the records kept, in order."""
+    _leave_interrupts_to_the_parent()
+    state = sampler.init(rng)
+    done, records = 0, []
+    if file is not None and file.exists():
+        state, done, records = _read_checkpoint(file, rng, state, plan)
+    saved_at = time.monotonic()
+    bar = tqdm(
+        total=plan.n_sweeps,
+        initial=done,
+        desc=f"chain {number + 1}",
+        unit="sweep",
+        position=number,
+        disable=not progress,
+    )
+    with bar:
+        while done < plan.n_sweeps and not os.path.exists(stop_file):
+            state = sampler.sweep(rng, state, done < plan.n_warmup)
+            done += 1
+            past_warmup = done - plan.n_warmup
+            if past_warmup > 0 and past_warmup % plan.thin == 0:
+                record = sampler.record(rng, state)
+                records.append({name: np.asarray(value) for name, value in record.items()})
+            bar.update()
+            if file is not None and time.monotonic() - saved_at > CHECKPOINT_SECONDS:
+                _write_checkpoint(file, rng, state, done, records, plan)
+                saved_at = time.monotonic()
+    if file is not None:
+        _write_checkpoint(file, rng, state, done, records, plan)
+    return records
+
+
+def _stack(chains: list[list[Record]], n_samples: int, interrupted: bool) -> Record:
+    """(chain, draw, ...) arrays, cut to the shortest chain."""
+    n_kept = min(len(records) for records in chains)
+    if n_kept == 0:
+        raise KeyboardInterrupt(
+            "sampling was interrupted before every chain had a draw; nothing was kept but the "
+            "checkpoint, where one was asked for."
+        )
+    if interrupted and n_kept < n_samples:
+        warnings.warn(
+            f"sampling was interrupted: {n_kept} of {n_samples} draws a chain were kept. With "
+            "checkpoint=, the same call goes on from here.",
+            SamplingInterrupted,
+            stacklevel=3,
+        )
+    return {
+        name: np.stack(
+            [np.stack([record[name] for record in records[:n_kept]]) for records in chains]
+        )
+        for name in chains[0][0]
+    }
+
+
+# Ctrl-C ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _stop_flag() -> Iterator[str]:
+    """A path that comes to exist at the first Ctrl-C; the second one interrupts as usual.
+
+    A file, not an event: chains may run in other processes.
+    """
+    with tempfile.TemporaryDirectory(prefix="atoll-") as folder:
+        stop_file = os.path.join(folder, "stop")
+        if threading.current_thread() is not threading.main_thread():
+            yield stop_file  # signals reach the main thread alone
+            return
+
+        def request_stop(signum: int, frame: Any) -> None:
+            signal.signal(signal.SIGINT, previous)
+            Path(stop_file).touch()
+
+        previous = signal.getsignal(signal.SIGINT)
+        signal.signal(signal.SIGINT, request_stop)
+        try:
+            yield stop_file
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    """In a worker process: Ctrl-C reaches every process, and the parent's flag is enough."""
+    import multiprocessing
+
+    in_worker = multiprocessing.parent_process() is not None
+    if in_worker and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+# Checkpoints: arrays and JSON, no pickles ---------------------------------------------------------
+
+
+def _write_checkpoint(
+    file: Path, rng: np.random.Generator, state: Any, done: int, records: list[Record], plan: _Plan
+) -> None:
+    header = {"rng": rng.bit_generator.state, "done": done, "plan": plan._asdict()}
+    arrays = {f"state/{name}": value for name, value in _flatten(state)}
+    if records:
+        for name in records[0]:
+            arrays[f"draws/{name}"] = np.stack([record[name] for record in records])
+    with atomic_path(file) as temporary, open(temporary, "wb") as stream:
+        np.savez(stream, header=np.array(json.dumps(header)), **arrays)
+
+
+def _read_checkpoint(
+    file: Path, rng: np.random.Generator, template: Any, plan: _Plan
+) -> tuple[Any, int, list[Record]]:
+    """The state, sweeps done and records in a file; sets `rng` to where the chain was."""
+    try:
+        with open(file, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            header = json.loads(str(archive["header"]))
+            arrays = {name: archive[name] for name in archive.files if name != "header"}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"checkpoint {str(file)!r} cannot be read ({error}); delete it to start anew."
+        ) from error
+    theirs = _Plan(**header["plan"])
+    if theirs._replace(n_samples=plan.n_samples) != plan or theirs.n_samples > plan.n_samples:
+        raise ValueError(
+            f"checkpoint {str(file)!r} belongs to another run: data, parameters or sampling plan "
+            "differ. Choose another folder, or delete it to start anew."
+        )
+    rng.bit_generator.state = header["rng"]
+    state = _unflatten(template, {k.removeprefix("state/"): v for k, v in arrays.items()})
+    stacked = {
+        k.removeprefix("draws/"): v for k, v in arrays.items() if k.startswith("draws/")
+    }
+    n_records = len(next(iter(stacked.values()))) if stacked else 0
+    records = [{name: values[i] for name, values in stacked.items()} for i in range(n_records)]
+    return state, header["done"], records
+
+
+def _flatten(state: Any, prefix: str = "") -> Iterator[tuple[str, Array]]:
+    for name, value in zip(state._fields, state):
+        if hasattr(value, "_fields"):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, np.asarray(value)
+
+
+def _unflatten(template: Any, arrays: Mapping[str, Array], prefix: str = "") -> Any:
+    values = []
+    for name, value in zip(template._fields, template):
+        if hasattr(value, "_fields"):
+            values.append(_unflatten(value, arrays, f"{prefix}{name}."))
+        elif isinstance(value, np.ndarray):
+            values.append(arrays[prefix + name])
+        else:
+            values.append(type(value)(arrays[prefix + name].item()))
+    return type(template)(*values)
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if value < 1:
+            raise ValueError(f"{name}={value} must be at least 1.")

@@ -1,0 +1,118 @@
+"""Hamiltonian Monte Carlo (Neal 1997) with a step size adapted in warm-up only.
+
+State, info, `init`, `step`; then the adaptation by dual averaging (Hoffman & Gelman 2014).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+LogDensity = Callable[[Array], tuple[float, Array]]
+
+
+class HMCState(NamedTuple):
+    """What the next step needs.
+
+    position : any shape
+    log_density : log target at `position`
+    gradient : its gradient, of the same shape
+    """
+
+    position: Array
+    log_density: float
+    gradient: Array
+
+
+class HMCInfo(NamedTuple):
+    """What a person wants to know of one step.
+
+    acceptance : probability with which the proposal was to be accepted
+    accepted : whether it was
+    """
+
+    acceptance: float
+    accepted: bool
+
+
+def init(position: Array, log_density: LogDensity) -> HMCState:
+    """The state at `position`; log_density returns its value and its gradient."""
+    return HMCState(position, *log_density(position))
+
+
+def step(
+    rng: np.random.Generator,
+    state: HMCState,
+    log_density: LogDensity,
+    step_size: float,
+    n_leapfrog: int,
+) -> tuple[HMCState, HMCInfo]:
+    """One transition with identity mass that leaves exp(log_density) invariant.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> normal = lambda x: (-0.5 * float(x @ x), -x)
+    >>> state = init(np.zeros(3), normal)
+    >>> state, info = step(rng, state, normal, step_size=0.1, n_leapfrog=5)
+    >>> info.acceptance > 0.99
+    True
+    """
+    momentum = rng.standard_normal(state.position.shape)
+    threshold = np.log1p(-rng.random())
+    q, logp, gradient = state
+    p = momentum + 0.5 * step_size * gradient
+    for i in range(n_leapfrog):
+        q = q + step_size * p
+        logp, gradient = log_density(q)
+        if not np.isfinite(logp):
+            return state, HMCInfo(0.0, False)
+        p = p + (0.5 if i == n_leapfrog - 1 else 1.0) * step_size * gradient
+    energy_change = (
+        logp - state.log_density + 0.5 * float(np.vdot(momentum, momentum) - np.vdot(p, p))
+    )
+    if not np.isfinite(energy_change):  # min(0, nan) would accept it
+        return state, HMCInfo(0.0, False)
+    acceptance = float(np.exp(min(0.0, energy_change)))
+    if threshold < energy_change:
+        return HMCState(q, logp, gradient), HMCInfo(acceptance, True)
+    return state, HMCInfo(acceptance, False)
+
+
+class StepSize(NamedTuple):
+    """Dual averaging of log step size towards a target acceptance.
+
+    log_step_size : used while adapting
+    log_average : used afterwards
+    error_sum : running mean of target minus acceptance
+    count : steps adapted so far
+    centre : value that log_step_size is shrunk to
+    """
+
+    log_step_size: float
+    log_average: float
+    error_sum: float
+    count: int
+    centre: float
+
+
+def init_step_size(guess: float) -> StepSize:
+    """Start adapting from a guess."""
+    return StepSize(float(np.log(guess)), float(np.log(guess)), 0.0, 0, float(np.log(10.0 * guess)))
+
+
+def adapt_step_size(
+    state: StepSize, acceptance: float, *, target: float = 0.75, rate: float = 0.05
+) -> StepSize:
+    """Move the step size up where more than `target` is accepted, down where less."""
+    count = state.count + 1
+    weight = 1.0 / (count + 10.0)
+    error_sum = (1.0 - weight) * state.error_sum + weight * (target - acceptance)
+    log_step_size = state.centre - np.sqrt(count) / rate * error_sum
+    decay = count**-0.75
+    log_average = decay * log_step_size + (1.0 - decay) * state.log_average
+    return StepSize(float(log_step_size), float(log_average), float(error_sum), count, state.centre)

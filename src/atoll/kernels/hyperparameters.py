@@ -1,0 +1,136 @@
+"""Kernels in scikit-learn's language, with a prior over the logarithms of their parameters.
+
+scikit-learn's `kernel.theta` holds the natural logarithms of the free parameters. Here they are
+called log-parameters, and each has an independent normal prior.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
+
+Array = NDArray[np.float64]
+
+# Standard deviations of the log-parameters under the default prior.
+LENGTH_SCALE_SPREAD = 0.5
+ARD_LENGTH_SCALE_SPREAD = 0.7
+LOG_VARIANCE_CENTRE = 2.0  # a log amplitude of 1
+LOG_VARIANCE_SPREAD = 1.0
+GIVEN_KERNEL_SPREAD = 1.0
+
+
+class KernelPrior(NamedTuple):
+    """A kernel, and log-parameters ~ N(mean, diag(sd²)).
+
+    kernel : our own copy, whose log-parameters are overwritten by `gram`
+    names : (p,) of the log-parameters, such as "log_length_scale"
+    mean, sd : (p,)
+    """
+
+    kernel: Kernel
+    names: tuple[str, ...]
+    mean: Array
+    sd: Array
+
+
+def kernel_prior(kernel: str | Kernel, X: Array) -> KernelPrior:
+    """The kernel that an estimator's parameter `kernel` asks for, and its prior.
+
+    "isotropic" is θ² exp(−‖x − x'‖²/(2ℓ²)); "ard" has one length-scale a feature. Their prior
+    looks at the inputs alone: log ℓ is centred on half the root-mean-square distance between
+    two rows, which for two features of unit variance is a length-scale of 1; it moves with
+    the units of X. The log variance is N(2, 1).
+
+    A scikit-learn kernel is taken as it is: its free parameters have a log-normal prior, centred
+    on the values given, with standard deviation 1; fixed ones stay fixed.
+
+    Parameters
+    ----------
+    kernel : "isotropic", "ard" or a scikit-learn kernel
+    X : (n, d) training rows
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 0.0], [2.0, 2.0]])
+    >>> prior = kernel_prior("isotropic", X)
+    >>> prior.names, prior.mean.round(2).tolist()
+    (('log_variance', 'log_length_scale'), [2.0, 0.0])
+    """
+    if isinstance(kernel, Kernel):
+        ours = clone(kernel)
+        centre = np.array(ours.theta, dtype=float)
+        return KernelPrior(
+            ours, _parameter_names(ours), centre, np.full(len(centre), GIVEN_KERNEL_SPREAD)
+        )
+    if kernel == "isotropic":
+        return _default_prior(_typical_length_scale(X), LENGTH_SCALE_SPREAD)
+    if kernel == "ard":
+        return _default_prior(_length_scales_by_feature(X), ARD_LENGTH_SCALE_SPREAD)
+    raise ValueError(
+        f"kernel={kernel!r} is not a kernel; use 'isotropic', 'ard' or a scikit-learn kernel such "
+        "as RBF()."
+    )
+
+
+def gram(prior: KernelPrior, log_parameters: Array, X: Array, Y: Array | None = None) -> Array:
+    """Kernel matrix at given log-parameters; X (n, d), Y (m, d) -> (n, m)."""
+    return _at(prior, log_parameters)(X, Y)
+
+
+def gram_diagonal(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
+    """k(x, x) for every row; X (n, d) -> (n,)."""
+    return _at(prior, log_parameters).diag(X)
+
+
+def kernel_at(prior: KernelPrior, log_parameters: Array) -> Kernel:
+    """A new scikit-learn kernel with these log-parameters."""
+    return clone(_at(prior, log_parameters))
+
+
+def _at(prior: KernelPrior, log_parameters: Array) -> Kernel:
+    # Setting theta is dearer than a small kernel matrix: skip it where nothing changed.
+    if len(prior.mean) and not np.array_equal(prior.kernel.theta, log_parameters):
+        prior.kernel.theta = log_parameters
+    return prior.kernel
+
+
+def _default_prior(length_scale: float | Array, spread: float) -> KernelPrior:
+    kernel = ConstantKernel(np.exp(LOG_VARIANCE_CENTRE)) * RBF(length_scale)
+    log_length_scales = np.log(np.atleast_1d(length_scale))
+    p = len(log_length_scales)
+    names = ("log_length_scale",) if p == 1 else tuple(f"log_length_scale_{j}" for j in range(p))
+    return KernelPrior(
+        kernel,
+        ("log_variance", *names),
+        np.concatenate([[LOG_VARIANCE_CENTRE], log_length_scales]),
+        np.concatenate([[LOG_VARIANCE_SPREAD], np.full(p, spread)]),
+    )
+
+
+def _typical_length_scale(X: Array) -> float:
+    """Half the root-mean-square distance between two rows; 1 where all rows are one."""
+    total_variance = float(X.var(axis=0).sum())
+    return float(np.sqrt(0.5 * total_variance)) if total_variance > 0 else 1.0
+
+
+def _length_scales_by_feature(X: Array) -> Array:
+    spread = X.std(axis=0)
+    typical = _typical_length_scale(X)
+    # A constant column says nothing of its scale: give it the typical one.
+    return np.where(spread > 0, spread * np.sqrt(0.5 * X.shape[1]), typical)
+
+
+def _parameter_names(kernel: Kernel) -> tuple[str, ...]:
+    names: list[str] = []
+    for parameter in kernel.hyperparameters:
+        if parameter.fixed:
+            continue
+        if parameter.n_elements == 1:
+            names.append(f"log_{parameter.name}")
+        else:
+            names += [f"log_{parameter.name}_{j}" for j in range(parameter.n_elements)]
+    return tuple(names)

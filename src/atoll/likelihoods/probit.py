@@ -1,0 +1,39 @@
+"""Binary probit (paper 004): y = 1 where z = f + ε is positive, ε ~ N(0, 1)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from atoll.core.regions import Regions
+
+Array = NDArray[np.float64]
+
+
+def regions(codes: NDArray[np.intp]) -> Regions:
+    """y = 1: z > 0 (the slide's "z < 1" is a slip); y = 0: z < 0. codes (n,) in {0, 1}."""
+    positive = (np.asarray(codes) == 1)[:, None]
+    return Regions(
+        lower=np.where(positive, 0.0, -np.inf),
+        upper=np.where(positive, np.inf, 0.0),
+        log_weight=np.zeros((len(positive), 1)),
+    )
+
+
+def log_prob(latent: Array, codes: NDArray[np.intp]) -> Array:
+    """log Φ(f) where y = 1 and log Φ(−f) where y = 0; latent (..., n), codes (n,) -> (..., n)."""
+    return log_ndtr(np.where(np.asarray(codes) == 1, latent, -np.asarray(latent)))
+
+
+def log_class_probabilities(mean: Array, variance: Array) -> Array:
+    """log P(y = k) for f ~ N(mean, variance), in closed form; (...,) -> (..., 2).
+
+    Examples
+    --------
+    >>> np.exp(log_class_probabilities(np.array([0.0, 1.0]), np.array([5.0, 0.0]))).round(3)
+    array([[0.5  , 0.5  ],
+           [0.159, 0.841]])
+    """
+    score = np.asarray(mean) / np.sqrt(1.0 + np.asarray(variance))
+    return np.stack([log_ndtr(-score), log_ndtr(score)], axis=-1)

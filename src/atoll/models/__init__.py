@@ -1,0 +1,1 @@
+"""One paper, one file, in the paper's order."""

@@ -1,0 +1,444 @@
+"""Maps of a classifier's probabilities over one feature, two, or a plane through more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from atoll.plotting.palette import (
+    INK,
+    UNLABELLED_COLOUR,
+    class_colours,
+    class_markers,
+    class_names,
+    new_axes,
+    plain_text,
+    tidy,
+)
+from atoll.plotting.rows import feature_names_of, labels_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LONGEST_LEGEND = 20
+_ENTROPY_UNITS = {"nats": 1.0, "bits": 1 / np.log(2)}
+
+
+class ProbabilityGrid(NamedTuple):
+    """Class probabilities on a grid, and where the data rows lie in it.
+
+    axes: one or two arrays of shape (r,), the grid's coordinates.
+    probabilities (r, K) or (r, r, K): first index up the second axis, then along the first.
+    rows (n, 1) or (n, 2): the data rows in the same coordinates.
+    axis_labels: one or two names.
+    subspace: '' where the axes are features, else what the plane is.
+    """
+
+    axes: tuple[NDArray[np.float64], ...]
+    probabilities: NDArray[np.float64]
+    rows: NDArray[np.float64]
+    axis_labels: tuple[str, ...]
+    subspace: str
+
+
+def probability_grid(
+    estimator: Any,
+    X: Any,
+    *,
+    plane: Any = None,
+    resolution: int = 120,
+    feature_names: ArrayLike | None = None,
+) -> ProbabilityGrid:
+    """Evaluate a classifier on a grid around its rows; both maps draw from one such grid.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        Anything with ``predict_proba`` and ``classes_``.
+    X : array-like or DataFrame of shape (n, d)
+        The training rows.
+    plane : fitted transformer, optional
+        Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. Default:
+        the features themselves for d = 1 or 2; above, the first two principal components of the
+        standardised rows, mapped back to the features.
+    resolution : int, default=120
+        Grid points along each axis.
+    feature_names : array-like of str, shape (d,), optional
+        Default: the estimator's, the DataFrame's, or x0, x1, ...
+
+    Returns
+    -------
+    ProbabilityGrid
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> grid = probability_grid(GaussianNB().fit(X, y), X, resolution=20)
+    >>> grid.probabilities.shape, grid.rows.shape
+    ((20, 20, 3), (150, 2))
+    """
+    from sklearn.utils import check_array
+
+    if resolution < 2:
+        raise ValueError(f"resolution is {resolution}; give at least 2 grid points an axis.")
+    values = check_array(X, dtype=np.float64, input_name="X")
+    names = feature_names_of(estimator, X, feature_names)
+    if plane is None and values.shape[1] > 2:
+        plane = _principal_plane(values)
+        shares = plane[-1].explained_variance_ratio_
+        axis_labels: tuple[str, ...] = tuple(
+            f"{order} principal component ({share:.0%} of the variance)"
+            for order, share in zip(("first", "second"), shares)
+        )
+        subspace = f"the PCA plane of {values.shape[1]} features"
+    elif plane is None:
+        axis_labels, subspace = tuple(names), ""
+    else:
+        axis_labels = ("first coordinate of the plane", "second coordinate of the plane")
+        subspace = f"a plane through {values.shape[1]} features"
+
+    rows = values if plane is None else np.asarray(plane.transform(values))
+    if rows.shape[1] > 2:
+        raise ValueError(
+            f"plane.transform gives {rows.shape[1]} columns; a map needs a plane of one or two."
+        )
+    axes = tuple(_padded_axis(column, resolution) for column in rows.T)
+    points = np.stack([part.ravel() for part in np.meshgrid(*axes)], axis=1)
+    probabilities = _predict_in_batches(estimator, points, plane, values.shape[1])
+    shape = (resolution,) * rows.shape[1]
+    return ProbabilityGrid(
+        axes, probabilities.reshape(*shape, -1), rows, tuple(axis_labels), subspace
+    )
+
+
+def decision_map(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    ax: Axes | None = None,
+    plane: Any = None,
+    resolution: int = 120,
+    feature_names: ArrayLike | None = None,
+    unlabelled: Any = "auto",
+    grid: ProbabilityGrid | None = None,
+    legend: bool = True,
+) -> Axes:
+    """Which class where, and how surely: regions shaded by the probability of their class.
+
+    Labelled rows are large outlined markers, unlabelled rows small grey dots. The shade runs from
+    white (all classes equally probable) to the class's colour (certain), and a line marks where
+    the most probable class changes. With one feature the probabilities are drawn as lines. With
+    more than two, the map shows predictions *on* a plane while the rows, off it, are projected.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        Anything with ``predict_proba`` and ``classes_``.
+    X : array-like or DataFrame of shape (n, d)
+        The training rows.
+    y : array-like of shape (n,) or None
+        Their labels, unlabelled ones marked as in ``fit``; None shows every row as unlabelled.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    plane, resolution, feature_names
+        As in :func:`probability_grid`.
+    unlabelled : default='auto'
+        Which value of `y` means no label, as in ``fit``.
+    grid : ProbabilityGrid, optional
+        A grid already evaluated for the same estimator and rows.
+    legend : bool, default=True
+        Whether to name the classes beside the map.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.semi_supervised import LabelSpreading
+    >>> X = np.array([[0.0, 0.0], [0.2, 0.1], [2.0, 2.0], [2.1, 1.8]])
+    >>> y = np.array([0, -1, 1, -1])
+    >>> ax = decision_map(LabelSpreading().fit(X, y), X, y, resolution=30)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['0', '1', 'unlabelled', 'boundary']
+    """
+    if grid is None:
+        grid = probability_grid(
+            estimator, X, plane=plane, resolution=resolution, feature_names=feature_names
+        )
+    classes = estimator.classes_
+    codes = _row_codes(estimator, X, y, unlabelled)
+    if ax is None:
+        ax = new_axes(6.8, 4.8)
+    if len(grid.axes) == 1:
+        _probability_lines(ax, grid, codes)
+    else:
+        _shaded_regions(ax, grid)
+        _boundaries(ax, grid)
+        _mark_rows(ax, grid.rows, codes, len(classes))
+        _frame(ax, grid)
+    ax.set_title(_title("Class probabilities", grid))
+    if legend:
+        # In one dimension the lines carry the class names, and there are no regions to bound.
+        _legend(ax, classes, codes, boundary=len(grid.axes) == 2)
+    return ax
+
+
+def entropy_map(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    ax: Axes | None = None,
+    plane: Any = None,
+    resolution: int = 120,
+    feature_names: ArrayLike | None = None,
+    unlabelled: Any = "auto",
+    grid: ProbabilityGrid | None = None,
+    unit: str = "nats",
+    legend: bool = True,
+) -> Axes:
+    """Where the classifier is unsure: the entropy of its class probabilities.
+
+    The scale runs from 0 (certain) to log K (all K classes equally probable).
+
+    Parameters
+    ----------
+    estimator, X, y, ax, plane, resolution, feature_names, unlabelled, grid, legend
+        As in :func:`decision_map`.
+    unit : {'nats', 'bits'}, default='nats'
+        Unit of the entropy.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
+    >>> entropy_map(GaussianNB().fit(X, y), X, y, unit="bits").get_ylabel()
+    'predictive entropy (bits)'
+    """
+    if unit not in _ENTROPY_UNITS:
+        raise ValueError(f"unit is {unit!r}; give one of {', '.join(map(repr, _ENTROPY_UNITS))}.")
+    if grid is None:
+        grid = probability_grid(
+            estimator, X, plane=plane, resolution=resolution, feature_names=feature_names
+        )
+    classes = estimator.classes_
+    codes = _row_codes(estimator, X, y, unlabelled)
+    if ax is None:
+        ax = new_axes(6.8, 4.8)
+    entropy = _entropy(grid.probabilities) * _ENTROPY_UNITS[unit]
+    largest = float(np.log(len(classes)) * _ENTROPY_UNITS[unit])
+    label = f"predictive entropy ({unit})"
+    if len(grid.axes) == 1:
+        (x,) = grid.axes
+        ax.plot(x, entropy, color="#54278f", linewidth=2)
+        ax.fill_between(x, entropy, color="#54278f", alpha=0.15, linewidth=0)
+        ax.axhline(largest, color="#888888", linewidth=0.8, linestyle=":")
+        _mark_rows(ax, _on_a_line(grid.rows, -0.06 * largest), codes, len(classes))
+        ax.set_ylim(-0.13 * largest, 1.05 * largest)
+        ax.set_ylabel(label)
+        _frame(ax, grid)
+    else:
+        image = _image(ax, grid, entropy, cmap=_pale_purples(), vmin=0, vmax=largest)
+        bar = ax.figure.colorbar(image, ax=ax, label=label, location="bottom", aspect=40)
+        bar.outline.set_visible(False)  # type: ignore[operator]
+        _mark_rows(ax, grid.rows, codes, len(classes))
+        _frame(ax, grid)
+    ax.set_title(_title("Predictive entropy", grid))
+    if legend:
+        _legend(ax, classes, codes, boundary=False)
+    return ax
+
+
+def _principal_plane(values: NDArray[np.float64]) -> Any:
+    """First two principal components of the standardised rows.
+
+    Standardised, since a column in large units would otherwise be the plane.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if len(values) < 2:
+        raise ValueError(f"X has {len(values)} row; a PCA plane needs at least 2.")
+    # The full decomposition is deterministic whatever the shape.
+    return make_pipeline(StandardScaler(), PCA(2, svd_solver="full")).fit(values)
+
+
+def _padded_axis(column: NDArray[np.float64], resolution: int) -> NDArray[np.float64]:
+    low, high = column.min(), column.max()
+    padding = 0.08 * (high - low) or 1.0  # rows in one place still get a map
+    return np.linspace(low - padding, high + padding, resolution)
+
+
+def _predict_in_batches(
+    estimator: Any, points: NDArray[np.float64], plane: Any, n_features: int
+) -> NDArray[np.float64]:
+    """Probabilities at points of the plane, (m, K), never holding all of them in feature space."""
+    size = max(1, min(4096, 4_000_000 // n_features))
+    batches = []
+    for start in range(0, len(points), size):
+        batch = points[start : start + size]
+        rows = batch if plane is None else plane.inverse_transform(batch)
+        batches.append(estimator.predict_proba(_as_fitted(estimator, rows)))
+    return np.concatenate(batches)
+
+
+def _as_fitted(estimator: Any, rows: NDArray[np.float64]) -> Any:
+    # An estimator that learnt the columns' names expects them at every prediction.
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return rows
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=names)
+
+
+def _row_codes(estimator: Any, X: Any, y: Any, unlabelled: Any) -> NDArray[np.int64]:
+    """Column of each row's class, -1 where it has no label: every picture's mask."""
+    if y is None:
+        return np.full(np.shape(X)[0], -1)
+    labels = labels_of(estimator, X, y, unlabelled)
+    return np.where(labels.is_labelled, labels.codes, -1)
+
+
+def _probability_lines(ax: Axes, grid: ProbabilityGrid, codes: NDArray[np.int64]) -> None:
+    (x,) = grid.axes
+    n_classes = grid.probabilities.shape[-1]
+    for k, colour in enumerate(class_colours(n_classes)):
+        ax.plot(x, grid.probabilities[:, k], color=colour, linewidth=2)
+    _mark_rows(ax, _on_a_line(grid.rows, -0.06), codes, n_classes)
+    ax.set_ylim(-0.13, 1.05)
+    ax.set_ylabel("probability")
+    _frame(ax, grid)
+
+
+def _on_a_line(rows: NDArray[np.float64], height: float) -> NDArray[np.float64]:
+    return np.column_stack([rows[:, 0], np.full(len(rows), height)])
+
+
+def _shaded_regions(ax: Axes, grid: ProbabilityGrid) -> None:
+    p = grid.probabilities
+    n_classes = p.shape[-1]
+    chance = 1 / n_classes
+    certainty = (p.max(axis=-1) - chance) / (1 - chance)
+    depth = 0.65 * np.clip(certainty, 0, 1)[..., None]  # full colour is left to the markers
+    colours = class_colours(n_classes)[p.argmax(axis=-1)]
+    _image(ax, grid, 1 - depth * (1 - colours))
+
+
+def _image(ax: Axes, grid: ProbabilityGrid, pixels: NDArray[np.float64], **settings: Any) -> Any:
+    (left, right), (bottom, top) = ((axis[0], axis[-1]) for axis in grid.axes)
+    # Grid points are the centres of pixels, half of which stick out on every side.
+    dx, dy = ((axis[1] - axis[0]) / 2 for axis in grid.axes)
+    return ax.imshow(
+        pixels,
+        extent=(left - dx, right + dx, bottom - dy, top + dy),
+        origin="lower",
+        aspect="auto",
+        interpolation="bilinear",
+        zorder=0,
+        **settings,
+    )
+
+
+def _boundaries(ax: Axes, grid: ProbabilityGrid) -> None:
+    p = grid.probabilities
+    n_classes = p.shape[-1]
+    for k in range(1 if n_classes == 2 else n_classes):
+        lead = p[..., k] - np.delete(p, k, axis=-1).max(axis=-1)
+        if lead.min() < 0 < lead.max():  # else the class has no border on the map
+            ax.contour(*grid.axes, lead, levels=[0], colors=INK, linewidths=1.3, zorder=1)
+
+
+def _mark_rows(
+    ax: Axes, places: NDArray[np.float64], codes: NDArray[np.int64], n_classes: int
+) -> None:
+    free = codes < 0
+    # Many rows make smaller dots, so that the colours below stay visible.
+    size = float(np.clip(2500 / max(1, free.sum()), 4, 14))
+    ax.scatter(*places[free].T, s=size, color=UNLABELLED_COLOUR, alpha=0.65, linewidths=0, zorder=2)
+    looks = zip(class_colours(n_classes), class_markers(n_classes))
+    for k, (colour, marker) in enumerate(looks):
+        ax.scatter(
+            *places[codes == k].T,
+            s=75,
+            color=[colour],
+            marker=marker,
+            edgecolors=INK,
+            linewidths=1.3,
+            zorder=3,
+        )
+
+
+def _frame(ax: Axes, grid: ProbabilityGrid) -> None:
+    ax.set_xlim(grid.axes[0][0], grid.axes[0][-1])
+    ax.set_xlabel(_axis_label(grid, 0))
+    if len(grid.axes) == 2:
+        ax.set_ylim(grid.axes[1][0], grid.axes[1][-1])
+        ax.set_ylabel(_axis_label(grid, 1))
+    tidy(ax)
+
+
+def _axis_label(grid: ProbabilityGrid, axis: int) -> str:
+    # A plane's labels are ours and may be long; a feature's name is the user's.
+    label = grid.axis_labels[axis]
+    return label if grid.subspace else plain_text(label)
+
+
+def _title(what: str, grid: ProbabilityGrid) -> str:
+    return f"{what} on {grid.subspace}" if grid.subspace else what
+
+
+def _entropy(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.special import entr
+
+    return entr(probabilities).sum(axis=-1)
+
+
+def _pale_purples() -> Any:
+    """White to a purple on which grey dots can still be seen."""
+    from matplotlib import colormaps
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("pale", colormaps["Purples"](np.linspace(0, 0.72, 64)))
+
+
+def _legend(ax: Axes, classes: Any, codes: NDArray[np.int64], *, boundary: bool) -> None:
+    """Name the classes to the right of the map, where nothing is drawn."""
+    from matplotlib.lines import Line2D
+
+    names = [plain_text(name) for name in class_names(classes)]
+    looks = list(zip(names, class_colours(len(names)), class_markers(len(names))))
+    handles = [
+        Line2D([], [], color=colour, marker=marker, markeredgecolor=INK, linestyle="", label=name)
+        for name, colour, marker in looks[:_LONGEST_LEGEND]
+    ]
+    if len(looks) > _LONGEST_LEGEND:
+        left_out = f"and {len(looks) - _LONGEST_LEGEND} more classes"
+        handles.append(Line2D([], [], linestyle="", label=left_out))
+    if (codes < 0).any():
+        handles.append(
+            Line2D([], [], color=UNLABELLED_COLOUR, marker=".", linestyle="", label="unlabelled")
+        )
+    if boundary:
+        handles.append(Line2D([], [], color=INK, linewidth=1.3, label="boundary"))
+    ax.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(1.01, 1.0),
+        borderaxespad=0.2,
+        frameon=False,
+        fontsize=9,
+    )

@@ -1,0 +1,120 @@
+"""Colours, markers and names of classes: the same in every picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours (their black and grey left out: grey means unlabelled), then three of
+# Tol's. The strongest contrast under every common colour blindness comes first.
+_COLOURS = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+    "#F0E442",
+    "#332288",
+    "#882255",
+    "#999933",
+)
+# Shape repeats what colour says. Coprime lengths keep the first 90 pairs distinct.
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+
+UNLABELLED_COLOUR = "#4d4d4d"
+INK = "#222222"
+GRID = "#d9d9d9"
+
+_LONGEST_NAME = 24
+
+
+def class_colours(n_classes: int) -> NDArray[np.float64]:
+    """Colours of the classes in their sorted order, shape (n_classes, 3), each in [0, 1].
+
+    The first ten are fixed and safe for colour-blind readers; later ones walk a colormap by the
+    golden ratio, so the k-th class has the same colour whatever the number of classes.
+
+    Examples
+    --------
+    >>> class_colours(2).round(2).tolist()
+    [[0.0, 0.45, 0.7], [0.9, 0.62, 0.0]]
+    >>> class_colours(12).shape
+    (12, 3)
+    """
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgb
+
+    fixed = [to_rgb(colour) for colour in _COLOURS[:n_classes]]
+    golden_ratio = (np.sqrt(5) - 1) / 2
+    positions = (0.15 + golden_ratio * np.arange(max(0, n_classes - len(_COLOURS)))) % 1
+    return np.array([*fixed, *(colormaps["turbo"](x)[:3] for x in positions)], dtype=float)
+
+
+def class_markers(n_classes: int) -> list[str]:
+    """Marker shapes of the classes in their sorted order.
+
+    Examples
+    --------
+    >>> class_markers(3)
+    ['o', 's', '^']
+    """
+    return [_MARKERS[k % len(_MARKERS)] for k in range(n_classes)]
+
+
+def class_names(classes: ArrayLike) -> list[str]:
+    """Names of the classes as a reader writes them: 3.0 is '3', the rest is ``str``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class_names(np.array([0.0, 1.0])), class_names(np.array(["no", "yes"]))
+    (['0', '1'], ['no', 'yes'])
+    """
+    return [_name(label) for label in np.asarray(classes).tolist()]
+
+
+def _name(label: object) -> str:
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    return str(label)
+
+
+def plain_text(text: object) -> str:
+    r"""Text that matplotlib draws as it stands: no mathematics, on one line, not too long.
+
+    Examples
+    --------
+    >>> plain_text("price in $")
+    'price in \\$'
+    """
+    name = " ".join(str(text).split())
+    if len(name) > _LONGEST_NAME:
+        name = name[: _LONGEST_NAME - 1] + "…"
+    if name.startswith("_"):  # matplotlib leaves such names out of a legend
+        name = " " + name
+    # Without an unescaped dollar nothing is mathematics; a backslash before a dollar would
+    # escape our own escape.
+    return name.replace("\\$", "$").replace("$", "\\$")
+
+
+def new_axes(width: float = 6.4, height: float = 4.8) -> Axes:
+    """Axes of a new figure that pyplot does not know of; a legend beside them is kept inside."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def tidy(ax: Axes, *, keep: Iterable[str] = ("left", "bottom")) -> None:
+    """Leave only the spines that carry a scale."""
+    kept = set(keep)
+    for side, spine in ax.spines.items():
+        spine.set_visible(side in kept)
+        spine.set_color("#888888")
+    ax.tick_params(color="#888888")

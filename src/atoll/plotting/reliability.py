@@ -1,0 +1,125 @@
+"""Do the probabilities mean what they say?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from atoll.plotting.palette import GRID, INK, class_colours, new_axes, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def reliability_diagram(
+    probabilities: ArrayLike,
+    codes: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    n_bins: int = 10,
+) -> Axes:
+    """Share of right predictions against the probability claimed for them.
+
+    Rows are grouped by the probability of their predicted class; empty groups are left out. A
+    calibrated model stays on the diagonal. Bars are 95% Wilson intervals of the share; the
+    number of rows in each bin is written at the foot.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n, K)
+        Class probabilities of rows that the model had not seen.
+    codes : array-like of int, shape (n,)
+        Column of each row's true class.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    n_bins : int, default=10
+        Number of equal-width bins on [0, 1].
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> ax = reliability_diagram([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]], [0, 1, 0])
+    >>> ax.get_xlabel()
+    'probability of the predicted class'
+    """
+    from scipy.stats import binomtest
+
+    if n_bins < 1:
+        raise ValueError(f"n_bins is {n_bins}; give at least 1.")
+    bins = _occupied_bins(*_checked(probabilities, codes), n_bins)
+    if ax is None:
+        ax = new_axes(5.2, 4.8)
+    right = np.rint(bins.accuracy * bins.count).astype(int)
+    intervals = [
+        binomtest(int(r), int(n)).proportion_ci(method="wilson") for r, n in zip(right, bins.count)
+    ]
+    low = np.array([interval.low for interval in intervals])
+    high = np.array([interval.high for interval in intervals])
+    colour = class_colours(1)[0]
+
+    ax.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle="--", label="calibrated")
+    ax.vlines(bins.confidence, low, high, color=colour, linewidth=1.5, label="95% interval")
+    ax.plot(bins.confidence, bins.accuracy, "o", color=colour, markersize=7, label="held-out rows")
+    for confidence, count in zip(bins.confidence, bins.count):
+        ax.text(confidence, -0.075, str(count), ha="center", va="center", fontsize=9, color=INK)
+    ax.axhline(-0.03, color=GRID, linewidth=0.8)
+
+    n_classes = np.asarray(probabilities).shape[1]
+    # The predicted class has at least probability 1/K: nothing can lie to the left of it.
+    left = max(0.0, min(1 / n_classes, float(bins.confidence.min())) - 0.06)
+    ax.set_xlim(left, 1.04)
+    ax.set_ylim(-0.12, 1.04)
+    ticks = np.linspace(0, 1, 6)
+    ax.set_yticks([-0.075, *ticks], ["rows", *(f"{tick:.1f}" for tick in ticks)])
+    ax.set_xlabel("probability of the predicted class")
+    ax.set_ylabel("share predicted right")
+    ax.set_title("Reliability")
+    tidy(ax)
+    ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, frameon=False, fontsize=9
+    )
+    return ax
+
+
+class _Bins(NamedTuple):
+    confidence: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+    count: NDArray[np.int64]
+
+
+def _occupied_bins(p: NDArray[np.float64], codes: NDArray[np.int64], n_bins: int) -> _Bins:
+    confidence = p.max(axis=1)
+    correct = p.argmax(axis=1) == codes
+    # A confidence of exactly one belongs to the last bin.
+    bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
+    count = np.bincount(bins, minlength=n_bins)
+    occupied = count > 0
+    totals = count[occupied]
+    return _Bins(
+        np.bincount(bins, confidence, minlength=n_bins)[occupied] / totals,
+        np.bincount(bins, correct, minlength=n_bins)[occupied] / totals,
+        totals,
+    )
+
+
+def _checked(
+    probabilities: ArrayLike, codes: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    p = np.asarray(probabilities, dtype=float)
+    k = np.asarray(codes)
+    if p.ndim != 2 or p.shape[0] == 0:
+        raise ValueError(f"probabilities has shape {p.shape}; give (rows, classes), one row or more.")
+    if k.shape != p.shape[:1]:
+        raise ValueError(
+            f"codes has shape {k.shape} but probabilities has {len(p)} rows; give one code a row."
+        )
+    if not np.issubdtype(k.dtype, np.integer) or k.min() < 0 or k.max() >= p.shape[1]:
+        raise ValueError(f"codes must be integers from 0 to {p.shape[1] - 1}, columns of probabilities.")
+    if not np.isfinite(p).all() or p.min() < 0 or p.max() > 1 + 1e-9:
+        raise ValueError("probabilities must lie in [0, 1]; they hold other numbers.")
+    return p, k.astype(np.int64)

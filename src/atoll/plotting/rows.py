@@ -1,0 +1,72 @@
+"""What a picture or a report needs to know of an estimator's rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from atoll.core.labels import PartialLabels, parse_labels
+
+
+def feature_names_of(estimator: Any, X: Any, given: ArrayLike | None = None) -> list[str]:
+    """Names of the features: those given, the estimator's, the DataFrame's, or x0, x1, ...
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> feature_names_of(None, np.zeros((3, 2)))
+    ['x0', 'x1']
+    """
+    n_features = np.shape(X)[1]
+    sources = (
+        given,
+        getattr(estimator, "feature_names_in_", None),
+        getattr(X, "columns", None),
+        [f"x{j}" for j in range(n_features)],
+    )
+    names: Any = next(source for source in sources if source is not None)
+    texts = [str(name) for name in names]
+    if len(texts) != n_features:
+        raise ValueError(
+            f"feature_names has {len(texts)} names but X has {n_features} columns; "
+            "give one name a column."
+        )
+    return texts
+
+
+def unlabelled_marker(unlabelled: Any, classes: ArrayLike) -> Any:
+    """What ``unlabelled="auto"`` came to mean at fit, told by the classes found there.
+
+    Examples
+    --------
+    >>> unlabelled_marker("auto", [0, 1]), unlabelled_marker("auto", [-1, 1])
+    (-1, None)
+    """
+    is_auto = isinstance(unlabelled, str) and unlabelled == "auto"
+    if not is_auto or np.asarray(classes).dtype.kind not in "iuf":
+        return unlabelled
+    return None if -1 in np.asarray(classes) else -1
+
+
+def labels_of(estimator: Any, X: Any, y: Any, unlabelled: Any = "auto") -> PartialLabels:
+    """Labels of the rows of X, coded by the columns of the fitted estimator's probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> model = GaussianNB().fit(X[:2], ["no", "yes"])
+    >>> labels_of(model, X, ["no", "yes", None]).is_labelled.tolist()
+    [True, True, False]
+    """
+    classes = estimator.classes_
+    labels = parse_labels(y, unlabelled=unlabelled_marker(unlabelled, classes), classes=classes)
+    n_rows = np.shape(X)[0]
+    if len(labels.codes) != n_rows:
+        raise ValueError(
+            f"y has {len(labels.codes)} labels but X has {n_rows} rows; give one label a row."
+        )
+    return labels

@@ -1,0 +1,74 @@
+"""The report's pictures, as text that an HTML page can hold."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.plotting import trace_plot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_TRACES = 12
+
+
+def png_address(figure: Figure) -> str:
+    """A ``data:`` address that holds the picture itself.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> png_address(Figure(figsize=(1, 1)))[:22]
+    'data:image/png;base64,'
+    """
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        # A class or feature named in a script that the font lacks is drawn as boxes; the page
+        # beside the picture spells it right.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def scalar_draws(draws: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """Every recorded scalar with its (chain, draw) array; the log-likelihood comes first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> recorded = {"log_length_scale": np.zeros((4, 9, 2)), "log_likelihood": np.zeros((4, 9))}
+    >>> [name for name, _ in scalar_draws(recorded)]
+    ['log_likelihood', 'log_length_scale[0]', 'log_length_scale[1]']
+    """
+    for name in sorted(draws, key=lambda name: name != "log_likelihood"):
+        values = np.asarray(draws[name])
+        for index in np.ndindex(values.shape[2:]):
+            place = f"[{','.join(map(str, index))}]" if index else ""
+            yield name + place, values[(slice(None), slice(None), *index)]
+
+
+def trace_figure(draws: Mapping[str, Any]) -> tuple[Figure | None, list[str], int]:
+    """Traces of the first dozen scalars: the figure, their names, and how many are left out."""
+    from matplotlib.figure import Figure
+
+    shown = list(islice(scalar_draws(draws), _MOST_TRACES))
+    if not shown:
+        return None, [], 0
+    total = sum(int(np.prod(np.shape(values)[2:])) for values in draws.values())
+    n_columns = min(2, len(shown))
+    n_rows = -(-len(shown) // n_columns)
+    figure = Figure(figsize=(4.6 * n_columns, 0.3 + 1.9 * n_rows), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    for panel, (name, values) in zip(panels, shown):
+        trace_plot(values, panel, name=name)
+    for panel in panels[len(shown) :]:
+        panel.set_visible(False)
+    return figure, [name for name, _ in shown], total - len(shown)

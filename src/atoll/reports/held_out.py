@@ -1,0 +1,254 @@
+"""Probabilities for labelled rows by models that did not see their labels, and their scores."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from atoll.core.labels import PartialLabels, parse_labels
+from atoll.diagnostics import brier_score, expected_calibration_error
+from atoll.plotting.palette import class_names
+from atoll.plotting.rows import unlabelled_marker
+
+
+class HeldOut(NamedTuple):
+    """What cross-validation found, or why it was not done.
+
+    probabilities (m, K): one row for each labelled row; empty where not done.
+    codes (m,): column of the true class.
+    n_splits: folds used, 0 where not done.
+    note: why it was not done, or why there were fewer folds than asked; '' otherwise.
+    warnings: distinct messages of the refits.
+    """
+
+    probabilities: NDArray[np.float64]
+    codes: NDArray[np.int64]
+    n_splits: int
+    note: str
+    warnings: tuple[str, ...]
+
+
+class Scores(NamedTuple):
+    """Scores of m held-out rows. Log-loss in nats; Brier summed over classes, so in [0, 2].
+
+    accuracy_low, accuracy_high: 95% Wilson interval.
+    chance_log_loss: log-loss of predicting each class by its share of these rows.
+    """
+
+    n_rows: int
+    accuracy: float
+    accuracy_low: float
+    accuracy_high: float
+    log_loss: float
+    chance_log_loss: float
+    brier: float
+    calibration_error: float
+
+
+def held_out_probabilities(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    unlabelled: Any = "auto",
+    n_splits: int = 5,
+    random_state: int | None = 0,
+    progress: bool = False,
+) -> HeldOut:
+    """Refit clones of `estimator` on folds of the labelled rows; predict the rows left out.
+
+    Unlabelled rows are in every training set. The number of folds is lowered to the number of
+    labelled rows of the rarest class; where that is below two nothing is refitted and the note
+    says why.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Cloned, never changed. A checkpoint file set on it is not used by the clones.
+    X : array-like or DataFrame of shape (n, d)
+    y : array-like of shape (n,)
+        Labels, unlabelled rows marked as in ``fit``.
+    unlabelled : default='auto'
+        Which value of `y` means no label, as in ``fit``.
+    n_splits : int, default=5
+        Folds wanted, at least 2.
+    random_state : int or None, default=0
+        Seed of the folds, and of the refits where the estimator has none.
+    progress : bool, default=False
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    HeldOut
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X = np.arange(12.0)[:, None]
+    >>> y = np.repeat([0, 1], 6)
+    >>> found = held_out_probabilities(GaussianNB(), X, y, n_splits=3)
+    >>> found.probabilities.shape, found.n_splits
+    ((12, 2), 3)
+    """
+    from tqdm import tqdm
+
+    from atoll.estimators.model_selection import SemiSupervisedKFold
+
+    if n_splits < 2:
+        raise ValueError(f"n_splits is {n_splits}; cross-validation needs at least 2.")
+    classes = getattr(estimator, "classes_", None)
+    if classes is not None:
+        unlabelled = unlabelled_marker(unlabelled, classes)
+    labels = parse_labels(y, unlabelled=unlabelled, classes=classes)
+    rarest = int(labels.counts.argmin())
+    n_rarest = int(labels.counts[rarest])
+    name = class_names(labels.classes)[rarest]
+    n_usable = min(n_splits, n_rarest)
+    if n_usable < 2:
+        rows = "1 labelled row" if n_rarest == 1 else "no labelled row"
+        return _not_done(
+            labels,
+            f"Class {name!r} has {rows}: held out, it would leave nothing to learn the class "
+            "from. Label at least two rows of every class.",
+        )
+    note = ""
+    if n_usable < n_splits:
+        note = f"{n_usable} folds, not {n_splits}: class {name!r} has {n_rarest} labelled rows."
+
+    X = X if hasattr(X, "iloc") else np.asarray(X)
+    # Through object: NumPy alone would read the list ["a", nan] as two strings.
+    y = y if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+    folds = SemiSupervisedKFold(
+        n_usable, shuffle=True, random_state=random_state, unlabelled=unlabelled
+    )
+    p = np.zeros((len(labels.codes), len(labels.classes)))
+    tested = np.zeros(len(labels.codes), dtype=bool)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for train, test in tqdm(
+            folds.split(X, y), total=n_usable, desc="cross-validation", disable=not progress
+        ):
+            refitted = _fresh_clone(estimator, random_state, unlabelled)
+            try:
+                refitted.fit(_rows(X, train), _rows(y, train))
+                found = refitted.predict_proba(_rows(X, test))
+            except ValueError as error:
+                return _not_done(labels, f"A refit on part of the labels failed: {error}")
+            # A class that a fold has not seen keeps probability zero there.
+            columns = [labels.classes.tolist().index(c) for c in refitted.classes_.tolist()]
+            p[np.ix_(test, columns)] = found
+            tested[test] = True
+    messages = tuple(sorted({str(warning.message) for warning in caught}))
+    return HeldOut(p[tested], labels.codes[tested].astype(np.int64), n_usable, note, messages)
+
+
+def score(probabilities: ArrayLike, codes: ArrayLike) -> Scores:
+    """Scores of held-out class probabilities.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (m, K)
+    codes : array-like of int, shape (m,)
+        Column of the true class.
+
+    Returns
+    -------
+    Scores
+
+    References
+    ----------
+    Gneiting, T. and Raftery, A. E. (2007). Strictly proper scoring rules, prediction, and
+    estimation. JASA 102.
+
+    Examples
+    --------
+    >>> found = score([[0.8, 0.2], [0.4, 0.6]], [0, 0])
+    >>> found.accuracy, round(found.log_loss, 4), round(found.brier, 4)
+    (0.5, 0.5697, 0.4)
+    """
+    from scipy.stats import binomtest
+
+    p = np.asarray(probabilities, dtype=float)
+    k = np.asarray(codes)
+    n = len(k)
+    n_right = int((p.argmax(axis=1) == k).sum())
+    interval = binomtest(n_right, n).proportion_ci(method="wilson")
+    shares = np.bincount(k, minlength=p.shape[1]) / n
+    with np.errstate(divide="ignore"):  # a certain and wrong prediction costs infinity, and says so
+        log_loss = -np.log(p[np.arange(n), k]).mean()
+    return Scores(
+        n_rows=n,
+        accuracy=n_right / n,
+        accuracy_low=float(interval.low),
+        accuracy_high=float(interval.high),
+        log_loss=float(log_loss),
+        chance_log_loss=float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum()),
+        brier=brier_score(p, k),
+        calibration_error=expected_calibration_error(p, k),
+    )
+
+
+def calibration_error_by_chance(
+    probabilities: ArrayLike, rng: np.random.Generator, n_draws: int = 400
+) -> float:
+    """95th percentile of the calibration error that these probabilities would show if right.
+
+    Labels are drawn from the probabilities themselves: with few rows even a perfect model shows
+    an error, and only one beyond this percentile says anything.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (m, K)
+    rng : numpy Generator
+    n_draws : int, default=400
+        Sets of labels drawn.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> calibration_error_by_chance([[1.0, 0.0]] * 5, np.random.default_rng(0))
+    0.0
+    """
+    p = np.asarray(probabilities, dtype=float)
+    cumulative = p.cumsum(axis=1)
+    errors = []
+    for _ in range(n_draws):
+        # Scaled by the total, so that rounding cannot put a draw past the last class.
+        u = rng.random(len(p)) * cumulative[:, -1]
+        errors.append(expected_calibration_error(p, (u[:, None] >= cumulative).sum(axis=1)))
+    return float(np.quantile(errors, 0.95))
+
+
+def _not_done(labels: PartialLabels, note: str) -> HeldOut:
+    return HeldOut(np.empty((0, len(labels.classes))), np.empty(0, dtype=np.int64), 0, note, ())
+
+
+def _fresh_clone(estimator: Any, random_state: int | None, unlabelled: Any) -> Any:
+    """A clone that is quiet, has a seed, and does not resume from the whole fit's checkpoint."""
+    from sklearn.base import clone
+
+    fresh = clone(estimator)
+    changes: dict[str, Any] = {}
+    for name, value in fresh.get_params(deep=True).items():
+        parameter = name.rpartition("__")[2]
+        if parameter == "checkpoint":
+            changes[name] = None
+        elif parameter == "verbose":
+            changes[name] = False
+        elif parameter == "random_state" and value is None:
+            changes[name] = random_state
+        elif parameter == "unlabelled" and isinstance(value, str) and value == "auto":
+            changes[name] = unlabelled
+    return fresh.set_params(**changes)
+
+
+def _rows(table: Any, chosen: NDArray[np.intp]) -> Any:
+    return table.iloc[chosen] if hasattr(table, "iloc") else table[chosen]

@@ -1,0 +1,479 @@
+"""From a fitted classifier and its rows to one HTML file."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from atoll.core.files import atomic_path, check_writable
+from atoll.core.labels import PartialLabels
+from atoll.diagnostics import entropy as predictive_entropy
+from atoll.plotting import (
+    class_counts,
+    decision_map,
+    entropy_map,
+    probability_grid,
+    reliability_diagram,
+)
+from atoll.plotting.palette import class_names
+from atoll.plotting.rows import feature_names_of, labels_of
+from atoll.reports.figures import png_address, trace_figure
+from atoll.reports.held_out import (
+    HeldOut,
+    calibration_error_by_chance,
+    held_out_probabilities,
+    score,
+)
+
+_MAP_RESOLUTION = 100
+_UNCERTAIN_ROWS = 10
+_FEATURES_SHOWN = 6
+_DIAGNOSTICS_SHOWN = 30
+_FEW_ROWS = 50
+_SURE = 0.9
+# The limits of `atoll.diagnostics.verdict`, so that marks and verdict agree.
+R_HAT_LIMIT = 1.05
+ESS_LIMIT = 100
+
+_SHORT_WORDS = 200
+
+
+class Fitted(NamedTuple):
+    """What every section reads.
+
+    model: the classifier itself, the last step of a pipeline.
+    probabilities (n, K): of every row, from ``predict_proba``.
+    """
+
+    estimator: Any
+    model: Any
+    X: Any
+    y: Any
+    labels: PartialLabels
+    unlabelled: Any
+    names: list[str]
+    features: list[str]
+    probabilities: NDArray[np.float64]
+
+
+def write_report(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    feature_names: ArrayLike | None = None,
+    unlabelled: Any = "auto",
+    n_splits: int = 5,
+    random_state: int | None = 0,
+    about: str | Mapping[str, object] | None = None,
+    cross_validate: bool = True,
+    progress: bool = False,
+) -> None:
+    """Write what was fitted, how well, and what to label next, as one self-contained HTML file.
+
+    The file needs nothing else: no network, no other file. The same arguments give the same
+    file. It is written whole or not at all.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        One of ours, a pipeline that ends in one, or anything with ``predict_proba`` and
+        ``classes_``; sections that need more (chains) say so where it is missing.
+    X : array-like or DataFrame of shape (n, d)
+        The rows it was fitted on.
+    y : array-like of shape (n,)
+        Their labels, unlabelled ones marked as in ``fit``.
+    path : path
+        The HTML file to write.
+    title : str, optional
+        Heading of the page.
+    feature_names : array-like of str, shape (d,), optional
+        Default: the estimator's, the DataFrame's, or x0, x1, ...
+    unlabelled : default='auto'
+        Which value of `y` means no label; 'auto' takes the estimator's own setting.
+    n_splits : int, default=5
+        Folds of the labelled rows on which clones are refitted to judge the probabilities.
+    random_state : int or None, default=0
+        Seed of the folds, and of the refits where the estimator has none.
+    about : str or mapping, optional
+        More to say of the data: a paragraph, or names and values added to the table of what was
+        fitted.
+    cross_validate : bool, default=True
+        Whether to refit; without it the calibration section only says so.
+    progress : bool, default=False
+        Whether to show the refits' progress.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "iris.html"
+    >>> write_report(GaussianNB().fit(X, y), X, y, path, cross_validate=False)
+    >>> path.read_text(encoding="utf-8")[:15]
+    '<!DOCTYPE html>'
+    """
+    check_writable(path)  # before the long work, not after
+    fitted = _read(estimator, X, y, feature_names, unlabelled)
+    held_out = None
+    if cross_validate:
+        held_out = held_out_probabilities(
+            estimator,
+            X,
+            y,
+            unlabelled=fitted.unlabelled,
+            n_splits=n_splits,
+            random_state=random_state,
+            progress=progress,
+        )
+    calibration = _calibration(held_out, random_state)
+    chains = _chains(fitted.model)
+    page = _render(
+        title=title or f"{type(fitted.model).__name__} on {_count(len(fitted.probabilities), 'row')}",
+        glance=_glance(fitted, calibration, chains),
+        fitted=_what_was_fitted(fitted, about),
+        classes=_classes(fitted),
+        calibration=calibration,
+        maps=_maps(fitted),
+        uncertain=_uncertain(fitted),
+        chains=chains,
+    )
+    with atomic_path(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+def _read(estimator: Any, X: Any, y: Any, feature_names: ArrayLike | None, unlabelled: Any) -> Fitted:
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
+    X = X if hasattr(X, "iloc") else np.asarray(X)
+    model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if isinstance(unlabelled, str) and unlabelled == "auto":
+        unlabelled = getattr(model, "unlabelled", "auto")
+    labels = labels_of(estimator, X, y, unlabelled)
+    return Fitted(
+        estimator=estimator,
+        model=model,
+        X=X,
+        y=y,
+        labels=labels,
+        unlabelled=unlabelled,
+        names=class_names(estimator.classes_),
+        features=feature_names_of(estimator, X, feature_names),
+        probabilities=np.asarray(estimator.predict_proba(X), dtype=float),
+    )
+
+
+def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, str]]:
+    """The headline numbers, each with its name and what it rests on."""
+    n, n_labelled = len(fitted.labels.codes), fitted.labels.n_labelled
+    cards = [
+        {
+            "value": f"{n_labelled:,} of {n:,}",
+            "name": "rows labelled",
+            "detail": f"{_percent(n_labelled / n)}, in {len(fitted.names)} classes",
+        }
+    ]
+    scores = calibration["scores"]
+    if scores is not None:
+        cards += [
+            {
+                "value": _percent(scores.accuracy),
+                "name": "held-out accuracy",
+                "detail": f"95% interval {_percent(scores.accuracy_low)} to "
+                f"{_percent(scores.accuracy_high)}",
+            },
+            {
+                "value": _number(scores.log_loss),
+                "name": "held-out log-loss (nats)",
+                "detail": f"class shares alone: {_number(scores.chance_log_loss)}",
+            },
+        ]
+    free = ~fitted.labels.is_labelled
+    if free.any():
+        sure = fitted.probabilities[free].max(axis=1) >= _SURE
+        cards.append(
+            {
+                "value": _percent(sure.mean()),
+                "name": "of unlabelled rows are clear",
+                "detail": f"a class with probability {_SURE} or more",
+            }
+        )
+    if chains["status"]:
+        cards.append(
+            {
+                "value": chains["status"],
+                "name": "chains",
+                "detail": chains["size"],
+                "tone": chains["tone"],
+            }
+        )
+    return cards
+
+
+def _what_was_fitted(fitted: Fitted, about: str | Mapping[str, object] | None) -> dict[str, Any]:
+    model, labels = fitted.model, fitted.labels
+    facts: list[tuple[str, str]] = [("Model", type(model).__name__)]
+    if fitted.estimator is not model:
+        steps = " → ".join(_short(step) for step in fitted.estimator[:-1])
+        facts.append(("Prepared by", steps))
+    n = len(labels.codes)
+    facts += [
+        ("Rows", f"{n:,}, of which {labels.n_labelled:,} labelled"),
+        ("Classes", f"{len(fitted.names)}: {_listed(fitted.names)}"),
+        ("Features", f"{len(fitted.features):,}: {_listed(fitted.features)}"),
+    ]
+    if hasattr(model, "kernel_"):
+        facts.append(("Kernel found", _short(model.kernel_)))
+    parameters = model.get_params(deep=False)
+    if "random_state" in parameters:
+        seed = parameters["random_state"]
+        facts.append(("Seed", "none: another fit draws other numbers" if seed is None else _short(seed)))
+    if isinstance(about, Mapping):
+        facts += [(str(name), str(value)) for name, value in about.items()]
+    packages = {"numpy": "NumPy", "scipy": "SciPy", "scikit-learn": "scikit-learn"}
+    return {
+        "facts": facts,
+        "paragraph": about if isinstance(about, str) else "",
+        "parameters": [(name, _short(value)) for name, value in sorted(parameters.items())],
+        "versions": [("atoll", _own_version()), ("Python", platform.python_version())]
+        + [(name, version(package)) for package, name in packages.items()],
+    }
+
+
+def _classes(fitted: Fitted) -> dict[str, Any]:
+    labels = fitted.labels
+    free = ~labels.is_labelled
+    labelled = labels.counts
+    guesses = fitted.probabilities[free].argmax(axis=1)
+    predicted = np.bincount(guesses, minlength=len(fitted.names))
+    expected = fitted.probabilities[free].sum(axis=0)
+    any_free = bool(free.any())
+    axes = class_counts(fitted.names, labelled, predicted if any_free else None)
+    return {
+        "any_unlabelled": any_free,
+        "rows": [
+            {
+                "name": name,
+                "labelled": int(labelled[k]),
+                "predicted": int(predicted[k]),
+                "expected": f"{expected[k]:.1f}",
+            }
+            for k, name in enumerate(fitted.names)
+        ],
+        "total": (int(labelled.sum()), int(free.sum())),
+        "picture": png_address(axes.figure),
+    }
+
+
+def _calibration(held_out: HeldOut | None, random_state: int | None) -> dict[str, Any]:
+    section: dict[str, Any] = {"scores": None, "note": "", "warnings": (), "cautions": []}
+    if held_out is None:
+        section["note"] = "Cross-validation was turned off for this report."
+        return section
+    section["note"] = held_out.note
+    section["warnings"] = held_out.warnings
+    if held_out.n_splits == 0:
+        return section
+    scores = score(held_out.probabilities, held_out.codes)
+    rng = np.random.default_rng(random_state)
+    by_chance = calibration_error_by_chance(held_out.probabilities, rng)
+    section["scores"] = scores
+    section["n_splits"] = held_out.n_splits
+    section["by_chance"] = by_chance
+    section["verdict"] = _calibration_verdict(scores.calibration_error, by_chance)
+    section["few"] = scores.n_rows < _FEW_ROWS
+    section["worse_than_chance"] = scores.log_loss > scores.chance_log_loss
+    axes = reliability_diagram(held_out.probabilities, held_out.codes)
+    section["picture"] = png_address(axes.figure)
+    return section
+
+
+def _calibration_verdict(error: float, by_chance: float) -> str:
+    if error <= by_chance:
+        return (
+            f"The calibration error is {_number(error)}; a perfectly calibrated model would show "
+            f"up to {_number(by_chance)} on these rows by chance. No sign of miscalibration."
+        )
+    return (
+        f"The calibration error is {_number(error)}, beyond the {_number(by_chance)} that a "
+        "perfectly calibrated model would show on these rows by chance: the probabilities are "
+        "too sure or not sure enough. The reliability diagram shows which."
+    )
+
+
+def _maps(fitted: Fitted) -> dict[str, Any]:
+    grid = probability_grid(
+        fitted.estimator, fitted.X, resolution=_MAP_RESOLUTION, feature_names=fitted.features
+    )
+    common: dict[str, Any] = {"grid": grid, "unlabelled": fitted.unlabelled}
+    decision = decision_map(fitted.estimator, fitted.X, fitted.y, **common)
+    entropy = entropy_map(fitted.estimator, fitted.X, fitted.y, **common)
+    return {
+        "dimensions": len(fitted.features),
+        "axis_labels": grid.axis_labels,
+        "subspace": grid.subspace,
+        "most_entropy": _number(float(np.log(len(fitted.names)))),
+        "decision": png_address(decision.figure),
+        "entropy": png_address(entropy.figure),
+    }
+
+
+def _uncertain(fitted: Fitted) -> dict[str, Any]:
+    """The rows with the largest entropy: unlabelled ones, or labelled ones where all are."""
+    free = ~fitted.labels.is_labelled
+    candidates = np.flatnonzero(free) if free.any() else np.arange(len(free))
+    entropy = predictive_entropy(fitted.probabilities)
+    order = candidates[np.argsort(-entropy[candidates], kind="stable")][:_UNCERTAIN_ROWS]
+    index, index_name = _row_names(fitted.X)
+    values = fitted.X.iloc[order].to_numpy() if hasattr(fitted.X, "iloc") else fitted.X[order]
+    rows = []
+    for row, cells in zip(order, values):
+        p = fitted.probabilities[row]
+        first, second = np.argsort(-p, kind="stable")[:2]
+        rows.append(
+            {
+                "row": str(index[row]),
+                "label": fitted.names[fitted.labels.codes[row]],
+                "predicted": fitted.names[first],
+                "probability": f"{p[first]:.3f}",
+                "second": f"{fitted.names[second]} ({p[second]:.3f})",
+                "entropy": f"{entropy[row]:.3f}",
+                "features": [_cell(cell) for cell in cells[:_FEATURES_SHOWN]],
+            }
+        )
+    return {
+        "to_label": bool(free.any()),
+        "rows": rows,
+        "index_name": index_name,
+        "features": fitted.features[:_FEATURES_SHOWN],
+        "n_features": len(fitted.features),
+    }
+
+
+def _row_names(X: Any) -> tuple[Any, str]:
+    index = getattr(X, "index", None)
+    if index is None or index.equals(type(index)(range(len(X)))):
+        return range(len(X)), "row, counted from 0"
+    return index, "row, by its index" if index.name is None else str(index.name)
+
+
+def _chains(model: Any) -> dict[str, Any]:
+    diagnostics = getattr(model, "diagnostics_", None)
+    section: dict[str, Any] = {
+        "status": "", "tone": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
+        "facts": [], "picture": None, "r_hat_limit": R_HAT_LIMIT, "ess_limit": ESS_LIMIT,
+    }  # fmt: skip
+    if not diagnostics:
+        return section
+    mixed = diagnostics.get("mixed")
+    if mixed is not None:
+        section["status"] = "mixed" if mixed else "not mixed"
+        section["tone"] = "good" if mixed else "bad"
+    section["verdict"] = str(diagnostics.get("verdict", ""))
+    section["interrupted"] = bool(diagnostics.get("interrupted", False))
+    if "n_chains" in diagnostics and "n_draws" in diagnostics:
+        section["size"] = (
+            f"{_count(diagnostics['n_chains'], 'chain')} of {_count(diagnostics['n_draws'], 'draw')}"
+        )
+    section.update(_diagnostics_table(diagnostics))
+    acceptance = diagnostics.get("acceptance") or {}
+    section["facts"] = [(f"Acceptance, {name}", _percent(rate)) for name, rate in acceptance.items()]
+    if "jitter" in diagnostics:
+        section["facts"].append(("Largest jitter used", f"{diagnostics['jitter']:.1e}"))
+    figure, names, left_out = trace_figure(getattr(model, "draws_", None) or {})
+    if figure is not None:
+        section["picture"] = png_address(figure)
+        section["traces"] = names
+        section["traces_left_out"] = left_out
+    return section
+
+
+def _diagnostics_table(diagnostics: Mapping[str, Any]) -> dict[str, Any]:
+    """One row a quantity, the worst R-hat first; a mark where a number misses its limit."""
+    r_hat, bulk, tail = (diagnostics.get(key) or {} for key in ("r_hat", "ess_bulk", "ess_tail"))
+    names = sorted(
+        dict.fromkeys([*r_hat, *bulk, *tail]),
+        # A NaN is a chain that never moved: the worst there is.
+        key=lambda name: -np.nan_to_num(r_hat.get(name, 0.0), nan=np.inf),
+    )
+    rows = [
+        {
+            "name": name,
+            "cells": [
+                _judged(r_hat.get(name), lambda value: value <= R_HAT_LIMIT, "{:.3f}"),
+                _judged(bulk.get(name), lambda value: value >= ESS_LIMIT, "{:,.0f}"),
+                _judged(tail.get(name), lambda value: value >= ESS_LIMIT, "{:,.0f}"),
+            ],
+        }
+        for name in names[:_DIAGNOSTICS_SHOWN]
+    ]
+    return {"rows": rows, "left_out": max(0, len(names) - _DIAGNOSTICS_SHOWN)}
+
+
+def _judged(value: float | None, is_good: Any, layout: str) -> dict[str, Any]:
+    if value is None:
+        return {"text": "–", "missed": False}
+    if np.isnan(value):
+        return {"text": "undefined", "missed": True}
+    return {"text": layout.format(value), "missed": not is_good(value)}
+
+
+def _render(**sections: Any) -> str:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(number=_number, percent=_percent)
+    source = files("atoll.reports").joinpath("template.html").read_text(encoding="utf-8")
+    return environment.from_string(source).render(**sections)
+
+
+def _own_version() -> str:
+    from atoll import __version__
+
+    return __version__
+
+
+def _number(value: float) -> str:
+    if np.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return "undefined" if np.isnan(value) else f"{value:.3f}"
+
+
+def _percent(share: float) -> str:
+    # 99.6% is not all, and 0.4% is not none.
+    text = f"{100 * share:.0f}%"
+    if (text == "100%" and share < 1) or (text == "0%" and share > 0):
+        return f"{100 * share:.2f}%"
+    return text
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else _short(value, 24, str)
+
+
+def _short(value: object, longest: int = _SHORT_WORDS, write: Any = repr) -> str:
+    text = " ".join(write(value).split())
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _listed(names: list[str], most: int = 12) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

@@ -1,0 +1,85 @@
+"""The papers' tables and figures, run again: one registry, one engine.
+
+A model adds its paper's results by writing an `Experiment` in a file here and naming it in
+`EXPERIMENTS`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+
+from atoll.reproductions import engine
+from atoll.reproductions.engine import Experiment, Report, Result, Skipped
+FIGURE_15 = None
+
+__all__ = [
+    "EXPERIMENTS",
+    "Experiment",
+    "Report",
+    "Result",
+    "Skipped",
+    "find_experiment",
+    "list_experiments",
+    "run_experiment",
+]
+
+EXPERIMENTS: tuple[Experiment, ...] = (FIGURE_15,)
+
+
+def list_experiments() -> list[Experiment]:
+    """Every experiment, in the order of the papers.
+
+    Examples
+    --------
+    >>> [experiment.name for experiment in list_experiments()]
+    ['rogers-fig15'...]
+    """
+    return list(EXPERIMENTS)
+
+
+def find_experiment(name: str) -> Experiment:
+    """Return the experiment of that name.
+
+    Examples
+    --------
+    >>> find_experiment("rogers-fig51")
+    Traceback (most recent call last):
+    ValueError: name 'rogers-fig51' is not an experiment; did you mean 'rogers-fig15'? ...
+    """
+    experiments = {experiment.name: experiment for experiment in EXPERIMENTS}
+    if name not in experiments:
+        closest = difflib.get_close_matches(name, experiments, n=1, cutoff=0.0)[0]
+        raise ValueError(
+            f"name {name!r} is not an experiment; did you mean {closest!r}? "
+            f"There are: {', '.join(experiments)}."
+        )
+    return experiments[name]
+
+
+def run_experiment(
+    name: str,
+    *,
+    out: str | os.PathLike[str],
+    quick: bool = False,
+    n_jobs: int | None = None,
+    seed: int = 0,
+    data_home: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+    cache: str | os.PathLike[str] | None = None,
+) -> Report:
+    """Run the experiment of that name; see `atoll.reproductions.engine.run`.
+
+    Writes ``<out>/<name>/cells.csv``, ``<name>.png`` and ``<name>.md``, and keeps finished
+    cells in `cache` (``<out>/cache``), so that a second call repeats nothing.
+    """
+    return engine.run(
+        find_experiment(name),
+        out=out,
+        quick=quick,
+        n_jobs=n_jobs,
+        seed=seed,
+        data_home=data_home,
+        progress=progress,
+        cache=cache,
+    )

@@ -1,0 +1,430 @@
+"""Run an experiment: its cells in parallel, each once; then a table, a picture and a page.
+
+An experiment is a list of cells (dataset x labels x seed x model), a function that runs one of
+them, and two that show the results. Everything else is here: parallel work, the cache, resuming
+after an interruption, data that are not there, and the files written.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+import atoll
+from atoll.core.files import atomic_path, check_writable
+from atoll.reproductions.cache import (
+    cell_identity,
+    cell_path,
+    load_values,
+    plain_values,
+    save_values,
+)
+
+Cell = dict[str, Any]
+DataHome = str | os.PathLike[str] | None
+
+
+class Result(NamedTuple):
+    """A finished cell: its description, and the scalars and arrays it measured."""
+
+    cell: Cell
+    values: dict[str, Any]
+
+
+class Skipped(NamedTuple):
+    """A cell whose data are missing, and which file was looked for where."""
+
+    cell: Cell
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A table or figure of a paper, as cells that can be run one by one.
+
+    Attributes
+    ----------
+    name : str
+        What the user types, and the name of the files written.
+    title, paper, claim : str
+        One line each on what it is, the citation, and what the paper shows with it.
+    cells : callable (quick, seed) -> list of dict
+        Descriptions of the cells, all different, of JSON's types alone. A result may depend on
+        its cell's description and on the data files, and on nothing else: the seed is a part of it.
+    run_cell : callable (cell, data_home) -> dict
+        Runs one cell. Scalars become columns of the CSV; NumPy arrays are kept for `draw`.
+        It must be importable, so that other processes find it. A `FileNotFoundError`, as the
+        loaders of `atoll.datasets` raise it, skips the cell.
+    draw : callable (results, path) -> None
+        Writes a PNG in the paper's layout. Some cells may have been skipped, never all.
+    comparison : callable (results) -> str
+        Markdown: the paper's numbers beside ours, standard errors, a sentence a difference.
+    needs : tuple of str
+        Data files that the loaders look for in `data_home`.
+    version : int
+        Raise it when `run_cell` changes, so that older results in the cache are not used.
+    """
+
+    name: str
+    title: str
+    paper: str
+    claim: str
+    cells: Callable[[bool, int], list[Cell]]
+    run_cell: Callable[[Cell, DataHome], dict[str, Any]]
+    draw: Callable[[list[Result], Path], None]
+    comparison: Callable[[list[Result]], str]
+    needs: tuple[str, ...] = ()
+    version: int = 1
+
+
+class Report(NamedTuple):
+    """What a run gave; `figure` is None where every cell was skipped."""
+
+    results: list[Result]
+    skipped: list[Skipped]
+    csv: Path
+    page: Path
+    figure: Path | None
+
+
+def run(
+    experiment: Experiment,
+    *,
+    out: str | os.PathLike[str],
+    quick: bool = False,
+    n_jobs: int | None = None,
+    seed: int = 0,
+    data_home: DataHome = None,
+    progress: bool = True,
+    cache: str | os.PathLike[str] | None = None,
+) -> Report:
+    """Run the cells that the cache does not hold, then write the table, picture and page.
+
+    A cell is written to the cache by the process that ran it, as soon as it is finished: after
+    an interruption the same call runs only the others. The same seed gives the same CSV, byte
+    for byte, whatever `n_jobs` and however often the run was interrupted.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    out : path
+        A folder, made if need be; the files go to ``<out>/<name>/``.
+    quick : bool
+        A smaller version of the same experiment.
+    n_jobs : int or None
+        Cells run at once, as joblib counts them: None is 1 unless `joblib.parallel_config`
+        says otherwise, -1 is every core.
+    seed : int
+    data_home : path or None
+        Handed to the loaders; None leaves the choice to them (`ATOLL_DATA`).
+    progress : bool
+        Show finished cells and the time left.
+    cache : path or None
+        The folder of finished cells; ``<out>/cache`` by default.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    RuntimeError
+        A cell failed. The others were finished first and are in the cache.
+    """
+    cells = check_cells(experiment, experiment.cells(quick, seed))
+    folder = _make_folder(Path(out) / experiment.name, "out")
+    cache_folder = _make_folder(Path(out) / "cache" if cache is None else Path(cache), "cache")
+    files = [folder / f for f in ("cells.csv", f"{experiment.name}.md", f"{experiment.name}.png")]
+    for file in files:
+        check_writable(file)  # before the long work, not after it
+
+    outcomes = _run_cells(experiment, cells, cache_folder, data_home, n_jobs, progress)
+    failed = [(cell, o.failure) for cell, o in zip(cells, outcomes) if o.failure is not None]
+    if failed:
+        cell, failure = failed[0]
+        raise RuntimeError(
+            f"{experiment.name}: {len(failed)} of {len(cells)} cells failed; the finished ones are "
+            f"kept in {str(cache_folder)!r}. The first to fail is {describe(cell)}:\n{failure}"
+        )
+
+    results = [Result(c, o.values) for c, o in zip(cells, outcomes) if o.values is not None]
+    skipped = [Skipped(c, o.missing) for c, o in zip(cells, outcomes) if o.missing is not None]
+    if skipped and progress:
+        print(missing_data_text(skipped), file=sys.stderr)
+    report = Report(
+        results,
+        skipped,
+        csv=files[0],
+        page=files[1],
+        figure=files[2] if results else None,
+    )
+    _write_text(report.csv, csv_text(cells, [outcome.values for outcome in outcomes]))
+    if report.figure is not None:
+        with atomic_path(report.figure) as temporary:
+            experiment.draw(results, temporary)
+    else:
+        files[2].unlink(missing_ok=True)  # an older picture would not belong to this page
+    _write_text(report.page, page_text(experiment, report, quick=quick, seed=seed))
+    return report
+
+
+def check_cells(experiment: Experiment, cells: list[Cell]) -> list[Cell]:
+    """Return the cells, or a ValueError where one cannot be named in the cache.
+
+    Each must survive the way through JSON unchanged, and no two may be the same.
+    """
+    if not cells:
+        raise ValueError(f"{experiment.name}: cells is empty; declare at least one cell.")
+    seen: set[str] = set()
+    for cell in cells:
+        if not _survives_json(cell):
+            raise ValueError(
+                f"{experiment.name}: the cell {cell!r} changes when written as JSON; describe it "
+                "with strings, finite numbers, booleans, None, lists and dicts with string keys."
+            )
+        identity = cell_identity(experiment.name, experiment.version, cell)
+        if identity in seen:
+            raise ValueError(
+                f"{experiment.name}: the cell {describe(cell)} is declared twice; give the two "
+                "different descriptions (a seed, say) or drop one."
+            )
+        seen.add(identity)
+    return cells
+
+
+def _survives_json(cell: Cell) -> bool:
+    try:
+        return json.loads(json.dumps(cell, allow_nan=False)) == cell
+    except (TypeError, ValueError):
+        return False
+
+
+def describe(cell: Cell) -> str:
+    """Name a cell in one line.
+
+    Examples
+    --------
+    >>> describe({"data": "wine", "labels": 2, "seed": 0})
+    'data=wine, labels=2, seed=0'
+    """
+    return ", ".join(f"{key}={_field(value)}" for key, value in cell.items())
+
+
+# --- running ---------------------------------------------------------------------------------
+
+
+class _Outcome(NamedTuple):
+    """One of the three is given: values, which data are missing, or the error's traceback."""
+
+    values: dict[str, Any] | None = None
+    missing: str | None = None
+    failure: str | None = None
+
+
+class _CarriedError:
+    """Hold the error of a `with` block as text, to be reported once every cell has run.
+
+    Text, because not every exception survives the way from one process to another. Only
+    errors are held: an interruption goes through and stops the run.
+    """
+
+    missing: str | None = None
+    failure: str | None = None
+
+    def __enter__(self) -> _CarriedError:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if isinstance(error, FileNotFoundError):
+            self.missing = str(error)
+        elif isinstance(error, Exception):
+            self.failure = "".join(traceback.format_exception(kind, error, trace)).rstrip()
+        return isinstance(error, Exception)
+
+
+def _run_cells(
+    experiment: Experiment,
+    cells: list[Cell],
+    cache: Path,
+    data_home: DataHome,
+    n_jobs: int | None,
+    progress: bool,
+) -> list[_Outcome]:
+    """Outcomes in the order of `cells`: from the cache where it has them, else run."""
+    identities = [cell_identity(experiment.name, experiment.version, cell) for cell in cells]
+    paths = [cell_path(cache, experiment.name, identity) for identity in identities]
+    outcomes = [_Outcome(load_values(path, i)) for path, i in zip(paths, identities)]
+    pending = [i for i, outcome in enumerate(outcomes) if outcome.values is None]
+    tasks = (
+        delayed(_run_one)(i, experiment.run_cell, cells[i], data_home, paths[i], identities[i])
+        for i in pending
+    )
+    n_done = len(cells) - len(pending)
+    with tqdm(
+        total=len(cells), initial=n_done, desc=experiment.name, unit="cell", disable=not progress
+    ) as bar:
+        try:
+            for i, outcome in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(tasks):
+                outcomes[i] = outcome
+                if outcome.missing is not None:
+                    bar.set_postfix_str("data missing for some cells")
+                n_done += 1
+                bar.update()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"{experiment.name} was interrupted; {n_done} of {len(cells)} cells are finished "
+                f"and kept in {str(cache)!r}. The same command goes on from there."
+            ) from None
+    return outcomes
+
+
+def _run_one(
+    index: int,
+    run_cell: Callable[[Cell, DataHome], dict[str, Any]],
+    cell: Cell,
+    data_home: DataHome,
+    path: Path,
+    identity: str,
+) -> tuple[int, _Outcome]:
+    """Run a cell and keep its values, in whatever process this is."""
+    values = None
+    # The number of BLAS threads changes the last digits, and must not follow n_jobs.
+    with _CarriedError() as carried, threadpool_limits(limits=1):
+        values = plain_values(run_cell(dict(cell), data_home))
+        save_values(path, identity, values)
+    return index, _Outcome(values, carried.missing, carried.failure)
+
+
+# --- writing ---------------------------------------------------------------------------------
+
+
+def csv_text(cells: Sequence[Cell], values: Sequence[dict[str, Any] | None]) -> str:
+    r"""One row a cell, in declared order: its description, its status, its scalars.
+
+    Examples
+    --------
+    >>> csv_text([{"seed": 0}, {"seed": 1}], [{"error": 0.1}, None])
+    'seed,status,error\n0,done,0.1\n1,missing data,\n'
+    """
+    scalars = [
+        {k: v for k, v in (row or {}).items() if not isinstance(v, np.ndarray)} for row in values
+    ]
+    columns, measured = _all_keys(cells), _all_keys(scalars)
+    clash = set(measured).intersection([*columns, "status"])
+    if clash:
+        raise ValueError(
+            f"the cells' values {sorted(clash)} have the name of another column; rename them."
+        )
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*columns, "status", *measured])
+    for cell, row, given in zip(cells, scalars, values):
+        status = "missing data" if given is None else "done"
+        writer.writerow(
+            [_field(cell.get(key)) for key in columns]
+            + [status]
+            + [_field(row.get(key)) for key in measured]
+        )
+    return text.getvalue()
+
+
+def page_text(experiment: Experiment, report: Report, *, quick: bool, seed: int) -> str:
+    """Write the Markdown page: the claim, the picture, the comparison, and what was left out."""
+    parts = [
+        f"# {experiment.title}",
+        f"{experiment.paper}",
+        f"**What the paper shows.** {experiment.claim}",
+    ]
+    if report.figure is not None:
+        parts += [
+            f"![{experiment.title}]({report.figure.name})",
+            experiment.comparison(report.results).strip(),
+        ]
+    else:
+        parts.append("No cell could run, so there is nothing to compare: see below.")
+    if report.skipped:
+        parts += ["## Left out for want of data", missing_data_text(report.skipped)]
+    parts += ["## How it was made", _how_text(experiment, report, quick=quick, seed=seed)]
+    return "\n\n".join(parts) + "\n"
+
+
+def missing_data_text(skipped: list[Skipped]) -> str:
+    """Name each missing file once, with the cells that wait for it.
+
+    Examples
+    --------
+    >>> print(missing_data_text([Skipped({"labels": n}, "no file 'usps.csv'.") for n in (1, 2)]))
+    no file 'usps.csv'. Skipped:
+    <BLANKLINE>
+    - labels=1
+    - labels=2
+    """
+    waiting: dict[str, list[str]] = {}
+    for cell, reason in skipped:
+        waiting.setdefault(" ".join(reason.split()), []).append(describe(cell))
+    return "\n\n".join(
+        "\n".join([f"{reason} Skipped:", "", *(f"- {cell}" for cell in cells)])
+        for reason, cells in waiting.items()
+    )
+
+
+def _how_text(experiment: Experiment, report: Report, *, quick: bool, seed: int) -> str:
+    command = f"atoll reproduce {experiment.name}{' --quick' if quick else ''} --seed {seed}"
+    n_cells = len(report.results) + len(report.skipped)
+    lines = [
+        f"`{command}`, atoll {atoll.__version__}: {len(report.results)} of {n_cells} cells ran; "
+        f"each is a row of `{report.csv.name}`."
+    ]
+    if quick:
+        n_full = len(experiment.cells(False, seed))
+        lines.append(f"This is the quick version; the full one has {n_full} cells.")
+    if experiment.needs:
+        needs = ", ".join(f"`{file}`" for file in experiment.needs)
+        lines.append(f"Data files: {needs}, in the data folder (`ATOLL_DATA`).")
+    return " ".join(lines)
+
+
+def _all_keys(rows: Iterable[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def _field(value: Any) -> str:
+    """Text that gives the value back exactly: floats in full, lists and dicts as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _make_folder(path: Path, parameter: str) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"{parameter}: the folder {str(path)!r} cannot be made ({error.strerror}); "
+            "choose another path."
+        ) from error
+    return path
+
+
+def _write_text(path: Path, text: str) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

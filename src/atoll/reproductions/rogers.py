@@ -1,0 +1,280 @@
+"""Rogers (2014), lecture 4: Gaussian processes for classification by auxiliary variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import expit
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.metrics import log_loss, zero_one_loss
+
+from atoll.estimators import ProbitGPClassifier
+from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
+from atoll.reproductions.tables import (
+    Estimate,
+    estimate_value,
+    group,
+    markdown_table,
+    paired_difference,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DISTANCE = 1.5  # between the classes' means, in standard deviations: one point in five is misplaced
+N_TRAIN, N_TEST = 100, 2000
+N_CHAINS, N_WARMUP, N_SAMPLES = 2, 100, 500  # 1000 Gibbs samples in all, as in the figure's caption
+GAMMAS = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
+QUICK_GAMMAS = DRAWN_GAMMAS = [0.01, 0.1, 1.0, 10.0]
+N_REPLICATES, N_QUICK_REPLICATES = 20, 6
+GRID = np.linspace(-3.6, 3.6, 91)
+
+
+def two_gaussians(
+    n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Two classes of unit Gaussians in the plane: X (n, 2), y (n,), half of each class."""
+    y = np.repeat([0, 1], [n - n // 2, n // 2])
+    X = rng.normal(size=(n, 2))
+    X[:, 0] += DISTANCE * (y - 0.5)
+    return X, y
+
+
+def true_probability(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """p(y = 1 | x) of `two_gaussians`, (n, 2) -> (n,): what no model can beat."""
+    return np.asarray(expit(DISTANCE * X[:, 0]))
+
+
+def grid_points() -> NDArray[np.float64]:
+    """The points of the drawn surface, (len(GRID)**2, 2), first coordinate fastest."""
+    return np.column_stack([axis.ravel() for axis in np.meshgrid(GRID, GRID)])
+
+
+def figure_15_cells(quick: bool, seed: int) -> list[Cell]:
+    """γ × data set; the quick cells are some of the full ones, so the cache serves both."""
+    gammas, n_replicates = (
+        (QUICK_GAMMAS, N_QUICK_REPLICATES) if quick else (GAMMAS, N_REPLICATES)
+    )
+    return [
+        {"gamma": gamma, "replicate": replicate, "seed": seed}
+        for gamma in gammas
+        for replicate in range(n_replicates)
+    ]
+
+
+def figure_15_streams(cell: Cell) -> list[np.random.Generator]:
+    """Streams for the training rows, the held-out rows and the chains: the same for every γ."""
+    return np.random.default_rng([cell["seed"], cell["replicate"]]).spawn(3)
+
+
+def run_figure_15_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
+    """Fit the probit GP with its kernel held fixed; loss where it was fitted and elsewhere."""
+    rng_train, rng_test, rng_chains = figure_15_streams(cell)
+    X, y = two_gaussians(N_TRAIN, rng_train)
+    X_test, y_test = two_gaussians(N_TEST, rng_test)
+    # exp(-γ r²) is scikit-learn's RBF with length-scale 1/√(2γ).
+    length_scale = 1 / np.sqrt(2 * cell["gamma"])
+    model = ProbitGPClassifier(
+        kernel=RBF(length_scale, length_scale_bounds="fixed"),
+        n_chains=N_CHAINS,
+        n_warmup=N_WARMUP,
+        n_samples=N_SAMPLES,
+        random_state=rng_chains,
+    ).fit(X, y)
+    probability, probability_test = model.predict_proba(X), model.predict_proba(X_test)
+    values: dict[str, Any] = {
+        "training_log_loss": log_loss(y, probability),
+        "held_out_log_loss": log_loss(y_test, probability_test),
+        "training_error": zero_one_loss(y, probability[:, 1] > 0.5),
+        "held_out_error": zero_one_loss(y_test, probability_test[:, 1] > 0.5),
+        "best_log_loss": log_loss(y_test, true_probability(X_test)),
+        "best_error": zero_one_loss(y_test, true_probability(X_test) > 0.5),
+    }
+    if cell["replicate"] == 0:
+        values["surface"] = model.predict_proba(grid_points())[:, 1].reshape(len(GRID), len(GRID))
+    return values
+
+
+def draw_figure_15(results: list[Result], path: Path) -> None:
+    """Figure 14's data, figure 15's surfaces, and under them the losses against γ."""
+    from matplotlib.figure import Figure
+
+    surfaces = [r for r in results if "surface" in r.values and r.cell["gamma"] in DRAWN_GAMMAS]
+    X, y = two_gaussians(N_TRAIN, figure_15_streams(surfaces[0].cell)[0])
+    figure = Figure(figsize=(3 * (1 + len(surfaces)), 6.6), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.07)
+    top, bottom = figure.subfigures(2, 1, height_ratios=[1, 1.1])
+    data_axis, *surface_axes = top.subplots(1, 1 + len(surfaces), sharex=True, sharey=True)
+
+    draw_points(data_axis, X, y)
+    data_axis.set_title("The data (figure 14)")
+    data_axis.legend(loc="lower left", fontsize="small")
+    data_axis.set_ylabel("$x_2$")
+    for axis, result in zip(surface_axes, surfaces):
+        surface, gamma = result.values["surface"], result.cell["gamma"]
+        image = axis.contourf(GRID, GRID, surface, np.linspace(0, 1, 22), cmap="RdBu_r")
+        # Far from every row the probability is one half, and its boundary is rounding.
+        distance = cdist(grid_points(), X).min(axis=1).reshape(surface.shape)
+        decided = np.ma.masked_where(np.exp(-gamma * distance**2) < 0.01, surface)
+        axis.contour(GRID, GRID, decided, [0.5], colors="black", linewidths=1)
+        draw_points(axis, X, y)
+        axis.set_title(f"Figure 15, $\\gamma$ = {gamma:g}")
+    for axis in (data_axis, *surface_axes):
+        axis.set(aspect="equal", xlabel="$x_1$")
+    top.colorbar(image, ax=surface_axes, label="P(class 1)", ticks=[0, 0.5, 1])
+
+    loss_axis, error_axis = bottom.subplots(1, 2, sharex=True)
+    draw_curves(loss_axis, results, "log_loss")
+    loss_axis.set_ylabel("log-loss (nats)")
+    draw_curves(error_axis, results, "error")
+    error_axis.set_ylabel("error rate")
+    error_axis.set_ylim(bottom=0)
+    loss_axis.legend(fontsize="small")
+    figure.savefig(path, dpi=120)
+
+
+def draw_points(axis: Axes, X: NDArray[np.float64], y: NDArray[np.int64]) -> None:
+    """Both classes, told apart by colour and by shape."""
+    for label, marker, colour in [(0, "o", "#2166ac"), (1, "s", "#b2182b")]:
+        axis.scatter(
+            *X[y == label].T, s=14, marker=marker, c=colour, edgecolors="white", linewidths=0.4,
+            label=f"class {label}",
+        )  # fmt: skip
+
+
+def draw_curves(axis: Axes, results: list[Result], loss: str) -> None:
+    """Training and held-out loss against γ, with two standard errors."""
+    by_gamma = group(results, "gamma")
+    gammas = list(by_gamma)
+    for where, marker, colour in [("training", "o", "#e08214"), ("held_out", "s", "#542788")]:
+        estimates = [estimate_value(part, f"{where}_{loss}") for part in by_gamma.values()]
+        axis.errorbar(
+            gammas,
+            [e.mean for e in estimates],
+            yerr=[2 * e.standard_error for e in estimates],
+            marker=marker,
+            color=colour,
+            capsize=3,
+            label=f"{where.replace('_', '-')} rows (± 2 standard errors)",
+        )
+    best = estimate_value(results, f"best_{loss}").mean
+    axis.axhline(best, color="grey", linestyle="--", label="true probabilities, held-out rows")
+    axis.set_xscale("log")
+    axis.set_xlabel("$\\gamma$ of the covariance $\\exp(-\\gamma\\,|x - x'|^2)$")
+
+
+def compare_figure_15(results: list[Result]) -> str:
+    """Set the lecture's sentence beside the measured losses."""
+    by_gamma = group(results, "gamma")
+    held_out = {g: estimate_value(part, "held_out_log_loss") for g, part in by_gamma.items()}
+    best, smallest, largest = min(held_out, key=lambda g: held_out[g].mean), *_ends(by_gamma)
+
+    def change(value: str, to: float) -> Estimate:
+        return paired_difference(by_gamma[to], by_gamma[best], value, pair_by=["replicate"])
+
+    rise, fall = change("held_out_log_loss", largest), change("training_error", largest)
+    gain, under = change("training_log_loss", largest), change("held_out_log_loss", smallest)
+    claims = markdown_table(
+        ["", "the lecture", "ours", "difference"],
+        [
+            [
+                "held-out log-loss",
+                "“As γ is increased, the model overfits”; no number",
+                f"lowest at γ = {best:g}; from there to γ = {largest:g} it changes by {rise:+}",
+                _verdict(rise, above=True, expected="it rises, as overfitting means"),
+            ],
+            [
+                "training error",
+                "no number",
+                f"changes by {fall:+} over the same γ",
+                _verdict(fall, above=False, expected="it falls while the held-out loss rises"),
+            ],
+            [
+                "training log-loss",
+                "no number",
+                f"changes by {gain:+} over the same γ",
+                _verdict(gain, above=False, expected="it falls too, though not far: see below"),
+            ],
+            [
+                "too small a γ",
+                "not mentioned",
+                f"held-out log-loss at γ = {smallest:g} is {under:+} from the lowest",
+                _verdict(under, above=True, expected="too smooth a function underfits"),
+            ],
+        ],
+    )
+    rows = [
+        [f"{gamma:g}", f"{1 / np.sqrt(2 * gamma):.2f}"]
+        + [str(estimate_value(part, value)) for value in _COLUMNS]
+        for gamma, part in by_gamma.items()
+    ]
+    rows.append(
+        ["true probabilities", "", "", str(estimate_value(by_gamma[best], "best_log_loss")), ""]
+        + [str(estimate_value(by_gamma[best], "best_error"))]
+    )
+    losses = markdown_table(["γ", "length-scale", *_COLUMNS.values()], rows)
+    return f"""## The lecture and ours
+
+The lecture prints no numbers, and its data (figure 14, “some simple classification data”) are not
+available. Ours are two unit Gaussians in the plane, {DISTANCE} standard deviations apart:
+{N_TRAIN} training rows and {N_TEST} held-out rows, {held_out[best].count} times over. As in the
+figure, predictions average {N_CHAINS * N_SAMPLES} Gibbs samples under the covariance
+exp(−γ‖x − x′‖²), held fixed. ± is one standard error over the data sets; changes are paired, data
+set by data set.
+
+{claims}
+
+## Losses against γ
+
+{losses}
+
+The covariance has variance one, which limits how far the training log-loss can fall: as γ grows,
+every f(x) is left alone with its own label, Φ(f) is uniform before that label is seen, and the
+probability of the label tends to E Φ² / E Φ = 2/3, a log-loss of 0.405 (and an error of zero),
+while every other point goes back to one half, a log-loss of 0.693. The lecture draws one f at a
+new point for each sample; we integrate over it, which changes the Monte Carlo error alone.
+"""
+
+
+_COLUMNS = {
+    "training_log_loss": "training log-loss",
+    "held_out_log_loss": "held-out log-loss",
+    "training_error": "training error",
+    "held_out_error": "held-out error",
+}
+
+
+def _ends(by_gamma: dict[float, list[Result]]) -> tuple[float, float]:
+    return min(by_gamma), max(by_gamma)
+
+
+def _verdict(difference: Estimate, *, above: bool, expected: str) -> str:
+    """Say whether the sign is the expected one, by three standard errors."""
+    signed = difference.mean if above else -difference.mean
+    if signed > 3 * difference.standard_error:
+        return f"agrees: {expected}"
+    if signed < -3 * difference.standard_error:
+        return "disagrees: the sign is the other one"
+    return f"not settled by {difference.count} data sets: within three standard errors of none"
+
+
+FIGURE_15 = Experiment(
+    name="rogers-fig15",
+    title="Rogers (2014), figure 15: the probit GP as its kernel narrows",
+    paper=(
+        "Simon Rogers (2014), *Non-parametric Bayesian Methods in Machine Learning*, lecture 4: "
+        "GPs for classification and ordinal regression via the auxiliary variable trick."
+    ),
+    claim=(
+        "Predictive probabilities of the binary probit GP, averaged over 1000 Gibbs samples "
+        "with an RBF covariance: as γ is increased, the model overfits."
+    ),
+    cells=figure_15_cells,
+    run_cell=run_figure_15_cell,
+    draw=draw_figure_15,
+    comparison=compare_figure_15,
+)

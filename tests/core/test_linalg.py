@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atoll.core.linalg import (
+    append_rows,
+    cholesky_inverse,
+    cholesky_log_det,
+    cholesky_solve,
+    jittered_cholesky,
+    remove_rows,
+    solve_lower,
+)
+
+
+def positive_definite(n, seed):
+    A = np.random.default_rng(seed).normal(size=(n, n + 3))
+    return A @ A.T
+
+
+def test_a_well_conditioned_matrix_needs_no_jitter():
+    A = positive_definite(12, 0)
+    lower, jitter = jittered_cholesky(A)
+    assert jitter == 0.0
+    np.testing.assert_allclose(lower, np.linalg.cholesky(A), rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_jitter_is_relative_to_the_mean_diagonal_and_is_returned(scale):
+    X = np.repeat(np.random.default_rng(1).normal(size=(5, 3)), 4, axis=0)
+    A = scale * X @ X.T
+    lower, jitter = jittered_cholesky(A)
+    assert 0 < jitter <= 1e-8 * np.mean(np.diag(A))
+    np.testing.assert_allclose(lower @ lower.T, A + jitter * np.eye(20), atol=1e-12 * scale * 20)
+
+
+def test_an_indefinite_matrix_is_refused_with_its_eigenvalue():
+    with pytest.raises(ValueError, match="smallest eigenvalue is -1"):
+        jittered_cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]))
+
+
+def test_nan_is_refused():
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        jittered_cholesky(np.array([[np.nan]]))
+
+
+def test_solves_inverse_and_log_determinant():
+    A = positive_definite(9, 2)
+    b = np.random.default_rng(3).normal(size=(9, 2))
+    lower = jittered_cholesky(A).lower
+    np.testing.assert_allclose(A @ cholesky_solve(lower, b), b, atol=1e-9)
+    np.testing.assert_allclose(lower @ solve_lower(lower, b), b, atol=1e-10)
+    np.testing.assert_allclose(lower.T @ solve_lower(lower, b, transposed=True), b, atol=1e-10)
+    np.testing.assert_allclose(cholesky_inverse(lower), np.linalg.inv(A), rtol=1e-7)
+    assert cholesky_log_det(lower) == pytest.approx(np.linalg.slogdet(A)[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("split", [0, 1, 4, 7])
+def test_appending_rows_equals_factoring_the_whole(split):
+    A = positive_definite(8, 4)
+    grown = append_rows(
+        jittered_cholesky(A[:split, :split]).lower, A[:split, split:], A[split:, split:]
+    )
+    np.testing.assert_allclose(grown.lower, np.linalg.cholesky(A), atol=1e-10)
+
+
+@pytest.mark.parametrize("removed", [[], [0], [7], [2, 5], [0, 1, 2, 3, 4, 5, 6], [3, 3]])
+def test_removing_rows_equals_factoring_what_is_left(removed):
+    A = positive_definite(8, 5)
+    shrunk = remove_rows(np.linalg.cholesky(A), np.array(removed, dtype=int))
+    left = np.delete(np.arange(8), removed)
+    np.testing.assert_allclose(shrunk, np.linalg.cholesky(A[np.ix_(left, left)]), atol=1e-10)
+
+
+def test_rows_to_remove_may_be_a_mask():
+    A = positive_definite(6, 6)
+    mask = np.array([True, False, False, True, False, False])
+    np.testing.assert_allclose(
+        remove_rows(np.linalg.cholesky(A), mask),
+        remove_rows(np.linalg.cholesky(A), np.flatnonzero(mask)),
+    )

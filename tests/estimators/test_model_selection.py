@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import make_blobs
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.semi_supervised import LabelSpreading
+
+from atoll.estimators.model_selection import SemiSupervisedKFold
+
+
+def partly_labelled(rng, counts=(7, 12, 20), n_unlabelled=61):
+    """X (n, 2) and y (n,) with classes 0, 1, ... and -1 where unlabelled, in random order."""
+    classes = np.arange(-1, len(counts))
+    y = rng.permutation(np.repeat(classes, [n_unlabelled, *counts]))
+    return rng.normal(size=(len(y), 2)), y
+
+
+def folds_of(splitter, X, y):
+    return [(train.tolist(), test.tolist()) for train, test in splitter.split(X, y)]
+
+
+@pytest.mark.parametrize("stratify", [True, False])
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("n_splits", [2, 5, 39])
+def test_labelled_rows_are_tested_once_and_unlabelled_rows_always_train(
+    n_splits, shuffle, stratify
+):
+    X, y = partly_labelled(np.random.default_rng(0))
+    splitter = SemiSupervisedKFold(n_splits, shuffle=shuffle, stratify=stratify)
+    folds = list(splitter.split(X, y))
+    assert len(folds) == splitter.get_n_splits(X, y) == n_splits
+    assert np.array_equal(
+        np.sort(np.concatenate([test for _, test in folds])), np.flatnonzero(y != -1)
+    )
+    sizes = [len(test) for _, test in folds]
+    assert max(sizes) - min(sizes) <= 1
+    for train, test in folds:
+        assert set(np.flatnonzero(y == -1)) <= set(train)
+        assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(y)))
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_stratified_folds_share_out_every_class_evenly_however_small(shuffle):
+    X, y = partly_labelled(np.random.default_rng(1), counts=(2, 7, 33))
+    splitter = SemiSupervisedKFold(5, shuffle=shuffle)
+    per_fold = np.array([np.bincount(y[test], minlength=3) for _, test in splitter.split(X, y)])
+    assert (per_fold.max(axis=0) - per_fold.min(axis=0) <= 1).all()
+    for train, _ in splitter.split(X, y):
+        assert set(y[train]) == {-1, 0, 1, 2}
+
+
+def test_without_stratification_nor_shuffling_rows_are_dealt_in_turn():
+    y = np.array([0, 0, -1, 1, 2, 2, 2])
+    splitter = SemiSupervisedKFold(2, shuffle=False, stratify=False)
+    tests = [test.tolist() for _, test in splitter.split(np.zeros((7, 1)), y)]
+    assert tests == [[0, 3, 5], [1, 4, 6]]
+
+
+def test_a_class_with_one_labelled_row_is_no_error():
+    X, y = partly_labelled(np.random.default_rng(2), counts=(1, 9, 9))
+    tests = [test for _, test in SemiSupervisedKFold(3).split(X, y)]
+    assert sum((y[test] == 0).sum() for test in tests) == 1
+
+
+def test_an_integer_seed_repeats_its_folds_and_a_generator_moves_on():
+    X, y = partly_labelled(np.random.default_rng(3))
+    seeded = SemiSupervisedKFold(4, random_state=1)
+    assert folds_of(seeded, X, y) == folds_of(seeded, X, y)
+    assert folds_of(seeded, X, y) != folds_of(SemiSupervisedKFold(4, random_state=2), X, y)
+    moving = SemiSupervisedKFold(4, random_state=np.random.default_rng(1))
+    assert folds_of(moving, X, y) != folds_of(moving, X, y)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_every_labelled_row_is_as_likely_to_be_in_the_first_fold(shuffle):
+    y = np.array([0] * 6 + [1] * 6 + [-1] * 3 + [2] * 3)
+    X, rng, n_repeats = np.zeros((18, 1)), np.random.default_rng(4), 3000
+    splitter = SemiSupervisedKFold(3, shuffle=shuffle, random_state=rng if shuffle else None)
+    hits = np.zeros(18)
+    for _ in range(n_repeats):
+        hits[next(splitter.split(X, y))[1]] += 1
+    assert (hits[12:15] == 0).all()
+    if shuffle:
+        spread = np.sqrt(n_repeats * (1 / 3) * (2 / 3))
+        assert np.abs(hits[y != -1] - n_repeats / 3).max() < 6 * spread
+    else:
+        assert set(hits) == {0.0, float(n_repeats)}
+
+
+def test_fully_labelled_targets_give_ordinary_stratified_folds():
+    y = np.repeat(["a", "b"], 10)
+    for train, test in SemiSupervisedKFold(5, random_state=0).split(np.zeros((20, 1)), y):
+        assert sorted(y[test]) == ["a", "a", "b", "b"]
+        assert len(train) == 16
+
+
+def test_nulls_and_a_chosen_marker_are_unlabelled():
+    X = np.zeros((6, 1))
+    strings = np.array(["a", None, "b", "a", np.nan, "b"], dtype=object)
+    for _, test in SemiSupervisedKFold(2).split(X, strings):
+        assert sorted(strings[test]) == ["a", "b"]
+    signs = np.array([-1, 0, 1, -1, 0, 1])
+    for _, test in SemiSupervisedKFold(2, unlabelled=0).split(X, signs):
+        assert sorted(signs[test]) == [-1, 1]
+
+
+@pytest.mark.parametrize("container", [list, sparse.csr_array])
+def test_rows_may_come_as_a_list_or_a_sparse_matrix(container):
+    X, y = partly_labelled(np.random.default_rng(5))
+    splitter = SemiSupervisedKFold(3, random_state=0)
+    assert folds_of(splitter, container(X), y) == folds_of(splitter, X, y)
+
+
+def test_it_serves_cross_val_score_and_grid_search_of_scikit_learn():
+    X, truth = make_blobs(120, centers=[[-5, 0], [5, 0], [0, 8]], random_state=0)
+    y = np.where(np.arange(120) % 4 == 0, truth, -1)
+    cv = SemiSupervisedKFold(3, random_state=0)
+    model = LabelSpreading(gamma=0.2)
+    scores = cross_val_score(model, X, y, cv=cv)
+    assert scores.tolist() == [1.0, 1.0, 1.0]
+    search = GridSearchCV(model, {"gamma": [0.1, 0.3]}, cv=cv).fit(X, y)
+    assert search.best_score_ == 1.0
+
+
+def test_repr_names_the_parameters():
+    assert "n_splits=4" in repr(SemiSupervisedKFold(4, random_state=7))
+    assert "random_state=7" in repr(SemiSupervisedKFold(4, random_state=7))
+
+
+@pytest.mark.parametrize("n_splits", [1, 0, -2, 2.0, "5", True, None])
+def test_fewer_than_two_folds_is_refused(n_splits):
+    with pytest.raises(ValueError, match=r"n_splits=.*at least 2"):
+        SemiSupervisedKFold(n_splits)
+
+
+def test_a_seed_without_shuffling_is_refused():
+    with pytest.raises(ValueError, match=r"random_state=0 has no effect with shuffle=False"):
+        SemiSupervisedKFold(shuffle=False, random_state=0)
+
+
+def test_fewer_labelled_rows_than_folds_is_refused_with_the_numbers():
+    y = [0, 1, 2, -1, -1, -1]
+    with pytest.raises(ValueError, match=r"n_splits=5 is more than the 3 labelled .* among 6; "):
+        next(SemiSupervisedKFold(5).split(np.zeros((6, 1)), y))
+
+
+def test_lengths_that_differ_and_a_missing_target_are_refused():
+    with pytest.raises(ValueError, match=r"X has 6 rows and y has 4"):
+        next(SemiSupervisedKFold(2).split(np.zeros((6, 1)), [0, 0, 1, 1]))
+    with pytest.raises(ValueError, match=r"y is None"):
+        next(SemiSupervisedKFold(2).split(np.zeros((6, 1))))

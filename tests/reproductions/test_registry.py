@@ -1,0 +1,82 @@
+"""The registry: what every experiment owes its reader, and how one is found."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+from atoll import reproductions
+from atoll.reproductions import Experiment, find_experiment, list_experiments, run_experiment
+from atoll.reproductions.engine import check_cells
+
+every_experiment = pytest.mark.parametrize(
+    "experiment", list_experiments(), ids=lambda experiment: experiment.name
+)
+
+
+def test_every_experiment_written_is_registered():
+    for module in pkgutil.iter_modules(reproductions.__path__, "atoll.reproductions."):
+        for written in vars(importlib.import_module(module.name)).values():
+            if isinstance(written, Experiment):
+                assert written in list_experiments(), f"{written.name} is not in EXPERIMENTS"
+
+
+def test_no_two_experiments_share_a_name():
+    names = [experiment.name for experiment in list_experiments()]
+    assert len(set(names)) == len(names)
+
+
+@every_experiment
+def test_an_experiment_says_what_it_is_and_what_the_paper_shows(experiment):
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", experiment.name)
+    assert len(experiment.title) > 10
+    assert re.search(r"\b(19|20)\d\d\b", experiment.paper), "the paper's year"
+    assert len(experiment.claim) > 20
+    assert "\n" not in experiment.title + experiment.paper + experiment.claim
+
+
+@every_experiment
+def test_the_quick_cells_are_a_smaller_list_and_both_follow_the_seed(experiment):
+    for seed in (0, 1):
+        quick = check_cells(experiment, experiment.cells(True, seed))
+        full = check_cells(experiment, experiment.cells(False, seed))
+        assert 0 < len(quick) < len(full)
+        assert quick == experiment.cells(True, seed)
+        assert full == experiment.cells(False, seed)
+    assert experiment.cells(True, 0) != experiment.cells(True, 1)
+
+
+@every_experiment
+def test_a_cell_can_be_run_by_another_process(experiment):
+    assert pickle.loads(pickle.dumps(experiment.run_cell)) is experiment.run_cell
+
+
+@every_experiment
+def test_the_paper_s_claim_has_a_test(experiment):
+    papers = Path(__file__).parents[1] / "papers"
+    assert any(experiment.name in path.read_text() for path in papers.glob("test_*.py"))
+
+
+def test_an_experiment_is_found_by_its_name():
+    for experiment in list_experiments():
+        assert find_experiment(experiment.name) is experiment
+
+
+@pytest.mark.parametrize("name", ["rogers-fig51", "rogers", "Rogers-Fig15", "", "x"])
+def test_an_unknown_name_is_refused_with_the_closest_one(tmp_path, name):
+    with pytest.raises(ValueError, match="did you mean") as refusal:
+        run_experiment(name, out=tmp_path / "out")
+    assert repr(name) in str(refusal.value)
+    for experiment in list_experiments():
+        assert experiment.name in str(refusal.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_near_miss_is_matched_to_its_neighbour():
+    with pytest.raises(ValueError, match="did you mean 'rogers-fig15'"):
+        find_experiment("rogers_fig15")
