@@ -1,3 +1,37 @@
-"""atoll: calibrated class probabilities from many rows and few labels."""
+"""atoll: calibrated class probabilities from many rows and few labels.
+
+Estimators are loaded when they are first used, so that `import atoll` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from atoll.estimators import (
+        NullCategoryClassifier,
+        ProbitGPClassifier,
+        SemiSupervisedKFold,
+        SoftmaxGPClassifier,
+    )
+
+__all__ = [
+    "NullCategoryClassifier",
+    "ProbitGPClassifier",
+    "SemiSupervisedKFold",
+    "SoftmaxGPClassifier",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module("atoll.estimators"), name)
+    raise AttributeError(f"module 'atoll' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

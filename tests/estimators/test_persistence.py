@@ -3,17 +3,20 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import warnings
 import zipfile
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 import atoll
 from atoll.core.tables import Preprocessing
+from atoll.estimators import MODELS
 from atoll.estimators.persistence import (
     FORMAT,
     TRUSTED_TYPES,
@@ -272,3 +275,34 @@ def test_what_cannot_be_saved_as_data_is_refused_and_nothing_is_left(path):
     with pytest.raises(ValueError, match="cannot be saved as data"):
         save_model({"generator": (i for i in range(3))}, path)
     assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("kernel", ["isotropic", "ard", RBF([1.0, 2.0]) + Matern()])
+def test_every_model_round_trips_to_the_bit(path, name, kernel):
+    X, truth = make_moons(20, noise=0.1, random_state=0)
+    y = np.where(np.arange(20) < 12, truth, None)
+    # A generator, so that one is saved too.
+    model = MODELS[name](
+        kernel=kernel,
+        n_chains=2,
+        n_warmup=3,
+        n_samples=5,
+        random_state=np.random.default_rng(0),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    save_model(model, path)
+    loaded = load_model(path)
+    far = X + 0.3
+    np.testing.assert_array_equal(loaded.predict_proba(far), model.predict_proba(far))
+    for ours, theirs in zip(loaded.predict_latent(far), model.predict_latent(far)):
+        np.testing.assert_array_equal(ours, theirs)
+    assert loaded.kernel_ == model.kernel_
+    assert loaded.diagnostics_.keys() == model.diagnostics_.keys()
+    assert loaded.diagnostics_["verdict"] == model.diagnostics_["verdict"]
+    assert loaded.transduction_.tolist() == model.transduction_.tolist()
+    assert loaded.draws_.keys() == model.draws_.keys()
+    assert all((loaded.draws_[k] == model.draws_[k]).all() for k in model.draws_)
+    assert loaded.get_params().keys() == model.get_params().keys()

@@ -81,7 +81,11 @@ def test_a_second_run_repeats_no_cell_and_gives_the_same_report(tmp_path, counte
     written = [first.csv.read_bytes(), first.page.read_bytes(), first.figure.read_bytes()]
     second = run(toy, tmp_path / "out")
     assert runs(counter) == [0, 1, 2, 3, 4, 5]
-    assert written == [second.csv.read_bytes(), second.page.read_bytes(), second.figure.read_bytes()]
+    assert written == [
+        second.csv.read_bytes(),
+        second.page.read_bytes(),
+        second.figure.read_bytes(),
+    ]
     for a, b in zip(first.results, second.results):
         assert a.cell == b.cell
         assert list(a.values) == list(b.values) == ["mean", "determinant", "path"]
@@ -148,7 +152,7 @@ def test_an_interrupted_run_resumes_without_repeating_a_finished_cell(tmp_path, 
         mark.unlink()
 
     out = tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt, match="interrupted; .* of 6 cells are finished"):
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted; .* of 6 cells are finished"):
         run(toy_experiment(counter, fail_at={3: KeyboardInterrupt()}), out, n_jobs=n_jobs)
     kept = [i for i, path in enumerate(cache_paths(out / "cache")) if path.exists()]
     assert kept
@@ -162,6 +166,21 @@ def test_an_interrupted_run_resumes_without_repeating_a_finished_cell(tmp_path, 
     assert not set(kept).intersection(runs(counter))
     assert 3 in runs(counter)
     assert resumed.csv.read_bytes() == whole
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_cell_whose_chains_were_cut_short_stops_the_run_and_is_not_kept(tmp_path, n_jobs):
+    def run_cell(cell, data_home):
+        import warnings
+
+        from atoll.inference.chains import SamplingInterrupted
+
+        warnings.warn("3 of 100 draws were kept", SamplingInterrupted, stacklevel=1)
+        return {"mean": 0.0}
+
+    with pytest.raises(KeyboardInterrupt, match="0 of 6 cells are finished"):
+        run(toy_experiment(tmp_path, run_cell=run_cell), tmp_path / "out", n_jobs=n_jobs)
+    assert not list((tmp_path / "out" / "cache").iterdir())
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -199,6 +218,15 @@ def test_missing_data_are_named_and_the_rest_runs(tmp_path, counter, n_jobs):
     assert "4 of 6 cells ran" in page
     assert "`usps/train.csv`" in page
     assert report.figure.read_bytes() == b"drawn from 4"
+
+
+def test_missing_data_are_named_on_the_terminal(tmp_path, counter, capsys):
+    absent = FileNotFoundError("no file 'nowhere/usps.csv'.")
+    toy = toy_experiment(counter, fail_at={1: absent, 4: absent})
+    report = engine.run(toy, out=tmp_path / "out", progress=True)
+    shown = capsys.readouterr().err
+    assert shown.count("no file 'nowhere/usps.csv'. Skipped:") == 1
+    assert all(f"- {engine.describe(skipped.cell)}\n" in shown for skipped in report.skipped)
 
 
 def test_data_that_arrive_later_are_used_and_nothing_else_is_repeated(tmp_path, counter):
@@ -333,7 +361,26 @@ def test_an_output_folder_that_cannot_be_made_is_refused_before_any_cell_runs(tm
     assert runs(counter) == []
 
 
-def test_the_data_folder_reaches_the_cells(tmp_path):
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_folders_are_those_of_the_caller_even_when_the_workers_are_older(
+    tmp_path, monkeypatch, n_jobs
+):
     toy = toy_experiment(tmp_path, run_cell=lambda cell, data_home: {"home": str(data_home)})
-    report = run(toy, tmp_path / "out", data_home="some/folder", n_jobs=2)
-    assert {result.values["home"] for result in report.results} == {"some/folder"}
+    monkeypatch.delenv("ATOLL_DATA", raising=False)
+    before = run(toy, tmp_path / "a", n_jobs=n_jobs)
+    monkeypatch.chdir(tmp_path)
+    given = run(toy, "b", data_home="data", n_jobs=n_jobs)
+    monkeypatch.setenv("ATOLL_DATA", str(tmp_path / "other"))
+    from_variable = run(toy, "c", n_jobs=n_jobs)
+    homes = [
+        {result.values["home"] for result in report.results}
+        for report in (before, given, from_variable)
+    ]
+    assert homes == [{"None"}, {str(tmp_path / "data")}, {str(tmp_path / "other")}]
+    assert (tmp_path / "b" / "toy" / "cells.csv").exists()
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None, True])
+def test_a_seed_that_is_none_is_refused(tmp_path, seed):
+    with pytest.raises(ValueError, match=f"seed={seed}"):
+        run(toy_experiment(tmp_path), tmp_path / "out", seed=seed)

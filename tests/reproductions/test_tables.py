@@ -18,7 +18,7 @@ def test_the_standard_error_is_that_of_the_mean():
     found = estimate(values)
     assert found.mean == pytest.approx(values.mean())
     assert found.standard_error == pytest.approx(values.std(ddof=1) / np.sqrt(30))
-    assert found.count == 30
+    assert found.n_cells == 30
 
 
 def test_a_single_cell_shows_no_error():
@@ -43,7 +43,7 @@ def test_what_is_common_to_a_pair_does_not_enter_the_error_of_their_difference()
     first = [Result({"seed": s}, {"v": common[s] + 1.0}) for s in range(8)]
     second = [Result({"seed": s}, {"v": common[s]}) for s in (7, 6, 5, 4, 3, 2)]
     found = paired_difference(first, second, "v", pair_by=["seed"])
-    assert found.count == 6
+    assert found.n_cells == 6
     assert found.mean == pytest.approx(1.0)
     assert found.standard_error < 1e-12
 

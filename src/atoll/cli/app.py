@@ -265,10 +265,9 @@ def models() -> None:
     """List the models: what each is for, and the paper it comes from."""
     from atoll.estimators import MODELS
 
-    for name, kind in MODELS.items():
-        typer.echo(f"{name}  ({kind.__name__})")
-        typer.echo(f"    {_summary(kind)}")
-        typer.echo(f"    {_reference(kind)}")
+    rows = [[name, kind.__name__, kind.paper, kind.summary] for name, kind in MODELS.items()]
+    for line in table_lines(["name", "class", "paper", "what it is for"], rows):
+        typer.echo(line)
 
 
 @datasets_app.command("list")
@@ -498,14 +497,6 @@ def _summary(thing: Any) -> str:
     import inspect
 
     return (inspect.getdoc(thing) or "").split("\n", 1)[0]
-
-
-def _reference(thing: Any) -> str:
-    """First entry of a docstring's section References, on one line."""
-    import inspect
-
-    _, _, section = (inspect.getdoc(thing) or "").partition("References\n----------\n")
-    return " ".join(section.split("\n\n", 1)[0].split())
 
 
 def _settings_of(generator: Callable[..., Any]) -> str:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
-from sklearn.neighbors import NearestNeighbors
 
 # Edge lengths are recomputed in pieces of about this many numbers (32 MiB).
 _CHUNK_SIZE = 2**22
@@ -65,6 +64,8 @@ def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
     >>> graph.scales
     array([1., 1., 2.])
     """
+    from sklearn.neighbors import NearestNeighbors  # here: it takes a second to import
+
     is_sparse = sparse.issparse(X)
     X = X.tocsr() if is_sparse else np.asarray(X, dtype=np.float64)
     if X.ndim != 2:

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import lapack
 
 Array = NDArray[np.float64]
 
-# Relative to the mean of the diagonal; the first rung is no jitter at all.
-JITTER_LADDER = (0.0, *(10.0**exponent for exponent in range(-10, -2)))
+# Relative to the mean of the diagonal; tried in turn where the matrix as it is does not factor.
+JITTER_LADDER = tuple(10.0**exponent for exponent in range(-10, -2))
 
 
 class Factor(NamedTuple):
@@ -42,16 +42,18 @@ def jittered_cholesky(matrix: Array) -> Factor:
     >>> bool(np.allclose(lower @ lower.T, twins, atol=1e-9)), jitter
     (True, 1e-10)
     """
+    lower, info = lapack.dpotrf(matrix, lower=1, clean=1)
+    if info == 0 and np.isfinite(np.diagonal(lower).sum()):
+        return Factor(lower, 0.0)
     if not np.isfinite(matrix).all():
         raise ValueError(
             "the kernel matrix holds NaN or infinity; check the kernel's parameters and the scale "
             "of the features."
         )
-    scale = float(np.mean(np.diagonal(matrix))) if len(matrix) else 1.0
+    scale = float(np.mean(np.diagonal(matrix)))
     for relative in JITTER_LADDER:
         jitter = relative * scale
-        shifted = matrix if jitter == 0.0 else matrix + jitter * np.eye(len(matrix))
-        lower, info = lapack.dpotrf(shifted, lower=1, clean=1)
+        lower, info = lapack.dpotrf(matrix + jitter * np.eye(len(matrix)), lower=1, clean=1)
         if info == 0:
             return Factor(lower, jitter)
     raise ValueError(
@@ -61,20 +63,30 @@ def jittered_cholesky(matrix: Array) -> Factor:
     )
 
 
+# LAPACK is called directly: SciPy's wrappers cost more than the work on a few dozen rows.
+
+
 def solve_lower(lower: Array, right: Array, *, transposed: bool = False) -> Array:
-    """L^{-1} right, or L^{-T} right."""
-    return solve_triangular(lower, right, lower=True, trans=int(transposed), check_finite=False)
+    """L^{-1} right, or L^{-T} right; right (n,) or (n, m)."""
+    if len(lower) == 0 or right.size == 0:
+        return np.zeros_like(right)
+    solution, info = lapack.dtrtrs(lower, right, lower=1, trans=int(transposed))
+    if info > 0:
+        raise ValueError(f"the triangular factor is singular: its entry {info - 1} is zero.")
+    return solution
 
 
 def cholesky_solve(lower: Array, right: Array) -> Array:
     """(L Lᵀ)^{-1} right; right (n,) or (n, m)."""
-    return solve_lower(lower, solve_lower(lower, right), transposed=True)
+    return lapack.dpotrs(lower, right, lower=1)[0]
 
 
 def cholesky_inverse(lower: Array) -> Array:
     """(L Lᵀ)^{-1} in full, symmetric, (n, n)."""
-    inverse, _ = lapack.dpotri(lower, lower=1)
-    return np.tril(inverse) + np.tril(inverse, -1).T
+    half, _ = lapack.dpotri(lower, lower=1)  # its lower triangle; above it, zeros of `lower`
+    inverse = half + half.T
+    inverse[np.diag_indices_from(inverse)] *= 0.5
+    return inverse
 
 
 def cholesky_log_det(lower: Array) -> float:

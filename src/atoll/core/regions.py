@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from atoll.core.gaussian import log_ndtr_difference, truncated_normal
 
@@ -40,7 +39,7 @@ def log_region_masses(regions: Regions, mean: Array, sd: Array | float) -> Array
 
 def log_region_probability(regions: Regions, mean: Array, sd: Array | float) -> Array:
     """log of the weighted mass of each row's union of intervals; mean (n,) -> (n,)."""
-    return logsumexp(log_region_masses(regions, mean, sd), axis=1)
+    return np.logaddexp.reduce(log_region_masses(regions, mean, sd), axis=1)
 
 
 def sample_regions(

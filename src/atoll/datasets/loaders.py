@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import Bunch
+
+if TYPE_CHECKING:
+    from sklearn.utils import Bunch
 
 ORDINAL_NAMES = ("balance_scale", "era", "esl", "lev", "swd")
 
@@ -105,7 +108,7 @@ def load_crescent(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     data, sign = load_svmlight_file(str(path), n_features=2)
     target = sign.astype(int).astype(object)
     target[sign == 0] = None  # the file's marker
-    return Bunch(
+    return _bunch(
         data=data.toarray(),
         target=target,
         feature_names=_numbered(2),
@@ -140,7 +143,7 @@ def load_oil_flow(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     >>> oil.data_test.shape  # doctest: +SKIP
     (1000, 12)
     """
-    result = Bunch(
+    result = _bunch(
         feature_names=_numbered(12),
         # The files number the three configurations of the flow without naming them.
         target_names=np.array(["class 0", "class 1", "class 2"]),
@@ -188,7 +191,7 @@ def load_usps_3vs5(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     ((1214, 256), (326, 256))
     """
     with np.load(_find("usps/usps_3vs5.npz", data_home)) as arrays:
-        return Bunch(
+        return _bunch(
             data=arrays["Xtrain"].astype(np.float64),
             target=arrays["ytrain"].astype(int),
             data_test=arrays["Xtest"].astype(np.float64),
@@ -230,7 +233,7 @@ def load_pcmac(data_home: str | os.PathLike[str] | None = None) -> Bunch:
 
     contents = loadmat(_find("pcmac/text.mat", data_home))
     data = sparse.csr_array(contents["X"], dtype=np.float64)
-    return Bunch(
+    return _bunch(
         data=data,
         target=contents["y"].ravel().astype(int),
         # The file counts rows from 1, in unsigned integers.
@@ -283,7 +286,7 @@ def load_ordinal(name: str, data_home: str | os.PathLike[str] | None = None) -> 
             f"{str(path)!r} holds {table.shape[0]} rows of {table.shape[1]} numbers, but its first "
             f"line announces {expected[0]} of {expected[1]}; fetch the file again."
         )
-    return Bunch(
+    return _bunch(
         data=table[:, :-1],
         target=table[:, -1].astype(int),
         feature_names=_numbered(expected[1] - 1),
@@ -293,13 +296,20 @@ def load_ordinal(name: str, data_home: str | os.PathLike[str] | None = None) -> 
 
 
 def _from_scikit_learn(source: Bunch) -> Bunch:
-    return Bunch(
+    return _bunch(
         data=source.data,
         target=source.target,
         feature_names=list(source.feature_names),
         target_names=np.asarray(source.target_names).astype(str),
         description=source.DESCR,
     )
+
+
+def _bunch(**fields: Any) -> Bunch:
+    # scikit-learn takes a second to import, and brings pandas: only where a data set is loaded.
+    from sklearn.utils import Bunch
+
+    return Bunch(**fields)
 
 
 def _find(relative: str, data_home: str | os.PathLike[str] | None) -> Path:

@@ -64,8 +64,9 @@ def geweke_test(
     sweep : (rng, parameters, data) -> parameters, the transition under test
     statistics : (parameters, data) -> {name: float} or a 1-d array. Take each parameter, its
         square (or another function that is large at both ends: the parameter alone shows a shift,
-        not a change of width), and products of parameters with data: only those notice a sweep
-        that overlooks part of the data.
+        not a change of width), and functions of parameters and data together, such as squared
+        residuals and products: only those notice a sweep that overlooks part of the data. Leave
+        out events so rare that most chains never see one.
     n_chains : chains of the successive-conditional simulator, at least 2 and better 100
     n_steps : sweeps of a chain. An error grows with the steps, so take several times the number
         that the sampler needs to forget its state.
@@ -221,7 +222,11 @@ def _rank_t_test(marginal: Array, chains: list[Array]) -> tuple[float, float]:
         _mid_ranks(ordered, marginal),
         np.array([_mid_ranks(ordered, chain).mean() for chain in chains]),
     ]
-    squared_errors = [sample.var(ddof=1) / len(sample) for sample in samples]
+    variances = [sample.var(ddof=1) for sample in samples]
+    # By chance the chain means of few values may hardly differ; steps that are not negatively
+    # correlated leave them at least this variance.
+    variances[1] = max(variances[1], variances[0] / max(len(chain) for chain in chains))
+    squared_errors = [variance / len(sample) for variance, sample in zip(variances, samples)]
     squared_error = sum(squared_errors)
     difference = samples[1].mean() - samples[0].mean()
     if squared_error == 0:

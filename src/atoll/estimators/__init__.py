@@ -1,0 +1,20 @@
+"""The scikit-learn surface: one file a family, validation in one place."""
+
+from atoll.estimators.auxiliary_gp import NullCategoryClassifier, ProbitGPClassifier
+from atoll.estimators.model_selection import SemiSupervisedKFold
+from atoll.estimators.softmax_gp import SoftmaxGPClassifier
+
+# Every public estimator, by its name on the command line. The tests walk this list.
+MODELS = {
+    "null-category": NullCategoryClassifier,
+    "probit-gp": ProbitGPClassifier,
+    "softmax-gp": SoftmaxGPClassifier,
+}
+
+__all__ = [
+    "MODELS",
+    "NullCategoryClassifier",
+    "ProbitGPClassifier",
+    "SemiSupervisedKFold",
+    "SoftmaxGPClassifier",
+]

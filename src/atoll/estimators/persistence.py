@@ -27,9 +27,14 @@ FORMAT = 1
 """Raised when a file that an older atoll cannot read is written."""
 
 TRUSTED_TYPES: tuple[str, ...] = (
-    "atoll.core.labels.PartialLabels",
     "atoll.core.tables.Preprocessing",
+    "atoll.estimators.auxiliary_gp.NullCategoryClassifier",
+    "atoll.estimators.auxiliary_gp.ProbitGPClassifier",
     "atoll.estimators.persistence.ModelBundle",
+    "atoll.estimators.softmax_gp.SoftmaxGPClassifier",
+    "atoll.kernels.hyperparameters.KernelPrior",
+    "atoll.models.probit_gp.LatentPosterior",
+    "atoll.models.softmax_gp.SoftmaxPosterior",
     "sklearn.gaussian_process.kernels.ConstantKernel",
     "sklearn.gaussian_process.kernels.DotProduct",
     "sklearn.gaussian_process.kernels.Exponentiation",

@@ -6,12 +6,14 @@ called log-parameters, and each has an independent normal prior.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist, squareform
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Product
 
 Array = NDArray[np.float64]
 
@@ -81,6 +83,30 @@ def gram(prior: KernelPrior, log_parameters: Array, X: Array, Y: Array | None = 
     return _at(prior, log_parameters)(X, Y)
 
 
+def gram_function(prior: KernelPrior, X: Array) -> Callable[[Array], Array]:
+    """log-parameters -> kernel matrix of X with itself, (n, n), fresh at each call.
+
+    For variance × RBF, what samplers evaluate most, the squared distances are found once; any
+    other kernel is asked anew. Both give the numbers of `gram`.
+    """
+    if not _is_scaled_rbf(prior.kernel):
+        return lambda log_parameters: gram(prior, log_parameters, X)
+    anisotropic = prior.kernel.k2.anisotropic
+    squared = None if anisotropic else squareform(pdist(X, "sqeuclidean"))
+
+    def scaled_rbf(log_parameters: Array) -> Array:
+        log_variance, log_length_scales = log_parameters[0], log_parameters[1:]
+        if squared is None:
+            K = squareform(pdist(X * np.exp(-log_length_scales), "sqeuclidean"))
+            K *= -0.5
+        else:
+            K = squared * (-0.5 * np.exp(-2.0 * log_length_scales[0]))
+        K += log_variance
+        return np.exp(K, out=K)
+
+    return scaled_rbf
+
+
 def gram_diagonal(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
     """k(x, x) for every row; X (n, d) -> (n,)."""
     return _at(prior, log_parameters).diag(X)
@@ -96,6 +122,15 @@ def _at(prior: KernelPrior, log_parameters: Array) -> Kernel:
     if len(prior.mean) and not np.array_equal(prior.kernel.theta, log_parameters):
         prior.kernel.theta = log_parameters
     return prior.kernel
+
+
+def _is_scaled_rbf(kernel: Kernel) -> bool:
+    return (
+        type(kernel) is Product
+        and type(kernel.k1) is ConstantKernel
+        and type(kernel.k2) is RBF
+        and not any(parameter.fixed for parameter in kernel.hyperparameters)
+    )
 
 
 def _default_prior(length_scale: float | Array, spread: float) -> KernelPrior:

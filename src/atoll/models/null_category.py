@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from atoll.core.linalg import jittered_cholesky
 from atoll.core.regions import sample_regions
 from atoll.inference import auxiliary_gibbs
+from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
 from atoll.kernels.hyperparameters import KernelPrior, gram
 from atoll.likelihoods import null_category
@@ -80,7 +81,7 @@ def sampler(
         state = auxiliary_gibbs.init(
             sample_regions(rng, of_labelled, np.zeros(len(labelled)), 1.0),
             log_parameters,
-            lambda _: C_ll,
+            lambda _: C_ll.copy(),
         )
         for _ in range(N_START_SWEEPS):
             z = auxiliary_gibbs.sample_auxiliary(
@@ -90,7 +91,12 @@ def sampler(
         f = C[:, labelled] @ (state.precision @ state.auxiliary)
         return sample_regions(rng, regions, f, 1.0)
 
-    return regions_sampler(inputs, regions, prior, start)
+    def class_probabilities(state: AuxiliaryState) -> dict[str, Array]:
+        """P(class | z of the other rows) of the unlabelled rows."""
+        log_p = auxiliary_gibbs.log_interval_probabilities(state, regions)
+        return {"unlabelled_probabilities": np.exp(log_p[~is_labelled])}
+
+    return regions_sampler(inputs, regions, prior, start, class_probabilities)
 
 
 # Prediction ---------------------------------------------------------------------------------------

@@ -16,18 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from atoll.core.linalg import jittered_cholesky, solve_lower
+from atoll.core.linalg import jittered_cholesky
 from atoll.core.regions import Regions, log_region_probability, sample_regions
 from atoll.inference import auxiliary_gibbs
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
-from atoll.kernels.hyperparameters import KernelPrior, gram, gram_diagonal
+from atoll.kernels.conditioning import conditional_moments
+from atoll.kernels.hyperparameters import KernelPrior, gram, gram_function
 from atoll.likelihoods import probit
 
 Array = NDArray[np.float64]
-
-CHUNK_ENTRIES = 4_000_000  # kernel entries held at once in a prediction: 32 MB
-
 
 class LatentPosterior(NamedTuple):
     """Draws of a function known through z = f + ε; predicts without its model.
@@ -77,11 +75,11 @@ def regions_sampler(
     regions: Regions,
     prior: KernelPrior,
     start_auxiliary: Callable[[np.random.Generator, Array], Array],
+    extra_record: Callable[[AuxiliaryState], dict[str, Any]] = lambda state: {},
 ) -> Sampler:
     """The chain under any regions; θ starts at a prior draw, z where `start_auxiliary` says."""
 
-    def gram_at(log_parameters: Array) -> Array:
-        return gram(prior, log_parameters, inputs)
+    gram_at = gram_function(prior, inputs)
 
     def init(rng: np.random.Generator) -> AuxiliaryState:
         log_parameters = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
@@ -92,15 +90,14 @@ def regions_sampler(
         return auxiliary_gibbs.sweep(rng, state, regions, gram_at, prior.mean, prior.sd)
 
     def record(rng: np.random.Generator, state: AuxiliaryState) -> dict[str, Any]:
-        f = auxiliary_gibbs.sample_latent(rng, state, gram_at)
+        f, jitter = auxiliary_gibbs.sample_latent(rng, state, gram_at)
         return {
             "log_likelihood": log_region_probability(regions, f, 1.0).sum(),
             "log_parameters": state.log_parameters,
             "latent": f,
+            "jitter": jitter,
             "weights": state.precision @ state.auxiliary,
-            "interval_probabilities": np.exp(
-                auxiliary_gibbs.log_interval_probabilities(state, regions)
-            ),
+            **extra_record(state),
         }
 
     return Sampler(init, sweep, record)
@@ -116,28 +113,9 @@ def latent_moments(posterior: LatentPosterior, X: Array) -> Iterator[tuple[Array
     drawn. X (m, d) -> pairs of (m,).
     """
     prior, inputs = posterior.prior, posterior.inputs
-    n = len(inputs)
-    rows = max(1, CHUNK_ENTRIES // n)
     for theta, weights in zip(posterior.log_parameters, posterior.weights):
-        lower = jittered_cholesky(gram(prior, theta, inputs) + np.eye(n)).lower
-        mean, variance = np.empty(len(X)), np.empty(len(X))
-        for first in range(0, len(X), rows):
-            part = slice(first, first + rows)
-            cross = gram(prior, theta, inputs, X[part])
-            mean[part] = weights @ cross
-            explained = np.sum(solve_lower(lower, cross) ** 2, axis=0)
-            variance[part] = np.maximum(gram_diagonal(prior, theta, X[part]) - explained, 0.0)
-        yield mean, variance
-
-
-def predict_latent(posterior: LatentPosterior, X: Array) -> tuple[Array, Array]:
-    """Mean and variance of f(x) over the whole posterior; X (m, d) -> (m,), (m,)."""
-    first, second = np.zeros(len(X)), np.zeros(len(X))
-    for mean, variance in latent_moments(posterior, X):
-        first += mean
-        second += variance + mean**2
-    n_draws = len(posterior.weights)
-    return first / n_draws, np.maximum(second / n_draws - (first / n_draws) ** 2, 0.0)
+        lower = jittered_cholesky(gram(prior, theta, inputs) + np.eye(len(inputs))).lower
+        yield conditional_moments(prior, theta, inputs, lower, weights, X)
 
 
 def predict_log_proba(

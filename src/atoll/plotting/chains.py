@@ -35,7 +35,7 @@ def trace_plot(draws: ArrayLike, ax: Axes | None = None, *, name: str = "value")
     --------
     >>> import numpy as np
     >>> ax = trace_plot(np.random.default_rng(0).normal(size=(4, 50)), name="log_likelihood")
-    >>> len(ax.lines), ax.get_title()
+    >>> len(ax.lines), ax.get_title(loc="left")
     (4, 'log_likelihood')
     """
     values = _checked(draws)

@@ -89,10 +89,10 @@ def probability_grid(
     names = feature_names_of(estimator, X, feature_names)
     if plane is None and values.shape[1] > 2:
         plane = _principal_plane(values)
-        shares = plane[-1].explained_variance_ratio_
+        shares = np.nan_to_num(plane[-1].explained_variance_ratio_)
         axis_labels: tuple[str, ...] = tuple(
-            f"{order} principal component ({share:.0%} of the variance)"
-            for order, share in zip(("first", "second"), shares)
+            f"PCA component {number} ({share:.0%} of variance)"
+            for number, share in enumerate(shares, start=1)
         )
         subspace = f"the PCA plane of {values.shape[1]} features"
     elif plane is None:
@@ -252,7 +252,7 @@ def entropy_map(
     else:
         image = _image(ax, grid, entropy, cmap=_pale_purples(), vmin=0, vmax=largest)
         bar = ax.figure.colorbar(image, ax=ax, label=label, location="bottom", aspect=40)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         _mark_rows(ax, grid.rows, codes, len(classes))
         _frame(ax, grid)
     ax.set_title(_title("Predictive entropy", grid))
@@ -272,8 +272,10 @@ def _principal_plane(values: NDArray[np.float64]) -> Any:
 
     if len(values) < 2:
         raise ValueError(f"X has {len(values)} row; a PCA plane needs at least 2.")
-    # The full decomposition is deterministic whatever the shape.
-    return make_pipeline(StandardScaler(), PCA(2, svd_solver="full")).fit(values)
+    # Large tables are decomposed by random projections: the seed keeps the map the same. Rows all
+    # alike have no variance to share out.
+    with np.errstate(invalid="ignore"):
+        return make_pipeline(StandardScaler(), PCA(2, random_state=0)).fit(values)
 
 
 def _padded_axis(column: NDArray[np.float64], resolution: int) -> NDArray[np.float64]:
@@ -368,11 +370,15 @@ def _mark_rows(
     free = codes < 0
     # Many rows make smaller dots, so that the colours below stay visible.
     size = float(np.clip(2500 / max(1, free.sum()), 4, 14))
-    ax.scatter(*places[free].T, s=size, color=UNLABELLED_COLOUR, alpha=0.65, linewidths=0, zorder=2)
+    x, y = places.T
+    ax.scatter(
+        x[free], y[free], s=size, color=UNLABELLED_COLOUR, alpha=0.65, linewidths=0, zorder=2
+    )
     looks = zip(class_colours(n_classes), class_markers(n_classes))
     for k, (colour, marker) in enumerate(looks):
         ax.scatter(
-            *places[codes == k].T,
+            x[codes == k],
+            y[codes == k],
             s=75,
             color=[colour],
             marker=marker,

@@ -54,9 +54,9 @@ def reliability_diagram(
     bins = _occupied_bins(*_checked(probabilities, codes), n_bins)
     if ax is None:
         ax = new_axes(5.2, 4.8)
-    right = np.rint(bins.accuracy * bins.count).astype(int)
+    right = np.rint(bins.accuracy * bins.counts).astype(int)
     intervals = [
-        binomtest(int(r), int(n)).proportion_ci(method="wilson") for r, n in zip(right, bins.count)
+        binomtest(int(r), int(n)).proportion_ci(method="wilson") for r, n in zip(right, bins.counts)
     ]
     low = np.array([interval.low for interval in intervals])
     high = np.array([interval.high for interval in intervals])
@@ -65,7 +65,7 @@ def reliability_diagram(
     ax.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle="--", label="calibrated")
     ax.vlines(bins.confidence, low, high, color=colour, linewidth=1.5, label="95% interval")
     ax.plot(bins.confidence, bins.accuracy, "o", color=colour, markersize=7, label="held-out rows")
-    for confidence, count in zip(bins.confidence, bins.count):
+    for confidence, count in zip(bins.confidence, bins.counts):
         ax.text(confidence, -0.075, str(count), ha="center", va="center", fontsize=9, color=INK)
     ax.axhline(-0.03, color=GRID, linewidth=0.8)
 
@@ -80,16 +80,14 @@ def reliability_diagram(
     ax.set_ylabel("share predicted right")
     ax.set_title("Reliability")
     tidy(ax)
-    ax.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, frameon=False, fontsize=9
-    )
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, frameon=False, fontsize=9)
     return ax
 
 
 class _Bins(NamedTuple):
     confidence: NDArray[np.float64]
     accuracy: NDArray[np.float64]
-    count: NDArray[np.int64]
+    counts: NDArray[np.int64]
 
 
 def _occupied_bins(p: NDArray[np.float64], codes: NDArray[np.int64], n_bins: int) -> _Bins:
@@ -113,13 +111,17 @@ def _checked(
     p = np.asarray(probabilities, dtype=float)
     k = np.asarray(codes)
     if p.ndim != 2 or p.shape[0] == 0:
-        raise ValueError(f"probabilities has shape {p.shape}; give (rows, classes), one row or more.")
+        raise ValueError(
+            f"probabilities has shape {p.shape}; give (rows, classes), one row or more."
+        )
     if k.shape != p.shape[:1]:
         raise ValueError(
             f"codes has shape {k.shape} but probabilities has {len(p)} rows; give one code a row."
         )
     if not np.issubdtype(k.dtype, np.integer) or k.min() < 0 or k.max() >= p.shape[1]:
-        raise ValueError(f"codes must be integers from 0 to {p.shape[1] - 1}, columns of probabilities.")
+        raise ValueError(
+            f"codes must be integers from 0 to {p.shape[1] - 1}, columns of probabilities."
+        )
     if not np.isfinite(p).all() or p.min() < 0 or p.max() > 1 + 1e-9:
         raise ValueError("probabilities must lie in [0, 1]; they hold other numbers.")
     return p, k.astype(np.int64)

@@ -201,9 +201,7 @@ def _score(estimator: Any, problem: Problem) -> Scores:
 # --- showing -------------------------------------------------------------------------------------
 
 
-def _draw(
-    path: Path, problem: Problem, models: tuple[Any, Any], scores: Sequence[Scores]
-) -> None:
+def _draw(path: Path, problem: Problem, models: tuple[Any, Any], scores: Sequence[Scores]) -> None:
     from matplotlib.figure import Figure
 
     from atoll.plotting import decision_map
@@ -213,7 +211,9 @@ def _draw(
     titles = ("Labelled rows alone", "With the unlabelled rows")
     for i, (ax, model, title) in enumerate(zip(axes, models, titles)):
         decision_map(model, problem.X, problem.y, ax=ax, unlabelled=None, legend=i == 1)
-        ax.set_title(f"{title}: {type(model).__name__}\nerror on new rows {1 - scores[i].accuracy:.1%}")
+        ax.set_title(
+            f"{title}: {type(model).__name__}\nerror on new rows {1 - scores[i].accuracy:.1%}"
+        )
     with atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=150)
 

@@ -17,10 +17,11 @@ from atoll.plotting import trace_plot
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+DOTS_PER_INCH = 150
 _MOST_TRACES = 12
 
 
-def png_address(figure: Figure) -> str:
+def png_address(figure: Any) -> str:
     """A ``data:`` address that holds the picture itself.
 
     Examples
@@ -34,7 +35,7 @@ def png_address(figure: Figure) -> str:
         # A class or feature named in a script that the font lacks is drawn as boxes; the page
         # beside the picture spells it right.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+        figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 

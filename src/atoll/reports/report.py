@@ -22,7 +22,7 @@ from atoll.plotting import (
     probability_grid,
     reliability_diagram,
 )
-from atoll.plotting.palette import class_names
+from atoll.plotting.palette import class_names, new_axes
 from atoll.plotting.rows import feature_names_of, labels_of
 from atoll.reports.figures import png_address, trace_figure
 from atoll.reports.held_out import (
@@ -32,11 +32,12 @@ from atoll.reports.held_out import (
     score,
 )
 
-_MAP_RESOLUTION = 100
+MAP_RESOLUTION = 64  # interpolated to a smooth picture; a prediction at each point is dear
 _UNCERTAIN_ROWS = 10
-_FEATURES_SHOWN = 6
+_FEATURES_SHOWN = 5
 _DIAGNOSTICS_SHOWN = 30
 _FEW_ROWS = 50
+_HALF_PAGE = (5.4, 4.3)  # inches; small, so that the text stays legible at half the page's width
 _SURE = 0.9
 # The limits of `atoll.diagnostics.verdict`, so that marks and verdict agree.
 R_HAT_LIMIT = 1.05
@@ -138,8 +139,9 @@ def write_report(
         )
     calibration = _calibration(held_out, random_state)
     chains = _chains(fitted.model)
+    n_rows = len(fitted.labels.codes)
     page = _render(
-        title=title or f"{type(fitted.model).__name__} on {_count(len(fitted.probabilities), 'row')}",
+        title=title or f"{type(fitted.model).__name__} on {_count(n_rows, 'row')}",
         glance=_glance(fitted, calibration, chains),
         fitted=_what_was_fitted(fitted, about),
         classes=_classes(fitted),
@@ -152,7 +154,9 @@ def write_report(
         temporary.write_text(page, encoding="utf-8")
 
 
-def _read(estimator: Any, X: Any, y: Any, feature_names: ArrayLike | None, unlabelled: Any) -> Fitted:
+def _read(
+    estimator: Any, X: Any, y: Any, feature_names: ArrayLike | None, unlabelled: Any
+) -> Fitted:
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
@@ -181,7 +185,7 @@ def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, s
     cards = [
         {
             "value": f"{n_labelled:,} of {n:,}",
-            "name": "rows labelled",
+            "name": "Rows labelled",
             "detail": f"{_percent(n_labelled / n)}, in {len(fitted.names)} classes",
         }
     ]
@@ -190,14 +194,14 @@ def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, s
         cards += [
             {
                 "value": _percent(scores.accuracy),
-                "name": "held-out accuracy",
+                "name": "Held-out accuracy",
                 "detail": f"95% interval {_percent(scores.accuracy_low)} to "
                 f"{_percent(scores.accuracy_high)}",
             },
             {
                 "value": _number(scores.log_loss),
-                "name": "held-out log-loss (nats)",
-                "detail": f"class shares alone: {_number(scores.chance_log_loss)}",
+                "name": "Held-out log-loss",
+                "detail": f"nats a row; class shares alone: {_number(scores.chance_log_loss)}",
             },
         ]
     free = ~fitted.labels.is_labelled
@@ -206,15 +210,15 @@ def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, s
         cards.append(
             {
                 "value": _percent(sure.mean()),
-                "name": "of unlabelled rows are clear",
-                "detail": f"a class with probability {_SURE} or more",
+                "name": "Unlabelled rows clear",
+                "detail": f"have a class with probability {_SURE} or more",
             }
         )
     if chains["status"]:
         cards.append(
             {
                 "value": chains["status"],
-                "name": "chains",
+                "name": "Chains",
                 "detail": chains["size"],
                 "tone": chains["tone"],
             }
@@ -239,14 +243,15 @@ def _what_was_fitted(fitted: Fitted, about: str | Mapping[str, object] | None) -
     parameters = model.get_params(deep=False)
     if "random_state" in parameters:
         seed = parameters["random_state"]
-        facts.append(("Seed", "none: another fit draws other numbers" if seed is None else _short(seed)))
+        meaning = "none: another fit draws other numbers" if seed is None else _short(seed)
+        facts.append(("Seed", meaning))
     if isinstance(about, Mapping):
         facts += [(str(name), str(value)) for name, value in about.items()]
     packages = {"numpy": "NumPy", "scipy": "SciPy", "scikit-learn": "scikit-learn"}
     return {
         "facts": facts,
         "paragraph": about if isinstance(about, str) else "",
-        "parameters": [(name, _short(value)) for name, value in sorted(parameters.items())],
+        "parameters": ", ".join(f"{k}={_short(v, 60)}" for k, v in parameters.items()),
         "versions": [("atoll", _own_version()), ("Python", platform.python_version())]
         + [(name, version(package)) for package, name in packages.items()],
     }
@@ -260,12 +265,13 @@ def _classes(fitted: Fitted) -> dict[str, Any]:
     predicted = np.bincount(guesses, minlength=len(fitted.names))
     expected = fitted.probabilities[free].sum(axis=0)
     any_free = bool(free.any())
-    axes = class_counts(fitted.names, labelled, predicted if any_free else None)
+    axes = new_axes(_HALF_PAGE[0], 1.0 + (0.5 if any_free else 0.3) * len(fitted.names))
+    class_counts(fitted.names, labelled, predicted if any_free else None, axes)
     return {
         "any_unlabelled": any_free,
         "rows": [
             {
-                "name": name,
+                "name": _short(name, 48, str),
                 "labelled": int(labelled[k]),
                 "predicted": int(predicted[k]),
                 "expected": f"{expected[k]:.1f}",
@@ -278,7 +284,7 @@ def _classes(fitted: Fitted) -> dict[str, Any]:
 
 
 def _calibration(held_out: HeldOut | None, random_state: int | None) -> dict[str, Any]:
-    section: dict[str, Any] = {"scores": None, "note": "", "warnings": (), "cautions": []}
+    section: dict[str, Any] = {"scores": None, "note": "", "warnings": ()}
     if held_out is None:
         section["note"] = "Cross-validation was turned off for this report."
         return section
@@ -295,7 +301,8 @@ def _calibration(held_out: HeldOut | None, random_state: int | None) -> dict[str
     section["verdict"] = _calibration_verdict(scores.calibration_error, by_chance)
     section["few"] = scores.n_rows < _FEW_ROWS
     section["worse_than_chance"] = scores.log_loss > scores.chance_log_loss
-    axes = reliability_diagram(held_out.probabilities, held_out.codes)
+    axes = new_axes(*_HALF_PAGE)
+    reliability_diagram(held_out.probabilities, held_out.codes, axes)
     section["picture"] = png_address(axes.figure)
     return section
 
@@ -315,11 +322,14 @@ def _calibration_verdict(error: float, by_chance: float) -> str:
 
 def _maps(fitted: Fitted) -> dict[str, Any]:
     grid = probability_grid(
-        fitted.estimator, fitted.X, resolution=_MAP_RESOLUTION, feature_names=fitted.features
+        fitted.estimator, fitted.X, resolution=MAP_RESOLUTION, feature_names=fitted.features
     )
     common: dict[str, Any] = {"grid": grid, "unlabelled": fitted.unlabelled}
-    decision = decision_map(fitted.estimator, fitted.X, fitted.y, **common)
-    entropy = entropy_map(fitted.estimator, fitted.X, fitted.y, **common)
+    width, height = _HALF_PAGE
+    # The colour scale below the entropy map needs height of its own; the maps stay alike.
+    decision, entropy = new_axes(width, height), new_axes(width, height + 0.7)
+    decision_map(fitted.estimator, fitted.X, fitted.y, ax=decision, **common)
+    entropy_map(fitted.estimator, fitted.X, fitted.y, ax=entropy, **common)
     return {
         "dimensions": len(fitted.features),
         "axis_labels": grid.axis_labels,
@@ -344,11 +354,11 @@ def _uncertain(fitted: Fitted) -> dict[str, Any]:
         first, second = np.argsort(-p, kind="stable")[:2]
         rows.append(
             {
-                "row": str(index[row]),
-                "label": fitted.names[fitted.labels.codes[row]],
-                "predicted": fitted.names[first],
+                "row": _short(index[row], 24, str),
+                "label": _short(fitted.names[fitted.labels.codes[row]], 24, str),
+                "predicted": _short(fitted.names[first], 24, str),
                 "probability": f"{p[first]:.3f}",
-                "second": f"{fitted.names[second]} ({p[second]:.3f})",
+                "second": f"{_short(fitted.names[second], 24, str)} ({p[second]:.3f})",
                 "entropy": f"{entropy[row]:.3f}",
                 "features": [_cell(cell) for cell in cells[:_FEATURES_SHOWN]],
             }
@@ -356,7 +366,8 @@ def _uncertain(fitted: Fitted) -> dict[str, Any]:
     return {
         "to_label": bool(free.any()),
         "rows": rows,
-        "index_name": index_name,
+        "index_name": index_name or "Row",
+        "by_position": isinstance(index, range),
         "features": fitted.features[:_FEATURES_SHOWN],
         "n_features": len(fitted.features),
     }
@@ -365,8 +376,8 @@ def _uncertain(fitted: Fitted) -> dict[str, Any]:
 def _row_names(X: Any) -> tuple[Any, str]:
     index = getattr(X, "index", None)
     if index is None or index.equals(type(index)(range(len(X)))):
-        return range(len(X)), "row, counted from 0"
-    return index, "row, by its index" if index.name is None else str(index.name)
+        return range(len(X)), ""
+    return index, "" if index.name is None else str(index.name)
 
 
 def _chains(model: Any) -> dict[str, Any]:
@@ -384,12 +395,13 @@ def _chains(model: Any) -> dict[str, Any]:
     section["verdict"] = str(diagnostics.get("verdict", ""))
     section["interrupted"] = bool(diagnostics.get("interrupted", False))
     if "n_chains" in diagnostics and "n_draws" in diagnostics:
-        section["size"] = (
-            f"{_count(diagnostics['n_chains'], 'chain')} of {_count(diagnostics['n_draws'], 'draw')}"
-        )
+        n_chains, n_draws = diagnostics["n_chains"], diagnostics["n_draws"]
+        section["size"] = f"{_count(n_chains, 'chain')} of {_count(n_draws, 'draw')}"
     section.update(_diagnostics_table(diagnostics))
     acceptance = diagnostics.get("acceptance") or {}
-    section["facts"] = [(f"Acceptance, {name}", _percent(rate)) for name, rate in acceptance.items()]
+    section["facts"] = [
+        (f"Acceptance, {name}", _percent(rate)) for name, rate in acceptance.items()
+    ]
     if "jitter" in diagnostics:
         section["facts"].append(("Largest jitter used", f"{diagnostics['jitter']:.1e}"))
     figure, names, left_out = trace_figure(getattr(model, "draws_", None) or {})
@@ -419,7 +431,11 @@ def _diagnostics_table(diagnostics: Mapping[str, Any]) -> dict[str, Any]:
         }
         for name in names[:_DIAGNOSTICS_SHOWN]
     ]
-    return {"rows": rows, "left_out": max(0, len(names) - _DIAGNOSTICS_SHOWN)}
+    return {
+        "rows": rows,
+        "left_out": max(0, len(names) - _DIAGNOSTICS_SHOWN),
+        "any_missed": any(cell["missed"] for row in rows for cell in row["cells"]),
+    }
 
 
 def _judged(value: float | None, is_good: Any, layout: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import os
 
 from atoll.reproductions import engine
 from atoll.reproductions.engine import Experiment, Report, Result, Skipped
-FIGURE_15 = None
+from atoll.reproductions.rogers import FIGURE_15
 
 __all__ = [
     "EXPERIMENTS",

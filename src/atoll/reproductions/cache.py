@@ -63,13 +63,12 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def save_values(path: Path, identity: str, values: Mapping[str, Any]) -> None:
     """Keep a finished cell (as `plain_values` gives it), whole or not at all."""
-    arrays = {key: value for key, value in values.items() if isinstance(value, np.ndarray)}
-    scalars = {key: value for key, value in values.items() if key not in arrays}
+    scalars = {key: value for key, value in values.items() if not isinstance(value, np.ndarray)}
     record = json.dumps({"identity": identity, "scalars": scalars})
+    entries: dict[str, Any] = {"record": np.array(record)}
+    entries |= {f"array_{key}": value for key, value in values.items() if key not in scalars}
     with atomic_path(path) as temporary:
-        np.savez_compressed(
-            temporary, record=np.array(record), **{f"array_{k}": v for k, v in arrays.items()}
-        )
+        np.savez_compressed(temporary, **entries)
 
 
 def load_values(path: Path, identity: str) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from tqdm import tqdm
 
 import atoll
 from atoll.core.files import atomic_path, check_writable
+from atoll.inference.chains import SamplingInterrupted
 from atoll.reproductions.cache import (
     cell_identity,
     cell_path,
@@ -130,7 +132,7 @@ def run(
         says otherwise, -1 is every core.
     seed : int
     data_home : path or None
-        Handed to the loaders; None leaves the choice to them (`ATOLL_DATA`).
+        The folder that the loaders look in; None is the environment variable `ATOLL_DATA`.
     progress : bool
         Show finished cells and the time left.
     cache : path or None
@@ -145,14 +147,17 @@ def run(
     RuntimeError
         A cell failed. The others were finished first and are in the cache.
     """
-    cells = check_cells(experiment, experiment.cells(quick, seed))
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed={seed!r} is not a seed; give an integer from 0 upward.")
+    cells = check_cells(experiment, experiment.cells(quick, int(seed)))
     folder = _make_folder(Path(out) / experiment.name, "out")
     cache_folder = _make_folder(Path(out) / "cache" if cache is None else Path(cache), "cache")
     files = [folder / f for f in ("cells.csv", f"{experiment.name}.md", f"{experiment.name}.png")]
     for file in files:
         check_writable(file)  # before the long work, not after it
 
-    outcomes = _run_cells(experiment, cells, cache_folder, data_home, n_jobs, progress)
+    home = _absolute_data_home(data_home)
+    outcomes = _run_cells(experiment, cells, cache_folder, home, n_jobs, progress)
     failed = [(cell, o.failure) for cell, o in zip(cells, outcomes) if o.failure is not None]
     if failed:
         cell, failure = failed[0]
@@ -239,7 +244,8 @@ class _CarriedError:
     """Hold the error of a `with` block as text, to be reported once every cell has run.
 
     Text, because not every exception survives the way from one process to another. Only
-    errors are held: an interruption goes through and stops the run.
+    errors are held: an interruption goes through and stops the run, and so does one that the
+    chains met with fewer draws, since half a cell is not a result.
     """
 
     missing: str | None = None
@@ -254,6 +260,8 @@ class _CarriedError:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
+        if isinstance(error, SamplingInterrupted):
+            raise KeyboardInterrupt(str(error)) from error
         if isinstance(error, FileNotFoundError):
             self.missing = str(error)
         elif isinstance(error, Exception):
@@ -287,7 +295,7 @@ def _run_cells(
                 outcomes[i] = outcome
                 if outcome.missing is not None:
                     bar.set_postfix_str("data missing for some cells")
-                n_done += 1
+                n_done += outcome.values is not None
                 bar.update()
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
@@ -308,7 +316,8 @@ def _run_one(
     """Run a cell and keep its values, in whatever process this is."""
     values = None
     # The number of BLAS threads changes the last digits, and must not follow n_jobs.
-    with _CarriedError() as carried, threadpool_limits(limits=1):
+    with _CarriedError() as carried, threadpool_limits(limits=1), warnings.catch_warnings():
+        warnings.simplefilter("error", SamplingInterrupted)
         values = plain_values(run_cell(dict(cell), data_home))
         save_values(path, identity, values)
     return index, _Outcome(values, carried.missing, carried.failure)
@@ -422,7 +431,13 @@ def _make_folder(path: Path, parameter: str) -> Path:
             f"{parameter}: the folder {str(path)!r} cannot be made ({error.strerror}); "
             "choose another path."
         ) from error
-    return path
+    return path.absolute()
+
+
+def _absolute_data_home(data_home: DataHome) -> Path | None:
+    """Settle the data folder here: a worker may have started elsewhere, with other variables."""
+    folder = os.environ.get("ATOLL_DATA") if data_home is None else data_home
+    return Path(folder).expanduser().absolute() if folder else None
 
 
 def _write_text(path: Path, text: str) -> None:

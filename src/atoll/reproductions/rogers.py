@@ -25,13 +25,19 @@ from atoll.reproductions.tables import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DISTANCE = 1.5  # between the classes' means, in standard deviations: one point in five is misplaced
-N_TRAIN, N_TEST = 100, 2000
+DISTANCE = 1.5  # between the classes' means, in standard deviations: two rows in nine are misplaced
+N_TRAIN, N_TEST = 60, 1000
 N_CHAINS, N_WARMUP, N_SAMPLES = 2, 100, 500  # 1000 Gibbs samples in all, as in the figure's caption
 GAMMAS = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
 QUICK_GAMMAS = DRAWN_GAMMAS = [0.01, 0.1, 1.0, 10.0]
-N_REPLICATES, N_QUICK_REPLICATES = 20, 6
-GRID = np.linspace(-3.6, 3.6, 91)
+N_REPLICATES, N_QUICK_REPLICATES = 20, 4
+LOSSES = {
+    "training_log_loss": "training log-loss",
+    "held_out_log_loss": "held-out log-loss",
+    "training_error": "training error",
+    "held_out_error": "held-out error",
+}
+GRID = np.linspace(-3.6, 3.6, 61)
 
 
 def two_gaussians(
@@ -49,6 +55,11 @@ def true_probability(X: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(expit(DISTANCE * X[:, 0]))
 
 
+def length_scale(gamma: float) -> float:
+    """The length-scale at which scikit-learn's RBF is exp(-γ r²)."""
+    return float(1 / np.sqrt(2 * gamma))
+
+
 def grid_points() -> NDArray[np.float64]:
     """The points of the drawn surface, (len(GRID)**2, 2), first coordinate fastest."""
     return np.column_stack([axis.ravel() for axis in np.meshgrid(GRID, GRID)])
@@ -56,9 +67,7 @@ def grid_points() -> NDArray[np.float64]:
 
 def figure_15_cells(quick: bool, seed: int) -> list[Cell]:
     """γ × data set; the quick cells are some of the full ones, so the cache serves both."""
-    gammas, n_replicates = (
-        (QUICK_GAMMAS, N_QUICK_REPLICATES) if quick else (GAMMAS, N_REPLICATES)
-    )
+    gammas, n_replicates = (QUICK_GAMMAS, N_QUICK_REPLICATES) if quick else (GAMMAS, N_REPLICATES)
     return [
         {"gamma": gamma, "replicate": replicate, "seed": seed}
         for gamma in gammas
@@ -76,10 +85,8 @@ def run_figure_15_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]
     rng_train, rng_test, rng_chains = figure_15_streams(cell)
     X, y = two_gaussians(N_TRAIN, rng_train)
     X_test, y_test = two_gaussians(N_TEST, rng_test)
-    # exp(-γ r²) is scikit-learn's RBF with length-scale 1/√(2γ).
-    length_scale = 1 / np.sqrt(2 * cell["gamma"])
     model = ProbitGPClassifier(
-        kernel=RBF(length_scale, length_scale_bounds="fixed"),
+        kernel=RBF(length_scale(cell["gamma"]), length_scale_bounds="fixed"),
         n_chains=N_CHAINS,
         n_warmup=N_WARMUP,
         n_samples=N_SAMPLES,
@@ -93,8 +100,10 @@ def run_figure_15_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]
         "held_out_error": zero_one_loss(y_test, probability_test[:, 1] > 0.5),
         "best_log_loss": log_loss(y_test, true_probability(X_test)),
         "best_error": zero_one_loss(y_test, true_probability(X_test) > 0.5),
+        "draws_averaged": len(model.posterior_.weights),
+        "worst_r_hat": max(model.diagnostics_["r_hat"].values()),
     }
-    if cell["replicate"] == 0:
+    if cell["replicate"] == 0 and cell["gamma"] in DRAWN_GAMMAS:
         values["surface"] = model.predict_proba(grid_points())[:, 1].reshape(len(GRID), len(GRID))
     return values
 
@@ -102,12 +111,14 @@ def run_figure_15_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]
 def draw_figure_15(results: list[Result], path: Path) -> None:
     """Figure 14's data, figure 15's surfaces, and under them the losses against γ."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    surfaces = [r for r in results if "surface" in r.values and r.cell["gamma"] in DRAWN_GAMMAS]
+    surfaces = [r for r in results if "surface" in r.values]
     X, y = two_gaussians(N_TRAIN, figure_15_streams(surfaces[0].cell)[0])
-    figure = Figure(figsize=(3 * (1 + len(surfaces)), 6.6), layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.07)
-    top, bottom = figure.subfigures(2, 1, height_ratios=[1, 1.1])
+    figure = Figure(
+        figsize=(3 * (1 + len(surfaces)), 6.6), layout=ConstrainedLayoutEngine(h_pad=0.07)
+    )
+    top, bottom = np.asarray(figure.subfigures(2, 1, height_ratios=[1, 1.1]), dtype=object)
     data_axis, *surface_axes = top.subplots(1, 1 + len(surfaces), sharex=True, sharey=True)
 
     draw_points(data_axis, X, y)
@@ -140,10 +151,9 @@ def draw_figure_15(results: list[Result], path: Path) -> None:
 def draw_points(axis: Axes, X: NDArray[np.float64], y: NDArray[np.int64]) -> None:
     """Both classes, told apart by colour and by shape."""
     for label, marker, colour in [(0, "o", "#2166ac"), (1, "s", "#b2182b")]:
-        axis.scatter(
-            *X[y == label].T, s=14, marker=marker, c=colour, edgecolors="white", linewidths=0.4,
-            label=f"class {label}",
-        )  # fmt: skip
+        x1, x2 = X[y == label].T
+        style: dict[str, Any] = {"s": 14, "edgecolors": "white", "linewidths": 0.4}
+        axis.scatter(x1, x2, marker=marker, c=colour, label=f"class {label}", **style)
 
 
 def draw_curves(axis: Axes, results: list[Result], loss: str) -> None:
@@ -171,10 +181,11 @@ def compare_figure_15(results: list[Result]) -> str:
     """Set the lecture's sentence beside the measured losses."""
     by_gamma = group(results, "gamma")
     held_out = {g: estimate_value(part, "held_out_log_loss") for g, part in by_gamma.items()}
-    best, smallest, largest = min(held_out, key=lambda g: held_out[g].mean), *_ends(by_gamma)
+    best = min(held_out, key=lambda gamma: held_out[gamma].mean)
+    smallest, largest = min(by_gamma), max(by_gamma)
 
-    def change(value: str, to: float) -> Estimate:
-        return paired_difference(by_gamma[to], by_gamma[best], value, pair_by=["replicate"])
+    def change(value: str, gamma: float) -> Estimate:
+        return paired_difference(by_gamma[gamma], by_gamma[best], value, pair_by=["replicate"])
 
     rise, fall = change("held_out_log_loss", largest), change("training_error", largest)
     gain, under = change("training_log_loss", largest), change("held_out_log_loss", smallest)
@@ -207,24 +218,29 @@ def compare_figure_15(results: list[Result]) -> str:
             ],
         ],
     )
-    rows = [
-        [f"{gamma:g}", f"{1 / np.sqrt(2 * gamma):.2f}"]
-        + [str(estimate_value(part, value)) for value in _COLUMNS]
-        for gamma, part in by_gamma.items()
-    ]
-    rows.append(
-        ["true probabilities", "", "", str(estimate_value(by_gamma[best], "best_log_loss")), ""]
-        + [str(estimate_value(by_gamma[best], "best_error"))]
+    best_possible = [estimate_value(by_gamma[best], v) for v in ("best_log_loss", "best_error")]
+    losses = markdown_table(
+        ["γ", "length-scale", *LOSSES.values()],
+        [
+            *(
+                [f"{gamma:g}", f"{length_scale(gamma):.2f}"]
+                + [str(estimate_value(part, value)) for value in LOSSES]
+                for gamma, part in by_gamma.items()
+            ),
+            ["true probabilities", "", "", best_possible[0], "", best_possible[1]],
+        ],
     )
-    losses = markdown_table(["γ", "length-scale", *_COLUMNS.values()], rows)
+    worst_r_hat = max(r.values["worst_r_hat"] for r in results)
+    n_averaged = min(r.values["draws_averaged"] for r in results)
     return f"""## The lecture and ours
 
 The lecture prints no numbers, and its data (figure 14, “some simple classification data”) are not
 available. Ours are two unit Gaussians in the plane, {DISTANCE} standard deviations apart:
-{N_TRAIN} training rows and {N_TEST} held-out rows, {held_out[best].count} times over. As in the
-figure, predictions average {N_CHAINS * N_SAMPLES} Gibbs samples under the covariance
-exp(−γ‖x − x′‖²), held fixed. ± is one standard error over the data sets; changes are paired, data
-set by data set.
+{N_TRAIN} training rows and {N_TEST} held-out rows, {held_out[best].n_cells} times over, under the
+covariance exp(−γ‖x − x′‖²), held fixed. As in the figure, {N_CHAINS * N_SAMPLES} Gibbs samples are
+drawn (R-hat at most {worst_r_hat:.3f}); predictions average {n_averaged} of them, evenly spread.
+± is one standard error over the data sets; changes are paired, data set by data set, and a sign is
+believed when it is three standard errors from zero.
 
 {claims}
 
@@ -236,20 +252,9 @@ The covariance has variance one, which limits how far the training log-loss can 
 every f(x) is left alone with its own label, Φ(f) is uniform before that label is seen, and the
 probability of the label tends to E Φ² / E Φ = 2/3, a log-loss of 0.405 (and an error of zero),
 while every other point goes back to one half, a log-loss of 0.693. The lecture draws one f at a
-new point for each sample; we integrate over it, which changes the Monte Carlo error alone.
+new point for each sample; here f is integrated out, in the chain and at the new points, which
+changes the Monte Carlo error and not what it converges to.
 """
-
-
-_COLUMNS = {
-    "training_log_loss": "training log-loss",
-    "held_out_log_loss": "held-out log-loss",
-    "training_error": "training error",
-    "held_out_error": "held-out error",
-}
-
-
-def _ends(by_gamma: dict[float, list[Result]]) -> tuple[float, float]:
-    return min(by_gamma), max(by_gamma)
 
 
 def _verdict(difference: Estimate, *, above: bool, expected: str) -> str:
@@ -259,7 +264,7 @@ def _verdict(difference: Estimate, *, above: bool, expected: str) -> str:
         return f"agrees: {expected}"
     if signed < -3 * difference.standard_error:
         return "disagrees: the sign is the other one"
-    return f"not settled by {difference.count} data sets: within three standard errors of none"
+    return f"not settled by {difference.n_cells} data sets: within three standard errors of none"
 
 
 FIGURE_15 = Experiment(

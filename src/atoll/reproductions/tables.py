@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 class Estimate(NamedTuple):
-    """A mean over `count` cells and its standard error (NaN for a single cell).
+    """A mean over `n_cells` cells and its standard error (NaN for a single cell).
 
     Examples
     --------
-    >>> loss = Estimate(mean=0.4123, standard_error=0.0098, count=5)
+    >>> loss = Estimate(mean=0.4123, standard_error=0.0098, n_cells=5)
     >>> f"{loss}, {loss:.2f}, {loss:+}"
     '0.412 ± 0.010, 0.41 ± 0.01, +0.412 ± 0.010'
     """
 
     mean: float
     standard_error: float
-    count: int
+    n_cells: int
 
     def __format__(self, spec: str) -> str:
         """Both numbers to the same digits, three by default; one cell has no error to show."""
         spec = spec if "." in spec else f"{spec}.3f"
-        if self.count < 2:
+        if self.n_cells < 2:
             return format(self.mean, spec)
         return f"{self.mean:{spec}} ± {self.standard_error:{spec.lstrip('+')}}"
 

@@ -1,0 +1,245 @@
+"""What every classifier that samples its posterior shares: chains, diagnostics, predictions.
+
+One abstract class; each model's estimator is final and says only what is its own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABCMeta, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils.validation import check_is_fitted
+
+from atoll import __version__
+from atoll.core.labels import PartialLabels
+from atoll.core.memory import check_memory
+from atoll.diagnostics import entropy, summarise, verdict
+from atoll.diagnostics import to_arviz as draws_to_arviz
+from atoll.estimators.validation import (
+    fingerprint,
+    generator,
+    validate_rows,
+    validate_training,
+)
+from atoll.inference.chains import Record, Sampler, run_chains
+from atoll.kernels.hyperparameters import KernelPrior, kernel_at, kernel_prior
+
+Array = NDArray[np.float64]
+
+PREDICTIVE_DRAWS = 100
+
+
+class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+    """A Bayesian classifier whose posterior is sampled by several Markov chains."""
+
+    paper: ClassVar[str]
+    summary: ClassVar[str]
+    dense_copies: ClassVar[int]  # n × n matrices alive at once in a chain
+    draw_copies: ClassVar[int]  # numbers kept of a row in a draw
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Kernel = "isotropic",
+        n_chains: int = 4,
+        n_warmup: int = 200,
+        n_samples: int = 200,
+        thin: int = 1,
+        checkpoint: str | None = None,
+        unlabelled: Any = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ):
+        self.kernel = kernel
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_samples = n_samples
+        self.thin = thin
+        self.checkpoint = checkpoint
+        self.unlabelled = unlabelled
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # What a model says of itself ------------------------------------------------------------------
+
+    @abstractmethod
+    def _check_labels(self, labels: PartialLabels) -> None:
+        """Raise a ValueError for labels or parameters that this model cannot take."""
+
+    @abstractmethod
+    def _rows_used(self, labels: PartialLabels) -> NDArray[np.bool_]:
+        """(n,) the rows that enter the model."""
+
+    @abstractmethod
+    def _sampler(self, X: Array, labels: PartialLabels, prior: KernelPrior) -> Sampler:
+        """The chain on the rows used."""
+
+    @abstractmethod
+    def _make_posterior(self, X: Array, prior: KernelPrior, draws: Record) -> Any:
+        """What prediction needs, of draws already pooled over chains: (S, ...)."""
+
+    @abstractmethod
+    def _log_proba(self, X: Array) -> Array:
+        """(m, K) log class probabilities."""
+
+    @abstractmethod
+    def _latent(self, X: Array) -> tuple[Array, Array]:
+        """Mean and variance of the functions, (m, n_functions) each."""
+
+    def _unlabelled_distributions(self, X: Array, draws: Record) -> Array:
+        """(u, K) class probabilities of the unlabelled training rows."""
+        return np.exp(self._log_proba(X))
+
+    def _extra_quantities(self, labels: PartialLabels, draws: Record) -> Record:
+        """More named scalars, (chain, draw), to watch for mixing."""
+        return {}
+
+    # scikit-learn's surface -----------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Sample the posterior given labelled and unlabelled rows.
+
+        Parameters
+        ----------
+        X : (n, d) array or data frame of finite numbers
+        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
+
+        Returns
+        -------
+        self
+        """
+        X, labels = validate_training(self, X, y, unlabelled=self.unlabelled)
+        self._check_labels(labels)
+        used = self._rows_used(labels)
+        self._check_memory(int(used.sum()))
+        self.classes_ = labels.classes
+
+        prior = kernel_prior(self.kernel, X)
+        of_used = PartialLabels(labels.codes[used], labels.is_labelled[used], labels.classes)
+        result = run_chains(
+            self._sampler(X[used], of_used, prior),
+            n_chains=self.n_chains,
+            n_warmup=self.n_warmup,
+            n_samples=self.n_samples,
+            thin=self.thin,
+            rng=generator(self.random_state),
+            n_jobs=self.n_jobs,
+            progress=bool(self.verbose),
+            checkpoint=self.checkpoint,
+            fingerprint=self._fingerprint(X, labels) if self.checkpoint is not None else "",
+        )
+        self.posterior_ = self._make_posterior(X[used], prior, _pool(result.draws))
+        self.draws_ = _named_scalars(result.draws, prior) | self._extra_quantities(
+            of_used, result.draws
+        )
+        theta = result.draws["log_parameters"].mean(axis=(0, 1))
+        self.kernel_ = kernel_at(prior, theta)
+        self.diagnostics_ = self._diagnose(result.draws, result.interrupted)
+        self._transduce(X, labels, result.draws)
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities, averaged over the posterior; X (m, d) -> (m, K).
+
+        Far from all data they are those of the prior, never NaN.
+        """
+        check_is_fitted(self)
+        return np.exp(self._log_proba(validate_rows(self, X)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row; X (m, d) -> (m,)."""
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+    def predict_entropy(self, X: Any) -> Array:
+        """Entropy of the class probabilities in nats: how unsure; X (m, d) -> (m,)."""
+        return entropy(self.predict_proba(X))
+
+    def predict_latent(self, X: Any) -> tuple[Array, Array]:
+        """Mean and variance of the latent functions; X (m, d) -> (m, n_functions) each."""
+        check_is_fitted(self)
+        return self._latent(validate_rows(self, X))
+
+    def to_arviz(self) -> Any:
+        """The recorded draws as ArviZ's data structure, for its plots and summaries."""
+        check_is_fitted(self)
+        return draws_to_arviz(self.draws_, attrs={"model": type(self).__name__})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
+    # Parts of fit ---------------------------------------------------------------------------------
+
+    def _check_memory(self, n: int) -> None:
+        copies = self.dense_copies * min(self.n_chains, effective_n_jobs(self.n_jobs))
+        drawn = self.n_chains * self.n_samples * n * self.draw_copies
+        check_memory(
+            8 * (copies * n * n + drawn),
+            what=f"{type(self).__name__} with {n} rows in its kernel matrix",
+            instead="Fit on fewer rows (a random part of the unlabelled ones), or lower n_jobs, "
+            "n_chains or n_samples.",
+        )
+
+    def _fingerprint(self, X: Array, labels: PartialLabels) -> str:
+        settings = {
+            name: value
+            for name, value in sorted(self.get_params(deep=False).items())
+            if name not in ("checkpoint", "n_jobs", "verbose", "n_samples", "n_chains")
+        }
+        return fingerprint(
+            __version__, X, labels.codes, labels.is_labelled, type(self).__name__, settings
+        )
+
+    def _diagnose(self, draws: Record, interrupted: bool) -> dict[str, Any]:
+        summary = summarise(self.draws_)
+        mixed, sentence = verdict(summary)
+        if not mixed:
+            warnings.warn(f"{type(self).__name__}: {sentence}", ConvergenceWarning, stacklevel=3)
+        n_chains, n_draws = draws["log_likelihood"].shape
+        acceptance = {"hmc": float(draws["acceptance"].mean())} if "acceptance" in draws else {}
+        return {
+            **summary,
+            "acceptance": acceptance,
+            "jitter": float(draws["jitter"].max()),
+            "n_chains": n_chains,
+            "n_draws": n_draws,
+            "interrupted": interrupted,
+            "mixed": mixed,
+            "verdict": sentence,
+        }
+
+    def _transduce(self, X: Array, labels: PartialLabels, draws: Record) -> None:
+        """Sets `label_distributions_` and `transduction_`; given labels stay as given."""
+        self.label_distributions_ = np.eye(len(labels.classes))[labels.codes]
+        unknown = ~labels.is_labelled
+        if unknown.any():
+            self.label_distributions_[unknown] = self._unlabelled_distributions(
+                X[unknown], draws
+            )
+        self.transduction_ = labels.classes[np.argmax(self.label_distributions_, axis=1)]
+
+
+def _pool(draws: Record) -> Record:
+    """(chain, draw, ...) -> (S, ...), at most PREDICTIVE_DRAWS of them, evenly spread."""
+    n_chains, n_draws = draws["log_likelihood"].shape
+    total = n_chains * n_draws
+    kept = np.unique(np.linspace(0, total - 1, min(total, PREDICTIVE_DRAWS)).round().astype(int))
+    return {name: v.reshape(total, *v.shape[2:])[kept] for name, v in draws.items()}
+
+
+def _named_scalars(draws: Record, prior: KernelPrior) -> Record:
+    scalars = {"log_likelihood": draws["log_likelihood"]}
+    for j, name in enumerate(prior.names):
+        scalars[name] = draws["log_parameters"][:, :, j]
+    return scalars
+

@@ -1,0 +1,94 @@
+"""Everything that is checked before a model sees the data, in one place."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length, validate_data
+
+from atoll.core.labels import PartialLabels, parse_labels, require_classes
+
+Array = NDArray[np.float64]
+
+
+def validate_training(
+    estimator: BaseEstimator, X: Any, y: Any, *, unlabelled: Any
+) -> tuple[Array, PartialLabels]:
+    """Check and convert what `fit` was given; sets `n_features_in_` and `feature_names_in_`.
+
+    Returns
+    -------
+    X : (n, d) float64, finite
+    labels : PartialLabels of n rows, at least two classes among them
+    """
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None. Pass "
+            "one label a row, with None, NaN or -1 where it is unknown."
+        )
+    X = _validate_rows(estimator, X, reset=True)
+    labels = parse_labels(y, unlabelled=unlabelled)
+    check_consistent_length(X, labels.codes)
+    require_classes(labels)
+    return X, labels
+
+
+def validate_rows(estimator: BaseEstimator, X: Any) -> Array:
+    """Check and convert what a prediction was given: the columns of the fit, all finite."""
+    return _validate_rows(estimator, X, reset=False)
+
+
+def require_two_classes(estimator: BaseEstimator, labels: PartialLabels) -> None:
+    """Raise a ValueError for more than two classes, in the words scikit-learn's tools expect."""
+    if len(labels.classes) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: y "
+            f"has {len(labels.classes)} classes. Use SoftmaxGPClassifier, or wrap "
+            f"{type(estimator).__name__} in scikit-learn's OneVsRestClassifier."
+        )
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A NumPy Generator from what scikit-learn users pass: None, int, Generator, RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
+    return np.random.default_rng(random_state)
+
+
+def fingerprint(*parts: Any) -> str:
+    """A digest of arrays and settings, by which a checkpoint knows its problem."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
+    return digest.hexdigest()
+
+
+def _validate_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
+    X = validate_data(
+        estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C"
+    )
+    bad = ~np.isfinite(X)
+    if bad.any():
+        raise ValueError(_where_not_finite(estimator, bad))
+    return X
+
+
+def _where_not_finite(estimator: BaseEstimator, bad: NDArray[np.bool_]) -> str:
+    names = getattr(estimator, "feature_names_in_", None)
+    rows, columns = np.flatnonzero(bad.any(axis=1)), np.flatnonzero(bad.any(axis=0))
+    shown = [repr(str(names[j])) if names is not None else str(j) for j in columns]
+    return (
+        f"X contains NaN or infinity (inf) in {len(rows)} row{'s' * (len(rows) != 1)}: "
+        f"{_list(rows.tolist())}; column{'s' * (len(columns) != 1)}: {_list(shown)}. Drop those "
+        "rows or fill them, for example with sklearn.impute.SimpleImputer."
+    )
+
+
+def _list(items: list[Any], most: int = 5) -> str:
+    text = ", ".join(str(item) for item in items[:most])
+    return text if len(items) <= most else f"{text}, … ({len(items)} in all)"

@@ -1,0 +1,55 @@
+"""A Gaussian process given what is known of it at some rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.linalg import solve_lower
+from atoll.kernels.hyperparameters import KernelPrior, gram, gram_diagonal
+
+Array = NDArray[np.float64]
+
+CHUNK_ENTRIES = 4_000_000  # kernel entries held at once: 32 MB
+
+
+def conditional_moments(
+    prior: KernelPrior,
+    log_parameters: Array,
+    inputs: Array,
+    cholesky: Array,
+    weights: Array,
+    X: Array,
+) -> tuple[Array, Array]:
+    """Mean k_xᵀ w and variance k(x, x) − k_xᵀ A^{-1} k_x at every row x of X.
+
+    In chunks of X: the memory is bounded whatever its length.
+
+    Parameters
+    ----------
+    inputs : (n, d) rows at which something is known
+    cholesky : (n, n) lower factor of A, the covariance of what is known
+    weights : (n,) or (n, K), A^{-1} times what is known
+    X : (m, d)
+
+    Returns
+    -------
+    mean : (m,) or (m, K)
+    variance : (m,)
+    """
+    mean, variance = np.empty((len(X), *weights.shape[1:])), np.empty(len(X))
+    rows = max(1, CHUNK_ENTRIES // len(inputs))
+    for first in range(0, len(X), rows):
+        part = slice(first, first + rows)
+        cross = gram(prior, log_parameters, inputs, X[part])
+        mean[part] = cross.T @ weights
+        explained = np.sum(solve_lower(cholesky, cross) ** 2, axis=0)
+        diagonal = gram_diagonal(prior, log_parameters, X[part])
+        variance[part] = np.maximum(diagonal - explained, 0.0)  # rounding may fall below zero
+    return mean, variance
+
+
+def mixture_moments(means: Array, variances: Array) -> tuple[Array, Array]:
+    """Mean and variance of an equal mixture over the first axis; (S, ...) twice -> (...) twice."""
+    mean = means.mean(axis=0)
+    return mean, variances.mean(axis=0) + means.var(axis=0)

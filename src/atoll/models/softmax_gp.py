@@ -1,0 +1,193 @@
+"""The softmax Gaussian process classifier (Williams & Barber 1998), paper 000's baseline.
+
+prior: one kernel C(θ) shared by K functions, log θ normal. likelihood: softmax. inference: HMC
+over whitened functions, elliptical slice sampling over θ.
+
+    g_k ~ N(0, C(θ)), k = 1..K      P(y_n = k) = exp g_k(x_n) / Σ_j exp g_j(x_n)
+
+Whitened, g_k = L ν_k with L Lᵀ = C and ν_k ~ N(0, I): θ moves with ν held, so that the functions
+move along. With g held, as paper 000 has it, θ freezes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from atoll.core.linalg import Factor, jittered_cholesky, solve_lower
+from atoll.inference import elliptical_slice, hmc
+from atoll.inference.chains import Sampler
+from atoll.kernels.conditioning import conditional_moments
+from atoll.kernels.hyperparameters import KernelPrior, gram, gram_function
+from atoll.likelihoods import softmax
+
+Array = NDArray[np.float64]
+
+NUGGET = 1e-6  # relative to the mean diagonal; a part of the kernel
+LEAPFROG_STEPS = (3, 8)  # 3 to 7, drawn at random
+
+
+class SoftmaxState(NamedTuple):
+    """What the next sweep needs.
+
+    whitened : (n, K) ν
+    log_parameters : (p,) of the kernel
+    step_size : adaptation of HMC's step
+    acceptance : of the last HMC step
+    """
+
+    whitened: Array
+    log_parameters: Array
+    step_size: hmc.StepSize
+    acceptance: float
+
+
+class SoftmaxPosterior(NamedTuple):
+    """Draws of K functions known at n rows; predicts without its model.
+
+    prior : the kernel
+    inputs : (n, d)
+    log_parameters : (S, p)
+    weights : (S, n, K) C^{-1} g
+    """
+
+    prior: KernelPrior
+    inputs: Array
+    log_parameters: Array
+    weights: Array
+
+
+# The generative process ---------------------------------------------------------------------------
+
+
+def sample_prior(
+    rng: np.random.Generator, inputs: Array, prior: KernelPrior, n_classes: int
+) -> tuple[Array, Array, NDArray[np.intp]]:
+    """θ, the functions (n, K) and labels (n,) from the prior; inputs (n, d)."""
+    log_parameters = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
+    lower = _factor(gram(prior, log_parameters, inputs)).lower
+    g = lower @ rng.standard_normal((len(inputs), n_classes))
+    return log_parameters, g, sample_labels(rng, g)
+
+
+def sample_labels(rng: np.random.Generator, latent: Array) -> NDArray[np.intp]:
+    """Labels given the functions, by Gumbel's trick; (n, K) -> (n,)."""
+    return np.argmax(latent + rng.gumbel(size=latent.shape), axis=1)
+
+
+# Inference ----------------------------------------------------------------------------------------
+
+
+def log_joint(
+    whitened: Array, codes: NDArray[np.intp], gram_cholesky: Array
+) -> tuple[float, Array]:
+    """log p(y, ν | θ) up to a constant, and its gradient in ν; whitened (n, K)."""
+    g = gram_cholesky @ whitened
+    value = softmax.log_prob(g, codes).sum() - 0.5 * np.vdot(whitened, whitened)
+    return float(value), gram_cholesky.T @ softmax.gradient(g, codes) - whitened
+
+
+def sampler(
+    inputs: Array, codes: NDArray[np.intp], prior: KernelPrior, n_classes: int
+) -> Sampler:
+    """The chain for labelled rows; inputs (n, d), codes (n,) in 0..K-1."""
+    gram_at = gram_function(prior, inputs)
+
+    def init(rng: np.random.Generator) -> SoftmaxState:
+        log_parameters = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
+        whitened = 0.1 * rng.standard_normal((len(inputs), n_classes))
+        return SoftmaxState(whitened, log_parameters, hmc.init_step_size(0.3), 1.0)
+
+    def sweep(rng: np.random.Generator, state: SoftmaxState, adapt: bool) -> SoftmaxState:
+        lower = _factor(gram_at(state.log_parameters)).lower
+        state = sweep_functions(rng, state, codes, lower, adapt)
+        if len(prior.mean) == 0:
+            return state
+        theta = sweep_log_parameters(rng, state, codes, prior, gram_at)
+        return state._replace(log_parameters=theta)
+
+    def record(rng: np.random.Generator, state: SoftmaxState) -> dict[str, Any]:
+        lower, jitter = _factor(gram_at(state.log_parameters))
+        g = lower @ state.whitened
+        return {
+            "log_likelihood": softmax.log_prob(g, codes).sum(),
+            "log_parameters": state.log_parameters,
+            "latent": g,
+            "weights": solve_lower(lower, state.whitened, transposed=True),
+            "acceptance": state.acceptance,
+            "jitter": jitter,
+        }
+
+    return Sampler(init, sweep, record)
+
+
+def sweep_functions(
+    rng: np.random.Generator,
+    state: SoftmaxState,
+    codes: NDArray[np.intp],
+    gram_cholesky: Array,
+    adapt: bool,
+) -> SoftmaxState:
+    """One HMC step jointly over the K whitened functions."""
+
+    def target(whitened: Array) -> tuple[float, Array]:
+        return log_joint(whitened, codes, gram_cholesky)
+
+    tuned = state.step_size
+    step_size = float(np.exp(tuned.log_step_size if adapt else tuned.log_average))
+    n_leapfrog = int(rng.integers(*LEAPFROG_STEPS))
+    moved, info = hmc.step(rng, hmc.init(state.whitened, target), target, step_size, n_leapfrog)
+    if adapt:
+        tuned = hmc.adapt_step_size(tuned, info.acceptance)
+    return state._replace(
+        whitened=moved.position, step_size=tuned, acceptance=info.acceptance
+    )
+
+
+def sweep_log_parameters(
+    rng: np.random.Generator,
+    state: SoftmaxState,
+    codes: NDArray[np.intp],
+    prior: KernelPrior,
+    gram_at: Callable[[Array], Array],
+) -> Array:
+    """θ given ν by elliptical slice sampling; the functions g = L(θ) ν move with it."""
+
+    def log_likelihood(theta: Array) -> float:
+        lower = _factor(gram_at(theta)).lower
+        return float(softmax.log_prob(lower @ state.whitened, codes).sum())
+
+    theta, _, _ = elliptical_slice.step(
+        rng, state.log_parameters, log_likelihood(state.log_parameters), log_likelihood,
+        prior.sd * rng.standard_normal(len(prior.sd)), prior.mean,
+    )  # fmt: skip
+    return theta
+
+
+def _factor(gram_matrix: Array) -> Factor:
+    nugget = NUGGET * np.mean(np.diagonal(gram_matrix))
+    return jittered_cholesky(gram_matrix + nugget * np.eye(len(gram_matrix)))
+
+
+# Prediction ---------------------------------------------------------------------------------------
+
+
+def latent_moments(posterior: SoftmaxPosterior, X: Array) -> Iterator[tuple[Array, Array]]:
+    """Mean and variance of g(x), both (m, K), one draw of the posterior at a time."""
+    prior, inputs = posterior.prior, posterior.inputs
+    for theta, weights in zip(posterior.log_parameters, posterior.weights):
+        lower = _factor(gram(prior, theta, inputs)).lower
+        mean, variance = conditional_moments(prior, theta, inputs, lower, weights, X)
+        yield mean, np.broadcast_to(variance[:, None], mean.shape)
+
+
+def predict_log_proba(posterior: SoftmaxPosterior, X: Array) -> Array:
+    """log P(y = k | x, data), eq. 6, averaged over draws; X (m, d) -> (m, K)."""
+    total = np.full((len(X), posterior.weights.shape[2]), -np.inf)
+    for mean, variance in latent_moments(posterior, X):
+        total = np.logaddexp(total, softmax.log_class_probabilities(mean, variance))
+    return total - logsumexp(total, axis=1, keepdims=True)

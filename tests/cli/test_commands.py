@@ -1,0 +1,460 @@
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import atoll
+from atoll.cli import app
+from atoll.core.tables import read_table
+from atoll.estimators import MODELS
+from atoll.estimators.persistence import load_model, save_model
+
+# A handful of sweeps cannot mix, and the estimators say so.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+TINY = ["--n-chains", "2", "--n-warmup", "3", "--n-samples", "4", "--quiet"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="atoll")
+
+
+def succeed(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fail(*arguments):
+    """The one line on standard error of a command that is refused."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert re.fullmatch(r"atoll: [^\n]+\n", result.stderr), result.stderr
+    return result.stderr
+
+
+def command(*arguments, **settings):
+    program = [sys.executable, "-c", "from atoll.cli import main; main()", *map(str, arguments)]
+    return subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **settings
+    )
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Two clouds; 12 of 30 rows labelled, by words."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat(["cat", "dog"], 15)
+    frame = pd.DataFrame(
+        {
+            "row": [f"r{i}" for i in range(30)],
+            "height": rng.normal(size=30) + 3 * (kind == "dog"),
+            "weight": 100 + 10 * rng.normal(size=30),
+            "kind": np.where(np.arange(30) % 15 < 6, kind, None),
+        }
+    )
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    return tmp_path / "data.csv"
+
+
+@pytest.fixture
+def model(data, tmp_path):
+    path = tmp_path / "model.atoll"
+    succeed(*fit_arguments(data, path))
+    return path
+
+
+def fit_arguments(data, out, *more, model="null-category"):
+    fixed = ["--target", "kind", "--model", model, "--out", out, "--drop", "row"]
+    return ["fit", data, *fixed, *TINY, *more]
+
+
+# --- what the commands do ------------------------------------------------------------------------
+
+
+def test_the_version_is_the_packages():
+    assert succeed("--version") == f"atoll {atoll.__version__}\n"
+
+
+def test_help_imports_nothing_heavy():
+    script = (
+        "import sys; from atoll.cli import app; from typer.testing import CliRunner\n"
+        "assert CliRunner().invoke(app, ['fit', '--help']).exit_code == 0\n"
+        "heavy = {'pandas', 'sklearn', 'scipy', 'matplotlib', 'arviz', 'skops'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_every_model_is_listed_with_its_class_paper_and_purpose():
+    lines = succeed("models").splitlines()
+    assert len(lines) == 1 + len(MODELS)
+    for line, (name, kind) in zip(lines[1:], MODELS.items()):
+        assert line.split()[:2] == [name, kind.__name__]
+        assert kind.paper in line
+        assert kind.summary in line
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_fit_then_predict_gives_what_the_estimator_gives(data, tmp_path, name, suffix):
+    saved, out = tmp_path / "model.atoll", tmp_path / f"predictions{suffix}"
+    succeed(*fit_arguments(data, saved, model=name))
+    succeed("predict", saved, data, "--out", out, "--id", "row", "--quiet")
+    table = read_table(out)
+    assert table.columns.tolist() == ["row", "class", "p_cat", "p_dog", "entropy"]
+    assert table["row"].tolist() == [f"r{i}" for i in range(30)]
+
+    bundle = load_model(saved)
+    assert bundle.preprocessing.columns == ("height", "weight")
+    np.testing.assert_allclose(bundle.X.std(axis=0), 1)
+    assert [label is None for label in bundle.y] == read_table(data)["kind"].isna().tolist()
+    estimator = bundle.estimator
+    np.testing.assert_allclose(
+        table[["p_cat", "p_dog"]], estimator.predict_proba(bundle.X), rtol=1e-14
+    )
+    np.testing.assert_allclose(table["entropy"], estimator.predict_entropy(bundle.X), rtol=1e-12)
+    assert table["class"].tolist() == estimator.predict(bundle.X).tolist()
+
+
+def test_the_same_seed_gives_the_same_predictions_and_another_seed_others(data, tmp_path):
+    tables = []
+    for i, seed in enumerate([1, 1, 2]):
+        succeed(*fit_arguments(data, tmp_path / "m.atoll", "--seed", seed))
+        succeed("predict", tmp_path / "m.atoll", data, "--out", tmp_path / f"{i}.csv")
+        tables.append((tmp_path / f"{i}.csv").read_bytes())
+    assert tables[0] == tables[1] != tables[2]
+
+
+def test_fit_says_what_it_does(data, tmp_path):
+    arguments = [a for a in fit_arguments(data, tmp_path / "m.atoll") if a != "--quiet"]
+    said = succeed(*arguments)
+    assert "30 rows, 12 labelled" in said
+    assert "Classes: cat (6), dog (6)" in said
+    assert "Numeric columns, standardised: height, weight" in said
+    assert load_model(tmp_path / "m.atoll").estimator.diagnostics_["verdict"] in said
+    assert f"Model saved in {tmp_path / 'm.atoll'}" in said
+
+
+def test_quiet_commands_say_nothing(data, model, tmp_path):
+    for arguments in (
+        fit_arguments(data, tmp_path / "m.atoll"),
+        ["predict", model, data, "--out", tmp_path / "p.csv", "--quiet"],
+        ["report", model, "--no-cross-validation", "--quiet"],
+        ["datasets", "make", "rings", "--out", tmp_path / "rings.csv", "--quiet"],
+    ):
+        result = run(*arguments)
+        assert (result.exit_code, result.output) == (0, "")
+
+
+def test_settings_reach_the_estimator(data, tmp_path):
+    out = tmp_path / "m.atoll"
+    more = ["--kernel", "ard", "--null-width", "0.5", "--seed", "7", "--no-standardise"]
+    succeed(*fit_arguments(data, out, *more))
+    bundle = load_model(out)
+    settings = bundle.estimator.get_params(deep=False)
+    assert (settings["kernel"], settings["null_width"], settings["random_state"]) == ("ard", 0.5, 7)
+    assert (settings["n_chains"], settings["n_warmup"], settings["n_samples"]) == (2, 3, 4)
+    np.testing.assert_array_equal(bundle.X[:, 1], read_table(data)["weight"])
+
+
+def test_a_fit_resumes_from_its_checkpoint(data, tmp_path):
+    folder = tmp_path / "chains"
+    for i in range(2):
+        out = tmp_path / f"{i}.atoll"
+        succeed(*fit_arguments(data, out, "--checkpoint", folder))
+    assert len(list(folder.iterdir())) == 2
+    first, second = (load_model(tmp_path / f"{i}.atoll") for i in range(2))
+    np.testing.assert_array_equal(
+        first.estimator.predict_proba(first.X), second.estimator.predict_proba(second.X)
+    )
+
+
+def test_encoded_columns_are_said_and_used(data, tmp_path):
+    frame = read_table(data).assign(hue=["red", "blue", "green"] * 10).drop(columns="row")
+    frame.to_parquet(tmp_path / "hues.parquet")
+    out = tmp_path / "m.atoll"
+    fixed = ["--target", "kind", "--model", "softmax-gp", "--out", out, "--encode", *TINY[:-1]]
+    said = succeed("fit", tmp_path / "hues.parquet", *fixed)
+    assert "encoded as indicators: hue" in said
+    assert load_model(out).preprocessing.features[-3:] == ("hue=blue", "hue=green", "hue=red")
+    frame["hue"] = "mauve"
+    frame.to_parquet(tmp_path / "new.parquet")
+    message = fail("predict", out, tmp_path / "new.parquet", "--out", tmp_path / "p.csv")
+    assert "'hue'" in message
+    assert "'mauve'" in message
+
+
+def test_columns_that_the_model_does_not_know_are_ignored_and_named(data, model, tmp_path):
+    said = succeed("predict", model, data, "--out", tmp_path / "p.csv")
+    assert "not fitted on: row, kind." in said
+    assert "30 predictions" in said
+
+
+def test_minus_one_means_what_the_option_says(data, tmp_path):
+    frame = read_table(data).drop(columns="row")
+    frame["kind"] = frame["kind"].map({"cat": 1, "dog": 2}).fillna(-1).astype(int)
+    frame.to_csv(data, index=False)
+    fixed = ["--target", "kind", "--out", tmp_path / "m.atoll", *TINY]
+    for model, option, classes in (
+        ("null-category", [], [1, 2]),
+        ("softmax-gp", ["--unlabelled", "none"], [-1, 1, 2]),
+        ("null-category", ["--unlabelled", "2"], [-1, 1]),
+    ):
+        succeed("fit", data, *fixed, "--model", model, *option)
+        assert load_model(tmp_path / "m.atoll").estimator.classes_.tolist() == classes
+    assert "whole number" in fail("fit", data, *fixed, "--model", model, "--unlabelled", "two")
+
+
+def test_a_report_is_one_html_file_beside_the_model(model):
+    said = succeed("report", model, "--no-cross-validation")
+    page = model.with_suffix(".html")
+    assert str(page) in said
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    assert "height" in text
+
+
+def test_a_report_cross_validates_unless_told_not_to(model, tmp_path):
+    succeed("report", model, "--out", tmp_path / "page.html", "--quiet")
+    assert (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("name", ["pinwheel", "crescents", "rings", "spirals"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_made_data_set_keeps_its_rows_when_labels_are_hidden(tmp_path, name, suffix):
+    full, few = tmp_path / f"full{suffix}", tmp_path / f"few{suffix}"
+    for out, more in ((full, []), (few, ["--labels-per-class", "3"])):
+        succeed("datasets", "make", name, "--out", out, "--n-samples", 40, "--seed", 5, *more)
+    truth, hidden = read_table(full), read_table(few)
+    pd.testing.assert_frame_equal(truth.drop(columns="label"), hidden.drop(columns="label"))
+    kept = hidden["label"].notna()
+    assert (hidden["label"][kept] == truth["label"][kept]).all()
+    assert set(hidden["label"][kept].value_counts()) == {3}
+    assert f"{name} " in succeed("datasets", "list")
+
+
+def test_settings_of_a_data_set_are_given_by_name(tmp_path):
+    out = tmp_path / "rings.csv"
+    succeed("datasets", "make", "rings", "--out", out, "--set", "radii=[1,5,9]", "--set", "width=0")
+    frame = read_table(out)
+    radius = np.hypot(frame["x0"], frame["x1"])
+    np.testing.assert_allclose(radius, np.array([1, 5, 9])[frame["label"]])
+
+
+def test_the_experiments_are_listed():
+    assert "rogers-fig15" in succeed("reproduce", "--list")
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([None] * 30, "no labelled row"),
+        (["cat"] * 30, "one class"),
+        (np.arange(30) / 7, "continuous"),
+        (np.arange(30) % 3, "two classes|2 classes"),
+    ],
+)
+def test_labels_that_cannot_be_learnt_from_are_refused(data, tmp_path, labels, message):
+    frame = read_table(data).assign(kind=labels)
+    frame.to_csv(data, index=False)
+    assert re.search(message, fail(*fit_arguments(data, tmp_path / "m.atoll")))
+    assert not (tmp_path / "m.atoll").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"height": "tall"}, "'height'.*--encode.*--drop height"),
+        ({"height": np.nan}, "row 1 of 'height'"),
+        ({"height": np.inf}, "row 1 of 'height'"),
+    ],
+)
+def test_features_that_are_no_numbers_are_named(data, tmp_path, change, message):
+    read_table(data).assign(**change).to_csv(data, index=False)
+    assert re.search(message, fail(*fit_arguments(data, tmp_path / "m.atoll")))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--target", "kinds"], "did you mean 'kind'"),
+        (["--drop", "colour"], "'colour' is not in the table"),
+        (["--model", "random-forest"], "null-category, probit-gp, softmax-gp"),
+        (["--model", "probit-gp", "--null-width", "1"], "--null-width does not apply"),
+        (["--null-width", "-1"], "null_width=-1"),
+        (["--out", "absent/model.atoll"], "does not exist"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(data, tmp_path, change, message):
+    before = sorted(tmp_path.iterdir())
+    assert re.search(message, fail(*fit_arguments(data, tmp_path / "m.atoll", *change)))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["absent.csv", "data.txt", "empty.csv"])
+def test_a_table_that_cannot_be_read_is_named(tmp_path, name):
+    if name != "absent.csv":
+        (tmp_path / name).touch()
+    assert name in fail(*fit_arguments(tmp_path / name, tmp_path / "m.atoll"))
+
+
+def test_outputs_are_checked_before_the_work(data, model, tmp_path, monkeypatch):
+    def too_late(*args, **kwargs):
+        raise AssertionError("the work began")
+
+    for kind in MODELS.values():
+        monkeypatch.setattr(kind, "fit", too_late)
+        monkeypatch.setattr(kind, "predict_proba", too_late)
+    absent = tmp_path / "absent"
+    fail(*fit_arguments(data, absent / "m.atoll"))
+    fail(*fit_arguments(data, tmp_path))
+    fail(*fit_arguments(data, tmp_path / "m.atoll", "--checkpoint", data))
+    fail("predict", model, data, "--out", absent / "p.csv")
+    fail("predict", model, data, "--out", tmp_path / "p.txt")
+    fail("report", model, "--out", absent / "page.html")
+    fail("datasets", "make", "rings", "--out", absent / "rings.csv")
+    fail("demo", "--out", data)
+    assert not absent.exists()
+
+
+def test_a_model_that_cannot_be_written_leaves_nothing_behind(data, tmp_path, monkeypatch):
+    def disk_full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", disk_full)
+    before = sorted(tmp_path.iterdir())
+    assert "No space left" in fail(*fit_arguments(data, tmp_path / "m.atoll"))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("what", ["predict", "report"])
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[: len(content) // 2], "damaged"),
+        (lambda content: content[:-100] + b"\0" + content[-99:], "damaged"),
+        (lambda content: b"x,y\n1,2\n", "not an atoll model"),
+        (lambda content: content.replace(b"format 1", b"format 9", 1), "upgrade"),
+    ],
+)
+def test_a_model_file_that_is_not_as_written_is_refused(
+    data, model, tmp_path, what, damage, message
+):
+    model.write_bytes(damage(model.read_bytes()))
+    out = tmp_path / "out.csv"
+    assert message in fail(what, model, *([data] if what == "predict" else []), "--out", out)
+    assert not out.exists()
+
+
+def test_a_bare_estimator_is_not_what_the_commands_read(data, tmp_path):
+    save_model(MODELS["softmax-gp"](), tmp_path / "bare.atoll")
+    message = fail("predict", tmp_path / "bare.atoll", data, "--out", tmp_path / "p.csv")
+    assert "SoftmaxGPClassifier" in message
+
+
+def test_new_rows_without_a_column_of_the_model_are_refused(data, model, tmp_path):
+    read_table(data).drop(columns="weight").to_csv(data, index=False)
+    assert "lacks column 'weight'" in fail("predict", model, data, "--out", tmp_path / "p.csv")
+
+
+@pytest.mark.parametrize(("column", "message"), [("absent", "not in"), ("class", "also a column")])
+def test_an_id_column_must_be_there_and_be_distinct(data, model, tmp_path, column, message):
+    read_table(data).rename(columns={"row": "class"}).to_csv(data, index=False)
+    out = tmp_path / "p.csv"
+    assert message in fail("predict", model, data, "--out", out, "--id", column)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["moons"], "crescents"),
+        (["rings", "--set", "width"], "KEY=VALUE"),
+        (["rings", "--set", "depth=1"], "radii, width"),
+        (["rings", "--set", "width=wide"], "not a number"),
+        (["rings", "--set", "width=-1"], "width=-1"),
+        (["rings", "--labels-per-class", "900"], "per_class=900"),
+    ],
+)
+def test_data_sets_that_cannot_be_made_are_refused(tmp_path, arguments, message):
+    assert message in fail("datasets", "make", *arguments, "--out", tmp_path / "t.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_experiment_that_is_not_there_is_named():
+    assert "rogers-fig15" in fail("reproduce", "rogers-fig51")
+    assert "--list" in fail("reproduce")
+
+
+def test_bugs_keep_their_traceback(data, tmp_path, monkeypatch):
+    def bug(*args):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(MODELS["softmax-gp"], "fit", bug)
+    result = run(*fit_arguments(data, tmp_path / "m.atoll", model="softmax-gp"))
+    assert isinstance(result.exception, KeyError)
+
+
+def test_bad_input_keeps_its_traceback_on_request(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATOLL_TRACEBACK", "1")
+    result = run(*fit_arguments(tmp_path / "absent.csv", tmp_path / "m.atoll"))
+    assert isinstance(result.exception, ValueError)
+
+
+# --- as a program --------------------------------------------------------------------------------
+
+
+def test_the_program_complains_and_warns_in_one_line_each(data, tmp_path):
+    process = command(*fit_arguments(data, tmp_path / "m.atoll", "--target", "species"))
+    out, err = process.communicate()
+    assert (process.returncode, out) == (2, "")
+    assert re.fullmatch(r"atoll: the target column 'species'[^\n]+\n", err)
+
+    process = command(*fit_arguments(data, tmp_path / "m.atoll"))
+    out, err = process.communicate()
+    assert (process.returncode, out) == (0, "")
+    assert re.fullmatch(r"(atoll: warning: [^\n]+\n)+", err)
+
+
+def test_ctrl_c_keeps_what_was_drawn_and_saves_it(data, tmp_path):
+    out = tmp_path / "m.atoll"
+    fixed = ["--target", "kind", "--model", "probit-gp", "--out", out, "--drop", "row"]
+    sampling = ["--n-chains", 1, "--n-warmup", 0, "--n-samples", 1_000_000]
+    process = command("fit", data, *fixed, *sampling)
+    wait_for_progress(process.stderr)
+    process.send_signal(signal.SIGINT)
+    said, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "Interrupted." in said
+    diagnostics = load_model(out).estimator.diagnostics_
+    assert diagnostics["interrupted"]
+    assert 1 <= diagnostics["n_draws"] < 1_000_000
+
+
+def wait_for_progress(stream) -> None:
+    """Return once a draw has been counted on standard error."""
+    seen = ""
+    while not re.search(r"[1-9]\d*/1000000", seen):
+        letter = stream.read(1)
+        assert letter, seen
+        seen = seen[-50:] + letter
+
+
+def test_the_entry_point_is_installed():
+    from importlib.metadata import entry_points
+
+    (script,) = entry_points(group="console_scripts", name="atoll")
+    assert script.load() is __import__("atoll.cli", fromlist=["main"]).main
+    assert Path(atoll.__file__).name == "__init__.py"

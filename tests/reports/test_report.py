@@ -1,0 +1,385 @@
+import inspect
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from atoll.core.labels import parse_labels
+from atoll.diagnostics import summarise, verdict
+from atoll.reports import figures, report, write_report
+
+SECTIONS = ["fitted", "classes", "calibration", "maps", "uncertain", "chains"]
+
+
+class StandIn(ClassifierMixin, BaseEstimator):
+    """Naive Bayes on the labelled rows, with the attributes of a sampled model."""
+
+    def __init__(self, n_chains=4, checkpoint=None, unlabelled="auto", random_state=None):
+        self.n_chains = n_chains
+        self.checkpoint = checkpoint
+        self.unlabelled = unlabelled
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        labels = parse_labels(y, unlabelled=self.unlabelled)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array(X.columns, dtype=object)
+        values = np.asarray(X, dtype=float)[labels.is_labelled]
+        self.model_ = GaussianNB(var_smoothing=0.1).fit(values, labels.codes[labels.is_labelled])
+        self.classes_ = labels.classes
+        self.kernel_ = 2.0 * RBF(1.5)
+        rng = np.random.default_rng(self.random_state)
+        self.draws_ = {
+            "log_length_scale": rng.normal(size=(self.n_chains, 60, 2)),
+            "log_likelihood": rng.normal(size=(self.n_chains, 60)),
+        }
+        summary = summarise(self.draws_)
+        mixed, sentence = verdict(summary)
+        self.diagnostics_ = {
+            **summary,
+            "acceptance": {"hmc": 0.71},
+            "jitter": 1e-9,
+            "n_chains": self.n_chains,
+            "n_draws": 60,
+            "interrupted": False,
+            "mixed": mixed,
+            "verdict": sentence,
+        }
+        return self
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(np.asarray(X, dtype=float))
+
+
+class Page(HTMLParser):
+    """The tags, attributes and text of a page, its heading structure checked on the way."""
+
+    VOID = frozenset({"meta", "img", "br", "wbr", "link", "hr", "input"})
+
+    def __init__(self, source):
+        super().__init__()
+        self.tags, self.attributes, self.words, self.open = [], [], [], []
+        self.feed(source)
+        self.close()
+        self.text = re.sub(r"\s+", " ", " ".join(self.words))
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"</{tag}> closes another tag"
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def values(self, name):
+        return [value for _, attribute, value in self.attributes if attribute == name]
+
+
+def problem(n_features=2, n_classes=2, n_per_class=25, n_labelled=6, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(n_classes), n_per_class)
+    centres = rng.normal(size=(n_classes, n_features)) * 3
+    X = centres[truth] + rng.normal(size=(len(truth), n_features))
+    names = np.array([f"kind {k}" for k in range(n_classes)], dtype=object)
+    y = names[truth]
+    y[np.arange(len(y)) % n_per_class >= n_labelled] = None
+    return X, y
+
+
+@pytest.fixture(autouse=True)
+def coarse_pictures(monkeypatch):
+    monkeypatch.setattr(report, "MAP_RESOLUTION", 12)
+    monkeypatch.setattr(figures, "DOTS_PER_INCH", 40)
+
+
+@pytest.fixture
+def blank_pictures(monkeypatch):
+    """Draw but do not render: for tests of the words alone."""
+    monkeypatch.setattr(report, "png_address", lambda figure: "data:image/png;base64,")
+
+
+def write(tmp_path, model, X, y, **settings):
+    path = tmp_path / "report.html"
+    write_report(model, X, y, path, **settings)
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 13])
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_report_has_every_section_and_every_picture_a_description(tmp_path, n_features, n_classes):
+    X, y = problem(n_features, n_classes)
+    page = Page(write(tmp_path, StandIn(random_state=0).fit(X, y), X, y))
+    assert page.open == []
+    assert [value for tag, name, value in page.attributes if (tag, name) == ("section", "id")] == (
+        SECTIONS
+    )
+    assert page.tags.count("h1") == 1
+    assert page.tags.count("img") == 5
+    alternatives = page.values("alt")
+    assert len(alternatives) == 5
+    assert min(map(len, alternatives)) > 40
+
+
+def test_report_is_self_contained(tmp_path):
+    X, y = problem()
+    source = write(tmp_path, StandIn(random_state=0).fit(X, y), X, y)
+    page = Page(source)
+    assert "://" not in source
+    assert all(value.startswith("data:image/png;base64,") for value in page.values("src"))
+    assert all(value.startswith("#") for value in page.values("href"))
+    targets = set(page.values("id"))
+    assert all(value[1:] in targets for value in page.values("href"))
+    assert not {"script", "link", "iframe", "object"} & set(page.tags)
+    assert "url(" not in source
+    assert "@import" not in source
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_report_says_what_was_fitted_on_what(tmp_path):
+    X, y = problem(n_features=13, n_classes=3)
+    model = make_pipeline(StandardScaler(), StandIn(random_state=17, n_chains=3)).fit(X, y)
+    page = Page(
+        write(tmp_path, model, X, y, title="Beans", about={"Data": "beans.csv", "Grown in": 1998})
+    )
+    for words in (
+        "Beans",
+        "StandIn",
+        "StandardScaler()",
+        "75, of which 18 labelled",
+        "3: kind 0, kind 1, kind 2",
+        "13: x0, x1",
+        "Seed 17",
+        "n_chains=3",
+        "RBF(length_scale=1.5)",
+        "Grown in 1998",
+        "scikit-learn",
+        "3 chains of 60 draws",
+        "Acceptance, hmc 71%",
+        "Largest jitter used 1.0e-09",
+    ):
+        assert words in page.text
+
+
+def test_same_arguments_give_the_same_file(tmp_path):
+    X, y = problem()
+    model = StandIn(random_state=0).fit(X, y)
+    assert write(tmp_path, model, X, y) == write(tmp_path, model, X, y)
+
+
+def test_hostile_names_are_shown_as_text(tmp_path):
+    hostile = "<script>alert('x')</script>\"&amp;$\\frac{"
+    X, y = problem()
+    y = np.array([None if label is None else label + hostile for label in y], dtype=object)
+    frame = pd.DataFrame(X, columns=[hostile, "b" + hostile])
+    frame.index = pd.Index([f"{i}<img src=x onerror=alert(1)>" for i in range(len(X))], name="<b>")
+    model = StandIn().fit(frame, y)
+    model.diagnostics_["verdict"] = hostile
+    model.diagnostics_["r_hat"][hostile] = 1.0
+    model.draws_[hostile] = np.zeros((4, 60))
+    for about in (hostile, {hostile: hostile}):
+        page = Page(write(tmp_path, model, frame, y, title=hostile, about=about))
+        assert page.open == []
+        assert page.tags.count("img") == 5
+        assert not {"script", "b"} & set(page.tags)
+        assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+        assert page.text.count("<script>alert('x')</script>") >= 5
+        assert all(value.startswith("data:") for value in page.values("src"))
+
+
+def test_nothing_is_written_when_drawing_fails(tmp_path, monkeypatch):
+    def broken(*args, **settings):
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr(report, "entropy_map", broken)
+    X, y = problem()
+    model = StandIn().fit(X, y)
+    with pytest.raises(RuntimeError, match="no ink"):
+        write_report(model, X, y, tmp_path / "new.html", cross_validate=False)
+    assert list(tmp_path.iterdir()) == []
+
+    (tmp_path / "old.html").write_text("what stood here")
+    with pytest.raises(RuntimeError, match="no ink"):
+        write_report(model, X, y, tmp_path / "old.html", cross_validate=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["old.html"]
+    assert (tmp_path / "old.html").read_text() == "what stood here"
+
+
+def test_a_folder_that_is_missing_is_found_out_before_the_long_work(tmp_path, monkeypatch):
+    def refit(*args, **settings):
+        raise AssertionError("refitted before looking at the path")
+
+    monkeypatch.setattr(report, "held_out_probabilities", refit)
+    X, y = problem()
+    with pytest.raises(ValueError, match="does not exist"):
+        write_report(StandIn().fit(X, y), X, y, tmp_path / "nowhere" / "report.html")
+
+
+def test_an_estimator_that_is_not_fitted_is_refused(tmp_path):
+    X, y = problem()
+    with pytest.raises(NotFittedError):
+        write_report(StandIn(), X, y, tmp_path / "report.html")
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_report_works_without_chains(tmp_path):
+    X, y = problem()
+    labelled = np.array([label is not None for label in y])
+    model = GaussianNB().fit(X[labelled], y[labelled].astype(str))
+    page = Page(write(tmp_path, model, X, y, cross_validate=False))
+    assert "This model draws no chains" in page.text
+    assert page.values("id") == SECTIONS
+    assert "Cross-validation was turned off" in page.text
+    assert page.tags.count("img") == 3
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_chains_that_did_not_mix_are_marked(tmp_path):
+    X, y = problem()
+    model = StandIn(random_state=0).fit(X, y)
+    model.diagnostics_["r_hat"]["log_likelihood"] = 1.31
+    model.diagnostics_["r_hat"]["log_length_scale"] = 1.0
+    model.diagnostics_["ess_bulk"]["log_likelihood"] = float("nan")
+    model.diagnostics_.update(mixed=False, verdict="They disagree.", interrupted=True)
+    source = write(tmp_path, model, X, y, cross_validate=False)
+    page = Page(source)
+    assert "not mixed" in page.text
+    assert "They disagree." in page.text
+    assert "Sampling was interrupted" in page.text
+    assert "▲ 1.310" in page.text
+    assert "▲ undefined" in page.text
+    assert "▲ 1.000" not in page.text
+    assert page.text.index("1.310") < page.text.index("1.000")  # the worst first
+
+
+def test_marks_and_verdict_share_their_limits():
+    defaults = inspect.signature(verdict).parameters
+    assert defaults["r_hat_limit"].default == report.R_HAT_LIMIT
+    assert defaults["ess_limit"].default == report.ESS_LIMIT
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_very_many_recorded_values_do_not_swell_the_page(tmp_path):
+    X, y = problem()
+    model = StandIn(random_state=0).fit(X, y)
+    model.draws_["many"] = np.zeros((4, 60, 500))
+    for key in ("r_hat", "ess_bulk", "ess_tail"):
+        model.diagnostics_[key] |= {f"many[{i}]": 1.0 for i in range(500)}
+    page = Page(write(tmp_path, model, X, y, cross_validate=False))
+    assert "472 more with a lower R-hat" in page.text
+    assert "491 more recorded values are not drawn" in page.text
+
+
+def uncertain_rows(source):
+    """Cells of the table of the least certain rows, as lists of text."""
+    section = source[source.index('id="uncertain"') : source.index('id="chains"')]
+    body = section[section.index("<tbody>") : section.index("</tbody>")]
+    return [
+        [re.sub(r"<[^>]*>", "", cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", row)]
+        for row in body.split("</tr>")
+        if "<tr>" in row
+    ]
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_least_certain_rows_are_unlabelled_and_in_order_of_entropy(tmp_path):
+    X, y = problem(n_features=8, n_classes=3)
+    model = StandIn(random_state=0).fit(X, y)
+    p = model.predict_proba(X)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        entropy = -np.nansum(p * np.log(p), axis=1)
+    free = np.flatnonzero([label is None for label in y])
+    expected = free[np.argsort(-entropy[free], kind="stable")][:10]
+    source = write(tmp_path, model, X, y, cross_validate=False)
+    rows = uncertain_rows(source)
+    assert [int(cells[0]) for cells in rows] == expected.tolist()
+    for cells, row in zip(rows, expected):
+        assert cells[1] == f"kind {p[row].argmax()}"
+        assert float(cells[2]) == pytest.approx(p[row].max(), abs=6e-4)
+        assert float(cells[4]) == pytest.approx(entropy[row], abs=6e-4)
+        assert [float(cell) for cell in cells[5:]] == pytest.approx(X[row, :5], rel=1e-3)
+    assert "first 5 of 8 features" in Page(source).text
+    assert "numbered from 0" in Page(source).text
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_rows_of_a_data_frame_are_named_by_their_index(tmp_path):
+    X, y = problem()
+    frame = pd.DataFrame(X, columns=["length", "width"])
+    model = StandIn().fit(frame, y)
+    plain = uncertain_rows(write(tmp_path, model, frame, y, cross_validate=False))
+    frame.index = pd.Index([f"plant {i}" for i in range(len(X))], name="plant")
+    source = write(tmp_path, model, frame, y, cross_validate=False)
+    named = uncertain_rows(source)
+    assert [cells[0] for cells in named] == [f"plant {cells[0]}" for cells in plain]
+    assert '<th scope="col">plant</th>' in source
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_with_every_row_labelled_the_least_certain_show_their_labels(tmp_path):
+    X, y = problem(n_labelled=25)
+    source = write(tmp_path, StandIn().fit(X, y), X, y, cross_validate=False)
+    page = Page(source)
+    assert "Every row is labelled" in page.text
+    assert "Label given" in page.text
+    assert "Unlabelled rows clear" not in page.text
+    rows = uncertain_rows(source)
+    assert [cells[1] for cells in rows] == [y[int(cells[0])] for cells in rows]
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_few_labels_come_with_a_caution_and_many_without(tmp_path):
+    X, y = problem(n_labelled=6)
+    page = Page(write(tmp_path, StandIn().fit(X, y), X, y))
+    assert "Caution: only 12 labelled rows." in page.text
+    assert "95% interval" in page.text
+    X, y = problem(n_per_class=40, n_labelled=30)
+    page = Page(write(tmp_path, StandIn().fit(X, y), X, y))
+    assert "Caution" not in page.text
+    assert "Scores on 60 held-out labelled rows" in page.text
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_a_class_with_one_label_is_explained_instead_of_scored(tmp_path):
+    X, y = problem(n_labelled=1)
+    page = Page(write(tmp_path, StandIn().fit(X, y), X, y))
+    assert "not put to the test" in page.text
+    assert "has 1 labelled row" in page.text
+    assert "Held-out accuracy" not in page.text
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_labels_of_minus_one_mean_what_they_meant_at_fit(tmp_path):
+    X, y = problem()
+    codes = np.array([-1 if label is None else int(label[-1]) for label in y])
+    model = StandIn(unlabelled=-1).fit(X, codes)
+    assert "50, of which 12 labelled" in Page(write(tmp_path, model, X, codes)).text
+    signs = np.where(np.arange(50) < 25, -1, 1)
+    model = StandIn().fit(X, signs)
+    assert "50, of which 50 labelled" in Page(write(tmp_path, model, X, signs)).text
+
+
+def test_names_in_another_script_are_written_without_complaint(tmp_path):
+    X, y = problem()
+    y = np.array([None if label is None else f"類{label[-1]} 🐟" for label in y], dtype=object)
+    source = write(tmp_path, StandIn().fit(X, y), X, y, feature_names=["長さ", "幅"])
+    assert "類0 🐟" in source
+    assert "長さ" in source
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(1.0, "100%"), (0.9996, "99.96%"), (0.004, "0.40%"), (0.0, "0%")]
+)
+def test_percentages_round_to_all_and_none_only_when_exact(share, text):
+    assert report._percent(share) == text
