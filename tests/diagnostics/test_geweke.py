@@ -119,14 +119,14 @@ def test_a_sweep_that_does_not_move_is_invariant_and_passes():
     ],
 )
 def test_a_wrong_sweep_is_caught(sweep):
-    result = run(sweep, seed=0)
-    assert result.smallest_adjusted_p_value < 1e-12, str(result)
+    result = run(sweep, seed=0, n_chains=500)
+    assert result.smallest_adjusted_p_value < 1e-6, str(result)
 
 
 def test_a_forgotten_row_shows_in_its_residual_and_in_no_parameter():
-    result = run(sweep_that_forgets_a_row, seed=1)
+    result = run(sweep_that_forgets_a_row, seed=1, n_chains=500)
     p_values = dict(zip(result.names, result.p_values))
-    assert p_values["residual of first row"] < 1e-12
+    assert p_values["residual of first row"] < 1e-6
     assert p_values["mean"] > 1e-6
     assert p_values["precision"] > 1e-6
     assert p_values["residual of last row"] > 1e-6

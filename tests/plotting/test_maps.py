@@ -86,7 +86,7 @@ def test_two_features_are_drawn_as_they_are():
 def test_more_features_say_that_the_map_is_a_pca_plane():
     X, y, truth = blobs(3, 13)
     ax = decision_map(GaussianNB().fit(X, truth), X, y, resolution=RESOLUTION)
-    assert ax.get_title() == "Class probabilities on the PCA plane of 13 features"
+    assert ax.get_title() == "Class probabilities\non the PCA plane of 13 features"
     assert "PCA component 1" in ax.get_xlabel()
     assert "PCA component 2" in ax.get_ylabel()
 
@@ -273,7 +273,7 @@ def test_a_plane_of_ones_own_can_be_given():
     corner = [[grid.axes[0][-1], 5.0, grid.axes[1][0]]]
     np.testing.assert_allclose(grid.probabilities[0, -1], model.predict_proba(corner)[0])
     ax = decision_map(model, X, y, plane=FirstAndThird(), resolution=RESOLUTION)
-    assert ax.get_title() == "Class probabilities on a plane through 3 features"
+    assert ax.get_title() == "Class probabilities\non a plane through 3 features"
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 5])

@@ -333,7 +333,7 @@ def test_with_every_row_labelled_the_least_certain_show_their_labels(tmp_path):
     page = Page(source)
     assert "Every row is labelled" in page.text
     assert "Label given" in page.text
-    assert "Unlabelled rows clear" not in page.text
+    assert "Clear rows" not in page.text
     rows = uncertain_rows(source)
     assert [cells[1] for cells in rows] == [y[int(cells[0])] for cells in rows]
 
@@ -376,6 +376,15 @@ def test_names_in_another_script_are_written_without_complaint(tmp_path):
     source = write(tmp_path, StandIn().fit(X, y), X, y, feature_names=["長さ", "幅"])
     assert "類0 🐟" in source
     assert "長さ" in source
+
+
+def test_numbers_are_written_for_people():
+    assert [report._number(value) for value in (0.12345, -1e-9, np.inf, np.nan)] == [
+        "0.123",
+        "0.000",
+        "∞",
+        "undefined",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atoll.cli.app import app
+from atoll.cli.commands import app
 
 __all__ = ["app", "main"]
 

@@ -7,10 +7,12 @@ half-lines with a gap between them).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from atoll.core.gaussian import log_ndtr_difference, truncated_normal
 
@@ -53,3 +55,25 @@ def sample_regions(
     return truncated_normal(
         rng, mean, sd, regions.lower[rows, chosen], regions.upper[rows, chosen]
     )
+
+
+def total_log_probability(regions: Regions) -> Callable[[Array], float]:
+    """f (n,) -> Σ_n log of the weighted mass of row n's union, z ~ N(f_n, 1).
+
+    The same as summing `log_region_probability`, prepared once for the many evaluations of a
+    sampler: half-lines, the common case, need one log Φ each and no difference.
+    """
+    upwards = np.isposinf(regions.upper)
+    if not np.all(upwards ^ np.isneginf(regions.lower)):
+        return lambda f: float(log_region_probability(regions, f, 1.0).sum())
+    # z > b has mass Φ(f − b), z < b has mass Φ(b − f); intervals first, rows last.
+    sign = np.where(upwards, 1.0, -1.0).T.copy()
+    offset = np.where(upwards, -regions.lower, regions.upper).T.copy()
+    log_weight = regions.log_weight.T.copy()
+
+    def total(f: Array) -> float:
+        log_masses = log_ndtr(sign * f + offset)
+        log_masses += log_weight
+        return float(np.logaddexp.reduce(log_masses, axis=0).sum())
+
+    return total

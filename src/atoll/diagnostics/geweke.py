@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtr
 
 from atoll.diagnostics.quantities import named_values, names_where
 
@@ -235,7 +235,7 @@ def _rank_t_test(marginal: Array, chains: list[Array]) -> tuple[float, float]:
     freedom = squared_error**2 / sum(
         error**2 / (len(sample) - 1) for error, sample in zip(squared_errors, samples)
     )
-    return float(t), float(2 * stats.t.sf(abs(t), freedom))
+    return float(t), float(2 * stdtr(freedom, -abs(t)))
 
 
 def _mid_ranks(ordered: Array, values: Array) -> Array:

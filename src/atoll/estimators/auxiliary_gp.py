@@ -160,7 +160,7 @@ verbose
         kernel: str | Kernel = "isotropic",
         n_chains: int = 4,
         n_warmup: int = 200,
-        n_samples: int = 200,
+        n_samples: int = 300,
         thin: int = 1,
         checkpoint: str | None = None,
         unlabelled: Any = "auto",

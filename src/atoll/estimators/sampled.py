@@ -50,7 +50,7 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         kernel: str | Kernel = "isotropic",
         n_chains: int = 4,
         n_warmup: int = 200,
-        n_samples: int = 200,
+        n_samples: int = 300,
         thin: int = 1,
         checkpoint: str | None = None,
         unlabelled: Any = "auto",
@@ -157,7 +157,8 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row; X (m, d) -> (m,)."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        probabilities = self.predict_proba(X)  # first: it says so where nothing is fitted
+        return self.classes_[np.argmax(probabilities, axis=1)]
 
     def predict_entropy(self, X: Any) -> Array:
         """Entropy of the class probabilities in nats: how unsure; X (m, d) -> (m,)."""

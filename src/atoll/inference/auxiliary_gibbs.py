@@ -3,7 +3,7 @@
 z ~ N(0, V), V = C(θ) + I, each z_n confined to its region. Against the lecture's sweep (paper
 004: z | f, then f | z, θ | f) three things mix better. Each z_n is drawn given the other z
 alone, with f integrated out (Holmes & Held 2006). θ is drawn given z, whose marginal likelihood
-is Gaussian, and then once more with the whitened function ν = L^{-1} f held and z integrated out:
+is Gaussian, and then ν and θ with z integrated out, where ν = L^{-1} f is the whitened function:
 the first moves well where the labels say much, the second where they say little, and the two
 interwoven (Yu & Meng 2011) move well everywhere.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, log
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,31 @@ from atoll.core.linalg import cholesky_inverse, cholesky_log_det, cholesky_solve
 from atoll.core.regions import (
     Regions,
     log_region_masses,
-    log_region_probability,
     sample_regions,
+    total_log_probability,
 )
 from atoll.inference import elliptical_slice
 
 Array = NDArray[np.float64]
 GramFunction = Callable[[Array], Array]
+
+# Steps of the whole function in a sweep: more where a row may change its region.
+N_STEPS, N_STEPS_UNIONS = 2, 10
+
+
+class LogParameterPrior(Protocol):
+    """Independent normal prior of the kernel's log-parameters; see KernelPrior.
+
+    mean, sd : (p,)
+    variance_index : the log-parameter that scales the whole kernel matrix, or None
+    """
+
+    @property
+    def mean(self) -> Array: ...
+    @property
+    def sd(self) -> Array: ...
+    @property
+    def variance_index(self) -> int | None: ...
 
 
 class AuxiliaryState(NamedTuple):
@@ -60,31 +78,25 @@ def sweep(
     state: AuxiliaryState,
     regions: Regions,
     gram: GramFunction,
-    prior_mean: Array,
-    prior_sd: Array,
+    prior: LogParameterPrior,
 ) -> AuxiliaryState:
-    """Every z_n given the others, θ given z, then θ and z given ν; p(z, θ | labels) is invariant.
+    """Every z_n given the others, θ given z, then f and θ without z; p(z, θ | labels) is invariant.
 
     Parameters
     ----------
     regions : of the n rows
     gram : log-parameters -> C (n, n), a fresh array
-    prior_mean, prior_sd : (p,) normal prior of the log-parameters; p = 0 keeps them
+    prior : of the log-parameters; none of them keeps θ
     """
     z = sample_auxiliary(rng, state.auxiliary, state.precision, regions)
     state = state._replace(auxiliary=z)
-    if len(prior_mean) == 0:
-        return state
-    state = step_given_auxiliary(rng, state, gram, prior_mean, prior_sd)
-    return step_given_whitened(rng, state, regions, gram, prior_mean, prior_sd)
+    if len(prior.mean) > 0:
+        state = step_given_auxiliary(rng, state, gram, prior)
+    return step_given_whitened(rng, state, regions, gram, prior)
 
 
 def step_given_auxiliary(
-    rng: np.random.Generator,
-    state: AuxiliaryState,
-    gram: GramFunction,
-    prior_mean: Array,
-    prior_sd: Array,
+    rng: np.random.Generator, state: AuxiliaryState, gram: GramFunction, prior: LogParameterPrior
 ) -> AuxiliaryState:
     """θ | z by elliptical slice sampling on N(z; 0, C(θ) + I)."""
     z = state.auxiliary
@@ -95,7 +107,7 @@ def step_given_auxiliary(
 
     theta, _, _ = elliptical_slice.step(
         rng, state.log_parameters, current, log_marginal,
-        prior_sd * rng.standard_normal(len(prior_sd)), prior_mean,
+        prior.sd * rng.standard_normal(len(prior.sd)), prior.mean,
     )  # fmt: skip
     return init(z, theta, gram)
 
@@ -105,25 +117,66 @@ def step_given_whitened(
     state: AuxiliaryState,
     regions: Regions,
     gram: GramFunction,
-    prior_mean: Array,
-    prior_sd: Array,
+    prior: LogParameterPrior,
 ) -> AuxiliaryState:
-    """θ | ν by elliptical slice sampling on Π P(region_n | f = L(θ) ν), then z | f."""
+    """ν | θ and θ | ν by elliptical slice sampling on Π P(region_n | f = L(θ) ν), then z | f."""
+    log_likelihood = total_log_probability(regions)
     lower = jittered_cholesky(gram(state.log_parameters)).lower
-    whitened = sample_whitened(rng, state, lower)
+    several = bool((np.isfinite(regions.log_weight).sum(axis=1) > 1).any())
+    whitened, f, theta = _step_function_and_variance(
+        rng, state, lower, log_likelihood, prior, n_steps=N_STEPS_UNIONS if several else N_STEPS
+    )
+    if len(prior.mean) == 0:
+        return state._replace(auxiliary=sample_regions(rng, regions, f, 1.0))
 
     def latent(log_parameters: Array) -> Array:
         return jittered_cholesky(gram(log_parameters)).lower @ whitened
 
-    def log_likelihood(log_parameters: Array) -> float:
-        return float(log_region_probability(regions, latent(log_parameters), 1.0).sum())
-
-    current = float(log_region_probability(regions, lower @ whitened, 1.0).sum())
     theta, _, _ = elliptical_slice.step(
-        rng, state.log_parameters, current, log_likelihood,
-        prior_sd * rng.standard_normal(len(prior_sd)), prior_mean,
+        rng, theta, log_likelihood(f), lambda proposal: log_likelihood(latent(proposal)),
+        prior.sd * rng.standard_normal(len(prior.sd)), prior.mean,
     )  # fmt: skip
     return init(sample_regions(rng, regions, latent(theta), 1.0), theta, gram)
+
+
+def _step_function_and_variance(
+    rng: np.random.Generator,
+    state: AuxiliaryState,
+    lower: Array,
+    log_likelihood: Callable[[Array], float],
+    prior: LogParameterPrior,
+    n_steps: int,
+) -> tuple[Array, Array, Array]:
+    """ν, f and θ after some steps of ν | θ and of the log variance given ν, z integrated out.
+
+    They move the whole function at once, and rows from one region to another, where z, one row
+    at a time, is held by its neighbours. A step costs O(n²), little beside a factor: a change
+    of variance scales L.
+    """
+    theta, v = state.log_parameters.copy(), prior.variance_index
+    # f and ν lie on one ellipse each, at the same angle: no product with L for every proposal.
+    whitened = sample_whitened(rng, state, lower)
+    pair = np.stack([lower @ whitened, whitened])
+    current = log_likelihood(pair[0])
+    draws = rng.standard_normal((n_steps, len(whitened)))
+    scale = 1.0  # of L, relative to `lower`
+    for along_f, along_whitened in zip(draws @ lower.T, draws):
+        pair, current, _ = elliptical_slice.step(
+            rng, pair, current, lambda p: log_likelihood(p[0]),
+            np.stack([scale * along_f, along_whitened]),
+        )  # fmt: skip
+        if v is None:
+            continue
+        f, old = pair[0].copy(), theta[v]
+        new, current, _ = elliptical_slice.step(
+            rng, theta[v : v + 1], current,
+            lambda value, f=f, old=old: log_likelihood(np.exp(0.5 * (value[0] - old)) * f),
+            prior.sd[v] * rng.standard_normal(1), prior.mean[v],
+        )  # fmt: skip
+        theta[v] = new[0]
+        pair[0] = np.exp(0.5 * (theta[v] - old)) * f
+        scale = np.exp(0.5 * (theta[v] - state.log_parameters[v]))
+    return pair[1], pair[0], theta
 
 
 def sample_whitened(rng: np.random.Generator, state: AuxiliaryState, lower: Array) -> Array:
@@ -191,14 +244,13 @@ def slide_sweep(
     log_parameters: Array,
     regions: Regions,
     gram: GramFunction,
-    prior_mean: Array,
-    prior_sd: Array,
+    prior: LogParameterPrior,
 ) -> tuple[Array, Array]:
     """The lecture's own sweep, the yardstick: z | f, then f | z, then θ | f; (f, θ) -> (f, θ)."""
     z = sample_regions(rng, regions, latent, 1.0)
     state = init(z, log_parameters, gram)
     f, _ = sample_latent(rng, state, gram)
-    if len(prior_mean) == 0:
+    if len(prior.mean) == 0:
         return f, log_parameters
 
     def log_prior_of_latent(theta: Array) -> float:
@@ -206,7 +258,7 @@ def slide_sweep(
 
     theta, _, _ = elliptical_slice.step(
         rng, log_parameters, log_prior_of_latent(log_parameters), log_prior_of_latent,
-        prior_sd * rng.standard_normal(len(prior_sd)), prior_mean,
+        prior.sd * rng.standard_normal(len(prior.sd)), prior.mean,
     )  # fmt: skip
     return f, theta
 

@@ -31,12 +31,15 @@ class KernelPrior(NamedTuple):
     kernel : our own copy, whose log-parameters are overwritten by `gram`
     names : (p,) of the log-parameters, such as "log_length_scale"
     mean, sd : (p,)
+    variance_index : the log-parameter, if there is one, that adds to the log of every entry of
+        the kernel matrix; samplers move it at no cost
     """
 
     kernel: Kernel
     names: tuple[str, ...]
     mean: Array
     sd: Array
+    variance_index: int | None
 
 
 def kernel_prior(kernel: str | Kernel, X: Array) -> KernelPrior:
@@ -66,7 +69,11 @@ def kernel_prior(kernel: str | Kernel, X: Array) -> KernelPrior:
         ours = clone(kernel)
         centre = np.array(ours.theta, dtype=float)
         return KernelPrior(
-            ours, _parameter_names(ours), centre, np.full(len(centre), GIVEN_KERNEL_SPREAD)
+            ours,
+            _parameter_names(ours),
+            centre,
+            np.full(len(centre), GIVEN_KERNEL_SPREAD),
+            0 if _is_scaled(ours) else None,
         )
     if kernel == "isotropic":
         return _default_prior(_typical_length_scale(X), LENGTH_SCALE_SPREAD)
@@ -124,12 +131,20 @@ def _at(prior: KernelPrior, log_parameters: Array) -> Kernel:
     return prior.kernel
 
 
-def _is_scaled_rbf(kernel: Kernel) -> bool:
+def _is_scaled(kernel: Kernel) -> bool:
+    """A free constant times another kernel, in that order."""
     return (
         type(kernel) is Product
         and type(kernel.k1) is ConstantKernel
+        and not kernel.k1.hyperparameters[0].fixed
+    )
+
+
+def _is_scaled_rbf(kernel: Kernel) -> bool:
+    return (
+        _is_scaled(kernel)
         and type(kernel.k2) is RBF
-        and not any(parameter.fixed for parameter in kernel.hyperparameters)
+        and not kernel.k2.hyperparameters[0].fixed
     )
 
 
@@ -143,6 +158,7 @@ def _default_prior(length_scale: float | Array, spread: float) -> KernelPrior:
         ("log_variance", *names),
         np.concatenate([[LOG_VARIANCE_CENTRE], log_length_scales]),
         np.concatenate([[LOG_VARIANCE_SPREAD], np.full(p, spread)]),
+        variance_index=0,
     )
 
 

@@ -404,7 +404,8 @@ def _axis_label(grid: ProbabilityGrid, axis: int) -> str:
 
 
 def _title(what: str, grid: ProbabilityGrid) -> str:
-    return f"{what} on {grid.subspace}" if grid.subspace else what
+    # On two lines: a title wider than its axes is cut off.
+    return f"{what}\non {grid.subspace}" if grid.subspace else what
 
 
 def _entropy(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -39,8 +39,8 @@ class Size(NamedTuple):
     n_samples: int
 
 
-FULL = Size(n_train=200, n_test=2000, n_repeats=6, n_chains=4, n_warmup=200, n_samples=200)
-QUICK = Size(n_train=60, n_test=500, n_repeats=2, n_chains=2, n_warmup=30, n_samples=30)
+FULL = Size(n_train=100, n_test=2000, n_repeats=5, n_chains=4, n_warmup=200, n_samples=200)
+QUICK = Size(n_train=60, n_test=500, n_repeats=3, n_chains=2, n_warmup=30, n_samples=30)
 
 
 class Problem(NamedTuple):
@@ -60,14 +60,15 @@ def run_demo(
     *,
     seed: int = 0,
     quick: bool = False,
+    n_jobs: int = -1,
     say: Callable[[str], None] = print,
 ) -> DemoFiles:
     """Fit a supervised model and its semi-supervised twin to the same dozen labels.
 
     `ProbitGPClassifier` learns from the labelled rows alone; `NullCategoryClassifier` is the
     same model with a null category, through which the unlabelled rows speak. Both are scored
-    on rows that neither has seen, over several draws of rows and labels; the picture and the
-    report show the first.
+    on rows that neither has seen, over several draws of rows and labels. The picture and the
+    report show a typical one of them: the draw with the median gain in errors.
 
     Parameters
     ----------
@@ -75,7 +76,9 @@ def run_demo(
         A folder that exists.
     seed : int
     quick : bool
-        Seconds rather than a minute: fewer rows, fewer draws, one comparison less sure.
+        Seconds rather than a minute: fewer rows, sweeps and draws, and a comparison less sure.
+    n_jobs : int
+        Fits run at once, by joblib; -1 is one for each core.
     say : callable
         Takes the lines to be shown.
 
@@ -94,21 +97,26 @@ def run_demo(
         f"Two crescents: {size.n_train} rows, {n_labels} of them labelled, "
         f"{size.n_test} others to be scored on; {size.n_repeats} draws of rows and labels."
     )
-    fitted = _fit_all(problems, size, seed)
+    fitted = _fit_all(problems, size, seed, n_jobs)
     scores = [[_score(model, p) for model, p in zip(models, problems)] for models in fitted]
-    for line in score_table(scores):
+    for line in score_table(*scores):
         say(line)
 
-    first = problems[0]
-    supervised, semi_supervised = (models[0] for models in fitted)
-    _draw(files.picture, first, (supervised, semi_supervised), [s[0] for s in scores])
-    _write_table(files.table, first)
-    _write_report(files.report, semi_supervised, first, size, quick=quick, seed=seed)
+    shown = typical_draw(*scores)
+    problem, models = problems[shown], tuple(of_name[shown] for of_name in fitted)
+    say(f"Chains of the {MODEL_NAMES[1]} model shown: {models[1].diagnostics_['verdict']}")
+    _draw(files.picture, problem, models, [of_name[shown] for of_name in scores])
+    _write_table(files.table, problem)
+    models[1].set_params(n_jobs=n_jobs)  # its refits come one after the other
+    _write_report(files.report, models[1], problem, quick=quick, seed=seed)
     say("")
     say(f"Picture: {files.picture}")
     say(f"Report:  {files.report}")
-    say(f"Rows:    {files.table}, to try: atoll fit {files.table} --target label \\")
-    say("             --model null-category --out crescents.atoll")
+    say(f"Rows:    {files.table}; to fit them yourself:")
+    say(
+        f"atoll fit {files.table} --target label --model {MODEL_NAMES[1]} "
+        f"--out {files.table.with_suffix('.atoll')}"
+    )
     return files
 
 
@@ -123,34 +131,42 @@ def make_problem(size: Size, rng: np.random.Generator) -> Problem:
     return Problem((X - mean) / scale, y, (X_test - mean) / scale, y_test)
 
 
-def score_table(scores: Sequence[Sequence[Scores]]) -> list[str]:
-    """Lines with each model's mean scores, their standard errors, and a sentence that compares.
+def typical_draw(supervised: Sequence[Scores], twin: Sequence[Scores]) -> int:
+    """The draw with the median gain in errors; of an even number the lower of the middle two."""
+    gains = [b.accuracy - a.accuracy for a, b in zip(supervised, twin)]
+    return int(np.argsort(gains)[(len(gains) - 1) // 2])
+
+
+def score_table(supervised: Sequence[Scores], twin: Sequence[Scores]) -> list[str]:
+    """Lines with each model's mean scores over the draws, and a sentence that compares.
 
     Parameters
     ----------
-    scores : one sequence a model, in the order of MODEL_NAMES, of one `Scores` a draw
+    supervised, twin : one `Scores` a draw, of the models in the order of MODEL_NAMES
     """
-    columns = {
-        "error": [[1 - s.accuracy for s in row] for row in scores],
-        "log-loss": [[s.log_loss for s in row] for row in scores],
-        "Brier": [[s.brier for s in row] for row in scores],
-        "calibration error": [[s.calibration_error for s in row] for row in scores],
+    measures: dict[str, Callable[[Scores], float]] = {
+        "error": lambda s: 1 - s.accuracy,
+        "log-loss": lambda s: s.log_loss,
+        "Brier score": lambda s: s.brier,
+        "calibration error": lambda s: s.calibration_error,
     }
-    width = 17
-    lines = ["", f"{'':14}" + "".join(f"{name:>{width}}" for name in columns)]
-    for i, name in enumerate(MODEL_NAMES):
-        cells = [f"{_with_error(values[i]):>{width}}" for values in columns.values()]
-        lines.append(f"{name:14}" + "".join(cells))
-    return [*lines, "", _comparison(*np.array(columns["error"]))]
-
-
-def _comparison(supervised: NDArray[np.float64], twin: NDArray[np.float64]) -> str:
-    n = len(supervised)
-    wins = int((twin < supervised).sum())
-    return (
-        f"With the unlabelled rows, errors fell in {wins} of {n} draws, "
-        f"by {_with_error(supervised - twin)} on average (± standard error over draws)."
-    )
+    lines = ["", f"{'':14}" + "".join(f"{name:>19}" for name in measures)]
+    for name, scores in zip(MODEL_NAMES, (supervised, twin)):
+        cells = (_with_error([measure(s) for s in scores]) for measure in measures.values())
+        lines.append(f"{name:14}" + "".join(f"{cell:>19}" for cell in cells))
+    lines.append("(means over the draws of rows and labels ± standard error; less is better)")
+    gains = {
+        name: np.array([measure(a) - measure(b) for a, b in zip(supervised, twin)])
+        for name, measure in measures.items()
+    }
+    error, log_loss = gains["error"], gains["log-loss"]
+    return [
+        *lines,
+        "",
+        f"With the unlabelled rows the error fell in {(error > 0).sum()} of {len(error)} draws, by "
+        f"{_with_error(error)} on average, and the log-loss in {(log_loss > 0).sum()}, by "
+        f"{_with_error(log_loss)}.",
+    ]
 
 
 def _with_error(values: Sequence[float] | NDArray[np.float64]) -> str:
@@ -163,21 +179,19 @@ def _with_error(values: Sequence[float] | NDArray[np.float64]) -> str:
 # --- fitting -------------------------------------------------------------------------------------
 
 
-def _fit_all(problems: list[Problem], size: Size, seed: int) -> list[list[Any]]:
+def _fit_all(problems: list[Problem], size: Size, seed: int, n_jobs: int) -> list[list[Any]]:
     """Fitted models, one list a name, in the order of `problems`."""
     from joblib import Parallel, delayed
     from tqdm import tqdm
 
     tasks = [(name, i) for name in MODEL_NAMES for i in range(len(problems))]
     jobs = (delayed(_fit)(name, problems[i], size, seed + i) for name, i in tasks)
-    done = Parallel(n_jobs=-1, return_as="generator")(jobs)
+    done = Parallel(n_jobs=n_jobs, return_as="generator")(jobs)
     models = list(tqdm(done, total=len(tasks), desc="fitting", unit="model", leave=False))
     return [models[: len(problems)], models[len(problems) :]]
 
 
 def _fit(name: str, problem: Problem, size: Size, seed: int) -> Any:
-    from threadpoolctl import threadpool_limits
-
     from atoll.estimators import MODELS
 
     estimator = MODELS[name](
@@ -186,8 +200,7 @@ def _fit(name: str, problem: Problem, size: Size, seed: int) -> Any:
         n_samples=size.n_samples,
         random_state=seed,
     )
-    # Small matrices: threads inside each of the parallel fits would only wait for each other.
-    with threadpool_limits(limits=1), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the report gives the chains' verdict
         return estimator.fit(problem.X, problem.y)
 
@@ -201,19 +214,37 @@ def _score(estimator: Any, problem: Problem) -> Scores:
 # --- showing -------------------------------------------------------------------------------------
 
 
-def _draw(path: Path, problem: Problem, models: tuple[Any, Any], scores: Sequence[Scores]) -> None:
+def _draw(path: Path, problem: Problem, models: Sequence[Any], scores: Sequence[Scores]) -> None:
+    """Two decision maps side by side, with a cross on every new row that the model gets wrong."""
     from matplotlib.figure import Figure
 
     from atoll.plotting import decision_map
 
-    figure = Figure(figsize=(11, 4.8), layout="constrained")
+    figure = Figure(figsize=(11.5, 5), layout="constrained")
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
     titles = ("Labelled rows alone", "With the unlabelled rows")
-    for i, (ax, model, title) in enumerate(zip(axes, models, titles)):
-        decision_map(model, problem.X, problem.y, ax=ax, unlabelled=None, legend=i == 1)
+    for model, score, title, ax in zip(models, scores, titles, axes):
+        decision_map(model, problem.X, problem.y, ax=ax, unlabelled=None)
+        xlim, ylim = ax.get_xlim(), ax.get_ylim()
+        wrong = model.predict(problem.X_test) != problem.y_test
+        crosses = ax.scatter(*problem.X_test[wrong].T, marker="x", s=30, color="#b2182b", zorder=4)
+        ax.set(xlim=xlim, ylim=ylim)
         ax.set_title(
-            f"{title}: {type(model).__name__}\nerror on new rows {1 - scores[i].accuracy:.1%}"
+            f"{title}: {type(model).__name__}\n"
+            f"{wrong.mean():.1%} of new rows wrong, log-loss {score.log_loss:.3f}"
         )
+    # Both maps have the same legend: one is enough, with the crosses added.
+    legends = [ax.get_legend() for ax in axes]
+    names = [text.get_text() for text in legends[0].get_texts()]
+    figure.legend(
+        [*legends[0].legend_handles, crosses],
+        [*names, "new row, wrong"],
+        loc="outside right upper",
+        frameon=False,
+        fontsize=9,
+    )
+    for legend in legends:
+        legend.remove()
     with atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=150)
 
@@ -227,9 +258,7 @@ def _write_table(path: Path, problem: Problem) -> None:
     write_table(pd.DataFrame(columns | {"label": pd.array(problem.y, dtype="Int64")}), path)
 
 
-def _write_report(
-    path: Path, estimator: Any, problem: Problem, size: Size, *, quick: bool, seed: int
-) -> None:
+def _write_report(path: Path, estimator: Any, problem: Problem, *, quick: bool, seed: int) -> None:
     from atoll.reports.report import write_report
 
     write_report(
@@ -239,6 +268,7 @@ def _write_report(
         path,
         title="Two crescents, a dozen labels",
         unlabelled=None,
+        n_splits=3,
         random_state=seed,
         cross_validate=not quick,
         progress=True,

@@ -210,8 +210,8 @@ def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, s
         cards.append(
             {
                 "value": _percent(sure.mean()),
-                "name": "Unlabelled rows clear",
-                "detail": f"have a class with probability {_SURE} or more",
+                "name": "Clear rows",
+                "detail": f"of the unlabelled: a class at {_SURE} or more",
             }
         )
     if chains["status"]:
@@ -321,13 +321,17 @@ def _calibration_verdict(error: float, by_chance: float) -> str:
 
 
 def _maps(fitted: Fitted) -> dict[str, Any]:
+    is_line = len(fitted.features) == 1
     grid = probability_grid(
-        fitted.estimator, fitted.X, resolution=MAP_RESOLUTION, feature_names=fitted.features
+        fitted.estimator,
+        fitted.X,
+        resolution=4 * MAP_RESOLUTION if is_line else MAP_RESOLUTION,
+        feature_names=fitted.features,
     )
     common: dict[str, Any] = {"grid": grid, "unlabelled": fitted.unlabelled}
     width, height = _HALF_PAGE
     # The colour scale below the entropy map needs height of its own; the maps stay alike.
-    decision, entropy = new_axes(width, height), new_axes(width, height + 0.7)
+    decision, entropy = new_axes(width, height), new_axes(width, height + 0.7 * (not is_line))
     decision_map(fitted.estimator, fitted.X, fitted.y, ax=decision, **common)
     entropy_map(fitted.estimator, fitted.X, fitted.y, ax=entropy, **common)
     return {
@@ -466,7 +470,7 @@ def _own_version() -> str:
 def _number(value: float) -> str:
     if np.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return "undefined" if np.isnan(value) else f"{value:.3f}"
+    return "undefined" if np.isnan(value) else f"{round(value, 3) + 0.0:.3f}"  # no -0.000
 
 
 def _percent(share: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +34,7 @@ app.add_typer(datasets_app, name="datasets")
 
 
 SAMPLING = "Model and sampling"
+PREDICTION_BATCH = 5000
 
 
 class KernelName(StrEnum):
@@ -142,6 +144,8 @@ def fit(
 
     Ctrl-C keeps what was drawn so far and saves the model from it.
     """
+    from sklearn.exceptions import ConvergenceWarning
+
     from atoll.core.files import check_writable
     from atoll.core.labels import parse_labels, require_classes
     from atoll.core.tables import prepare, read_table
@@ -173,10 +177,14 @@ def fit(
         say(line)
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
-    estimator.fit(table.X, y)
+    with warnings.catch_warnings():
+        if not quiet:  # the verdict below says the same
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        estimator.fit(table.X, y)
 
+    estimator.set_params(verbose=False, checkpoint=None)  # of this run, not of the model
     save_model(_bundle(estimator, table.preprocessing, table.X, y, target), out)
-    say(_verdict(estimator))
+    say(estimator.diagnostics_["verdict"])
     say(f"Model saved in {out}.")
 
 
@@ -209,7 +217,7 @@ def predict(
     ignored = [n for n in extra_columns(bundle.preprocessing, frame) if n != id_column]
     if ignored:
         say(f"Ignored columns that the model was not fitted on: {', '.join(ignored)}.")
-    predictions = _predictions(bundle.estimator, X)
+    predictions = _predictions(bundle.estimator, X, progress=not quiet)
     if id_column is not None:
         if id_column in predictions:
             raise ValueError(f"the --id column {id_column!r} is also a column of the predictions.")
@@ -251,6 +259,7 @@ def report(
         target,
         title=f"{bundle.target} by {type(bundle.estimator).__name__}",
         feature_names=list(bundle.preprocessing.features),
+        about=_about(bundle),
         unlabelled=None,
         random_state=seed,
         cross_validate=not no_cross_validation,
@@ -441,12 +450,6 @@ def _shortened(names: list[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _verdict(estimator: Any) -> str:
-    diagnostics = estimator.diagnostics_
-    start = "Interrupted. " if diagnostics["interrupted"] else ""
-    return f"{start}{diagnostics['verdict']}"
-
-
 def _bundle(
     estimator: Any,
     preprocessing: Preprocessing,
@@ -477,16 +480,30 @@ def _load_bundle(path: Path) -> ModelBundle:
     return bundle
 
 
-def _predictions(estimator: Any, X: NDArray[np.float64]) -> pd.DataFrame:
+def _predictions(estimator: Any, X: NDArray[np.float64], *, progress: bool) -> pd.DataFrame:
+    import numpy as np
     import pandas as pd
-    from scipy.special import entr
+    from tqdm import tqdm
 
-    probabilities = estimator.predict_proba(X)
-    columns = {"class": estimator.classes_[probabilities.argmax(axis=1)]}
-    for k, label in enumerate(estimator.classes_.tolist()):
-        columns[f"p_{label}"] = probabilities[:, k]
-    columns["entropy"] = entr(probabilities).sum(axis=1)
-    return pd.DataFrame(columns)
+    from atoll.diagnostics import entropy
+
+    # In batches: each holds a kernel matrix of its rows against the training rows.
+    starts = range(0, len(X), PREDICTION_BATCH)
+    bar = tqdm(starts, desc="predicting", unit="batch", disable=not progress or len(starts) < 2)
+    p = np.concatenate([estimator.predict_proba(X[i : i + PREDICTION_BATCH]) for i in bar])
+    columns: dict[str, Any] = {"class": estimator.classes_[p.argmax(axis=1)]}
+    columns |= {f"p_{label}": p[:, k] for k, label in enumerate(estimator.classes_.tolist())}
+    return pd.DataFrame(columns | {"entropy": entropy(p)})
+
+
+def _about(bundle: ModelBundle) -> dict[str, object]:
+    encoded = ", ".join(bundle.preprocessing.categories)
+    return {
+        "Column of labels": bundle.target,
+        "Numeric columns": "standardised" if bundle.preprocessing.standardised else "as they are",
+        **({"Columns encoded as indicators": encoded} if encoded else {}),
+        "Fitted": f"{bundle.created}, by atoll {bundle.atoll_version}",
+    }
 
 
 # --- describing ----------------------------------------------------------------------------------

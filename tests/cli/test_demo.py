@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from atoll.cli import app
+from atoll.core.labels import parse_labels
+from atoll.core.tables import read_table
+from atoll.reports import demo
+from atoll.reports.demo import (
+    FULL,
+    MODEL_NAMES,
+    QUICK,
+    make_problem,
+    run_demo,
+    score_table,
+    typical_draw,
+)
+from atoll.reports.held_out import score
+
+TINY = QUICK._replace(n_train=24, n_test=50, n_repeats=3, n_warmup=3, n_samples=4)
+
+
+def test_the_demo_shows_a_table_a_picture_a_report_and_its_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "QUICK", TINY)
+    lines: list[str] = []
+    files = run_demo(tmp_path, quick=True, n_jobs=1, say=lines.append)
+    said = "\n".join(lines)
+    for name in (*MODEL_NAMES, "error", "log-loss", "Brier", "calibration", *map(str, files)):
+        assert name in said
+    assert files.picture.read_bytes().startswith(b"\x89PNG")
+    assert files.report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    labels = parse_labels(read_table(files.table)["label"])
+    assert (len(labels.codes), labels.n_labelled) == (24, 12)
+    assert sorted(tmp_path.iterdir()) == sorted(files)
+
+    again: list[str] = []
+    run_demo(tmp_path, quick=True, n_jobs=1, say=again.append)
+    assert again == lines
+
+
+def test_the_command_passes_its_options_on(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(demo, "run_demo", lambda out, **options: calls.append((out, options)))
+    folder = tmp_path / "new" / "folder"
+    arguments = ["demo", "--out", str(folder), "--seed", "3", "--quick"]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert calls == [(folder, {"seed": 3, "quick": True})]
+    assert folder.is_dir()
+
+
+def test_an_unwritable_place_is_refused_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "_fit_all", None)
+    with pytest.raises(ValueError, match="does not exist"):
+        run_demo(tmp_path / "absent")
+
+
+def test_both_models_see_the_same_dozen_labels_and_no_test_row():
+    problem = make_problem(TINY, np.random.default_rng(0))
+    labels = parse_labels(problem.y)
+    assert labels.counts.tolist() == [6, 6]
+    np.testing.assert_allclose(problem.X.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(problem.X.std(axis=0), 1)
+    assert not {tuple(row) for row in problem.X} & {tuple(row) for row in problem.X_test}
+
+
+def test_the_draw_shown_is_the_median_one():
+    sure = [[0.9, 0.1]] * 10
+    scores = [score(sure, [0] * right + [1] * (10 - right)) for right in range(11)]
+    assert typical_draw([scores[5]] * 5, [scores[i] for i in (10, 4, 7, 6, 9)]) == 2
+    assert typical_draw([scores[5]] * 2, [scores[8], scores[7]]) == 1
+
+
+def test_the_table_gives_means_standard_errors_and_who_won():
+    right, wrong = ([[1.0, 0.0]], [0]), ([[0.25, 0.75]], [0])
+    supervised, twin = [score(*wrong), score(*wrong)], [score(*right), score(*wrong)]
+    text = "\n".join(score_table(supervised, twin))
+    assert "1.000 ± 0.000" in text
+    assert "error fell in 1 of 2 draws, by 0.500 ± 0.500" in text
+
+
+@pytest.mark.slow
+def test_unlabelled_rows_lower_error_and_log_loss_on_crescents():
+    problems = [make_problem(FULL, rng) for rng in np.random.default_rng(0).spawn(5)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scores = [
+            [demo._score(demo._fit(name, problem, FULL, 0), problem) for problem in problems]
+            for name in MODEL_NAMES
+        ]
+    supervised, twin = scores
+    assert np.mean([s.accuracy for s in twin]) > np.mean([s.accuracy for s in supervised])
+    assert np.mean([s.log_loss for s in twin]) < 0.7 * np.mean([s.log_loss for s in supervised])

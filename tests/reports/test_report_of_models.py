@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+from atoll.datasets import hide_labels, make_crescents
+from atoll.estimators import MODELS
+from atoll.plotting import decision_map, entropy_map
+from atoll.reports import write_report
+
+# Chains this short do not mix, and the models say so; here only the report is on trial.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def fitted(request):
+    X, truth = make_crescents(24, random_state=0)[:2]
+    y = hide_labels(truth, per_class=4, random_state=0)
+    settings = {"n_chains": 2, "n_warmup": 5, "n_samples": 12, "random_state": 0}
+    model = MODELS[request.param](unlabelled=-1, **settings)
+    return model.fit(X, y), X, y
+
+
+def test_every_model_can_be_reported(fitted, tmp_path):
+    model, X, y = fitted
+    path = tmp_path / "report.html"
+    write_report(model, X, y, path, n_splits=2)
+    page = path.read_text(encoding="utf-8")
+    assert f"{type(model).__name__} on 24 rows" in page
+    assert "24, of which 8 labelled" in page
+    assert "Scores on 8 held-out labelled rows" in page
+    assert model.diagnostics_["verdict"].split(":")[0] in page
+    for name in model.draws_:
+        assert f"<code>{name}</code>" in page
+    assert page.count("<img ") == 5
+
+
+def test_every_model_can_be_mapped(fitted):
+    model, X, y = fitted
+    for draw in (decision_map, entropy_map):
+        (image,) = draw(model, X, y, resolution=8).images
+        assert np.isfinite(image.get_array()).all()
