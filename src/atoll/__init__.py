@@ -16,6 +16,8 @@ if TYPE_CHECKING:
         ProbitGPClassifier,
         SemiSupervisedKFold,
         SoftmaxGPClassifier,
+        load_model,
+        save_model,
     )
 
 __all__ = [
@@ -24,6 +26,8 @@ __all__ = [
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",
     "__version__",
+    "load_model",
+    "save_model",
 ]
 
 

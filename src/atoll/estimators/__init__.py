@@ -2,6 +2,7 @@
 
 from atoll.estimators.auxiliary_gp import NullCategoryClassifier, ProbitGPClassifier
 from atoll.estimators.model_selection import SemiSupervisedKFold
+from atoll.estimators.persistence import load_model, save_model
 from atoll.estimators.softmax_gp import SoftmaxGPClassifier
 
 # Every public estimator, by its name on the command line. The tests walk this list.
@@ -17,4 +18,6 @@ __all__ = [
     "ProbitGPClassifier",
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",
+    "load_model",
+    "save_model",
 ]

@@ -11,7 +11,7 @@ interwoven (Yu & Meng 2011) move well everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, log
+from math import exp, inf, log
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -288,9 +288,12 @@ def _draw_in_intervals(
     if len(intervals) > 1:
         log_masses = [w + _log_mass((a - mean) / sd, (b - mean) / sd) for a, b, w in intervals]
         top = max(log_masses)
-        masses = np.exp(np.array(log_masses) - top)
-        chosen = int(np.searchsorted(np.cumsum(masses), uniform_interval * masses.sum()))
-        lower, upper, _ = intervals[min(chosen, len(intervals) - 1)]
+        masses = [exp(m - top) for m in log_masses]
+        left = uniform_interval * sum(masses)
+        for (lower, upper, _), mass in zip(intervals, masses):  # noqa: B007
+            left -= mass
+            if left <= 0.0:
+                break
     if upper == inf:
         x = -ndtri_exp(log(uniform_value) + log_ndtr((mean - lower) / sd))
         return max(mean + sd * float(x), lower)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,7 +51,12 @@ def conditional_moments(
     return mean, variance
 
 
-def mixture_moments(means: Array, variances: Array) -> tuple[Array, Array]:
-    """Mean and variance of an equal mixture over the first axis; (S, ...) twice -> (...) twice."""
-    mean = means.mean(axis=0)
-    return mean, variances.mean(axis=0) + means.var(axis=0)
+def mixture_moments(components: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Mean and variance of an equal mixture, from the (mean, variance) of each component."""
+    count, mean, spread = 0, np.zeros(()), np.zeros(())
+    for component_mean, component_variance in components:
+        count += 1
+        step = component_mean - mean
+        mean = mean + step / count
+        spread = spread + component_variance + step * (component_mean - mean)  # Welford 1962
+    return mean, spread / count

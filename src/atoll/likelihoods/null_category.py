@@ -15,14 +15,11 @@ from atoll.core.regions import Regions, log_region_probability
 
 Array = NDArray[np.float64]
 
-EQUAL_MISSING_RATES = (0.5, 0.5)
-
-
 def regions(
     codes: NDArray[np.intp],
     is_labelled: NDArray[np.bool_],
     null_width: float,
-    missing_rates: tuple[float, float] = EQUAL_MISSING_RATES,
+    missing_rates: tuple[float, float] | None = None,
 ) -> Regions:
     """Labelled: its class's half-line. Unlabelled: both, never the null region between them.
 
@@ -31,19 +28,21 @@ def regions(
     codes : (n,) in {0, 1}, read where labelled
     is_labelled : (n,)
     null_width : w = 2a
-    missing_rates : γ₀, γ₁, the chance that a row of each class has no label
+    missing_rates : γ₀, γ₁, the chance that a row of each class has no label. None: the same for
+        both, so that they say nothing and are left out.
     """
     n, a = len(codes), 0.5 * null_width
-    allowed = np.ones((n, 2), dtype=bool)
-    allowed[is_labelled] = np.asarray(codes)[is_labelled, None] == np.arange(2)
-    missing = np.asarray(missing_rates)
-    weight = np.where(np.asarray(is_labelled)[:, None], 1.0 - missing, missing)
-    with np.errstate(divide="ignore"):
-        log_weight = np.where(allowed, np.log(weight), -np.inf)
-    return Regions(
-        lower=np.tile([-np.inf, a], (n, 1)), upper=np.tile([-a, np.inf], (n, 1)),
-        log_weight=log_weight,
-    )  # fmt: skip
+    own = np.asarray(codes)[:, None] == np.arange(2)
+    allowed = own | ~np.asarray(is_labelled)[:, None]
+    log_weight = np.where(allowed, 0.0, -np.inf)
+    if missing_rates is not None:
+        missing = np.asarray(missing_rates)
+        with np.errstate(divide="ignore"):
+            log_weight += np.log(np.where(np.asarray(is_labelled)[:, None], 1 - missing, missing))
+    both = Regions(np.tile([-np.inf, a], (n, 1)), np.tile([-a, np.inf], (n, 1)), log_weight)
+    if np.all(is_labelled):  # one half-line a row, as in the probit
+        return Regions(*(part[own][:, None] for part in both))
+    return both
 
 
 def log_prob(
@@ -51,7 +50,7 @@ def log_prob(
     codes: NDArray[np.intp],
     is_labelled: NDArray[np.bool_],
     null_width: float,
-    missing_rates: tuple[float, float] = EQUAL_MISSING_RATES,
+    missing_rates: tuple[float, float] | None = None,
 ) -> Array:
     """log p(label or its absence | f), paper 001, eq. 3; latent (n,) -> (n,)."""
     return log_region_probability(

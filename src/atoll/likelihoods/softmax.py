@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp, softmax
 
-from atoll.core.gaussian import gauss_hermite
+from atoll.core.gaussian import log_normal_density
 
 Array = NDArray[np.float64]
 
@@ -28,8 +28,8 @@ def gradient(latent: Array, codes: NDArray[np.intp]) -> Array:
 def log_class_probabilities(mean: Array, variance: Array) -> Array:
     """log E softmax(f) for independent f_k ~ N(mean_k, variance_k); (..., K) -> (..., K).
 
-    For two classes Gauss–Hermite quadrature over their difference. For more, an average over a
-    fixed set of quasi-random points that is closed under cyclic shifts of the classes: where
+    For two classes the trapezium rule over their difference, which for a logistic function
+    converges faster than Gauss–Hermite. For more, an average over a fixed set of quasi-random points that is closed under cyclic shifts of the classes: where
     all classes have one mean and variance, each has exactly the probability 1/K.
 
     Examples
@@ -39,7 +39,8 @@ def log_class_probabilities(mean: Array, variance: Array) -> Array:
     """
     mean, variance = np.asarray(mean), np.asarray(variance)
     if mean.shape[-1] == 2:
-        nodes, log_weights = gauss_hermite(60)
+        nodes = np.linspace(-8.0, 8.0, 201)
+        log_weights = log_normal_density(nodes)
         sd = np.sqrt(variance.sum(axis=-1))[..., None]
         difference = (mean[..., 1] - mean[..., 0])[..., None] + sd * nodes
         terms = log_weights - np.logaddexp(0.0, np.stack([difference, -difference]))

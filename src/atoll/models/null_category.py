@@ -37,7 +37,7 @@ def sample_prior(
     inputs: Array,
     prior: KernelPrior,
     null_width: float,
-    missing_rates: tuple[float, float] = null_category.EQUAL_MISSING_RATES,
+    missing_rates: tuple[float, float] = (0.5, 0.5),
 ) -> tuple[Array, Array, NDArray[np.intp], NDArray[np.bool_]]:
     """θ, f, y and which labels are seen, given that no row fell into the null region.
 

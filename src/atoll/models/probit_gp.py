@@ -21,7 +21,7 @@ from atoll.core.regions import Regions, log_region_probability, sample_regions
 from atoll.inference import auxiliary_gibbs
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
-from atoll.kernels.conditioning import conditional_moments
+from atoll.kernels.conditioning import conditional_moments, mixture_moments
 from atoll.kernels.hyperparameters import KernelPrior, gram, gram_function
 from atoll.likelihoods import probit
 
@@ -116,6 +116,11 @@ def latent_moments(posterior: LatentPosterior, X: Array) -> Iterator[tuple[Array
     for theta, weights in zip(posterior.log_parameters, posterior.weights):
         lower = jittered_cholesky(gram(prior, theta, inputs) + np.eye(len(inputs))).lower
         yield conditional_moments(prior, theta, inputs, lower, weights, X)
+
+
+def predict_latent(posterior: LatentPosterior, X: Array) -> tuple[Array, Array]:
+    """Mean and variance of f(x) over the whole posterior; X (m, d) -> (m,) each."""
+    return mixture_moments(latent_moments(posterior, X))
 
 
 def predict_log_proba(

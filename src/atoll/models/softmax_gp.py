@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 from atoll.core.linalg import Factor, jittered_cholesky, solve_lower
 from atoll.inference import elliptical_slice, hmc
 from atoll.inference.chains import Sampler
-from atoll.kernels.conditioning import conditional_moments
+from atoll.kernels.conditioning import conditional_moments, mixture_moments
 from atoll.kernels.hyperparameters import KernelPrior, gram, gram_function
 from atoll.likelihoods import softmax
 
@@ -183,6 +183,11 @@ def latent_moments(posterior: SoftmaxPosterior, X: Array) -> Iterator[tuple[Arra
         lower = _factor(gram(prior, theta, inputs)).lower
         mean, variance = conditional_moments(prior, theta, inputs, lower, weights, X)
         yield mean, np.broadcast_to(variance[:, None], mean.shape)
+
+
+def predict_latent(posterior: SoftmaxPosterior, X: Array) -> tuple[Array, Array]:
+    """Mean and variance of the K functions over the whole posterior; X (m, d) -> (m, K) each."""
+    return mixture_moments(latent_moments(posterior, X))
 
 
 def predict_log_proba(posterior: SoftmaxPosterior, X: Array) -> Array:

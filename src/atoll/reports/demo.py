@@ -224,7 +224,7 @@ def _draw(path: Path, problem: Problem, models: Sequence[Any], scores: Sequence[
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
     titles = ("Labelled rows alone", "With the unlabelled rows")
     for model, score, title, ax in zip(models, scores, titles, axes):
-        decision_map(model, problem.X, problem.y, ax=ax, unlabelled=None)
+        decision_map(model, problem.X, problem.y, ax=ax, unlabelled=None, resolution=80)
         xlim, ylim = ax.get_xlim(), ax.get_ylim()
         wrong = model.predict(problem.X_test) != problem.y_test
         crosses = ax.scatter(*problem.X_test[wrong].T, marker="x", s=30, color="#b2182b", zorder=4)

@@ -1,0 +1,102 @@
+# `make demo` and `make test` do all the set-up themselves: they need Python 3.11 or newer and make.
+# Everything is installed in .venv, once, and again when what it is made from changes.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+WORKERS ?= 2
+
+# PYTHON=... names the interpreter to use; else the first of these that is 3.11 or newer.
+PYTHONS := $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14 python)
+
+# A folder of data sets beside the checkout is used where there is one; tests that need a missing
+# data set are skipped.
+ATOLL_DATA ?= $(abspath $(wildcard ../shared/data))
+ifneq ($(strip $(ATOLL_DATA)),)
+export ATOLL_DATA
+endif
+
+# Work is shared out over processes, so each keeps its linear algebra to one thread.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+# The version is read from the package when it is installed, so its file counts as well.
+PROJECT := pyproject.toml src/atoll/__init__.py
+RUNTIME := $(VENV)/.runtime-installed
+TESTING := $(VENV)/.test-installed
+DOCUMENTING := $(VENV)/.docs-installed
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-slow bench docs lint clean
+
+help: ## show this list
+	@echo "make targets:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(RUNTIME) ## a semi-supervised model beside its supervised twin, in demo-output/
+	@$(BIN)/atoll demo --out demo-output
+
+test: lint ## every check: lint, types, import rule, doctests and tests
+	@echo "running the tests"
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+test-slow: $(TESTING) ## the tests that take minutes each
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m slow
+
+bench: $(TESTING) ## every benchmark, one after the other
+	@set -e; for file in benchmarks/[!_]*.py; do \
+	  echo "== $$file"; \
+	  $(ONE_THREAD) $(BIN)/python "$$file"; \
+	done
+
+docs: $(DOCUMENTING) ## the documentation, in docs/_build/html/
+	@echo "building the documentation; the gallery's examples are run"
+	@$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+lint: $(TESTING) ## style, types and the one-way import rule
+	@echo "checking style, types and imports"
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+clean: ## remove the virtual environment and everything built
+	rm -rf $(VENV) build dist demo-output benchmarks/output
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf docs/_build docs/gallery docs/reference/generated docs/sg_execution_times.rst
+	find src tests benchmarks examples docs -name __pycache__ -prune -exec rm -rf {} +
+
+# --- set-up ---------------------------------------------------------------------------------------
+
+$(RUNTIME): $(PROJECT) requirements/test.txt | $(BIN)/python
+	@echo "installing atoll and what it needs, at the tested versions (minutes the first time)"
+	@$(PIP) install -q -c requirements/test.txt -e .
+	@touch $@
+
+$(TESTING): $(PROJECT) requirements/test.txt | $(BIN)/python
+	@echo "installing the test requirements (minutes the first time)"
+	@$(PIP) install -q -r requirements/test.txt
+	@echo "installing atoll"
+	@$(PIP) install -q --no-deps --no-build-isolation -e .
+	@touch $(RUNTIME) $@
+
+$(DOCUMENTING): $(RUNTIME) requirements/docs.txt
+	@echo "installing the documentation's requirements"
+	@$(PIP) install -q -c requirements/test.txt -r requirements/docs.txt
+	@touch $@
+
+$(BIN)/python:
+	@for candidate in $(PYTHONS); do \
+	  if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    echo "making $(VENV) with $$candidate ($$($$candidate -V))"; \
+	    $$candidate -m venv $(VENV) && exit 0; \
+	    echo "$$candidate cannot make a virtual environment; install its venv module" \
+	      "(python3-venv on Debian and Ubuntu), or name another: make PYTHON=/path/to/python" >&2; \
+	    rm -rf $(BIN)/python; \
+	    exit 1; \
+	  fi; \
+	done; \
+	echo "no Python 3.11 or newer among: $(PYTHONS)." \
+	  "Install one, or name it: make PYTHON=/path/to/python" >&2; \
+	exit 1

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def data_home() -> Path:
+    """The folder of data sets that ATOLL_DATA names; the test is skipped where there is none."""
+    folder = os.environ.get("ATOLL_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("ATOLL_DATA names no folder with the papers' data sets")
+    return Path(folder)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from atoll.diagnostics import geweke_test
+from atoll.inference import elliptical_slice
+
+PRIOR_MEAN = np.array([1.0, -2.0])
+PRIOR_CHOLESKY = np.array([[1.0, 0.0], [0.8, 0.6]])
+
+
+def prior_draw(rng):
+    return PRIOR_CHOLESKY @ rng.standard_normal(2)
+
+
+def test_flat_likelihood_leaves_the_prior_invariant():
+    """Catches a sampler that is handed the joint, or counts the prior twice."""
+    rng = np.random.default_rng(0)
+    n = 5000
+    ends = np.empty((n, 2))
+    for i in range(n):  # independent short runs, each from an exact draw
+        x, value = PRIOR_MEAN + prior_draw(rng), 0.0
+        for _ in range(3):
+            x, value, _ = elliptical_slice.step(
+                rng, x, value, lambda x: 0.0, prior_draw(rng), PRIOR_MEAN
+            )
+        ends[i] = x
+    white = np.linalg.solve(PRIOR_CHOLESKY, (ends - PRIOR_MEAN).T)
+    assert stats.kstest(white[0], "norm").pvalue > 1e-6
+    assert stats.kstest(white[1], "norm").pvalue > 1e-6
+    assert abs(np.mean(white[0] * white[1])) < 6 / np.sqrt(n)
+
+
+def test_geweke_joint_test_with_a_likelihood_that_is_not_gaussian():
+    """y_i ~ Poisson(exp x_i): prior draws and successive draws agree."""
+
+    def sweep(rng, x, y):
+        def log_likelihood(x):
+            return float(stats.poisson.logpmf(y, np.exp(x)).sum())
+
+        return elliptical_slice.step(
+            rng, x, log_likelihood(x), log_likelihood, prior_draw(rng), PRIOR_MEAN
+        )[0]
+
+    result = geweke_test(
+        np.random.default_rng(1),
+        sample_prior=lambda rng: PRIOR_MEAN + prior_draw(rng),
+        sample_data=lambda rng, x: rng.poisson(np.exp(x)),
+        sweep=sweep,
+        statistics=lambda x, y: {
+            "x0": x[0], "x1": x[1], "x0²": x[0] ** 2, "x0 x1": x[0] * x[1],
+            "x0 y0": x[0] * np.log1p(y[0]), "fit": (np.log1p(y[0]) - x[0]) ** 2,
+        },
+        n_chains=150,
+    )  # fmt: skip
+    assert result.smallest_adjusted_p_value > 1e-6, str(result)
+
+
+def test_a_nan_likelihood_is_never_accepted():
+    rng = np.random.default_rng(2)
+    x, value = np.zeros(2), 0.0
+    for _ in range(200):
+        x, value, info = elliptical_slice.step(
+            rng, x, value, lambda x: 0.0 if x[0] < 0.5 else np.nan, rng.standard_normal(2)
+        )
+        assert x[0] < 0.5
+        assert info.n_evaluations >= 1

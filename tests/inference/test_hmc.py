@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from atoll.diagnostics import geweke_test
+from atoll.inference import hmc
+
+
+def log_joint(x, y):
+    """x ~ N(0, I₃), y_i ~ Bernoulli(logit⁻¹(2 x_i)): value and gradient in x."""
+    signed = np.where(y == 1, 2.0, -2.0)
+    value = -np.logaddexp(0.0, -signed * x).sum() - 0.5 * x @ x
+    return float(value), signed / (1.0 + np.exp(signed * x)) - x
+
+
+def test_geweke_joint_test():
+    def sweep(rng, x, y):
+        state = hmc.init(x, lambda x: log_joint(x, y))
+        return hmc.step(rng, state, lambda x: log_joint(x, y), 0.4, int(rng.integers(1, 5)))[
+            0
+        ].position
+
+    result = geweke_test(
+        np.random.default_rng(0),
+        sample_prior=lambda rng: rng.standard_normal(3),
+        sample_data=lambda rng, x: (rng.random(3) < 1 / (1 + np.exp(-2 * x))).astype(int),
+        sweep=sweep,
+        statistics=lambda x, y: {
+            "x0": x[0], "x0²": x[0] ** 2, "x0 x1": x[0] * x[1], "x2⁴": x[2] ** 4,
+            "x0 y0": x[0] * y[0], "(y1 − x1)²": (y[1] - x[1]) ** 2,
+        },
+        n_chains=300,
+        n_steps=30,
+    )  # fmt: skip
+    assert result.smallest_adjusted_p_value > 1e-6, str(result)
+
+
+def test_leapfrog_is_reversible_and_nearly_keeps_the_energy():
+    """With tiny steps every proposal is accepted: the integrator has no first-order error."""
+    rng = np.random.default_rng(1)
+    y = np.array([1, 0, 1])
+    state = hmc.init(rng.standard_normal(3), lambda x: log_joint(x, y))
+    errors = []
+    for step_size in (0.2, 0.1):
+        probabilities = []
+        for seed in range(200):
+            _, info = hmc.step(
+                np.random.default_rng(seed), state, lambda x: log_joint(x, y), step_size,
+                round(1 / step_size),
+            )  # fmt: skip
+            probabilities.append(info.acceptance)
+        errors.append(1 - np.mean(probabilities))
+    assert errors[0] < 0.02
+    assert errors[1] < errors[0] / 3  # second order: a quarter, and rounding
+
+
+def test_nan_and_infinite_proposals_are_rejected():
+    def broken(x):
+        return (np.nan, x) if x[0] > 0.1 else (0.0, np.zeros(1))
+
+    rng = np.random.default_rng(2)
+    state = hmc.init(np.zeros(1), broken)
+    for _ in range(100):
+        state, info = hmc.step(rng, state, broken, 1.0, 3)
+        assert state.position[0] <= 0.1
+        assert np.isfinite(state.log_density)
+        assert 0.0 <= info.acceptance <= 1.0
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_the_step_size_adapts_to_the_target_acceptance_on_any_scale(scale):
+    def target(x):
+        return -0.5 * float(x @ x) / scale**2, -x / scale**2
+
+    rng = np.random.default_rng(3)
+    state, tuned = hmc.init(np.zeros(20), target), hmc.init_step_size(1.0)
+    for _ in range(500):
+        state, info = hmc.step(rng, state, target, np.exp(tuned.log_step_size), 5)
+        tuned = hmc.adapt_step_size(tuned, info.acceptance)
+    accepted, positions = [], []
+    for _ in range(1000):
+        state, info = hmc.step(rng, state, target, np.exp(tuned.log_average), 5)
+        accepted.append(info.acceptance)
+        positions.append(state.position[0])
+    assert 0.6 < np.mean(accepted) < 0.9
+    assert stats.kstest(np.array(positions)[::20] / scale, "norm").pvalue > 1e-6

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atoll.diagnostics import geweke_test
+from atoll.inference import hmc
+from atoll.kernels.hyperparameters import gram, gram_function, kernel_prior
+from atoll.models import softmax_gp
+from atoll.models.softmax_gp import SoftmaxState
+
+X = np.array([[0.0, 0.0], [0.7, 0.2], [2.0, -1.0]])
+PRIOR = kernel_prior("isotropic", X)
+
+
+def functions(whitened, theta):
+    C = gram(PRIOR, theta, X)
+    C += softmax_gp.NUGGET * np.mean(np.diagonal(C)) * np.eye(len(C))
+    return np.linalg.cholesky(C) @ whitened
+
+
+def test_geweke_joint_test_of_the_sweep():
+    gram_at = gram_function(PRIOR, X)
+
+    def sample_prior(rng):
+        theta = PRIOR.mean + PRIOR.sd * rng.standard_normal(2)
+        return rng.standard_normal((3, 3)), theta
+
+    def sweep(rng, parameters, codes):
+        whitened, theta = parameters
+        state = SoftmaxState(whitened, theta, hmc.init_step_size(0.4), 1.0)
+        lower = np.linalg.cholesky(
+            gram_at(theta) + softmax_gp.NUGGET * np.exp(theta[0]) * np.eye(3)
+        )
+        state = softmax_gp.sweep_functions(rng, state, codes, lower, adapt=False)
+        theta = softmax_gp.sweep_log_parameters(rng, state, codes, PRIOR, gram_at)
+        return state.whitened, theta
+
+    def statistics(parameters, codes):
+        whitened, theta = parameters
+        g = functions(whitened, theta)
+        own = g[0, codes[0]]
+        return {
+            "θ0": theta[0], "θ1": theta[1], "θ0²": theta[0] ** 2, "θ0 θ1": theta[0] * theta[1],
+            "g00": g[0, 0], "|g01|": abs(g[0, 1]), "g00 g10": g[0, 0] * g[1, 0], "own": own,
+            "θ0 own": theta[0] * own, "margin": own - g[0].mean(), "same": codes[0] == codes[1],
+        }  # fmt: skip
+
+    result = geweke_test(
+        np.random.default_rng(0),
+        sample_prior,
+        sample_data=lambda rng, p: softmax_gp.sample_labels(rng, functions(*p)),
+        sweep=sweep,
+        statistics=statistics,
+        n_chains=200,
+        n_steps=20,
+    )
+    assert result.smallest_adjusted_p_value > 1e-6, str(result)
+
+
+def test_the_gradient_of_the_joint_matches_finite_differences():
+    rng = np.random.default_rng(1)
+    whitened, codes = rng.standard_normal((3, 4)), np.array([0, 3, 1])
+    lower = np.linalg.cholesky(gram(PRIOR, PRIOR.mean, X))
+    _, gradient = softmax_gp.log_joint(whitened, codes, lower)
+    step = 1e-6
+    for index in np.ndindex(whitened.shape):
+        up, down = whitened.copy(), whitened.copy()
+        up[index] += step
+        down[index] -= step
+        finite = (
+            softmax_gp.log_joint(up, codes, lower)[0] - softmax_gp.log_joint(down, codes, lower)[0]
+        ) / (2 * step)
+        assert gradient[index] == pytest.approx(finite, rel=1e-5, abs=1e-7)
+
+
+def test_prior_labels_follow_the_softmax_of_the_functions():
+    rng = np.random.default_rng(2)
+    g = np.tile([1.0, 0.0, -1.0], (20_000, 1))
+    share = np.bincount(softmax_gp.sample_labels(rng, g)) / len(g)
+    exact = np.exp([1.0, 0.0, -1.0]) / np.exp([1.0, 0.0, -1.0]).sum()
+    assert np.all(np.abs(share - exact) < 6 * np.sqrt(exact / len(g)))
+
+
+def test_sample_prior_has_the_prior_covariance():
+    rng = np.random.default_rng(3)
+    scaled = []
+    for _ in range(4000):
+        theta, g, _ = softmax_gp.sample_prior(rng, X, PRIOR, 2)
+        scaled.append(np.linalg.solve(np.linalg.cholesky(gram(PRIOR, theta, X)), g[:, 0]))
+    white = np.array(scaled)
+    assert np.all(np.abs(white.T @ white / len(white) - np.eye(3)) < 6 * np.sqrt(2 / 4000))
