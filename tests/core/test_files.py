@@ -10,9 +10,14 @@ from atoll.core.files import atomic_path, check_writable
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
     target = tmp_path / "kept.txt"
     target.write_text("old")
-    with pytest.raises(RuntimeError), atomic_path(target) as temporary:
-        temporary.write_text("half")
-        raise RuntimeError
+
+    def write_half():
+        with atomic_path(target) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
     assert target.read_text() == "old"
     assert os.listdir(tmp_path) == ["kept.txt"]
 

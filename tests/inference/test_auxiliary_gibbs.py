@@ -24,9 +24,7 @@ from atoll.models import probit_gp
 X = np.array([[0.0, 0.0], [0.7, 0.2], [2.0, -1.0]])
 PRIORS = {
     "isotropic": kernel_prior("isotropic", X),
-    "no free variance": kernel_prior(
-        RBF(1.0) + WhiteKernel(0.2, noise_level_bounds="fixed"), X
-    ),
+    "no free variance": kernel_prior(RBF(1.0) + WhiteKernel(0.2, noise_level_bounds="fixed"), X),
     "all fixed": kernel_prior(ConstantKernel(3.0, "fixed") * RBF(1.0, "fixed"), X),
 }
 
@@ -147,10 +145,7 @@ def test_z_given_the_rest_is_the_truncated_conditional_normal():
     z = np.array([0.3, 2.0])
     line = Regions(np.array([[0.0], [-np.inf]]), np.array([[np.inf], [np.inf]]), np.zeros((2, 1)))
     draws = np.array(
-        [
-            gibbs.sample_auxiliary(rng, z, np.linalg.inv(covariance), line)[0]
-            for _ in range(5000)
-        ]
+        [gibbs.sample_auxiliary(rng, z, np.linalg.inv(covariance), line)[0] for _ in range(5000)]
     )
     mean, sd = 3.0 / 4.0 * 2.0, np.sqrt(5.0 - 9.0 / 4.0)
     exact = stats.truncnorm((0.0 - mean) / sd, np.inf, loc=mean, scale=sd)
@@ -208,8 +203,7 @@ def test_the_state_holds_the_inverse_and_determinant_of_v():
     np.testing.assert_allclose(state.precision @ V, np.eye(3), atol=1e-12)
     assert state.log_det == pytest.approx(np.linalg.slogdet(V)[1], rel=1e-12)
     assert gibbs.gaussian_log_marginal(jittered_cholesky(V).lower, np.ones(3)) == pytest.approx(
-        stats.multivariate_normal(np.zeros(3), V).logpdf(np.ones(3))
-        + 1.5 * np.log(2 * np.pi)
+        stats.multivariate_normal(np.zeros(3), V).logpdf(np.ones(3)) + 1.5 * np.log(2 * np.pi)
     )
 
 

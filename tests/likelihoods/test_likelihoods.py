@@ -31,9 +31,7 @@ def probit_oracle(mean, variance):
 
 
 def null_category_oracle(mean, variance, width=1.4):
-    ours = np.exp(
-        null_category.log_class_probabilities(np.array(mean), np.array(variance), width)
-    )
+    ours = np.exp(null_category.log_class_probabilities(np.array(mean), np.array(variance), width))
     exact = [
         expectation(lambda f, s=s: log_ndtr(s * f[:, 0] - width / 2), mean, variance)
         for s in (-1, 1)
@@ -45,8 +43,7 @@ def softmax_oracle(mean, variance):
     means, variances = np.array([mean, 0.3]), np.array([variance, 0.7])
     ours = np.exp(softmax.log_class_probabilities(means, variances))
     exact = [
-        expectation(lambda f, k=k: log_softmax(f, axis=1)[:, k], means, variances)
-        for k in range(2)
+        expectation(lambda f, k=k: log_softmax(f, axis=1)[:, k], means, variances) for k in range(2)
     ]
     return ours, exact
 
@@ -73,8 +70,7 @@ def test_class_probabilities_match_quadrature(name, mean, variance):
 def test_three_class_softmax_is_within_its_quasi_monte_carlo_error():
     means, variances = np.array([0.5, -1.0, 1.0]), np.array([2.0, 1.0, 3.0])
     exact = [
-        expectation(lambda f, k=k: log_softmax(f, axis=1)[:, k], means, variances)
-        for k in range(3)
+        expectation(lambda f, k=k: log_softmax(f, axis=1)[:, k], means, variances) for k in range(3)
     ]
     ours = np.exp(softmax.log_class_probabilities(means, variances))
     np.testing.assert_allclose(ours, exact, atol=0.01)

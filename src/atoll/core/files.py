@@ -28,7 +28,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     check_writable(target)
     # The suffix is kept: writers such as numpy.savez and pandas choose a format by it.
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix)
+    handle, name = tempfile.mkstemp(
+        dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix
+    )
     os.close(handle)
     temporary = Path(name)
     try:

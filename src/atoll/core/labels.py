@@ -208,9 +208,7 @@ def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_
     return minus_one
 
 
-def _codes_in(
-    known: NDArray[Any], classes: Sequence[Any]
-) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def _codes_in(known: NDArray[Any], classes: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     ordered = list(classes)
     position = {value: code for code, value in enumerate(ordered)}
     if len(position) < len(ordered):

@@ -146,7 +146,7 @@ def remove_rows(lower: Array, removed: NDArray[np.integer] | NDArray[np.bool_]) 
         return kept
     first = int(removed_rows[0])
     tail = kept[first:, first:]
-    upper = np.linalg.qr(tail.T, mode="r")[: len(tail)]
+    upper = np.asarray(np.linalg.qr(tail.T, mode="r"))[: len(tail)]
     # QR leaves the signs of the diagonal free; a Cholesky factor's are positive.
     signs = np.where(np.diagonal(upper) < 0, -1.0, 1.0)
     shrunk = np.zeros((len(kept), len(kept)))

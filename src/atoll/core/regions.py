@@ -52,9 +52,7 @@ def sample_regions(
     # Gumbel's trick: argmax of log mass plus Gumbel noise is a draw proportional to mass.
     chosen = np.argmax(log_masses + rng.gumbel(size=log_masses.shape), axis=1)
     rows = np.arange(len(chosen))
-    return truncated_normal(
-        rng, mean, sd, regions.lower[rows, chosen], regions.upper[rows, chosen]
-    )
+    return truncated_normal(rng, mean, sd, regions.lower[rows, chosen], regions.upper[rows, chosen])
 
 
 def total_log_probability(regions: Regions) -> Callable[[Array], float]:

@@ -224,9 +224,7 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self.label_distributions_ = np.eye(len(labels.classes))[labels.codes]
         unknown = ~labels.is_labelled
         if unknown.any():
-            self.label_distributions_[unknown] = self._unlabelled_distributions(
-                X[unknown], draws
-            )
+            self.label_distributions_[unknown] = self._unlabelled_distributions(X[unknown], draws)
         self.transduction_ = labels.classes[np.argmax(self.label_distributions_, axis=1)]
 
 
@@ -243,4 +241,3 @@ def _named_scalars(draws: Record, prior: KernelPrior) -> Record:
     for j, name in enumerate(prior.names):
         scalars[name] = draws["log_parameters"][:, :, j]
     return scalars
-

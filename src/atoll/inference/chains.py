@@ -160,7 +160,8 @@ def _run_chain(
     """One chain to its end, or to the stop flag; the records kept, in order."""
     _leave_interrupts_to_the_parent()
     state = sampler.init(rng)
-    done, records = 0, []
+    done = 0
+    records: list[Record] = []
     if file is not None and file.exists():
         state, done, records = _read_checkpoint(file, rng, state, plan)
     saved_at = time.monotonic()
@@ -260,7 +261,7 @@ def _write_checkpoint(
         for name in records[0]:
             arrays[f"draws/{name}"] = np.stack([record[name] for record in records])
     with atomic_path(file) as temporary, open(temporary, "wb") as stream:
-        np.savez(stream, header=np.array(json.dumps(header)), **arrays)
+        np.savez(stream, allow_pickle=False, header=np.array(json.dumps(header)), **arrays)
 
 
 def _read_checkpoint(
@@ -283,9 +284,7 @@ def _read_checkpoint(
         )
     rng.bit_generator.state = header["rng"]
     state = _unflatten(template, {k.removeprefix("state/"): v for k, v in arrays.items()})
-    stacked = {
-        k.removeprefix("draws/"): v for k, v in arrays.items() if k.startswith("draws/")
-    }
+    stacked = {k.removeprefix("draws/"): v for k, v in arrays.items() if k.startswith("draws/")}
     n_records = len(next(iter(stacked.values()))) if stacked else 0
     records = [{name: values[i] for name, values in stacked.items()} for i in range(n_records)]
     return state, header["done"], records

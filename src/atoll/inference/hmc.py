@@ -89,14 +89,14 @@ class StepSize(NamedTuple):
     log_step_size : used while adapting
     log_average : used afterwards
     error_sum : running mean of target minus acceptance
-    count : steps adapted so far
+    n_adapted : steps adapted so far
     centre : value that log_step_size is shrunk to
     """
 
     log_step_size: float
     log_average: float
     error_sum: float
-    count: int
+    n_adapted: int
     centre: float
 
 
@@ -109,7 +109,7 @@ def adapt_step_size(
     state: StepSize, acceptance: float, *, target: float = 0.75, rate: float = 0.05
 ) -> StepSize:
     """Move the step size up where more than `target` is accepted, down where less."""
-    count = state.count + 1
+    count = state.n_adapted + 1
     weight = 1.0 / (count + 10.0)
     error_sum = (1.0 - weight) * state.error_sum + weight * (target - acceptance)
     log_step_size = state.centre - np.sqrt(count) / rate * error_sum

@@ -141,11 +141,7 @@ def _is_scaled(kernel: Kernel) -> bool:
 
 
 def _is_scaled_rbf(kernel: Kernel) -> bool:
-    return (
-        _is_scaled(kernel)
-        and type(kernel.k2) is RBF
-        and not kernel.k2.hyperparameters[0].fixed
-    )
+    return _is_scaled(kernel) and type(kernel.k2) is RBF and not kernel.k2.hyperparameters[0].fixed
 
 
 def _default_prior(length_scale: float | Array, spread: float) -> KernelPrior:

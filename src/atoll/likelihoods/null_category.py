@@ -15,6 +15,7 @@ from atoll.core.regions import Regions, log_region_probability
 
 Array = NDArray[np.float64]
 
+
 def regions(
     codes: NDArray[np.intp],
     is_labelled: NDArray[np.bool_],

@@ -29,8 +29,9 @@ def log_class_probabilities(mean: Array, variance: Array) -> Array:
     """log E softmax(f) for independent f_k ~ N(mean_k, variance_k); (..., K) -> (..., K).
 
     For two classes the trapezium rule over their difference, which for a logistic function
-    converges faster than Gauss–Hermite. For more, an average over a fixed set of quasi-random points that is closed under cyclic shifts of the classes: where
-    all classes have one mean and variance, each has exactly the probability 1/K.
+    converges faster than Gauss–Hermite. For more, an average over a fixed set of quasi-random
+    points that is closed under cyclic shifts of the classes: where all classes have one mean
+    and variance, each has exactly the probability 1/K.
 
     Examples
     --------

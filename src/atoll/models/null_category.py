@@ -84,9 +84,7 @@ def sampler(
             lambda _: C_ll.copy(),
         )
         for _ in range(N_START_SWEEPS):
-            z = auxiliary_gibbs.sample_auxiliary(
-                rng, state.auxiliary, state.precision, of_labelled
-            )
+            z = auxiliary_gibbs.sample_auxiliary(rng, state.auxiliary, state.precision, of_labelled)
             state = state._replace(auxiliary=z)
         f = C[:, labelled] @ (state.precision @ state.auxiliary)
         return sample_regions(rng, regions, f, 1.0)

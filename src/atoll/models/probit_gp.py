@@ -27,6 +27,7 @@ from atoll.likelihoods import probit
 
 Array = NDArray[np.float64]
 
+
 class LatentPosterior(NamedTuple):
     """Draws of a function known through z = f + ε; predicts without its model.
 
@@ -78,7 +79,6 @@ def regions_sampler(
     extra_record: Callable[[AuxiliaryState], dict[str, Any]] = lambda state: {},
 ) -> Sampler:
     """The chain under any regions; θ starts at a prior draw, z where `start_auxiliary` says."""
-
     gram_at = gram_function(prior, inputs)
 
     def init(rng: np.random.Generator) -> AuxiliaryState:

@@ -91,9 +91,7 @@ def log_joint(
     return float(value), gram_cholesky.T @ softmax.gradient(g, codes) - whitened
 
 
-def sampler(
-    inputs: Array, codes: NDArray[np.intp], prior: KernelPrior, n_classes: int
-) -> Sampler:
+def sampler(inputs: Array, codes: NDArray[np.intp], prior: KernelPrior, n_classes: int) -> Sampler:
     """The chain for labelled rows; inputs (n, d), codes (n,) in 0..K-1."""
     gram_at = gram_function(prior, inputs)
 
@@ -143,9 +141,7 @@ def sweep_functions(
     moved, info = hmc.step(rng, hmc.init(state.whitened, target), target, step_size, n_leapfrog)
     if adapt:
         tuned = hmc.adapt_step_size(tuned, info.acceptance)
-    return state._replace(
-        whitened=moved.position, step_size=tuned, acceptance=info.acceptance
-    )
+    return state._replace(whitened=moved.position, step_size=tuned, acceptance=info.acceptance)
 
 
 def sweep_log_parameters(
