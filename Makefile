@@ -34,7 +34,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(RUNTIME) ## a semi-supervised model beside its supervised twin, in demo-output/
-	@$(BIN)/atoll demo --out demo-output
+	@$(ONE_THREAD) $(BIN)/atoll demo --out demo-output
 
 test: lint ## every check: lint, types, import rule, doctests and tests
 	@echo "running the tests"
@@ -64,7 +64,7 @@ lint: $(TESTING) ## style, types and the one-way import rule
 clean: ## remove the virtual environment and everything built
 	rm -rf $(VENV) build dist demo-output benchmarks/output
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
-	rm -rf docs/_build docs/gallery docs/reference/generated docs/sg_execution_times.rst
+	rm -rf docs/_build docs/gallery
 	find src tests benchmarks examples docs -name __pycache__ -prune -exec rm -rf {} +
 
 # --- set-up ---------------------------------------------------------------------------------------

@@ -36,8 +36,8 @@ print(first.diagnostics_["verdict"])
 # The same call with a larger ``n_samples`` goes on from the checkpoint. The draws are the same, bit
 # for bit, as those of a run that was never cut. A checkpoint of other data or of other settings is
 # refused.
-model = SoftmaxGPClassifier(n_samples=600, checkpoint=folder.name, **settings).fit(X, y)
-uncut = SoftmaxGPClassifier(n_samples=600, **settings).fit(X, y)
+model = SoftmaxGPClassifier(n_samples=1000, checkpoint=folder.name, **settings).fit(X, y)
+uncut = SoftmaxGPClassifier(n_samples=1000, **settings).fit(X, y)
 print(model.diagnostics_["verdict"])
 print(all(np.array_equal(model.draws_[name], uncut.draws_[name]) for name in model.draws_))
 
