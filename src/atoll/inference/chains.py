@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from atoll.core.files import atomic_path
@@ -75,8 +76,8 @@ def run_chains(
 ) -> ChainsResult:
     """Run independent chains and stack what they record.
 
-    Each chain has its own stream, spawned from `rng`: the draws depend neither on `n_jobs`, nor
-    on `progress`, nor on how often a run was interrupted and resumed.
+    Each chain has its own stream, spawned from `rng`, and one thread: the draws depend neither on
+    `n_jobs`, nor on `progress`, nor on how often a run was interrupted and resumed.
 
     Parameters
     ----------
@@ -173,7 +174,9 @@ def _run_chain(
         position=number,
         disable=not progress,
     )
-    with bar:
+    # One thread of linear algebra: more would change the last bits of a draw, and with n_jobs the
+    # chains themselves fill the cores.
+    with bar, threadpool_limits(limits=1, user_api="blas"):
         while done < plan.n_sweeps and not os.path.exists(stop_file):
             state = sampler.sweep(rng, state, done < plan.n_warmup)
             done += 1
