@@ -11,7 +11,7 @@ PYTHONS := $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14 py
 
 # A folder of data sets beside the checkout is used where there is one; tests that need a missing
 # data set are skipped.
-ATOLL_DATA ?= $(abspath $(wildcard ../shared/data))
+ATOLL_DATA ?= $(if $(wildcard ../shared/data),$(CURDIR)/../shared/data)
 ifneq ($(strip $(ATOLL_DATA)),)
 export ATOLL_DATA
 endif

@@ -18,6 +18,7 @@ from atoll.estimators import MODELS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+PAGES_WITH_CODE = [README, *(ROOT / "docs" / f"{n}.md" for n in ("getting-started", "labels"))]
 MODULES = [module.name for module in pkgutil.walk_packages(atoll.__path__, "atoll.")]
 
 
@@ -67,10 +68,11 @@ def test_every_model_has_a_page_and_a_line_in_the_readme(model):
     assert model.__name__ in README.read_text(encoding="utf-8")
 
 
-def test_the_python_in_the_readme_runs(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: page.name)
+def test_the_python_on_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what it writes is not left in the repository
-    blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
     assert blocks
     namespace = {"__name__": "__main__"}
     for block in blocks:
-        exec(compile(block, str(README), "exec"), namespace)
+        exec(compile(block, str(page), "exec"), namespace)

@@ -23,11 +23,6 @@ MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 SAMPLED_MODEL = pytest.mark.parametrize("model", SAMPLED.values(), ids=SAMPLED)
 KERNEL = pytest.mark.parametrize("kernel", ["isotropic", "ard"])
 
-
-def known_fault(reason):
-    return pytest.mark.xfail(strict=True, reason=reason)
-
-
 X = np.random.default_rng(0).normal(size=(8, 2))
 Y = np.array(["a", "b", None, "a", "b", None, "a", "b"], dtype=object)
 
@@ -80,7 +75,7 @@ def test_one_class_is_refused_by_name(model):
 @pytest.mark.parametrize("n_labels", [7, 9])
 def test_labels_of_another_length_than_the_rows_are_refused_with_both_lengths(model, n_labels):
     y = np.resize(Y, n_labels)
-    with pytest.raises(ValueError, match=rf"8\D+{n_labels}"):
+    with pytest.raises(ValueError, match=rf"y has {n_labels} labels and X has 8 rows"):
         short(model).fit(X, y)
 
 
@@ -324,7 +319,6 @@ def test_a_count_out_of_range_is_named_with_its_value(model, name, value):
         short(model, **{name: value}).fit(X, Y)
 
 
-@known_fault("counts are compared, not checked to be integers")
 @SAMPLED_MODEL
 @pytest.mark.parametrize("name", ["n_chains", "n_warmup", "n_samples", "thin"])
 @pytest.mark.parametrize("value", [2.5, np.nan, "4", None], ids=str)
@@ -341,7 +335,6 @@ def test_what_is_no_kernel_is_named_and_refused(model, kernel):
         short(model, kernel=kernel).fit(X, Y)
 
 
-@known_fault("the kernel is first tried amid sampling")
 @SAMPLED_MODEL
 @pytest.mark.parametrize("kernel", [RBF([1.0] * 3), ConstantKernel() * RBF([1.0] * 3)], ids=str)
 @pytest.mark.parametrize("n_features", [1, 2])
@@ -359,7 +352,6 @@ def test_a_null_width_out_of_range_is_named_with_its_value(null_width):
         short(NullCategoryClassifier, null_width=null_width).fit(X, Y)
 
 
-@known_fault("null_width is not checked to be a number")
 @pytest.mark.parametrize("null_width", ["wide", None, [1.0, 2.0]], ids=str)
 def test_a_null_width_that_is_no_number_is_named_with_its_value(null_width):
     with pytest.raises(ValueError, match=r"null_width=.* must be zero or a positive"):
@@ -423,7 +415,6 @@ def test_a_checkpoint_of_another_model_is_refused(model, tmp_path):
             short(other, checkpoint=tmp_path).fit(X, Y)
 
 
-@known_fault("the fingerprint reads three digits of a kernel")
 @SAMPLED_MODEL
 def test_a_checkpoint_of_a_kernel_that_differs_in_the_last_digit_is_refused(model, tmp_path):
     short(model, checkpoint=tmp_path, kernel=RBF(1.0)).fit(X, Y)
@@ -431,7 +422,6 @@ def test_a_checkpoint_of_a_kernel_that_differs_in_the_last_digit_is_refused(mode
         short(model, checkpoint=tmp_path, kernel=RBF(1.0 + 1e-12)).fit(X, Y)
 
 
-@known_fault("the folder is made without a check")
 @SAMPLED_MODEL
 @pytest.mark.parametrize("below", [".", "below"])
 def test_a_checkpoint_where_a_file_stands_is_refused_and_the_file_is_left(model, below, tmp_path):

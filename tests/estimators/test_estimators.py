@@ -38,10 +38,6 @@ SAMPLED = {name: m for name, m in MODELS.items() if issubclass(m, SampledClassif
 MODEL = pytest.mark.parametrize("model", SAMPLED.values(), ids=SAMPLED)
 
 
-def known_fault(reason):
-    return pytest.mark.xfail(strict=True, reason=reason)
-
-
 def short(model, **options):
     return model(**{"n_chains": 2, "n_warmup": 5, "n_samples": 10, "random_state": 0, **options})
 
@@ -202,7 +198,6 @@ class Dawdling(Matern):
         return super().__call__(X, Y, eval_gradient)
 
 
-@known_fault("chains share one kernel, whose parameters each sets")
 @MODEL
 def test_chains_in_threads_give_the_draws_of_chains_in_turn(model):
     X, y = problem(model)
@@ -212,7 +207,6 @@ def test_chains_in_threads_give_the_draws_of_chains_in_turn(model):
         assert_same_draws(in_turn, clone(estimator).fit(X, y))
 
 
-@known_fault("predictions set the parameters of one kernel")
 @MODEL
 def test_predictions_in_threads_are_those_of_predictions_in_turn(model):
     X, y = problem(model)
@@ -244,9 +238,7 @@ def test_the_units_of_the_features_are_of_no_account(model, kernel):
         np.testing.assert_allclose(ours, theirs, atol=1e-8)
     for name in metres.draws_:
         shift = np.log(1000) if name.startswith("log_length_scale") else 0.0
-        np.testing.assert_allclose(
-            millimetres.draws_[name], metres.draws_[name] + shift, atol=1e-8
-        )
+        np.testing.assert_allclose(millimetres.draws_[name], metres.draws_[name] + shift, atol=1e-8)
 
 
 @MODEL
@@ -430,10 +422,7 @@ def test_a_checkpoint_is_extended_to_the_draws_of_a_longer_run(model, tmp_path):
 
 
 @MODEL
-@pytest.mark.parametrize(
-    "seed",
-    [None, pytest.param("generator", marks=known_fault("the fingerprint reads its address"))],
-)
+@pytest.mark.parametrize("seed", [None, "generator"])
 def test_a_checkpoint_is_read_whatever_kind_of_seed_began_it(model, seed, tmp_path):
     X, y = problem(model)
 
@@ -458,9 +447,9 @@ def test_chains_too_short_to_judge_warn_with_the_model_and_the_fix(model):
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 def test_chains_long_enough_for_an_easy_problem_do_not_warn(model):
     X = np.arange(4.0)[:, None]
-    estimator = short(
-        model, kernel=RBF(2.0, "fixed"), n_chains=4, n_warmup=100, n_samples=600
-    ).fit(X, ["a", "a", "b", "b"])
+    estimator = short(model, kernel=RBF(2.0, "fixed"), n_chains=4, n_warmup=100, n_samples=600).fit(
+        X, ["a", "a", "b", "b"]
+    )
     assert estimator.diagnostics_["mixed"]
     assert estimator.diagnostics_["verdict"].startswith("The chains have mixed")
 

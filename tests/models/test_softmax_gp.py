@@ -33,8 +33,9 @@ def test_geweke_joint_test_of_the_sweep():
             gram_at(theta) + softmax_gp.NUGGET * np.exp(theta[0]) * np.eye(3)
         )
         state = softmax_gp.sweep_functions(rng, state, codes, lower, adapt=False)
-        theta = softmax_gp.sweep_log_parameters(rng, state, codes, PRIOR, gram_at)
-        return state.whitened, theta
+        state = softmax_gp.sweep_log_variance(rng, state, codes, PRIOR, lower)
+        state = softmax_gp.sweep_log_parameters(rng, state, codes, PRIOR, gram_at)
+        return state.whitened, state.log_parameters
 
     def statistics(parameters, codes):
         whitened, theta = parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class ProbitGPClassifier(SampledClassifier):
     >>> from atoll.datasets import make_crescents
     >>> from atoll.estimators import ProbitGPClassifier
     >>> X, y = make_crescents(n_samples=40, random_state=0)
-    >>> model = ProbitGPClassifier(n_chains=2, n_warmup=50, n_samples=50, random_state=0)
+    >>> model = ProbitGPClassifier(n_chains=2, random_state=0)
     >>> model.fit(X, y).predict_proba(X[:1]).shape
     (1, 2)
     """
@@ -141,11 +142,11 @@ verbose
     --------
     >>> from atoll.datasets import hide_labels, make_crescents
     >>> from atoll.estimators import NullCategoryClassifier
-    >>> X, truth = make_crescents(n_samples=60, random_state=0)
+    >>> X, truth = make_crescents(n_samples=40, random_state=0)
     >>> y = hide_labels(truth, per_class=4, marker=None, random_state=0)
-    >>> model = NullCategoryClassifier(n_chains=2, n_warmup=50, n_samples=50, random_state=0)
+    >>> model = NullCategoryClassifier(n_chains=2, random_state=0)
     >>> model.fit(X, y).transduction_.shape
-    (60,)
+    (40,)
     """
 
     paper = "Lawrence & Jordan 2005; Rogers 2014 (lecture)"
@@ -184,8 +185,9 @@ verbose
 
     def _check_labels(self, labels: PartialLabels) -> None:
         require_two_classes(self, labels)
-        if not (np.isfinite(self.null_width) and self.null_width >= 0):
-            raise ValueError(f"null_width={self.null_width} must be zero or a positive number.")
+        w = self.null_width
+        if not (isinstance(w, Real) and np.isfinite(w) and w >= 0):
+            raise ValueError(f"null_width={w!r} must be zero or a positive number.")
 
     def _rows_used(self, labels: PartialLabels) -> NDArray[np.bool_]:
         return np.ones(len(labels.codes), dtype=bool)

@@ -28,7 +28,7 @@ from atoll.estimators.validation import (
     validate_rows,
     validate_training,
 )
-from atoll.inference.chains import Record, Sampler, run_chains
+from atoll.inference.chains import Record, Sampler, check_counts, run_chains
 from atoll.kernels.hyperparameters import KernelPrior, kernel_at, kernel_prior
 
 Array = NDArray[np.float64]
@@ -119,6 +119,12 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """
         X, labels = validate_training(self, X, y, unlabelled=self.unlabelled)
         self._check_labels(labels)
+        check_counts(
+            n_chains=self.n_chains,
+            n_warmup=self.n_warmup,
+            n_samples=self.n_samples,
+            thin=self.thin,
+        )
         used = self._rows_used(labels)
         self._check_memory(int(used.sum()))
         self.classes_ = labels.classes
@@ -192,13 +198,19 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         )
 
     def _fingerprint(self, X: Array, labels: PartialLabels) -> str:
-        settings = {
-            name: value
-            for name, value in sorted(self.get_params(deep=False).items())
+        """Deep parameters: a kernel's own text shows three digits of each of its numbers.
+
+        A seed that is an object has no lasting text; the chains' streams are in the checkpoint.
+        """
+        settings = [
+            part
+            for name, value in sorted(self.get_params().items())
             if name not in ("checkpoint", "n_jobs", "verbose", "n_samples", "n_chains")
-        }
+            and not (name == "random_state" and not isinstance(value, int | np.integer | None))
+            for part in (name, value)
+        ]
         return fingerprint(
-            __version__, X, labels.codes, labels.is_labelled, type(self).__name__, settings
+            __version__, X, labels.codes, labels.is_labelled, type(self).__name__, *settings
         )
 
     def _diagnose(self, draws: Record, interrupted: bool) -> dict[str, Any]:

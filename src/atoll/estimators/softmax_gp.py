@@ -64,7 +64,7 @@ class SoftmaxGPClassifier(SampledClassifier):
     >>> from atoll.datasets import make_pinwheel
     >>> from atoll.estimators import SoftmaxGPClassifier
     >>> X, y = make_pinwheel(n_samples=30, n_classes=3, random_state=0)
-    >>> model = SoftmaxGPClassifier(n_chains=2, n_warmup=100, n_samples=100, random_state=0)
+    >>> model = SoftmaxGPClassifier(n_chains=2, random_state=0)
     >>> model.fit(X, y).predict_proba(X[:2]).shape
     (2, 3)
     """

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import validate_data
 
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
 
@@ -33,7 +33,11 @@ def validate_training(
         )
     X = _validate_rows(estimator, X, reset=True)
     labels = parse_labels(y, unlabelled=unlabelled)
-    check_consistent_length(X, labels.codes)
+    if len(labels.codes) != len(X):
+        raise ValueError(
+            f"y has {len(labels.codes)} labels and X has {len(X)} rows; pass one label a row, with "
+            "None, NaN or -1 where it is unknown."
+        )
     require_classes(labels)
     return X, labels
 

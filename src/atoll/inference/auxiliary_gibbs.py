@@ -166,36 +166,11 @@ def _step_function_and_variance(
             np.stack([scale * along_f, along_whitened]),
         )  # fmt: skip
         if v is not None:
-            theta[v], pair[0], current = _step_log_variance(
+            theta[v], pair[0], current = elliptical_slice.step_log_variance(
                 rng, theta[v], pair[0], current, log_likelihood, prior.mean[v], prior.sd[v]
             )
             scale = np.exp(0.5 * (theta[v] - state.log_parameters[v]))
     return pair[1], pair[0], theta
-
-
-def _step_log_variance(
-    rng: np.random.Generator,
-    log_variance: float,
-    latent: Array,
-    current: float,
-    log_likelihood: Callable[[Array], float],
-    prior_mean: float,
-    prior_sd: float,
-) -> tuple[float, Array, float]:
-    """The log variance given ν: f = exp(½ log variance) × what is held. All three, moved."""
-
-    def rescaled(value: Array) -> Array:
-        return np.exp(0.5 * (value[0] - log_variance)) * latent
-
-    value, current, _ = elliptical_slice.step(
-        rng,
-        np.array([log_variance]),
-        current,
-        lambda value: log_likelihood(rescaled(value)),
-        prior_sd * rng.standard_normal(1),
-        prior_mean,
-    )
-    return float(value[0]), rescaled(value), current
 
 
 def sample_whitened(rng: np.random.Generator, state: AuxiliaryState, lower: Array) -> Array:

@@ -16,6 +16,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,12 +113,10 @@ def run_chains(
     >>> result.draws["x"].shape
     (2, 50)
     """
-    _check_counts(n_chains=n_chains, n_samples=n_samples, thin=thin)
-    if n_warmup < 0:
-        raise ValueError(f"n_warmup={n_warmup} is negative; use 0 or more.")
+    check_counts(n_chains=n_chains, n_warmup=n_warmup, n_samples=n_samples, thin=thin)
     samplers = [sampler] * n_chains if isinstance(sampler, Sampler) else list(sampler)
     if checkpoint is not None:
-        Path(checkpoint).mkdir(parents=True, exist_ok=True)
+        _make_folder(checkpoint)
     plan = _Plan(n_warmup, n_samples, thin, fingerprint)
     streams = rng.spawn(n_chains)
     with _stop_flag() as stop_file:
@@ -313,7 +312,23 @@ def _unflatten(template: Any, arrays: Mapping[str, Array], prefix: str = "") -> 
     return type(template)(*values)
 
 
-def _check_counts(**counts: int) -> None:
+def check_counts(**counts: int) -> None:
+    """Raise a ValueError unless each is a whole number: n_warmup from 0, all others from 1."""
     for name, value in counts.items():
-        if value < 1:
-            raise ValueError(f"{name}={value} must be at least 1.")
+        least = 0 if name == "n_warmup" else 1
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+            raise ValueError(f"{name}={value!r} must be a whole number, at least {least}.")
+
+
+def _make_folder(checkpoint: str | os.PathLike[str]) -> None:
+    try:
+        Path(checkpoint).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"checkpoint={os.fspath(checkpoint)!r} cannot be made a folder ({error.strerror}); "
+            "choose another path."
+        ) from error
+    if not os.access(checkpoint, os.W_OK):
+        raise ValueError(
+            f"checkpoint={os.fspath(checkpoint)!r} is not writable; choose another path."
+        )

@@ -73,3 +73,42 @@ def step(
         if high - low < 1e-12:
             return position, log_likelihood, EllipticalSliceInfo(n_evaluations)
         angle = rng.uniform(low, high)
+
+
+def step_log_variance(
+    rng: np.random.Generator,
+    log_variance: float,
+    latent: Array,
+    log_likelihood: float,
+    log_likelihood_function: Callable[[Array], float],
+    prior_mean: float,
+    prior_sd: float,
+) -> tuple[float, Array, float]:
+    """The log variance of a function whose shape is held: latent = exp(½ log variance) × shape.
+
+    A whitened function L ν moves with the variance of its kernel by a factor alone: no new
+    Cholesky factor is needed.
+
+    Parameters
+    ----------
+    latent : values of the function, any shape
+    log_likelihood, log_likelihood_function : at `latent`, and of any values of its shape
+    prior_mean, prior_sd : normal prior of the log variance
+
+    Returns
+    -------
+    log_variance, latent, log_likelihood
+    """
+
+    def rescaled(value: Array) -> Array:
+        return np.exp(0.5 * (value[0] - log_variance)) * latent
+
+    value, log_likelihood, _ = step(
+        rng,
+        np.array([log_variance]),
+        log_likelihood,
+        lambda value: log_likelihood_function(rescaled(value)),
+        prior_sd * rng.standard_normal(1),
+        prior_mean,
+    )
+    return float(value[0]), rescaled(value), log_likelihood

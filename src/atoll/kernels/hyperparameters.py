@@ -28,7 +28,7 @@ GIVEN_KERNEL_SPREAD = 1.0
 class KernelPrior(NamedTuple):
     """A kernel, and log-parameters ~ N(mean, diag(sd²)).
 
-    kernel : our own copy, whose log-parameters are overwritten by `gram`
+    kernel : our own copy, which nothing changes
     names : (p,) of the log-parameters, such as "log_length_scale"
     mean, sd : (p,)
     variance_index : the log-parameter, if there is one, that adds to the log of every entry of
@@ -67,6 +67,7 @@ def kernel_prior(kernel: str | Kernel, X: Array) -> KernelPrior:
     """
     if isinstance(kernel, Kernel):
         ours = clone(kernel)
+        ours(X[:1])  # refuses here, not amid sampling, length-scales for other features than X's
         centre = np.array(ours.theta, dtype=float)
         return KernelPrior(
             ours,
@@ -87,7 +88,7 @@ def kernel_prior(kernel: str | Kernel, X: Array) -> KernelPrior:
 
 def gram(prior: KernelPrior, log_parameters: Array, X: Array, Y: Array | None = None) -> Array:
     """Kernel matrix at given log-parameters; X (n, d), Y (m, d) -> (n, m)."""
-    return _at(prior, log_parameters)(X, Y)
+    return kernel_at(prior, log_parameters)(X, Y)
 
 
 def gram_function(prior: KernelPrior, X: Array) -> Callable[[Array], Array]:
@@ -116,19 +117,13 @@ def gram_function(prior: KernelPrior, X: Array) -> Callable[[Array], Array]:
 
 def gram_diagonal(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
     """k(x, x) for every row; X (n, d) -> (n,)."""
-    return _at(prior, log_parameters).diag(X)
+    return kernel_at(prior, log_parameters).diag(X)
 
 
 def kernel_at(prior: KernelPrior, log_parameters: Array) -> Kernel:
     """A new scikit-learn kernel with these log-parameters."""
-    return clone(_at(prior, log_parameters))
-
-
-def _at(prior: KernelPrior, log_parameters: Array) -> Kernel:
-    # Setting theta is dearer than a small kernel matrix: skip it where nothing changed.
-    if len(prior.mean) and not np.array_equal(prior.kernel.theta, log_parameters):
-        prior.kernel.theta = log_parameters
-    return prior.kernel
+    # Never set on the prior's own kernel: chains and predictions may share it in threads.
+    return prior.kernel.clone_with_theta(log_parameters)
 
 
 def _is_scaled(kernel: Kernel) -> bool:

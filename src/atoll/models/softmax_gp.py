@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 from atoll.core.linalg import Factor, jittered_cholesky, solve_lower
 from atoll.inference import elliptical_slice, hmc
 from atoll.inference.chains import Sampler
-from atoll.kernels.conditioning import conditional_moments, mixture_moments
+from atoll.kernels.conditioning import CHUNK_ENTRIES, conditional_moments, mixture_moments
 from atoll.kernels.hyperparameters import KernelPrior, gram, gram_function
 from atoll.likelihoods import softmax
 
@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 
 NUGGET = 1e-6  # relative to the mean diagonal; a part of the kernel
 LEAPFROG_STEPS = (3, 8)  # 3 to 7, drawn at random
+N_ROUNDS = 3  # of functions and θ by turns in a sweep
 
 
 class SoftmaxState(NamedTuple):
@@ -101,12 +102,14 @@ def sampler(inputs: Array, codes: NDArray[np.intp], prior: KernelPrior, n_classe
         return SoftmaxState(whitened, log_parameters, hmc.init_step_size(0.3), 1.0)
 
     def sweep(rng: np.random.Generator, state: SoftmaxState, adapt: bool) -> SoftmaxState:
-        lower = _factor(gram_at(state.log_parameters)).lower
-        state = sweep_functions(rng, state, codes, lower, adapt)
-        if len(prior.mean) == 0:
-            return state
-        theta = sweep_log_parameters(rng, state, codes, prior, gram_at)
-        return state._replace(log_parameters=theta)
+        for _ in range(N_ROUNDS):
+            lower = _factor(gram_at(state.log_parameters)).lower
+            state = sweep_functions(rng, state, codes, lower, adapt)
+            if prior.variance_index is not None:
+                state = sweep_log_variance(rng, state, codes, prior, lower)
+            if len(prior.mean) > 0:
+                state = sweep_log_parameters(rng, state, codes, prior, gram_at)
+        return state
 
     def record(rng: np.random.Generator, state: SoftmaxState) -> dict[str, Any]:
         lower, jitter = _factor(gram_at(state.log_parameters))
@@ -144,13 +147,35 @@ def sweep_functions(
     return state._replace(whitened=moved.position, step_size=tuned, acceptance=info.acceptance)
 
 
+def sweep_log_variance(
+    rng: np.random.Generator,
+    state: SoftmaxState,
+    codes: NDArray[np.intp],
+    prior: KernelPrior,
+    gram_cholesky: Array,
+) -> SoftmaxState:
+    """The kernel's log variance given ν, without a new factor."""
+    v = prior.variance_index
+    assert v is not None
+    g = gram_cholesky @ state.whitened
+
+    def log_likelihood(g: Array) -> float:
+        return float(softmax.log_prob(g, codes).sum())
+
+    theta = state.log_parameters.copy()
+    theta[v], _, _ = elliptical_slice.step_log_variance(
+        rng, theta[v], g, log_likelihood(g), log_likelihood, prior.mean[v], prior.sd[v]
+    )
+    return state._replace(log_parameters=theta)
+
+
 def sweep_log_parameters(
     rng: np.random.Generator,
     state: SoftmaxState,
     codes: NDArray[np.intp],
     prior: KernelPrior,
     gram_at: Callable[[Array], Array],
-) -> Array:
+) -> SoftmaxState:
     """θ given ν by elliptical slice sampling; the functions g = L(θ) ν move with it."""
 
     def log_likelihood(theta: Array) -> float:
@@ -158,10 +183,14 @@ def sweep_log_parameters(
         return float(softmax.log_prob(lower @ state.whitened, codes).sum())
 
     theta, _, _ = elliptical_slice.step(
-        rng, state.log_parameters, log_likelihood(state.log_parameters), log_likelihood,
-        prior.sd * rng.standard_normal(len(prior.sd)), prior.mean,
-    )  # fmt: skip
-    return theta
+        rng,
+        state.log_parameters,
+        log_likelihood(state.log_parameters),
+        log_likelihood,
+        prior.sd * rng.standard_normal(len(prior.sd)),
+        prior.mean,
+    )
+    return state._replace(log_parameters=theta)
 
 
 def _factor(gram_matrix: Array) -> Factor:
@@ -188,7 +217,12 @@ def predict_latent(posterior: SoftmaxPosterior, X: Array) -> tuple[Array, Array]
 
 def predict_log_proba(posterior: SoftmaxPosterior, X: Array) -> Array:
     """log P(y = k | x, data), eq. 6, averaged over draws; X (m, d) -> (m, K)."""
-    total = np.full((len(X), posterior.weights.shape[2]), -np.inf)
+    n_classes = posterior.weights.shape[2]
+    total = np.full((len(X), n_classes), -np.inf)
+    rows = max(1, CHUNK_ENTRIES // (100 * n_classes**2))  # the likelihood's points of a row
     for mean, variance in latent_moments(posterior, X):
-        total = np.logaddexp(total, softmax.log_class_probabilities(mean, variance))
+        for first in range(0, len(X), rows):
+            part = slice(first, first + rows)
+            log_p = softmax.log_class_probabilities(mean[part], variance[part])
+            total[part] = np.logaddexp(total[part], log_p)
     return total - logsumexp(total, axis=1, keepdims=True)
