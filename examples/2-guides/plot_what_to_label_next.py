@@ -75,8 +75,9 @@ at_random = np.mean([errors_of_a_loop(False, seed) for seed in seeds], axis=0)
 # Here the labels near the boundary are the ones that teach. Three repetitions are a picture and not
 # a proof, and it is not so everywhere: on two rings, with four labels a round, rows of high entropy
 # started out behind random ones. Where a model knows next to nothing, all entropies are nearly
-# alike, and the rows at the top are close together. Labels picked by entropy no longer say how common a class is, nor do they make a fair test
-# set: keep some that were picked at random for that.
+# alike, and the rows at the top are close together. Labels picked by entropy no longer say how
+# common a class is, nor do they make a fair test set: keep some that were picked at random for
+# that.
 n_labels = 4 + np.arange(ROUNDS + 1)
 figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
 ax.plot(n_labels, by_entropy, marker="o", label="highest entropy")

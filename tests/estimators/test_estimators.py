@@ -21,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
+from atoll.datasets import make_crescents
 from atoll.estimators import (
     MODELS,
     NullCategoryClassifier,
@@ -523,3 +524,18 @@ def test_the_null_category_learns_from_the_unlabelled_rows():
     alone = short(NullCategoryClassifier, kernel=RBF(3.0)).fit(X[labelled], y[labelled])
     assert len(with_all.posterior_.inputs) == len(X)
     assert not np.allclose(with_all.predict_proba(X), alone.predict_proba(X))
+
+
+@MODEL
+def test_score_is_the_accuracy_over_labelled_rows_however_they_are_marked(model):
+    X, truth = make_crescents(n_samples=24, random_state=5)
+    fitted = short(model).fit(X, truth)
+    accuracy = np.mean(fitted.predict(X[:16]) == truth[:16])
+    as_objects = np.array([*truth[:16], *[None] * 8], dtype=object)
+    as_integers = np.array([*truth[:16], *[-1] * 8])
+    as_floats = np.array([*truth[:16], *[np.nan] * 8])
+    for y in (as_objects, as_integers, as_floats, as_objects.tolist()):
+        assert fitted.score(X, y) == pytest.approx(accuracy)
+    weights = np.arange(24.0)
+    expected = np.average(fitted.predict(X[:16]) == truth[:16], weights=weights[:16])
+    assert fitted.score(X, as_objects, sample_weight=weights) == pytest.approx(expected)

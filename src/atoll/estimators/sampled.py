@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted
 
 from atoll import __version__
-from atoll.core.labels import PartialLabels
+from atoll.core.labels import PartialLabels, parse_labels
 from atoll.core.memory import check_memory
 from atoll.diagnostics import entropy, summarise, verdict
 from atoll.diagnostics import to_arviz as draws_to_arviz
@@ -165,6 +165,25 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """The most probable class of each row; X (m, d) -> (m,)."""
         probabilities = self.predict_proba(X)  # first: it says so where nothing is fitted
         return self.classes_[np.argmax(probabilities, axis=1)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy over the labelled rows; unlabelled ones are left out.
+
+        Parameters
+        ----------
+        X : (m, d)
+        y : (m,) labels, with the same markers for unlabelled rows as in `fit`
+        sample_weight : (m,), optional
+        """
+        predicted = self.predict(X)
+        marker = self.unlabelled
+        if isinstance(marker, str) and marker == "auto":  # as `fit` read it
+            marker = None if -1 in self.classes_.tolist() else -1
+        labels = parse_labels(y, unlabelled=marker)
+        known = labels.is_labelled
+        right = predicted[known] == labels.classes[labels.codes[known]]
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(np.average(right, weights=weights))
 
     def predict_entropy(self, X: Any) -> Array:
         """Entropy of the class probabilities in nats: how unsure; X (m, d) -> (m,)."""
