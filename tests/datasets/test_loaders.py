@@ -35,14 +35,6 @@ ORDINAL_COUNTS = {
 }
 
 
-@pytest.fixture
-def data_home():
-    folder = os.environ.get("ATOLL_DATA")
-    if not folder or not os.path.isdir(folder):
-        pytest.skip("ATOLL_DATA does not name the folder of the data sets")
-    return folder
-
-
 def assert_complete(bunch, n_rows, n_features):
     assert set(bunch) >= FIELDS
     assert bunch.data.shape == (n_rows, n_features)

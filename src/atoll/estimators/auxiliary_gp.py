@@ -20,7 +20,29 @@ from atoll.models.probit_gp import LatentPosterior
 Array = NDArray[np.float64]
 
 
-class ProbitGPClassifier(SampledClassifier):
+class AuxiliaryClassifier(SampledClassifier):
+    """Two classes, one function known through z = f + ε: what probit and null category share."""
+
+    dense_copies = 6
+    draw_copies = 4
+
+    def _check_labels(self, labels: PartialLabels) -> None:
+        require_two_classes(self, labels)
+
+    def _make_posterior(self, X: Array, prior: KernelPrior, draws: Record) -> LatentPosterior:
+        return LatentPosterior(prior, X, draws["log_parameters"], draws["weights"])
+
+    def _latent(self, X: Array) -> tuple[Array, Array]:
+        mean, variance = probit_gp.predict_latent(self.posterior_, X)
+        return mean[:, None], variance[:, None]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class ProbitGPClassifier(AuxiliaryClassifier):
     """Binary probit Gaussian process classifier; unlabelled rows set the scale of its prior alone.
 
     f ~ GP(0, C(θ)), z_n ~ N(f(x_n), 1), y_n is the second class where z_n > 0. The posterior of z
@@ -75,11 +97,6 @@ class ProbitGPClassifier(SampledClassifier):
 
     paper = "Rogers 2014 (lecture)"
     summary = "two classes, labelled rows only; the supervised twin of null-category"
-    dense_copies = 6
-    draw_copies = 4
-
-    def _check_labels(self, labels: PartialLabels) -> None:
-        require_two_classes(self, labels)
 
     def _rows_used(self, labels: PartialLabels) -> NDArray[np.bool_]:
         return labels.is_labelled
@@ -87,23 +104,11 @@ class ProbitGPClassifier(SampledClassifier):
     def _sampler(self, X: Array, labels: PartialLabels, prior: KernelPrior) -> Sampler:
         return probit_gp.sampler(X, labels.codes, prior)
 
-    def _make_posterior(self, X: Array, prior: KernelPrior, draws: Record) -> LatentPosterior:
-        return LatentPosterior(prior, X, draws["log_parameters"], draws["weights"])
-
     def _log_proba(self, X: Array) -> Array:
         return probit_gp.predict_log_proba(self.posterior_, X)
 
-    def _latent(self, X: Array) -> tuple[Array, Array]:
-        mean, variance = probit_gp.predict_latent(self.posterior_, X)
-        return mean[:, None], variance[:, None]
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-
-class NullCategoryClassifier(SampledClassifier):
+class NullCategoryClassifier(AuxiliaryClassifier):
     """Binary Gaussian process classifier that learns from unlabelled rows: the null category.
 
     As the probit Gaussian process, z_n ~ N(f(x_n), 1), but between the classes lies a null region
@@ -151,8 +156,6 @@ verbose
 
     paper = "Lawrence & Jordan 2005; Rogers 2014 (lecture)"
     summary = "two classes, learns from unlabelled rows: the boundary avoids the data"
-    dense_copies = 6
-    draw_copies = 4
 
     def __init__(
         self,
@@ -184,7 +187,7 @@ verbose
         self.null_width = null_width
 
     def _check_labels(self, labels: PartialLabels) -> None:
-        require_two_classes(self, labels)
+        super()._check_labels(labels)
         w = self.null_width
         if not (isinstance(w, Real) and np.isfinite(w) and w >= 0):
             raise ValueError(f"null_width={w!r} must be zero or a positive number.")
@@ -197,17 +200,10 @@ verbose
             X, labels.codes, labels.is_labelled, prior, float(self.null_width)
         )
 
-    def _make_posterior(self, X: Array, prior: KernelPrior, draws: Record) -> LatentPosterior:
-        return LatentPosterior(prior, X, draws["log_parameters"], draws["weights"])
-
     def _log_proba(self, X: Array) -> Array:
         return null_category.predict_log_proba_without_null(
             self.posterior_, X, float(self.null_width)
         )
-
-    def _latent(self, X: Array) -> tuple[Array, Array]:
-        mean, variance = probit_gp.predict_latent(self.posterior_, X)
-        return mean[:, None], variance[:, None]
 
     def _unlabelled_distributions(self, X: Array, draws: Record) -> Array:
         return draws["unlabelled_probabilities"].mean(axis=(0, 1))
@@ -216,8 +212,3 @@ verbose
         if labels.is_labelled.all():
             return {}
         return {"second_class_share": draws["unlabelled_probabilities"][..., 1].mean(axis=2)}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
