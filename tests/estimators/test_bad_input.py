@@ -367,7 +367,7 @@ def must_not_run(*args, **options):
 
 @SAMPLED_MODEL
 def test_more_memory_than_the_machine_has_is_refused_with_the_estimate(model, monkeypatch):
-    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "physical_memory", lambda: 1000)
     monkeypatch.setattr(sampled, "run_chains", must_not_run)
     with pytest.raises(
         ValueError,
@@ -387,7 +387,7 @@ def test_a_million_labelled_rows_are_refused_on_any_machine_there_is(model, monk
 
 @SAMPLED_MODEL
 def test_a_machine_that_does_not_tell_its_memory_is_trusted(model, monkeypatch):
-    monkeypatch.setattr(memory, "available_memory", lambda: None)
+    monkeypatch.setattr(memory, "physical_memory", lambda: None)
     assert_probabilities(short(model).fit(X, Y).predict_proba(X), (8, 2))
 
 

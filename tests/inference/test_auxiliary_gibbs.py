@@ -195,6 +195,25 @@ def test_latent_draws_given_z_have_the_textbook_mean_and_covariance():
     assert np.all(np.abs(white @ white.T / n - np.eye(3)) < 6 * np.sqrt(2 / n))
 
 
+@pytest.mark.parametrize("variance", [1.0, 1e4, 1e8])
+def test_latent_draws_of_duplicated_rows_are_right_at_any_amplitude(variance):
+    """The factor of C and the inverse of V = C + I must belong to one kernel, jitter and all."""
+    rng = np.random.default_rng(9)
+    twins = np.repeat(X[:2], 3, axis=0)
+    prior = kernel_prior(ConstantKernel(variance, "fixed") * RBF(1.0, "fixed"), twins)
+    gram = gram_function(prior, twins)
+    z = np.array([1.0, 2.0, 0.5, -1.0, -2.0, -1.5])
+    state = gibbs.init(z, np.array([]), gram)
+    C = gram(np.array([]))
+    mean = z - np.linalg.solve(C + np.eye(6), z)
+    covariance = np.eye(6) - np.linalg.inv(C + np.eye(6))
+    n = 10_000
+    draws = np.array([gibbs.sample_latent(rng, state, gram)[0] for _ in range(n)])
+    sd = np.sqrt(np.diag(covariance))
+    assert np.all(np.abs(draws.mean(axis=0) - mean) < 6 * sd / np.sqrt(n) + 1e-6)
+    assert np.all(np.abs(draws.var(axis=0) / sd**2 - 1) < 6 * np.sqrt(2 / n))
+
+
 def test_the_state_holds_the_inverse_and_determinant_of_v():
     gram = gram_function(PRIORS["isotropic"], X)
     theta = np.array([1.0, 0.3])

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from joblib import parallel_config
+from threadpoolctl import threadpool_info
 
 from atoll.inference import chains
 from atoll.inference.chains import Sampler, SamplingInterrupted, run_chains
@@ -98,11 +100,13 @@ def test_a_run_cut_at_any_sweep_resumes_bit_identically(cut_after, tmp_path, mon
     assert_identical(resumed, draws())
 
 
-def test_a_finished_checkpoint_is_read_and_can_be_extended(tmp_path):
+def test_a_finished_checkpoint_is_read_extended_and_cut_short(tmp_path):
     first = draws(checkpoint=tmp_path)
     assert_identical(first, draws(checkpoint=tmp_path))
     longer = draws(checkpoint=tmp_path, n_samples=20)
     assert_identical(longer, draws(n_samples=20))
+    assert_identical(draws(checkpoint=tmp_path, n_samples=4), draws(n_samples=4))
+    assert_identical(draws(checkpoint=tmp_path, n_samples=22), draws(n_samples=22))
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
@@ -130,7 +134,7 @@ def test_control_c_keeps_what_was_drawn_and_says_so(tmp_path):
     before = signal.getsignal(signal.SIGINT)
     sampler = Sampler(start, interrupting_sweep, record)
     arguments = {**PLAN, "n_chains": 1, "checkpoint": tmp_path}
-    with pytest.warns(SamplingInterrupted, match="3 of 9 draws"):
+    with pytest.warns(SamplingInterrupted, match="3 of 9 draws of 1 of 1 chains"):
         cut = run_chains(sampler, **arguments, rng=np.random.default_rng(11))
     assert cut.interrupted
     assert signal.getsignal(signal.SIGINT) is before
@@ -139,12 +143,52 @@ def test_control_c_keeps_what_was_drawn_and_says_so(tmp_path):
     assert_identical(draws(n_chains=1, checkpoint=tmp_path), whole)
 
 
+def test_control_c_keeps_the_finished_chains_of_a_run_one_after_another():
+    calls = 0
+
+    def interrupting_sweep(rng, state, adapt):
+        nonlocal calls
+        calls += 1
+        if calls == 2 * (7 + 27) + 10:  # early in the third chain
+            os.kill(os.getpid(), signal.SIGINT)
+        return sweep(rng, state, adapt)
+
+    arguments = {**PLAN, "n_chains": 4}
+    with pytest.warns(SamplingInterrupted, match="9 of 9 draws of 2 of 4 chains"):
+        cut = run_chains(
+            Sampler(start, interrupting_sweep, record), **arguments, rng=np.random.default_rng(11)
+        )
+    whole = draws(n_chains=4)
+    assert_identical(cut.draws, {name: values[:2] for name, values in whole.items()})
+
+
+@pytest.mark.parametrize("bits", [np.random.MT19937, np.random.Philox, np.random.PCG64DXSM])
+def test_a_checkpoint_resumes_whatever_generator_the_seed_came_from(bits, tmp_path):
+    first, second = (
+        run_chains(
+            WALK,
+            **{**PLAN, "n_samples": np.int64(9)},
+            rng=np.random.Generator(bits(5)),
+            checkpoint=tmp_path,
+        ).draws
+        for _ in range(2)
+    )
+    assert_identical(first, second)
+
+
+def test_chains_in_threads_leave_the_linear_algebra_as_it_was():
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    with parallel_config("threading"):
+        assert_identical(draws(n_jobs=2), draws())
+    assert [pool["num_threads"] for pool in threadpool_info()] == before
+
+
 def test_control_c_before_the_first_draw_interrupts():
     def interrupting_sweep(rng, state, adapt):
         os.kill(os.getpid(), signal.SIGINT)
         return sweep(rng, state, adapt)
 
-    with pytest.raises(KeyboardInterrupt, match="before every chain had a draw"):
+    with pytest.raises(KeyboardInterrupt, match="before any chain had a draw"):
         run_chains(
             Sampler(start, interrupting_sweep, record),
             n_chains=1, n_warmup=5, n_samples=5, rng=np.random.default_rng(0),

@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from atoll.kernels.hyperparameters import (
+    NUGGET,
     gram,
     gram_diagonal,
     gram_function,
@@ -176,11 +177,12 @@ def test_the_kernel_matrix_is_scikit_learns_at_those_parameters(kernel, names):
 
 @KERNEL
 @pytest.mark.parametrize("seed", range(3))
-def test_gram_function_gives_the_numbers_of_gram(kernel, names, seed):
+def test_gram_function_gives_the_numbers_of_gram_with_a_nugget(kernel, names, seed):
     prior = kernel_prior(kernel, X)
     at = gram_function(prior, X)
     theta = some_log_parameters(prior, seed)
     K = gram(prior, theta, X)
+    K += NUGGET * np.trace(K) / len(X) * np.eye(len(X))
     np.testing.assert_allclose(at(theta), K, rtol=1e-12, atol=1e-12 * np.abs(K).max())
 
 
@@ -232,3 +234,16 @@ def test_far_rows_have_no_covariance_and_no_warning():
     far = np.full((1, 3), 1e200)
     assert gram(prior, prior.mean, X, far).tolist() == [[0.0]] * len(X)
     assert gram_function(prior, np.concatenate([X, far]))(prior.mean)[-1, :-1].max() == 0.0
+
+
+def test_a_constant_column_has_the_typical_length_scale_whatever_its_value():
+    """The deviation of a column of 0.1 is not zero but rounding."""
+    varying = np.random.default_rng(0).normal(size=(10, 1))
+    for value in (0.0, 0.1, 1.0, 1e6):
+        prior = kernel_prior("ard", np.column_stack([varying, np.full(10, value)]))
+        assert prior.mean[2] == pytest.approx(np.log(varying.std() * np.sqrt(0.5)))
+
+
+def test_a_free_parameter_without_a_logarithm_is_named():
+    with pytest.raises(ValueError, match="sigma_0 is zero or infinite"):
+        kernel_prior(DotProduct(sigma_0=0.0), X)

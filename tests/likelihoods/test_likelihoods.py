@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import log_ndtr, log_softmax
+from scipy.special import expit, log_ndtr, log_softmax
+from scipy.stats import norm
 
 from atoll.core.regions import log_region_probability
 from atoll.diagnostics import quadrature_posterior
@@ -72,8 +73,24 @@ def test_three_class_softmax_is_within_its_quasi_monte_carlo_error():
     exact = [
         expectation(lambda f, k=k: log_softmax(f, axis=1)[:, k], means, variances) for k in range(3)
     ]
-    ours = np.exp(softmax.log_class_probabilities(means, variances))
-    np.testing.assert_allclose(ours, exact, atol=0.01)
+    one = np.exp(softmax.log_class_probabilities(means, variances))
+    np.testing.assert_allclose(one, exact, atol=0.02)
+    # Scrambled anew for each posterior draw, the error averages out.
+    hundred = [
+        np.exp(softmax.log_class_probabilities(means, variances, scramble=draw))
+        for draw in range(100)
+    ]
+    np.testing.assert_allclose(np.mean(hundred, axis=0), exact, atol=1e-3)
+
+
+@pytest.mark.parametrize("sd", [1.0, 9.9, 10.1, 30.0, 1e3])
+@pytest.mark.parametrize("difference", [-20.0, 0.0, 1.0, 50.0])
+def test_two_class_softmax_is_exact_for_any_variance(difference, sd):
+    mean, variance = np.array([0.0, difference]), np.array([0.3 * sd**2, 0.7 * sd**2])
+    ours = np.exp(softmax.log_class_probabilities(mean, variance))[1]
+    d = np.linspace(-10 * sd, 10 * sd, 400_001)  # steps far below 1 and sd: a rule of brute force
+    exact = np.trapezoid(norm.pdf(d, scale=sd) * expit(d + difference), d)
+    assert ours == pytest.approx(exact, abs=1e-7)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])

@@ -15,7 +15,7 @@ from atoll.diagnostics import (
     quadrature_posterior,
 )
 from atoll.inference.chains import run_chains
-from atoll.kernels.hyperparameters import gram, kernel_prior
+from atoll.kernels.hyperparameters import gram, gram_function, kernel_prior
 from atoll.likelihoods import probit
 from atoll.models import null_category as null_model
 from atoll.models import probit_gp, softmax_gp
@@ -139,7 +139,7 @@ def test_softmax_posterior_mean_and_class_probability(n, n_classes):
     X, codes = ROWS[:n], np.array([1, 0])[:n]
     prior = kernel_prior(FIXED, X)
     draws = draw(softmax_gp.sampler(X, codes, prior, n_classes), seed=30 + n, n_samples=2000)
-    K = gram(prior, np.array([]), X) + softmax_gp.NUGGET * 4.0 * np.eye(n)
+    K = gram_function(prior, X)(np.array([]))
 
     def log_likelihood(f):  # functions side by side: (m, K · n)
         g = f.reshape(len(f), n_classes, n).swapaxes(1, 2)

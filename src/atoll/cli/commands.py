@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from enum import StrEnum
 from pathlib import Path
@@ -165,7 +166,9 @@ def fit(
     }
     estimator = _make_estimator(model, {k: v for k, v in settings.items() if v is not None})
     # The labels are settled here, once: past this point only a null is unlabelled.
-    estimator.set_params(unlabelled=None, random_state=seed, n_jobs=n_jobs, verbose=not quiet)
+    estimator.set_params(
+        unlabelled=None, random_state=seed, n_jobs=n_jobs, verbose=_show_progress(quiet)
+    )
 
     table = prepare(
         read_table(data), target, standardise=not no_standardise, encode=encode, drop=drop or ()
@@ -217,7 +220,7 @@ def predict(
     ignored = [n for n in extra_columns(bundle.preprocessing, frame) if n != id_column]
     if ignored:
         say(f"Ignored columns that the model was not fitted on: {', '.join(ignored)}.")
-    predictions = _predictions(bundle.estimator, X, progress=not quiet)
+    predictions = _predictions(bundle.estimator, X, progress=_show_progress(quiet))
     if id_column is not None:
         if id_column in predictions:
             raise ValueError(f"the --id column {id_column!r} is also a column of the predictions.")
@@ -263,7 +266,7 @@ def report(
         unlabelled=None,
         random_state=seed,
         cross_validate=not no_cross_validation,
-        progress=not quiet,
+        progress=_show_progress(quiet),
     )
     say(f"Report saved in {target}.")
 
@@ -378,7 +381,7 @@ def reproduce(
         n_jobs=n_jobs,
         seed=seed,
         data_home=data,
-        progress=not quiet,
+        progress=_show_progress(quiet),
     )
     for reason in dict.fromkeys(skipped.reason for skipped in result.skipped):
         say(f"Left out: {reason}")
@@ -426,6 +429,11 @@ def _unlabelled_value(text: str, y: Any) -> Any:
         raise ValueError(
             f"--unlabelled {text}: the labels are numbers; give a whole number, auto or none."
         ) from None
+
+
+def _show_progress(quiet: bool) -> bool:
+    """Bars are for a person at a terminal, not for a file or a pipe."""
+    return not quiet and sys.stderr.isatty()
 
 
 def _description(data: Path, labels: PartialLabels, preprocessing: Preprocessing) -> list[str]:

@@ -212,7 +212,10 @@ def log_expected_product_of_ndtr(offsets: ArrayLike, *, n_nodes: int = 60) -> Ar
 
 
 def _product_peak(t: Array, n_steps: int = 30) -> Array:
-    """argmax_u of −u²/2 + Σ log Φ(u + t_i): concave, by damped Newton steps from a safe side."""
+    """argmax_u of −u²/2 + Σ log Φ(u + t_i), by Newton's steps.
+
+    Its gradient is convex and u = 0 lies left of the peak, so that they never overshoot.
+    """
     if t.shape[-1] == 0:
         return np.zeros(t.shape[:-1])
     u = np.zeros(t.shape[:-1])

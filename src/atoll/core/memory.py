@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 
-def available_memory() -> int | None:
+def physical_memory() -> int | None:
     """Bytes of physical memory of this machine, or None where the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -30,7 +30,7 @@ def check_memory(n_bytes: int, *, what: str, instead: str) -> None:
     ValueError: a dense kernel needs about 931 million GiB of memory and this machine has ... GiB. \
 Use fewer rows.
     """
-    limit = available_memory()
+    limit = physical_memory()
     if limit is not None and n_bytes > limit:
         raise ValueError(
             f"{what} needs about {_gibibytes(n_bytes)} of memory and this machine has "

@@ -153,6 +153,7 @@ def verdict(
     *,
     r_hat_limit: float = 1.05,
     ess_limit: float = 100.0,
+    n_chains: int | None = None,
 ) -> tuple[bool, str]:
     """Judge a `summarise` in one sentence that names the worst quantity and the fix.
 
@@ -162,6 +163,7 @@ def verdict(
     r_hat_limit : the largest R-hat that counts as agreement
     ess_limit : the fewest effective draws, over all chains, for bulk and tail. The default of 100
         leaves a posterior mean uncertain by a tenth of the posterior's standard deviation.
+    n_chains : where it is one, agreement between chains is not claimed
 
     Returns
     -------
@@ -207,6 +209,11 @@ def verdict(
             f"The chains agree, but their draws are too few: the {kind} effective sample size of "
             f"{name} is {smallest:.0f} (at least {ess_limit:g} is wanted). "
             "Raise n_samples or n_chains."
+        )
+    if n_chains == 1:
+        return False, (
+            "One chain cannot be compared with others: its halves agree, but it may have missed "
+            "a part of the posterior. Raise n_chains to at least 2."
         )
     return True, (
         f"The chains have mixed: the largest R-hat is {known[worst]:.2f} ({worst}) and the "

@@ -23,8 +23,7 @@ Array = NDArray[np.float64]
 class AuxiliaryClassifier(SampledClassifier):
     """Two classes, one function known through z = f + ε: what probit and null category share."""
 
-    dense_copies = 6
-    draw_copies = 4
+    dense_copies = 8
 
     def _check_labels(self, labels: PartialLabels) -> None:
         require_two_classes(self, labels)
@@ -49,7 +48,7 @@ class ProbitGPClassifier(AuxiliaryClassifier):
     and θ is sampled by Gibbs with f integrated out; predictions average Φ over the draws in
     closed form.
 
-    An exact sweep costs O(n³) time and 8·6·n² bytes for n labelled rows.
+    An exact sweep costs O(n³) time and 8·8·n² bytes for n labelled rows.
 
     Parameters
     ----------
@@ -116,7 +115,7 @@ class NullCategoryClassifier(AuxiliaryClassifier):
     where there are no rows. With `null_width=0` and every row labelled it is ProbitGPClassifier,
     draw for draw.
 
-    An exact sweep costs O(n³) time and 8·6·n² bytes for n rows, labelled or not: to about 2000.
+    An exact sweep costs O(n³) time and 8·8·n² bytes for n rows, labelled or not: to about 2000.
 
     Parameters
     ----------

@@ -42,7 +42,6 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     paper: ClassVar[str]
     summary: ClassVar[str]
     dense_copies: ClassVar[int]  # n × n matrices alive at once in a chain
-    draw_copies: ClassVar[int]  # numbers kept of a row in a draw
 
     def __init__(
         self,
@@ -126,7 +125,7 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             thin=self.thin,
         )
         used = self._rows_used(labels)
-        self._check_memory(int(used.sum()))
+        self._check_memory(int(used.sum()), len(labels.classes))
         self.classes_ = labels.classes
 
         prior = kernel_prior(self.kernel, X)
@@ -181,6 +180,10 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             marker = None if -1 in self.classes_.tolist() else -1
         labels = parse_labels(y, unlabelled=marker)
         known = labels.is_labelled
+        if not known.any():
+            raise ValueError(
+                f"y has no labelled row among {len(known)}; there is nothing to score."
+            )
         right = predicted[known] == labels.classes[labels.codes[known]]
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(np.average(right, weights=weights))
@@ -206,9 +209,10 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     # Parts of fit ---------------------------------------------------------------------------------
 
-    def _check_memory(self, n: int) -> None:
+    def _check_memory(self, n: int, n_classes: int) -> None:
         copies = self.dense_copies * min(self.n_chains, effective_n_jobs(self.n_jobs))
-        drawn = self.n_chains * self.n_samples * n * self.draw_copies
+        # Of a row in a draw: its functions, weights and probabilities, once more while stacked.
+        drawn = self.n_chains * self.n_samples * n * 6 * n_classes
         check_memory(
             8 * (copies * n * n + drawn),
             what=f"{type(self).__name__} with {n} rows in its kernel matrix",
@@ -233,11 +237,11 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         )
 
     def _diagnose(self, draws: Record, interrupted: bool) -> dict[str, Any]:
+        n_chains, n_draws = draws["log_likelihood"].shape
         summary = summarise(self.draws_)
-        mixed, sentence = verdict(summary)
+        mixed, sentence = verdict(summary, n_chains=n_chains)
         if not mixed:
             warnings.warn(f"{type(self).__name__}: {sentence}", ConvergenceWarning, stacklevel=3)
-        n_chains, n_draws = draws["log_likelihood"].shape
         acceptance = {"hmc": float(draws["acceptance"].mean())} if "acceptance" in draws else {}
         return {
             **summary,

@@ -72,7 +72,6 @@ class SoftmaxGPClassifier(SampledClassifier):
     paper = "Williams & Barber 1998; baseline of Adams & Ghahramani 2009"
     summary = "two or more classes, labelled rows only"
     dense_copies = 5
-    draw_copies = 20
 
     def _check_labels(self, labels: PartialLabels) -> None:
         """Any number of classes will do."""

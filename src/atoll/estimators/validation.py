@@ -52,8 +52,9 @@ def require_two_classes(estimator: BaseEstimator, labels: PartialLabels) -> None
     if len(labels.classes) > 2:
         raise ValueError(
             "Only binary classification is supported. The type of the target is multiclass: y "
-            f"has {len(labels.classes)} classes. Use SoftmaxGPClassifier, or wrap "
-            f"{type(estimator).__name__} in scikit-learn's OneVsRestClassifier."
+            f"has {len(labels.classes)} classes, {_list([*map(repr, labels.classes.tolist())])}; "
+            f"{type(estimator).__name__} takes two. Use SoftmaxGPClassifier (softmax-gp); or, if "
+            "one of these means that a row has no label, name it by `unlabelled`."
         )
 
 

@@ -7,6 +7,7 @@ nothing of chains, files or signals; this file knows nothing of models.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import tempfile
@@ -15,10 +16,11 @@ import time
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -32,6 +34,10 @@ Array = NDArray[Any]
 Record = dict[str, Array]
 
 CHECKPOINT_SECONDS = 30.0
+NOTHING_KEPT = (
+    "sampling was interrupted before any chain had a draw; nothing was kept but the checkpoint, "
+    "where one was asked for."
+)
 
 
 class SamplingInterrupted(UserWarning):
@@ -117,10 +123,10 @@ def run_chains(
     samplers = [sampler] * n_chains if isinstance(sampler, Sampler) else list(sampler)
     if checkpoint is not None:
         _make_folder(checkpoint)
-    plan = _Plan(n_warmup, n_samples, thin, fingerprint)
-    streams = rng.spawn(n_chains)
-    with _stop_flag() as stop_file:
-        chains = Parallel(n_jobs=n_jobs)(
+    plan = _Plan(int(n_warmup), int(n_samples), int(thin), fingerprint)
+    streams = _spawn(rng, n_chains)
+    with _stop_flag() as stop_file, _one_thread():
+        tasks = (
             delayed(_run_chain)(
                 samplers[i],
                 streams[i],
@@ -132,8 +138,29 @@ def run_chains(
             )
             for i in range(n_chains)
         )
+        try:
+            chains = Parallel(n_jobs=n_jobs)(tasks)
+        except BrokenProcessPool as error:
+            if os.path.exists(stop_file):  # Ctrl-C met the worker processes as they started
+                raise KeyboardInterrupt(NOTHING_KEPT) from error
+            raise
         interrupted = os.path.exists(stop_file)
     return ChainsResult(_stack(chains, n_samples, interrupted), interrupted)
+
+
+def _spawn(rng: np.random.Generator, n_chains: int) -> list[np.random.Generator]:
+    """One stream a chain, of the kind whose state a checkpoint can write, whatever `rng` is."""
+    seeds = cast(np.random.SeedSequence, rng.bit_generator.seed_seq).spawn(n_chains)
+    return [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
+
+
+def _one_thread() -> Any:
+    """One thread of linear algebra: more would change the last bits of a draw.
+
+    With `n_jobs` the chains themselves fill the cores. It holds for the whole process, so that it
+    stands around all chains as well as in each: chains may be threads, or other processes.
+    """
+    return threadpool_limits(limits=1, user_api="blas")
 
 
 class _Plan(NamedTuple):
@@ -158,60 +185,59 @@ def _run_chain(
     stop_file: str,
 ) -> list[Record]:
     """One chain to its end, or to the stop flag; the records kept, in order."""
-    _leave_interrupts_to_the_parent()
-    state = sampler.init(rng)
-    done = 0
-    records: list[Record] = []
-    if file is not None and file.exists():
-        state, done, records = _read_checkpoint(file, rng, state, plan)
-    saved_at = time.monotonic()
-    bar = tqdm(
-        total=plan.n_sweeps,
-        initial=done,
-        desc=f"chain {number + 1}",
-        unit="sweep",
-        position=number,
-        disable=not progress,
-    )
-    # One thread of linear algebra: more would change the last bits of a draw, and with n_jobs the
-    # chains themselves fill the cores.
-    with bar, threadpool_limits(limits=1, user_api="blas"):
-        while done < plan.n_sweeps and not os.path.exists(stop_file):
-            state = sampler.sweep(rng, state, done < plan.n_warmup)
-            done += 1
-            past_warmup = done - plan.n_warmup
-            if past_warmup > 0 and past_warmup % plan.thin == 0:
-                record = sampler.record(rng, state)
-                records.append({name: np.asarray(value) for name, value in record.items()})
-            bar.update()
-            if file is not None and time.monotonic() - saved_at > CHECKPOINT_SECONDS:
-                _write_checkpoint(file, rng, state, done, records, plan)
-                saved_at = time.monotonic()
-    if file is not None:
-        _write_checkpoint(file, rng, state, done, records, plan)
-    return records
+    with _interrupts_left_to_the_parent(), _one_thread():
+        state = sampler.init(rng)
+        done = 0
+        records: list[Record] = []
+        if file is not None and file.exists():
+            state, done, records = _read_checkpoint(file, rng, state, plan)
+            if done > plan.n_sweeps:  # of a longer run: what is asked for is there, the rest stays
+                return records[: plan.n_samples]
+        saved_at = time.monotonic()
+        with tqdm(
+            total=plan.n_sweeps,
+            initial=done,
+            desc=f"chain {number + 1}",
+            unit="sweep",
+            position=number,
+            disable=not progress,
+        ) as bar:
+            while done < plan.n_sweeps and not os.path.exists(stop_file):
+                state = sampler.sweep(rng, state, done < plan.n_warmup)
+                done += 1
+                past_warmup = done - plan.n_warmup
+                if past_warmup > 0 and past_warmup % plan.thin == 0:
+                    record = sampler.record(rng, state)
+                    records.append({name: np.asarray(value) for name, value in record.items()})
+                bar.update()
+                if file is not None and time.monotonic() - saved_at > CHECKPOINT_SECONDS:
+                    _write_checkpoint(file, rng, state, done, records, plan)
+                    saved_at = time.monotonic()
+        if file is not None:
+            _write_checkpoint(file, rng, state, done, records, plan)
+        return records
 
 
 def _stack(chains: list[list[Record]], n_samples: int, interrupted: bool) -> Record:
-    """(chain, draw, ...) arrays, cut to the shortest chain."""
-    n_kept = min(len(records) for records in chains)
+    """(chain, draw, ...) arrays of one length: of an interrupted run, the most draws in all."""
+    lengths = sorted((len(records) for records in chains), reverse=True)
+    totals = [(position + 1) * length for position, length in enumerate(lengths)]
+    n_kept = lengths[int(np.argmax(totals))]
     if n_kept == 0:
-        raise KeyboardInterrupt(
-            "sampling was interrupted before every chain had a draw; nothing was kept but the "
-            "checkpoint, where one was asked for."
-        )
-    if interrupted and n_kept < n_samples:
+        raise KeyboardInterrupt(NOTHING_KEPT)
+    kept = [records for records in chains if len(records) >= n_kept]
+    if interrupted and len(kept) * n_kept < len(chains) * n_samples:
         warnings.warn(
-            f"sampling was interrupted: {n_kept} of {n_samples} draws a chain were kept. With "
-            "checkpoint=, the same call goes on from here.",
+            f"sampling was interrupted: {n_kept} of {n_samples} draws of {len(kept)} of "
+            f"{len(chains)} chains were kept. With checkpoint=, the same call goes on from here.",
             SamplingInterrupted,
             stacklevel=3,
         )
     return {
         name: np.stack(
-            [np.stack([record[name] for record in records[:n_kept]]) for records in chains]
+            [np.stack([record[name] for record in records[:n_kept]]) for records in kept]
         )
-        for name in chains[0][0]
+        for name in kept[0][0]
     }
 
 
@@ -234,7 +260,8 @@ def _stop_flag() -> Iterator[str]:
             signal.signal(signal.SIGINT, previous)
             Path(stop_file).touch()
 
-        previous = signal.getsignal(signal.SIGINT)
+        # None: a handler that was not set from Python, and cannot be put back.
+        previous = signal.getsignal(signal.SIGINT) or signal.default_int_handler
         signal.signal(signal.SIGINT, request_stop)
         try:
             yield stop_file
@@ -242,13 +269,18 @@ def _stop_flag() -> Iterator[str]:
             signal.signal(signal.SIGINT, previous)
 
 
-def _leave_interrupts_to_the_parent() -> None:
+@contextmanager
+def _interrupts_left_to_the_parent() -> Iterator[None]:
     """In a worker process: Ctrl-C reaches every process, and the parent's flag is enough."""
-    import multiprocessing
-
     in_worker = multiprocessing.parent_process() is not None
-    if in_worker and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if not in_worker or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous or signal.default_int_handler)
 
 
 # Checkpoints: arrays and JSON, no pickles ---------------------------------------------------------
@@ -274,22 +306,25 @@ def _read_checkpoint(
         with open(file, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             header = json.loads(str(archive["header"]))
             arrays = {name: archive[name] for name in archive.files if name != "header"}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        theirs, done = _Plan(**header["plan"]), int(header["done"])
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"checkpoint {str(file)!r} cannot be read ({error}); delete it to start anew."
         ) from error
-    theirs = _Plan(**header["plan"])
-    if theirs._replace(n_samples=plan.n_samples) != plan or theirs.n_samples > plan.n_samples:
+    if theirs._replace(n_samples=plan.n_samples) != plan:
+        what = (
+            "data or parameters" if theirs.fingerprint != plan.fingerprint else "n_warmup or thin"
+        )
         raise ValueError(
-            f"checkpoint {str(file)!r} belongs to another run: data, parameters or sampling plan "
-            "differ. Choose another folder, or delete it to start anew."
+            f"checkpoint {str(file)!r} belongs to another run: its {what} differ (n_samples may). "
+            "Choose another folder, or delete it to start anew."
         )
     rng.bit_generator.state = header["rng"]
     state = _unflatten(template, {k.removeprefix("state/"): v for k, v in arrays.items()})
     stacked = {k.removeprefix("draws/"): v for k, v in arrays.items() if k.startswith("draws/")}
     n_records = len(next(iter(stacked.values()))) if stacked else 0
     records = [{name: values[i] for name, values in stacked.items()} for i in range(n_records)]
-    return state, header["done"], records
+    return state, done, records
 
 
 def _flatten(state: Any, prefix: str = "") -> Iterator[tuple[str, Array]]:

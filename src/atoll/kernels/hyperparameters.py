@@ -24,6 +24,9 @@ LOG_VARIANCE_CENTRE = 2.0  # a log amplitude of 1
 LOG_VARIANCE_SPREAD = 1.0
 GIVEN_KERNEL_SPREAD = 1.0
 
+# Relative to the mean diagonal. A part of the kernel, in the target and the conditionals alike.
+NUGGET = 1e-6
+
 
 class KernelPrior(NamedTuple):
     """A kernel, and log-parameters ~ N(mean, diag(sd²)).
@@ -69,6 +72,12 @@ def kernel_prior(kernel: str | Kernel, X: Array) -> KernelPrior:
         ours = clone(kernel)
         ours(X[:1])  # refuses here, not amid sampling, length-scales for other features than X's
         centre = np.array(ours.theta, dtype=float)
+        if not np.isfinite(centre).all():
+            name = _parameter_names(ours)[int(np.argmin(np.isfinite(centre)))].removeprefix("log_")
+            raise ValueError(
+                f"the kernel's free parameter {name} is zero or infinite, and has no logarithm to "
+                'sample; give it a positive value, or "fixed" for its bounds.'
+            )
         return KernelPrior(
             ours,
             _parameter_names(ours),
@@ -92,13 +101,14 @@ def gram(prior: KernelPrior, log_parameters: Array, X: Array, Y: Array | None = 
 
 
 def gram_function(prior: KernelPrior, X: Array) -> Callable[[Array], Array]:
-    """log-parameters -> kernel matrix of X with itself, (n, n), fresh at each call.
+    """log-parameters -> covariance of the function at the rows of X, (n, n), fresh at each call.
 
-    For variance × RBF, what samplers evaluate most, the squared distances are found once; any
-    other kernel is asked anew. Both give the numbers of `gram`.
+    It is `gram` with a nugget on its diagonal, so that duplicated rows factor. For variance × RBF,
+    what samplers evaluate most, the squared distances are found once; any other kernel is asked
+    anew.
     """
     if not _is_scaled_rbf(prior.kernel):
-        return lambda log_parameters: gram(prior, log_parameters, X)
+        return lambda log_parameters: _with_nugget(gram(prior, log_parameters, X))
     anisotropic = prior.kernel.k2.anisotropic
     squared = None if anisotropic else squareform(pdist(X, "sqeuclidean"))
 
@@ -110,7 +120,7 @@ def gram_function(prior: KernelPrior, X: Array) -> Callable[[Array], Array]:
         else:
             K = squared * (-0.5 * np.exp(-2.0 * log_length_scales[0]))
         K += log_variance
-        return np.exp(K, out=K)
+        return _with_nugget(np.exp(K, out=K))
 
     return scaled_rbf
 
@@ -124,6 +134,13 @@ def kernel_at(prior: KernelPrior, log_parameters: Array) -> Kernel:
     """A new scikit-learn kernel with these log-parameters."""
     # Never set on the prior's own kernel: chains and predictions may share it in threads.
     return prior.kernel.clone_with_theta(log_parameters)
+
+
+def _with_nugget(matrix: Array) -> Array:
+    """The matrix itself, changed in place."""
+    diagonal = np.einsum("ii->i", matrix)  # a view
+    diagonal += NUGGET * diagonal.mean()
+    return matrix
 
 
 def _is_scaled(kernel: Kernel) -> bool:
@@ -155,15 +172,18 @@ def _default_prior(length_scale: float | Array, spread: float) -> KernelPrior:
 
 def _typical_length_scale(X: Array) -> float:
     """Half the root-mean-square distance between two rows; 1 where all rows are one."""
-    total_variance = float(X.var(axis=0).sum())
-    return float(np.sqrt(0.5 * total_variance)) if total_variance > 0 else 1.0
+    varies = _varies(X)
+    return float(np.sqrt(0.5 * X[:, varies].var(axis=0).sum())) if varies.any() else 1.0
 
 
 def _length_scales_by_feature(X: Array) -> Array:
-    spread = X.std(axis=0)
-    typical = _typical_length_scale(X)
     # A constant column says nothing of its scale: give it the typical one.
-    return np.where(spread > 0, spread * np.sqrt(0.5 * X.shape[1]), typical)
+    return np.where(_varies(X), X.std(axis=0) * np.sqrt(0.5 * X.shape[1]), _typical_length_scale(X))
+
+
+def _varies(X: Array) -> NDArray[np.bool_]:
+    """(d,) whether a column holds two different numbers; its deviation is rounding where not."""
+    return np.ptp(X, axis=0) > 0
 
 
 def _parameter_names(kernel: Kernel) -> tuple[str, ...]:

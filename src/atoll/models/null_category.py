@@ -20,7 +20,7 @@ from atoll.core.regions import sample_regions
 from atoll.inference import auxiliary_gibbs
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
-from atoll.kernels.hyperparameters import KernelPrior, gram
+from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import null_category
 from atoll.models.probit_gp import LatentPosterior, predict_log_proba, regions_sampler
 
@@ -45,9 +45,10 @@ def sample_prior(
     a handful of rows, as in tests. inputs (n, d).
     """
     n, a = len(inputs), 0.5 * null_width
+    covariance = gram_function(prior, inputs)
     while True:
         log_parameters = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
-        lower = jittered_cholesky(gram(prior, log_parameters, inputs)).lower
+        lower = jittered_cholesky(covariance(log_parameters)).lower
         f = lower @ rng.standard_normal(n)
         z = f + rng.standard_normal(n)
         if np.all(np.abs(z) > a):
@@ -70,11 +71,11 @@ def sampler(
     regions = null_category.regions(codes, is_labelled, null_width)
 
     def start(rng: np.random.Generator, log_parameters: Array) -> Array:
-        """Unlabelled rows start where a draw of the function learned from the labels puts them."""
+        """Unlabelled rows start around the function that a draw of the labelled z implies."""
         n = len(inputs)
         if is_labelled.all():
             return sample_regions(rng, regions, np.zeros(n), 1.0)
-        C = gram(prior, log_parameters, inputs)
+        C = gram_function(prior, inputs)(log_parameters)
         labelled = np.flatnonzero(is_labelled)
         of_labelled = type(regions)(*(part[labelled] for part in regions))
         C_ll = C[np.ix_(labelled, labelled)]

@@ -22,7 +22,7 @@ from atoll.inference import auxiliary_gibbs
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
 from atoll.kernels.conditioning import conditional_moments, mixture_moments
-from atoll.kernels.hyperparameters import KernelPrior, gram, gram_function
+from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import probit
 
 Array = NDArray[np.float64]
@@ -51,7 +51,7 @@ def sample_prior(
 ) -> tuple[Array, Array, NDArray[np.intp]]:
     """θ, f and y from the prior, as the lecture's note 2 has it; inputs (n, d)."""
     log_parameters = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
-    lower = jittered_cholesky(gram(prior, log_parameters, inputs)).lower
+    lower = jittered_cholesky(gram_function(prior, inputs)(log_parameters)).lower
     f = lower @ rng.standard_normal(len(inputs))
     z = f + rng.standard_normal(len(inputs))
     return log_parameters, f, (z > 0).astype(np.intp)
@@ -113,8 +113,9 @@ def latent_moments(posterior: LatentPosterior, X: Array) -> Iterator[tuple[Array
     drawn. X (m, d) -> pairs of (m,).
     """
     prior, inputs = posterior.prior, posterior.inputs
+    gram_at = gram_function(prior, inputs)
     for theta, weights in zip(posterior.log_parameters, posterior.weights):
-        lower = jittered_cholesky(gram(prior, theta, inputs) + np.eye(len(inputs))).lower
+        lower = jittered_cholesky(gram_at(theta) + np.eye(len(inputs))).lower
         yield conditional_moments(prior, theta, inputs, lower, weights, X)
 
 

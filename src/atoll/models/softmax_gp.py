@@ -18,16 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from atoll.core.linalg import Factor, jittered_cholesky, solve_lower
+from atoll.core.linalg import jittered_cholesky, solve_lower
 from atoll.inference import elliptical_slice, hmc
 from atoll.inference.chains import Sampler
 from atoll.kernels.conditioning import CHUNK_ENTRIES, conditional_moments, mixture_moments
-from atoll.kernels.hyperparameters import KernelPrior, gram, gram_function
+from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import softmax
 
 Array = NDArray[np.float64]
 
-NUGGET = 1e-6  # relative to the mean diagonal; a part of the kernel
 LEAPFROG_STEPS = (3, 8)  # 3 to 7, drawn at random
 N_ROUNDS = 3  # of functions and θ by turns in a sweep
 
@@ -70,7 +69,7 @@ def sample_prior(
 ) -> tuple[Array, Array, NDArray[np.intp]]:
     """θ, the functions (n, K) and labels (n,) from the prior; inputs (n, d)."""
     log_parameters = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
-    lower = _factor(gram(prior, log_parameters, inputs)).lower
+    lower = jittered_cholesky(gram_function(prior, inputs)(log_parameters)).lower
     g = lower @ rng.standard_normal((len(inputs), n_classes))
     return log_parameters, g, sample_labels(rng, g)
 
@@ -103,7 +102,7 @@ def sampler(inputs: Array, codes: NDArray[np.intp], prior: KernelPrior, n_classe
 
     def sweep(rng: np.random.Generator, state: SoftmaxState, adapt: bool) -> SoftmaxState:
         for _ in range(N_ROUNDS):
-            lower = _factor(gram_at(state.log_parameters)).lower
+            lower = jittered_cholesky(gram_at(state.log_parameters)).lower
             state = sweep_functions(rng, state, codes, lower, adapt)
             if prior.variance_index is not None:
                 state = sweep_log_variance(rng, state, codes, prior, lower)
@@ -112,7 +111,7 @@ def sampler(inputs: Array, codes: NDArray[np.intp], prior: KernelPrior, n_classe
         return state
 
     def record(rng: np.random.Generator, state: SoftmaxState) -> dict[str, Any]:
-        lower, jitter = _factor(gram_at(state.log_parameters))
+        lower, jitter = jittered_cholesky(gram_at(state.log_parameters))
         g = lower @ state.whitened
         return {
             "log_likelihood": softmax.log_prob(g, codes).sum(),
@@ -179,7 +178,7 @@ def sweep_log_parameters(
     """θ given ν by elliptical slice sampling; the functions g = L(θ) ν move with it."""
 
     def log_likelihood(theta: Array) -> float:
-        lower = _factor(gram_at(theta)).lower
+        lower = jittered_cholesky(gram_at(theta)).lower
         return float(softmax.log_prob(lower @ state.whitened, codes).sum())
 
     theta, _, _ = elliptical_slice.step(
@@ -193,19 +192,15 @@ def sweep_log_parameters(
     return state._replace(log_parameters=theta)
 
 
-def _factor(gram_matrix: Array) -> Factor:
-    nugget = NUGGET * np.mean(np.diagonal(gram_matrix))
-    return jittered_cholesky(gram_matrix + nugget * np.eye(len(gram_matrix)))
-
-
 # Prediction ---------------------------------------------------------------------------------------
 
 
 def latent_moments(posterior: SoftmaxPosterior, X: Array) -> Iterator[tuple[Array, Array]]:
     """Mean and variance of g(x), both (m, K), one draw of the posterior at a time."""
     prior, inputs = posterior.prior, posterior.inputs
+    gram_at = gram_function(prior, inputs)
     for theta, weights in zip(posterior.log_parameters, posterior.weights):
-        lower = _factor(gram(prior, theta, inputs)).lower
+        lower = jittered_cholesky(gram_at(theta)).lower
         mean, variance = conditional_moments(prior, theta, inputs, lower, weights, X)
         yield mean, np.broadcast_to(variance[:, None], mean.shape)
 
@@ -219,10 +214,10 @@ def predict_log_proba(posterior: SoftmaxPosterior, X: Array) -> Array:
     """log P(y = k | x, data), eq. 6, averaged over draws; X (m, d) -> (m, K)."""
     n_classes = posterior.weights.shape[2]
     total = np.full((len(X), n_classes), -np.inf)
-    rows = max(1, CHUNK_ENTRIES // (100 * n_classes**2))  # the likelihood's points of a row
-    for mean, variance in latent_moments(posterior, X):
+    rows = max(1, CHUNK_ENTRIES // (softmax.N_POINTS * n_classes**2))
+    for draw, (mean, variance) in enumerate(latent_moments(posterior, X)):
         for first in range(0, len(X), rows):
             part = slice(first, first + rows)
-            log_p = softmax.log_class_probabilities(mean[part], variance[part])
+            log_p = softmax.log_class_probabilities(mean[part], variance[part], scramble=draw)
             total[part] = np.logaddexp(total[part], log_p)
     return total - logsumexp(total, axis=1, keepdims=True)

@@ -394,7 +394,8 @@ def _chains(model: Any) -> dict[str, Any]:
         return section
     mixed = diagnostics.get("mixed")
     if mixed is not None:
-        section["status"] = "mixed" if mixed else "not mixed"
+        disagree = any(value > R_HAT_LIMIT for value in diagnostics.get("r_hat", {}).values())
+        section["status"] = "mixed" if mixed else "not mixed" if disagree else "not settled"
         section["tone"] = "good" if mixed else "bad"
     section["verdict"] = str(diagnostics.get("verdict", ""))
     section["interrupted"] = bool(diagnostics.get("interrupted", False))
