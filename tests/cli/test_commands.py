@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import os
+import pty
 import re
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import numpy as np
@@ -41,11 +44,9 @@ def fail(*arguments):
     return result.stderr
 
 
-def command(*arguments, **settings):
+def command(*arguments, stderr=subprocess.PIPE, **settings):
     program = [sys.executable, "-c", "from atoll.cli import main; main()", *map(str, arguments)]
-    return subprocess.Popen(
-        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **settings
-    )
+    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=stderr, text=True, **settings)
 
 
 @pytest.fixture
@@ -440,10 +441,14 @@ def test_ctrl_c_keeps_what_was_drawn_and_saves_it(data, tmp_path):
     out = tmp_path / "m.atoll"
     fixed = ["--target", "kind", "--model", "probit-gp", "--out", out, "--drop", "row"]
     sampling = ["--n-chains", 1, "--n-warmup", 0, "--n-samples", 1_000_000]
-    process = command("fit", data, *fixed, *sampling)
-    wait_for_progress(process.stderr)
+    terminal, its_end = pty.openpty()  # bars are for terminals, and as wide as they are
+    termios.tcsetwinsize(its_end, (24, 100))
+    process = command("fit", data, *fixed, *sampling, stderr=its_end)
+    os.close(its_end)
+    err = read_terminal(terminal, until=r"[1-9]\d*/1000000")
     process.send_signal(signal.SIGINT)
-    said, err = process.communicate()
+    err += read_terminal(terminal)
+    said, _ = process.communicate()
     assert process.returncode == 0, err
     assert re.search(r"atoll: warning: sampling was interrupted: \d+ of 1000000 draws", err)
     assert "Model saved" in said
@@ -452,13 +457,27 @@ def test_ctrl_c_keeps_what_was_drawn_and_saves_it(data, tmp_path):
     assert 1 <= diagnostics["n_draws"] < 1_000_000
 
 
-def wait_for_progress(stream) -> None:
-    """Return once a draw has been counted on standard error."""
+def read_terminal(terminal, until=None):
+    """What was written, to a pattern (a draw has been counted, say) or to the end."""
     seen = ""
-    while not re.search(r"[1-9]\d*/1000000", seen):
-        letter = stream.read(1)
-        assert letter, seen
-        seen = seen[-50:] + letter
+    while until is None or not re.search(until, seen):
+        try:
+            some = os.read(terminal, 4096).decode(errors="replace")
+        except OSError:  # the other end was closed
+            break
+        if not some:
+            break
+        seen += some
+    return seen
+
+
+def test_no_bars_are_drawn_into_a_file(data, tmp_path):
+    fixed = ["--target", "kind", "--model", "probit-gp", "--drop", "row"]
+    sampling = ["--n-chains", 2, "--n-warmup", 5, "--n-samples", 5]
+    process = command("fit", data, *fixed, *sampling, "--out", tmp_path / "m.atoll")
+    _, err = process.communicate()
+    assert process.returncode == 0
+    assert "chain 1" not in err
 
 
 def test_the_entry_point_is_installed():
