@@ -107,7 +107,9 @@ def test_more_than_two_classes_fit_or_are_refused_with_a_way_out(model):
     if get_tags(model()).classifier_tags.multi_class:
         assert_probabilities(short(model).fit(X, y).predict_proba(X), (8, 3))
     else:
-        with pytest.raises(ValueError, match=r"y has 3 classes\. Use SoftmaxGPClassifier, or"):
+        with pytest.raises(
+            ValueError, match=r"3 classes, 'a', 'b', 'c'; .*Use SoftmaxGP.*unlabelled"
+        ):
             short(model).fit(X, y)
 
 

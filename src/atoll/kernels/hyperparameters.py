@@ -71,7 +71,8 @@ def kernel_prior(kernel: str | Kernel, X: Array) -> KernelPrior:
     if isinstance(kernel, Kernel):
         ours = clone(kernel)
         ours(X[:1])  # refuses here, not amid sampling, length-scales for other features than X's
-        centre = np.array(ours.theta, dtype=float)
+        with np.errstate(divide="ignore"):
+            centre = np.array(ours.theta, dtype=float)
         if not np.isfinite(centre).all():
             name = _parameter_names(ours)[int(np.argmin(np.isfinite(centre)))].removeprefix("log_")
             raise ValueError(
