@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from atoll.estimators import (
         NullCategoryClassifier,
+        OrdinalGPClassifier,
         ProbitGPClassifier,
         SemiSupervisedKFold,
         SoftmaxGPClassifier,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NullCategoryClassifier",
+    "OrdinalGPClassifier",
     "ProbitGPClassifier",
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",

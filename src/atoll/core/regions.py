@@ -1,25 +1,154 @@
-"""Regions of an auxiliary variable: what a label says about z = f + noise.
+"""Regions of auxiliary variables: what a label says about z = f + noise.
 
-A label confines z to an interval; a missing label may leave several, each with a weight. This
-one type serves the probit (half-lines), the ordinal (intervals) and the null category (two
-half-lines with a gap between them).
+A label confines z to a region; a missing label may leave several, each with a weight. Two types
+serve every model of the family:
+
+- `Intervals`, one z a row: half-lines (probit), intervals (ordinal), two half-lines with a gap
+  between them (null category);
+- `Margins`, K of them a row: z_k > z_i + a for every other class i (multinomial probit with a = 0,
+  multi-class null category with a > 0).
+
+Both answer the same questions, which is all that inference asks (`Regions`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from math import exp, expm1, inf, log
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri_exp
 
-from atoll.core.gaussian import log_ndtr_difference, truncated_normal
+from atoll.core.gaussian import (
+    SMALL_MASS,
+    expected_product_of_ndtr,
+    expected_product_of_ndtr_gradient,
+    inverse_mills_ratio,
+    log_expected_product_of_ndtr,
+    log_ndtr_difference,
+    log_normal_density,
+    product_peak,
+    truncated_normal,
+)
 
 Array = NDArray[np.float64]
+RowUpdate = Callable[[int, "float | list[float]", "float | list[float]", float, list[float]],
+                     "float | list[float]"]  # fmt: skip
 
 
-class Regions(NamedTuple):
+class RegionGradients(NamedTuple):
+    """log of the weighted mass of each row's regions, and what it changes with.
+
+    log_probability : (n,)
+    mean : as the mean of z, (n,) or (n, K)
+    log_weight : (n, R) the share of each region in its row's mass
+    ends : of `Intervals` the derivatives by lower and upper, (n, R) each; of `Margins` that by the
+        margin, (n,), alone
+    """
+
+    log_probability: Array
+    mean: Array
+    log_weight: Array
+    ends: tuple[Array, ...]
+
+
+class Regions(Protocol):
+    """What inference asks of regions, whatever their shape.
+
+    n_free : dimensions of a row's z that its regions constrain
+    n_uniforms : random numbers that `row_update` takes for a row
+    """
+
+    @property
+    def log_weight(self) -> Array: ...
+    @property
+    def n_free(self) -> int: ...
+    @property
+    def n_uniforms(self) -> int: ...
+
+    def zeros(self) -> Array:
+        """A mean of zero for every z, in the shape that the methods take."""
+
+    def log_masses(self, mean: Array, sd: Array | float) -> Array:
+        """log of weight times P(z in region), z ~ N(mean, sd²); -> (n, R)."""
+
+    def sample(self, rng: np.random.Generator, mean: Array, sd: Array | float) -> Array:
+        """z ~ N(mean, sd²) restricted to each row's regions: the region first, then z in it."""
+
+    def total(self) -> Callable[[Array], float]:
+        """f -> Σ_n log of the weighted mass of row n, z ~ N(f_n, 1); prepared for many calls."""
+
+    def row_update(self) -> RowUpdate:
+        """(row, z, mean, sd, uniforms) -> a new z of that row alone; prepared for many calls.
+
+        The update leaves N(mean, sd²) restricted to the row's regions invariant. In plain Python
+        floats: rows are visited one by one, and arrays of length one are slow.
+        """
+
+    def gradients(self, mean: Array, sd: Array | float) -> RegionGradients: ...
+
+
+# What both types share ----------------------------------------------------------------------------
+
+
+def log_region_probability(regions: Regions, mean: Array, sd: Array | float) -> Array:
+    """log of the weighted mass of each row's regions; -> (n,)."""
+    return np.logaddexp.reduce(regions.log_masses(mean, sd), axis=1)
+
+
+def log_region_shares(regions: Regions, mean: Array, sd: Array | float) -> Array:
+    """log P(z in region r | z in the row's regions), (n, R)."""
+    log_masses = regions.log_masses(mean, sd)
+    return log_masses - np.logaddexp.reduce(log_masses, axis=1, keepdims=True)
+
+
+def _choose(rng: np.random.Generator, log_masses: Array) -> NDArray[np.intp]:
+    """One of each row's regions, drawn by its mass; (n, R) -> (n,)."""
+    # Gumbel's trick: argmax of log mass plus Gumbel noise is a draw proportional to mass.
+    return np.argmax(log_masses + rng.gumbel(size=log_masses.shape), axis=1)
+
+
+class PreparedRegions(NamedTuple):
+    """Regions, with what a sampler calls many times made ready once."""
+
+    regions: Regions
+    total: Callable[[Array], float]
+    update_row: RowUpdate
+
+
+def prepare(regions: Regions) -> PreparedRegions:
+    """Regions, made ready for the many evaluations of a sampler."""
+    return PreparedRegions(regions, regions.total(), regions.row_update())
+
+
+class RegionFamily(NamedTuple):
+    """Regions that depend on free parameters φ, such as cut points, with a normal prior on φ.
+
+    names : (q,) of φ
+    mean, sd : (q,) of its independent normal prior
+    at : φ -> the regions there
+    gradient : φ, RegionGradients -> (q,) gradient of the total log mass by φ
+    """
+
+    names: tuple[str, ...]
+    mean: Array
+    sd: Array
+    at: Callable[[Array], PreparedRegions]
+    gradient: Callable[[Array, RegionGradients], Array]
+
+
+def fixed_regions(regions: Regions) -> RegionFamily:
+    """The family of one member: no free parameter."""
+    prepared, none = prepare(regions), np.zeros(0)
+    return RegionFamily((), none, none, lambda _: prepared, lambda _, __: none)
+
+
+# One z a row --------------------------------------------------------------------------------------
+
+
+class Intervals(NamedTuple):
     """For each of n rows a union of R disjoint intervals of z, with weights.
 
     lower, upper : (n, R) ends of the intervals
@@ -30,48 +159,284 @@ class Regions(NamedTuple):
     upper: Array
     log_weight: Array
 
+    @property
+    def n_free(self) -> int:
+        return 1
 
-def log_region_masses(regions: Regions, mean: Array, sd: Array | float) -> Array:
-    """log of weight times P(z in interval), z ~ N(mean, sd²); mean (n,) -> (n, R)."""
-    m, s = np.asarray(mean)[:, None], np.broadcast_to(sd, np.shape(mean))[:, None]
-    return regions.log_weight + log_ndtr_difference(
-        (regions.lower - m) / s, (regions.upper - m) / s
-    )
+    @property
+    def n_uniforms(self) -> int:
+        return 2
+
+    def zeros(self) -> Array:
+        return np.zeros(len(self.lower))
+
+    def log_masses(self, mean: Array, sd: Array | float) -> Array:
+        a, b, _ = self._standardised(mean, sd)
+        return self.log_weight + log_ndtr_difference(a, b)
+
+    def sample(self, rng: np.random.Generator, mean: Array, sd: Array | float) -> Array:
+        chosen = _choose(rng, self.log_masses(mean, sd))
+        rows = np.arange(len(chosen))
+        return truncated_normal(rng, mean, sd, self.lower[rows, chosen], self.upper[rows, chosen])
+
+    def total(self) -> Callable[[Array], float]:
+        upwards = np.isposinf(self.upper)
+        if not np.all(upwards ^ np.isneginf(self.lower)):
+            return lambda f: float(log_region_probability(self, f, 1.0).sum())
+        # Half-lines, the common case, need one log Φ each and no difference: z > b has mass
+        # Φ(f − b), z < b has mass Φ(b − f). Intervals first, rows last.
+        sign = np.where(upwards, 1.0, -1.0).T.copy()
+        offset = np.where(upwards, -self.lower, self.upper).T.copy()
+        log_weight = self.log_weight.T.copy()
+
+        def total_of_half_lines(f: Array) -> float:
+            log_masses = log_ndtr(sign * f + offset)
+            log_masses += log_weight
+            return float(np.logaddexp.reduce(log_masses, axis=0).sum())
+
+        return total_of_half_lines
+
+    def row_update(self) -> RowUpdate:
+        rows = zip(self.lower.tolist(), self.upper.tolist(), self.log_weight.tolist())
+        own = [[t for t in zip(*row) if t[2] > -inf] for row in rows]
+
+        def update(n: int, z: float, mean: float, sd: float, uniforms: list[float]) -> float:
+            intervals = own[n]
+            lower, upper, _ = intervals[0]
+            if len(intervals) > 1:
+                log_masses = [
+                    w + _log_mass((a - mean) / sd, (b - mean) / sd) for a, b, w in intervals
+                ]
+                top = max(log_masses)
+                masses = [exp(m - top) for m in log_masses]
+                left = uniforms[1] * sum(masses)
+                for (lower, upper, _), mass in zip(intervals, masses):  # noqa: B007
+                    left -= mass
+                    if left <= 0.0:
+                        break
+            return _draw_between(mean, sd, lower, upper, uniforms[0])
+
+        return update  # type: ignore[return-value]
+
+    def gradients(self, mean: Array, sd: Array | float) -> RegionGradients:
+        lower, upper, s = self._standardised(mean, sd)
+        log_mass = log_ndtr_difference(lower, upper)
+        weighted = self.log_weight + log_mass
+        log_probability = np.logaddexp.reduce(weighted, axis=1)
+        share = np.exp(weighted - log_probability[:, None])
+        # φ at an end over the interval's mass; an infinite end has none.
+        with np.errstate(invalid="ignore"):
+            by_lower = -share * np.exp(log_normal_density(lower) - log_mass) / s
+            by_upper = share * np.exp(log_normal_density(upper) - log_mass) / s
+        by_lower, by_upper = (np.where(share > 0, g, 0.0) for g in (by_lower, by_upper))
+        by_mean = -(by_lower + by_upper).sum(axis=1)
+        return RegionGradients(log_probability, by_mean, share, (by_lower, by_upper))
+
+    def variance_gradient(self, mean: Array, sd: Array | float) -> Array:
+        """Derivative of each row's log mass by the variance sd² of z, (n,)."""
+        lower, upper, s = self._standardised(mean, sd)
+        by_lower, by_upper = self.gradients(mean, sd).ends
+        # An end moves by its distance from the mean as the deviation grows.
+        at_lower, at_upper = (np.where(np.isinf(x), 0.0, x) for x in (lower, upper))
+        return -((by_lower * at_lower + by_upper * at_upper) / (2.0 * s)).sum(axis=1)
+
+    def _standardised(self, mean: Array, sd: Array | float) -> tuple[Array, Array, Array]:
+        m, s = np.asarray(mean)[:, None], np.broadcast_to(sd, np.shape(mean))[:, None]
+        return (self.lower - m) / s, (self.upper - m) / s, s
 
 
-def log_region_probability(regions: Regions, mean: Array, sd: Array | float) -> Array:
-    """log of the weighted mass of each row's union of intervals; mean (n,) -> (n,)."""
-    return np.logaddexp.reduce(log_region_masses(regions, mean, sd), axis=1)
+# One z a class and row ----------------------------------------------------------------------------
 
 
-def sample_regions(
-    rng: np.random.Generator, regions: Regions, mean: Array, sd: Array | float
-) -> Array:
-    """Draw z ~ N(mean, sd²) restricted to each row's union: the interval first, then z in it."""
-    log_masses = log_region_masses(regions, mean, sd)
-    # Gumbel's trick: argmax of log mass plus Gumbel noise is a draw proportional to mass.
-    chosen = np.argmax(log_masses + rng.gumbel(size=log_masses.shape), axis=1)
-    rows = np.arange(len(chosen))
-    return truncated_normal(rng, mean, sd, regions.lower[rows, chosen], regions.upper[rows, chosen])
+class Margins(NamedTuple):
+    """For each of n rows the classes k whose region z_k > z_i + margin, all i ≠ k, it may be in.
 
+    Adding a number to all z of a row changes nothing: the regions constrain K − 1 dimensions.
 
-def total_log_probability(regions: Regions) -> Callable[[Array], float]:
-    """f (n,) -> Σ_n log of the weighted mass of row n's union, z ~ N(f_n, 1).
-
-    The same as summing `log_region_probability`, prepared once for the many evaluations of a
-    sampler: half-lines, the common case, need one log Φ each and no difference.
+    log_weight : (n, K) log weight of a class's region; -inf where the row does not have it
+    margin : a >= 0
     """
-    upwards = np.isposinf(regions.upper)
-    if not np.all(upwards ^ np.isneginf(regions.lower)):
-        return lambda f: float(log_region_probability(regions, f, 1.0).sum())
-    # z > b has mass Φ(f − b), z < b has mass Φ(b − f); intervals first, rows last.
-    sign = np.where(upwards, 1.0, -1.0).T.copy()
-    offset = np.where(upwards, -regions.lower, regions.upper).T.copy()
-    log_weight = regions.log_weight.T.copy()
 
-    def total(f: Array) -> float:
-        log_masses = log_ndtr(sign * f + offset)
-        log_masses += log_weight
-        return float(np.logaddexp.reduce(log_masses, axis=0).sum())
+    log_weight: Array
+    margin: float
 
-    return total
+    @property
+    def n_free(self) -> int:
+        return self.log_weight.shape[1] - 1
+
+    @property
+    def n_uniforms(self) -> int:
+        return self.log_weight.shape[1] + 2
+
+    def zeros(self) -> Array:
+        return np.zeros(self.log_weight.shape)
+
+    def log_masses(self, mean: Array, sd: Array | float) -> Array:
+        masses = np.full(self.log_weight.shape, -np.inf)
+        rows, winners, losers = self._candidates()
+        t = self._offsets(mean, sd, rows, winners, losers)
+        masses[rows, winners] = self.log_weight[rows, winners] + log_expected_product_of_ndtr(t)
+        return masses
+
+    def sample(self, rng: np.random.Generator, mean: Array, sd: Array | float) -> Array:
+        mean = np.asarray(mean, dtype=float)
+        n, K = mean.shape
+        if np.all(np.isfinite(self.log_weight).sum(axis=1) == 1):
+            chosen = np.argmax(self.log_weight, axis=1)
+        else:
+            chosen = _choose(rng, self.log_masses(mean, sd))
+        rows = np.arange(n)
+        s = np.broadcast_to(sd, n)
+        t = self._offsets(mean, sd, rows, chosen, _others(K)[chosen])
+        best = mean[rows, chosen] + s * _sample_winner(rng, t)
+        below = np.where(np.arange(K) == chosen[:, None], np.inf, (best - self.margin)[:, None])
+        z = truncated_normal(rng, mean, s[:, None], upper=below)
+        z[rows, chosen] = best
+        return z
+
+    def total(self) -> Callable[[Array], float]:
+        rows, winners, losers = self._candidates()
+        log_weight = self.log_weight[rows, winners]
+        first = np.flatnonzero(np.diff(rows, prepend=-1))  # of each row's candidates
+        largest = np.maximum.reduceat(log_weight, first)
+        weight = np.exp(log_weight - np.repeat(largest, np.diff(first, append=len(rows))))
+
+        def total_of_margins(f: Array) -> float:
+            t = self._offsets(f, 1.0, rows, winners, losers)
+            # In log space only rows whose mass is small in all; a losing class may be forgotten.
+            mass = np.add.reduceat(weight * expected_product_of_ndtr(t), first)
+            small = mass < SMALL_MASS
+            if not small.any():
+                return float(np.log(mass).sum() + largest.sum())
+            of_small = small[rows]
+            log_masses = log_weight[of_small] + log_expected_product_of_ndtr(t[of_small])
+            starts = np.flatnonzero(np.diff(rows[of_small], prepend=-1))
+            return float(
+                np.log(mass[~small]).sum()
+                + largest[~small].sum()
+                + np.logaddexp.reduceat(log_masses, starts).sum()
+            )
+
+        return total_of_margins
+
+    def row_update(self) -> RowUpdate:
+        K, a = self.log_weight.shape[1], self.margin
+        weights = self.log_weight.tolist()
+
+        def update(
+            n: int, z: list[float], mean: list[float], sd: float, uniforms: list[float]
+        ) -> list[float]:
+            z, weight = z.copy(), weights[n]
+            winner = max(range(K), key=z.__getitem__)
+            # Exchanging the winner's z with another's goes from region to region and keeps volume.
+            other = (winner + 1 + int(uniforms[K] * (K - 1))) % K
+            if weight[other] > -inf:
+                gap, drift = z[winner] - z[other], mean[other] - mean[winner]
+                log_ratio = weight[other] - weight[winner] + gap * drift / (sd * sd)
+                if log(uniforms[K + 1]) < log_ratio:
+                    z[winner], z[other] = z[other], z[winner]
+                    winner = other
+            best, second = z[winner], -inf
+            for i in range(K):
+                if i != winner:
+                    z[i] = _draw_between(mean[i], sd, -inf, best - a, uniforms[i])
+                    second = max(second, z[i])
+            z[winner] = _draw_between(mean[winner], sd, second + a, inf, uniforms[winner])
+            return z
+
+        return update  # type: ignore[return-value]
+
+    def gradients(self, mean: Array, sd: Array | float) -> RegionGradients:
+        n, K = self.log_weight.shape
+        rows, winners, losers = self._candidates()
+        t = self._offsets(mean, sd, rows, winners, losers)
+        log_mass, by_offset = expected_product_of_ndtr_gradient(t)
+        weighted = np.full((n, K), -np.inf)
+        weighted[rows, winners] = self.log_weight[rows, winners] + log_mass
+        log_probability = np.logaddexp.reduce(weighted, axis=1)
+        share = np.exp(weighted - log_probability[:, None])
+        scaled = by_offset * (share[rows, winners] / np.broadcast_to(sd, n)[rows])[:, None]
+        of_winner = scaled.sum(axis=1)
+        by_mean = np.zeros((n, K))
+        np.add.at(by_mean, (rows, winners), of_winner)
+        np.subtract.at(by_mean, (rows[:, None], losers), scaled)
+        by_margin = np.zeros(n)
+        np.subtract.at(by_margin, rows, of_winner)
+        return RegionGradients(log_probability, by_mean, share, (by_margin,))
+
+    def _candidates(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """Rows and classes of the regions that have weight, (e,) each, and the rest, (e, K−1)."""
+        rows, winners = np.nonzero(np.isfinite(self.log_weight))
+        return rows, winners, _others(self.log_weight.shape[1])[winners]
+
+    def _offsets(
+        self,
+        mean: Array,
+        sd: Array | float,
+        rows: NDArray[np.intp],
+        winners: NDArray[np.intp],
+        losers: NDArray[np.intp],
+    ) -> Array:
+        """(m_j − m_i − a) / sd for every loser i of every candidate j; (e, K−1)."""
+        ahead = mean[rows, winners][:, None] - mean[rows[:, None], losers] - self.margin
+        return ahead / np.broadcast_to(sd, len(mean))[rows][:, None]
+
+
+def _others(n_classes: int) -> NDArray[np.intp]:
+    """(K, K−1): for every class the others, in order."""
+    classes = np.arange(n_classes)
+    return np.array([np.delete(classes, k) for k in classes]).reshape(n_classes, n_classes - 1)
+
+
+def _sample_winner(rng: np.random.Generator, offsets: Array) -> Array:
+    """Draw u with density ∝ φ(u) Π_i Φ(u + t_i), exactly; offsets (n, m) -> (n,).
+
+    log Φ is concave: a tangent to Σ log Φ(u + t_i) lies above it, and φ times its exponential is a
+    normal density. Rejection from that accepts at least one in √(1 + m) or so, wherever t lies.
+    """
+    t = offsets
+    at = product_peak(t, n_steps=4)  # any point will do; near the peak most are accepted
+    slope = inverse_mills_ratio(at[:, None] + t).sum(axis=1)
+    height = log_ndtr(at[:, None] + t).sum(axis=1)
+    u, left = np.empty(len(t)), np.arange(len(t))
+    while len(left) > 0:
+        proposal = slope[left] + rng.standard_normal(len(left))
+        log_accept = (
+            log_ndtr(proposal[:, None] + t[left]).sum(axis=1)
+            - height[left]
+            - slope[left] * (proposal - at[left])
+        )
+        accepted = np.log1p(-rng.random(len(left))) <= log_accept
+        u[left[accepted]] = proposal[accepted]
+        left = left[~accepted]
+    return u
+
+
+# Scalars, in plain floats -------------------------------------------------------------------------
+
+
+def _draw_between(mean: float, sd: float, lower: float, upper: float, uniform: float) -> float:
+    """N(mean, sd²) restricted to (lower, upper) at a uniform number in (0, 1]."""
+    a, b = (lower - mean) / sd, (upper - mean) / sd
+    if a > 0.0:  # in the right tail, where Φ is one, mirrored into the left one
+        return max(mean - sd * _quantile_below(-b, -a, uniform), lower)
+    return min(mean + sd * _quantile_below(a, b, uniform), upper)
+
+
+def _quantile_below(a: float, b: float, uniform: float) -> float:
+    """x with Φ(x) = Φ(a) + uniform (Φ(b) − Φ(a)), a <= 0."""
+    log_b = float(log_ndtr(b))
+    if a == -inf:
+        log_mass = log(uniform) + log_b
+    else:
+        log_ratio = float(log_ndtr(a)) - log_b  # of Φ(a) to Φ(b)
+        log_mass = log_b + log(exp(log_ratio) - uniform * expm1(log_ratio))
+    return min(max(float(ndtri_exp(min(log_mass, 0.0))), a), b)
+
+
+def _log_mass(a: float, b: float) -> float:
+    if b == inf:
+        return float(log_ndtr(-a))
+    if a == -inf:
+        return float(log_ndtr(b))
+    return float(log_ndtr_difference(a, b))

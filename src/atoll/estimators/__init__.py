@@ -2,12 +2,14 @@
 
 from atoll.estimators.auxiliary_gp import NullCategoryClassifier, ProbitGPClassifier
 from atoll.estimators.model_selection import SemiSupervisedKFold
+from atoll.estimators.ordinal_gp import OrdinalGPClassifier
 from atoll.estimators.persistence import load_model, save_model
 from atoll.estimators.softmax_gp import SoftmaxGPClassifier
 
 # Every public estimator, by its name on the command line. The tests walk this list.
 MODELS = {
     "null-category": NullCategoryClassifier,
+    "ordinal-gp": OrdinalGPClassifier,
     "probit-gp": ProbitGPClassifier,
     "softmax-gp": SoftmaxGPClassifier,
 }
@@ -15,6 +17,7 @@ MODELS = {
 __all__ = [
     "MODELS",
     "NullCategoryClassifier",
+    "OrdinalGPClassifier",
     "ProbitGPClassifier",
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",

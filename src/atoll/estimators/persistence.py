@@ -30,6 +30,7 @@ TRUSTED_TYPES: tuple[str, ...] = (
     "atoll.core.tables.Preprocessing",
     "atoll.estimators.auxiliary_gp.NullCategoryClassifier",
     "atoll.estimators.auxiliary_gp.ProbitGPClassifier",
+    "atoll.estimators.ordinal_gp.OrdinalGPClassifier",
     "atoll.estimators.persistence.ModelBundle",
     "atoll.estimators.softmax_gp.SoftmaxGPClassifier",
     "atoll.kernels.hyperparameters.KernelPrior",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -34,6 +35,7 @@ from atoll.kernels.hyperparameters import KernelPrior, kernel_at, kernel_prior
 Array = NDArray[np.float64]
 
 PREDICTIVE_DRAWS = 100
+_NOT_WATCHED = ("jitter", "acceptance")  # for mixing: they are not the model's
 
 
 class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -94,6 +96,10 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _latent(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance of the functions, (m, n_functions) each."""
 
+    def _class_order(self, y: Any) -> Sequence[Any] | None:
+        """The classes in their order, where it is not that of sorting."""
+        return None
+
     def _unlabelled_distributions(self, X: Array, draws: Record) -> Array:
         """(u, K) class probabilities of the unlabelled training rows."""
         return np.exp(self._log_proba(X))
@@ -116,7 +122,9 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         -------
         self
         """
-        X, labels = validate_training(self, X, y, unlabelled=self.unlabelled)
+        X, labels = validate_training(
+            self, X, y, unlabelled=self.unlabelled, classes=self._class_order(y)
+        )
         self._check_labels(labels)
         check_counts(
             n_chains=self.n_chains,
@@ -130,26 +138,9 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
         prior = kernel_prior(self.kernel, X)
         of_used = PartialLabels(labels.codes[used], labels.is_labelled[used], labels.classes)
-        result = run_chains(
-            self._sampler(X[used], of_used, prior),
-            n_chains=self.n_chains,
-            n_warmup=self.n_warmup,
-            n_samples=self.n_samples,
-            thin=self.thin,
-            rng=generator(self.random_state),
-            n_jobs=self.n_jobs,
-            progress=bool(self.verbose),
-            checkpoint=self.checkpoint,
-            fingerprint=self._fingerprint(X, labels) if self.checkpoint is not None else "",
-        )
-        self.posterior_ = self._make_posterior(X[used], prior, _pool(result.draws))
-        self.draws_ = _named_scalars(result.draws, prior) | self._extra_quantities(
-            of_used, result.draws
-        )
-        theta = result.draws["log_parameters"].mean(axis=(0, 1))
-        self.kernel_ = kernel_at(prior, theta)
-        self.diagnostics_ = self._diagnose(result.draws, result.interrupted)
-        self._transduce(X, labels, result.draws)
+        digest = self._fingerprint(X, labels) if self.checkpoint is not None else ""
+        draws = self._infer(X[used], of_used, prior, digest)
+        self._transduce(X, labels, draws)
         return self
 
     def predict_proba(self, X: Any) -> Array:
@@ -200,6 +191,11 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def to_arviz(self) -> Any:
         """The recorded draws as ArviZ's data structure, for its plots and summaries."""
         check_is_fitted(self)
+        if not self.draws_:
+            raise ValueError(
+                f"{type(self).__name__} was fitted without sampling and has no draws to export; "
+                'fit it with inference="gibbs".'
+            )
         return draws_to_arviz(self.draws_, attrs={"model": type(self).__name__})
 
     def __sklearn_tags__(self) -> Any:
@@ -208,6 +204,29 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         return tags
 
     # Parts of fit ---------------------------------------------------------------------------------
+
+    def _infer(self, X: Array, labels: PartialLabels, prior: KernelPrior, digest: str) -> Record:
+        """Sample the posterior of the rows used, and say how that went; the draws, by chain."""
+        result = run_chains(
+            self._sampler(X, labels, prior),
+            n_chains=self.n_chains,
+            n_warmup=self.n_warmup,
+            n_samples=self.n_samples,
+            thin=self.thin,
+            rng=generator(self.random_state),
+            n_jobs=self.n_jobs,
+            progress=bool(self.verbose),
+            checkpoint=self.checkpoint,
+            fingerprint=digest,
+        )
+        self.posterior_ = self._make_posterior(X, prior, _pool(result.draws))
+        self.draws_ = _named_scalars(result.draws, prior) | self._extra_quantities(
+            labels, result.draws
+        )
+        theta = result.draws["log_parameters"].mean(axis=(0, 1))
+        self.kernel_ = kernel_at(prior, theta)
+        self.diagnostics_ = self._diagnose(result.draws, result.interrupted)
+        return result.draws
 
     def _check_memory(self, n: int, n_classes: int) -> None:
         copies = self.dense_copies * min(self.n_chains, effective_n_jobs(self.n_jobs))
@@ -241,7 +260,7 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         summary = summarise(self.draws_)
         mixed, sentence = verdict(summary, n_chains=n_chains)
         if not mixed:
-            warnings.warn(f"{type(self).__name__}: {sentence}", ConvergenceWarning, stacklevel=3)
+            warnings.warn(f"{type(self).__name__}: {sentence}", ConvergenceWarning, stacklevel=5)
         acceptance = {"hmc": float(draws["acceptance"].mean())} if "acceptance" in draws else {}
         return {
             **summary,
@@ -272,7 +291,9 @@ def _pool(draws: Record) -> Record:
 
 
 def _named_scalars(draws: Record, prior: KernelPrior) -> Record:
+    """The log-likelihood, the kernel's log-parameters and whatever else is one number a draw."""
     scalars = {"log_likelihood": draws["log_likelihood"]}
     for j, name in enumerate(prior.names):
         scalars[name] = draws["log_parameters"][:, :, j]
-    return scalars
+    others = {name: v for name, v in draws.items() if v.ndim == 2 and name not in _NOT_WATCHED}
+    return scalars | others

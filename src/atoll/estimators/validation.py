@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,18 @@ Array = NDArray[np.float64]
 
 
 def validate_training(
-    estimator: BaseEstimator, X: Any, y: Any, *, unlabelled: Any
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    *,
+    unlabelled: Any,
+    classes: Sequence[Any] | None = None,
 ) -> tuple[Array, PartialLabels]:
     """Check and convert what `fit` was given; sets `n_features_in_` and `feature_names_in_`.
+
+    Parameters
+    ----------
+    classes : all of them in their order, where it is not that of sorting
 
     Returns
     -------
@@ -32,7 +42,7 @@ def validate_training(
             "one label a row, with None, NaN or -1 where it is unknown."
         )
     X = _validate_rows(estimator, X, reset=True)
-    labels = parse_labels(y, unlabelled=unlabelled)
+    labels = parse_labels(y, unlabelled=unlabelled, classes=classes)
     if len(labels.codes) != len(X):
         raise ValueError(
             f"y has {len(labels.codes)} labels and X has {len(X)} rows; pass one label a row, with "
@@ -45,17 +55,6 @@ def validate_training(
 def validate_rows(estimator: BaseEstimator, X: Any) -> Array:
     """Check and convert what a prediction was given: the columns of the fit, all finite."""
     return _validate_rows(estimator, X, reset=False)
-
-
-def require_two_classes(estimator: BaseEstimator, labels: PartialLabels) -> None:
-    """Raise a ValueError for more than two classes, in the words scikit-learn's tools expect."""
-    if len(labels.classes) > 2:
-        raise ValueError(
-            "Only binary classification is supported. The type of the target is multiclass: y "
-            f"has {len(labels.classes)} classes, {_list([*map(repr, labels.classes.tolist())])}; "
-            f"{type(estimator).__name__} takes two. Use SoftmaxGPClassifier (softmax-gp); or, if "
-            "one of these means that a row has no label, name it by `unlabelled`."
-        )
 
 
 def generator(random_state: Any) -> np.random.Generator:

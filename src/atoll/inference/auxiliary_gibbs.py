@@ -1,31 +1,28 @@
-"""Gibbs sampling of z = f + ε under any regions of z, and of the kernel's log-parameters θ.
+"""Gibbs sampling of z = f + ε under any regions of z, of the kernel's log-parameters θ, and of φ.
 
-z ~ N(0, V), V = C(θ) + I, each z_n confined to its region. Against the lecture's sweep (paper
-004: z | f, then f | z, θ | f) three things mix better. Each z_n is drawn given the other z
-alone, with f integrated out (Holmes & Held 2006). θ is drawn given z, whose marginal likelihood
-is Gaussian, and then ν and θ with z integrated out, where ν = L^{-1} f is the whitened function:
-the first moves well where the labels say much, the second where they say little, and the two
-interwoven (Yu & Meng 2011) move well everywhere.
+z ~ N(0, V), V = C(θ) + I, each z_n confined to its region. z and f are (n,), or (n, K) with one
+function a class, all with one kernel. φ are the regions' own free parameters, such as cut points.
+
+Against the lecture's sweep (paper 004: z | f, then f | z, θ | f) three things mix better. Each z_n
+is drawn given the other z alone, with f integrated out (Holmes & Held 2006). θ is drawn given z,
+whose marginal likelihood is Gaussian, and then ν, φ and θ with z integrated out, where ν = L^{-1} f
+is the whitened function: the first moves well where the labels say much, the second where they say
+little, and the two interwoven (Yu & Meng 2011) move well everywhere.
+
+Where regions say nothing of the mean of a row's z over classes, that mean is left out of θ's
+conditional and drawn from its prior, exactly: K − 1 functions are sampled, not K.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import exp, inf, log
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri_exp
 
-from atoll.core.gaussian import log_ndtr_difference, truncated_normal
 from atoll.core.linalg import cholesky_inverse, cholesky_log_det, cholesky_solve, jittered_cholesky
-from atoll.core.regions import (
-    Regions,
-    log_region_masses,
-    sample_regions,
-    total_log_probability,
-)
+from atoll.core.regions import PreparedRegions, RegionFamily, Regions, log_region_shares
 from atoll.inference import elliptical_slice
 
 Array = NDArray[np.float64]
@@ -53,124 +50,196 @@ class LogParameterPrior(Protocol):
 class AuxiliaryState(NamedTuple):
     """What the next sweep needs.
 
-    auxiliary : (n,) z
+    auxiliary : (n,) or (n, K) z
     log_parameters : (p,) of the kernel
+    region_parameters : (q,) φ
     precision : (n, n) V^{-1} at those log-parameters
     log_det : log det V
     """
 
     auxiliary: Array
     log_parameters: Array
+    region_parameters: Array
     precision: Array
     log_det: float
 
 
-def init(auxiliary: Array, log_parameters: Array, gram: GramFunction) -> AuxiliaryState:
-    """The state at z and θ; gram: log-parameters -> C (n, n), a fresh array."""
+def init(
+    auxiliary: Array, log_parameters: Array, region_parameters: Array, gram: GramFunction
+) -> AuxiliaryState:
+    """The state at z, θ and φ; gram: log-parameters -> C (n, n), a fresh array."""
     lower = _noisy_factor(gram(log_parameters))
     return AuxiliaryState(
-        auxiliary, log_parameters, cholesky_inverse(lower), cholesky_log_det(lower)
+        auxiliary,
+        log_parameters,
+        region_parameters,
+        cholesky_inverse(lower),
+        cholesky_log_det(lower),
     )
 
 
 def sweep(
     rng: np.random.Generator,
     state: AuxiliaryState,
-    regions: Regions,
+    family: RegionFamily,
     gram: GramFunction,
     prior: LogParameterPrior,
 ) -> AuxiliaryState:
-    """Every z_n given the others, θ given z, then f and θ without z; p(z, θ | labels) is invariant.
+    """Every z_n given the others, θ given z, then f, φ and θ without z.
+
+    p(z, θ, φ | labels) is invariant.
 
     Parameters
     ----------
-    regions : of the n rows
+    family : the regions of the n rows at any φ
     gram : log-parameters -> C (n, n), a fresh array
     prior : of the log-parameters; none of them keeps θ
     """
-    z = sample_auxiliary(rng, state.auxiliary, state.precision, regions)
+    prepared = family.at(state.region_parameters)
+    z = sample_auxiliary(rng, state.auxiliary, state.precision, prepared)
     state = state._replace(auxiliary=z)
+    theta = state.log_parameters
     if len(prior.mean) > 0:
-        state = step_given_auxiliary(rng, state, gram, prior)
-    return step_given_whitened(rng, state, regions, gram, prior)
+        theta = sample_log_parameters(rng, state, prepared.regions.n_free, gram, prior)
+    return step_given_whitened(rng, state, theta, family, gram, prior)
 
 
-def step_given_auxiliary(
-    rng: np.random.Generator, state: AuxiliaryState, gram: GramFunction, prior: LogParameterPrior
-) -> AuxiliaryState:
-    """θ | z by elliptical slice sampling on N(z; 0, C(θ) + I)."""
+def sample_auxiliary(
+    rng: np.random.Generator, auxiliary: Array, precision: Array, prepared: PreparedRegions
+) -> Array:
+    """Update each z_n | z_{-n}, confined to its region, in turn; f is integrated out.
+
+    With Q = V^{-1}: z_n | z_{-n} ~ N(z_n − (Qz)_n / Q_nn, 1 / Q_nn), independently over classes.
+    """
+    z, Q = auxiliary.copy(), precision
+    Qz = Q @ z
+    variances = 1.0 / np.diagonal(Q)
+    deviations = np.sqrt(variances).tolist()
+    uniforms = (1.0 - rng.random((len(z), prepared.regions.n_uniforms))).tolist()  # in (0, 1]
+    update_row, product = prepared.update_row, np.multiply.outer
+    for n in range(len(z)):
+        old = z[n]
+        mean = old - Qz[n] * variances[n]
+        # Plain Python floats: the loop cannot be vectorised, and arrays of a few are slow.
+        new = np.array(update_row(n, old.tolist(), mean.tolist(), deviations[n], uniforms[n]))
+        z[n] = new
+        Qz += product(Q[n], new - old)
+    return z
+
+
+def sample_log_parameters(
+    rng: np.random.Generator,
+    state: AuxiliaryState,
+    n_free: int,
+    gram: GramFunction,
+    prior: LogParameterPrior,
+) -> Array:
+    """θ | z by elliptical slice sampling on N(z; 0, C(θ) + I) over the free dimensions of z."""
     z = state.auxiliary
-    current = -0.5 * float(z @ state.precision @ z) - 0.5 * state.log_det
+    if z.ndim == 2:
+        z = z - z.mean(axis=1, keepdims=True)  # contrasts: all that margins between classes see
+    current = -0.5 * float(np.sum(z * (state.precision @ z))) - 0.5 * n_free * state.log_det
 
     def log_marginal(log_parameters: Array) -> float:
-        return gaussian_log_marginal(_noisy_factor(gram(log_parameters)), z)
+        return gaussian_log_marginal(_noisy_factor(gram(log_parameters)), z, n_free)
 
     theta, _, _ = elliptical_slice.step(
         rng, state.log_parameters, current, log_marginal,
         prior.sd * rng.standard_normal(len(prior.sd)), prior.mean,
     )  # fmt: skip
-    return init(z, theta, gram)
+    return theta
 
 
 def step_given_whitened(
     rng: np.random.Generator,
     state: AuxiliaryState,
-    regions: Regions,
+    log_parameters: Array,
+    family: RegionFamily,
     gram: GramFunction,
     prior: LogParameterPrior,
 ) -> AuxiliaryState:
-    """ν | θ and θ | ν by elliptical slice sampling on Π P(region_n | f = L(θ) ν), then z | f."""
-    log_likelihood = total_log_probability(regions)
-    lower = jittered_cholesky(gram(state.log_parameters)).lower
-    several = bool((np.isfinite(regions.log_weight).sum(axis=1) > 1).any())
-    whitened, f, theta = _step_function_and_variance(
-        rng, state, lower, log_likelihood, prior, n_steps=N_STEPS_UNIONS if several else N_STEPS
-    )
+    """ν, φ and θ by elliptical slice sampling on Π P(region_n(φ) | f = L(θ) ν), then z | f.
+
+    Parameters
+    ----------
+    state : z, with the precision of the log-parameters it came with
+    log_parameters : θ now
+    """
+    C = gram(log_parameters)
+    lower = jittered_cholesky(C).lower
+    if log_parameters is not state.log_parameters:
+        noisy = _noisy_factor(C)
+        state = state._replace(
+            log_parameters=log_parameters,
+            precision=cholesky_inverse(noisy),
+            log_det=cholesky_log_det(noisy),
+        )
+    whitened, f, theta, phi = _step_function_and_scales(rng, state, lower, family, prior)
+    prepared = family.at(phi)
     if len(prior.mean) == 0:
-        return state._replace(auxiliary=sample_regions(rng, regions, f, 1.0))
+        z = prepared.regions.sample(rng, f, 1.0)
+        return state._replace(auxiliary=z, region_parameters=phi)
 
     def latent(log_parameters: Array) -> Array:
         return jittered_cholesky(gram(log_parameters)).lower @ whitened
 
     theta, _, _ = elliptical_slice.step(
-        rng, theta, log_likelihood(f), lambda proposal: log_likelihood(latent(proposal)),
+        rng, theta, prepared.total(f), lambda proposal: prepared.total(latent(proposal)),
         prior.sd * rng.standard_normal(len(prior.sd)), prior.mean,
     )  # fmt: skip
-    return init(sample_regions(rng, regions, latent(theta), 1.0), theta, gram)
+    return init(prepared.regions.sample(rng, latent(theta), 1.0), theta, phi, gram)
 
 
-def _step_function_and_variance(
+def _step_function_and_scales(
     rng: np.random.Generator,
     state: AuxiliaryState,
     lower: Array,
-    log_likelihood: Callable[[Array], float],
+    family: RegionFamily,
     prior: LogParameterPrior,
-    n_steps: int,
-) -> tuple[Array, Array, Array]:
-    """ν, f and θ after some steps of ν | θ and of the log variance given ν, z integrated out.
+) -> tuple[Array, Array, Array, Array]:
+    """ν, f, θ and φ after some steps of ν | θ, of the log variance and of φ; z integrated out.
 
     They move the whole function at once, and rows from one region to another, where z, one row
     at a time, is held by its neighbours. A step costs O(n²), little beside a factor: a change
     of variance scales L.
     """
-    theta, v = state.log_parameters.copy(), prior.variance_index
+    theta, phi, v = state.log_parameters.copy(), state.region_parameters, prior.variance_index
+    regions, log_likelihood, _ = family.at(phi)
+    several = bool((np.isfinite(regions.log_weight).sum(axis=1) > 1).any())
     # f and ν lie on one ellipse each, at the same angle: no product with L for every proposal.
     whitened = sample_whitened(rng, state, lower)
+    if whitened.ndim == 2:  # what the regions say nothing of is drawn from its prior
+        K = whitened.shape[1]
+        common = rng.standard_normal(len(whitened)) / np.sqrt(K)
+        whitened += (common - whitened.mean(axis=1))[:, None]
     pair = np.stack([lower @ whitened, whitened])
     current = log_likelihood(pair[0])
-    draws = rng.standard_normal((n_steps, len(whitened)))
+    draws = rng.standard_normal((N_STEPS_UNIONS if several else N_STEPS, *whitened.shape))
     scale = 1.0  # of L, relative to `lower`
-    for along_f, along_whitened in zip(draws @ lower.T, draws):
+
+    def total_of_pair(pair: Array) -> float:
+        return log_likelihood(pair[0])
+
+    def total_at(region_parameters: Array) -> float:
+        return family.at(region_parameters).total(pair[0])
+
+    for along_whitened in draws:
         pair, current, _ = elliptical_slice.step(
-            rng, pair, current, lambda p: log_likelihood(p[0]),
-            np.stack([scale * along_f, along_whitened]),
+            rng, pair, current, total_of_pair,
+            np.stack([scale * (lower @ along_whitened), along_whitened]),
         )  # fmt: skip
         if v is not None:
             theta[v], pair[0], current = elliptical_slice.step_log_variance(
                 rng, theta[v], pair[0], current, log_likelihood, prior.mean[v], prior.sd[v]
             )
             scale = np.exp(0.5 * (theta[v] - state.log_parameters[v]))
-    return pair[1], pair[0], theta
+        if len(phi) > 0:
+            phi, current, _ = elliptical_slice.step(
+                rng, phi, current, total_at,
+                family.sd * rng.standard_normal(len(phi)), family.mean,
+            )  # fmt: skip
+            log_likelihood = family.at(phi).total
+    return pair[1], pair[0], theta, phi
 
 
 def sample_whitened(rng: np.random.Generator, state: AuxiliaryState, lower: Array) -> Array:
@@ -179,8 +248,9 @@ def sample_whitened(rng: np.random.Generator, state: AuxiliaryState, lower: Arra
     f = f₀ + C V^{-1} (z − f₀ − ε₀) with f₀ = L ν₀ and C = L Lᵀ: so ν = ν₀ + Lᵀ V^{-1} (…), and L
     is never inverted.
     """
-    prior = rng.standard_normal(len(lower))
-    surprise = state.auxiliary - lower @ prior - rng.standard_normal(len(lower))
+    z = state.auxiliary
+    prior = rng.standard_normal(z.shape)
+    surprise = z - lower @ prior - rng.standard_normal(z.shape)
     return prior + lower.T @ (state.precision @ surprise)
 
 
@@ -192,44 +262,23 @@ def sample_latent(
     return lower @ sample_whitened(rng, state, lower), jitter
 
 
-def sample_auxiliary(
-    rng: np.random.Generator, auxiliary: Array, precision: Array, regions: Regions
-) -> Array:
-    """Draw each z_n | z_{-n}, confined to its region, in turn; f is integrated out.
-
-    With Q = V^{-1}: z_n | z_{-n} ~ N(z_n − (Qz)_n / Q_nn, 1 / Q_nn).
-    """
-    z, Q = auxiliary.copy(), precision
-    Qz = Q @ z
-    variances = (1.0 / np.diagonal(Q)).tolist()
-    uniforms = (1.0 - rng.random((len(z), 2))).tolist()  # in (0, 1]
-    # Plain Python floats: n is small, and the loop cannot be vectorised.
-    for n, intervals in enumerate(_intervals(regions)):
-        v = variances[n]
-        old = float(z[n])
-        mean = old - float(Qz[n]) * v
-        new = _draw_in_intervals(rng, mean, v**0.5, intervals, *uniforms[n])
-        z[n] = new
-        Qz += Q[n] * (new - old)
-    return z
-
-
-def gaussian_log_marginal(lower: Array, auxiliary: Array) -> float:
-    """log N(z; 0, V) up to its constant, V = lower @ lower.T."""
-    quadratic = float(auxiliary @ cholesky_solve(lower, auxiliary))
-    return -0.5 * quadratic - 0.5 * cholesky_log_det(lower)
+def gaussian_log_marginal(lower: Array, auxiliary: Array, n_functions: int = 1) -> float:
+    """log N(z; 0, V) up to its constant, V = lower @ lower.T, for so many functions."""
+    quadratic = float(np.sum(auxiliary * cholesky_solve(lower, auxiliary)))
+    return -0.5 * quadratic - 0.5 * n_functions * cholesky_log_det(lower)
 
 
 def leave_one_out(state: AuxiliaryState) -> tuple[Array, Array]:
-    """Mean and standard deviation of each z_n given the others; both (n,)."""
+    """Mean, as z, and standard deviation, (n,), of each z_n given the others."""
     variance = 1.0 / np.diagonal(state.precision)
-    return state.auxiliary - variance * (state.precision @ state.auxiliary), np.sqrt(variance)
+    drift = state.precision @ state.auxiliary
+    mean = state.auxiliary - (variance * drift.T).T
+    return mean, np.sqrt(variance)
 
 
-def log_interval_probabilities(state: AuxiliaryState, regions: Regions) -> Array:
-    """log P(z_n in interval r | z_{-n}, its region), (n, R): averages have less noise than z's."""
-    log_masses = log_region_masses(regions, *leave_one_out(state))
-    return log_masses - np.logaddexp.reduce(log_masses, axis=1, keepdims=True)
+def log_class_shares(state: AuxiliaryState, regions: Regions) -> Array:
+    """log P(z_n in region r | z_{-n}, its regions), (n, R): averages have less noise than z's."""
+    return log_region_shares(regions, *leave_one_out(state))
 
 
 def slide_sweep(
@@ -241,14 +290,15 @@ def slide_sweep(
     prior: LogParameterPrior,
 ) -> tuple[Array, Array]:
     """The lecture's own sweep, the yardstick: z | f, then f | z, then θ | f; (f, θ) -> (f, θ)."""
-    z = sample_regions(rng, regions, latent, 1.0)
-    state = init(z, log_parameters, gram)
+    z = regions.sample(rng, latent, 1.0)
+    state = init(z, log_parameters, np.zeros(0), gram)
     f, _ = sample_latent(rng, state, gram)
     if len(prior.mean) == 0:
         return f, log_parameters
+    n_functions = f.size // len(f)
 
     def log_prior_of_latent(theta: Array) -> float:
-        return gaussian_log_marginal(jittered_cholesky(gram(theta)).lower, f)
+        return gaussian_log_marginal(jittered_cholesky(gram(theta)).lower, f, n_functions)
 
     theta, _, _ = elliptical_slice.step(
         rng, log_parameters, log_prior_of_latent(log_parameters), log_prior_of_latent,
@@ -261,45 +311,3 @@ def _noisy_factor(gram_matrix: Array) -> Array:
     """The lower factor of V = C + I; C is overwritten."""
     gram_matrix[np.diag_indices_from(gram_matrix)] += 1.0
     return jittered_cholesky(gram_matrix).lower
-
-
-def _intervals(regions: Regions) -> list[list[tuple[float, float, float]]]:
-    """Each row's own intervals as (lower, upper, log weight), those without weight left out."""
-    rows = zip(regions.lower.tolist(), regions.upper.tolist(), regions.log_weight.tolist())
-    return [[t for t in zip(*row) if t[2] > -inf] for row in rows]
-
-
-def _draw_in_intervals(
-    rng: np.random.Generator,
-    mean: float,
-    sd: float,
-    intervals: list[tuple[float, float, float]],
-    uniform_interval: float,
-    uniform_value: float,
-) -> float:
-    """One draw of N(mean, sd²) restricted to a union of weighted intervals."""
-    lower, upper, _ = intervals[0]
-    if len(intervals) > 1:
-        log_masses = [w + _log_mass((a - mean) / sd, (b - mean) / sd) for a, b, w in intervals]
-        top = max(log_masses)
-        masses = [exp(m - top) for m in log_masses]
-        left = uniform_interval * sum(masses)
-        for (lower, upper, _), mass in zip(intervals, masses):  # noqa: B007
-            left -= mass
-            if left <= 0.0:
-                break
-    if upper == inf:
-        x = -ndtri_exp(log(uniform_value) + log_ndtr((mean - lower) / sd))
-        return max(mean + sd * float(x), lower)
-    if lower == -inf:
-        x = ndtri_exp(log(uniform_value) + log_ndtr((upper - mean) / sd))
-        return min(mean + sd * float(x), upper)
-    return float(truncated_normal(rng, mean, sd, lower, upper))
-
-
-def _log_mass(a: float, b: float) -> float:
-    if b == inf:
-        return float(log_ndtr(-a))
-    if a == -inf:
-        return float(log_ndtr(b))
-    return float(log_ndtr_difference(a, b))

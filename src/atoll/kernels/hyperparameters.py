@@ -126,6 +126,37 @@ def gram_function(prior: KernelPrior, X: Array) -> Callable[[Array], Array]:
     return scaled_rbf
 
 
+def gram_gradient_function(prior: KernelPrior, X: Array) -> Callable[[Array, Array, Array], Array]:
+    """(log-parameters, C, M) -> Σ_ij M_ij ∂C_ij/∂θ, (p,): what a gradient through C needs.
+
+    C is `gram_function`'s matrix there, M symmetric (n, n). For variance × RBF no derivative
+    matrix is formed, however many length-scales there are.
+    """
+    if not _is_scaled_rbf(prior.kernel):
+
+        def general(log_parameters: Array, C: Array, M: Array) -> Array:
+            _, slopes = kernel_at(prior, log_parameters)(X, eval_gradient=True)
+            of_nugget = NUGGET * np.trace(M) * np.einsum("iij->j", slopes) / len(X)
+            return np.einsum("ij,ijk->k", M, slopes) + of_nugget
+
+        return general
+    anisotropic = prior.kernel.k2.anisotropic
+
+    def scaled_rbf(log_parameters: Array, C: Array, M: Array) -> Array:
+        # ∂C_ij/∂log ℓ = C_ij (x_i − x_j)²/ℓ²; the nugget, on the diagonal, does not take part.
+        # Σ W_ij (x_i − x_j)² = 2 (Σ_i x_i² W_i· − xᵀ W x), feature by feature.
+        W = M * C
+        centred = X - X.mean(axis=0)
+        by_feature = 2.0 * (
+            W.sum(axis=1) @ centred**2 - np.einsum("id,id->d", centred, W @ centred)
+        )
+        by_length_scale = by_feature * np.exp(-2.0 * log_parameters[1:])
+        slope = by_length_scale if anisotropic else [by_length_scale.sum()]
+        return np.append(W.sum(), slope)
+
+    return scaled_rbf
+
+
 def gram_diagonal(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
     """k(x, x) for every row; X (n, d) -> (n,)."""
     return kernel_at(prior, log_parameters).diag(X)

@@ -1,27 +1,51 @@
-"""The null category noise model (papers 001 and 004): no row lies in |z| < a.
+"""The null category noise model (papers 001 and 004): no row lies between the classes.
 
-z = f + ε, ε ~ N(0, 1). Class 1 is z > a, class 0 is z < −a. Between them is the null region, to
-which an unlabelled row never belongs: the boundary moves to where there are no rows. The width
-of the region is w = 2a in paper 001, whose noise has variance 1 too.
+Two classes: z = f + ε, ε ~ N(0, 1). Class 1 is z > a, class 0 is z < −a. Between them is the null
+region, to which an unlabelled row never belongs: the boundary moves to where there are no rows.
+The width of the region is w = 2a in paper 001, whose noise has variance 1 too.
+
+More (Rogers & Girolami 2007): one z a class; class k is z_k > z_i + a for every other i. The null
+slab between two classes has the thickness √2 a across, so that w = √2 a: with two functions this is
+the model above, at the same w and kernel.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, log_ndtr
 
-from atoll.core.regions import Regions, log_region_probability
+from atoll.core.regions import (
+    Intervals,
+    Margins,
+    RegionFamily,
+    RegionGradients,
+    Regions,
+    log_region_probability,
+    prepare,
+)
+from atoll.likelihoods import multinomial_probit
 
 Array = NDArray[np.float64]
+
+# Normal prior of the log width, where it is free: between a third of the noise's deviation and
+# three of them.
+LOG_WIDTH_MEAN, LOG_WIDTH_SD = 0.0, 0.5
+# Of the log odds that a class's label is missing, where they are free: nearly uniform rates.
+LOG_ODDS_SD = 1.8
+
+
+def margin(null_width: float) -> float:
+    """a of z_k > z_i + a, from the width w = √2 a."""
+    return null_width / np.sqrt(2.0)
 
 
 def regions(
     codes: NDArray[np.intp],
     is_labelled: NDArray[np.bool_],
     null_width: float,
-    missing_rates: tuple[float, float] | None = None,
-) -> Regions:
+    missing_rates: ArrayLike | None = None,
+) -> Intervals:
     """Labelled: its class's half-line. Unlabelled: both, never the null region between them.
 
     Parameters
@@ -33,17 +57,25 @@ def regions(
         both, so that they say nothing and are left out.
     """
     n, a = len(codes), 0.5 * null_width
-    own = np.asarray(codes)[:, None] == np.arange(2)
-    allowed = own | ~np.asarray(is_labelled)[:, None]
-    log_weight = np.where(allowed, 0.0, -np.inf)
-    if missing_rates is not None:
-        missing = np.asarray(missing_rates)
-        with np.errstate(divide="ignore"):
-            log_weight += np.log(np.where(np.asarray(is_labelled)[:, None], 1 - missing, missing))
-    both = Regions(np.tile([-np.inf, a], (n, 1)), np.tile([-a, np.inf], (n, 1)), log_weight)
+    log_weight = _log_weight(codes, is_labelled, 2, missing_rates)
+    both = Intervals(np.tile([-np.inf, a], (n, 1)), np.tile([-a, np.inf], (n, 1)), log_weight)
     if np.all(is_labelled):  # one half-line a row, as in the probit
-        return Regions(*(part[own][:, None] for part in both))
+        own = np.asarray(codes)[:, None] == np.arange(2)
+        return Intervals(*(part[own][:, None] for part in both))
     return both
+
+
+def margin_regions(
+    codes: NDArray[np.intp],
+    is_labelled: NDArray[np.bool_],
+    n_classes: int,
+    null_width: float,
+    missing_rates: ArrayLike | None = None,
+) -> Margins:
+    """As `regions`, for one z a class; codes (n,) in 0..K−1, missing_rates (K,)."""
+    return Margins(
+        _log_weight(codes, is_labelled, n_classes, missing_rates), float(margin(null_width))
+    )
 
 
 def log_prob(
@@ -51,12 +83,16 @@ def log_prob(
     codes: NDArray[np.intp],
     is_labelled: NDArray[np.bool_],
     null_width: float,
-    missing_rates: tuple[float, float] | None = None,
+    missing_rates: ArrayLike | None = None,
 ) -> Array:
-    """log p(label or its absence | f), paper 001, eq. 3; latent (n,) -> (n,)."""
-    return log_region_probability(
-        regions(codes, is_labelled, null_width, missing_rates), np.asarray(latent), 1.0
+    """log p(label or its absence | f), paper 001, eq. 3; latent (n,) or (n, K) -> (n,)."""
+    f = np.asarray(latent)
+    of_rows: Regions = (
+        regions(codes, is_labelled, null_width, missing_rates)
+        if f.ndim == 1
+        else margin_regions(codes, is_labelled, f.shape[1], null_width, missing_rates)
     )
+    return log_region_probability(of_rows, f, 1.0)
 
 
 def log_class_probabilities(mean: Array, variance: Array, null_width: float) -> Array:
@@ -68,3 +104,100 @@ def log_class_probabilities(mean: Array, variance: Array, null_width: float) -> 
     a, sd = 0.5 * null_width, np.sqrt(1.0 + np.asarray(variance))
     mean = np.asarray(mean)
     return np.stack([log_ndtr((-mean - a) / sd), log_ndtr((mean - a) / sd)], axis=-1)
+
+
+def log_margin_class_probabilities(mean: Array, variance: Array, null_width: float) -> Array:
+    """The same for one function a class; mean (..., K), variance (...,) -> (..., K)."""
+    return multinomial_probit.log_class_probabilities(
+        mean, variance, margin=float(margin(null_width))
+    )
+
+
+def sample(rng: np.random.Generator, latent: Array, null_width: float) -> NDArray[np.intp]:
+    """Classes given f (n,) or (n, K), −1 for a row that falls into the null region; -> (n,)."""
+    z = latent + rng.standard_normal(np.shape(latent))
+    if z.ndim == 1:
+        return np.where(np.abs(z) > 0.5 * null_width, z > 0, -1).astype(np.intp)
+    second, first = np.sort(z, axis=1)[:, -2:].T
+    return np.where(first > second + margin(null_width), np.argmax(z, axis=1), -1)
+
+
+def family(
+    codes: NDArray[np.intp],
+    is_labelled: NDArray[np.bool_],
+    n_classes: int,
+    null_width: float | None,
+    missing_rates: ArrayLike | None = None,
+    *,
+    sample_missing_rates: bool = False,
+) -> RegionFamily:
+    """The regions as functions of what is free: the log width, the log odds of a missing label.
+
+    Parameters
+    ----------
+    null_width : None where it is free
+    missing_rates : (K,); not read where they are free
+    """
+    K, free_width = n_classes, null_width is None
+    names: tuple[str, ...] = ("log_null_width",) if free_width else ()
+    if sample_missing_rates:
+        names += tuple(f"log_odds_missing_{k}" for k in range(K))
+
+    def read(parameters: Array) -> tuple[float, ArrayLike | None]:
+        width = float(np.exp(parameters[0])) if null_width is None else null_width
+        rates = expit(parameters[int(free_width) :]) if sample_missing_rates else missing_rates
+        return width, rates
+
+    def at(parameters: Array) -> Regions:
+        width, rates = read(parameters)
+        if K == 2:
+            return regions(codes, is_labelled, width, rates)
+        return margin_regions(codes, is_labelled, K, width, rates)
+
+    def gradient(parameters: Array, of_regions: RegionGradients) -> Array:
+        width, rates = read(parameters)
+        slope = np.zeros(0)
+        if free_width:
+            slope = np.array([width * _by_width(of_regions)])
+        if sample_missing_rates:
+            by_class = of_regions.log_weight
+            if by_class.shape[1] == 1:  # every row labelled
+                by_class = np.eye(K)[codes]
+            missing = by_class[~is_labelled].sum(axis=0)
+            seen = by_class[is_labelled].sum(axis=0)
+            slope = np.append(slope, missing * (1 - np.asarray(rates)) - seen * np.asarray(rates))
+        return slope
+
+    fixed = prepare(at(np.zeros(0))) if not names else None
+    mean = np.append([LOG_WIDTH_MEAN] * free_width, [0.0] * (len(names) - free_width))
+    sd = np.append([LOG_WIDTH_SD] * free_width, [LOG_ODDS_SD] * (len(names) - free_width))
+    return RegionFamily(names, mean, sd, lambda p: fixed or prepare(at(p)), gradient)
+
+
+def missing_rates_at(parameters: Array, n_classes: int) -> Array:
+    """γ of φ where the rates are free: its last K entries; (..., q) -> (..., K)."""
+    return expit(parameters[..., -n_classes:])
+
+
+def _by_width(of_regions: RegionGradients) -> float:
+    if len(of_regions.ends) == 1:
+        return float(of_regions.ends[0].sum() / np.sqrt(2.0))
+    by_lower, by_upper = of_regions.ends  # the lower end is a = w/2, the upper −a
+    return 0.5 * float(by_lower.sum() - by_upper.sum())
+
+
+def _log_weight(
+    codes: NDArray[np.intp],
+    is_labelled: NDArray[np.bool_],
+    n_classes: int,
+    missing_rates: ArrayLike | None,
+) -> Array:
+    """(n, K): −inf for a class that the label excludes, else log of what the rates say."""
+    seen = np.asarray(is_labelled)[:, None]
+    allowed = (np.asarray(codes)[:, None] == np.arange(n_classes)) | ~seen
+    log_weight = np.where(allowed, 0.0, -np.inf)
+    if missing_rates is None:
+        return log_weight
+    rates = np.asarray(missing_rates, dtype=float)
+    with np.errstate(divide="ignore"):
+        return log_weight + np.where(seen, np.log1p(-rates), np.log(rates))

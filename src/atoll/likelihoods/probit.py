@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from atoll.core.regions import Regions
+from atoll.core.regions import Intervals
 
 Array = NDArray[np.float64]
 
 
-def regions(codes: NDArray[np.intp]) -> Regions:
+def regions(codes: NDArray[np.intp]) -> Intervals:
     """y = 1: z > 0 (the slide's "z < 1" is a slip); y = 0: z < 0. codes (n,) in {0, 1}."""
     positive = (np.asarray(codes) == 1)[:, None]
-    return Regions(
+    return Intervals(
         lower=np.where(positive, 0.0, -np.inf),
         upper=np.where(positive, np.inf, 0.0),
         log_weight=np.zeros((len(positive), 1)),
@@ -37,3 +37,8 @@ def log_class_probabilities(mean: Array, variance: Array) -> Array:
     """
     score = np.asarray(mean) / np.sqrt(1.0 + np.asarray(variance))
     return np.stack([log_ndtr(-score), log_ndtr(score)], axis=-1)
+
+
+def sample(rng: np.random.Generator, latent: Array) -> NDArray[np.intp]:
+    """Labels given f, as the lecture's note 2 draws them; latent (...,) -> (...,)."""
+    return (latent + rng.standard_normal(np.shape(latent)) > 0).astype(np.intp)

@@ -73,6 +73,11 @@ def log_class_probabilities(mean: Array, variance: Array, *, scramble: int = 0) 
     return log_p - logsumexp(log_p, axis=-1, keepdims=True)
 
 
+def sample(rng: np.random.Generator, latent: Array) -> NDArray[np.intp]:
+    """Labels given the functions; latent (..., K) -> (...,)."""
+    return np.argmax(latent + rng.gumbel(size=np.shape(latent)), axis=-1)
+
+
 def _log_expected_expit(mean: Array, sd: Array) -> Array:
     """log E σ(d), d ~ N(mean, sd²), by the trapezium rule; (...,) -> (...,).
 

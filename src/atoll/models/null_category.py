@@ -1,28 +1,31 @@
-"""The null category noise model (papers 001 and 004) by auxiliary-variable Gibbs, two classes.
+"""The null category noise model (papers 001 and 004; K classes: Rogers & Girolami 2007).
 
-prior: a kernel C(θ), log θ normal. likelihood: null category. inference: auxiliary Gibbs.
+prior: a kernel C(θ), log θ normal. likelihood: null category. inference: auxiliary-variable Gibbs,
+or variational Bayes.
 
-    f ~ N(0, C(θ))      z_n ~ N(f_n, 1)      class 1: z_n > a, class 0: z_n < −a
+    two classes     f ~ N(0, C(θ))      z_n ~ N(f_n, 1)         1: z_n > w/2, 0: z_n < −w/2
+    K classes       f_k ~ N(0, C(θ))    z_nk ~ N(f_nk, 1)       k: z_nk > z_ni + w/√2, all i ≠ k
 
-A row without a label lies in one of the two regions, never in the null region between them.
-With a = 0 and no unlabelled row this is the probit Gaussian process, draw for draw.
+A row without a label lies in one of the classes' regions, never in the null region between them.
+With w = 0 and no unlabelled row this is the probit Gaussian process, draw for draw.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from atoll.core.linalg import jittered_cholesky
-from atoll.core.regions import sample_regions
+from atoll.core.regions import RegionFamily, Regions, prepare
 from atoll.inference import auxiliary_gibbs
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
+from atoll.inference.vb import VariationalResult
 from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import null_category
-from atoll.models.probit_gp import LatentPosterior, predict_log_proba, regions_sampler
+from atoll.models.probit_gp import regions_sampler, regions_variational, sample_function
 
 Array = NDArray[np.float64]
 
@@ -37,23 +40,19 @@ def sample_prior(
     inputs: Array,
     prior: KernelPrior,
     null_width: float,
-    missing_rates: tuple[float, float] = (0.5, 0.5),
+    missing_rates: ArrayLike = (0.5, 0.5),
+    n_classes: int = 2,
 ) -> tuple[Array, Array, NDArray[np.intp], NDArray[np.bool_]]:
     """θ, f, y and which labels are seen, given that no row fell into the null region.
 
     The condition ties all rows together, so whole data sets are drawn until one meets it: for
-    a handful of rows, as in tests. inputs (n, d).
+    a handful of rows, as in tests. inputs (n, d), missing_rates (K,).
     """
-    n, a = len(inputs), 0.5 * null_width
-    covariance = gram_function(prior, inputs)
     while True:
-        log_parameters = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
-        lower = jittered_cholesky(covariance(log_parameters)).lower
-        f = lower @ rng.standard_normal(n)
-        z = f + rng.standard_normal(n)
-        if np.all(np.abs(z) > a):
-            codes = (z > 0).astype(np.intp)
-            is_labelled = rng.random(n) > np.asarray(missing_rates)[codes]
+        log_parameters, f = sample_function(rng, inputs, prior, n_classes)
+        codes = null_category.sample(rng, f, null_width)
+        if np.all(codes >= 0):
+            is_labelled = rng.random(len(codes)) > np.asarray(missing_rates)[codes]
             return log_parameters, f, codes, is_labelled
 
 
@@ -65,46 +64,64 @@ def sampler(
     codes: NDArray[np.intp],
     is_labelled: NDArray[np.bool_],
     prior: KernelPrior,
-    null_width: float,
+    regions: RegionFamily,
 ) -> Sampler:
-    """The chain for labelled and unlabelled rows; inputs (n, d), codes (n,) in {0, 1}."""
-    regions = null_category.regions(codes, is_labelled, null_width)
+    """The chain for labelled and unlabelled rows; inputs (n, d), codes (n,).
 
-    def start(rng: np.random.Generator, log_parameters: Array) -> Array:
+    `regions` is `likelihoods.null_category.family` of the same rows.
+    """
+
+    def start(rng: np.random.Generator, log_parameters: Array, region_parameters: Array) -> Array:
         """Unlabelled rows start around the function that a draw of the labelled z implies."""
-        n = len(inputs)
+        at_phi = regions.at(region_parameters).regions
         if is_labelled.all():
-            return sample_regions(rng, regions, np.zeros(n), 1.0)
+            return at_phi.sample(rng, at_phi.zeros(), 1.0)
         C = gram_function(prior, inputs)(log_parameters)
         labelled = np.flatnonzero(is_labelled)
-        of_labelled = type(regions)(*(part[labelled] for part in regions))
+        of_labelled = prepare(_rows(at_phi, labelled))
         C_ll = C[np.ix_(labelled, labelled)]
         state = auxiliary_gibbs.init(
-            sample_regions(rng, of_labelled, np.zeros(len(labelled)), 1.0),
+            of_labelled.regions.sample(rng, of_labelled.regions.zeros(), 1.0),
             log_parameters,
+            region_parameters,
             lambda _: C_ll.copy(),
         )
+        z = state.auxiliary
         for _ in range(N_START_SWEEPS):
-            z = auxiliary_gibbs.sample_auxiliary(rng, state.auxiliary, state.precision, of_labelled)
-            state = state._replace(auxiliary=z)
-        f = C[:, labelled] @ (state.precision @ state.auxiliary)
-        return sample_regions(rng, regions, f, 1.0)
+            z = auxiliary_gibbs.sample_auxiliary(rng, z, state.precision, of_labelled)
+        f = C[:, labelled] @ (state.precision @ z)
+        return at_phi.sample(rng, f, 1.0)
 
-    def class_probabilities(state: AuxiliaryState) -> dict[str, Array]:
+    def class_probabilities(state: AuxiliaryState) -> dict[str, Any]:
         """P(class | z of the other rows) of the unlabelled rows."""
-        log_p = auxiliary_gibbs.log_interval_probabilities(state, regions)
+        at_phi = regions.at(state.region_parameters).regions
+        log_p = auxiliary_gibbs.log_class_shares(state, at_phi)
         return {"unlabelled_probabilities": np.exp(log_p[~is_labelled])}
 
     return regions_sampler(inputs, regions, prior, start, class_probabilities)
 
 
-# Prediction ---------------------------------------------------------------------------------------
-
-
-def predict_log_proba_without_null(
-    posterior: LatentPosterior, X: Array, null_width: float
-) -> Array:
-    """log P(y = k | x, data, x not in the null region), paper 001, eq. 2; X (m, d) -> (m, 2)."""
-    return predict_log_proba(
-        posterior, X, partial(null_category.log_class_probabilities, null_width=null_width)
+def variational(
+    inputs: Array,
+    is_labelled: NDArray[np.bool_],
+    prior: KernelPrior,
+    regions: RegionFamily,
+    report: Callable[[int, float], None] | None = None,
+) -> VariationalResult:
+    """Variational Bayes; the bound has several maxima, and the start is what the labels say."""
+    if is_labelled.all():
+        return regions_variational(inputs, regions, prior, report=report)
+    labelled = np.flatnonzero(is_labelled)
+    of_labelled = regions._replace(
+        at=lambda phi: prepare(_rows(regions.at(phi).regions, labelled)),
+        gradient=lambda phi, _: np.zeros(len(phi)),
     )
+    alone = regions_variational(inputs[labelled], of_labelled, prior)
+    C = gram_function(prior, inputs)(alone.log_parameters)
+    start = C[:, labelled] @ alone.weights
+    return regions_variational(inputs, regions, prior, start=start, report=report)
+
+
+def _rows(regions: Regions, rows: NDArray[np.intp]) -> Regions:
+    """The regions of some rows."""
+    return type(regions)(*(part[rows] if np.ndim(part) else part for part in regions))  # type: ignore[attr-defined]

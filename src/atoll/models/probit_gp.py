@@ -1,10 +1,13 @@
-"""The binary probit Gaussian process of paper 004 (Rogers 2014), by its auxiliary variables.
+"""The probit Gaussian process of paper 004 (Rogers 2014), by its auxiliary variables.
 
-prior: a kernel C(θ), log θ normal. likelihood: probit. inference: auxiliary-variable Gibbs.
+prior: a kernel C(θ), log θ normal. likelihood: probit. inference: auxiliary-variable Gibbs, or
+variational Bayes.
 
-    f ~ N(0, C(θ))      z_n ~ N(f_n, 1)      y_n = 1 where z_n > 0
+    two classes     f ~ N(0, C(θ))      z_n ~ N(f_n, 1)         y_n = 1 where z_n > 0
+    K classes       f_k ~ N(0, C(θ))    z_nk ~ N(f_nk, 1)       y_n = argmax_k z_nk
 
-The null category (`null_category.py`) differs in the regions of z alone and shares what is here.
+The ordinal model and the null category (`ordinal_gp.py`, `null_category.py`) differ in the regions
+of z alone and share what is here.
 """
 
 from __future__ import annotations
@@ -17,83 +20,118 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from atoll.core.linalg import jittered_cholesky
-from atoll.core.regions import Regions, log_region_probability, sample_regions
-from atoll.inference import auxiliary_gibbs
+from atoll.core.regions import RegionFamily, fixed_regions, log_region_probability
+from atoll.inference import auxiliary_gibbs, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
+from atoll.inference.vb import VariationalResult
 from atoll.kernels.conditioning import conditional_moments, mixture_moments
-from atoll.kernels.hyperparameters import KernelPrior, gram_function
-from atoll.likelihoods import probit
+from atoll.kernels.hyperparameters import KernelPrior, gram_function, gram_gradient_function
+from atoll.likelihoods import multinomial_probit, probit
 
 Array = NDArray[np.float64]
+LogClassProbabilities = Callable[[Array, Array, Array], Array]
 
 
 class LatentPosterior(NamedTuple):
-    """Draws of a function known through z = f + ε; predicts without its model.
+    """Draws of functions known through z = f + ε; predicts without its model.
 
     prior : the kernel
     inputs : (n, d) rows at which z is known
     log_parameters : (S, p)
-    weights : (S, n) V^{-1} z
+    weights : (S, n) or (S, n, K), V^{-1} z
+    region_parameters : (S, q) φ
     """
 
     prior: KernelPrior
     inputs: Array
     log_parameters: Array
     weights: Array
+    region_parameters: Array
 
 
 # The generative process ---------------------------------------------------------------------------
 
 
-def sample_prior(
-    rng: np.random.Generator, inputs: Array, prior: KernelPrior
-) -> tuple[Array, Array, NDArray[np.intp]]:
-    """θ, f and y from the prior, as the lecture's note 2 has it; inputs (n, d)."""
+def sample_function(
+    rng: np.random.Generator, inputs: Array, prior: KernelPrior, n_classes: int = 2
+) -> tuple[Array, Array]:
+    """θ and f from the prior; inputs (n, d) -> (p,), and (n,) for two classes, else (n, K)."""
     log_parameters = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
     lower = jittered_cholesky(gram_function(prior, inputs)(log_parameters)).lower
-    f = lower @ rng.standard_normal(len(inputs))
-    z = f + rng.standard_normal(len(inputs))
-    return log_parameters, f, (z > 0).astype(np.intp)
+    shape = (len(inputs),) if n_classes == 2 else (len(inputs), n_classes)
+    return log_parameters, lower @ rng.standard_normal(shape)
+
+
+def sample_prior(
+    rng: np.random.Generator, inputs: Array, prior: KernelPrior, n_classes: int = 2
+) -> tuple[Array, Array, NDArray[np.intp]]:
+    """θ, f and y from the prior, as the lecture's note 2 has it; inputs (n, d)."""
+    log_parameters, f = sample_function(rng, inputs, prior, n_classes)
+    draw_labels = probit.sample if n_classes == 2 else multinomial_probit.sample
+    return log_parameters, f, draw_labels(rng, f)
 
 
 # Inference ----------------------------------------------------------------------------------------
 
 
-def sampler(inputs: Array, codes: NDArray[np.intp], prior: KernelPrior) -> Sampler:
-    """The chain for labelled rows; inputs (n, d), codes (n,) in {0, 1}."""
-    regions = probit.regions(codes)
-    return regions_sampler(inputs, regions, prior, lambda rng, theta: start(rng, regions))
+def family(codes: NDArray[np.intp], n_classes: int) -> RegionFamily:
+    """What the labels say; codes (n,) in 0..K−1."""
+    if n_classes == 2:
+        return fixed_regions(probit.regions(codes))
+    return fixed_regions(multinomial_probit.regions(codes, n_classes))
 
 
-def start(rng: np.random.Generator, regions: Regions) -> Array:
-    """z drawn in its regions as if f were zero."""
-    return sample_regions(rng, regions, np.zeros(len(regions.lower)), 1.0)
+def sampler(
+    inputs: Array, codes: NDArray[np.intp], prior: KernelPrior, n_classes: int = 2
+) -> Sampler:
+    """The chain for labelled rows; inputs (n, d), codes (n,) in 0..K−1."""
+    return regions_sampler(inputs, family(codes, n_classes), prior)
+
+
+def variational(
+    inputs: Array,
+    codes: NDArray[np.intp],
+    prior: KernelPrior,
+    n_classes: int = 2,
+    report: Callable[[int, float], None] | None = None,
+) -> VariationalResult:
+    """Variational Bayes for labelled rows."""
+    return regions_variational(inputs, family(codes, n_classes), prior, report=report)
 
 
 def regions_sampler(
     inputs: Array,
-    regions: Regions,
+    regions: RegionFamily,
     prior: KernelPrior,
-    start_auxiliary: Callable[[np.random.Generator, Array], Array],
+    start: Callable[[np.random.Generator, Array, Array], Array] | None = None,
     extra_record: Callable[[AuxiliaryState], dict[str, Any]] = lambda state: {},
 ) -> Sampler:
-    """The chain under any regions; θ starts at a prior draw, z where `start_auxiliary` says."""
+    """The chain under any regions.
+
+    θ and φ start at prior draws, z where `start` (rng, θ, φ -> z) says, or else anywhere in its
+    regions, as if f were zero.
+    """
     gram_at = gram_function(prior, inputs)
 
     def init(rng: np.random.Generator) -> AuxiliaryState:
-        log_parameters = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
-        z = start_auxiliary(rng, log_parameters)
-        return auxiliary_gibbs.init(z, log_parameters, gram_at)
+        theta = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
+        phi = regions.mean + regions.sd * rng.standard_normal(len(regions.mean))
+        at_phi = regions.at(phi).regions
+        z = start(rng, theta, phi) if start else at_phi.sample(rng, at_phi.zeros(), 1.0)
+        return auxiliary_gibbs.init(z, theta, phi, gram_at)
 
     def sweep(rng: np.random.Generator, state: AuxiliaryState, adapt: bool) -> AuxiliaryState:
         return auxiliary_gibbs.sweep(rng, state, regions, gram_at, prior)
 
     def record(rng: np.random.Generator, state: AuxiliaryState) -> dict[str, Any]:
         f, jitter = auxiliary_gibbs.sample_latent(rng, state, gram_at)
+        at_phi = regions.at(state.region_parameters).regions
         return {
-            "log_likelihood": log_region_probability(regions, f, 1.0).sum(),
+            "log_likelihood": log_region_probability(at_phi, f, 1.0).sum(),
             "log_parameters": state.log_parameters,
+            "region_parameters": state.region_parameters,
+            **dict(zip(regions.names, state.region_parameters)),
             "latent": f,
             "jitter": jitter,
             "weights": state.precision @ state.auxiliary,
@@ -103,14 +141,45 @@ def regions_sampler(
     return Sampler(init, sweep, record)
 
 
+def regions_variational(
+    inputs: Array,
+    regions: RegionFamily,
+    prior: KernelPrior,
+    start: Array | None = None,
+    report: Callable[[int, float], None] | None = None,
+) -> VariationalResult:
+    """Variational Bayes under any regions; start: mean of z, else zero."""
+    return vb.maximise(
+        gram_function(prior, inputs),
+        gram_gradient_function(prior, inputs),
+        prior,
+        regions,
+        start=start,
+        report=report,
+    )
+
+
+def variational_posterior(
+    result: VariationalResult, inputs: Array, prior: KernelPrior
+) -> LatentPosterior:
+    """What prediction needs of a variational fit: one draw, at the parameters of highest bound."""
+    return LatentPosterior(
+        prior,
+        inputs,
+        result.log_parameters[None],
+        result.weights[None],
+        result.region_parameters[None],
+    )
+
+
 # Prediction ---------------------------------------------------------------------------------------
 
 
 def latent_moments(posterior: LatentPosterior, X: Array) -> Iterator[tuple[Array, Array]]:
     """Mean and variance of f(x) at every row of X, one draw of the posterior at a time.
 
-    f(x) | z, θ is Gaussian: mean k_xᵀ V^{-1} z, variance k(x, x) − k_xᵀ V^{-1} k_x. No f need be
-    drawn. X (m, d) -> pairs of (m,).
+    f(x) | z, θ is Gaussian: mean k_xᵀ V^{-1} z, variance k(x, x) − k_xᵀ V^{-1} k_x, the same for
+    all functions. No f need be drawn. X (m, d) -> pairs of (m,) or (m, K), and (m,).
     """
     prior, inputs = posterior.prior, posterior.inputs
     gram_at = gram_function(prior, inputs)
@@ -120,17 +189,36 @@ def latent_moments(posterior: LatentPosterior, X: Array) -> Iterator[tuple[Array
 
 
 def predict_latent(posterior: LatentPosterior, X: Array) -> tuple[Array, Array]:
-    """Mean and variance of f(x) over the whole posterior; X (m, d) -> (m,) each."""
-    return mixture_moments(latent_moments(posterior, X))
+    """Mean and variance over the whole posterior; X (m, d) -> (m, n_functions) each."""
+
+    def by_function() -> Iterator[tuple[Array, Array]]:
+        for mean, variance in latent_moments(posterior, X):
+            columns = mean.reshape(len(X), -1)
+            yield columns, np.broadcast_to(variance[:, None], columns.shape)
+
+    return mixture_moments(by_function())
 
 
 def predict_log_proba(
-    posterior: LatentPosterior,
-    X: Array,
-    log_class_probabilities: Callable[[Array, Array], Array] = probit.log_class_probabilities,
+    posterior: LatentPosterior, X: Array, log_class_probabilities: LogClassProbabilities
 ) -> Array:
-    """log P(y = k | x, data), averaged over draws and then normalised; X (m, d) -> (m, 2)."""
-    total = np.full((len(X), 2), -np.inf)
-    for mean, variance in latent_moments(posterior, X):
-        total = np.logaddexp(total, log_class_probabilities(mean, variance))
+    """log P(y = k | x, data), averaged over draws and then normalised; X (m, d) -> (m, K).
+
+    Parameters
+    ----------
+    log_class_probabilities : mean, variance, φ of a draw -> (m, K)
+    """
+    total: Array | None = None
+    draws = zip(latent_moments(posterior, X), posterior.region_parameters)
+    for (mean, variance), phi in draws:
+        log_p = log_class_probabilities(mean, variance, phi)
+        total = log_p if total is None else np.logaddexp(total, log_p)
+    assert total is not None  # a posterior has a draw
     return total - logsumexp(total, axis=1, keepdims=True)
+
+
+def log_class_probabilities(mean: Array, variance: Array, region_parameters: Array) -> Array:
+    """Of the probit, for one function or one a class; (m,) or (m, K) -> (m, 2) or (m, K)."""
+    if mean.ndim == 1:
+        return probit.log_class_probabilities(mean, variance)
+    return multinomial_probit.log_class_probabilities(mean, variance)

@@ -1,0 +1,61 @@
+"""Multinomial probit (paper 004): y is the class with the largest z_k = f_k + ε_k, ε ~ N(0, I)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.gaussian import log_expected_product_of_ndtr
+from atoll.core.regions import Margins
+
+Array = NDArray[np.float64]
+
+
+def regions(codes: NDArray[np.intp], n_classes: int) -> Margins:
+    """z_y > z_i for all i ≠ y; codes (n,) in 0..n_classes−1."""
+    own = np.asarray(codes)[:, None] == np.arange(n_classes)
+    return Margins(np.where(own, 0.0, -np.inf), 0.0)
+
+
+def log_prob(latent: Array, codes: NDArray[np.intp]) -> Array:
+    """log P(y | f) = log E_u Π_{i≠y} Φ(u + f_y − f_i); latent (n, K), codes (n,) -> (n,)."""
+    return regions(codes, np.shape(latent)[1]).gradients(np.asarray(latent), 1.0).log_probability
+
+
+def log_class_probabilities(mean: Array, variance: Array, *, margin: float = 0.0) -> Array:
+    """log P(z_k > z_i + margin for all i ≠ k), f_k ~ N(mean_k, variance) independent.
+
+    All functions of a model share their kernel, hence the variance: one number a row.
+
+    Parameters
+    ----------
+    mean : (..., K)
+    variance : (...,)
+    margin : 0 for the multinomial probit, whose probabilities sum to one
+
+    Returns
+    -------
+    (..., K)
+
+    Examples
+    --------
+    >>> np.exp(log_class_probabilities(np.array([0.0, 0.0, 1.0]), np.array(0.5))).round(3)
+    array([0.199, 0.199, 0.602])
+    """
+    scaled = np.asarray(mean) / np.sqrt(1.0 + np.asarray(variance))[..., None]
+    offset = margin / np.sqrt(1.0 + np.asarray(variance))[..., None]
+    K = scaled.shape[-1]
+    return np.stack(
+        [
+            log_expected_product_of_ndtr(
+                scaled[..., k, None] - np.delete(scaled, k, axis=-1) - offset
+            )
+            for k in range(K)
+        ],
+        axis=-1,
+    )
+
+
+def sample(rng: np.random.Generator, latent: Array) -> NDArray[np.intp]:
+    """Labels given the functions; latent (..., K) -> (...,)."""
+    return np.argmax(latent + rng.standard_normal(np.shape(latent)), axis=-1)
