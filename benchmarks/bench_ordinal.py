@@ -10,8 +10,9 @@ together.
   cannot be told of a rank without rows, so they are fitted to the ranks present; each missing rank
   is then given the weight of one training row. Without it each test row of that rank would cost
   them 27.6 nats.
-- statsmodels: `OrderedModel`, cumulative logit by maximum likelihood. mord: `LogisticAT`,
-  `alpha=1`, as it comes.
+- statsmodels: `OrderedModel`, linear, by maximum likelihood; its probit row has the noise that
+  atoll's model and GPflow's have, so that what the link gives and what the function gives can be
+  told apart. mord: `LogisticAT`, `alpha=1`, as it comes.
 - GPflow: a `VGP` with its `Ordinal` likelihood, squared-exponential kernel starting at a
   length-scale of sqrt(n_features), 200 L-BFGS steps. "even edges" are spaced by one about zero, as
   in its own example; for "learned edges" we make the edges a parameter, which GPflow does not by
@@ -92,11 +93,14 @@ def frequencies(X, ranks, X_test, n_ranks, seed):
     return np.tile(np.bincount(ranks, minlength=n_ranks) / len(ranks), (len(X_test), 1))
 
 
-def statsmodels_logit(X, ranks, X_test, n_ranks, seed):
-    from statsmodels.miscmodels.ordinal_model import OrderedModel
+def statsmodels_ordered(link):
+    def probabilities(X, ranks, X_test, n_ranks, seed):
+        from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-    model = OrderedModel(ranks, X, distr="logit")
-    return np.asarray(model.fit(method="bfgs", maxiter=1000, disp=False).predict(X_test))
+        fit = OrderedModel(ranks, X, distr=link).fit(method="bfgs", maxiter=1000, disp=False)
+        return np.asarray(fit.predict(X_test))
+
+    return probabilities
 
 
 def mord_logistic(X, ranks, X_test, n_ranks, seed):
@@ -161,9 +165,12 @@ def timed(model, X, y, X_test, n_ranks, seed):
     return p, time.process_time() - began
 
 
-PEERS = {
-    "statsmodels": ("statsmodels, ordered logit", statsmodels_logit),
-    "mord": ("mord, LogisticAT", mord_logistic),
+PEERS = {  # by package
+    "statsmodels": {
+        "statsmodels, ordered logit": statsmodels_ordered("logit"),
+        "statsmodels, ordered probit": statsmodels_ordered("probit"),
+    },
+    "mord": {"mord, LogisticAT": mord_logistic},
 }
 
 
@@ -317,9 +324,9 @@ def fit_all(problems, options):
     fits, versions, missing = {}, [f"atoll {version('atoll')}"], []
     models = {OURS: atoll_gp("isotropic"), "atoll, ARD, VB": atoll_gp("ard")}
     models["class frequencies"] = with_missing_ranks(frequencies)
-    for package, (label, model) in PEERS.items():
+    for package, peers in PEERS.items():
         if importlib.util.find_spec(package):
-            models[label] = with_missing_ranks(model)
+            models |= {label: with_missing_ranks(model) for label, model in peers.items()}
             versions.append(f"{package} {version(package)}")
         else:
             missing.append(package)

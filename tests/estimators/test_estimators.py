@@ -25,6 +25,7 @@ from atoll.datasets import make_crescents
 from atoll.estimators import (
     MODELS,
     NullCategoryClassifier,
+    OrdinalGPClassifier,
     ProbitGPClassifier,
     SemiSupervisedKFold,
     SoftmaxGPClassifier,
@@ -33,7 +34,10 @@ from atoll.estimators import (
 from atoll.estimators.sampled import SampledClassifier
 from atoll.inference.chains import run_chains
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:.*in the order of the alphabet:UserWarning"),
+]
 
 SAMPLED = {name: m for name, m in MODELS.items() if issubclass(m, SampledClassifier)}
 MODEL = pytest.mark.parametrize("model", SAMPLED.values(), ids=SAMPLED)
@@ -369,7 +373,9 @@ def test_draws_have_one_row_a_chain_and_the_names_of_the_kernel(fitted):
     model, _, _ = fitted
     expected = {"log_likelihood", "log_variance", "log_length_scale"}
     if isinstance(model, NullCategoryClassifier):
-        expected.add("second_class_share")
+        expected |= {"share_of_b", "share_of_c"}
+    if isinstance(model, OrdinalGPClassifier):
+        expected |= {"first_cut_point", "log_gap_1"}
     assert set(model.draws_) == expected
     assert {values.shape for values in model.draws_.values()} == {(2, 10)}
     assert all(np.isfinite(values).all() for values in model.draws_.values())
@@ -457,7 +463,7 @@ def test_chains_long_enough_for_an_easy_problem_do_not_warn(model):
 
 # Kernels ------------------------------------------------------------------------------------------
 
-OF_ANY_KERNEL = {"log_likelihood", "second_class_share"}
+OF_ANY_KERNEL = {"log_likelihood", "share_of_b", "share_of_c", "first_cut_point", "log_gap_1"}
 USER_KERNELS = {
     "Matern": (Matern(2.0, nu=1.5), ["log_length_scale"]),
     "sum": (

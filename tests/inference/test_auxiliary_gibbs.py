@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -8,20 +8,15 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from atoll.core.linalg import jittered_cholesky
-from atoll.core.regions import (
-    Regions,
-    log_region_probability,
-    sample_regions,
-    total_log_probability,
-)
+from atoll.core.regions import Intervals, PreparedRegions, fixed_regions, log_region_probability
 from atoll.diagnostics import geweke_test
 from atoll.inference import auxiliary_gibbs as gibbs
 from atoll.kernels.hyperparameters import gram_function, kernel_prior
-from atoll.likelihoods import null_category, probit
-from atoll.models import null_category as null_model
+from atoll.likelihoods import multinomial_probit, null_category, ordinal, probit
 from atoll.models import probit_gp
 
 X = np.array([[0.0, 0.0], [0.7, 0.2], [2.0, -1.0]])
+NOTHING = np.zeros(0)
 PRIORS = {
     "isotropic": kernel_prior("isotropic", X),
     "no free variance": kernel_prior(RBF(1.0) + WhiteKernel(0.2, noise_level_bounds="fixed"), X),
@@ -29,113 +24,230 @@ PRIORS = {
 }
 
 
-def statistics(parameters, data):
-    z, theta = parameters
-    codes, seen = data
-    y = np.where(seen, 2.0 * codes - 1.0, 0.0)  # what is not seen is no part of the data
-    named = {
-        "z0": z[0], "z0²": z[0] ** 2, "|z1|": abs(z[1]), "z0 z1": z[0] * z[1], "z2⁴": z[2] ** 4,
-        "z0 y0": z[0] * y[0], "z1 y0": z[1] * y[0], "z0² seen": z[0] ** 2 * seen[0],
-    }  # fmt: skip
-    for j, value in enumerate(theta):
-        named |= {f"θ{j}": value, f"θ{j}²": value**2, f"θ{j} |z0|": value * abs(z[0])}
-    return named
+# Geweke's joint test, of every sweep --------------------------------------------------------------
 
 
-def run_geweke(seed, sample_prior, sweep, missing):
-    return geweke_test(
-        np.random.default_rng(seed),
-        sample_prior=sample_prior,
-        # The codes are a function of z; which of them are seen is chance.
-        sample_data=lambda rng, parameters: (
-            (parameters[0] > 0).astype(np.intp), rng.random(len(X)) >= missing,
-        ),
-        sweep=sweep,
-        statistics=statistics,
-        n_chains=150,
-        n_steps=15,
-        n_marginal=5000,
+class Case(NamedTuple):
+    """A model of the family, from which parameters and data can be drawn exactly.
+
+    family : codes, which are seen -> RegionFamily
+    classify : z, φ -> codes, −1 for a row in the null region
+    rates : φ -> (K,) chance that a class's label is missing
+    """
+
+    n_classes: int
+    n_functions: int
+    family: object
+    classify: object
+    rates: object
+
+
+def interval_of(cut_points, width):
+    def classify(z, phi):
+        b = cut_points(phi)
+        rank = np.searchsorted(b, z)
+        near = np.abs(z[:, None] - b).min(axis=1) < width(phi) / 2
+        return np.where(near, -1, rank)
+
+    return classify
+
+
+def winner_of(margin):
+    def classify(z, phi):
+        second, first = np.sort(z, axis=1)[:, -2:].T
+        return np.where(first > second + margin(phi), np.argmax(z, axis=1), -1)
+
+    return classify
+
+
+def zero(phi):
+    return 0.0
+
+
+def never_missing(n_classes):
+    return lambda phi: np.zeros(n_classes)
+
+
+def sampled_rates(phi):
+    return 1 / (1 + np.exp(-phi[1:]))
+
+
+def case_of(name):
+    if name == "probit":
+        return Case(
+            2, 1, lambda codes, seen: fixed_regions(probit.regions(codes)),
+            interval_of(lambda phi: np.zeros(1), zero), never_missing(2),
+        )  # fmt: skip
+    if name == "multinomial probit":
+        return Case(
+            3, 3, lambda codes, seen: fixed_regions(multinomial_probit.regions(codes, 3)),
+            winner_of(zero), never_missing(3),
+        )  # fmt: skip
+    if name == "ordinal":
+        return Case(
+            3, 1, lambda codes, seen: ordinal.family(codes, seen, 3, 0.0, 2.0),
+            interval_of(ordinal.cut_points_at, zero), never_missing(3),
+        )  # fmt: skip
+    if name == "ordinal with a null width":
+        return Case(
+            4, 1, lambda codes, seen: ordinal.family(codes, seen, 4, 0.6, 2.0),
+            interval_of(lambda phi: ordinal.cut_points_at(phi, 0.6), lambda phi: 0.6),
+            lambda phi: np.full(4, 0.6),
+        )  # fmt: skip
+    if name == "null category":
+        return Case(
+            2, 1, lambda codes, seen: null_category.family(codes, seen, 2, 1.0, (0.6, 0.3)),
+            interval_of(lambda phi: np.zeros(1), lambda phi: 1.0), lambda phi: np.array([0.6, 0.3]),
+        )  # fmt: skip
+    if name == "null category, all sampled":
+        return Case(
+            2, 1,
+            lambda codes, seen: null_category.family(
+                codes, seen, 2, None, sample_missing_rates=True
+            ),
+            interval_of(lambda phi: np.zeros(1), lambda phi: np.exp(phi[0])), sampled_rates,
+        )  # fmt: skip
+    if name == "null category, three classes":
+        return Case(
+            3, 3, lambda codes, seen: null_category.family(codes, seen, 3, 0.7, (0.6, 0.3, 0.5)),
+            winner_of(lambda phi: 0.7 / np.sqrt(2)), lambda phi: np.array([0.6, 0.3, 0.5]),
+        )  # fmt: skip
+    return Case(
+        3, 3,
+        lambda codes, seen: null_category.family(codes, seen, 3, None, sample_missing_rates=True),
+        winner_of(lambda phi: np.exp(phi[0]) / np.sqrt(2)), sampled_rates,
     )  # fmt: skip
 
 
-def sweep_with(prior, regions_of):
+CASES = [
+    ("probit", "isotropic"), ("probit", "no free variance"), ("probit", "all fixed"),
+    ("multinomial probit", "isotropic"), ("multinomial probit", "all fixed"),
+    ("ordinal", "isotropic"), ("ordinal", "no free variance"),
+    ("ordinal with a null width", "isotropic"),
+    ("null category", "isotropic"), ("null category", "no free variance"),
+    ("null category", "all fixed"), ("null category, all sampled", "isotropic"),
+    ("null category, all sampled", "all fixed"),
+    ("null category, three classes", "isotropic"),
+    ("null category, three classes, all sampled", "isotropic"),
+]  # fmt: skip
+
+
+def run_geweke(case, prior, family_of=None, seed=1):
+    family_of = family_of or case.family
     gram = gram_function(prior, X)
+    shape = (len(X),) if case.n_functions == 1 else (len(X), case.n_functions)
+    everything = np.ones(len(X), dtype=bool)
+    of_phi = case.family(np.zeros(len(X), dtype=np.intp), everything)
+
+    def sample_prior(rng):
+        while True:  # given that no row is in the null region
+            theta = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
+            phi = of_phi.mean + of_phi.sd * rng.standard_normal(len(of_phi.mean))
+            f = jittered_cholesky(gram(theta)).lower @ rng.standard_normal(shape)
+            z = f + rng.standard_normal(shape)
+            if np.all(case.classify(z, phi) >= 0):
+                return z, theta, phi
+
+    def sample_data(rng, parameters):
+        z, _, phi = parameters
+        codes = np.maximum(case.classify(z, phi), 0)  # a right sweep leaves no row in between
+        return codes, rng.random(len(X)) >= case.rates(phi)[codes]
 
     def sweep(rng, parameters, data):
-        z, theta = parameters
-        state = gibbs.init(z, theta, gram)
-        state = gibbs.sweep(rng, state, regions_of(*data), gram, prior)
-        return state.auxiliary, state.log_parameters
+        z, theta, phi = parameters
+        state = gibbs.init(z, theta, phi, gram)
+        state = gibbs.sweep(rng, state, family_of(*data), gram, prior)
+        return state.auxiliary, state.log_parameters, state.region_parameters
 
-    return sweep
+    def statistics(parameters, data):
+        z, theta, phi = parameters
+        codes, seen = data
+        y = np.where(seen, codes + 1.0, 0.0)  # what is not seen is no part of the data
+        first = z if z.ndim == 1 else z[:, 0]
+        named = {
+            "z0": first[0], "z0²": first[0] ** 2, "|z1|": abs(first[1]), "z0 z1": first[0] * first[1],
+            "z2⁴": first[2] ** 4, "z0 y0": first[0] * y[0], "z1 y0": first[1] * y[0],
+            "z0² seen": first[0] ** 2 * seen[0], "seen": seen.sum(),
+        }  # fmt: skip
+        if z.ndim == 2:
+            named |= {"contrast": z[0, 1] - z[0, 2], "max": z[0].max(), "mean": z[0].mean()}
+            named |= {"mean²": z[0].mean() ** 2, "contrast y": (z[0, 1] - z[0, 0]) * y[0]}
+        for j, value in enumerate(theta):
+            named |= {f"θ{j}": value, f"θ{j}²": value**2, f"θ{j} |z0|": value * abs(first[0])}
+        for j, value in enumerate(phi):
+            named |= {f"φ{j}": value, f"φ{j}²": value**2, f"φ{j} z0": value * first[0]}
+            named[f"φ{j} y0"] = value * y[0]
+        return named
 
-
-@pytest.mark.parametrize("name", PRIORS)
-def test_geweke_joint_test_of_the_probit_sweep(name):
-    prior = PRIORS[name]
-
-    def sample_prior(rng):
-        theta, f, codes = probit_gp.sample_prior(rng, X, prior)
-        return sample_regions(rng, probit.regions(codes), f, 1.0), theta
-
-    result = run_geweke(
-        1, sample_prior, sweep_with(prior, lambda codes, seen: probit.regions(codes)), missing=0.0
+    return geweke_test(
+        np.random.default_rng(seed),
+        sample_prior=sample_prior,
+        sample_data=sample_data,
+        sweep=sweep,
+        statistics=statistics,
+        n_chains=120,
+        n_steps=8 if len(of_phi.mean) < 3 else 4,
+        n_marginal=4000,
     )
-    assert result.smallest_adjusted_p_value > 1e-6, str(result)
 
 
-@pytest.mark.parametrize("name", PRIORS)
-def test_geweke_joint_test_of_the_null_category_sweep(name):
-    prior, width, missing = PRIORS[name], 1.0, 0.6
-
-    def sample_prior(rng):
-        theta, f, codes, _ = null_model.sample_prior(rng, X, prior, width)
-        everything = np.ones(len(X), dtype=bool)
-        return sample_regions(rng, null_category.regions(codes, everything, width), f, 1.0), theta
-
-    regions_of = partial(null_category.regions, null_width=width, missing_rates=(0.6, 0.6))
-    result = run_geweke(2, sample_prior, sweep_with(prior, regions_of), missing=missing)
+@pytest.mark.parametrize(("name", "prior"), CASES)
+def test_geweke_joint_test_of_the_sweep(name, prior):
+    result = run_geweke(case_of(name), PRIORS[prior])
     assert result.smallest_adjusted_p_value > 1e-6, str(result)
 
 
 def test_geweke_catches_a_null_region_that_is_forgotten():
     """The test of the tests: a sweep under the wrong null width must fail."""
-    prior = PRIORS["isotropic"]
-
-    def sample_prior(rng):
-        theta, f, codes, _ = null_model.sample_prior(rng, X, prior, 1.0)
-        everything = np.ones(len(X), dtype=bool)
-        return sample_regions(rng, null_category.regions(codes, everything, 1.0), f, 1.0), theta
-
-    wrong = partial(null_category.regions, null_width=0.0, missing_rates=(0.6, 0.6))
-    result = run_geweke(3, sample_prior, sweep_with(prior, wrong), missing=0.6)
+    result = run_geweke(
+        case_of("null category"), PRIORS["isotropic"],
+        lambda codes, seen: null_category.family(codes, seen, 2, 0.0, (0.6, 0.3)), seed=3,
+    )  # fmt: skip
     assert result.smallest_adjusted_p_value < 1e-6
 
 
-def test_geweke_joint_test_of_the_lectures_own_sweep():
+def test_geweke_catches_cut_points_whose_volume_factor_is_forgotten():
+    def without_volume(codes, seen):
+        family = ordinal.family(codes, seen, 3, 0.0, 2.0)
+        moves = [lambda phi, c, move=move: (move(phi, c)[0], 0.0) for move in family.moves]
+        return family._replace(moves=tuple(moves))
+
+    result = run_geweke(case_of("ordinal"), PRIORS["all fixed"], without_volume, seed=4)
+    assert result.smallest_adjusted_p_value < 1e-6
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_geweke_joint_test_of_the_lectures_own_sweep(n_classes):
     prior = PRIORS["no free variance"]
     gram = gram_function(prior, X)
 
-    def sample_prior(rng):
-        theta, f, _ = probit_gp.sample_prior(rng, X, prior)
-        return f, theta
-
     def sweep(rng, parameters, codes):
         f, theta = parameters
-        return gibbs.slide_sweep(rng, f, theta, probit.regions(codes), gram, prior)
+        regions = probit_gp.family(codes, n_classes).at(NOTHING).regions
+        return gibbs.slide_sweep(rng, f, theta, regions, gram, prior)
+
+    def sample_data(rng, parameters):
+        f = parameters[0]
+        return probit.sample(rng, f) if n_classes == 2 else multinomial_probit.sample(rng, f)
+
+    def statistics(parameters, codes):
+        f, theta = np.reshape(parameters[0], (len(X), -1))[:, 0], parameters[1]
+        return {
+            "f0": f[0], "f0²": f[0] ** 2, "f0 f1": f[0] * f[1], "f0 y0": f[0] * codes[0],
+            "θ": theta[0], "θ²": theta[0] ** 2, "θ |f2|": theta[0] * abs(f[2]),
+        }  # fmt: skip
 
     result = geweke_test(
         np.random.default_rng(4),
-        sample_prior,
-        sample_data=lambda rng, p: (p[0] + rng.standard_normal(len(X)) > 0).astype(np.intp),
+        lambda rng: probit_gp.sample_prior(rng, X, prior, n_classes)[1::-1],
+        sample_data=sample_data,
         sweep=sweep,
-        statistics=lambda p, codes: {
-            "f0": p[0][0], "f0²": p[0][0] ** 2, "f0 f1": p[0][0] * p[0][1],
-            "f0 y0": p[0][0] * codes[0], "θ": p[1][0], "θ²": p[1][0] ** 2,
-            "θ |f2|": p[1][0] * abs(p[0][2]),
-        },
-    )  # fmt: skip
+        statistics=statistics,
+    )
     assert result.smallest_adjusted_p_value > 1e-6, str(result)
+
+
+# Parts of a sweep ---------------------------------------------------------------------------------
 
 
 def test_z_given_the_rest_is_the_truncated_conditional_normal():
@@ -143,10 +255,9 @@ def test_z_given_the_rest_is_the_truncated_conditional_normal():
     rng = np.random.default_rng(5)
     covariance = np.array([[5.0, 3.0], [3.0, 4.0]])
     z = np.array([0.3, 2.0])
-    line = Regions(np.array([[0.0], [-np.inf]]), np.array([[np.inf], [np.inf]]), np.zeros((2, 1)))
-    draws = np.array(
-        [gibbs.sample_auxiliary(rng, z, np.linalg.inv(covariance), line)[0] for _ in range(5000)]
-    )
+    line = Intervals(np.array([[0.0], [-np.inf]]), np.array([[np.inf], [np.inf]]), np.zeros((2, 1)))
+    prepared, Q = PreparedRegions(line), np.linalg.inv(covariance)
+    draws = np.array([gibbs.sample_auxiliary(rng, z, Q, prepared)[0] for _ in range(5000)])
     mean, sd = 3.0 / 4.0 * 2.0, np.sqrt(5.0 - 9.0 / 4.0)
     exact = stats.truncnorm((0.0 - mean) / sd, np.inf, loc=mean, scale=sd)
     assert stats.kstest(draws, exact.cdf).pvalue > 1e-6
@@ -157,26 +268,17 @@ def test_a_union_of_intervals_is_chosen_by_mass(far):
     """One row, prior variance so small that z ~ N(0, 1): three intervals with weights."""
     rng = np.random.default_rng(6)
     lower, upper = np.array([[far, far + 1, far + 3]]), np.array([[far + 0.5, far + 2, np.inf]])
-    regions = Regions(lower, upper, np.log([[1.0, 3.0, 2.0]]))
-    precision = np.array([[1.0 / (1.0 + 1e-12)]])
+    regions = Intervals(lower, upper, np.log([[1.0, 3.0, 2.0]]))
+    prepared, precision = PreparedRegions(regions), np.array([[1.0 / (1.0 + 1e-12)]])
     z = np.array(
-        [gibbs.sample_auxiliary(rng, np.zeros(1), precision, regions)[0] for _ in range(4000)]
+        [gibbs.sample_auxiliary(rng, np.zeros(1), precision, prepared)[0] for _ in range(4000)]
     )
     inside = (z[:, None] >= lower) & (z[:, None] <= upper)
     assert inside.any(axis=1).all()
-    exact = np.exp(
-        np.log([1.0, 3.0, 2.0])
-        + np.array([_log_mass(a, b) for a, b in zip(lower[0], upper[0])])
-        - log_region_probability(regions, np.zeros(1), 1.0)
-    )
+    log_masses = regions.log_masses(np.zeros(1), 1.0)[0]
+    exact = np.exp(log_masses - log_region_probability(regions, np.zeros(1), 1.0))
     counts = inside.sum(axis=0)
     assert np.all(np.abs(counts - 4000 * exact) < 6 * np.sqrt(4000 * exact * (1 - exact)) + 1)
-
-
-def _log_mass(a, b):
-    from atoll.core.gaussian import log_ndtr_difference
-
-    return float(log_ndtr_difference(a, b))
 
 
 def test_latent_draws_given_z_have_the_textbook_mean_and_covariance():
@@ -185,8 +287,8 @@ def test_latent_draws_given_z_have_the_textbook_mean_and_covariance():
     prior = PRIORS["all fixed"]
     gram = gram_function(prior, X)
     z = np.array([1.0, -0.5, 2.0])
-    state = gibbs.init(z, np.array([]), gram)
-    C = gram(np.array([]))
+    state = gibbs.init(z, NOTHING, NOTHING, gram)
+    C = gram(NOTHING)
     covariance = C - C @ np.linalg.solve(np.eye(3) + C, C)
     n = 20_000
     draws = np.array([gibbs.sample_latent(rng, state, gram)[0] for _ in range(n)])
@@ -203,8 +305,8 @@ def test_latent_draws_of_duplicated_rows_are_right_at_any_amplitude(variance):
     prior = kernel_prior(ConstantKernel(variance, "fixed") * RBF(1.0, "fixed"), twins)
     gram = gram_function(prior, twins)
     z = np.array([1.0, 2.0, 0.5, -1.0, -2.0, -1.5])
-    state = gibbs.init(z, np.array([]), gram)
-    C = gram(np.array([]))
+    state = gibbs.init(z, NOTHING, NOTHING, gram)
+    C = gram(NOTHING)
     mean = z - np.linalg.solve(C + np.eye(6), z)
     covariance = np.eye(6) - np.linalg.inv(C + np.eye(6))
     n = 10_000
@@ -217,7 +319,7 @@ def test_latent_draws_of_duplicated_rows_are_right_at_any_amplitude(variance):
 def test_the_state_holds_the_inverse_and_determinant_of_v():
     gram = gram_function(PRIORS["isotropic"], X)
     theta = np.array([1.0, 0.3])
-    state = gibbs.init(np.zeros(3), theta, gram)
+    state = gibbs.init(np.zeros(3), theta, NOTHING, gram)
     V = gram(theta) + np.eye(3)
     np.testing.assert_allclose(state.precision @ V, np.eye(3), atol=1e-12)
     assert state.log_det == pytest.approx(np.linalg.slogdet(V)[1], rel=1e-12)
@@ -226,17 +328,11 @@ def test_the_state_holds_the_inverse_and_determinant_of_v():
     )
 
 
-@pytest.mark.parametrize("kind", ["half-lines", "unions", "intervals"])
-def test_the_prepared_total_equals_the_sum_over_rows(kind):
-    rng = np.random.default_rng(8)
-    codes, seen = np.array([0, 1, 1, 0]), np.array([True, True, False, False])
-    regions = {
-        "half-lines": probit.regions(codes),
-        "unions": null_category.regions(codes, seen, 1.0, (0.3, 0.8)),
-        "intervals": Regions(np.zeros((4, 1)), np.ones((4, 1)), np.zeros((4, 1))),
-    }[kind]
-    for scale in (1.0, 30.0, 1e4):
-        f = scale * rng.standard_normal(4)
-        assert total_log_probability(regions)(f) == pytest.approx(
-            log_region_probability(regions, f, 1.0).sum(), rel=1e-12
-        )
+def test_leaving_one_row_out_is_conditioning_on_the_others():
+    gram = gram_function(PRIORS["all fixed"], X)
+    z = np.array([[1.0, 0.0], [-0.5, 2.0], [2.0, 1.0]])
+    mean, sd = gibbs.leave_one_out(gibbs.init(z, NOTHING, NOTHING, gram))
+    V = gram(NOTHING) + np.eye(3)
+    weights = np.linalg.solve(V[1:, 1:], V[1:, 0])
+    np.testing.assert_allclose(mean[0], weights @ z[1:])
+    assert sd[0] ** 2 == pytest.approx(V[0, 0] - weights @ V[1:, 0])

@@ -18,6 +18,7 @@ from atoll.kernels.hyperparameters import (
     gram,
     gram_diagonal,
     gram_function,
+    gram_gradient_function,
     kernel_at,
     kernel_prior,
 )
@@ -247,3 +248,62 @@ def test_a_constant_column_has_the_typical_length_scale_whatever_its_value():
 def test_a_free_parameter_without_a_logarithm_is_named():
     with pytest.raises(ValueError, match="sigma_0 is zero or infinite"):
         kernel_prior(DotProduct(sigma_0=0.0), X)
+
+
+# Gradients ----------------------------------------------------------------------------------------
+
+WITH_GRADIENTS = {
+    **{label: kernel for label, (kernel, _) in KERNELS.items()},
+    "Matern + white": Matern([1.0, 2.0, 0.5], nu=2.5) + WhiteKernel(0.3),
+    "Matern + fixed white": ConstantKernel(2.0) * Matern(1.3, nu=1.5) + WhiteKernel(0.3, "fixed"),
+    "fixed variance × Matern + white": ConstantKernel(0.7, "fixed") * Matern(1.3) + WhiteKernel(0.3),
+}
+
+
+@pytest.mark.parametrize("kernel", WITH_GRADIENTS.values(), ids=WITH_GRADIENTS)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_gradient_through_the_kernel_matrix_matches_finite_differences(kernel, seed):
+    """Of Σ M_ij C_ij(θ), M any symmetric matrix."""
+    prior = kernel_prior(kernel, X)
+    at, theta = gram_function(prior, X), some_log_parameters(prior, seed)
+    M = np.random.default_rng(seed).standard_normal((len(X), len(X)))
+    M += M.T
+    ours = gram_gradient_function(prior, X)(theta, at(theta), M)
+    step = 1e-5
+    finite = [
+        np.sum(M * (at(theta + step * e) - at(theta - step * e))) / (2 * step)
+        for e in np.eye(len(theta))
+    ]
+    assert ours.shape == theta.shape
+    np.testing.assert_allclose(ours, finite, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", ["isotropic", "ard", ConstantKernel(2.0) * Matern(1.5)])
+def test_the_gradient_by_the_variance_counts_the_nugget(kernel):
+    """∂C/∂log variance is C, nugget included: with M = 1e6 I it cannot hide."""
+    prior = kernel_prior(kernel, X)
+    C = gram_function(prior, X)(prior.mean)
+    ours = gram_gradient_function(prior, X)(prior.mean, C, 1e6 * np.eye(len(X)))
+    assert ours[0] == pytest.approx(1e6 * np.trace(C), rel=1e-10)
+
+
+@pytest.mark.parametrize("kernel", ["isotropic", "ard"])
+def test_the_gradient_keeps_its_digits_far_from_the_origin(kernel):
+    """Features such as years: differences alone count."""
+    prior = kernel_prior(kernel, X)
+    C = gram_function(prior, X)(prior.mean)
+    M = np.ones((len(X), len(X)))
+    here = gram_gradient_function(prior, X)(prior.mean, C, M)
+    far = gram_gradient_function(prior, X + 2000.0)(prior.mean, C, M)
+    np.testing.assert_allclose(far, here, rtol=1e-8)
+
+
+@KERNEL
+def test_taking_a_gradient_changes_neither_the_matrix_nor_the_kernel(kernel, names):
+    prior = kernel_prior(kernel, X)
+    C, before = gram_function(prior, X)(prior.mean), prior.kernel.theta.copy()
+    M = np.ones((len(X), len(X)))
+    gram_gradient_function(prior, X)(prior.mean + 1.0, C, M)
+    np.testing.assert_array_equal(C, gram_function(prior, X)(prior.mean))
+    np.testing.assert_array_equal(M, 1.0)
+    np.testing.assert_array_equal(prior.kernel.theta, before)

@@ -1,58 +1,126 @@
-"""Every likelihood against quadrature, and a test that none is forgotten."""
+"""Every likelihood against brute force, and tests that none is forgotten."""
 
 from __future__ import annotations
 
+import itertools
+from functools import partial
+
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import expit, log_ndtr, log_softmax
-from scipy.stats import norm
+from scipy.stats import chisquare, norm
 
 from atoll.core.regions import log_region_probability
 from atoll.diagnostics import quadrature_posterior
-from atoll.likelihoods import LIKELIHOODS, null_category, probit, softmax
+from atoll.likelihoods import (
+    LIKELIHOODS,
+    multinomial_probit,
+    null_category,
+    ordinal,
+    probit,
+    softmax,
+)
 
 MEANS, VARIANCES = [-3.0, 0.0, 0.4, 2.0], [1e-3, 0.5, 4.0, 30.0]
 GRID = [(m, v) for m in MEANS for v in VARIANCES]
+CUT_POINTS = np.array([-1.3, 0.2, 0.9, 4.0])
+WIDTH = 0.6  # less than each gap between the cut points
+
+SEEN, UNSEEN = np.array([True]), np.array([False])
 
 
-def expectation(log_prob, mean, variance):
-    """E exp(log_prob(f)), f ~ N(mean, diag(variance)), by brute force; (m, n) -> (m,)."""
-    mean, variance = np.atleast_1d(mean), np.atleast_1d(variance)
-    posterior = quadrature_posterior(lambda f: log_prob(f + mean), np.diag(variance))
-    return np.exp(posterior.log_evidence)
+def average(function, mean, covariance):
+    """E function(f), f ~ N(mean, covariance), by brute force; function: (m, d) -> (m, K)."""
+    n_nodes = {1: 400, 2: 130, 3: 80}[len(covariance)]  # errors below 1e-10 in what follows
+    prior = quadrature_posterior(
+        lambda f: np.zeros(len(f)), covariance, n_nodes=n_nodes, half_width=7.0
+    )
+    return prior.expectation(lambda f: function(f + mean))
 
 
-def probit_oracle(mean, variance):
-    ours = np.exp(probit.log_class_probabilities(np.array(mean), np.array(variance)))
-    exact = [
-        expectation(lambda f, k=k: probit.log_prob(f[:, 0], np.array([k])), mean, variance)
-        for k in range(2)
-    ]
-    return ours, exact
+def by_class(log_prob, n_classes):
+    """(m, ...) latent values -> (m, K) probabilities, from the log-probability of one label."""
+
+    def probabilities(f):
+        codes = np.arange(n_classes)
+        return np.exp([log_prob(f, np.full(len(f), k)) for k in codes]).T
+
+    return probabilities
 
 
-def null_category_oracle(mean, variance, width=1.4):
-    ours = np.exp(null_category.log_class_probabilities(np.array(mean), np.array(variance), width))
-    exact = [
-        expectation(lambda f, s=s: log_ndtr(s * f[:, 0] - width / 2), mean, variance)
-        for s in (-1, 1)
-    ]
-    return ours, exact
+def labelled(log_prob, *parameters):
+    """f, codes -> log_prob, for likelihoods that also take a mask of what is labelled."""
+    return lambda f, codes: log_prob(f, codes, np.ones(len(f), dtype=bool), *parameters)
+
+
+# Class probabilities by brute force ---------------------------------------------------------------
+
+
+def of_one_function(log_class_probabilities, log_prob, n_classes):
+    def oracle(mean, variance):
+        ours = np.exp(log_class_probabilities(np.array(mean), np.array(variance)))
+        exact = average(lambda f: by_class(log_prob, n_classes)(f[:, 0]), mean, [[variance]])
+        return ours, exact
+
+    return oracle
+
+
+def of_one_function_a_class(log_class_probabilities, log_prob, n_classes):
+    """By integration over the contrasts with the first function, which alone matter."""
+
+    def oracle(mean, variance):
+        means = np.array([mean, 0.3, -0.5])[:n_classes]
+        ours = np.exp(log_class_probabilities(means, np.array(variance)))
+        K = n_classes
+        exact = average(
+            lambda d: by_class(log_prob, K)(np.column_stack([np.zeros(len(d)), d])),
+            means[1:] - means[0],
+            variance * (np.eye(K - 1) + 1.0),
+        )
+        return ours, exact
+
+    return oracle
 
 
 def softmax_oracle(mean, variance):
     means, variances = np.array([mean, 0.3]), np.array([variance, 0.7])
     ours = np.exp(softmax.log_class_probabilities(means, variances))
-    exact = [
-        expectation(lambda f, k=k: log_softmax(f, axis=1)[:, k], means, variances) for k in range(2)
-    ]
-    return ours, exact
+    return ours, average(lambda f: np.exp(log_softmax(f, axis=1)), means, np.diag(variances))
 
 
+def ordinal_oracle(null_width):
+    return of_one_function(
+        partial(ordinal.log_class_probabilities, cut_points=CUT_POINTS, null_width=null_width),
+        labelled(ordinal.log_prob, CUT_POINTS, null_width),
+        len(CUT_POINTS) + 1,
+    )
+
+
+def null_category_oracle(n_classes, null_width=1.4):
+    log_prob = labelled(null_category.log_prob, null_width)
+    if n_classes == 1:
+        of_classes = partial(null_category.log_class_probabilities, null_width=null_width)
+        return of_one_function(of_classes, log_prob, 2)
+    of_classes = partial(null_category.log_margin_class_probabilities, null_width=null_width)
+    return of_one_function_a_class(of_classes, log_prob, n_classes)
+
+
+# For each likelihood its oracles, with the tolerance that its docstring promises.
 ORACLES = {
-    "probit": (probit_oracle, 1e-9),
-    "null_category": (null_category_oracle, 1e-9),
-    "softmax": (softmax_oracle, 1e-7),
+    "probit": [(of_one_function(probit.log_class_probabilities, probit.log_prob, 2), 1e-9)],
+    "multinomial_probit": [
+        (
+            of_one_function_a_class(
+                multinomial_probit.log_class_probabilities, multinomial_probit.log_prob, K
+            ),
+            1e-9,
+        )
+        for K in (2, 3)
+    ],
+    "ordinal": [(ordinal_oracle(width), 1e-9) for width in (0.0, WIDTH)],
+    "null_category": [(null_category_oracle(K), 1e-9) for K in (1, 2, 3)],
+    "softmax": [(softmax_oracle, 1e-7)],
 }
 
 
@@ -60,19 +128,41 @@ def test_every_likelihood_has_a_quadrature_oracle():
     assert ORACLES.keys() == LIKELIHOODS.keys()
 
 
+@pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
+def test_every_likelihood_has_the_same_three_functions(likelihood):
+    for name in ("log_prob", "log_class_probabilities", "sample"):
+        assert callable(getattr(likelihood, name))
+
+
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize(("mean", "variance"), GRID)
-def test_class_probabilities_match_quadrature(name, mean, variance):
-    oracle, tolerance = ORACLES[name]
-    ours, exact = oracle(mean, variance)
-    np.testing.assert_allclose(ours, exact, atol=tolerance)
+def test_class_probabilities_are_averages_of_the_likelihood(name, mean, variance):
+    for oracle, tolerance in ORACLES[name]:
+        ours, exact = oracle(mean, variance)
+        np.testing.assert_allclose(ours, exact, atol=tolerance)
+
+
+def test_the_multinomial_probit_is_the_chance_that_one_latent_value_exceeds_the_others():
+    """By integration of the density of z over all of z, a million points."""
+    f = np.array([0.7, -0.4, 0.1])
+    nodes, weights = np.polynomial.legendre.leggauss(100)
+    # Winner from −8 to 8 about its mean, losers from far below up to the winner.
+    for winner in range(3):
+        first, second = (i for i in range(3) if i != winner)
+        z = f[winner] + 8.0 * nodes
+        below = [
+            [0.5 * (top + 9.0) * weights @ norm.pdf(-9.0 + 0.5 * (top + 9.0) * (1 + nodes), f[i])
+             for top in z]
+            for i in (first, second)
+        ]  # fmt: skip
+        exact = 8.0 * weights @ (norm.pdf(8.0 * nodes) * below[0] * below[1])
+        ours = multinomial_probit.log_prob(f[None], np.array([winner]))[0]
+        assert np.exp(ours) == pytest.approx(exact, abs=1e-12)
 
 
 def test_three_class_softmax_is_within_its_quasi_monte_carlo_error():
     means, variances = np.array([0.5, -1.0, 1.0]), np.array([2.0, 1.0, 3.0])
-    exact = [
-        expectation(lambda f, k=k: log_softmax(f, axis=1)[:, k], means, variances) for k in range(3)
-    ]
+    exact = average(lambda f: np.exp(log_softmax(f, axis=1)), means, np.diag(variances))
     one = np.exp(softmax.log_class_probabilities(means, variances))
     np.testing.assert_allclose(one, exact, atol=0.02)
     # Scrambled anew for each posterior draw, the error averages out.
@@ -93,34 +183,202 @@ def test_two_class_softmax_is_exact_for_any_variance(difference, sd):
     assert ours == pytest.approx(exact, abs=1e-7)
 
 
+# Sums to one --------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
 def test_softmax_probabilities_are_equal_where_the_classes_are(n_classes):
     p = np.exp(softmax.log_class_probabilities(np.zeros(n_classes), np.full(n_classes, 50.0)))
     np.testing.assert_allclose(p, 1 / n_classes, atol=1e-12)
 
 
-def test_probabilities_sum_to_one_at_random_means_and_variances():
+N_RANDOM = 100_000
+# Number of functions, and log-probabilities of all classes given mean and variance. The softmax,
+# which normalises its averages, is slow for its size: fewer cases.
+SUMS = {
+    "probit": (None, probit.log_class_probabilities),
+    "multinomial_probit": (3, multinomial_probit.log_class_probabilities),
+    "multinomial_probit of four": (4, multinomial_probit.log_class_probabilities),
+    "ordinal": (None, partial(ordinal.log_class_probabilities, cut_points=CUT_POINTS)),
+    "null_category": (None, partial(null_category.log_class_probabilities, null_width=0.0)),
+    "null_category of three": (
+        3,
+        partial(null_category.log_margin_class_probabilities, null_width=0.0),
+    ),
+    "softmax": (4, lambda mean, variance: softmax_of_few(mean, variance)),
+    "softmax of two": (2, lambda mean, variance: softmax_of_few(mean, variance)),
+}
+
+
+def softmax_of_few(mean, variance, n=5000):
+    variances = np.broadcast_to(variance[:n, None], mean[:n].shape)
+    return softmax.log_class_probabilities(mean[:n], variances)
+
+
+def test_no_likelihood_is_left_out_of_the_sums():
+    assert {name.split(" ")[0] for name in SUMS} == LIKELIHOODS.keys()
+
+
+@pytest.mark.parametrize(("n_functions", "log_probabilities"), SUMS.values(), ids=SUMS)
+def test_probabilities_sum_to_one_at_random_means_and_variances(n_functions, log_probabilities):
     rng = np.random.default_rng(0)
-    mean, variance = 50 * rng.standard_normal(100_000), 10 ** rng.uniform(-6, 6, 100_000)
-    p = np.exp(probit.log_class_probabilities(mean, variance))
-    assert np.abs(p.sum(axis=1) - 1).max() < 1e-12
-    p = np.exp(null_category.log_class_probabilities(mean, variance, 0.0))
-    assert np.abs(p.sum(axis=1) - 1).max() < 1e-12
-    means = 50 * rng.standard_normal((5000, 4))
-    variances = 10 ** rng.uniform(-6, 6, (5000, 4))
-    p = np.exp(softmax.log_class_probabilities(means, variances))
+    shape = (N_RANDOM,) if n_functions is None else (N_RANDOM, n_functions)
+    scale = 10 ** rng.uniform(-2, 4, N_RANDOM)  # from all alike to one that is certain
+    mean = (scale * rng.standard_normal(shape[::-1])).T
+    p = np.exp(log_probabilities(mean, 10 ** rng.uniform(-6, 6, N_RANDOM)))
     assert np.abs(p.sum(axis=1) - 1).max() < 1e-12
 
 
-@pytest.mark.parametrize("f", [-1e4, 1e4])
-def test_nothing_is_nan_far_out(f):
-    latent, codes = np.array([f]), np.array([1])
-    seen = np.array([False])
-    assert np.isfinite(probit.log_prob(latent, codes)).all()
-    assert np.isfinite(null_category.log_prob(latent, codes, seen, 1.0)).all()
-    assert np.isfinite(softmax.log_prob(np.array([[f, -f]]), codes)).all()
-    assert np.isfinite(probit.log_class_probabilities(latent, np.ones(1))).all()
-    assert np.isfinite(softmax.log_class_probabilities(np.array([[f, -f]]), np.ones((1, 2)))).all()
+def test_the_masses_of_the_regions_of_all_labels_sum_to_one_too():
+    """What inference asks, by other routes than predictions take."""
+    rng = np.random.default_rng(1)
+    n = 5000
+    f, functions = 100 * rng.standard_normal(n), 100 * rng.standard_normal((n, 3))
+    sums = {
+        "probit": by_class(probit.log_prob, 2)(f),
+        "multinomial": by_class(multinomial_probit.log_prob, 3)(functions),
+        "ordinal": by_class(labelled(ordinal.log_prob, CUT_POINTS), 5)(f),
+        "null category": by_class(labelled(null_category.log_prob, 0.0), 2)(f),
+        "null category of three": by_class(labelled(null_category.log_prob, 0.0), 3)(functions),
+    }
+    for name, p in sums.items():
+        assert np.abs(p.sum(axis=1) - 1).max() < 1e-12, name
+
+
+# Far out ------------------------------------------------------------------------------------------
+
+FAR = [-1e4, -37.0, 0.0, 37.0, 1e4]
+FAR_ROWS = np.array(list(itertools.product(FAR, repeat=3)))
+
+
+def assert_no_nan(*arrays):
+    for array in arrays:
+        assert not np.isnan(array).any()
+
+
+def all_regions():
+    """Regions of every kind for as many rows as FAR and FAR_ROWS have, each label in turn."""
+    n, m = len(FAR), len(FAR_ROWS)
+    one, many = np.array(FAR), FAR_ROWS
+    rates = (0.2, 0.7, 0.4)
+    for k in range(3):
+        yield one, probit.regions(np.full(n, k % 2))
+        yield many, multinomial_probit.regions(np.full(m, k), 3)
+        yield many[:, :2], multinomial_probit.regions(np.full(m, k % 2), 2)
+        for seen, width in itertools.product((False, True), (0.0, 1e-3, WIDTH)):
+            yield one, ordinal.regions(np.full(n, k), np.full(n, seen), CUT_POINTS, width)
+            yield one, null_category.regions(np.full(n, k % 2), np.full(n, seen), width, rates[:2])
+            yield (
+                many,
+                null_category.margin_regions(np.full(m, k), np.full(m, seen), 3, width, rates),
+            )
+
+
+@pytest.mark.parametrize("variance", [0.0, 1.0, 1e6])
+def test_no_class_probability_is_nan_far_out(variance):
+    f, v, w = np.array(FAR), np.full(len(FAR), variance), np.full(len(FAR_ROWS), variance)
+    logs = [
+        probit.log_class_probabilities(f, v),
+        multinomial_probit.log_class_probabilities(FAR_ROWS, w),
+        ordinal.log_class_probabilities(f, v, CUT_POINTS),
+        ordinal.log_class_probabilities(f, v, CUT_POINTS, WIDTH),
+        null_category.log_class_probabilities(f, v, 1.0),
+        null_category.log_margin_class_probabilities(FAR_ROWS, w, 1.0),
+        softmax.log_class_probabilities(FAR_ROWS[:, :2], np.column_stack([w, w])),
+    ]
+    for log_p in logs:
+        assert np.isfinite(log_p).all()
+    # An average over points: what is zero at all of them is zero.
+    assert_no_nan(softmax.log_class_probabilities(FAR_ROWS, np.column_stack([w, w, w])))
+
+
+def test_no_log_probability_is_nan_or_infinite_far_out():
+    f, codes = np.array(FAR), np.arange(5)
+    every = np.arange(len(FAR_ROWS)) % 3
+    assert np.isfinite(probit.log_prob(f, codes % 2)).all()
+    assert np.isfinite(multinomial_probit.log_prob(FAR_ROWS, every)).all()
+    assert np.isfinite(softmax.log_prob(FAR_ROWS, every)).all()
+    assert np.isfinite(softmax.gradient(FAR_ROWS, every)).all()
+    for mask in (True, False):
+        seen, seen_rows = np.full(5, mask), np.full(len(FAR_ROWS), mask)
+        for width in (0.0, 1.0):
+            assert np.isfinite(null_category.log_prob(f, codes % 2, seen, width)).all()
+            assert np.isfinite(null_category.log_prob(FAR_ROWS, every, seen_rows, width)).all()
+        for k in range(5):
+            ranks = np.full(5, k)
+            assert np.isfinite(ordinal.log_prob(f, ranks, seen, CUT_POINTS, WIDTH)).all()
+
+
+def test_no_gradient_nor_total_of_any_regions_is_nan_or_infinite_far_out():
+    for f, regions in all_regions():
+        slopes = regions.gradients(f, 1.0)
+        for part in (slopes.log_probability, slopes.mean, slopes.log_weight, *slopes.ends):
+            assert np.isfinite(part).all()
+        assert np.isfinite(regions.total()(f))
+
+
+def test_draws_far_out_are_finite_and_lie_in_their_regions():
+    rng = np.random.default_rng(2)
+    for f, regions in all_regions():
+        z = regions.sample(rng, f, 1.0)
+        update = regions.row_update()
+        uniforms = (1.0 - rng.random((len(f), regions.n_uniforms))).tolist()
+        again = np.array(
+            [update(n, z[n].tolist(), f[n].tolist(), 1.0, uniforms[n]) for n in range(len(f))]
+        )
+        for draw in (z, again):
+            assert np.isfinite(draw).all()
+            assert inside(regions, draw).all()
+
+
+def inside(regions, z):
+    """(n,) whether z lies in one of its row's regions; on the edge, rounding decides."""
+    allowed = np.isfinite(regions.log_weight)
+    if z.ndim == 1:
+        hit = (regions.lower <= z[:, None]) & (z[:, None] <= regions.upper)
+        return (hit & allowed).any(axis=1)
+    first, second = -np.sort(-z, axis=1)[:, :2].T
+    clear = first - second >= regions.margin - 1e-11 * np.abs(first)
+    return allowed[np.arange(len(z)), np.argmax(z, axis=1)] & clear
+
+
+def test_labels_sampled_far_out_are_the_certain_ones():
+    rng = np.random.default_rng(3)
+    f = np.array([-1e4, 1e4])
+    rows = np.array([[1e4, -1e4, 0.0], [0.0, -1e4, 1e4]])
+    assert probit.sample(rng, f).tolist() == [0, 1]
+    assert ordinal.sample(rng, f, CUT_POINTS, WIDTH).tolist() == [0, 4]
+    assert null_category.sample(rng, f, WIDTH).tolist() == [0, 1]
+    for likelihood in (multinomial_probit, softmax):
+        assert likelihood.sample(rng, rows).tolist() == [0, 2]
+    assert null_category.sample(rng, rows, WIDTH).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("mean", [-1e4, -300.0, -30.0, -3.0, 2.5, 25.0, 200.0, 1e4])
+@pytest.mark.parametrize("variance", [0.0, 3.0, 1e6])
+@pytest.mark.parametrize("null_width", [0.0, WIDTH])
+def test_probabilities_of_ranks_far_out_match_fifty_digit_arithmetic(mean, variance, null_width):
+    ours = ordinal.log_class_probabilities(
+        np.array(mean), np.array(variance), CUT_POINTS, null_width
+    )
+    with mp.workdps(50):
+        half = mp.mpf(null_width) / 2
+        cuts, scale = [mp.mpf(b) for b in CUT_POINTS], mp.sqrt(2 * (1 + mp.mpf(variance)))
+
+        def beyond(end):
+            """P(z > end), and P(z < end), each without cancellation."""
+            x = (end - mp.mpf(mean)) / scale
+            return mp.erfc(x) / 2, mp.erfc(-x) / 2
+
+        ends = [(-mp.inf, cuts[0] - half), *((a + half, b - half) for a, b in zip(cuts, cuts[1:]))]
+        for k, (lower, upper) in enumerate([*ends, (cuts[-1] + half, mp.inf)]):
+            (above_lower, below_lower), (above_upper, below_upper) = beyond(lower), beyond(upper)
+            in_right_tail = lower > mean
+            p = above_lower - above_upper if in_right_tail else below_upper - below_lower
+            assert ours[k] == pytest.approx(float(mp.log(p)), rel=1e-12, abs=1e-12)
+
+
+# Gradients of the softmax -------------------------------------------------------------------------
 
 
 def test_softmax_gradient_matches_finite_differences():
@@ -138,6 +396,64 @@ def test_softmax_gradient_matches_finite_differences():
         assert slope[index] == pytest.approx(finite, rel=1e-6, abs=1e-8)
 
 
+# Sampling -----------------------------------------------------------------------------------------
+
+ONE, THREE = np.array([-0.8, 0.1, 1.5]), np.array([[0.5, -0.2, 1.0], [0.0, 0.0, 0.0], [2, 1, -1.0]])
+
+# Latent values of three rows, labels for them, and the probability of each label.
+SAMPLED = {
+    "probit": (ONE, probit.sample, by_class(probit.log_prob, 2)),
+    "multinomial_probit": (
+        THREE,
+        multinomial_probit.sample,
+        by_class(multinomial_probit.log_prob, 3),
+    ),
+    "ordinal": (
+        ONE,
+        partial(ordinal.sample, cut_points=CUT_POINTS),
+        by_class(labelled(ordinal.log_prob, CUT_POINTS), 5),
+    ),
+    "ordinal with null regions": (
+        ONE,
+        partial(ordinal.sample, cut_points=CUT_POINTS, null_width=WIDTH),
+        by_class(labelled(ordinal.log_prob, CUT_POINTS, WIDTH), 5),
+    ),
+    "null_category": (
+        ONE,
+        partial(null_category.sample, null_width=1.4),
+        by_class(labelled(null_category.log_prob, 1.4), 2),
+    ),
+    "null_category of three": (
+        THREE,
+        partial(null_category.sample, null_width=1.4),
+        by_class(labelled(null_category.log_prob, 1.4), 3),
+    ),
+    "softmax": (THREE, softmax.sample, by_class(softmax.log_prob, 3)),
+}
+
+
+def test_every_likelihood_is_sampled_from():
+    assert {name.split(" ")[0] for name in SAMPLED} == LIKELIHOODS.keys()
+
+
+@pytest.mark.parametrize(("latent", "sample", "probabilities"), SAMPLED.values(), ids=SAMPLED)
+def test_sampled_labels_have_the_frequencies_that_log_prob_says(latent, sample, probabilities):
+    n = 20_000
+    rng = np.random.default_rng(4)
+    for row, p in zip(latent, probabilities(latent)):
+        labels = sample(rng, np.repeat(row[None], n, axis=0))
+        counts = np.bincount(labels + 1, minlength=len(p) + 1)
+        null = max(1.0 - p.sum(), 0.0)
+        if null < 1e-9:
+            assert counts[0] == 0  # −1 is for null regions alone
+            assert chisquare(counts[1:], n * p / p.sum()).pvalue > 1e-6
+        else:
+            assert chisquare(counts, n * np.append(null, p)).pvalue > 1e-6
+
+
+# One likelihood as a case of another --------------------------------------------------------------
+
+
 def test_probit_regions_carry_the_probit_likelihood():
     f, codes = np.linspace(-4, 4, 9), np.arange(9) % 2
     np.testing.assert_allclose(
@@ -151,11 +467,113 @@ def test_null_width_zero_and_all_labelled_is_the_probit_likelihood():
     np.testing.assert_allclose(ours, probit.log_prob(f, codes), rtol=1e-12)
 
 
+def test_null_width_zero_and_all_labelled_is_the_multinomial_probit_likelihood():
+    rng = np.random.default_rng(5)
+    f, codes = 5 * rng.standard_normal((60, 4)), rng.integers(4, size=60)
+    ours = null_category.log_prob(f, codes, np.ones(60, dtype=bool), 0.0)
+    np.testing.assert_allclose(ours, multinomial_probit.log_prob(f, codes), rtol=1e-12)
+
+
+@pytest.mark.parametrize("null_width", [0.0, 0.7])
+def test_two_ranks_about_zero_are_the_null_category(null_width):
+    rng = np.random.default_rng(6)
+    f, codes, seen = 3 * rng.standard_normal(40), rng.integers(2, size=40), rng.random(40) < 0.5
+    np.testing.assert_allclose(
+        ordinal.log_prob(f, codes, seen, np.zeros(1), null_width),
+        null_category.log_prob(f, codes, seen, null_width),
+        rtol=1e-12,
+        atol=1e-15,
+    )
+
+
+@pytest.mark.parametrize("null_width", [0.0, 1.0, 3.0])
+def test_two_functions_are_one_function_under_the_null_category(null_width):
+    """f_k ~ N(m_k, v) each: the contrast (f_1 − f_0)/√2 has mean (m_1 − m_0)/√2, variance v."""
+    rng = np.random.default_rng(7)
+    n = 500
+    means, variance = 10 * rng.standard_normal((n, 2)), 10 ** rng.uniform(-3, 3, n)
+    contrast = (means[:, 1] - means[:, 0]) / np.sqrt(2)
+    np.testing.assert_allclose(
+        null_category.log_margin_class_probabilities(means, variance, null_width),
+        null_category.log_class_probabilities(contrast, variance, null_width),
+        rtol=1e-11,
+        atol=1e-14,
+    )
+
+
+@pytest.mark.parametrize("rates", [None, (0.3, 0.9)])
+def test_two_functions_have_the_likelihood_of_their_contrast(rates):
+    """f = (−g, g)/√2 has the contrast g; and so has f plus any number."""
+    rng = np.random.default_rng(8)
+    n, width = 300, 1.3
+    g, codes, seen = 6 * rng.standard_normal(n), rng.integers(2, size=n), rng.random(n) < 0.5
+    f = np.column_stack([-g, g]) / np.sqrt(2)
+    one = null_category.log_prob(g, codes, seen, width, rates)
+    two = null_category.log_prob(f, codes, seen, width, rates)
+    np.testing.assert_allclose(two, one, rtol=1e-11, atol=1e-14)
+    moved = null_category.log_prob(f + rng.standard_normal((n, 1)), codes, seen, width, rates)
+    np.testing.assert_allclose(moved, one, rtol=1e-11, atol=1e-14)
+    probit_of_two = multinomial_probit.log_prob(f, codes)
+    np.testing.assert_allclose(probit_of_two, probit.log_prob(g, codes), rtol=1e-11, atol=1e-14)
+
+
 def test_labels_their_absence_and_the_null_region_exhaust_all_mass():
     """Σ over what may be seen of one row, and the null region, is one (paper 001, eq. 3)."""
     f, width, rates = np.array([0.3]), 1.2, (0.3, 0.8)
-    yes, no = np.array([True]), np.array([False])
-    seen = [null_category.log_prob(f, np.array([k]), yes, width, rates) for k in (0, 1)]
-    unseen = null_category.log_prob(f, np.array([0]), no, width, rates)
+    seen = [null_category.log_prob(f, np.array([k]), SEEN, width, rates) for k in (0, 1)]
+    unseen = null_category.log_prob(f, np.array([0]), UNSEEN, width, rates)
     null = np.exp(log_ndtr(0.6 - 0.3)) - np.exp(log_ndtr(-0.6 - 0.3))
     assert float(np.exp([*seen, unseen]).sum() + null) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_missing_rate_is_the_chance_of_no_label_given_the_class():
+    """Of three classes: p(no label) = Σ γ_k P_k, p(label k) = (1 − γ_k) P_k."""
+    f, width, rates = np.array([[0.3, -0.5, 1.0]]), 1.2, np.array([0.3, 0.8, 0.0])
+    classes = [np.array([k]) for k in range(3)]
+    p = np.exp([null_category.log_prob(f, k, SEEN, width)[0] for k in classes])
+    seen = np.exp([null_category.log_prob(f, k, SEEN, width, rates)[0] for k in classes])
+    unseen = np.exp(null_category.log_prob(f, classes[0], UNSEEN, width, rates)[0])
+    np.testing.assert_allclose(seen, (1 - rates) * p, rtol=1e-12)
+    assert unseen == pytest.approx(rates @ p, rel=1e-12)
+
+
+def test_a_row_without_a_rank_is_in_any_rank_but_between_none():
+    f, none = np.array([0.4]), np.array([0])
+    ranks = [ordinal.log_prob(f, np.array([k]), SEEN, CUT_POINTS, WIDTH) for k in range(5)]
+    unseen = ordinal.log_prob(f, none, UNSEEN, CUT_POINTS, WIDTH)
+    assert np.exp(unseen[0]) == pytest.approx(np.exp(ranks).sum(), rel=1e-12)
+    null = sum(norm.cdf(b + WIDTH / 2, 0.4) - norm.cdf(b - WIDTH / 2, 0.4) for b in CUT_POINTS)
+    assert np.exp(unseen[0]) + null == pytest.approx(1.0, abs=1e-12)
+    assert ordinal.log_prob(f, none, UNSEEN, CUT_POINTS)[0] == pytest.approx(0.0, abs=1e-12)
+
+
+# Free parameters ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 8])
+@pytest.mark.parametrize("scale", [1.0, 7.0])
+def test_ranks_are_equally_probable_at_the_prior_mean_of_the_cut_points(n_classes, scale):
+    family = ordinal.family(np.arange(n_classes), np.full(n_classes, True), n_classes, 0.0, scale)
+    regions = family.at(family.mean).regions
+    masses = np.exp(regions.log_masses(np.zeros(n_classes), scale))
+    np.testing.assert_allclose(masses, 1 / n_classes, atol=1e-12)
+
+
+@pytest.mark.parametrize("null_width", [0.0, 2.5])
+def test_any_parameters_give_cut_points_further_apart_than_the_null_width(null_width):
+    parameters = 5 * np.random.default_rng(9).standard_normal((200, 4))
+    b = ordinal.cut_points_at(parameters, null_width)
+    assert np.all(np.diff(b, axis=1) > null_width)
+    np.testing.assert_array_equal(b[:, 0], parameters[:, 0])
+
+
+def test_missing_rates_are_read_from_the_last_parameters():
+    parameters = np.array([[0.3, -1.0, 0.0, 2.0]])  # a log width and the log odds of three classes
+    rates = null_category.missing_rates_at(parameters, 3)
+    np.testing.assert_allclose(rates, expit([[-1.0, 0.0, 2.0]]), rtol=1e-15)
+    codes = np.arange(3)
+    family = null_category.family(codes, codes < 2, 3, None, sample_missing_rates=True)
+    expected = null_category.margin_regions(codes, codes < 2, 3, np.exp(0.3), rates[0])
+    ours = family.at(parameters[0]).regions
+    np.testing.assert_allclose(ours.log_weight, expected.log_weight, rtol=1e-15)
+    assert ours.margin == expected.margin

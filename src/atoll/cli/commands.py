@@ -45,6 +45,14 @@ class KernelName(StrEnum):
     ard = "ard"
 
 
+class InferenceName(StrEnum):
+    """How a posterior of the auxiliary-variable family is found."""
+
+    auto = "auto"
+    gibbs = "gibbs"
+    vb = "vb"
+
+
 DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="Table of rows, .csv or .parquet.")]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model saved by `atoll fit`.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
@@ -118,10 +126,34 @@ def fit(
         KernelName | None,
         typer.Option(help="Covariance of the functions.", rich_help_panel=SAMPLING),
     ] = None,
-    null_width: Annotated[
-        float | None,
+    inference: Annotated[
+        InferenceName | None,
         typer.Option(
-            help="Width of the null category (null-category only).", rich_help_panel=SAMPLING
+            help="Gibbs sampling or variational Bayes; auto samples up to 300 rows "
+            "(probit-gp, null-category, ordinal-gp).",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    null_width: Annotated[
+        str | None,
+        typer.Option(
+            help="Width of the null category, or, for null-category, sample: to learn it.",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    missing_rates: Annotated[
+        str | None,
+        typer.Option(
+            help="Chance that a label is missing, a number a class with commas between, or sample: "
+            "to learn them (null-category).",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="The classes from lowest to highest, with commas between (ordinal-gp).",
+            rich_help_panel=SAMPLING,
         ),
     ] = None,
     n_chains: Annotated[
@@ -158,7 +190,10 @@ def fit(
         make_folder(checkpoint)
     settings = {
         "kernel": None if kernel is None else kernel.value,
-        "null_width": null_width,
+        "inference": None if inference is None else inference.value,
+        "null_width": None if null_width is None else _number(null_width, "--null-width"),
+        "missing_rates": None if missing_rates is None else _rates(missing_rates),
+        "classes": classes,
         "n_chains": n_chains,
         "n_warmup": n_warmup,
         "n_samples": n_samples,
@@ -178,6 +213,8 @@ def fit(
     require_classes(labels)
     for line in _description(data, labels, table.preprocessing):
         say(line)
+    if classes is not None:
+        estimator.set_params(classes=_class_order(classes, labels.classes))
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
     with warnings.catch_warnings():
@@ -413,6 +450,35 @@ def _make_estimator(name: str, settings: dict[str, Any]) -> Any:
             option = "--" + parameter.replace("_", "-")
             raise ValueError(f"{option} does not apply to the model {name!r}; leave it out.")
     return estimator.set_params(**settings)
+
+
+def _number(text: str, option: str) -> float | str:
+    """A number, or the word "sample"."""
+    if text == "sample":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{option} {text}: give a number, or sample.") from None
+
+
+def _rates(text: str) -> str | list[float | str]:
+    if text == "sample":
+        return text
+    return [_number(part, "--missing-rates") for part in text.split(",")]
+
+
+def _class_order(text: str, found: Any) -> list[Any]:
+    """The classes of `--classes`, in the type of those found in the table."""
+    names = [part.strip() for part in text.split(",")]
+    if found.dtype.kind in "OUT":
+        return names
+    try:
+        return [int(name) for name in names]
+    except ValueError:
+        raise ValueError(
+            f"--classes {text}: the labels are numbers; give whole numbers with commas between."
+        ) from None
 
 
 def _unlabelled_value(text: str, y: Any) -> Any:

@@ -14,6 +14,7 @@ Both answer the same questions, which is all that inference asks (`Regions`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from math import exp, expm1, inf, log
 from typing import NamedTuple, Protocol
 
@@ -110,17 +111,24 @@ def _choose(rng: np.random.Generator, log_masses: Array) -> NDArray[np.intp]:
     return np.argmax(log_masses + rng.gumbel(size=log_masses.shape), axis=1)
 
 
-class PreparedRegions(NamedTuple):
-    """Regions, with what a sampler calls many times made ready once."""
+class PreparedRegions:
+    """Regions, with what a sampler calls many times made ready once, when it is first asked for."""
 
-    regions: Regions
-    total: Callable[[Array], float]
-    update_row: RowUpdate
+    def __init__(self, regions: Regions):
+        self.regions = regions
+
+    @cached_property
+    def total(self) -> Callable[[Array], float]:
+        return self.regions.total()
+
+    @cached_property
+    def update_row(self) -> RowUpdate:
+        return self.regions.row_update()
 
 
-def prepare(regions: Regions) -> PreparedRegions:
-    """Regions, made ready for the many evaluations of a sampler."""
-    return PreparedRegions(regions, regions.total(), regions.row_update())
+# φ, c -> φ moved by c, and the log of the volume factor |∂φ'/∂φ|. Moves by c and then by d are one
+# move by c + d.
+Move = Callable[[Array, float], tuple[Array, float]]
 
 
 class RegionFamily(NamedTuple):
@@ -130,6 +138,10 @@ class RegionFamily(NamedTuple):
     mean, sd : (q,) of its independent normal prior
     at : φ -> the regions there
     gradient : φ, RegionGradients -> (q,) gradient of the total log mass by φ
+    moves : ways for a sampler to change φ, which together reach every φ
+    shift_index : the entry of φ, if there is one, to which c is to be added with c added to all z
+        for the regions to move along
+    stretch : what becomes of φ when all z are multiplied by e^c; None where no scale is free
     """
 
     names: tuple[str, ...]
@@ -137,11 +149,14 @@ class RegionFamily(NamedTuple):
     sd: Array
     at: Callable[[Array], PreparedRegions]
     gradient: Callable[[Array, RegionGradients], Array]
+    moves: tuple[Move, ...] = ()
+    shift_index: int | None = None
+    stretch: Move | None = None
 
 
 def fixed_regions(regions: Regions) -> RegionFamily:
     """The family of one member: no free parameter."""
-    prepared, none = prepare(regions), np.zeros(0)
+    prepared, none = PreparedRegions(regions), np.zeros(0)
     return RegionFamily((), none, none, lambda _: prepared, lambda _, __: none)
 
 

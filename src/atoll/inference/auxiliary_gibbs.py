@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.linalg import cholesky_inverse, cholesky_log_det, cholesky_solve, jittered_cholesky
-from atoll.core.regions import PreparedRegions, RegionFamily, Regions, log_region_shares
-from atoll.inference import elliptical_slice
+from atoll.core.regions import Move, PreparedRegions, RegionFamily, Regions, log_region_shares
+from atoll.inference import elliptical_slice, slice_sampling
 
 Array = NDArray[np.float64]
 GramFunction = Callable[[Array], Array]
@@ -98,6 +98,8 @@ def sweep(
     prepared = family.at(state.region_parameters)
     z = sample_auxiliary(rng, state.auxiliary, state.precision, prepared)
     state = state._replace(auxiliary=z)
+    if family.shift_index is not None:
+        state = shift(rng, state, family, family.shift_index)
     theta = state.log_parameters
     if len(prior.mean) > 0:
         theta = sample_log_parameters(rng, state, prepared.regions.n_free, gram, prior)
@@ -125,6 +127,22 @@ def sample_auxiliary(
         z[n] = new
         Qz += product(Q[n], new - old)
     return z
+
+
+def shift(
+    rng: np.random.Generator, state: AuxiliaryState, family: RegionFamily, index: int
+) -> AuxiliaryState:
+    """Move all z and the regions along together, by a distance drawn from its normal conditional.
+
+    No row leaves its region, so that c has the density N(z + c; 0, V) N(φ_index + c; its prior).
+    """
+    z, phi = state.auxiliary, state.region_parameters.copy()
+    column_sums = state.precision.sum(axis=0)
+    precision = column_sums.sum() + family.sd[index] ** -2
+    pull = column_sums @ z + (phi[index] - family.mean[index]) / family.sd[index] ** 2
+    distance = -pull / precision + rng.standard_normal() / np.sqrt(precision)
+    phi[index] += distance
+    return state._replace(auxiliary=z + distance, region_parameters=phi)
 
 
 def sample_log_parameters(
@@ -204,8 +222,8 @@ def _step_function_and_scales(
     of variance scales L.
     """
     theta, phi, v = state.log_parameters.copy(), state.region_parameters, prior.variance_index
-    regions, log_likelihood, _ = family.at(phi)
-    several = bool((np.isfinite(regions.log_weight).sum(axis=1) > 1).any())
+    log_likelihood = family.at(phi).total
+    several = bool((np.isfinite(family.at(phi).regions.log_weight).sum(axis=1) > 1).any())
     # f and ν lie on one ellipse each, at the same angle: no product with L for every proposal.
     whitened = sample_whitened(rng, state, lower)
     if whitened.ndim == 2:  # what the regions say nothing of is drawn from its prior
@@ -220,9 +238,6 @@ def _step_function_and_scales(
     def total_of_pair(pair: Array) -> float:
         return log_likelihood(pair[0])
 
-    def total_at(region_parameters: Array) -> float:
-        return family.at(region_parameters).total(pair[0])
-
     for along_whitened in draws:
         pair, current, _ = elliptical_slice.step(
             rng, pair, current, total_of_pair,
@@ -232,14 +247,69 @@ def _step_function_and_scales(
             theta[v], pair[0], current = elliptical_slice.step_log_variance(
                 rng, theta[v], pair[0], current, log_likelihood, prior.mean[v], prior.sd[v]
             )
-            scale = np.exp(0.5 * (theta[v] - state.log_parameters[v]))
+        if family.stretch is not None and v is not None:
+            phi, c = _stretch(rng, phi, pair[0], theta[v], family, prior, v)
+            theta[v] += 2.0 * c
+            pair[0] *= np.exp(c)
         if len(phi) > 0:
-            phi, current, _ = elliptical_slice.step(
-                rng, phi, current, total_at,
-                family.sd * rng.standard_normal(len(phi)), family.mean,
-            )  # fmt: skip
+            phi = sample_region_parameters(rng, phi, pair[0], family)
             log_likelihood = family.at(phi).total
+            current = log_likelihood(pair[0])
+        scale = 1.0 if v is None else np.exp(0.5 * (theta[v] - state.log_parameters[v]))
     return pair[1], pair[0], theta, phi
+
+
+def sample_region_parameters(
+    rng: np.random.Generator, region_parameters: Array, latent: Array, family: RegionFamily
+) -> Array:
+    """φ | f by slice sampling along each of the family's moves; z is integrated out.
+
+    The textbook's update of a cut point given z is confined between two z and hardly moves; with z
+    integrated out it is not (Cowles 1996).
+    """
+    phi = region_parameters
+    for move in family.moves:
+
+        def log_density(c: float, move: Move = move, phi: Array = phi) -> float:
+            moved, log_volume = move(phi, c)
+            if log_volume == -np.inf:
+                return -np.inf
+            return log_volume + _log_prior(moved, family) + family.at(moved).total(latent)
+
+        phi, _ = move(phi, slice_sampling.step(rng, log_density))
+    return phi
+
+
+def _stretch(
+    rng: np.random.Generator,
+    region_parameters: Array,
+    latent: Array,
+    log_variance: float,
+    family: RegionFamily,
+    prior: LogParameterPrior,
+    variance_index: int,
+) -> tuple[Array, float]:
+    """φ and f in one new scale, f by its variance, ν held; returns φ and the log of the factor.
+
+    Where the labels are many, cut points hold the scale of f and f holds that of the cut points.
+    """
+    stretch = family.stretch
+    assert stretch is not None
+    centre, spread = prior.mean[variance_index], prior.sd[variance_index]
+
+    def log_density(c: float) -> float:
+        phi, log_volume = stretch(region_parameters, c)
+        deviation = (log_variance + 2.0 * c - centre) / spread
+        total = family.at(phi).total(np.exp(c) * latent)
+        return log_volume + _log_prior(phi, family) - 0.5 * deviation**2 + total
+
+    c = slice_sampling.step(rng, log_density)
+    return stretch(region_parameters, c)[0], c
+
+
+def _log_prior(region_parameters: Array, family: RegionFamily) -> float:
+    deviations = (region_parameters - family.mean) / family.sd
+    return -0.5 * float(deviations @ deviations)
 
 
 def sample_whitened(rng: np.random.Generator, state: AuxiliaryState, lower: Array) -> Array:

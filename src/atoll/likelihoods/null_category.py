@@ -11,6 +11,8 @@ the model above, at the same w and kernel.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_ndtr
@@ -18,11 +20,11 @@ from scipy.special import expit, log_ndtr
 from atoll.core.regions import (
     Intervals,
     Margins,
+    PreparedRegions,
     RegionFamily,
     RegionGradients,
     Regions,
     log_region_probability,
-    prepare,
 )
 from atoll.likelihoods import multinomial_probit
 
@@ -168,10 +170,25 @@ def family(
             slope = np.append(slope, missing * (1 - np.asarray(rates)) - seen * np.asarray(rates))
         return slope
 
-    fixed = prepare(at(np.zeros(0))) if not names else None
+    fixed = PreparedRegions(at(np.zeros(0))) if not names else None
     mean = np.append([LOG_WIDTH_MEAN] * free_width, [0.0] * (len(names) - free_width))
     sd = np.append([LOG_WIDTH_SD] * free_width, [LOG_ODDS_SD] * (len(names) - free_width))
-    return RegionFamily(names, mean, sd, lambda p: fixed or prepare(at(p)), gradient)
+
+    def one_entry(parameters: Array, distance: float, which: int) -> tuple[Array, float]:
+        moved = parameters.copy()
+        moved[which] += distance
+        return moved, 0.0
+
+    moves = tuple(partial(one_entry, which=j) for j in range(len(names)))
+    return RegionFamily(
+        names,
+        mean,
+        sd,
+        lambda parameters: fixed or PreparedRegions(at(parameters)),
+        gradient,
+        moves=moves,
+        stretch=moves[0] if free_width else None,
+    )
 
 
 def missing_rates_at(parameters: Array, n_classes: int) -> Array:

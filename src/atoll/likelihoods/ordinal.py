@@ -10,6 +10,8 @@ intercept, would fix the first rank's share at one half.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
@@ -17,10 +19,10 @@ from scipy.special import ndtri
 from atoll.core.gaussian import log_ndtr_difference
 from atoll.core.regions import (
     Intervals,
+    PreparedRegions,
     RegionFamily,
     RegionGradients,
     log_region_probability,
-    prepare,
 )
 
 Array = NDArray[np.float64]
@@ -134,14 +136,35 @@ def family(
         beyond = np.cumsum(by_cut[::-1])[::-1]  # a gap moves every cut point beyond it
         return np.append(beyond[:1], beyond[1:] * np.exp(parameters[1:]))
 
+    def one_cut_point(parameters: Array, distance: float, which: int) -> tuple[Array, float]:
+        """b_which moves alone; ∂φ/∂b is one over the gaps on its sides."""
+        moved, before, after = parameters.copy(), 0.0, 0.0
+        if which == 0:
+            moved[0] += distance
+        for gap, change in ((which, distance), (which + 1, -distance)):
+            if 1 <= gap < K - 1:
+                size = np.exp(parameters[gap]) + change
+                if size <= 0.0:
+                    return parameters, -np.inf
+                moved[gap] = np.log(size)
+                before, after = before + parameters[gap], after + moved[gap]
+        return moved, before - after
+
+    def stretch(parameters: Array, log_factor: float) -> tuple[Array, float]:
+        first = parameters[:1] * np.exp(log_factor)
+        return np.append(first, parameters[1:] + log_factor), log_factor
+
     return RegionFamily(
         names,
         mean,
         np.append(scale, np.ones(K - 2)),
-        lambda parameters: prepare(
+        lambda parameters: PreparedRegions(
             regions(codes, is_labelled, cut_points_at(parameters, null_width), null_width)
         ),
         gradient,
+        moves=tuple(partial(one_cut_point, which=k) for k in range(K - 1)),
+        shift_index=0,
+        stretch=stretch,
     )
 
 

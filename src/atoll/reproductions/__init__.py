@@ -12,6 +12,9 @@ import os
 from atoll.reproductions import engine
 from atoll.reproductions.engine import Experiment, Report, Result, Skipped
 from atoll.reproductions.rogers import FIGURE_15
+from atoll.reproductions.rogers_multiclass import FIGURE_16
+from atoll.reproductions.rogers_null_category import FIGURE_20, FIGURE_21
+from atoll.reproductions.rogers_regions import FIGURE_22
 
 __all__ = [
     "EXPERIMENTS",
@@ -24,7 +27,7 @@ __all__ = [
     "run_experiment",
 ]
 
-EXPERIMENTS: tuple[Experiment, ...] = (FIGURE_15,)
+EXPERIMENTS: tuple[Experiment, ...] = (FIGURE_15, FIGURE_16, FIGURE_20, FIGURE_21, FIGURE_22)
 
 
 def list_experiments() -> list[Experiment]:
@@ -43,9 +46,9 @@ def find_experiment(name: str) -> Experiment:
 
     Examples
     --------
-    >>> find_experiment("rogers-fig51")
+    >>> find_experiment("rogers-15")
     Traceback (most recent call last):
-    ValueError: name 'rogers-fig51' is not an experiment; did you mean 'rogers-fig15'? ...
+    ValueError: name 'rogers-15' is not an experiment; did you mean 'rogers-fig15'? ...
     """
     experiments = {experiment.name: experiment for experiment in EXPERIMENTS}
     if name not in experiments:
