@@ -6,6 +6,7 @@ Everything is in log space and vectorised; SciPy's `log_ndtr` and `ndtri_exp` ca
 from __future__ import annotations
 
 from functools import lru_cache, reduce
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -208,35 +209,57 @@ def expected_product_of_ndtr(offsets: Array) -> Array:
     return product @ weights
 
 
-def expected_product_of_ndtr_gradient(offsets: ArrayLike) -> tuple[Array, Array]:
-    """`log_expected_product_of_ndtr` and its gradient; (..., m) -> (...,), (..., m).
+class ProductSlopes(NamedTuple):
+    """log E_u Π_i Φ(u + t_i) and its derivatives, for u ~ N(0, 1) and n rows of m offsets t.
+
+    value : (n,)
+    gradient : (n, m) by each offset
+    curvature : (n,) second derivative along a common change of all offsets, plus the sum of those
+        by each: the trace of the Hessian by the means of all m + 1 latents
+    """
+
+    value: Array
+    gradient: Array
+    curvature: Array
+
+
+def expected_product_of_ndtr_slopes(offsets: Array) -> ProductSlopes:
+    """`log_expected_product_of_ndtr` with its derivatives; (n, m).
 
     Examples
     --------
-    >>> value, slope = expected_product_of_ndtr_gradient([0.0, 0.0])
-    >>> slope.round(6)      # 3 · E φ(u) Φ(u)
-    array([0.423142, 0.423142])
+    >>> slopes = expected_product_of_ndtr_slopes(np.zeros((1, 2)))
+    >>> slopes.gradient.round(6)      # 3 · E φ(u) Φ(u)
+    array([[0.423142, 0.423142]])
     """
-    t, shape = _as_rows(offsets)
+    t = offsets
     nodes, weights = _trapezium(t.shape[1])
     x = [nodes + t[:, i : i + 1] for i in range(t.shape[1])]
     below = [ndtr(x_i) for x_i in x]
-    mass = reduce(np.multiply, below) @ weights
-    slope = np.empty_like(t)
-    for i, x_i in enumerate(x):  # φ takes the place of one Φ
+    product = reduce(np.multiply, below)
+    mass = product @ weights
+    first = np.empty_like(t)
+    second = product @ (weights * (nodes**2 - 1.0))  # Stein's identity, twice
+    for i, x_i in enumerate(x):  # φ takes the place of one Φ, then φ' = −x φ
         density = np.exp(log_normal_density(x_i))
-        slope[:, i] = reduce(np.multiply, [*below[:i], density, *below[i + 1 :]]) @ weights
-    small = mass < SMALL_MASS
+        term = reduce(np.multiply, [*below[:i], density, *below[i + 1 :]])
+        first[:, i] = term @ weights
+        second -= (term * x_i) @ weights
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_mass = np.log(mass)
-        slope /= mass[:, None]
+        value = np.log(mass)
+        first /= mass[:, None]
+        second /= mass
+    small = mass < SMALL_MASS
     if np.any(small):
         log_terms, u = _centred_log_terms(t[small])
-        log_mass[small] = logsumexp(log_terms, axis=1)
-        posterior = np.exp(log_terms - log_mass[small][:, None])
-        ratio = inverse_mills_ratio(u[:, :, None] + t[small][:, None, :])
-        slope[small] = np.einsum("ng,ngm->nm", posterior, ratio)
-    return log_mass.reshape(shape[:-1]), slope.reshape(shape)
+        value[small] = logsumexp(log_terms, axis=1)
+        posterior = np.exp(log_terms - value[small][:, None])
+        points = u[:, :, None] + t[small][:, None, :]
+        ratio = inverse_mills_ratio(points)
+        first[small] = np.einsum("ng,ngm->nm", posterior, ratio)
+        second[small] = np.einsum("ng,ng->n", posterior, u**2 - 1.0 - (ratio * points).sum(axis=2))
+    curvature = second - first.sum(axis=1) ** 2 - (first**2).sum(axis=1)
+    return ProductSlopes(value, first, curvature)
 
 
 def _as_rows(offsets: ArrayLike) -> tuple[Array, tuple[int, ...]]:

@@ -25,7 +25,7 @@ from scipy.special import log_ndtr, ndtri_exp
 from atoll.core.gaussian import (
     SMALL_MASS,
     expected_product_of_ndtr,
-    expected_product_of_ndtr_gradient,
+    expected_product_of_ndtr_slopes,
     inverse_mills_ratio,
     log_expected_product_of_ndtr,
     log_ndtr_difference,
@@ -44,6 +44,7 @@ class RegionGradients(NamedTuple):
 
     log_probability : (n,)
     mean : as the mean of z, (n,) or (n, K)
+    curvature : (n,) trace of the Hessian by the mean
     log_weight : (n, R) the share of each region in its row's mass
     ends : of `Intervals` the derivatives by lower and upper, (n, R) each; of `Margins` that by the
         margin, (n,), alone
@@ -51,6 +52,7 @@ class RegionGradients(NamedTuple):
 
     log_probability: Array
     mean: Array
+    curvature: Array
     log_weight: Array
     ends: tuple[Array, ...]
 
@@ -245,15 +247,16 @@ class Intervals(NamedTuple):
             by_upper = share * np.exp(log_normal_density(upper) - log_mass) / s
         by_lower, by_upper = (np.where(share > 0, g, 0.0) for g in (by_lower, by_upper))
         by_mean = -(by_lower + by_upper).sum(axis=1)
-        return RegionGradients(log_probability, by_mean, share, (by_lower, by_upper))
-
-    def variance_gradient(self, mean: Array, sd: Array | float) -> Array:
-        """Derivative of each row's log mass by the variance sd² of z, (n,)."""
-        lower, upper, s = self._standardised(mean, sd)
-        by_lower, by_upper = self.gradients(mean, sd).ends
         # An end moves by its distance from the mean as the deviation grows.
         at_lower, at_upper = (np.where(np.isinf(x), 0.0, x) for x in (lower, upper))
-        return -((by_lower * at_lower + by_upper * at_upper) / (2.0 * s)).sum(axis=1)
+        second = -((by_lower * at_lower + by_upper * at_upper) / s).sum(axis=1)
+        curvature = second - by_mean**2
+        return RegionGradients(log_probability, by_mean, curvature, share, (by_lower, by_upper))
+
+    def variance_gradient(self, mean: Array, sd: Array | float) -> Array:
+        """Derivative of each row's log mass by the variance sd² of z, (n,): the heat equation."""
+        slopes = self.gradients(mean, sd)
+        return 0.5 * (slopes.curvature + slopes.mean**2)
 
     def _standardised(self, mean: Array, sd: Array | float) -> tuple[Array, Array, Array]:
         m, s = np.asarray(mean)[:, None], np.broadcast_to(sd, np.shape(mean))[:, None]
@@ -365,19 +368,25 @@ class Margins(NamedTuple):
         n, K = self.log_weight.shape
         rows, winners, losers = self._candidates()
         t = self._offsets(mean, sd, rows, winners, losers)
-        log_mass, by_offset = expected_product_of_ndtr_gradient(t)
+        slopes = expected_product_of_ndtr_slopes(t)
         weighted = np.full((n, K), -np.inf)
-        weighted[rows, winners] = self.log_weight[rows, winners] + log_mass
+        weighted[rows, winners] = self.log_weight[rows, winners] + slopes.value
         log_probability = np.logaddexp.reduce(weighted, axis=1)
         share = np.exp(weighted - log_probability[:, None])
-        scaled = by_offset * (share[rows, winners] / np.broadcast_to(sd, n)[rows])[:, None]
-        of_winner = scaled.sum(axis=1)
+        s = np.broadcast_to(sd, n)[rows]
+        of_losers = slopes.gradient / s[:, None]
+        of_winner = of_losers.sum(axis=1)
+        own = share[rows, winners]
         by_mean = np.zeros((n, K))
-        np.add.at(by_mean, (rows, winners), of_winner)
-        np.subtract.at(by_mean, (rows[:, None], losers), scaled)
+        np.add.at(by_mean, (rows, winners), own * of_winner)
+        np.subtract.at(by_mean, (rows[:, None], losers), own[:, None] * of_losers)
+        # Of a mixture: the mean of what each region has, plus the spread of their gradients.
+        squares = of_winner**2 + (of_losers**2).sum(axis=1)
+        curvature = np.bincount(rows, own * (slopes.curvature / s**2 + squares), minlength=n)
+        curvature = curvature - (by_mean**2).sum(axis=1)
         by_margin = np.zeros(n)
-        np.subtract.at(by_margin, rows, of_winner)
-        return RegionGradients(log_probability, by_mean, share, (by_margin,))
+        np.subtract.at(by_margin, rows, own * of_winner)
+        return RegionGradients(log_probability, by_mean, curvature, share, (by_margin,))
 
     def _candidates(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
         """Rows and classes of the regions that have weight, (e,) each, and the rest, (e, K−1)."""

@@ -1,13 +1,18 @@
-"""Variational Bayes for z = f + ε under any regions of z (Girolami & Rogers 2006).
+"""Variational Bayes for z = f + ε under any regions of z (after Girolami & Rogers 2006).
 
-q(f) q(z) with q(f) = N(m, Σ), Σ = C V^{-1}, V = C + I, and q(z_n) the normal N(m_n, I) restricted
-to the row's regions. With z̄ the mean of q(z), coordinate ascent is m = Σ z̄(m), and at m = C w the
-lower bound on log p(labels | θ, φ) is, once the terms that cancel are left out,
+z ~ N(0, V), V = C + I, with f integrated out; q(z) = Π_n q(z_n) is the only approximation. Girolami
+and Rogers also part f from z, q(f) q(z): their bound is lower, since here f | z is exact. With
+Q = V^{-1} and d_n = Q_nn, the best q(z_n) is N(a_n, 1/d_n) restricted to the row's regions, and
 
-    B = Σ_n log P(z_n in its regions | m_n) − ½ Σ_k w_kᵀ m_k − ½ F log det V
+    a = z̄ − Q z̄ / d,        z̄ the mean of q(z),
 
-with F the number of functions that the labels constrain (one, or K − 1 contrasts of K functions).
-So m is also the posterior mode of f; the bound is exact in Σ and pays for it in log det V.
+as in the Gibbs sampler, with means for draws. There the lower bound on log p(labels | θ, φ) is
+
+    B = Σ_n log P(z_n in its regions | a_n, 1/d_n) − ½ z̄ᵀQz̄ + ½ Σ_n d_n (z̄_n − a_n)²
+        − ½ F (Σ_n log d_n + log det V)
+
+summed over functions, with F the number of them that the labels constrain: one, or K − 1 contrasts
+of K functions. For one row it is exact.
 
 The kernel's log-parameters θ and the regions' φ are found by maximising B plus their log prior.
 """
@@ -21,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from atoll.core.linalg import cholesky_inverse, cholesky_log_det, cholesky_solve, jittered_cholesky
+from atoll.core.linalg import cholesky_inverse, cholesky_log_det, jittered_cholesky
 from atoll.core.regions import RegionFamily, RegionGradients, Regions
 from atoll.inference.auxiliary_gibbs import GramFunction, LogParameterPrior
 
@@ -32,16 +37,18 @@ PRIOR_REACH = 6.0
 
 
 class Ascent(NamedTuple):
-    """q(f) and q(z) at given θ and φ.
+    """q(z) at given θ and φ.
 
-    mean : (n,) or (n, K) m
-    weights : the same shape, C^{-1} m
-    gradients : of the regions at m
+    location : (n,) or (n, K) a, where the normals stand before they are restricted
+    mean : the same shape, z̄
+    variance : (n,) of z under q, the mean over the functions that labels constrain
+    gradients : of the regions at a
     lower_bounds : (t,) the bound after every iteration
     """
 
+    location: Array
     mean: Array
-    weights: Array
+    variance: Array
     gradients: RegionGradients
     lower_bounds: Array
 
@@ -49,16 +56,16 @@ class Ascent(NamedTuple):
 class VariationalResult(NamedTuple):
     """The maximum of the bound.
 
-    weights : (n,) or (n, K), C^{-1} m
-    mean : the same shape, m
+    weights : (n,) or (n, K), V^{-1} z̄
+    auxiliary_variance : (n,) of z under q
     log_parameters, region_parameters : θ and φ there
-    lower_bounds : (t,) bound plus log prior after every iteration of θ and φ
-    converged : whether the gradient vanished
+    lower_bounds : (t,) after every iteration of θ and φ, with the log prior relative to its peak
+    converged : whether it stopped by itself
     jitter : what factoring took
     """
 
     weights: Array
-    mean: Array
+    auxiliary_variance: Array
     log_parameters: Array
     region_parameters: Array
     lower_bounds: Array
@@ -67,60 +74,67 @@ class VariationalResult(NamedTuple):
 
 
 def ascend(
-    factor: Array,
+    precision: Array,
+    log_det: float,
     regions: Regions,
     start: Array,
     *,
     tolerance: float = 1e-8,
-    max_iterations: int = 500,
+    max_iterations: int = 1000,
 ) -> Ascent:
-    """Coordinate ascent in q(z) and q(f), extrapolated where that raises the bound.
+    """Maximise the bound over q(z): fixed-point steps, extrapolated where that raises the bound.
 
     Parameters
     ----------
-    factor : (n, n) lower Cholesky factor of V
-    start : mean of z, (n,) or (n, K)
+    precision : (n, n) Q
+    log_det : of V
+    start : where the normals stand, (n,) or (n, K)
     tolerance : stops when an iteration gains less
     """
-    log_det_term = 0.5 * regions.n_free * cholesky_log_det(factor)
+    Q, F = precision, regions.n_free
+    d = np.diagonal(Q)
+    sd = 1.0 / np.sqrt(d)
+    per_row = d if start.ndim == 1 else d[:, None]
+    constant = 0.5 * F * (float(np.log(d).sum()) + log_det)
 
-    def update(mean_of_z: Array) -> tuple[Array, Array]:
-        """m and w that maximise the bound given q(z)."""
-        w = cholesky_solve(factor, mean_of_z)
-        return mean_of_z - w, w
+    def evaluate(a: Array) -> tuple[float, Array, Array, RegionGradients]:
+        """The bound at a, where the fixed point would go, z̄, and the slopes of the regions."""
+        slopes = regions.gradients(a, sd)
+        drift = slopes.mean / per_row  # z̄ − a
+        mean = a + drift
+        Qz = Q @ mean
+        bound = float(slopes.log_probability.sum()) - constant
+        bound += 0.5 * float(np.sum(drift * per_row * drift) - np.sum(mean * Qz))
+        return bound, mean - Qz / per_row, mean, slopes
 
-    def evaluate(m: Array, w: Array) -> tuple[float, RegionGradients]:
-        of_regions = regions.gradients(m, 1.0)
-        quadratic = 0.5 * float(np.sum(w * m))
-        return float(of_regions.log_probability.sum()) - quadratic - log_det_term, of_regions
-
-    point = update(start)
-    bound, slopes = evaluate(*point)
+    a = start if start.ndim == 1 else start - start.mean(axis=1, keepdims=True)
+    bound, ahead, mean, slopes = evaluate(a)
     bounds = [bound]
     for _ in range(max_iterations):
-        # Two steps of coordinate ascent, z̄ = m + gradient, and what they extrapolate to (Varadhan &
-        # Roland 2008). m and w move together: C w = m is linear.
-        first = update(point[0] + slopes.mean)
-        second = update(first[0] + regions.gradients(first[0], 1.0).mean)
-        one = [b - a for a, b in zip(point, first)]
-        two = [b - a for a, b in zip(first, second)]
-        bend = [b - a for a, b in zip(one, two)]
-        length = np.sqrt(np.sum(one[0] ** 2)) / max(np.sqrt(np.sum(bend[0] ** 2)), 1e-300)
-        far = [p + 2.0 * length * r + length**2 * v for p, r, v in zip(point, one, bend)]
-        candidate = (far[0], far[1])
-        new_bound, new_slopes = evaluate(*candidate)
-        if not new_bound >= bound:
-            candidate = second
-            new_bound, new_slopes = evaluate(*candidate)
-        gain = new_bound - bound
-        point, bound, slopes = candidate, new_bound, new_slopes
+        first, second = ahead, evaluate(ahead)[1]
+        candidates = [_extrapolated(a, first, second), second]
+        candidates += [a + shrink * (first - a) for shrink in (1.0, 0.5, 0.1, 0.01)]
+        for candidate in candidates:  # the boldest that raises the bound
+            new = evaluate(candidate)
+            if new[0] >= bound:
+                break
+        else:
+            break
+        gain = new[0] - bound
+        a, (bound, ahead, mean, slopes) = candidate, new
         bounds.append(bound)
         if gain < tolerance:
             break
-    # One plain step: m is then a coordinate-ascent update, whatever was extrapolated before.
-    point = update(point[0] + slopes.mean)
-    bound, slopes = evaluate(*point)
-    return Ascent(*point, slopes, np.array([*bounds, bound]))
+    variance = sd**2 + sd**4 * slopes.curvature / F
+    return Ascent(a, mean, variance, slopes, np.array(bounds))
+
+
+def _extrapolated(point: Array, first: Array, second: Array) -> Array:
+    """Where two steps of a slow fixed-point iteration lead to (Varadhan & Roland 2008)."""
+    step = first - point
+    bend = (second - first) - step
+    length = np.sqrt(np.sum(step**2) / max(float(np.sum(bend**2)), 1e-300))
+    return point + 2.0 * length * step + length**2 * bend
 
 
 def maximise(
@@ -135,8 +149,8 @@ def maximise(
 ) -> VariationalResult:
     """The bound's maximum over q, θ and φ, by L-BFGS over θ and φ with q at its best for each.
 
-    The bound's gradient by θ needs no derivative of q, which is at a maximum: it is that of the
-    Gaussian marginal of z̄ (envelope theorem).
+    The bound's gradient by θ needs no derivative of q, which is at a maximum: it is that of
+    E_q log N(z; 0, V) (envelope theorem).
 
     Parameters
     ----------
@@ -144,39 +158,44 @@ def maximise(
     gram_gradient : θ, C, M -> Σ_ij M_ij ∂C_ij/∂θ
     prior : of θ
     family : the regions, and the prior of φ
-    start : mean of z; zero by default
+    start : where q(z) stands at first; zero by default
     report : called with the iteration and its bound
     """
     p = len(prior.mean)
     centre = np.concatenate([prior.mean, family.mean])
     spread = np.concatenate([prior.sd, family.sd])
-    regions = family.at(family.mean).regions
-    # What the last evaluation left; the next starts its ascent from the best so far.
-    kept = _Kept(regions.zeros() if start is None else start)
+    best: VariationalResult | None = None
+    best_bound = -np.inf
+    location = family.at(family.mean).regions.zeros() if start is None else start
 
     def negative_bound(x: Array) -> tuple[float, Array]:
-        theta, phi = centre[:p] + spread[:p] * x[:p], centre[p:] + spread[p:] * x[p:]
+        nonlocal best, best_bound, location
+        theta, phi = np.split(centre + spread * x, [p])
         C = gram(theta)
         factor, jitter = jittered_cholesky(C + np.eye(len(C)))
-        q = ascend(factor, family.at(phi).regions, kept.mean_of_z)
+        Q = cholesky_inverse(factor)
+        regions = family.at(phi).regions
+        q = ascend(Q, cholesky_log_det(factor), regions, location)
         bound = q.lower_bounds[-1] - 0.5 * float(x @ x)
-        w = q.weights.reshape(len(C), -1)
-        M = 0.5 * (w @ w.T - family.at(phi).regions.n_free * cholesky_inverse(factor))
+        weights = Q @ q.mean
+        w = weights.reshape(len(C), -1)
+        # ½ (Q E[zzᵀ] Q − F Q)
+        M = 0.5 * (w @ w.T + regions.n_free * ((Q * q.variance) @ Q - Q))
         slope = np.concatenate([gram_gradient(theta, C, M), family.gradient(phi, q.gradients)])
-        if bound > kept.bound:
-            kept.bound, kept.mean_of_z, kept.jitter = bound, q.mean + q.gradients.mean, jitter
-            kept.result = (q.weights, q.mean, theta, phi)
+        if bound > best_bound:
+            best_bound, location = bound, q.location  # whence the next ascent starts
+            best = VariationalResult(weights, q.variance, theta, phi, np.zeros(0), True, jitter)
         return -bound, x - spread * slope
 
-    _, _ = negative_bound(np.zeros(len(centre)))
-    bounds, converged = [kept.bound], True
+    negative_bound(np.zeros(len(centre)))
+    bounds, converged = [best_bound], True
+
+    def follow(x: Array) -> None:
+        bounds.append(best_bound)
+        if report is not None:
+            report(len(bounds) - 1, best_bound)
+
     if len(centre) > 0:
-
-        def follow(_: Array) -> None:
-            bounds.append(kept.bound)
-            if report is not None:
-                report(len(bounds) - 1, kept.bound)
-
         outcome = minimize(
             negative_bound,
             np.zeros(len(centre)),
@@ -187,17 +206,5 @@ def maximise(
             options={"maxiter": max_iterations, "ftol": 1e-9, "gtol": 1e-4},
         )  # type: ignore[call-overload]
         converged = outcome.status != 1  # 1: out of iterations
-    weights, mean, theta, phi = kept.result
-    return VariationalResult(
-        weights, mean, theta, phi, np.array(bounds), bool(converged), kept.jitter
-    )
-
-
-class _Kept:
-    """The best evaluation so far."""
-
-    def __init__(self, mean_of_z: Array):
-        self.mean_of_z = mean_of_z
-        self.bound = -np.inf
-        self.jitter = 0.0
-        self.result: tuple[Array, Array, Array, Array]
+    assert best is not None  # the bound at the centre is finite
+    return best._replace(lower_bounds=np.array(bounds), converged=bool(converged))

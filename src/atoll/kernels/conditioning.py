@@ -22,6 +22,7 @@ def conditional_moments(
     cholesky: Array,
     weights: Array,
     X: Array,
+    known_variance: Array | None = None,
 ) -> tuple[Array, Array]:
     """Mean k_xᵀ w and variance k(x, x) − k_xᵀ A^{-1} k_x at every row x of X.
 
@@ -33,6 +34,8 @@ def conditional_moments(
     cholesky : (n, n) lower factor of A, the covariance of what is known
     weights : (n,) or (n, K), A^{-1} times what is known
     X : (m, d)
+    known_variance : (n,) of what is known, where it is known with an error of its own; it adds
+        k_xᵀ A^{-1} diag(·) A^{-1} k_x
 
     Returns
     -------
@@ -45,9 +48,13 @@ def conditional_moments(
         part = slice(first, first + rows)
         cross = gram(prior, log_parameters, inputs, X[part])
         mean[part] = cross.T @ weights
-        explained = np.sum(solve_lower(cholesky, cross) ** 2, axis=0)
+        whitened = solve_lower(cholesky, cross)
+        explained = np.sum(whitened**2, axis=0)
         diagonal = gram_diagonal(prior, log_parameters, X[part])
         variance[part] = np.maximum(diagonal - explained, 0.0)  # rounding may fall below zero
+        if known_variance is not None:
+            of_known = solve_lower(cholesky, whitened, transposed=True)
+            variance[part] += known_variance @ of_known**2
     return mean, variance
 
 

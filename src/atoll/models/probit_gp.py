@@ -41,6 +41,7 @@ class LatentPosterior(NamedTuple):
     log_parameters : (S, p)
     weights : (S, n) or (S, n, K), V^{-1} z
     region_parameters : (S, q) φ
+    auxiliary_variance : (S, n) of z; none where z was drawn
     """
 
     prior: KernelPrior
@@ -48,6 +49,7 @@ class LatentPosterior(NamedTuple):
     log_parameters: Array
     weights: Array
     region_parameters: Array
+    auxiliary_variance: Array | None = None
 
 
 # The generative process ---------------------------------------------------------------------------
@@ -148,7 +150,7 @@ def regions_variational(
     start: Array | None = None,
     report: Callable[[int, float], None] | None = None,
 ) -> VariationalResult:
-    """Variational Bayes under any regions; start: mean of z, else zero."""
+    """Variational Bayes under any regions; start: where z stands at first, else zero."""
     return vb.maximise(
         gram_function(prior, inputs),
         gram_gradient_function(prior, inputs),
@@ -169,6 +171,7 @@ def variational_posterior(
         result.log_parameters[None],
         result.weights[None],
         result.region_parameters[None],
+        result.auxiliary_variance[None],
     )
 
 
@@ -179,13 +182,23 @@ def latent_moments(posterior: LatentPosterior, X: Array) -> Iterator[tuple[Array
     """Mean and variance of f(x) at every row of X, one draw of the posterior at a time.
 
     f(x) | z, θ is Gaussian: mean k_xᵀ V^{-1} z, variance k(x, x) − k_xᵀ V^{-1} k_x, the same for
-    all functions. No f need be drawn. X (m, d) -> pairs of (m,) or (m, K), and (m,).
+    all functions. No f need be drawn. Where z itself has a variance, as in variational Bayes, f has
+    that of k_xᵀ V^{-1} z besides. X (m, d) -> pairs of (m,) or (m, K), and (m,).
     """
     prior, inputs = posterior.prior, posterior.inputs
     gram_at = gram_function(prior, inputs)
-    for theta, weights in zip(posterior.log_parameters, posterior.weights):
+    of_z = posterior.auxiliary_variance
+    for s, (theta, weights) in enumerate(zip(posterior.log_parameters, posterior.weights)):
         lower = jittered_cholesky(gram_at(theta) + np.eye(len(inputs))).lower
-        yield conditional_moments(prior, theta, inputs, lower, weights, X)
+        yield conditional_moments(
+            prior,
+            theta,
+            inputs,
+            lower,
+            weights,
+            X,
+            known_variance=None if of_z is None else of_z[s],
+        )
 
 
 def predict_latent(posterior: LatentPosterior, X: Array) -> tuple[Array, Array]:

@@ -390,7 +390,7 @@ def _chains(model: Any) -> dict[str, Any]:
         "status": "", "tone": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
         "facts": [], "picture": None, "r_hat_limit": R_HAT_LIMIT, "ess_limit": ESS_LIMIT,
     }  # fmt: skip
-    section["variational"] = bool(diagnostics) and "lower_bound" in diagnostics
+    section["variational"] = "lower_bound" in (diagnostics or {})
     if not diagnostics:
         return section
     mixed = diagnostics.get("mixed")

@@ -32,14 +32,14 @@ Array = NDArray[np.float64]
 
 # Two long clouds, one above the other: standard deviations, and the distance of their means.
 SPREAD, DISTANCE = (2.0, 0.5), 3.0
-N_ROWS, N_LABELS = 60, 2  # in all, of each class
+N_ROWS, N_LABELS = 60, 4  # in all, of each class
 GAMMA = 0.3
-N_CHAINS, N_SAMPLES, N_QUICK_SAMPLES = 2, 400, 100
-N_REPLICATES, N_QUICK_REPLICATES = 20, 3
+N_CHAINS, N_SAMPLES, N_QUICK_SAMPLES = 2, 300, 100
+N_REPLICATES, N_QUICK_REPLICATES = 40, 3
 
-LABELS, QUICK_LABELS = [1, 2, 4, 8, 16], [2, 8]
+LABELS, QUICK_LABELS = [1, 2, 4, 8, 16], [4, 16]
 KERNELS = [0.1, GAMMA, 1.0, "sampled"]  # γ held fixed, or length-scale and variance sampled
-WIDTHS, QUICK_WIDTHS = [0.0, 0.5, 1.0, 2.0, 4.0], [0.0, 1.0, 2.0]
+WIDTHS, QUICK_WIDTHS = [0.0, 0.5, 1.0, 2.0], [0.0, 1.0, 2.0]
 DRAWN = [
     (GAMMA, None), (GAMMA, 0.0), (GAMMA, 1.0), (GAMMA, 2.0), (1.0, 0.5), ("sampled", 2.0)
 ]  # fmt: skip
