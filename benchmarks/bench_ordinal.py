@@ -52,7 +52,7 @@ import numpy as np
 
 SETS = ("balance_scale", "era", "esl", "lev", "swd")
 METRICS = ("error of the mode", "error of the median", "log-loss", "seconds")
-OURS = "atoll, isotropic, VB"
+OURS = "atoll, EP"
 FLOOR = 1e-12
 GPFLOW_STEPS = 200
 GPFLOW_EDGES = ("learned", "even")
@@ -77,12 +77,12 @@ def split(X, y, seed):
 # --- the models: (X, ranks, X_test, n_ranks, seed) -> probabilities (n_test, n_ranks) -------------
 
 
-def atoll_gp(kernel):
+def atoll_gp(kernel, inference):
     def probabilities(X, ranks, X_test, n_ranks, seed):
         from atoll import OrdinalGPClassifier
 
         model = OrdinalGPClassifier(
-            classes=range(n_ranks), kernel=kernel, inference="vb", random_state=seed
+            classes=range(n_ranks), kernel=kernel, inference=inference, random_state=seed
         )
         return model.fit(X, ranks).predict_proba(X_test)
 
@@ -322,7 +322,11 @@ def arguments():
 def fit_all(problems, options):
     """The fits of every model at hand, the versions used, and the peers that are missing."""
     fits, versions, missing = {}, [f"atoll {version('atoll')}"], []
-    models = {OURS: atoll_gp("isotropic"), "atoll, ARD, VB": atoll_gp("ard")}
+    models = {
+        OURS: atoll_gp("isotropic", "ep"),
+        "atoll, VB": atoll_gp("isotropic", "vb"),
+        "atoll, EP, ARD": atoll_gp("ard", "ep"),
+    }
     models["class frequencies"] = with_missing_ranks(frequencies)
     for package, peers in PEERS.items():
         if importlib.util.find_spec(package):

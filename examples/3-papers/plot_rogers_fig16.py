@@ -28,7 +28,7 @@ X_new, y_new = four_clouds(500, rng_test)
 # %%
 # ``fixed_kernel(1.0)`` is scikit-learn's ``RBF`` with its length-scale held at :math:`1/\sqrt{2}`.
 model = ProbitGPClassifier(
-    kernel=fixed_kernel(1.0), inference="gibbs", n_chains=2, n_warmup=50, n_samples=100,
+    kernel=fixed_kernel(1.0), inference="gibbs", n_chains=2, n_warmup=50, n_samples=200,
     random_state=0,
 ).fit(X, y)  # fmt: skip
 losses = {
@@ -50,6 +50,6 @@ for k, ax in enumerate(axes):
     ax.scatter(*X[y == k].T, color="white", edgecolors="black", label=f"class {k}")
     ax.scatter(*X[y != k].T, s=10, color="black", label="other classes")
     ax.set(title=f"P(class {k})", aspect="equal")
-    ax.legend(loc="upper right", fontsize="small")
+    ax.legend(loc="lower left", fontsize="small")
 figure.colorbar(shades, ax=axes, label="probability", ticks=[0, 0.5, 1])
 plt.show()

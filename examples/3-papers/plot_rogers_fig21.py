@@ -12,7 +12,7 @@ and covariances, standard errors, and a page that sets the lecture beside what w
 """
 
 # %%
-# The lecture's data are not available; these are two long clouds with a gap between them, and two
+# The lecture's data are not available; these are two long clouds with a gap between them, and three
 # labels of each. ``-1`` marks a row without one.
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,8 +23,8 @@ from atoll.plotting import decision_map
 from atoll.reproductions.rogers import fixed_kernel
 from atoll.reproductions.rogers_null_category import hide_all_but, two_clouds
 
-X, truth = two_clouds(60, np.random.default_rng(2))
-y = hide_all_but(2, truth)
+X, truth = two_clouds(60, np.random.default_rng(1))
+y = hide_all_but(3, truth)
 unlabelled = y == -1
 
 # %%
@@ -32,7 +32,7 @@ unlabelled = y == -1
 # and the model is the standard one again.
 settings = {
     "kernel": fixed_kernel(0.3), "inference": "gibbs", "n_chains": 2, "n_warmup": 100,
-    "n_samples": 200, "unlabelled": -1, "random_state": 0,
+    "n_samples": 300, "unlabelled": -1, "random_state": 0,
 }  # fmt: skip
 models = {
     "unlabelled rows ignored": ProbitGPClassifier(**settings),

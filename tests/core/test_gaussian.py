@@ -144,7 +144,9 @@ def test_expected_product_of_ndtr_matches_adaptive_quadrature(offsets):
         centre = max(grid, key=integrand)
         points = [centre + step for step in range(-16, 17)]
         exact = float(mp.log(mp.quad(integrand, points)))
-    assert float(log_expected_product_of_ndtr(offsets)) == pytest.approx(exact, rel=1e-12, abs=1e-12)
+    assert float(log_expected_product_of_ndtr(offsets)) == pytest.approx(
+        exact, rel=1e-12, abs=1e-12
+    )
 
 
 def test_the_gradient_of_an_expected_product_matches_finite_differences():

@@ -139,7 +139,9 @@ def test_a_class_whose_labels_are_always_seen_has_no_unlabelled_rows():
     y = hide_labels(truth, per_class=4, marker=None, random_state=0)
     model = NullCategoryClassifier(missing_rates=(0.0, 0.8), **SHORT).fit(X, y)
     unlabelled = pd.isna(y)
-    np.testing.assert_allclose(model.label_distributions_[unlabelled], [[0.0, 1.0]] * unlabelled.sum())
+    np.testing.assert_allclose(
+        model.label_distributions_[unlabelled], [[0.0, 1.0]] * unlabelled.sum()
+    )
     assert model.missing_rates_ == (0.0, 0.8)
 
 

@@ -165,8 +165,9 @@ def run_geweke(case, prior, family_of=None, seed=1):
         y = np.where(seen, codes + 1.0, 0.0)  # what is not seen is no part of the data
         first = z if z.ndim == 1 else z[:, 0]
         named = {
-            "z0": first[0], "z0²": first[0] ** 2, "|z1|": abs(first[1]), "z0 z1": first[0] * first[1],
-            "z2⁴": first[2] ** 4, "z0 y0": first[0] * y[0], "z1 y0": first[1] * y[0],
+            "z0": first[0], "z0²": first[0] ** 2, "|z1|": abs(first[1]),
+            "z0 z1": first[0] * first[1], "z2⁴": first[2] ** 4,
+            "z0 y0": first[0] * y[0], "z1 y0": first[1] * y[0],
             "z0² seen": first[0] ** 2 * seen[0], "seen": seen.sum(),
         }  # fmt: skip
         if z.ndim == 2:

@@ -51,7 +51,8 @@ class Broken:
 
     def cdf(self, x):
         low, high = stats.norm.cdf([-0.3, 0.4])
-        below = np.where(x < -0.3, stats.norm.cdf(x), np.maximum(low, stats.norm.cdf(x) - high + low))
+        below = stats.norm.cdf(x)
+        below = np.where(x < -0.3, below, np.maximum(low, below - high + low))
         return below / (1 - high + low)
 
     def log_density(self, x):

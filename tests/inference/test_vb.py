@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from atoll.core.regions import Margins, RegionFamily, fixed_regions, log_region_probability
 from atoll.diagnostics import quadrature_posterior
-from atoll.inference import vb
+from atoll.inference import type_two, vb
 from atoll.kernels.hyperparameters import (
     KernelPrior,
     gram_function,
@@ -116,7 +116,8 @@ def test_no_iteration_of_the_ascent_lowers_the_bound(kind, seeds):
     for seed in seeds:
         given, rng = problem(kind, seed)
         shape = given.regions().zeros().shape
-        q = given.ascend(rng.choice([0.0, 1.0, 30.0]) * rng.standard_normal(shape))
+        start = rng.choice([0.0, 1.0, 30.0]) * rng.standard_normal(shape)
+        q = given.ascend(start, max_iterations=250)
         assert np.isfinite(q.lower_bounds).all()
         assert np.diff(q.lower_bounds).min(initial=0.0) > -1e-9, f"seed {seed}"
         exact = bound_at(*given.gaussian(), given.regions(), q.location)
@@ -171,7 +172,7 @@ def test_the_result_is_what_its_parameters_say(kind, seed):
     location = mean - (result.weights.T / np.diagonal(Q)).T
     bound = bound_at(Q, log_det, there.regions(), location)
     assert bound + log_prior(there) == pytest.approx(result.lower_bounds[-1], abs=1e-6)
-    assert np.abs(np.concatenate(standardised(there))).max() <= vb.PRIOR_REACH + 1e-9
+    assert np.abs(np.concatenate(standardised(there))).max() <= type_two.PRIOR_REACH + 1e-9
     again = there.ascend(location)
     np.testing.assert_allclose(again.variance, result.auxiliary_variance, atol=1e-3)
 
@@ -217,7 +218,7 @@ def test_it_is_the_exact_log_evidence_of_rows_that_are_independent(kind):
 @pytest.mark.parametrize("n", [2, 3])
 @pytest.mark.parametrize("seed", range(3))
 def test_it_is_below_the_exact_log_evidence_of_several_rows(kind, n, seed):
-    given, _ = problem(kind, 310 + seed, n=n, log_variance=(-3.0, 4.0))
+    given, _ = problem(kind, 310 + seed, n=n, log_variance=(-3.0, 4.0 if n == 2 else 1.5))
     given = given._replace(phi=given.family.mean)  # cut points where f is
     regions = given.regions()
     q = given.ascend()
@@ -226,7 +227,7 @@ def test_it_is_below_the_exact_log_evidence_of_several_rows(kind, n, seed):
             log_region_probability(_row(regions, i, len(f)), f[:, i], 1.0) for i in range(n)
         ),
         given.gram(),
-        n_nodes={2: 120, 3: 40}[n],
+        n_nodes={2: 120, 3: 45}[n],
     )
     assert exact.log_evidence_error < 0.01
     assert q.lower_bounds.max() < exact.log_evidence + exact.log_evidence_error + 1e-9
@@ -397,7 +398,7 @@ def test_the_gradient_by_kernel_and_region_parameters_matches_finite_differences
         points.append((value, slope, finite))
         return NamedTuple("Outcome", [("status", int)])(0)
 
-    monkeypatch.setattr(vb, "minimize", inspect)
+    monkeypatch.setattr(type_two, "minimize", inspect)
     given.maximise()
     ((value, slope, finite),) = points
     assert np.isfinite(value)

@@ -256,7 +256,7 @@ WITH_GRADIENTS = {
     **{label: kernel for label, (kernel, _) in KERNELS.items()},
     "Matern + white": Matern([1.0, 2.0, 0.5], nu=2.5) + WhiteKernel(0.3),
     "Matern + fixed white": ConstantKernel(2.0) * Matern(1.3, nu=1.5) + WhiteKernel(0.3, "fixed"),
-    "fixed variance × Matern + white": ConstantKernel(0.7, "fixed") * Matern(1.3) + WhiteKernel(0.3),
+    "fixed × Matern + white": ConstantKernel(0.7, "fixed") * Matern(1.3) + WhiteKernel(0.3),
 }
 
 

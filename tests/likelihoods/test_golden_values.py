@@ -128,9 +128,7 @@ def test_derivatives_by_the_log_widths_of_the_ordered_model_are_the_stored_ones(
     log_widths = golden.stored["params"][0, N_PROCESSES:]
     codes, seen = missing_as_zero(golden.y)
     family = ordinal.family(codes, np.ones_like(seen), 10, 0.0, 1.0)
-    ours = family.gradient(
-        np.append(0.0, log_widths), regions.gradients(golden.mean, golden.sd)
-    )
+    ours = family.gradient(np.append(0.0, log_widths), regions.gradients(golden.mean, golden.sd))
     assert_met(ours[1:], golden.stored["g2"][0, N_PROCESSES:])
 
 
@@ -141,7 +139,5 @@ def test_the_derivative_by_the_log_odds_of_a_missing_label_is_the_stored_one(ncn
     codes, seen = (golden.y == 1).astype(int), ~np.isnan(golden.y)
     width = float(golden.noise["width"].item())
     family = null_category.family(codes, seen, 2, width, sample_missing_rates=True)
-    ours = family.gradient(
-        np.full(2, log_odds), regions.gradients(golden.mean, golden.sd)
-    )
+    ours = family.gradient(np.full(2, log_odds), regions.gradients(golden.mean, golden.sd))
     assert_met(ours.sum(), golden.stored["g2"][0, -1])

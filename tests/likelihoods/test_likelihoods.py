@@ -312,7 +312,8 @@ def test_no_log_probability_is_nan_or_infinite_far_out():
 def test_no_gradient_nor_total_of_any_regions_is_nan_or_infinite_far_out():
     for f, regions in all_regions():
         slopes = regions.gradients(f, 1.0)
-        for part in (slopes.log_probability, slopes.mean, slopes.log_weight, *slopes.ends):
+        parts = (slopes.log_probability, slopes.mean, slopes.curvature, slopes.log_weight)
+        for part in (*parts, *slopes.ends):
             assert np.isfinite(part).all()
         assert np.isfinite(regions.total()(f))
 
@@ -370,7 +371,8 @@ def test_probabilities_of_ranks_far_out_match_fifty_digit_arithmetic(mean, varia
             x = (end - mp.mpf(mean)) / scale
             return mp.erfc(x) / 2, mp.erfc(-x) / 2
 
-        ends = [(-mp.inf, cuts[0] - half), *((a + half, b - half) for a, b in zip(cuts, cuts[1:]))]
+        gaps = itertools.pairwise(cuts)
+        ends = [(-mp.inf, cuts[0] - half), *((a + half, b - half) for a, b in gaps)]
         for k, (lower, upper) in enumerate([*ends, (cuts[-1] + half, mp.inf)]):
             (above_lower, below_lower), (above_upper, below_upper) = beyond(lower), beyond(upper)
             in_right_tail = lower > mean

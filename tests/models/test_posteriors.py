@@ -92,7 +92,10 @@ def brute_force(prior, X, n_functions, log_prob_of_rows, log_classes, unlabelled
         weights = np.exp(log_prob_of_rows(f[:, :n]))
         weights /= weights.sum()
         at_new = np.exp(log_classes(f[:, n]))
-        parts = [np.tensordot(weights, f[:, :n], 1).ravel(), weights @ at_new / (weights @ at_new).sum()]
+        parts = [
+            np.tensordot(weights, f[:, :n], 1).ravel(),
+            weights @ at_new / (weights @ at_new).sum(),
+        ]
         for row in unlabelled:
             p = np.exp(log_classes(f[:, row]))
             parts.append(weights @ (p / p.sum(axis=1, keepdims=True)))

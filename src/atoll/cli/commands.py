@@ -51,6 +51,7 @@ class InferenceName(StrEnum):
     auto = "auto"
     gibbs = "gibbs"
     vb = "vb"
+    ep = "ep"
 
 
 DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="Table of rows, .csv or .parquet.")]
@@ -129,8 +130,8 @@ def fit(
     inference: Annotated[
         InferenceName | None,
         typer.Option(
-            help="Gibbs sampling or variational Bayes; auto samples up to 300 rows "
-            "(probit-gp, null-category, ordinal-gp).",
+            help="Gibbs sampling, variational Bayes or, for ordinal-gp, expectation propagation; "
+            "auto samples up to 300 rows (probit-gp, null-category, ordinal-gp).",
             rich_help_panel=SAMPLING,
         ),
     ] = None,

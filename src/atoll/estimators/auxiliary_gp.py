@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,8 @@ from atoll.core.labels import PartialLabels
 from atoll.core.regions import RegionFamily
 from atoll.estimators.sampled import SampledClassifier
 from atoll.inference.chains import Record, Sampler
+from atoll.inference.ep import EPResult
+from atoll.inference.type_two import Report
 from atoll.inference.vb import VariationalResult
 from atoll.kernels.hyperparameters import KernelPrior, kernel_at
 from atoll.likelihoods import null_category as null_likelihood
@@ -24,17 +25,17 @@ from atoll.models import null_category, probit_gp
 from atoll.models.probit_gp import LatentPosterior
 
 Array = NDArray[np.float64]
-Report = Callable[[int, float], None]
 
-INFERENCES = ("auto", "gibbs", "vb")
 # Up to so many rows in the kernel matrix "auto" samples: a few minutes on one core.
 GIBBS_ROWS = 300
+NAMES = {"vb": "Variational Bayes", "ep": "Expectation propagation"}
 
 
 class AuxiliaryClassifier(SampledClassifier):
     """Functions known through z = f + ε: what probit, ordinal and null category share."""
 
     dense_copies = 8
+    inferences: ClassVar[tuple[str, ...]] = ("auto", "gibbs", "vb")
 
     def __init__(
         self,
@@ -87,14 +88,17 @@ class AuxiliaryClassifier(SampledClassifier):
     # Inference ------------------------------------------------------------------------------------
 
     def _check_labels(self, labels: PartialLabels) -> None:
-        if self.inference not in INFERENCES:
+        if self.inference not in self.inferences:
             raise ValueError(
-                f"inference={self.inference!r} is none of {', '.join(map(repr, INFERENCES))}."
+                f"inference={self.inference!r} is none of {', '.join(map(repr, self.inferences))}."
             )
-        rows = int(self._rows_used(labels).sum())
-        self.inference_ = (
-            self.inference if self.inference != "auto" else "gibbs" if rows <= GIBBS_ROWS else "vb"
-        )
+        few = int(self._rows_used(labels).sum()) <= GIBBS_ROWS
+        automatic = "gibbs" if few else self._inference_of_many(labels)
+        self.inference_ = automatic if self.inference == "auto" else self.inference
+
+    def _inference_of_many(self, labels: PartialLabels) -> str:
+        """What "auto" takes where sampling would be slow."""
+        return "vb"
 
     def _sampler(self, X: Array, labels: PartialLabels, prior: KernelPrior) -> Sampler:
         return probit_gp.regions_sampler(X, self._family(X, labels, prior), prior)
@@ -107,38 +111,50 @@ class AuxiliaryClassifier(SampledClassifier):
             return draws
         from tqdm import tqdm
 
-        with tqdm(disable=not self.verbose, desc="variational Bayes", unit=" iterations") as bar:
+        name = NAMES[self.inference_]
+        with tqdm(disable=not self.verbose, desc=name, unit=" iterations") as bar:
 
-            def report(iteration: int, bound: float) -> None:
+            def report(iteration: int, value: float) -> None:
                 bar.update()
-                bar.set_postfix(bound=f"{bound:.3f}")
+                bar.set_postfix(log_evidence=f"{value:.3f}")
 
-            result = self._variational(X, labels, prior, report)
-        self.posterior_ = probit_gp.variational_posterior(result, X, prior)
-        self.lower_bounds_ = result.lower_bounds
+            result: VariationalResult | EPResult
+            if self.inference_ == "vb":
+                result = self._variational(X, labels, prior, report)
+                self.posterior_ = probit_gp.variational_posterior(result, X, prior)
+                evidences = self.lower_bounds_ = result.lower_bounds
+            else:
+                regions = self._family(X, labels, prior)
+                result = probit_gp.regions_propagation(X, regions, prior, report)
+                self.posterior_ = probit_gp.propagated_posterior(result, X, prior)
+                evidences = result.log_evidences
+                self.log_evidence_ = float(evidences[-1])
         self.draws_: Record = {}
         self.kernel_ = kernel_at(prior, result.log_parameters)
         self._describe_regions(result.region_parameters[None])
-        self.diagnostics_ = self._diagnose_bound(result)
+        self.diagnostics_ = self._diagnose_search(name, evidences, result.converged, result.jitter)
         return {}
 
-    def _diagnose_bound(self, result: VariationalResult) -> dict[str, Any]:
-        n_iterations, bound = len(result.lower_bounds) - 1, float(result.lower_bounds[-1])
+    def _diagnose_search(
+        self, name: str, evidences: Array, converged: bool, jitter: float
+    ) -> dict[str, Any]:
+        n_iterations, value = len(evidences) - 1, float(evidences[-1])
+        what = "lower bound" if self.inference_ == "vb" else "estimate"
         sentence = (
-            f"Variational Bayes converged in {n_iterations} iterations at a lower bound of "
-            f"{bound:.2f} on the log evidence."
-            if result.converged
-            else f"Variational Bayes had not converged after {n_iterations} iterations; "
-            'standardise the features, or use inference="gibbs".'
+            f"{name} converged in {n_iterations} iterations at a {what} of {value:.2f} for the log "
+            "evidence."
+            if converged
+            else f"{name} had not converged after {n_iterations} iterations; standardise the "
+            'features, or use inference="gibbs".'
         )
-        if not result.converged:
+        if not converged:
             warnings.warn(f"{type(self).__name__}: {sentence}", ConvergenceWarning, stacklevel=5)
         return {
-            "lower_bound": bound,
+            "log_evidence": value,
             "n_iterations": n_iterations,
-            "jitter": result.jitter,
+            "jitter": jitter,
             "interrupted": False,
-            "mixed": result.converged,
+            "mixed": converged,
             "verdict": sentence,
         }
 

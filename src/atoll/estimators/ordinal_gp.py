@@ -38,21 +38,25 @@ class OrdinalGPClassifier(AuxiliaryClassifier):
         sorted, or the order of an ordered pandas Categorical.
     null_width : float
         w, in units of the noise of z, which has variance one. 0: unlabelled rows are left out.
-    kernel, inference, n_chains, n_warmup, n_samples, thin, checkpoint, unlabelled, random_state, \
-n_jobs, verbose
+    inference : "auto", "gibbs", "vb" or "ep"
+        As in ProbitGPClassifier, and expectation propagation, for labelled rows, which "auto"
+        takes beyond 300 of them.
+    kernel, n_chains, n_warmup, n_samples, thin, checkpoint, unlabelled, random_state, n_jobs, \
+verbose
         As in ProbitGPClassifier.
 
     Attributes
     ----------
     classes_ : (K,) lowest first
     cut_points_ : (K−1,) posterior mean of b
-    inference_ : "gibbs" or "vb", what was used
+    inference_ : "gibbs", "vb" or "ep", what was used
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     posterior_ : LatentPosterior, what prediction needs
     draws_ : dict of (chain, draw) arrays: log-likelihood, log-parameters, the first cut point and
-        the logarithms of the gaps; empty after "vb"
+        the logarithms of the gaps; empty after "vb" and "ep"
     lower_bounds_ : (t,) bound on the log evidence after every iteration, after "vb"
+    log_evidence_ : its estimate, after "ep"
     diagnostics_ : dict with R-hat, effective sample sizes, jitter and a verdict in words
     kernel_ : the kernel at the posterior mean of its log-parameters, or where the bound is highest
 
@@ -76,6 +80,7 @@ n_jobs, verbose
 
     paper = "Rogers 2014 (lecture); Chu & Ghahramani 2005"
     summary = "classes with an order; cut points learned; unlabelled rows with a null width"
+    inferences = ("auto", "gibbs", "vb", "ep")
 
     def __init__(
         self,
@@ -144,8 +149,13 @@ n_jobs, verbose
         return None
 
     def _check_labels(self, labels: PartialLabels) -> None:
-        super()._check_labels(labels)
         check_null_width(self.null_width, may_sample=False)
+        super()._check_labels(labels)
+        if self.inference == "ep" and self._has_unlabelled(labels):
+            raise ValueError(
+                f'inference="ep" takes labelled rows alone, and null_width={self.null_width!r} '
+                'brings in unlabelled ones; use "gibbs" or "vb", or null_width=0.'
+            )
         if labels.classes.dtype.kind in "OU" and self.classes is None:
             names = labels.classes.tolist()
             if len(names) > 2 and names == sorted(names):
@@ -156,10 +166,21 @@ n_jobs, verbose
                     stacklevel=3,
                 )
 
+    def _has_unlabelled(self, labels: PartialLabels) -> bool:
+        """Whether a row without a label takes part."""
+        return bool((self._rows_used(labels) & ~labels.is_labelled).any())
+
     def _rows_used(self, labels: PartialLabels) -> NDArray[np.bool_]:
         if self.null_width > 0:
             return np.ones(len(labels.codes), dtype=bool)
         return labels.is_labelled
+
+    def _inference_of_many(self, labels: PartialLabels) -> str:
+        return "vb" if self._has_unlabelled(labels) else "ep"
+
+    def _kernel_prior(self, X: Array) -> KernelPrior:
+        prior = super()._kernel_prior(X)
+        return ordinal_gp.widened(prior) if isinstance(self.kernel, str) else prior
 
     def _family(self, X: Array, labels: PartialLabels, prior: KernelPrior) -> RegionFamily:
         return ordinal_gp.family(

@@ -96,6 +96,10 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _latent(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance of the functions, (m, n_functions) each."""
 
+    def _kernel_prior(self, X: Array) -> KernelPrior:
+        """The kernel, and the prior of its log-parameters."""
+        return kernel_prior(self.kernel, X)
+
     def _class_order(self, y: Any) -> Sequence[Any] | None:
         """The classes in their order, where it is not that of sorting."""
         return None
@@ -136,7 +140,7 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self._check_memory(int(used.sum()), len(labels.classes))
         self.classes_ = labels.classes
 
-        prior = kernel_prior(self.kernel, X)
+        prior = self._kernel_prior(X)
         of_used = PartialLabels(labels.codes[used], labels.is_labelled[used], labels.classes)
         digest = self._fingerprint(X, labels) if self.checkpoint is not None else ""
         draws = self._infer(X[used], of_used, prior, digest)

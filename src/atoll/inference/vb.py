@@ -24,16 +24,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from atoll.core.linalg import cholesky_inverse, cholesky_log_det, jittered_cholesky
 from atoll.core.regions import RegionFamily, RegionGradients, Regions
 from atoll.inference.auxiliary_gibbs import GramFunction, LogParameterPrior
+from atoll.inference.type_two import Evaluation, Report
+from atoll.inference.type_two import maximise as maximise_evidence
 
 Array = NDArray[np.float64]
-
-# θ and φ stay within so many prior standard deviations.
-PRIOR_REACH = 6.0
 
 
 class Ascent(NamedTuple):
@@ -125,7 +123,7 @@ def ascend(
         bounds.append(bound)
         if gain < tolerance:
             break
-    variance = sd**2 + sd**4 * slopes.curvature / F
+    variance = np.maximum(sd**2 + sd**4 * slopes.curvature / F, 0.0)  # rounding, far out
     return Ascent(a, mean, variance, slopes, np.array(bounds))
 
 
@@ -133,7 +131,7 @@ def _extrapolated(point: Array, first: Array, second: Array) -> Array:
     """Where two steps of a slow fixed-point iteration lead to (Varadhan & Roland 2008)."""
     step = first - point
     bend = (second - first) - step
-    length = np.sqrt(np.sum(step**2) / max(float(np.sum(bend**2)), 1e-300))
+    length = min(float(np.sqrt(np.sum(step**2) / max(float(np.sum(bend**2)), 1e-300))), 1e3)
     return point + 2.0 * length * step + length**2 * bend
 
 
@@ -144,10 +142,10 @@ def maximise(
     family: RegionFamily,
     *,
     start: Array | None = None,
-    max_iterations: int = 200,
-    report: Callable[[int, float], None] | None = None,
+    max_iterations: int | None = None,
+    report: Report | None = None,
 ) -> VariationalResult:
-    """The bound's maximum over q, θ and φ, by L-BFGS over θ and φ with q at its best for each.
+    """The bound's maximum over q, θ and φ, with q at its best for each θ and φ.
 
     The bound's gradient by θ needs no derivative of q, which is at a maximum: it is that of
     E_q log N(z; 0, V) (envelope theorem).
@@ -161,50 +159,31 @@ def maximise(
     start : where q(z) stands at first; zero by default
     report : called with the iteration and its bound
     """
-    p = len(prior.mean)
-    centre = np.concatenate([prior.mean, family.mean])
-    spread = np.concatenate([prior.sd, family.sd])
-    best: VariationalResult | None = None
-    best_bound = -np.inf
-    location = family.at(family.mean).regions.zeros() if start is None else start
 
-    def negative_bound(x: Array) -> tuple[float, Array]:
-        nonlocal best, best_bound, location
-        theta, phi = np.split(centre + spread * x, [p])
+    def evaluate(theta: Array, phi: Array, location: Array) -> Evaluation:
         C = gram(theta)
         factor, jitter = jittered_cholesky(C + np.eye(len(C)))
-        Q = cholesky_inverse(factor)
-        regions = family.at(phi).regions
+        Q, regions = cholesky_inverse(factor), family.at(phi).regions
         q = ascend(Q, cholesky_log_det(factor), regions, location)
-        bound = q.lower_bounds[-1] - 0.5 * float(x @ x)
         weights = Q @ q.mean
         w = weights.reshape(len(C), -1)
         # ½ (Q E[zzᵀ] Q − F Q)
         M = 0.5 * (w @ w.T + regions.n_free * ((Q * q.variance) @ Q - Q))
         slope = np.concatenate([gram_gradient(theta, C, M), family.gradient(phi, q.gradients)])
-        if bound > best_bound:
-            best_bound, location = bound, q.location  # whence the next ascent starts
-            best = VariationalResult(weights, q.variance, theta, phi, np.zeros(0), True, jitter)
-        return -bound, x - spread * slope
+        posterior = (weights, q.variance, jitter)
+        return Evaluation(float(q.lower_bounds[-1]), slope, q.location, posterior)
 
-    negative_bound(np.zeros(len(centre)))
-    bounds, converged = [best_bound], True
-
-    def follow(x: Array) -> None:
-        bounds.append(best_bound)
-        if report is not None:
-            report(len(bounds) - 1, best_bound)
-
-    if len(centre) > 0:
-        outcome = minimize(
-            negative_bound,
-            np.zeros(len(centre)),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(-PRIOR_REACH, PRIOR_REACH)] * len(centre),
-            callback=follow,
-            options={"maxiter": max_iterations, "ftol": 1e-9, "gtol": 1e-4},
-        )  # type: ignore[call-overload]
-        converged = outcome.status != 1  # 1: out of iterations
-    assert best is not None  # the bound at the centre is finite
-    return best._replace(lower_bounds=np.array(bounds), converged=bool(converged))
+    location = family.at(family.mean).regions.zeros() if start is None else start
+    best = maximise_evidence(
+        evaluate, prior, family, location, max_iterations=max_iterations, report=report
+    )
+    weights, variance, jitter = best.posterior
+    return VariationalResult(
+        weights,
+        variance,
+        best.log_parameters,
+        best.region_parameters,
+        best.log_evidences,
+        best.converged,
+        jitter,
+    )

@@ -12,7 +12,6 @@ With w = 0 and no unlabelled row this is the probit Gaussian process, draw for d
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from atoll.core.regions import PreparedRegions, RegionFamily, Regions
 from atoll.inference import auxiliary_gibbs
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
+from atoll.inference.type_two import Report
 from atoll.inference.vb import VariationalResult
 from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import null_category
@@ -106,7 +106,7 @@ def variational(
     is_labelled: NDArray[np.bool_],
     prior: KernelPrior,
     regions: RegionFamily,
-    report: Callable[[int, float], None] | None = None,
+    report: Report | None = None,
 ) -> VariationalResult:
     """Variational Bayes; the bound has several maxima, and the start is what the labels say."""
     if is_labelled.all():

@@ -22,6 +22,15 @@ from atoll.models.probit_gp import sample_function
 Array = NDArray[np.float64]
 
 
+def widened(prior: KernelPrior) -> KernelPrior:
+    """Twice the spread of the default prior.
+
+    Ranks may follow from the features without noise, as grades by a formula do: the function is
+    then many units of noise high, and smooth, which the default prior hardly allows.
+    """
+    return prior._replace(sd=2.0 * prior.sd)
+
+
 def family(
     inputs: Array,
     codes: NDArray[np.intp],

@@ -21,9 +21,11 @@ from scipy.special import logsumexp
 
 from atoll.core.linalg import jittered_cholesky
 from atoll.core.regions import RegionFamily, fixed_regions, log_region_probability
-from atoll.inference import auxiliary_gibbs, vb
+from atoll.inference import auxiliary_gibbs, ep, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
+from atoll.inference.ep import EPResult
+from atoll.inference.type_two import Report
 from atoll.inference.vb import VariationalResult
 from atoll.kernels.conditioning import conditional_moments, mixture_moments
 from atoll.kernels.hyperparameters import KernelPrior, gram_function, gram_gradient_function
@@ -41,7 +43,8 @@ class LatentPosterior(NamedTuple):
     log_parameters : (S, p)
     weights : (S, n) or (S, n, K), V^{-1} z
     region_parameters : (S, q) φ
-    auxiliary_variance : (S, n) of z; none where z was drawn
+    auxiliary_variance : (S, n) of z; None where z was drawn
+    noise_variance : (S, n) of z given f; None for the model's own, which is one
     """
 
     prior: KernelPrior
@@ -50,6 +53,7 @@ class LatentPosterior(NamedTuple):
     weights: Array
     region_parameters: Array
     auxiliary_variance: Array | None = None
+    noise_variance: Array | None = None
 
 
 # The generative process ---------------------------------------------------------------------------
@@ -96,7 +100,7 @@ def variational(
     codes: NDArray[np.intp],
     prior: KernelPrior,
     n_classes: int = 2,
-    report: Callable[[int, float], None] | None = None,
+    report: Report | None = None,
 ) -> VariationalResult:
     """Variational Bayes for labelled rows."""
     return regions_variational(inputs, family(codes, n_classes), prior, report=report)
@@ -148,7 +152,7 @@ def regions_variational(
     regions: RegionFamily,
     prior: KernelPrior,
     start: Array | None = None,
-    report: Callable[[int, float], None] | None = None,
+    report: Report | None = None,
 ) -> VariationalResult:
     """Variational Bayes under any regions; start: where z stands at first, else zero."""
     return vb.maximise(
@@ -175,6 +179,31 @@ def variational_posterior(
     )
 
 
+def regions_propagation(
+    inputs: Array, regions: RegionFamily, prior: KernelPrior, report: Report | None = None
+) -> EPResult:
+    """Expectation propagation under any regions of one function."""
+    return ep.maximise(
+        gram_function(prior, inputs),
+        gram_gradient_function(prior, inputs),
+        prior,
+        regions,
+        report=report,
+    )
+
+
+def propagated_posterior(result: EPResult, inputs: Array, prior: KernelPrior) -> LatentPosterior:
+    """What prediction needs of expectation propagation: a regression with each row's own noise."""
+    return LatentPosterior(
+        prior,
+        inputs,
+        result.log_parameters[None],
+        result.weights[None],
+        result.region_parameters[None],
+        noise_variance=result.noise_variance[None],
+    )
+
+
 # Prediction ---------------------------------------------------------------------------------------
 
 
@@ -187,9 +216,11 @@ def latent_moments(posterior: LatentPosterior, X: Array) -> Iterator[tuple[Array
     """
     prior, inputs = posterior.prior, posterior.inputs
     gram_at = gram_function(prior, inputs)
-    of_z = posterior.auxiliary_variance
+    of_z, noise = posterior.auxiliary_variance, posterior.noise_variance
     for s, (theta, weights) in enumerate(zip(posterior.log_parameters, posterior.weights)):
-        lower = jittered_cholesky(gram_at(theta) + np.eye(len(inputs))).lower
+        V = gram_at(theta)
+        V[np.diag_indices_from(V)] += 1.0 if noise is None else noise[s]
+        lower = jittered_cholesky(V).lower
         yield conditional_moments(
             prior,
             theta,

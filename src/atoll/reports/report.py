@@ -218,7 +218,7 @@ def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, s
         cards.append(
             {
                 "value": chains["status"],
-                "name": "Variational Bayes" if chains["variational"] else "Chains",
+                "name": "Inference" if chains["searched"] else "Chains",
                 "detail": chains["size"],
                 "tone": chains["tone"],
             }
@@ -390,14 +390,14 @@ def _chains(model: Any) -> dict[str, Any]:
         "status": "", "tone": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
         "facts": [], "picture": None, "r_hat_limit": R_HAT_LIMIT, "ess_limit": ESS_LIMIT,
     }  # fmt: skip
-    section["variational"] = "lower_bound" in (diagnostics or {})
+    section["searched"] = "log_evidence" in (diagnostics or {})
     if not diagnostics:
         return section
     mixed = diagnostics.get("mixed")
     if mixed is not None:
         disagree = any(value > R_HAT_LIMIT for value in diagnostics.get("r_hat", {}).values())
         section["status"] = "mixed" if mixed else "not mixed" if disagree else "not settled"
-        if section["variational"]:
+        if section["searched"]:
             section["status"] = "converged" if mixed else "not converged"
         section["tone"] = "good" if mixed else "bad"
     section["verdict"] = str(diagnostics.get("verdict", ""))
@@ -410,11 +410,11 @@ def _chains(model: Any) -> dict[str, Any]:
     section["facts"] = [
         (f"Acceptance, {name}", _percent(rate)) for name, rate in acceptance.items()
     ]
-    if section["variational"]:
+    if section["searched"]:
         section["size"] = _count(diagnostics["n_iterations"], "iteration")
         section["facts"] += [
             ("Iterations", f"{diagnostics['n_iterations']:,}"),
-            ("Lower bound on the log evidence", f"{diagnostics['lower_bound']:.2f}"),
+            ("Log evidence, estimated", f"{diagnostics['log_evidence']:.2f}"),
         ]
     if "jitter" in diagnostics:
         section["facts"].append(("Largest jitter used", f"{diagnostics['jitter']:.1e}"))

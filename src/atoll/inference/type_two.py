@@ -1,0 +1,114 @@
+"""Type-II maximum: where an evidence plus the log prior of θ and φ is highest.
+
+Variational Bayes hands over its bound, expectation propagation its log evidence; each finds its
+posterior anew for every θ and φ, starting from the best so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from atoll.core.regions import RegionFamily
+from atoll.inference.auxiliary_gibbs import LogParameterPrior
+
+Array = NDArray[np.float64]
+Report = Callable[[int, float], None]
+
+# θ and φ stay within so many prior standard deviations.
+PRIOR_REACH = 6.0
+MAX_ITERATIONS = 200
+
+
+class Evaluation(NamedTuple):
+    """An approximate posterior at some θ and φ.
+
+    log_evidence : or a bound on it
+    slope : (p + q,) its gradient by θ and φ
+    start : where the next search may start from
+    posterior : whatever the caller wants of the best one
+    """
+
+    log_evidence: float
+    slope: Array
+    start: Any
+    posterior: Any
+
+
+class Maximum(NamedTuple):
+    """The best of all evaluations.
+
+    log_parameters, region_parameters : θ and φ there
+    posterior : of that evaluation
+    log_evidences : (t,) after every iteration, with the log prior relative to its peak
+    converged : whether the search stopped by itself
+    """
+
+    log_parameters: Array
+    region_parameters: Array
+    posterior: Any
+    log_evidences: Array
+    converged: bool
+
+
+def maximise(
+    evaluate: Callable[[Array, Array, Any], Evaluation],
+    prior: LogParameterPrior,
+    family: RegionFamily,
+    start: Any,
+    *,
+    max_iterations: int | None = None,
+    report: Report | None = None,
+) -> Maximum:
+    """L-BFGS over θ and φ in units of their prior, from its centre.
+
+    Parameters
+    ----------
+    evaluate : θ, φ, start -> Evaluation
+    prior, family : the priors of θ and φ
+    report : called with the iteration and its log evidence
+    """
+    p = len(prior.mean)
+    centre = np.concatenate([prior.mean, family.mean])
+    spread = np.concatenate([prior.sd, family.sd])
+    best: Maximum | None = None
+    best_value = -np.inf
+
+    def negative(x: Array) -> tuple[float, Array]:
+        nonlocal best, best_value, start
+        theta, phi = np.split(centre + spread * x, [p])
+        found = evaluate(theta, phi, start)
+        value = found.log_evidence - 0.5 * float(x @ x)
+        if value > best_value:
+            best_value, start = value, found.start
+            best = Maximum(theta, phi, found.posterior, np.zeros(0), True)
+        return -value, x - spread * found.slope
+
+    def follow(x: Array) -> None:
+        values.append(best_value)
+        if report is not None:
+            report(len(values) - 1, best_value)
+
+    negative(np.zeros(len(centre)))
+    values, converged = [best_value], True
+    if len(centre) > 0:
+        outcome = minimize(
+            negative,
+            np.zeros(len(centre)),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(-PRIOR_REACH, PRIOR_REACH)] * len(centre),
+            callback=follow,
+            options={
+                "maxiter": MAX_ITERATIONS if max_iterations is None else max_iterations,
+                "ftol": 1e-9,
+                "gtol": 1e-4,
+            },
+        )  # type: ignore[call-overload]
+        converged = outcome.status != 1  # 1: out of iterations
+    assert best is not None  # the evidence at the centre is finite
+    return best._replace(log_evidences=np.array(values), converged=bool(converged))

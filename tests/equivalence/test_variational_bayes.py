@@ -1,0 +1,59 @@
+"""Approximate posteriors against the sampled one: the same class probabilities, nearly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import StandardScaler
+
+from atoll import NullCategoryClassifier, OrdinalGPClassifier, ProbitGPClassifier
+from atoll.datasets import hide_labels, make_crescents, make_pinwheel
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def task(name, seed):
+    """X, y with a few labels a class, and test rows."""
+    rng = np.random.default_rng(seed)
+    if name == "crescent":
+        X, truth = make_crescents(100, random_state=rng)
+        new, _ = make_crescents(300, random_state=rng)
+    elif name == "pinwheel":
+        X, truth = make_pinwheel(90, n_classes=3, random_state=rng)
+        new, _ = make_pinwheel(300, n_classes=3, random_state=rng)
+    else:
+        rows, classes = load_wine(return_X_y=True)
+        order = rng.permutation(len(classes))
+        rows = StandardScaler().fit_transform(rows)[order]
+        X, new, truth = rows[:89], rows[89:], classes[order][:89]
+    return X, hide_labels(truth, per_class=6, marker=None, random_state=rng), new
+
+
+def mean_difference(model, name, seed, approximate="vb"):
+    X, y, new = task(name, seed)
+    sampled = model(
+        inference="gibbs", n_chains=2, n_warmup=100, n_samples=150, random_state=seed
+    ).fit(X, y)
+    found = model(inference=approximate).fit(X, y)
+    return np.abs(sampled.predict_proba(new) - found.predict_proba(new)).mean()
+
+
+@pytest.mark.parametrize("name", ["crescent", "wine", "pinwheel"])
+def test_variational_bayes_of_the_probit_gp_is_close_to_gibbs(name):
+    """Measured on three draws of each: .007 to .012, .013 to .018, .020 to .031."""
+    assert mean_difference(ProbitGPClassifier, name, seed=0) < 0.05
+
+
+@pytest.mark.parametrize("approximate", ["vb", "ep"])
+@pytest.mark.parametrize("name", ["crescent", "wine", "pinwheel"])
+def test_approximations_of_the_ordinal_gp_are_close_to_gibbs(name, approximate):
+    assert mean_difference(OrdinalGPClassifier, name, seed=0, approximate=approximate) < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["crescent", "pinwheel"])
+def test_variational_bayes_of_the_null_category_is_close_to_gibbs(name):
+    """Where the rows have clusters; on wine, where thirteen features have none, it is not."""
+    differences = [mean_difference(NullCategoryClassifier, name, seed) for seed in range(3)]
+    assert np.mean(differences) < 0.05
