@@ -24,7 +24,7 @@ together.
 
 Peers are optional: `pip install mord statsmodels`. GPflow asks for an older NumPy than atoll does,
 so it runs in a Python of its own, named by `--gpflow-python` or ATOLL_GPFLOW_PYTHON, made by
-`pip install gpflow "tensorflow<2.19" "tf-keras<2.19"`. (With TensorFlow 2.19 and newer, erf(inf)
+`pip install gpflow "tensorflow<2.19" "tf-keras<2.19"`. (With TensorFlow 2.20 and newer, erf(inf)
 is NaN and so is everything that GPflow's ordinal likelihood returns.)
 """
 

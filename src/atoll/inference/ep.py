@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.core.linalg import cholesky_solve, jittered_cholesky, solve_lower
+from atoll.core.linalg import cholesky_inverse, jittered_cholesky
 from atoll.core.regions import RegionFamily, RegionGradients, Regions
 from atoll.inference.auxiliary_gibbs import GramFunction, LogParameterPrior
 from atoll.inference.type_two import Evaluation, Report
@@ -111,45 +111,46 @@ def propagate(
     for iteration in range(max_iterations):
         root = np.sqrt(tau)
         lower = jittered_cholesky(np.eye(n) + root[:, None] * C * root).lower
-        half = solve_lower(lower, root[:, None] * C)
-        S = C - half.T @ half  # posterior covariance
-        mean, variance = S @ nu, np.diagonal(S)
-        cavity_precision = 1.0 / variance - tau
-        v = 1.0 / cavity_precision
-        m = v * (mean / variance - nu)
+        B_inverse = cholesky_inverse(lower)
+        weights = root * (B_inverse @ (nu / root))
+        mean = C @ weights
+        # The cavity's variance from the diagonal of B^{-1}, which lies in (0, 1]: it stays positive
+        # where the posterior's variance is lost beside that of the prior.
+        b = np.minimum(np.diagonal(B_inverse), 1.0 - 1e-15)
+        v = (1.0 / b - 1.0) / tau
+        m = mean * (1.0 + tau * v) - nu * v
         slopes = regions.gradients(m, np.sqrt(1.0 + v))
-        evidences.append(_log_evidence(tau, nu, m, cavity_precision, S, lower, slopes))
+        evidences.append(_log_evidence(tau, nu, mean, m, v, lower, slopes))
         tilted_mean, tilted_variance = m + v * slopes.mean, v + v * v * slopes.curvature
-        apart = np.abs(tilted_mean - mean) / np.sqrt(variance) + np.abs(
-            tilted_variance / variance - 1.0
-        )
+        variance = v / (1.0 + tau * v)
+        apart = np.abs(tilted_mean - mean) / np.sqrt(variance)
+        apart += np.abs(tilted_variance / variance - 1.0)
         if apart.max() < tolerance:
             converged = True
             break
         share = damping * 0.5 ** (iteration // 50)
-        target = np.maximum(1.0 / tilted_variance - cavity_precision, LEAST_PRECISION)
-        tau = (1.0 - share) * tau + share * target
-        nu = (1.0 - share) * nu + share * (tilted_mean / tilted_variance - m * cavity_precision)
-    weights = nu - root * cholesky_solve(lower, root * (C @ nu))
-    site_inverse = root[:, None] * cholesky_solve(lower, np.diag(root))
+        # 1/tilted variance − 1/v and tilted mean/tilted variance − m/v, without their differences.
+        shrunk = 1.0 + v * slopes.curvature
+        tau_new = np.maximum(-slopes.curvature / shrunk, LEAST_PRECISION)
+        nu_new = (slopes.mean - m * slopes.curvature) / shrunk
+        tau, nu = (1.0 - share) * tau + share * tau_new, (1.0 - share) * nu + share * nu_new
+    site_inverse = root[:, None] * B_inverse * root
     return Propagation(
         Sites(tau, nu), weights, site_inverse, slopes, np.array(evidences), converged
     )
 
 
 def _log_evidence(
-    tau: Array, nu: Array, m: Array, cavity_precision: Array, S: Array, lower: Array,
-    slopes: RegionGradients,
-) -> float:  # fmt: skip
+    tau: Array, nu: Array, mean: Array, m: Array, v: Array, lower: Array, slopes: RegionGradients
+) -> float:
     """Rasmussen & Williams, eqs 3.73 and 3.74."""
-    both = cavity_precision + tau
+    s = v / (1.0 + tau * v)  # posterior variance
     return float(
         slopes.log_probability.sum()
         - np.log(np.diagonal(lower)).sum()
-        + 0.5 * np.log1p(tau / cavity_precision).sum()
-        + 0.5 * nu @ S @ nu
-        - 0.5 * np.sum(nu * nu / both)
-        + 0.5 * np.sum(m * cavity_precision * (tau * m - 2.0 * nu) / both)
+        + 0.5 * np.log1p(tau * v).sum()
+        + 0.5 * np.sum(nu * (mean - nu * s))
+        + 0.5 * np.sum(m / v * s * (tau * m - 2.0 * nu))
     )
 
 

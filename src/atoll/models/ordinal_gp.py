@@ -23,12 +23,12 @@ Array = NDArray[np.float64]
 
 
 def widened(prior: KernelPrior) -> KernelPrior:
-    """Twice the spread of the default prior.
+    """Three times the spread of the default prior.
 
     Ranks may follow from the features without noise, as grades by a formula do: the function is
-    then many units of noise high, and smooth, which the default prior hardly allows.
+    then hundreds of units of noise high, and smooth, which the default prior does not allow.
     """
-    return prior._replace(sd=2.0 * prior.sd)
+    return prior._replace(sd=3.0 * prior.sd)
 
 
 def family(
