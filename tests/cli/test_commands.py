@@ -272,7 +272,6 @@ def test_the_experiments_are_listed():
         ([None] * 30, "no labelled row"),
         (["cat"] * 30, "one class"),
         (np.arange(30) / 7, "continuous"),
-        (np.arange(30) % 3, "3 classes.*Softmax"),
     ],
 )
 def test_labels_that_cannot_be_learnt_from_are_refused(data, tmp_path, labels, message):
@@ -300,9 +299,14 @@ def test_features_that_are_no_numbers_are_named(data, tmp_path, change, message)
     [
         (["--target", "kinds"], "did you mean 'kind'"),
         (["--drop", "colour"], "'colour' is not in the table"),
-        (["--model", "random-forest"], "null-category, probit-gp, softmax-gp"),
+        (["--model", "random-forest"], "null-category, ordinal-gp, probit-gp, softmax-gp"),
         (["--model", "probit-gp", "--null-width", "1"], "--null-width does not apply"),
         (["--null-width", "-1"], "null_width=-1"),
+        (["--null-width", "wide"], "--null-width wide: give a number, or sample"),
+        (["--missing-rates", "0.5,often"], "--missing-rates often: give a number, or sample"),
+        (["--missing-rates", "0.5"], "missing_rates=.*2 numbers"),
+        (["--classes", "a,b"], "--classes does not apply"),
+        (["--inference", "ep"], "inference='ep' is none of"),
         (["--out", "absent/model.atoll"], "does not exist"),
     ],
 )

@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.special import log_ndtr
 
 from atoll.core.gaussian import (
-    expected_product_of_ndtr_gradient,
+    expected_product_of_ndtr_slopes,
     inverse_mills_ratio,
     log_expected_product_of_ndtr,
     log_ndtr_difference,
@@ -153,11 +153,19 @@ def test_the_gradient_of_an_expected_product_matches_finite_differences():
     rng, step = np.random.default_rng(6), 1e-5
     for scale in (1.0, 10.0, 100.0):
         t = rng.normal(scale=scale, size=(50, 3))
-        value, slope = expected_product_of_ndtr_gradient(t)
+        value, slope, curvature = expected_product_of_ndtr_slopes(t)
         np.testing.assert_allclose(value, log_expected_product_of_ndtr(t), rtol=1e-12, atol=1e-15)
         for i in range(3):
             up, down = (log_expected_product_of_ndtr(t + s * step * np.eye(3)[i]) for s in (1, -1))
             np.testing.assert_allclose(slope[:, i], (up - down) / (2 * step), rtol=1e-5, atol=1e-6)
+        # By the means of four latents, of which the first is ahead of the others by t.
+        changes = np.vstack([np.ones(3), -np.eye(3)])
+        finite = sum(
+            expected_product_of_ndtr_slopes(t + step * c).gradient @ c
+            - expected_product_of_ndtr_slopes(t - step * c).gradient @ c
+            for c in changes
+        ) / (2 * step)
+        np.testing.assert_allclose(curvature, finite, rtol=1e-4, atol=1e-5)
 
 
 def test_one_offset_has_a_closed_form():

@@ -49,7 +49,8 @@ def test_auto_samples_few_rows_and_not_many(model, monkeypatch):
     X, truth, _ = three_arms()
     monkeypatch.setattr(auxiliary_gp, "GIBBS_ROWS", 20)
     assert model(**SHORT).fit(X[:15], truth[:15]).inference_ == "gibbs"
-    assert model(**SHORT).fit(X, truth).inference_ == "vb"
+    many = "ep" if model is OrdinalGPClassifier else "vb"
+    assert model(**SHORT).fit(X, truth).inference_ == many
     assert model(inference="gibbs", **SHORT).fit(X, truth).inference_ == "gibbs"
 
 
@@ -100,8 +101,17 @@ def test_a_bound_that_has_not_converged_is_said(monkeypatch):
 @FAMILY
 def test_an_unknown_inference_is_named(model):
     X, _, y = three_arms()
-    with pytest.raises(ValueError, match=r"inference='ep' is none of 'auto', 'gibbs', 'vb'"):
-        model(inference="ep").fit(X, y)
+    with pytest.raises(ValueError, match=r"inference='laplace' is none of 'auto', 'gibbs', 'vb'"):
+        model(inference="laplace").fit(X, y)
+
+
+def test_expectation_propagation_takes_labelled_rows_alone():
+    X, truth, y = three_arms()
+    with pytest.raises(ValueError, match=r"takes labelled rows alone, and null_width=0.5"):
+        OrdinalGPClassifier(inference="ep", null_width=0.5).fit(X, y)
+    model = OrdinalGPClassifier(inference="ep", null_width=0.5).fit(X, truth)
+    assert np.isfinite(model.log_evidence_)
+    assert "Expectation propagation converged" in model.diagnostics_["verdict"]
 
 
 # Many classes -------------------------------------------------------------------------------------

@@ -139,10 +139,10 @@ class AuxiliaryClassifier(SampledClassifier):
         self, name: str, evidences: Array, converged: bool, jitter: float
     ) -> dict[str, Any]:
         n_iterations, value = len(evidences) - 1, float(evidences[-1])
-        what = "lower bound" if self.inference_ == "vb" else "estimate"
+        what = "a lower bound" if self.inference_ == "vb" else "an estimate"
         sentence = (
-            f"{name} converged in {n_iterations} iterations at a {what} of {value:.2f} for the log "
-            "evidence."
+            f"{name} converged in {n_iterations} iterations, with {what} of {value:.2f} for the "
+            "log evidence."
             if converged
             else f"{name} had not converged after {n_iterations} iterations; standardise the "
             'features, or use inference="gibbs".'
@@ -412,7 +412,7 @@ n_jobs, verbose
         if labels.is_labelled.all():
             return {}
         shares = draws["unlabelled_probabilities"].mean(axis=2)
-        return {f"share_of_{labels.classes[k]}": shares[..., k] for k in range(1, shares.shape[2])}
+        return {f"share_of_class_{k}": shares[..., k] for k in range(1, shares.shape[2])}
 
     @property
     def _fixed_width(self) -> float | None:

@@ -40,7 +40,7 @@ def log_class_probabilities(mean: Array, variance: Array, *, margin: float = 0.0
     Examples
     --------
     >>> np.exp(log_class_probabilities(np.array([0.0, 0.0, 1.0]), np.array(0.5))).round(3)
-    array([0.199, 0.199, 0.602])
+    array([0.21 , 0.21 , 0.579])
     """
     scaled = np.asarray(mean) / np.sqrt(1.0 + np.asarray(variance))[..., None]
     offset = margin / np.sqrt(1.0 + np.asarray(variance))[..., None]
