@@ -30,6 +30,8 @@ GramFunction = Callable[[Array], Array]
 
 # Steps of the whole function in a sweep: more where a row may change its region.
 N_STEPS, N_STEPS_UNIONS = 2, 10
+# Passes over z before θ moves.
+N_PASSES = 1
 
 
 class LogParameterPrior(Protocol):
@@ -96,7 +98,9 @@ def sweep(
     prior : of the log-parameters; none of them keeps θ
     """
     prepared = family.at(state.region_parameters)
-    z = sample_auxiliary(rng, state.auxiliary, state.precision, prepared)
+    z = state.auxiliary
+    for _ in range(N_PASSES):
+        z = sample_auxiliary(rng, z, state.precision, prepared)
     state = state._replace(auxiliary=z)
     if family.shift_index is not None:
         state = shift(rng, state, family, family.shift_index)
@@ -185,32 +189,33 @@ def step_given_whitened(
     """
     C = gram(log_parameters)
     lower = jittered_cholesky(C).lower
-    if log_parameters is not state.log_parameters:
-        noisy = _noisy_factor(C)
-        state = state._replace(
-            log_parameters=log_parameters,
-            precision=cholesky_inverse(noisy),
-            log_det=cholesky_log_det(noisy),
-        )
-    whitened, f, theta, phi = _step_function_and_scales(rng, state, lower, family, prior)
+    noisy = _noisy_factor(C)
+    start = sample_whitened(rng, state.auxiliary, lower, lambda v: cholesky_solve(noisy, v))
+    state = state._replace(log_parameters=log_parameters)
+    whitened, f, theta, phi = _step_function_and_scales(rng, state, start, lower, family, prior)
     prepared = family.at(phi)
-    if len(prior.mean) == 0:
+    if len(prior.mean) == 0:  # and the precision stays as it is
         z = prepared.regions.sample(rng, f, 1.0)
         return state._replace(auxiliary=z, region_parameters=phi)
+    at_theta = f  # what the last proposal of the step below leads to
 
-    def latent(log_parameters: Array) -> Array:
-        return jittered_cholesky(gram(log_parameters)).lower @ whitened
+    def total_at(proposal: Array) -> float:
+        nonlocal at_theta
+        at_theta = jittered_cholesky(gram(proposal)).lower @ whitened
+        return prepared.total(at_theta)
 
-    theta, _, _ = elliptical_slice.step(
-        rng, theta, prepared.total(f), lambda proposal: prepared.total(latent(proposal)),
+    new, _, _ = elliptical_slice.step(
+        rng, theta, prepared.total(f), total_at,
         prior.sd * rng.standard_normal(len(prior.sd)), prior.mean,
     )  # fmt: skip
-    return init(prepared.regions.sample(rng, latent(theta), 1.0), theta, phi, gram)
+    f = f if new is theta else at_theta  # the last proposal is the one that is accepted
+    return init(prepared.regions.sample(rng, f, 1.0), new, phi, gram)
 
 
 def _step_function_and_scales(
     rng: np.random.Generator,
     state: AuxiliaryState,
+    whitened: Array,
     lower: Array,
     family: RegionFamily,
     prior: LogParameterPrior,
@@ -225,11 +230,10 @@ def _step_function_and_scales(
     log_likelihood = family.at(phi).total
     several = bool((np.isfinite(family.at(phi).regions.log_weight).sum(axis=1) > 1).any())
     # f and ν lie on one ellipse each, at the same angle: no product with L for every proposal.
-    whitened = sample_whitened(rng, state, lower)
     if whitened.ndim == 2:  # what the regions say nothing of is drawn from its prior
         K = whitened.shape[1]
         common = rng.standard_normal(len(whitened)) / np.sqrt(K)
-        whitened += (common - whitened.mean(axis=1))[:, None]
+        whitened = whitened + (common - whitened.mean(axis=1))[:, None]
     pair = np.stack([lower @ whitened, whitened])
     current = log_likelihood(pair[0])
     draws = rng.standard_normal((N_STEPS_UNIONS if several else N_STEPS, *whitened.shape))
@@ -312,16 +316,27 @@ def _log_prior(region_parameters: Array, family: RegionFamily) -> float:
     return -0.5 * float(deviations @ deviations)
 
 
-def sample_whitened(rng: np.random.Generator, state: AuxiliaryState, lower: Array) -> Array:
+def sample_whitened(
+    rng: np.random.Generator,
+    auxiliary: Array,
+    lower: Array,
+    solve: Callable[[Array], Array],
+) -> Array:
     """Draw ν, f = L ν, given z by Matheron's rule: a prior draw, corrected by what z says of it.
 
     f = f₀ + C V^{-1} (z − f₀ − ε₀) with f₀ = L ν₀ and C = L Lᵀ: so ν = ν₀ + Lᵀ V^{-1} (…), and L
     is never inverted.
+
+    Parameters
+    ----------
+    auxiliary : z
+    lower : L
+    solve : v -> V^{-1} v
     """
-    z = state.auxiliary
+    z = auxiliary
     prior = rng.standard_normal(z.shape)
     surprise = z - lower @ prior - rng.standard_normal(z.shape)
-    return prior + lower.T @ (state.precision @ surprise)
+    return prior + lower.T @ solve(surprise)
 
 
 def sample_latent(
@@ -329,7 +344,8 @@ def sample_latent(
 ) -> tuple[Array, float]:
     """Draw f | z, θ; returns f and the jitter that factoring C took."""
     lower, jitter = jittered_cholesky(gram(state.log_parameters))
-    return lower @ sample_whitened(rng, state, lower), jitter
+    whitened = sample_whitened(rng, state.auxiliary, lower, lambda v: state.precision @ v)
+    return lower @ whitened, jitter
 
 
 def gaussian_log_marginal(lower: Array, auxiliary: Array, n_functions: int = 1) -> float:
