@@ -306,7 +306,10 @@ def test_a_free_cut_point_agrees_with_a_grid():
         log_weights,
         [
             quadrature_posterior(
-                lambda f, b=b: log_ndtr(f[:, 0] - b) + log_ndtr(b - f[:, 1]), K, n_nodes=60
+                lambda f, b=b: log_ndtr(f[:, 0] - b) + log_ndtr(b - f[:, 1]),
+                K,
+                n_nodes=160,
+                half_width=16,
             )
             for b in nodes[:, 0]
         ],
