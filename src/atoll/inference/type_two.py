@@ -96,7 +96,8 @@ def maximise(
     negative(np.zeros(len(centre)))
     values, converged = [best_value], True
     if len(centre) > 0:
-        outcome = minimize(
+        search: Any = minimize  # whose stubs do not know a function with its gradient
+        outcome = search(
             negative,
             np.zeros(len(centre)),
             jac=True,
@@ -108,7 +109,7 @@ def maximise(
                 "ftol": 1e-9,
                 "gtol": 1e-4,
             },
-        )  # type: ignore[call-overload]
+        )
         converged = outcome.status != 1  # 1: out of iterations
     assert best is not None  # the evidence at the centre is finite
     return best._replace(log_evidences=np.array(values), converged=bool(converged))
