@@ -128,7 +128,7 @@ CASES = [
     ("null category", "all fixed"), ("null category, all sampled", "isotropic"),
     ("null category, all sampled", "all fixed"),
     ("null category, three classes", "isotropic"),
-    ("null category, three classes, all sampled", "isotropic"),
+    pytest.param("null category, three classes, all sampled", "isotropic", marks=pytest.mark.slow),
 ]  # fmt: skip
 
 

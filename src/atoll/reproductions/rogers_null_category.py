@@ -286,7 +286,7 @@ def draw_figure_21(results: list[Result], path: Path) -> None:
         axis.set_title(map_title(result.cell))
     for axis in axes.flat[len(drawn) :]:
         axis.set_axis_off()
-    top.colorbar(image, ax=axes, label="P(class 1)", ticks=[0, 0.5, 1])
+    top.colorbar(image, ax=axes, label="P(class 1)", ticks=[0, 0.5, 1], aspect=40)
 
     loss_axis, error_axis = bottom.subplots(1, 2)
     colours = {0.1: "#1b7837", GAMMA: "#542788", 1.0: "#e08214", "sampled": "black"}
@@ -319,12 +319,17 @@ def compare_figure_21(results: list[Result]) -> str:
         )
 
     best = min(widths, key=lambda w: estimate_value(groups[GAMMA, w], "log_loss").mean)
-    settings = [(kernel, w) for kernel, w in groups if w]
-    worst = max(settings, key=lambda s: change("error", s[1], s[0]).mean)
+    rises = [
+        (after.values["error"] - before.values["error"], kernel, width)
+        for (kernel, width), part in groups.items()
+        if width
+        for after, before in zip(part, groups[kernel, None])
+    ]
+    n_risen = sum(rise > 0 for rise, _, _ in rises)
+    steepest, kernel_there, width_there = max(rises, key=lambda item: item[0])
     near, loss, error = (change(value, best) for value in LOSSES)
     at_zero = mean_change(groups[GAMMA, 0.0], groups[GAMMA, None])
     loss_at_zero = change("log_loss", 0.0)
-    worst_error = change("error", worst[1], worst[0])
     claims = markdown_table(
         ["", "the lecture", "ours", "difference"],
         [
@@ -358,9 +363,9 @@ def compare_figure_21(results: list[Result]) -> str:
             [
                 "other settings",
                 "“It's not always easy to get the results you want to see!”",
-                f"the error changes most for the worse with {kernel_text(worst[0])} and null width "
-                f"{worst[1]:g}: by {worst_error:+}",
-                verdict(worst_error, above=True, expected="the null category can do harm"),
+                f"the error rises in {n_risen} of {len(rises)} fits, most ({steepest:+.3f}) with "
+                f"{kernel_text(kernel_there)} and null width {width_there:g}",
+                "agrees: the gap it finds may be another one" if n_risen else "not seen here",
             ],
         ],
     )
