@@ -121,7 +121,7 @@ verbose
 
     def predict_median(self, X: Any) -> NDArray[Any]:
         """The median class: of all, that with the least expected error in rank; (m, d) -> (m,)."""
-        return self.classes_[self._quantile(X, 0.5)]
+        return self.classes_[_lowest_reaching(self.predict_proba(X), 0.5)]
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray[Any]:
         """Lowest and highest class of the central interval; X (m, d) -> (m, 2).
@@ -131,14 +131,9 @@ verbose
         if not (isinstance(coverage, Real) and 0.0 < float(coverage) < 1.0):
             raise ValueError(f"coverage={coverage!r} must be a number between 0 and 1.")
         tail = 0.5 * (1.0 - float(coverage))
-        ends = [self._quantile(X, tail), self._quantile(X, 1.0 - tail)]
+        p = self.predict_proba(X)
+        ends = [_lowest_reaching(p, tail), _lowest_reaching(p, 1.0 - tail)]
         return self.classes_[np.stack(ends, axis=1)]
-
-    def _quantile(self, X: Any, level: float) -> NDArray[np.intp]:
-        """The lowest rank at which the cumulative probability reaches the level; -> (m,)."""
-        below = np.cumsum(self.predict_proba(X), axis=1)
-        # The last sum is one up to rounding, and reaches any level.
-        return np.argmax(below >= level - 1e-12, axis=1)
 
     def _class_order(self, y: Any) -> Sequence[Any] | None:
         if self.classes is not None:
@@ -195,3 +190,10 @@ verbose
     def _describe_regions(self, region_parameters: Array) -> None:
         cut_points = ordinal.cut_points_at(region_parameters, float(self.null_width))
         self.cut_points_ = cut_points.mean(axis=0)
+
+
+def _lowest_reaching(probabilities: Array, level: float) -> NDArray[np.intp]:
+    """The lowest rank at which the cumulative probability reaches the level; (m, K) -> (m,)."""
+    below = np.cumsum(probabilities, axis=1)
+    # The last sum is one up to rounding, and reaches any level.
+    return np.argmax(below >= level - 1e-12, axis=1)

@@ -30,8 +30,6 @@ GramFunction = Callable[[Array], Array]
 
 # Steps of the whole function in a sweep: more where a row may change its region.
 N_STEPS, N_STEPS_UNIONS = 2, 10
-# Passes over z before θ moves.
-N_PASSES = 1
 
 
 class LogParameterPrior(Protocol):
@@ -98,9 +96,7 @@ def sweep(
     prior : of the log-parameters; none of them keeps θ
     """
     prepared = family.at(state.region_parameters)
-    z = state.auxiliary
-    for _ in range(N_PASSES):
-        z = sample_auxiliary(rng, z, state.precision, prepared)
+    z = sample_auxiliary(rng, state.auxiliary, state.precision, prepared)
     state = state._replace(auxiliary=z)
     if family.shift_index is not None:
         state = shift(rng, state, family, family.shift_index)
@@ -189,8 +185,11 @@ def step_given_whitened(
     """
     C = gram(log_parameters)
     lower = jittered_cholesky(C).lower
-    noisy = _noisy_factor(C)
-    start = sample_whitened(rng, state.auxiliary, lower, lambda v: cholesky_solve(noisy, v))
+    if log_parameters is state.log_parameters:
+        start = sample_whitened(rng, state.auxiliary, lower, lambda v: state.precision @ v)
+    else:  # solves with the factor alone: the inverse is wanted once a sweep, at its end
+        noisy = _noisy_factor(C)
+        start = sample_whitened(rng, state.auxiliary, lower, lambda v: cholesky_solve(noisy, v))
     state = state._replace(log_parameters=log_parameters)
     whitened, f, theta, phi = _step_function_and_scales(rng, state, start, lower, family, prior)
     prepared = family.at(phi)
