@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import pdist, squareform
+from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Product
 
@@ -101,15 +101,31 @@ def gram(prior: KernelPrior, log_parameters: Array, X: Array, Y: Array | None = 
     return kernel_at(prior, log_parameters)(X, Y)
 
 
-def gram_function(prior: KernelPrior, X: Array) -> Callable[[Array], Array]:
+def gram_function(
+    prior: KernelPrior, X: Array, reference: Array | None = None
+) -> Callable[[Array], Array]:
     """log-parameters -> covariance of the function at the rows of X, (n, n), fresh at each call.
 
     It is `gram` with a nugget on its diagonal, so that duplicated rows factor. For variance × RBF,
     what samplers evaluate most, the squared distances are found once; any other kernel is asked
     anew.
+
+    Parameters
+    ----------
+    reference : rows whose mean variance the nugget is relative to, where they are not those of X
     """
     if not _is_scaled_rbf(prior.kernel):
-        return lambda log_parameters: _with_nugget(gram(prior, log_parameters, X))
+
+        def general(log_parameters: Array) -> Array:
+            K = gram(prior, log_parameters, X)
+            if reference is None:
+                return _with_nugget(K)
+            K[np.diag_indices_from(K)] += (
+                NUGGET * gram_diagonal(prior, log_parameters, reference).mean()
+            )
+            return K
+
+        return general
     anisotropic = prior.kernel.k2.anisotropic
     squared = None if anisotropic else squareform(pdist(X, "sqeuclidean"))
 
@@ -122,6 +138,25 @@ def gram_function(prior: KernelPrior, X: Array) -> Callable[[Array], Array]:
             K = squared * (-0.5 * np.exp(-2.0 * log_length_scales[0]))
         K += log_variance
         return _with_nugget(np.exp(K, out=K))
+
+    return scaled_rbf
+
+
+def cross_gram_function(prior: KernelPrior) -> Callable[[Array, Array, Array], Array]:
+    """(log-parameters, X, Y) -> `gram` between two sets of rows, (n, m), without a nugget.
+
+    For variance × RBF no scikit-learn kernel is made: on a few dozen rows that costs more than
+    the matrix.
+    """
+    if not _is_scaled_rbf(prior.kernel):
+        return lambda log_parameters, X, Y: gram(prior, log_parameters, X, Y)
+
+    def scaled_rbf(log_parameters: Array, X: Array, Y: Array) -> Array:
+        scale = np.exp(-log_parameters[1:])
+        K = cdist(X * scale, Y * scale, "sqeuclidean")
+        K *= -0.5
+        K += log_parameters[0]
+        return np.exp(K, out=K)
 
     return scaled_rbf
 
@@ -159,6 +194,8 @@ def gram_gradient_function(prior: KernelPrior, X: Array) -> Callable[[Array, Arr
 
 def gram_diagonal(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
     """k(x, x) for every row; X (n, d) -> (n,)."""
+    if _is_scaled_rbf(prior.kernel):
+        return np.full(len(X), np.exp(log_parameters[0]))
     return kernel_at(prior, log_parameters).diag(X)
 
 
@@ -180,12 +217,16 @@ def _is_scaled(kernel: Kernel) -> bool:
     return (
         type(kernel) is Product
         and type(kernel.k1) is ConstantKernel
-        and not kernel.k1.hyperparameters[0].fixed
+        and not kernel.k1.hyperparameter_constant_value.fixed
     )
 
 
 def _is_scaled_rbf(kernel: Kernel) -> bool:
-    return _is_scaled(kernel) and type(kernel.k2) is RBF and not kernel.k2.hyperparameters[0].fixed
+    return (
+        _is_scaled(kernel)
+        and type(kernel.k2) is RBF
+        and not kernel.k2.hyperparameter_length_scale.fixed
+    )
 
 
 def _default_prior(length_scale: float | Array, spread: float) -> KernelPrior:

@@ -64,7 +64,7 @@ def log_class_probabilities(mean: Array, variance: Array, *, scramble: int = 0) 
             [_log_expected_expit(-difference, sd), _log_expected_expit(difference, sd)], axis=-1
         )
     else:
-        points = _symmetric_points(mean.shape[-1], scramble)
+        points = symmetric_points(mean.shape[-1], scramble)
         latent = mean[..., None, :] + np.sqrt(variance)[..., None, :] * points
         odds = np.exp(latent - latent.max(axis=-1, keepdims=True))
         odds /= odds.sum(axis=-1, keepdims=True)
@@ -100,7 +100,7 @@ def _log_expected_expit(mean: Array, sd: Array) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _symmetric_points(n_classes: int, scramble: int) -> Array:
+def symmetric_points(n_classes: int, scramble: int) -> Array:
     """(N_POINTS · K, K) normal scrambled Sobol points with all their cyclic shifts."""
     from scipy.stats import norm, qmc
 

@@ -1,0 +1,188 @@
+"""Densities that can be sampled and evaluated: the base densities of Archipelago.
+
+Anything with `sample(rng, n)` and `log_density(X)` is one. Here: Gaussian, Student-t, Gaussian
+mixture; and the normal–inverse-Wishart, a conjugate prior over Gaussians.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
+
+from atoll.core.linalg import jittered_cholesky, solve_lower
+
+Array = NDArray[np.float64]
+
+INFLATION = 1.2  # of a fitted covariance: a base density has to reach past the data
+STUDENT_DF = 4.0
+
+
+@runtime_checkable
+class Density(Protocol):
+    """A distribution over rows of any kind."""
+
+    def sample(self, rng: np.random.Generator, n: int) -> Any:
+        """Draw n rows: an array of length n."""
+
+    def log_density(self, X: Any) -> Array:
+        """Of each row, normalised; (n, ...) -> (n,)."""
+
+
+class Gaussian(NamedTuple):
+    """N(mean, lower lowerᵀ).
+
+    mean : (d,)
+    lower : (d, d)
+
+    Examples
+    --------
+    >>> round(float(Gaussian(np.zeros(1), np.eye(1)).log_density(np.zeros((1, 1)))[0]), 6)
+    -0.918939
+    """
+
+    mean: Array
+    lower: Array
+
+    def sample(self, rng: np.random.Generator, n: int) -> Array:
+        return self.mean + rng.standard_normal((n, len(self.mean))) @ self.lower.T
+
+    def log_density(self, X: Array) -> Array:
+        d = len(self.mean)
+        log_norm = -0.5 * d * np.log(2.0 * np.pi) - _half_log_det(self.lower)
+        return log_norm - 0.5 * _squared_distances(X, self.mean, self.lower)
+
+
+class StudentT(NamedTuple):
+    """Multivariate t: heavier tails than the Gaussian's.
+
+    mean : (d,)
+    lower : (d, d) factor of the scale matrix
+    df : degrees of freedom
+    """
+
+    mean: Array
+    lower: Array
+    df: float
+
+    def sample(self, rng: np.random.Generator, n: int) -> Array:
+        stretch = np.sqrt(self.df / rng.chisquare(self.df, size=(n, 1)))
+        return self.mean + stretch * (rng.standard_normal((n, len(self.mean))) @ self.lower.T)
+
+    def log_density(self, X: Array) -> Array:
+        d, df = len(self.mean), self.df
+        log_norm = gammaln(0.5 * (df + d)) - gammaln(0.5 * df) - 0.5 * d * np.log(df * np.pi)
+        squared = _squared_distances(X, self.mean, self.lower)
+        return log_norm - _half_log_det(self.lower) - 0.5 * (df + d) * np.log1p(squared / df)
+
+
+class GaussianMixture(NamedTuple):
+    """Σ_c weights_c N(means_c, lowers_c lowers_cᵀ).
+
+    weights : (C,)
+    means : (C, d)
+    lowers : (C, d, d)
+    """
+
+    weights: Array
+    means: Array
+    lowers: Array
+
+    def sample(self, rng: np.random.Generator, n: int) -> Array:
+        component = rng.choice(len(self.weights), size=n, p=self.weights)
+        noise = rng.standard_normal((n, self.means.shape[1]))
+        return self.means[component] + np.einsum("nij,nj->ni", self.lowers[component], noise)
+
+    def log_density(self, X: Array) -> Array:
+        parts = [
+            np.log(weight) + Gaussian(mean, lower).log_density(X)
+            for weight, mean, lower in zip(self.weights, self.means, self.lowers)
+        ]
+        return logsumexp(parts, axis=0)
+
+
+class NormalInverseWishart(NamedTuple):
+    """Σ ~ IW(scale, df), mean | Σ ~ N(centre, Σ / count): a prior over Gaussians.
+
+    centre : (d,)
+    count : rows' worth of belief in the centre
+    scale : (d, d), positive definite
+    df : more than d − 1
+    """
+
+    centre: Array
+    count: float
+    scale: Array
+    df: float
+
+    def given(self, X: Array) -> NormalInverseWishart:
+        """The posterior after the rows of X, (n, d), drawn from the Gaussian."""
+        n = len(X)
+        if n == 0:
+            return self
+        mean = X.mean(axis=0)
+        centred, shift = X - mean, mean - self.centre
+        count = self.count + n
+        return NormalInverseWishart(
+            self.centre + shift * (n / count),
+            count,
+            self.scale + centred.T @ centred + np.outer(shift, shift) * (self.count * n / count),
+            self.df + n,
+        )
+
+    def draw(self, rng: np.random.Generator) -> Gaussian:
+        """One Gaussian.
+
+        With A Bartlett's factor of a standard Wishart and L that of `scale`, Σ = L (A Aᵀ)^{-1} Lᵀ.
+        """
+        d = len(self.centre)
+        bartlett = np.tril(rng.standard_normal((d, d)), -1)
+        bartlett[np.diag_indices(d)] = np.sqrt(rng.chisquare(self.df - np.arange(d)))
+        half = solve_lower(bartlett, jittered_cholesky(self.scale).lower.T).T  # Σ = half halfᵀ
+        # Triangular again: rows of `half` span the same covariance under any rotation.
+        upper = np.linalg.qr(half.T, mode="r")
+        lower = (upper * np.sign(np.diagonal(upper))[:, None]).T
+        mean = self.centre + lower @ rng.standard_normal(d) / np.sqrt(self.count)
+        return Gaussian(mean, lower)
+
+
+def fit_gaussian(X: Array, *, inflation: float = INFLATION) -> Gaussian:
+    """The rows' mean and covariance, shrunk where rows are few, times `inflation`; X (n, d)."""
+    mean, covariance = _moments(X)
+    return Gaussian(mean, jittered_cholesky(inflation * covariance).lower)
+
+
+def fit_student_t(X: Array) -> StudentT:
+    """A t with STUDENT_DF degrees of freedom and the rows' mean and covariance; X (n, d)."""
+    mean, covariance = _moments(X)
+    return StudentT(
+        mean, jittered_cholesky(covariance * ((STUDENT_DF - 2.0) / STUDENT_DF)).lower, STUDENT_DF
+    )
+
+
+def niw_prior(X: Array, *, inflation: float = INFLATION) -> NormalInverseWishart:
+    """A prior worth one row and d + 3 degrees of freedom, centred on the rows' moments."""
+    mean, covariance = _moments(X)
+    return NormalInverseWishart(mean, 1.0, 2.0 * inflation * covariance, X.shape[1] + 3.0)
+
+
+def _moments(X: Array) -> tuple[Array, Array]:
+    """Mean and a positive definite covariance, by Ledoit & Wolf's shrinkage on scaled columns."""
+    from sklearn.covariance import ledoit_wolf
+
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    typical = scale[scale > 0].mean() if (scale > 0).any() else 1.0
+    scale = np.where(scale > 1e-9 * typical, scale, typical)
+    covariance, _ = ledoit_wolf((X - mean) / scale, assume_centered=True)
+    covariance[np.diag_indices_from(covariance)] += 1e-6
+    return mean, covariance * np.outer(scale, scale)
+
+
+def _squared_distances(X: Array, mean: Array, lower: Array) -> Array:
+    return np.sum(solve_lower(lower, (X - mean).T) ** 2, axis=0)
+
+
+def _half_log_det(lower: Array) -> float:
+    return float(np.log(np.diagonal(lower)).sum())

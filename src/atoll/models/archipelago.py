@@ -1,0 +1,895 @@
+"""Archipelago (Adams & Ghahramani 2009, paper 000): classes as islands in a sea of rejections.
+
+prior: K functions under one kernel C(θ), log θ normal; optionally a kernel each, optionally mixed.
+likelihood: a softmax over the classes and one more outcome, "rejected", whose function is zero.
+inference: the latent history of the generative process, by Markov chain Monte Carlo.
+
+    x ~ π      g_k ~ GP(0, C(θ))      x is kept with label k w.p. exp g_k(x) / (1 + Λ(x)),
+                                      and rejected w.p. 1 / (1 + Λ(x)),  Λ = Σ_k exp g_k
+
+A state holds the M rejected rows and the functions at data and rejections. Its density is
+equation 8 times C(M + n − 1, M), the number of orders of the history that end on an acceptance.
+
+Three things differ from the paper's sweep, which is in `archipelago_paper`. The rejections are
+renewed as a block: given the whole function they do not depend on the data, so that running the
+process forward draws them exactly (Rao, Lin & Dunson 2016). The function is known at the data and
+at the *old* rejections, and the new ones are drawn given both; only then are the old ones dropped.
+All K functions move in one Hamiltonian step. θ moves with the whitened functions held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
+
+from atoll.core.densities import Density, Gaussian, NormalInverseWishart
+from atoll.core.linalg import jittered_cholesky, solve_lower
+from atoll.inference import elliptical_slice, hmc
+from atoll.inference.chains import Sampler
+from atoll.kernels.conditioning import CHUNK_ENTRIES, conditional_moments
+from atoll.kernels.hyperparameters import (
+    NUGGET,
+    KernelPrior,
+    cross_gram_function,
+    gram_diagonal,
+    gram_function,
+)
+from atoll.likelihoods.softmax import N_POINTS, symmetric_points
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+UNLABELLED, REJECTED = -1, -2  # beside the classes 0..K-1
+LEAPFROG_STEPS = (3, 8)  # 3 to 7, drawn at random
+N_FUNCTION_STEPS = 3  # of all functions, and of their amplitudes, in a sweep
+MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
+
+# Rows that a history may hold: an acceptance rate of 0.02, or what a factor of minutes allows.
+LOWEST_ACCEPTANCE = 0.02
+MOST_PROPOSALS = 6000
+
+
+class Setting(NamedTuple):
+    """The data and the prior: all that stays the same from sweep to sweep.
+
+    inputs : (n, d), or (n,) objects that the kernel understands
+    codes : (n,) classes, UNLABELLED where not known
+    n_classes : K
+    prior : of one kernel's log-parameters
+    base : π, or a prior over Gaussians, of which π is one
+    own_kernels : whether each function has log-parameters of its own
+    dependent : whether g mixes independent functions u, g(x) = A u(x) (Teh et al. 2005)
+    """
+
+    inputs: Any
+    codes: Codes
+    n_classes: int
+    prior: KernelPrior
+    base: Density | NormalInverseWishart
+    own_kernels: bool = False
+    dependent: bool = False
+
+
+class ArchipelagoState(NamedTuple):
+    """What the next sweep needs; rows are the n data first, then the M rejections.
+
+    rejections : (M, d), or (M,) objects
+    whitened : (n + M, K) ν, u = L ν
+    log_parameters : (F, p), F = 1, or K with own kernels
+    mixing : (q,) weights of A, q = K(K − 1)/2 where functions are dependent, else 0
+    base : π where it is sampled, else of dimension 0
+    factors : (F, n + M, n + M) L
+    jitter : that the factors took
+    step_size, acceptance : of Hamiltonian Monte Carlo over functions
+    parameter_step_size : of the paper's own step over θ
+    start_codes : (n,) labels of every row, held while `n_clamped` sweeps are left
+    n_clamped : sweeps to go with those labels
+    """
+
+    rejections: Any
+    whitened: Array
+    log_parameters: Array
+    mixing: Array
+    base: Gaussian
+    factors: Array
+    jitter: float
+    step_size: hmc.StepSize
+    acceptance: float
+    parameter_step_size: hmc.StepSize
+    start_codes: Codes
+    n_clamped: int
+
+
+class TooManyRejections(ValueError):
+    """The base density proposes too little that the model keeps."""
+
+
+# The likelihood: a softmax with one more outcome, whose function is zero --------------------------
+
+
+def log_terms(latent: Array, codes: Codes) -> Array:
+    """log-probability of each row's outcome; latent (T, K) g, codes (T,) -> (T,).
+
+    Labelled: g_l − log(1 + Λ). Unlabelled: log Λ − log(1 + Λ). Rejected: −log(1 + Λ).
+    """
+    log_total = _log_total(latent)
+    value = -np.logaddexp(0.0, log_total)
+    labelled = np.flatnonzero(codes >= 0)
+    value[labelled] += latent[labelled, codes[labelled]]
+    unlabelled = codes == UNLABELLED
+    value[unlabelled] += log_total[unlabelled]
+    return value
+
+
+class Outcomes(NamedTuple):
+    """What is known of every row, ready for sums over all of them.
+
+    labelled, classes : row numbers, and the class of each
+    unlabelled : (T,) one where a row's class is not known, else zero
+    """
+
+    labelled: Codes
+    classes: Codes
+    unlabelled: Array
+
+    def total(self, latent: Array) -> float:
+        """Σ log_terms."""
+        log_total = _log_total(latent)
+        of_classes = latent[self.labelled, self.classes].sum()
+        return float(of_classes + self.unlabelled @ log_total - np.logaddexp(0.0, log_total).sum())
+
+    def total_and_slope(self, latent: Array) -> tuple[float, Array]:
+        """Σ log_terms and its gradient in g, (T, K)."""
+        top = latent.max(axis=1)
+        odds = np.exp(latent - top[:, None])
+        sums = odds.sum(axis=1)
+        log_total = top + np.log(sums)
+        softplus = np.logaddexp(0.0, log_total)
+        of_classes = latent[self.labelled, self.classes].sum()
+        value = of_classes + self.unlabelled @ log_total - softplus.sum()
+        odds *= ((self.unlabelled - np.exp(log_total - softplus)) / sums)[:, None]
+        odds[self.labelled, self.classes] += 1.0
+        return float(value), odds
+
+
+def outcomes_of(codes: Codes) -> Outcomes:
+    """From classes, UNLABELLED and REJECTED, (T,)."""
+    labelled = np.flatnonzero(codes >= 0)
+    return Outcomes(labelled, codes[labelled], (codes == UNLABELLED).astype(float))
+
+
+def _log_total(latent: Array) -> Array:
+    """log Λ; (T, K) -> (T,)."""
+    top = latent.max(axis=1)
+    return top + np.log(np.exp(latent - top[:, None]).sum(axis=1))
+
+
+def class_shares(latent: Array) -> Array:
+    """exp g_k / Λ, equation 1; (..., K) -> (..., K)."""
+    odds = np.exp(latent - latent.max(axis=-1, keepdims=True))
+    return odds / odds.sum(axis=-1, keepdims=True)
+
+
+# The prior process (algorithm 1) ------------------------------------------------------------------
+
+
+class History(NamedTuple):
+    """Proposals in the order they were made, up to the last acceptance asked for.
+
+    rows : (B, ...)
+    latent : (B, K) u
+    outcomes : (B,) the class each was accepted as, or REJECTED
+    bridge : (F, n, B) L^{-1} of the covariances between the n first known rows and these
+    """
+
+    rows: Any
+    latent: Array
+    outcomes: Codes
+    bridge: Array
+
+
+def sample_prior(
+    rng: np.random.Generator,
+    prior: KernelPrior,
+    base: Density | NormalInverseWishart,
+    n: int,
+    n_classes: int,
+    *,
+    own_kernels: bool = False,
+    dependent: bool = False,
+) -> tuple[Any, Codes, ArchipelagoState]:
+    """n labelled rows from the prior, exactly (algorithm 1), and the state that made them.
+
+    Parameters
+    ----------
+    prior : the kernel and the prior of its log-parameters
+    base : proposes rows
+    n, n_classes : rows to accept, and K
+    own_kernels, dependent : see Setting
+
+    Returns
+    -------
+    rows (n, d), labels (n,), state
+
+    Examples
+    --------
+    >>> from atoll.core.densities import Gaussian
+    >>> from atoll.kernels.hyperparameters import kernel_prior
+    >>> base = Gaussian(np.zeros(2), np.eye(2))
+    >>> rng = np.random.default_rng(0)
+    >>> prior = kernel_prior("isotropic", base.sample(rng, 100))
+    >>> rows, labels, state = sample_prior(rng, prior, base, n=20, n_classes=3)
+    >>> rows.shape, labels.shape, state.whitened.shape[1]
+    ((20, 2), (20,), 3)
+    """
+    density = base.draw(rng) if isinstance(base, NormalInverseWishart) else base
+    n_kernels = n_classes if own_kernels else 1
+    theta = prior.mean + prior.sd * rng.standard_normal((n_kernels, len(prior.mean)))
+    mixing = MIXING_SPREAD * rng.standard_normal(_n_mixing(n_classes, dependent))
+    nothing = density.sample(rng, 1)[:0]
+    # The nugget is relative to a typical variance: without data, that at the density's own rows.
+    setting = Setting(
+        density.sample(rng, 100), np.zeros(0, dtype=np.intp), n_classes, prior, base,
+        own_kernels, dependent,
+    )  # fmt: skip
+    empty = np.zeros((n_kernels, 0, 0))
+    history = run_forward(
+        rng, setting, density, theta, mixing, nothing, np.zeros((0, n_classes)), empty, n
+    )
+    accepted = history.outcomes >= 0
+    rows, labels = history.rows[accepted], history.outcomes[accepted]
+    setting = setting._replace(inputs=rows, codes=labels)
+    latent = np.concatenate([history.latent[accepted], history.latent[~accepted]])
+    state = make_state(
+        setting, history.rows[~accepted], latent, theta, mixing,
+        density if isinstance(base, NormalInverseWishart) else None,
+    )  # fmt: skip
+    return rows, labels, state
+
+
+def run_forward(
+    rng: np.random.Generator,
+    setting: Setting,
+    density: Density,
+    log_parameters: Array,
+    mixing: Array,
+    known: Any,
+    whitened: Array,
+    factors: Array,
+    n_accepted: int,
+    *,
+    n_first: int = 0,
+    label: int | None = None,
+) -> History:
+    """The generative process, until `n_accepted` rows are accepted, given functions at known rows.
+
+    Proposals come in batches, each conditioned on the known rows and on all earlier batches. What
+    is proposed after the last acceptance is dropped: it has not been looked at.
+
+    Parameters
+    ----------
+    known : (T, ...) rows
+    whitened, factors : (T, K) and (F, T, T), the functions there
+    n_accepted : how many to accept
+    n_first : how many of the known rows the returned `bridge` is for
+    label : the class of which rows are counted as accepted; None: any
+    """
+    cross, nugget = cross_gram_function(setting.prior), nugget_at(setting, log_parameters)
+    A = mixing_matrix(mixing, setting.n_classes)
+
+    def counts(outcome: Codes) -> NDArray[np.bool_]:
+        return outcome >= 0 if label is None else outcome == label
+
+    rows, latents, outcomes, bridges = [], [], [], []
+    n_known, accepted, proposed = len(known), 0, 0
+    limit = max(MOST_PROPOSALS, 2 * n_accepted)
+    limit = min(limit, 200 + int(n_accepted / LOWEST_ACCEPTANCE))
+    rate = n_accepted / max(n_known, n_accepted)
+    while accepted < n_accepted:
+        if proposed >= limit:
+            raise TooManyRejections(_too_many(accepted, proposed))
+        batch = density.sample(rng, min(limit, int(1.1 * (n_accepted - accepted) / rate) + 8))
+        size = len(batch)
+        noise = rng.standard_normal((size, setting.n_classes))
+        latent = np.empty_like(noise)
+        bridge = np.empty((len(factors), len(known), size))
+        corners = []
+        for f, theta in enumerate(log_parameters):
+            bridge[f] = solve_lower(factors[f], cross(theta, known, batch))
+            corner = cross(theta, batch, batch)
+            corner[np.diag_indices(size)] += nugget[f]
+            corner -= bridge[f].T @ bridge[f]
+            corners.append(jittered_cholesky(corner).lower)
+            k = slice(None) if len(factors) == 1 else f
+            latent[:, k] = bridge[f].T @ whitened[:, k] + corners[f] @ noise[:, k]
+        outcome = sample_outcomes(rng, latent @ A.T)
+        rows.append(batch)
+        latents.append(latent)
+        outcomes.append(outcome)
+        bridges.append(bridge[:, :n_first])
+        accepted += int(counts(outcome).sum())
+        proposed += size
+        rate = max(accepted / proposed, LOWEST_ACCEPTANCE)
+        if accepted < n_accepted:
+            whitened = np.concatenate([whitened, noise])
+            factors = np.stack(
+                [_grown(*parts) for parts in zip(factors, bridge, corners, strict=True)]
+            )
+            known = np.concatenate([known, batch])
+    every = np.concatenate(outcomes)
+    last = int(np.flatnonzero(counts(every))[n_accepted - 1]) + 1
+    return History(
+        np.concatenate(rows)[:last],
+        np.concatenate(latents)[:last],
+        every[:last],
+        np.concatenate(bridges, axis=2)[:, :, :last],
+    )
+
+
+def sample_outcomes(rng: np.random.Generator, latent: Array) -> Codes:
+    """A class or REJECTED for each row, given the functions g, by Gumbel's trick; (B, K) -> (B,)."""
+    noise = rng.gumbel(size=(len(latent), latent.shape[1] + 1))
+    noise[:, 1:] += latent
+    winner = np.argmax(noise, axis=1)
+    return np.where(winner == 0, REJECTED, winner - 1)
+
+
+def _too_many(accepted: int, proposed: int) -> str:
+    return (
+        f"of {proposed} rows proposed by the base density the model accepted {accepted}, a rate of "
+        f"{accepted / proposed:.3g}: the base density reaches far beyond the data, and the "
+        "rejections between are too many to hold. Use a base density nearer to the data "
+        '(base_density="mixture"), scale or leave out features, or fit on fewer rows.'
+    )
+
+
+def _grown(lower: Array, bridge: Array, corner: Array) -> Array:
+    n, m = bridge.shape
+    grown = np.zeros((n + m, n + m))
+    grown[:n, :n] = lower
+    grown[n:, :n] = bridge.T
+    grown[n:, n:] = corner
+    return grown
+
+
+# The state ----------------------------------------------------------------------------------------
+
+
+def nugget_at(setting: Setting, log_parameters: Array) -> Array:
+    """What each kernel has on its diagonal beside itself, (F,); a part of the model."""
+    return np.array(
+        [NUGGET * gram_diagonal(setting.prior, t, setting.inputs).mean() for t in log_parameters]
+    )
+
+
+def factors_at(setting: Setting, rows: Any, log_parameters: Array) -> tuple[Array, float]:
+    """L for every kernel, (F, T, T), and the largest jitter."""
+    gram_at = gram_function(setting.prior, rows, reference=setting.inputs)
+    factors = [jittered_cholesky(gram_at(theta)) for theta in log_parameters]
+    return np.stack([f.lower for f in factors]), max(f.jitter for f in factors)
+
+
+def make_state(
+    setting: Setting,
+    rejections: Any,
+    latent: Array,
+    log_parameters: Array,
+    mixing: Array,
+    base: Density | None = None,
+) -> ArchipelagoState:
+    """A state with these rejections (M, ...) and functions u (n + M, K)."""
+    rows = np.concatenate([setting.inputs, rejections])
+    factors, jitter = factors_at(setting, rows, log_parameters)
+    return ArchipelagoState(
+        rejections,
+        whiten(factors, latent),
+        log_parameters,
+        mixing,
+        base if isinstance(base, Gaussian) else Gaussian(np.zeros(0), np.zeros((0, 0))),
+        factors,
+        jitter,
+        hmc.init_step_size(0.3),
+        1.0,
+        hmc.init_step_size(0.1),
+        setting.codes.copy(),
+        0,
+    )
+
+
+def functions(factors: Array, whitened: Array) -> Array:
+    """u = L ν, (T, K)."""
+    if len(factors) == 1:
+        return factors[0] @ whitened
+    return np.stack([lower @ column for lower, column in zip(factors, whitened.T)], axis=1)
+
+
+def functions_transposed(factors: Array, slope: Array) -> Array:
+    """Lᵀ times a gradient in u, (T, K): the gradient in ν."""
+    if len(factors) == 1:
+        return factors[0].T @ slope
+    return np.stack([lower.T @ column for lower, column in zip(factors, slope.T)], axis=1)
+
+
+def mixing_matrix(mixing: Array, n_classes: int) -> Array:
+    """A, (K, K): lower triangular with rows of length one, so that g_k keeps the kernel's variance.
+
+    It is the identity where there are no weights.
+    """
+    A = np.eye(n_classes)
+    if len(mixing) > 0:
+        A[np.tril_indices(n_classes, -1)] = mixing
+        A /= np.linalg.norm(A, axis=1, keepdims=True)
+    return A
+
+
+def _mixing_or_none(setting: Setting, state: ArchipelagoState) -> Array | None:
+    return mixing_matrix(state.mixing, setting.n_classes) if len(state.mixing) > 0 else None
+
+
+def latent_at(setting: Setting, state: ArchipelagoState) -> Array:
+    """g at data and rejections, (n + M, K)."""
+    u = functions(state.factors, state.whitened)
+    return u @ mixing_matrix(state.mixing, setting.n_classes).T
+
+
+def outcomes_at(setting: Setting, state: ArchipelagoState) -> Outcomes:
+    """What is known of every row of the state."""
+    of_data = state.start_codes if state.n_clamped > 0 else setting.codes
+    return outcomes_of(np.concatenate([of_data, np.full(len(state.rejections), REJECTED)]))
+
+
+def current_base(setting: Setting, state: ArchipelagoState) -> Density:
+    """π now."""
+    return state.base if isinstance(setting.base, NormalInverseWishart) else setting.base
+
+
+def whiten(factors: Array, latent: Array) -> Array:
+    """ν = L^{-1} u, (T, K)."""
+    if len(factors) == 1:
+        return solve_lower(factors[0], latent)
+    return np.stack([solve_lower(low, u) for low, u in zip(factors, latent.T)], axis=1)
+
+
+def _n_mixing(n_classes: int, dependent: bool) -> int:
+    return n_classes * (n_classes - 1) // 2 if dependent else 0
+
+
+# The sweep ----------------------------------------------------------------------------------------
+
+
+def sweep(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
+) -> ArchipelagoState:
+    """Rejections, base density, functions with amplitudes, θ and mixing, each given the rest."""
+    state = refresh_rejections(rng, setting, state)
+    state = sample_base(rng, setting, state)
+    for _ in range(N_FUNCTION_STEPS):
+        state = sample_functions(rng, setting, state, adapt)
+    if len(setting.prior.mean) > 0:
+        state = sample_log_parameters(rng, setting, state)
+    if len(state.mixing) > 0:
+        state = sample_mixing(rng, setting, state)
+    return state._replace(n_clamped=max(state.n_clamped - 1, 0))
+
+
+def refresh_rejections(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState
+) -> ArchipelagoState:
+    """All rejections anew, exactly from their conditional given the whole function.
+
+    The process is run forward given the functions at the data and the old rejections, until it
+    has accepted as many rows as there are data. Its rejections are the new ones.
+    """
+    n = len(setting.inputs)
+    known = np.concatenate([setting.inputs, state.rejections])
+    history = run_forward(
+        rng, setting, current_base(setting, state), state.log_parameters, state.mixing,
+        known, state.whitened, state.factors, n, n_first=n,
+    )  # fmt: skip
+    new = history.outcomes == REJECTED
+    return _with_rejections(
+        setting, state, history.rows[new], history.latent[new], history.bridge[:, :, new]
+    )
+
+
+def _with_rejections(
+    setting: Setting, state: ArchipelagoState, rejections: Any, latent: Array, bridge: Array
+) -> ArchipelagoState:
+    """The state with other rejections; the block of the factors that is the data's stays.
+
+    Parameters
+    ----------
+    rejections : (M, ...) rows
+    latent : (M, K) u there
+    bridge : (F, n, M) L^{-1} of their covariances with the data
+    """
+    n, m = len(setting.inputs), len(rejections)
+    cross, nugget = cross_gram_function(setting.prior), nugget_at(setting, state.log_parameters)
+    factors = np.empty((len(bridge), n + m, n + m))
+    whitened = np.empty((n + m, setting.n_classes))
+    whitened[:n] = state.whitened[:n]
+    jitter = 0.0
+    for f, theta in enumerate(state.log_parameters):
+        corner = cross(theta, rejections, rejections)
+        corner[np.diag_indices(m)] += nugget[f]
+        corner -= bridge[f].T @ bridge[f]
+        factor = jittered_cholesky(corner)
+        factors[f] = _grown(state.factors[f, :n, :n], bridge[f], factor.lower)
+        k = slice(None) if len(bridge) == 1 else f
+        surprise = latent[:, k] - bridge[f].T @ whitened[:n, k]
+        whitened[n:, k] = solve_lower(factor.lower, surprise)
+        jitter = max(jitter, factor.jitter)
+    return state._replace(rejections=rejections, whitened=whitened, factors=factors, jitter=jitter)
+
+
+def sample_base(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState
+) -> ArchipelagoState:
+    """π given data and rejections, all of them its draws; nothing where π is fixed."""
+    if not isinstance(setting.base, NormalInverseWishart):
+        return state
+    rows = np.concatenate([setting.inputs, state.rejections])
+    return state._replace(base=setting.base.given(rows).draw(rng))
+
+
+def sample_functions(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
+) -> ArchipelagoState:
+    """One Hamiltonian step of all K whitened functions, and of each kernel's log variance.
+
+    The log variance scales L, so that it comes along at no cost; it is where the number of
+    rejections is slow to move.
+    """
+    prior, v = setting.prior, setting.prior.variance_index
+    outcomes, A = outcomes_at(setting, state), _mixing_or_none(setting, state)
+    shape, factors = state.whitened.shape, state.factors
+    n_scales = 0 if v is None else len(factors)
+    here = state.log_parameters[:, v] if v is not None else np.zeros(0)
+    centre, spread = (prior.mean[v], prior.sd[v]) if v is not None else (0.0, 1.0)
+    columns = shape[1] if n_scales == 1 else 1  # that one log variance scales
+
+    def target(position: Array) -> tuple[float, Array]:
+        whitened, deviation = position[n_scales:].reshape(shape), position[:n_scales]
+        u = functions(factors, whitened)
+        if n_scales > 0:
+            log_scale = 0.5 * (centre + spread * deviation - here)
+            if not np.all(np.abs(log_scale) < 50.0):  # a step gone astray
+                return -np.inf, -position
+            scale = np.exp(log_scale)
+            u *= scale
+        value, slope = outcomes.total_and_slope(u if A is None else u @ A.T)
+        if A is not None:
+            slope = slope @ A
+        by_position = -position
+        if n_scales > 0:
+            by_scale = (slope * u).sum(axis=0).reshape(n_scales, columns).sum(axis=1)
+            by_position[:n_scales] += 0.5 * spread * by_scale
+            slope = slope * scale
+        by_position[n_scales:] += functions_transposed(factors, slope).ravel()
+        return value - 0.5 * float(position @ position), by_position
+
+    start = np.concatenate([(here - centre) / spread, state.whitened.ravel()])
+    tuned = state.step_size
+    step_size = float(np.exp(tuned.log_step_size if adapt else tuned.log_average))
+    n_leapfrog = int(rng.integers(*LEAPFROG_STEPS))
+    moved, info = hmc.step(rng, hmc.init(start, target), target, step_size, n_leapfrog)
+    if adapt:
+        tuned = hmc.adapt_step_size(tuned, info.acceptance)
+    state = state._replace(step_size=tuned, acceptance=info.acceptance)
+    if not info.accepted:
+        return state
+    log_parameters = state.log_parameters.copy()
+    if v is not None:
+        log_parameters[:, v] = centre + spread * moved.position[:n_scales]
+        factors = factors * np.exp(0.5 * (log_parameters[:, v] - here))[:, None, None]
+    return state._replace(
+        whitened=moved.position[n_scales:].reshape(shape),
+        log_parameters=log_parameters,
+        factors=factors,
+    )
+
+
+def log_joint(
+    whitened: Array, factors: Array, mixing: Array, outcomes: Outcomes
+) -> tuple[float, Array]:
+    """Equation 8 in ν, up to what does not depend on it, and its gradient; ν (T, K), A (K, K)."""
+    value, by_g = outcomes.total_and_slope(functions(factors, whitened) @ mixing.T)
+    value -= 0.5 * float(np.vdot(whitened, whitened))
+    return value, functions_transposed(factors, by_g @ mixing) - whitened
+
+
+def sample_log_parameters(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState
+) -> ArchipelagoState:
+    """θ given ν by elliptical slice sampling; the functions u = L(θ) ν move with it."""
+    prior, shape = setting.prior, state.log_parameters.shape
+    outcomes, A = outcomes_at(setting, state), _mixing_or_none(setting, state)
+    rows = np.concatenate([setting.inputs, state.rejections])
+    gram_at = gram_function(setting.prior, rows, reference=setting.inputs)
+    factors, jitter = state.factors, state.jitter
+
+    def log_likelihood(flat: Array) -> float:
+        nonlocal factors, jitter
+        found = [jittered_cholesky(gram_at(theta)) for theta in flat.reshape(shape)]
+        factors = np.stack([f.lower for f in found])
+        jitter = max(f.jitter for f in found)
+        u = functions(factors, state.whitened)
+        return outcomes.total(u if A is None else u @ A.T)
+
+    before = state.log_parameters.ravel()
+    now = outcomes.total(latent_at(setting, state))
+    after, _, _ = elliptical_slice.step(
+        rng, before, now, log_likelihood,
+        np.tile(prior.sd, shape[0]) * rng.standard_normal(len(before)),
+        np.tile(prior.mean, shape[0]),
+    )  # fmt: skip
+    if after is before:
+        return state
+    return state._replace(log_parameters=after.reshape(shape), factors=factors, jitter=jitter)
+
+
+def sample_mixing(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState
+) -> ArchipelagoState:
+    """The weights of A given u, by elliptical slice sampling."""
+    outcomes, u = outcomes_at(setting, state), functions(state.factors, state.whitened)
+
+    def log_likelihood(mixing: Array) -> float:
+        return outcomes.total(u @ mixing_matrix(mixing, setting.n_classes).T)
+
+    mixing, _, _ = elliptical_slice.step(
+        rng, state.mixing, log_likelihood(state.mixing), log_likelihood,
+        MIXING_SPREAD * rng.standard_normal(len(state.mixing)),
+    )  # fmt: skip
+    return state._replace(mixing=mixing)
+
+
+# The chain ----------------------------------------------------------------------------------------
+
+
+def sampler(
+    setting: Setting,
+    *,
+    sweep: Callable[..., ArchipelagoState] = sweep,
+    n_clamped: int = 0,
+) -> Sampler:
+    """The chain for labelled and unlabelled rows.
+
+    Parameters
+    ----------
+    sweep : the transition, ours or the paper's
+    n_clamped : first sweeps in which every unlabelled row has a label drawn from a graph of the
+        rows, a new draw in each chain; rejections and θ settle around it before it is let go
+    """
+
+    def init(rng: np.random.Generator) -> ArchipelagoState:
+        n, K, prior = len(setting.inputs), setting.n_classes, setting.prior
+        n_kernels = K if setting.own_kernels else 1
+        theta = prior.mean + 0.5 * prior.sd * rng.standard_normal((n_kernels, len(prior.mean)))
+        mixing = 0.1 * rng.standard_normal(_n_mixing(K, setting.dependent))
+        base = None
+        if isinstance(setting.base, NormalInverseWishart):
+            base = setting.base.given(setting.inputs).draw(rng)
+        state = make_state(setting, setting.inputs[:0], np.zeros((n, K)), theta, mixing, base)
+        state = state._replace(whitened=0.1 * rng.standard_normal((n, K)))
+        if n_clamped == 0 or K == 1:
+            return state
+        start = start_labels(rng, setting)
+        return state._replace(start_codes=start, n_clamped=n_clamped)
+
+    def step(rng: np.random.Generator, state: ArchipelagoState, adapt: bool) -> ArchipelagoState:
+        return sweep(rng, setting, state, adapt)
+
+    def record(rng: np.random.Generator, state: ArchipelagoState) -> dict[str, Any]:
+        n, g = len(setting.inputs), latent_at(setting, state)
+        return {
+            "n_rejections": len(state.rejections),
+            "log_likelihood": outcomes_at(setting, state).total(g),
+            "log_parameters": state.log_parameters.ravel(),
+            "rejections": state.rejections,
+            "whitened": state.whitened,
+            "mixing": state.mixing,
+            "base_mean": state.base.mean,
+            "base_lower": state.base.lower,
+            "row_probabilities": class_shares(g[:n]),
+            "row_terms": log_terms(g[:n], setting.codes),
+            "acceptance": state.acceptance,
+            "jitter": state.jitter,
+        }
+
+    return Sampler(init, step, record)
+
+
+def start_labels(rng: np.random.Generator, setting: Setting) -> Codes:
+    """A label for every row, drawn from a Gaussian process on the graph of nearest neighbours.
+
+    The functions are low-pass on the modes of the normalised graph, given the known labels; each
+    row takes the class of the largest. Known labels stay. Rows that are not vectors of numbers
+    have no graph: theirs are drawn from the kernel's own process.
+    """
+    n, K = len(setting.inputs), setting.n_classes
+    if n < 3 or not (np.ndim(setting.inputs) == 2 and setting.inputs.dtype.kind == "f"):
+        C = gram_function(setting.prior, setting.inputs)(setting.prior.mean)
+        covariance = C / np.diagonal(C).mean()
+    else:
+        covariance = _graph_covariance(setting.inputs, K)
+    known = np.flatnonzero(setting.codes >= 0)
+    targets = np.full((len(known), K), -1.0 / K)
+    targets[np.arange(len(known)), setting.codes[known]] += 1.0
+    lower = jittered_cholesky(covariance + 1e-6 * np.eye(n)).lower
+    f = lower @ rng.standard_normal((n, K))
+    if len(known) > 0:  # Matheron's rule
+        noise_sd = 0.1
+        seen = covariance[np.ix_(known, known)] + noise_sd**2 * np.eye(len(known))
+        surprise = targets - f[known] - noise_sd * rng.standard_normal((len(known), K))
+        f += covariance[:, known] @ np.linalg.solve(seen, surprise)
+    codes = np.argmax(f, axis=1)
+    codes[known] = setting.codes[known]
+    return codes
+
+
+def _graph_covariance(X: Array, n_classes: int) -> Array:
+    """A low-pass covariance on the modes of the rows' graph, (n, n), of mean variance one."""
+    from atoll.core.graphs import degrees, neighbour_graph, self_tuning_weights
+
+    spread = X.std(axis=0)
+    X = X[:, spread > 0] / spread[spread > 0] if (spread > 0).any() else X
+    weights = self_tuning_weights(neighbour_graph(X, min(15, len(X) - 1))).toarray()
+    root = np.sqrt(np.maximum(degrees(weights), 1e-12))
+    # The constant mode is taken out: it tells no row from another.
+    S = weights / np.outer(root, root) - np.outer(root, root) / (root @ root)
+    values, modes = np.linalg.eigh(S)
+    frequency = np.maximum(1.0 - values[::-1], 0.0)
+    modes = modes[:, ::-1]
+    scale = max(frequency[min(n_classes, len(X)) - 1], 1e-8)
+    total = 1e-3 * np.eye(len(X))
+    for cut, amount in ((0.5, 1.0), (2.0, 0.03)):
+        gain = 1.0 / (1.0 + (frequency / (cut * scale)) ** 8)
+        part = (modes * gain) @ modes.T
+        total += amount * part / max(np.diagonal(part).mean(), 1e-12)
+    return total / np.diagonal(total).mean()
+
+
+# Prediction ---------------------------------------------------------------------------------------
+
+
+class ArchipelagoPosterior(NamedTuple):
+    """S states of the chain, as much of them as predictions need.
+
+    inputs, prior, base : of the setting
+    n_classes : K
+    n_rejections : (S,) M
+    rejections : (S, most M, ...), filled up
+    whitened : (S, n + most M, K), filled up
+    log_parameters : (S, F, p)
+    mixing : (S, q)
+    base_means, base_lowers : (S, d), (S, d, d) where π is sampled
+    log_weights : (S,) of the states, normalised
+    """
+
+    inputs: Any
+    prior: KernelPrior
+    base: Density | NormalInverseWishart
+    n_classes: int
+    n_rejections: NDArray[np.intp]
+    rejections: Any
+    whitened: Array
+    log_parameters: Array
+    mixing: Array
+    base_means: Array
+    base_lowers: Array
+    log_weights: Array
+
+
+def _state_of(posterior: ArchipelagoPosterior, s: int) -> tuple[Setting, ArchipelagoState]:
+    """One state in full, its factors found again."""
+    K, n, m = posterior.n_classes, len(posterior.inputs), int(posterior.n_rejections[s])
+    setting = Setting(posterior.inputs, np.full(n, UNLABELLED), K, posterior.prior, posterior.base)
+    rejections, theta = posterior.rejections[s][:m], posterior.log_parameters[s]
+    base = Gaussian(posterior.base_means[s], posterior.base_lowers[s])
+    state = make_state(setting, rejections, np.zeros((n + m, K)), theta, posterior.mixing[s], base)
+    return setting, state._replace(whitened=posterior.whitened[s][: n + m])
+
+
+def latent_moments(
+    posterior: ArchipelagoPosterior, X: Any
+) -> Iterator[tuple[Array, Array, Array, float, Density]]:
+    """Of one state at a time: mean and variance of u(x), (m, K) each, A, (n + M)/n and π.
+
+    E[(n + M)/n | g] is 1/Z, so that averages over states can stand for the density's norm.
+    """
+    for s in range(len(posterior.n_rejections)):
+        setting, state = _state_of(posterior, s)
+        rows = np.concatenate([setting.inputs, state.rejections])
+        means, variances = [], []
+        for f, theta in enumerate(state.log_parameters):
+            k = slice(None) if len(state.factors) == 1 else slice(f, f + 1)
+            weights = solve_lower(state.factors[f], state.whitened[:, k], transposed=True)
+            mean, variance = conditional_moments(
+                setting.prior, theta, rows, state.factors[f], weights, X
+            )
+            means.append(mean)
+            variances.append(np.broadcast_to(variance[:, None], mean.shape))
+        A = mixing_matrix(state.mixing, setting.n_classes)
+        inverse_norm = len(rows) / len(setting.inputs)
+        yield (
+            np.concatenate(means, axis=1), np.concatenate(variances, axis=1), A, inverse_norm,
+            current_base(setting, state),
+        )  # fmt: skip
+
+
+def predict_latent(posterior: ArchipelagoPosterior, X: Any) -> tuple[Array, Array]:
+    """Mean and variance of the K functions g over the whole posterior; X (m, d) -> (m, K) each."""
+    weights = np.exp(posterior.log_weights)
+    first, second = 0.0, 0.0
+    for weight, (mean, variance, A, _, _) in zip(weights, latent_moments(posterior, X)):
+        g = mean @ A.T
+        first = first + weight * g
+        second = second + weight * (variance @ (A**2).T + g**2)
+    return np.asarray(first), np.maximum(second - np.square(first), 0.0)
+
+
+class Predictions(NamedTuple):
+    """Averages over the posterior at m rows.
+
+    log_proba : (m, K) log P(class k | x), equation 6
+    novelty : (m,) probability that a proposal at x is rejected
+    log_density : (m,) of x, equation 2
+    """
+
+    log_proba: Array
+    novelty: Array
+    log_density: Array
+
+
+def predict(posterior: ArchipelagoPosterior, X: Any, *, density: bool = False) -> Predictions:
+    """Classes, novelty and, if asked for, density at the rows of X, (m, d)."""
+    m, K = len(X), posterior.n_classes
+    proba, accepted = np.zeros((m, K)), np.zeros(m)
+    log_density = np.full(m, -np.inf)
+    chunk = max(1, CHUNK_ENTRIES // (N_POINTS * K * (K + 1)))
+    draws = zip(np.exp(posterior.log_weights), latent_moments(posterior, X))
+    for draw, (weight, (mean, variance, A, inverse_norm, base)) in enumerate(draws):
+        points, kept = symmetric_points(K, draw), np.empty(m)
+        sd = np.sqrt(variance)
+        for first in range(0, m, chunk):
+            part = slice(first, first + chunk)
+            g = (mean[part, None, :] + sd[part, None, :] * points) @ A.T
+            proba[part] += weight * class_shares(g).mean(axis=1)
+            kept[part] = expit(logsumexp(g, axis=2)).mean(axis=1)
+        accepted += weight * kept
+        if density and weight > 0:
+            with np.errstate(divide="ignore"):
+                log_p = np.log(kept) + base.log_density(X) + np.log(weight * inverse_norm)
+            log_density = np.logaddexp(log_density, log_p)
+    with np.errstate(divide="ignore"):  # past 1e-308 a probability is zero
+        log_proba = np.log(proba / proba.sum(axis=1, keepdims=True))
+    return Predictions(log_proba, np.clip(1.0 - accepted, 0.0, 1.0), log_density)
+
+
+def sample_rows(
+    rng: np.random.Generator, posterior: ArchipelagoPosterior, n: int, label: int | None = None
+) -> tuple[Any, Codes]:
+    """n fantasies with their classes, of one class where `label` is given; section 3.5.
+
+    Each comes from a state of the posterior, from which the process runs forward.
+    """
+    weights = np.exp(posterior.log_weights)
+    wanted = rng.multinomial(n, weights / weights.sum())
+    rows, outcomes = [], []
+    for s in np.flatnonzero(wanted):
+        setting, state = _state_of(posterior, int(s))
+        known = np.concatenate([setting.inputs, state.rejections])
+        history = run_forward(
+            rng, setting, current_base(setting, state), state.log_parameters, state.mixing,
+            known, state.whitened, state.factors, int(wanted[s]), label=label,
+        )  # fmt: skip
+        kept = history.outcomes >= 0 if label is None else history.outcomes == label
+        rows.append(history.rows[kept])
+        outcomes.append(history.outcomes[kept])
+    order = rng.permutation(n)
+    return np.concatenate(rows)[order], np.concatenate(outcomes)[order]
