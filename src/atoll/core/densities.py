@@ -104,16 +104,16 @@ class GaussianMixture(NamedTuple):
 
 
 class NormalInverseWishart(NamedTuple):
-    """Σ ~ IW(scale, df), mean | Σ ~ N(centre, Σ / count): a prior over Gaussians.
+    """Σ ~ IW(scale, df), mean | Σ ~ N(centre, Σ / strength): a prior over Gaussians.
 
     centre : (d,)
-    count : rows' worth of belief in the centre
+    strength : rows' worth of belief in the centre
     scale : (d, d), positive definite
     df : more than d − 1
     """
 
     centre: Array
-    count: float
+    strength: float
     scale: Array
     df: float
 
@@ -124,11 +124,13 @@ class NormalInverseWishart(NamedTuple):
             return self
         mean = X.mean(axis=0)
         centred, shift = X - mean, mean - self.centre
-        count = self.count + n
+        strength = self.strength + n
         return NormalInverseWishart(
-            self.centre + shift * (n / count),
-            count,
-            self.scale + centred.T @ centred + np.outer(shift, shift) * (self.count * n / count),
+            self.centre + shift * (n / strength),
+            strength,
+            self.scale
+            + centred.T @ centred
+            + np.outer(shift, shift) * (self.strength * n / strength),
             self.df + n,
         )
 
@@ -144,7 +146,7 @@ class NormalInverseWishart(NamedTuple):
         # Triangular again: rows of `half` span the same covariance under any rotation.
         upper = np.linalg.qr(half.T, mode="r")
         lower = (upper * np.sign(np.diagonal(upper))[:, None]).T
-        mean = self.centre + lower @ rng.standard_normal(d) / np.sqrt(self.count)
+        mean = self.centre + lower @ rng.standard_normal(d) / np.sqrt(self.strength)
         return Gaussian(mean, lower)
 
 

@@ -331,7 +331,7 @@ def run_forward(
 
 
 def sample_outcomes(rng: np.random.Generator, latent: Array) -> Codes:
-    """A class or REJECTED for each row, given the functions g, by Gumbel's trick; (B, K) -> (B,)."""
+    """A class or REJECTED for each row given the functions g, by Gumbel's trick; (B, K) -> (B,)."""
     noise = rng.gumbel(size=(len(latent), latent.shape[1] + 1))
     noise[:, 1:] += latent
     winner = np.argmax(noise, axis=1)
