@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from atoll.estimators import (
+        ArchipelagoClassifier,
+        ArchipelagoDensity,
         NullCategoryClassifier,
         OrdinalGPClassifier,
         ProbitGPClassifier,
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ArchipelagoClassifier",
+    "ArchipelagoDensity",
     "NullCategoryClassifier",
     "OrdinalGPClassifier",
     "ProbitGPClassifier",

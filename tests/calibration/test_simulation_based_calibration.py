@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from atoll.core.densities import Gaussian, NormalInverseWishart
 from atoll.diagnostics import simulation_based_calibration
 from atoll.inference.chains import run_chains
 from atoll.kernels.hyperparameters import kernel_prior
 from atoll.likelihoods import null_category as null_likelihood
-from atoll.models import null_category, ordinal_gp, probit_gp, softmax_gp
+from atoll.models import archipelago, null_category, ordinal_gp, probit_gp, softmax_gp
 
 pytestmark = pytest.mark.slow
 
@@ -103,3 +104,52 @@ def test_softmax_gp():
         return theta, f, [], codes
 
     calibrate(sample_prior, lambda codes: softmax_gp.sampler(X, codes, PRIOR, 3), seed=3)
+
+
+@pytest.mark.parametrize("base", ["fixed", "sampled"])
+def test_archipelago(base):
+    """Both log-parameters, the number of rejections, g of row 0 and the log-likelihood."""
+    n, density = 10, Gaussian(np.zeros(2), np.eye(2))
+    if base == "sampled":
+        density = NormalInverseWishart(np.zeros(2), 3.0, 5.0 * np.eye(2), 8.0)
+    prior = PRIOR._replace(mean=np.array([1.0, 0.0]), sd=np.array([0.5, 0.5]))
+
+    def quantities(setting, state):
+        g = archipelago.latent_at(setting, state)
+        return np.array(
+            [
+                *state.log_parameters[0],
+                len(state.rejections),
+                g[0, 0],
+                archipelago.outcomes_at(setting, state).total(g),
+            ]
+        )
+
+    def parameters_and_data(rng):
+        rows, labels, state = archipelago.sample_prior(rng, prior, density, n, 2)
+        codes = np.where(rng.random(n) < 0.4, labels, archipelago.UNLABELLED)
+        setting = archipelago.Setting(rows, codes, 2, prior, density)
+        return quantities(setting, state), setting
+
+    def sample_posterior(rng, setting, n_draws):
+        sampler = archipelago.sampler(setting)
+        state, draws = sampler.init(rng), []
+        for _ in range(80):
+            state = sampler.sweep(rng, state, True)
+        for _ in range(n_draws):
+            for _ in range(THIN):
+                state = sampler.sweep(rng, state, False)
+            draws.append((quantities(setting, state), setting))
+        return draws
+
+    names = ("log variance", "log length-scale", "M", "g of row 0", "log-likelihood")
+    result = simulation_based_calibration(
+        np.random.default_rng(30),
+        sample_prior=parameters_and_data,
+        sample_data=lambda rng, joint: joint[1],
+        sample_posterior=sample_posterior,
+        quantities=lambda joint, data: dict(zip(names, joint[0])),
+        n_simulations=N_SIMULATIONS,
+        n_draws=N_DRAWS,
+    )
+    assert result.smallest_adjusted_p_value > 1e-6, result

@@ -164,6 +164,24 @@ def fit_student_t(X: Array) -> StudentT:
     )
 
 
+def fit_mixture(X: Array, *, most: int = 6, inflation: float = INFLATION) -> GaussianMixture:
+    """Gaussians, as many as the Bayesian information criterion wants, up to `most`; X (n, d)."""
+    from sklearn.mixture import GaussianMixture as FittedMixture
+
+    mean, covariance = _moments(X)
+    scale = np.sqrt(np.diagonal(covariance))
+    scaled = (X - mean) / scale
+    tried = [
+        FittedMixture(c, reg_covar=1e-3, n_init=2, random_state=0).fit(scaled)
+        for c in range(1, min(most, max(1, len(X) // (2 * X.shape[1]))) + 1)
+    ]
+    best = min(tried, key=lambda mixture: mixture.bic(scaled))
+    lowers = [
+        jittered_cholesky(inflation * c * np.outer(scale, scale)).lower for c in best.covariances_
+    ]
+    return GaussianMixture(best.weights_, mean + scale * best.means_, np.stack(lowers))
+
+
 def niw_prior(X: Array, *, inflation: float = INFLATION) -> NormalInverseWishart:
     """A prior worth one row and d + 3 degrees of freedom, centred on the rows' moments."""
     mean, covariance = _moments(X)

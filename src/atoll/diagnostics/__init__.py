@@ -29,6 +29,7 @@ from atoll.diagnostics.sbc import (
     rank_uniformity_p_values,
     simulation_based_calibration,
 )
+from atoll.diagnostics.stacking import stacking_weights
 
 __all__ = [
     "CalibrationResult",
@@ -51,6 +52,7 @@ __all__ = [
     "rank_uniformity_p_values",
     "reliability_curve",
     "simulation_based_calibration",
+    "stacking_weights",
     "summarise",
     "to_arviz",
     "verdict",

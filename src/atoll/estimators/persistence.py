@@ -27,13 +27,20 @@ FORMAT = 1
 """Raised when a file that an older atoll cannot read is written."""
 
 TRUSTED_TYPES: tuple[str, ...] = (
+    "atoll.core.densities.Gaussian",
+    "atoll.core.densities.GaussianMixture",
+    "atoll.core.densities.NormalInverseWishart",
+    "atoll.core.densities.StudentT",
     "atoll.core.tables.Preprocessing",
+    "atoll.estimators.archipelago.ArchipelagoClassifier",
+    "atoll.estimators.archipelago.ArchipelagoDensity",
     "atoll.estimators.auxiliary_gp.NullCategoryClassifier",
     "atoll.estimators.auxiliary_gp.ProbitGPClassifier",
     "atoll.estimators.ordinal_gp.OrdinalGPClassifier",
     "atoll.estimators.persistence.ModelBundle",
     "atoll.estimators.softmax_gp.SoftmaxGPClassifier",
     "atoll.kernels.hyperparameters.KernelPrior",
+    "atoll.models.archipelago.ArchipelagoPosterior",
     "atoll.models.probit_gp.LatentPosterior",
     "atoll.models.softmax_gp.SoftmaxPosterior",
     "sklearn.gaussian_process.kernels.ConstantKernel",

@@ -108,6 +108,28 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """(u, K) class probabilities of the unlabelled training rows."""
         return np.exp(self._log_proba(X))
 
+    def _read_training(self, X: Any, y: Any) -> tuple[Array, PartialLabels]:
+        """What `fit` was given, checked."""
+        return validate_training(
+            self, X, y, unlabelled=self.unlabelled, classes=self._class_order(y)
+        )
+
+    def _read_rows(self, X: Any) -> Array:
+        """What a prediction was given, checked."""
+        return validate_rows(self, X)
+
+    def _parameter_names(self, prior: KernelPrior) -> tuple[str, ...]:
+        """Of the recorded log-parameters."""
+        return prior.names
+
+    def _fitted_kernel(self, prior: KernelPrior, log_parameters: Array) -> Any:
+        """The kernel at the posterior mean of the recorded log-parameters."""
+        return kernel_at(prior, log_parameters)
+
+    def _watched(self, draws: Record) -> Record:
+        """More arrays, (chain, draw, ...), whose worst entry is watched for mixing."""
+        return {}
+
     def _extra_quantities(self, labels: PartialLabels, draws: Record) -> Record:
         """More named scalars, (chain, draw), to watch for mixing."""
         return {}
@@ -126,9 +148,7 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         -------
         self
         """
-        X, labels = validate_training(
-            self, X, y, unlabelled=self.unlabelled, classes=self._class_order(y)
-        )
+        X, labels = self._read_training(X, y)
         self._check_labels(labels)
         check_counts(
             n_chains=self.n_chains,
@@ -153,7 +173,7 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         Far from all data they are those of the prior, never NaN.
         """
         check_is_fitted(self)
-        return np.exp(self._log_proba(validate_rows(self, X)))
+        return np.exp(self._log_proba(self._read_rows(X)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row; X (m, d) -> (m,)."""
@@ -190,7 +210,7 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the latent functions; X (m, d) -> (m, n_functions) each."""
         check_is_fitted(self)
-        return self._latent(validate_rows(self, X))
+        return self._latent(self._read_rows(X))
 
     def to_arviz(self) -> Any:
         """The recorded draws as ArviZ's data structure, for its plots and summaries."""
@@ -223,12 +243,12 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             checkpoint=self.checkpoint,
             fingerprint=digest,
         )
-        self.posterior_ = self._make_posterior(X, prior, _pool(result.draws))
-        self.draws_ = _named_scalars(result.draws, prior) | self._extra_quantities(
+        self.posterior_ = self._make_posterior(X, prior, pool(result.draws))
+        names = self._parameter_names(prior)
+        self.draws_ = named_scalars(result.draws, names) | self._extra_quantities(
             labels, result.draws
         )
-        theta = result.draws["log_parameters"].mean(axis=(0, 1))
-        self.kernel_ = kernel_at(prior, theta)
+        self.kernel_ = self._fitted_kernel(prior, result.draws["log_parameters"].mean(axis=(0, 1)))
         self.diagnostics_ = self._diagnose(result.draws, result.interrupted)
         return result.draws
 
@@ -261,7 +281,7 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _diagnose(self, draws: Record, interrupted: bool) -> dict[str, Any]:
         n_chains, n_draws = draws["log_likelihood"].shape
-        summary = summarise(self.draws_)
+        summary = summarise(self.draws_ | self._watched(draws))
         mixed, sentence = verdict(summary, n_chains=n_chains)
         if not mixed:
             warnings.warn(f"{type(self).__name__}: {sentence}", ConvergenceWarning, stacklevel=5)
@@ -286,18 +306,22 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self.transduction_ = labels.classes[np.argmax(self.label_distributions_, axis=1)]
 
 
-def _pool(draws: Record) -> Record:
-    """(chain, draw, ...) -> (S, ...), at most PREDICTIVE_DRAWS of them, evenly spread."""
+def pool(draws: Record) -> Record:
+    """(chain, draw, ...) -> (S, ...), at most PREDICTIVE_DRAWS of them, evenly spread.
+
+    "chain" says which each came from.
+    """
     n_chains, n_draws = draws["log_likelihood"].shape
     total = n_chains * n_draws
     kept = np.unique(np.linspace(0, total - 1, min(total, PREDICTIVE_DRAWS)).round().astype(int))
-    return {name: v.reshape(total, *v.shape[2:])[kept] for name, v in draws.items()}
+    pooled = {name: v.reshape(total, *v.shape[2:])[kept] for name, v in draws.items()}
+    return pooled | {"chain": kept // n_draws}
 
 
-def _named_scalars(draws: Record, prior: KernelPrior) -> Record:
+def named_scalars(draws: Record, names: Sequence[str]) -> Record:
     """The log-likelihood, the kernel's log-parameters and whatever else is one number a draw."""
     scalars = {"log_likelihood": draws["log_likelihood"]}
-    for j, name in enumerate(prior.names):
+    for j, name in enumerate(names):
         scalars[name] = draws["log_parameters"][:, :, j]
     others = {name: v for name, v in draws.items() if v.ndim == 2 and name not in _NOT_WATCHED}
     return scalars | others

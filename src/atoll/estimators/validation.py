@@ -41,7 +41,7 @@ def validate_training(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None. Pass "
             "one label a row, with None, NaN or -1 where it is unknown."
         )
-    X = _validate_rows(estimator, X, reset=True)
+    X = read_rows(estimator, X, reset=True)
     labels = parse_labels(y, unlabelled=unlabelled, classes=classes)
     if len(labels.codes) != len(X):
         raise ValueError(
@@ -54,7 +54,7 @@ def validate_training(
 
 def validate_rows(estimator: BaseEstimator, X: Any) -> Array:
     """Check and convert what a prediction was given: the columns of the fit, all finite."""
-    return _validate_rows(estimator, X, reset=False)
+    return read_rows(estimator, X, reset=False)
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -72,7 +72,8 @@ def fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-def _validate_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
+def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
+    """Rows of finite numbers, (n, d) float64; `reset` sets the estimator's columns by them."""
     X = validate_data(
         estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C"
     )

@@ -49,7 +49,8 @@ class Sampler(NamedTuple):
 
     init : rng -> state, a NamedTuple of arrays and numbers (nested NamedTuples allowed)
     sweep : (rng, state, adapt) -> state; `adapt` is true in warm-up
-    record : (rng, state) -> dict of arrays and numbers to keep of a draw
+    record : (rng, state) -> dict of arrays and numbers to keep of a draw; an array may have
+        another number of rows in each draw
     """
 
     init: Callable[[np.random.Generator], Any]
@@ -233,12 +234,31 @@ def _stack(chains: list[list[Record]], n_samples: int, interrupted: bool) -> Rec
             SamplingInterrupted,
             stacklevel=3,
         )
-    return {
-        name: np.stack(
-            [np.stack([record[name] for record in records[:n_kept]]) for records in kept]
-        )
-        for name in kept[0][0]
-    }
+    stacked = {}
+    for name in kept[0][0]:
+        every = stack_ragged([record[name] for records in kept for record in records[:n_kept]])
+        stacked[name] = every.reshape(len(kept), n_kept, *every.shape[1:])
+    return stacked
+
+
+def stack_ragged(arrays: Sequence[Array]) -> Array:
+    """Stack arrays, filling up those with fewer rows than the longest: by NaN, or None in objects.
+
+    Examples
+    --------
+    >>> stack_ragged([np.ones(1), np.ones(2)])
+    array([[ 1., nan],
+           [ 1.,  1.]])
+    """
+    if len({array.shape for array in arrays}) == 1:
+        return np.stack(arrays)
+    longest = max(len(array) for array in arrays)
+    fill = None if arrays[0].dtype == object else np.nan
+    dtype = np.result_type(*(array.dtype for array in arrays))
+    stacked = np.full((len(arrays), longest, *arrays[0].shape[1:]), fill, dtype=dtype)
+    for row, array in zip(stacked, arrays):
+        row[: len(array)] = array
+    return stacked
 
 
 # Ctrl-C ---------------------------------------------------------------------------------------
@@ -293,7 +313,7 @@ def _write_checkpoint(
     arrays = {f"state/{name}": value for name, value in _flatten(state)}
     if records:
         for name in records[0]:
-            arrays[f"draws/{name}"] = np.stack([record[name] for record in records])
+            arrays[f"draws/{name}"] = stack_ragged([record[name] for record in records])
     with atomic_path(file) as temporary, open(temporary, "wb") as stream:
         np.savez(stream, allow_pickle=False, header=np.array(json.dumps(header)), **arrays)
 

@@ -762,6 +762,7 @@ class ArchipelagoPosterior(NamedTuple):
 
     inputs, prior, base : of the setting
     n_classes : K
+    chains : (S,) the chain each came from
     n_rejections : (S,) M
     rejections : (S, most M, ...), filled up
     whitened : (S, n + most M, K), filled up
@@ -775,6 +776,7 @@ class ArchipelagoPosterior(NamedTuple):
     prior: KernelPrior
     base: Density | NormalInverseWishart
     n_classes: int
+    chains: NDArray[np.intp]
     n_rejections: NDArray[np.intp]
     rejections: Any
     whitened: Array
@@ -783,6 +785,13 @@ class ArchipelagoPosterior(NamedTuple):
     base_means: Array
     base_lowers: Array
     log_weights: Array
+
+    def weighted(self, chain_weights: Array) -> ArchipelagoPosterior:
+        """The same states, those of each chain with its weight in all; (chains,)."""
+        counts = np.bincount(self.chains, minlength=len(chain_weights))
+        weights = (chain_weights / np.maximum(counts, 1))[self.chains]
+        with np.errstate(divide="ignore"):
+            return self._replace(log_weights=np.log(weights / weights.sum()))
 
 
 def _state_of(posterior: ArchipelagoPosterior, s: int) -> tuple[Setting, ArchipelagoState]:

@@ -1,0 +1,64 @@
+"""Weights for chains that disagree: by how well each predicts rows that it did not see.
+
+Chains that are stuck in different modes are not draws from one distribution, and their equal
+mixture is not the posterior. Stacking makes no claim that they agree: it takes the mixture of
+chains that predicts best.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+Array = NDArray[np.float64]
+
+
+def leave_one_out(log_likelihood: Array) -> Array:
+    """log p(row | the others) in each chain, by truncated importance sampling (Ionides 2008).
+
+    Parameters
+    ----------
+    log_likelihood : (chains, draws, n) of every row at every draw
+
+    Returns
+    -------
+    (chains, n)
+    """
+    n_draws = log_likelihood.shape[1]
+    log_ratio = -log_likelihood
+    highest = logsumexp(log_ratio, axis=1, keepdims=True) - 0.5 * np.log(n_draws)
+    log_weight = np.minimum(log_ratio, highest)
+    return logsumexp(log_weight + log_likelihood, axis=1) - logsumexp(log_weight, axis=1)
+
+
+def stacking_weights(log_likelihood: Array) -> Array:
+    """Weights of chains, (chains,), that maximise Σ_n log Σ_c w_c p_c(row n | the others).
+
+    Parameters
+    ----------
+    log_likelihood : (chains, draws, n) of every row at every draw
+
+    References
+    ----------
+    Y. Yao, A. Vehtari and A. Gelman (2022), Stacking for non-mixing Bayesian computations. Journal
+    of Machine Learning Research 23.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> log_likelihood = rng.normal(-1.0, 0.1, size=(2, 50, 20))
+    >>> log_likelihood[1] -= 5.0            # a chain that explains nothing
+    >>> stacking_weights(log_likelihood).round(2)
+    array([1., 0.])
+    """
+    log_p = leave_one_out(log_likelihood)
+    log_w = np.full(len(log_p), -np.log(len(log_p)))
+    for _ in range(1000):  # EM for the weights of a mixture: the objective is concave
+        log_share = log_w[:, None] + log_p
+        log_share -= logsumexp(log_share, axis=0)
+        new = logsumexp(log_share, axis=1) - np.log(log_p.shape[1])
+        if np.max(np.abs(np.exp(new) - np.exp(log_w))) < 1e-9:
+            break
+        log_w = new
+    return np.exp(new - logsumexp(new))
