@@ -24,6 +24,7 @@ from sklearn.utils import get_tags
 from atoll.datasets import make_crescents
 from atoll.estimators import (
     MODELS,
+    ArchipelagoClassifier,
     NullCategoryClassifier,
     OrdinalGPClassifier,
     ProbitGPClassifier,
@@ -145,9 +146,9 @@ def test_latent_moments_far_away_are_the_priors(fitted):
     model, _, _ = fitted
     mean, variance = model.predict_latent([[1e6, 1e6]])
     assert np.all(mean == 0)
-    np.testing.assert_allclose(
-        variance, np.exp(model.posterior_.log_parameters[:, 0]).mean(), rtol=1e-12
-    )
+    of_draws = np.exp(model.posterior_.log_parameters[:, 0])
+    weights = np.exp(getattr(model.posterior_, "log_weights", np.zeros(len(of_draws))))
+    np.testing.assert_allclose(variance, np.average(of_draws, weights=weights), rtol=1e-12)
 
 
 def test_score_is_the_accuracy(fitted):
@@ -380,6 +381,8 @@ def test_draws_have_one_row_a_chain_and_the_names_of_the_kernel(fitted):
         expected |= {"share_of_class_1", "share_of_class_2"}
     if isinstance(model, OrdinalGPClassifier):
         expected |= {"first_cut_point", "log_gap_1"}
+    if isinstance(model, ArchipelagoClassifier):
+        expected |= {"n_rejections", *(f"share_of_class_{k + 1}" for k in range(3))}
     assert set(model.draws_) == expected
     assert {values.shape for values in model.draws_.values()} == {(2, 10)}
     assert all(np.isfinite(values).all() for values in model.draws_.values())
@@ -389,7 +392,8 @@ def test_diagnostics_name_every_quantity_drawn(fitted):
     model, _, _ = fitted
     report = model.diagnostics_
     for key in ("r_hat", "ess_bulk", "ess_tail"):
-        assert set(report[key]) == set(model.draws_)
+        of_rows = {"row_probabilities"} if isinstance(model, ArchipelagoClassifier) else set()
+        assert set(report[key]) == set(model.draws_) | of_rows
     assert (report["n_chains"], report["n_draws"], report["interrupted"]) == (2, 10, False)
     assert isinstance(report["mixed"], bool)
     assert report["verdict"].endswith(".")
@@ -471,8 +475,10 @@ OF_ANY_KERNEL = {
     "log_likelihood",
     "share_of_class_1",
     "share_of_class_2",
+    "share_of_class_3",
     "first_cut_point",
     "log_gap_1",
+    "n_rejections",
 }
 USER_KERNELS = {
     "Matern": (Matern(2.0, nu=1.5), ["log_length_scale"]),

@@ -16,7 +16,6 @@ from atoll.core.linalg import jittered_cholesky, solve_lower
 
 Array = NDArray[np.float64]
 
-INFLATION = 1.2  # of a fitted covariance: a base density has to reach past the data
 STUDENT_DF = 4.0
 
 
@@ -35,7 +34,7 @@ class Gaussian(NamedTuple):
     """N(mean, lower lowerᵀ).
 
     mean : (d,)
-    lower : (d, d)
+    lower : (d, d), or (d,) standard deviations where columns are independent
 
     Examples
     --------
@@ -47,7 +46,8 @@ class Gaussian(NamedTuple):
     lower: Array
 
     def sample(self, rng: np.random.Generator, n: int) -> Array:
-        return self.mean + rng.standard_normal((n, len(self.mean))) @ self.lower.T
+        noise = rng.standard_normal((n, len(self.mean)))
+        return self.mean + (noise * self.lower if self.lower.ndim == 1 else noise @ self.lower.T)
 
     def log_density(self, X: Array) -> Array:
         d = len(self.mean)
@@ -103,6 +103,28 @@ class GaussianMixture(NamedTuple):
         return logsumexp(parts, axis=0)
 
 
+class WithConstants(NamedTuple):
+    """A density over some of the columns; the others always hold one value.
+
+    density : over the columns that vary
+    varies : (d,) bool
+    values : (d,) what the others hold
+    """
+
+    density: Gaussian | StudentT | GaussianMixture
+    varies: NDArray[np.bool_]
+    values: Array
+
+    def sample(self, rng: np.random.Generator, n: int) -> Array:
+        rows = np.tile(self.values, (n, 1))
+        rows[:, self.varies] = self.density.sample(rng, n)
+        return rows
+
+    def log_density(self, X: Array) -> Array:
+        """Of the columns that vary, whatever the others hold."""
+        return self.density.log_density(X[:, self.varies])
+
+
 class NormalInverseWishart(NamedTuple):
     """Σ ~ IW(scale, df), mean | Σ ~ N(centre, Σ / strength): a prior over Gaussians.
 
@@ -150,8 +172,13 @@ class NormalInverseWishart(NamedTuple):
         return Gaussian(mean, lower)
 
 
-def fit_gaussian(X: Array, *, inflation: float = INFLATION) -> Gaussian:
-    """The rows' mean and covariance, shrunk where rows are few, times `inflation`; X (n, d)."""
+def fit_gaussian(X: Array, *, inflation: float = 1.0) -> Gaussian:
+    """The rows' mean and covariance, shrunk where rows are few, times `inflation`; X (n, d).
+
+    With more columns than rows, variances alone.
+    """
+    if X.shape[1] > len(X):
+        return Gaussian(X.mean(axis=0), np.sqrt(inflation) * _scales(X))
     mean, covariance = _moments(X)
     return Gaussian(mean, jittered_cholesky(inflation * covariance).lower)
 
@@ -164,10 +191,15 @@ def fit_student_t(X: Array) -> StudentT:
     )
 
 
-def fit_mixture(X: Array, *, most: int = 6, inflation: float = INFLATION) -> GaussianMixture:
+def fit_mixture(X: Array, *, most: int = 6) -> GaussianMixture:
     """Gaussians, as many as the Bayesian information criterion wants, up to `most`; X (n, d)."""
     from sklearn.mixture import GaussianMixture as FittedMixture
 
+    if X.shape[1] > len(X):
+        raise ValueError(
+            f"a mixture of Gaussians needs more rows than columns, not {len(X)} and {X.shape[1]}; "
+            'use base_density="gaussian", or fewer columns.'
+        )
     mean, covariance = _moments(X)
     scale = np.sqrt(np.diagonal(covariance))
     scaled = (X - mean) / scale
@@ -176,33 +208,38 @@ def fit_mixture(X: Array, *, most: int = 6, inflation: float = INFLATION) -> Gau
         for c in range(1, min(most, max(1, len(X) // (2 * X.shape[1]))) + 1)
     ]
     best = min(tried, key=lambda mixture: mixture.bic(scaled))
-    lowers = [
-        jittered_cholesky(inflation * c * np.outer(scale, scale)).lower for c in best.covariances_
-    ]
+    lowers = [jittered_cholesky(c * np.outer(scale, scale)).lower for c in best.covariances_]
     return GaussianMixture(best.weights_, mean + scale * best.means_, np.stack(lowers))
 
 
-def niw_prior(X: Array, *, inflation: float = INFLATION) -> NormalInverseWishart:
+def niw_prior(X: Array) -> NormalInverseWishart:
     """A prior worth one row and d + 3 degrees of freedom, centred on the rows' moments."""
     mean, covariance = _moments(X)
-    return NormalInverseWishart(mean, 1.0, 2.0 * inflation * covariance, X.shape[1] + 3.0)
+    return NormalInverseWishart(mean, 1.0, 2.0 * covariance, X.shape[1] + 3.0)
 
 
 def _moments(X: Array) -> tuple[Array, Array]:
     """Mean and a positive definite covariance, by Ledoit & Wolf's shrinkage on scaled columns."""
     from sklearn.covariance import ledoit_wolf
 
-    mean, scale = X.mean(axis=0), X.std(axis=0)
-    typical = scale[scale > 0].mean() if (scale > 0).any() else 1.0
-    scale = np.where(scale > 1e-9 * typical, scale, typical)
+    mean, scale = X.mean(axis=0), _scales(X)
     covariance, _ = ledoit_wolf((X - mean) / scale, assume_centered=True)
     covariance[np.diag_indices_from(covariance)] += 1e-6
     return mean, covariance * np.outer(scale, scale)
 
 
+def _scales(X: Array) -> Array:
+    """Standard deviations of the columns; of a constant one, the typical other's; (d,)."""
+    scale = X.std(axis=0)
+    typical = scale[scale > 0].mean() if (scale > 0).any() else 1.0
+    return np.where(scale > 1e-9 * typical, scale, typical)
+
+
 def _squared_distances(X: Array, mean: Array, lower: Array) -> Array:
+    if lower.ndim == 1:
+        return np.sum(((X - mean) / lower) ** 2, axis=1)
     return np.sum(solve_lower(lower, (X - mean).T) ** 2, axis=0)
 
 
 def _half_log_det(lower: Array) -> float:
-    return float(np.log(np.diagonal(lower)).sum())
+    return float(np.log(lower if lower.ndim == 1 else np.diagonal(lower)).sum())

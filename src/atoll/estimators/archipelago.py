@@ -16,7 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.densities import (
     Density,
+    Gaussian,
+    GaussianMixture,
     NormalInverseWishart,
+    StudentT,
+    WithConstants,
     fit_gaussian,
     fit_mixture,
     fit_student_t,
@@ -35,7 +39,7 @@ from atoll.models.archipelago import UNLABELLED, ArchipelagoPosterior, Setting
 Array = NDArray[np.float64]
 BaseDensity = Density | NormalInverseWishart
 
-BASE_DENSITIES = ("auto", "gaussian", "fixed-gaussian", "student-t", "mixture")
+BASE_DENSITIES = ("auto", "gaussian", "sampled-gaussian", "student-t", "mixture")
 SWEEPS: dict[str, Any] = {
     "default": archipelago.sweep,
     "paper": archipelago_paper.sweep,
@@ -45,6 +49,7 @@ SWEEPS: dict[str, Any] = {
 # A mixture so much nearer to the rows, in nats a row, replaces the Gaussian: rejections would
 # outnumber them e³ times over.
 MIXTURE_GAIN = 3.0
+ROWS_OF_A_MIXTURE = 5  # a column
 WATCHED_ROWS = 40
 CHAINS_DISAGREE = 1.1  # R-hat of a row's class probability
 LOW_ACCEPTANCE = 0.05
@@ -66,10 +71,11 @@ class ArchipelagoClassifier(SampledClassifier):
     kernel : "isotropic", "ard" or a scikit-learn kernel
         As in SoftmaxGPClassifier. A kernel on rows that are not vectors (strings, graphs) needs a
         base density of its own, and X as a sequence of such objects.
-    base_density : "auto", "gaussian", "fixed-gaussian", "student-t", "mixture" or an object
-        π. "gaussian" has its mean and covariance sampled; "auto" takes it unless the rows are so
-        far from a Gaussian that rejections would be too many, and then a mixture. An object has
-        `sample(rng, n)` and `log_density(X)`.
+    base_density : "auto", "gaussian", "sampled-gaussian", "student-t", "mixture" or an object
+        π. "gaussian" has the rows' mean and covariance; "auto" takes it unless the rows are so far
+        from a Gaussian that rejections would be too many, and then a mixture. "sampled-gaussian"
+        has a conjugate prior (section 3.4); in many dimensions it can widen without end. An
+        object has `sample(rng, n)` and `log_density(X)`.
     classes : sequence, optional
         All classes, also such as have no labelled row.
     extra_classes : int
@@ -205,6 +211,14 @@ class ArchipelagoClassifier(SampledClassifier):
 
     # What the model says of itself ----------------------------------------------------------------
 
+    def _kernel_prior(self, X: Any) -> KernelPrior:
+        prior = kernel_prior(self.kernel, X)
+        if isinstance(self.kernel, str) and self.kernel == "ard":
+            # A density has to hold together in all features at once: longer than a classifier's.
+            longer = prior.mean + 0.5 * np.log(2.0) * (np.arange(len(prior.mean)) > 0)
+            return prior._replace(mean=longer)
+        return prior
+
     def _class_order(self, y: Any) -> Sequence[Any] | None:
         extra = self.extra_classes
         if isinstance(extra, bool) or not isinstance(extra, Integral) or extra < 0:
@@ -299,9 +313,7 @@ class ArchipelagoClassifier(SampledClassifier):
         return draws
 
     def _make_posterior(self, X: Any, prior: KernelPrior, draws: Record) -> ArchipelagoPosterior:
-        return make_posterior(
-            X, prior, self.base_density_, draws, len(self.classes_), bool(self.own_kernels)
-        )
+        return make_posterior(X, prior, self.base_density_, draws, len(self.classes_))
 
     # Prediction -----------------------------------------------------------------------------------
 
@@ -396,9 +408,7 @@ class ArchipelagoDensity(DensityMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             progress=bool(self.verbose),
         )
-        self.posterior_ = make_posterior(
-            rows, prior, self.base_density_, pool(result.draws), 1, False
-        )
+        self.posterior_ = make_posterior(rows, prior, self.base_density_, pool(result.draws), 1)
         self.draws_ = named_scalars(result.draws, prior.names)
         self.kernel_ = kernel_at(prior, result.draws["log_parameters"].mean(axis=(0, 1)))
         summary = summarise(self.draws_)
@@ -473,33 +483,37 @@ def choose_base(base_density: str | BaseDensity, X: Any) -> tuple[BaseDensity, s
 
 
 def _named_base(name: str, X: Array) -> tuple[BaseDensity, str]:
-    reason = "as asked for"
-    if name == "auto":
-        mixture = fit_mixture(X)
-        gain = float(np.mean(mixture.log_density(X) - fit_gaussian(X).log_density(X)))
-        if gain > MIXTURE_GAIN:
-            return mixture, (
-                f"a mixture of {len(mixture.weights)} Gaussians: it is {gain:.1f} nats a row "
-                "nearer to the data than one, which would need too many rejections"
-            )
-        name, reason = "gaussian", "one Gaussian, mean and covariance sampled: near enough"
+    varies = np.ptp(X, axis=0) > 0
+    if name == "sampled-gaussian":
+        return niw_prior(X), "as asked for"
+    if not varies.all() and varies.any():  # π has nothing to say of the others
+        density, reason = _named_base(name, X[:, varies])
+        assert isinstance(density, Gaussian | StudentT | GaussianMixture)
+        return WithConstants(density, varies, X[0]), reason
+    if name == "student-t":
+        return fit_student_t(X), "as asked for"
     if name == "gaussian":
-        return niw_prior(X), reason
-    if name == "fixed-gaussian":
-        return fit_gaussian(X), reason
-    return (fit_student_t(X) if name == "student-t" else fit_mixture(X)), reason
+        return fit_gaussian(X), "as asked for"
+    if name == "mixture":
+        return fit_mixture(X), "as asked for"
+    gaussian = fit_gaussian(X)
+    if len(X) < ROWS_OF_A_MIXTURE * X.shape[1]:
+        return gaussian, "one Gaussian: rows are too few for more"
+    mixture = fit_mixture(X)
+    gain = float(np.mean(mixture.log_density(X) - gaussian.log_density(X)))
+    if gain > MIXTURE_GAIN:
+        return mixture, (
+            f"a mixture of {len(mixture.weights)} Gaussians: it is {gain:.1f} nats a row nearer to "
+            "the data than one, which would need too many rejections"
+        )
+    return gaussian, "one Gaussian: near enough to the data"
 
 
 def make_posterior(
-    X: Any,
-    prior: KernelPrior,
-    base: BaseDensity,
-    draws: Record,
-    n_classes: int,
-    own_kernels: bool,
+    X: Any, prior: KernelPrior, base: BaseDensity, draws: Record, n_classes: int
 ) -> ArchipelagoPosterior:
     """Of pooled draws, (S, ...)."""
-    n_draws, n_kernels = len(draws["n_rejections"]), n_classes if own_kernels else 1
+    n_draws = len(draws["n_rejections"])
     return ArchipelagoPosterior(
         inputs=X,
         prior=prior,
@@ -509,7 +523,7 @@ def make_posterior(
         n_rejections=draws["n_rejections"],
         rejections=draws["rejections"],
         whitened=draws["whitened"],
-        log_parameters=draws["log_parameters"].reshape(n_draws, n_kernels, -1),
+        log_parameters=draws["log_parameters"],
         mixing=draws["mixing"],
         base_means=draws["base_mean"],
         base_lowers=draws["base_lower"],
@@ -536,7 +550,7 @@ def _row_log_likelihood(draws: Record) -> Array:
 
 def takes_vectors(kernel: str | Kernel) -> bool:
     """Whether the kernel is one on rows of numbers."""
-    return isinstance(kernel, str) or bool(kernel.requires_vector_input)
+    return not isinstance(kernel, Kernel) or bool(kernel.requires_vector_input)
 
 
 def object_rows(X: Any) -> NDArray[Any]:

@@ -31,6 +31,7 @@ TRUSTED_TYPES: tuple[str, ...] = (
     "atoll.core.densities.GaussianMixture",
     "atoll.core.densities.NormalInverseWishart",
     "atoll.core.densities.StudentT",
+    "atoll.core.densities.WithConstants",
     "atoll.core.tables.Preprocessing",
     "atoll.estimators.archipelago.ArchipelagoClassifier",
     "atoll.estimators.archipelago.ArchipelagoDensity",

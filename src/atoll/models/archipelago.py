@@ -766,7 +766,7 @@ class ArchipelagoPosterior(NamedTuple):
     n_rejections : (S,) M
     rejections : (S, most M, ...), filled up
     whitened : (S, n + most M, K), filled up
-    log_parameters : (S, F, p)
+    log_parameters : (S, F·p), kernel by kernel
     mixing : (S, q)
     base_means, base_lowers : (S, d), (S, d, d) where π is sampled
     log_weights : (S,) of the states, normalised
@@ -798,7 +798,8 @@ def _state_of(posterior: ArchipelagoPosterior, s: int) -> tuple[Setting, Archipe
     """One state in full, its factors found again."""
     K, n, m = posterior.n_classes, len(posterior.inputs), int(posterior.n_rejections[s])
     setting = Setting(posterior.inputs, np.full(n, UNLABELLED), K, posterior.prior, posterior.base)
-    rejections, theta = posterior.rejections[s][:m], posterior.log_parameters[s]
+    rejections, p = posterior.rejections[s][:m], len(posterior.prior.mean)
+    theta = posterior.log_parameters[s].reshape(-1 if p > 0 else 1, p)
     base = Gaussian(posterior.base_means[s], posterior.base_lowers[s])
     state = make_state(setting, rejections, np.zeros((n + m, K)), theta, posterior.mixing[s], base)
     return setting, state._replace(whitened=posterior.whitened[s][: n + m])

@@ -10,6 +10,8 @@ import difflib
 import os
 
 from atoll.reproductions import engine
+from atoll.reproductions.archipelago import TABLE_1
+from atoll.reproductions.archipelago_figures import FIGURE_1, FIGURE_3, FIGURE_4
 from atoll.reproductions.engine import Experiment, Report, Result, Skipped
 from atoll.reproductions.rogers import FIGURE_15
 from atoll.reproductions.rogers_multiclass import FIGURE_16
@@ -27,7 +29,17 @@ __all__ = [
     "run_experiment",
 ]
 
-EXPERIMENTS: tuple[Experiment, ...] = (FIGURE_15, FIGURE_16, FIGURE_20, FIGURE_21, FIGURE_22)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    FIGURE_1,
+    FIGURE_3,
+    TABLE_1,
+    FIGURE_4,
+    FIGURE_15,
+    FIGURE_16,
+    FIGURE_20,
+    FIGURE_21,
+    FIGURE_22,
+)
 
 
 def list_experiments() -> list[Experiment]:
@@ -36,7 +48,7 @@ def list_experiments() -> list[Experiment]:
     Examples
     --------
     >>> [experiment.name for experiment in list_experiments()]
-    ['rogers-fig15'...]
+    ['archipelago-fig1'...]
     """
     return list(EXPERIMENTS)
 
