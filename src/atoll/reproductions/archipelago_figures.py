@@ -335,8 +335,8 @@ def draw_figure_3(results: list[Result], path: Path) -> None:
         )  # fmt: skip
         bar = figure.colorbar(image, ax=row[2], ticks=[0, np.log(n_classes)], label="nats")
         bar.ax.set_yticklabels(["0", f"log {n_classes}"])
-        for axis, ink in zip(row, (INK, INK, "white")):
-            draw_rows(axis, task, ink)
+        for axis in row:
+            draw_rows(axis, task)
             axis.set(aspect="equal", xticks=[], yticks=[])
         row[0].set_ylabel(f"Toy{n_classes}", fontsize=12)
     for axis, title in zip(axes[0], ("Archipelago", "softmax GP", "entropy of Archipelago")):
@@ -354,14 +354,14 @@ def draw_modes(axis: Axes, grid: Array, p: Array) -> None:
     )  # fmt: skip
 
 
-def draw_rows(axis: Axes, task: Task, ink: str) -> None:
+def draw_rows(axis: Axes, task: Task) -> None:
     """Unlabelled rows as dots, labelled ones as crosses in the colours of their classes."""
     hidden = task.shown < 0
-    grey = UNLABELLED_COLOUR if ink == INK else "#cccccc"
-    axis.scatter(*task.X[hidden].T, s=9, color=grey, linewidths=0)
+    x1, x2 = task.X[hidden].T
+    # A white rim: visible on any ground, as is a wide cross under a narrow one.
+    axis.scatter(x1, x2, s=16, color=UNLABELLED_COLOUR, edgecolors="white", linewidths=0.5)
     colours = class_colours(int(task.y.max()) + 1)
     for x, label in zip(task.X[~hidden], task.shown[~hidden]):
-        # A wide cross under a narrow one: visible on any ground.
         axis.plot(*x, "x", color="white", markersize=11, markeredgewidth=5)
         axis.plot(*x, "x", color=colours[label] * 0.8, markersize=10, markeredgewidth=2.5)
 
@@ -372,12 +372,12 @@ def compare_figure_3(results: list[Result]) -> str:
     for data, part in group(results, "data").items():
         texts: list[object] = [f"Toy{data[-1]}", len(part)]
         for value in ("error", "perplexity"):
-            both = [
+            ours, twin = (
                 [Result(r.cell, {value: r.values[f"{model}_{value}"]}) for r in part]
                 for model in ("archipelago", "softmax")
-            ]
-            difference = paired_difference(*both, value, pair_by=["replicate"])
-            texts += [*(estimate_value(b, value) for b in both), f"{difference:+}"]
+            )
+            difference = paired_difference(ours, twin, value, pair_by=["replicate"])
+            texts += [estimate_value(ours, value), estimate_value(twin, value), f"{difference:+}"]
         texts.append(
             f"{estimate_value(part, 'archipelago_entropy')}, "
             f"{estimate_value(part, 'softmax_entropy')}"
@@ -391,15 +391,15 @@ def compare_figure_3(results: list[Result]) -> str:
     return f"""## The paper and ours
 
 The paper's toy data are lost; these are the pinwheels of `archipelago-table1`, one label of each
-class (a cross), and its error there is printed in table 1, not in the figure. The modes of
-Archipelago follow the arms, where the softmax GP cuts the plane into sectors about the labels; the
-picture is of the first draw, whatever it shows.
+class (a cross). The figure has no numbers; the paper's errors for these models are in its table 1.
+The picture is of the first draw, whatever it shows; the table is over all of them.
 
 {markdown_table(header, rows)}
 
 Losses on {results[0].cell["test_rows"]} held-out rows a class; ± is one standard error over draws,
-and differences (Archipelago minus softmax GP) are paired. The chains of Archipelago are said to have mixed in
-{mixed} of {len(results)} fits; where they disagree over rows they are combined by stacking.
+and differences (Archipelago minus softmax GP) are paired. The chains of Archipelago are said to
+have mixed in {mixed} of {len(results)} fits; where they disagree over rows they are combined by
+stacking.
 """
 
 
@@ -411,7 +411,7 @@ def toy5_setting(seed: int) -> archipelago.Setting:
     rng = np.random.default_rng(seed)
     X, y = make_pinwheel(50, 5, rate=TOY5_RATE, random_state=rng)
     codes = hide_labels(y, per_class=1, random_state=rng)
-    base = Gaussian(X.mean(axis=0), np.linalg.cholesky(BASE_INFLATION * np.cov(X.T)))
+    base = Gaussian(X.mean(axis=0), jittered_cholesky(BASE_INFLATION * np.cov(X.T)).lower)
     return archipelago.Setting(X, codes, 5, kernel_prior("isotropic", X), base)
 
 
