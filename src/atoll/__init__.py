@@ -12,9 +12,11 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from atoll.estimators import (
+        DPMixtureClassifier,
         NullCategoryClassifier,
         OrdinalGPClassifier,
         ProbitGPClassifier,
+        RowChunks,
         SemiSupervisedKFold,
         SoftmaxGPClassifier,
         load_model,
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "DPMixtureClassifier",
     "NullCategoryClassifier",
     "OrdinalGPClassifier",
     "ProbitGPClassifier",
+    "RowChunks",
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",
     "__version__",

@@ -1,6 +1,8 @@
 """The scikit-learn surface: one file a family, validation in one place."""
 
+from atoll.core.chunks import RowChunks
 from atoll.estimators.auxiliary_gp import NullCategoryClassifier, ProbitGPClassifier
+from atoll.estimators.dp_mixture import DPMixtureClassifier
 from atoll.estimators.model_selection import SemiSupervisedKFold
 from atoll.estimators.ordinal_gp import OrdinalGPClassifier
 from atoll.estimators.persistence import load_model, save_model
@@ -8,6 +10,7 @@ from atoll.estimators.softmax_gp import SoftmaxGPClassifier
 
 # Every public estimator, by its name on the command line. The tests walk this list.
 MODELS = {
+    "dp-mixture": DPMixtureClassifier,
     "null-category": NullCategoryClassifier,
     "ordinal-gp": OrdinalGPClassifier,
     "probit-gp": ProbitGPClassifier,
@@ -16,9 +19,11 @@ MODELS = {
 
 __all__ = [
     "MODELS",
+    "DPMixtureClassifier",
     "NullCategoryClassifier",
     "OrdinalGPClassifier",
     "ProbitGPClassifier",
+    "RowChunks",
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",
     "load_model",

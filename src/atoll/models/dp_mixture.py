@@ -41,7 +41,7 @@ Codes = NDArray[np.integer]
 
 UNLABELLED = -1
 START_ROWS = 5000  # starts are found on so many rows; the best goes on with all
-CACHE_BYTES = 2**20  # rows are taken in blocks whose numbers fill about this much
+CACHE_BYTES = 2**21  # rows are taken in blocks whose numbers fill about this much
 FARTHEST = 1e100  # in units of the scale: beyond it squares would overflow
 NEIGHBOURS = 10
 
