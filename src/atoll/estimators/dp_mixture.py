@@ -103,8 +103,8 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
     extra_classes : int or sequence of names
         Classes without a label, which only unlabelled rows feed.
     n_starts, max_iter, tol : int, int, float
-        Starts, of which the best goes on; iterations at most; the gain in log-posterior a row
-        below which EM ends.
+        Starts, of which the best goes on; iterations at most; the gain in log-posterior, for each
+        number of the data, below which EM ends.
     step_decay : float
         κ in (0.5, 1] of the steps (t + 1)^−κ of `partial_fit`.
     unlabelled : "auto", None or a value
@@ -342,7 +342,7 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
         scaled = (sample - shift) / scale
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
         starts = Parallel(n_jobs=self.n_jobs)(
-            delayed(dp_mixture.best_start)(model, scaled, codes, stream, number, **options)
+            delayed(dp_mixture.climb)(model, scaled, codes, stream, number, **options)
             for number, stream in enumerate(rng.spawn(self.n_starts))
         )
         best = max(starts, key=lambda start: start.objectives[-1])

@@ -44,6 +44,7 @@ START_ROWS = 5000  # starts are found on so many rows; the best goes on with all
 CACHE_BYTES = 2**21  # rows are taken in blocks whose numbers fill about this much
 FARTHEST = 1e100  # in units of the scale: beyond it squares would overflow
 NEIGHBOURS = 10
+START_ITERATIONS = 60  # the most that every start is carried; the best then goes on
 
 
 @dataclass(frozen=True)
@@ -200,21 +201,22 @@ def e_step(model: Mixture, state: State, shift: Array, scale: Array) -> EStep:
     if isinstance(state, MapState):
         with np.errstate(divide="ignore"):
             weights = np.log(state.class_weights)[:, None] + log_stick_weights(state.sticks)
-        density = model.family.density(state.components)
+        expected = model.family.density
     else:
         q = state.class_counts
         of_classes = digamma(q) - digamma(q.sum())
         weights = of_classes[:, None] + _expected_log_weights(state.sticks)
-        density = model.family.expected_density(state.components)
+        expected = model.family.expected_density
     log_weights = weights.ravel()
     active = np.flatnonzero(log_weights > -np.inf)
-    used = Density(
-        density.linear[active], density.projections[active], density.offsets[active], density.common
-    )
+    components: Any = state.components
+    used = type(components)(
+        *(part if len(part) < len(log_weights) else part[active] for part in components)
+    )  # a tied covariance is one for all
     return EStep(
         model.covariance,
         model.n_factors,
-        used,
+        expected(used),
         log_weights[active],
         model.class_of[active],
         active,
@@ -350,7 +352,7 @@ def ascend(
     tol: float,
     report: Report | None = None,
 ) -> Ascent:
-    """Iterate EM from `state` until an iteration gains less than `tol` a row.
+    """Iterate EM from `state` until an iteration gains less than `tol` a number of the data.
 
     Ctrl-C ends it early, with the parameters of the last whole iteration.
     """
@@ -365,7 +367,7 @@ def ascend(
             objectives.append(objective(model, state, statistics))
             if report is not None:
                 report(iteration, objectives[-1])
-            if iteration and objectives[-1] - objectives[-2] < tol * statistics.n_rows:
+            if iteration and objectives[-1] - objectives[-2] <= tol * statistics.n_rows * len(shift):
                 converged = True
                 break
     except KeyboardInterrupt:
@@ -703,7 +705,7 @@ def default_prior(
     )
 
 
-def best_start(
+def climb(
     model: Mixture,
     X: Array,
     codes: Codes,
@@ -713,8 +715,9 @@ def best_start(
     max_iter: int,
     tol: float,
 ) -> Ascent:
-    """One start on rows X (s, d), scaled, carried uphill."""
+    """One start on rows X (s, d), scaled, carried some way uphill."""
     d = X.shape[1]
+    max_iter = min(max_iter, START_ITERATIONS)
     state = start_state(model, X, codes, rng, number)
     return ascend(
         model, lambda f: f(X, codes), state, np.zeros(d), np.ones(d), max_iter=max_iter, tol=tol
@@ -765,8 +768,10 @@ def fit_density(
     codes = np.full(len(rows), UNLABELLED)
     options: dict[str, Any] = {"max_iter": max_iter, "tol": tol}
     starts = [
-        best_start(model, scaled, codes, stream, 2 * number, **options)
+        climb(model, scaled, codes, stream, 2 * number, **options)
         for number, stream in enumerate(rng.spawn(n_starts))
     ]
     best = max(starts, key=lambda start: start.objectives[-1])
-    return posterior(model, best.state, shift, scale)
+    zeros, ones = np.zeros(d), np.ones(d)
+    ascent = ascend(model, lambda f: f(scaled, codes), best.state, zeros, ones, **options)
+    return posterior(model, ascent.state, shift, scale)

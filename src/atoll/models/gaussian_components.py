@@ -157,8 +157,8 @@ def _pairs(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 def _quadratic_density(means: Array, precision_factors: Array, constants: Array) -> Density:
     """Θ of constant_j − ½ ‖P_j (x − m_j)‖², with P (J, d, d)."""
     J, d = means.shape
-    whitened = np.einsum("jab,jb->ja", precision_factors, means)
-    precision = np.einsum("jab,jac->jbc", precision_factors, precision_factors)
+    whitened = (precision_factors @ means[:, :, None])[:, :, 0]
+    precision = precision_factors.transpose(0, 2, 1) @ precision_factors
     i, k = _pairs(d)
     linear = np.empty((J, 1 + d + len(i)))
     linear[:, 0] = constants - 0.5 * (whitened**2).sum(axis=1)
@@ -264,7 +264,7 @@ class Full:
         inverse, log_det = _inverses(lower), log_determinants(lower)
         centred = np.einsum("jab,jb->ja", inverse, m - prior.mean)
         R = np.linalg.cholesky(scale_matrix(prior))
-        trace = (np.einsum("jab,bc->jac", inverse, R) ** 2).sum(axis=(1, 2))
+        trace = ((inverse @ R) ** 2).sum(axis=(1, 2))
         normal = -0.5 * (d * (LOG_2PI - np.log(lam)) + log_det + lam * (centred**2).sum(axis=1))
         wishart = -0.5 * ((n + d + 1) * log_det + trace)
         normaliser = n * np.log(np.diag(R)).sum() - 0.5 * n * d * np.log(2) - multigammaln(n / 2, d)
@@ -299,7 +299,7 @@ class Full:
             d * (ratio - 1 - np.log(ratio)) + lam0 * q.degrees * (centred**2).sum(axis=1)
         )
         R = np.linalg.cholesky(scale_matrix(prior))
-        trace = (np.einsum("jab,bc->jac", inverse, R) ** 2).sum(axis=(1, 2))
+        trace = ((inverse @ R) ** 2).sum(axis=(1, 2))
         log_ratio = log_determinants(q.scales) - 2 * np.log(np.diag(R)).sum()
         expected = digamma(0.5 * (q.degrees[:, None] - np.arange(d))).sum(axis=1)
         wishart = 0.5 * (
@@ -453,46 +453,54 @@ class Factor:
         G, lower = self._projections(components)
         log_det = np.log(noise).sum(axis=1) + log_determinants(lower)
         linear = _diagonal_linear(m, 1 / noise, -0.5 * (d * LOG_2PI + log_det))
-        return Density(linear, G, np.einsum("jqd,jd->jq", G, m), np.empty((0, 0)))
+        return Density(linear, G, (G @ m[:, :, None])[:, :, 0], np.empty((0, 0)))
 
     def _projections(self, components: Components) -> tuple[Array, Array]:
         """G (J, q, d) = L⁻¹ Wᵀ Ψ⁻¹ and L (J, q, q), the lower factor of I + Wᵀ Ψ⁻¹ W."""
         _, noise, W = components
         scaled = W / noise[:, :, None]
-        lower = cholesky_stack(np.eye(W.shape[2]) + np.einsum("jdq,jdp->jqp", W, scaled))
-        return np.einsum("jqp,jdp->jqd", _inverses(lower), scaled), lower
+        lower = cholesky_stack(np.eye(W.shape[2]) + W.transpose(0, 2, 1) @ scaled)
+        return _inverses(lower) @ scaled.transpose(0, 2, 1), lower
 
     def maximise(
         self, moments: Moments, prior: NormalPrior, previous: Components | None = None
     ) -> Components:
         d, q = len(prior.mean), self.n_factors
-        J = len(moments.features)
         if previous is None:  # the first M-step of a start: no factors yet to regress on
             return self._start(moments, prior)
+        held = np.flatnonzero(moments.features[:, 0] > 0)
+        if len(held) < len(moments.features):  # without rows: the mode of the prior
+            out = self._mode(len(moments.features), prior)
+            some = Moments(moments.features[held], moments.projected[held], moments.common)
+            found = self.maximise(some, prior, Components(*(part[held] for part in previous)))
+            for whole, part in zip(out, found):
+                whole[held] = part
+            return out
+        J = len(moments.features)
         N, s, squares = np.split(moments.features, [1, 1 + d], axis=1)
         N = N[:, 0]
         G, lower = self._projections(previous)
         inverse = _inverses(lower)
         m, W = previous.means, previous.loadings
-        beta = np.einsum("jpq,jpd->jqd", inverse, G)  # E[f | x] = β (x − m)
-        beta_m, beta_s = np.einsum("jqd,jd->jq", beta, m), np.einsum("jqd,jd->jq", beta, s)
-        T = np.einsum("jdp,jpq->jdq", moments.projected, inverse)  # Σ r x (β x)ᵀ
+        beta = inverse.transpose(0, 2, 1) @ G  # E[f | x] = β (x − m)
+        beta_m, beta_s = (beta @ m[:, :, None])[:, :, 0], (beta @ s[:, :, None])[:, :, 0]
+        T = moments.projected @ inverse  # Σ r x (β x)ᵀ
         A = np.empty((J, q + 1, q + 1))  # Σ r E[f̃ f̃ᵀ], f̃ = (f, 1)
         A[:, q, q] = N
         A[:, :q, q] = A[:, q, :q] = beta_s - N[:, None] * beta_m
         outer = np.einsum("jq,jp->jqp", beta_s, beta_m)
         A[:, :q, :q] = (
-            np.einsum("jqd,jdp->jqp", beta, T)
+            beta @ T
             - outer
             - outer.transpose(0, 2, 1)
             + N[:, None, None] * np.einsum("jq,jp->jqp", beta_m, beta_m)
-            + N[:, None, None] * (np.eye(q) - np.einsum("jqd,jdp->jqp", beta, W))
+            + N[:, None, None] * (np.eye(q) - beta @ W)
         )
-        B = np.concatenate([T - np.einsum("jd,jq->jdq", s, beta_m), s[:, :, None]], axis=2)
+        B = np.concatenate([T - s[:, :, None] * beta_m[:, None, :], s[:, :, None]], axis=2)
         precision = np.r_[np.ones(q), prior.mean_precision]
         A = 0.5 * (A + A.transpose(0, 2, 1)) + np.diag(precision)
         B[:, :, q] += prior.mean_precision * prior.mean
-        coefficients = np.linalg.solve(A, B.transpose(0, 2, 1)).transpose(0, 2, 1)
+        coefficients = B @ np.linalg.inv(A)  # A is small, and at least the prior's precision
         residual = (
             squares
             + scale_diagonal(prior)
@@ -501,6 +509,13 @@ class Factor:
         )
         noise = residual / (N + marginal_degrees(prior) + 2 + q + 1)[:, None]
         return Components(coefficients[:, :, q].copy(), noise, coefficients[:, :, :q].copy())
+
+    def _mode(self, n_components: int, prior: NormalPrior) -> Components:
+        noise = scale_diagonal(prior) / (marginal_degrees(prior) + 3 + self.n_factors)
+        J, d = n_components, len(noise)
+        return Components(
+            np.tile(prior.mean, (J, 1)), np.tile(noise, (J, 1)), np.zeros((J, d, self.n_factors))
+        )
 
     def _start(self, moments: Moments, prior: NormalPrior) -> Components:
         d, q = len(prior.mean), self.n_factors
