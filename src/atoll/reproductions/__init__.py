@@ -11,6 +11,7 @@ import os
 
 from atoll.reproductions import engine
 from atoll.reproductions.engine import Experiment, Report, Result, Skipped
+from atoll.reproductions.kimura import EXAMPLE_1, EXAMPLE_2, EXAMPLE_3
 from atoll.reproductions.rogers import FIGURE_15
 from atoll.reproductions.rogers_multiclass import FIGURE_16
 from atoll.reproductions.rogers_null_category import FIGURE_20, FIGURE_21
@@ -27,7 +28,10 @@ __all__ = [
     "run_experiment",
 ]
 
-EXPERIMENTS: tuple[Experiment, ...] = (FIGURE_15, FIGURE_16, FIGURE_20, FIGURE_21, FIGURE_22)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    *(EXAMPLE_1, EXAMPLE_2, EXAMPLE_3),
+    *(FIGURE_15, FIGURE_16, FIGURE_20, FIGURE_21, FIGURE_22),
+)
 
 
 def list_experiments() -> list[Experiment]:
@@ -36,7 +40,7 @@ def list_experiments() -> list[Experiment]:
     Examples
     --------
     >>> [experiment.name for experiment in list_experiments()]
-    ['rogers-fig15'...]
+    ['dpem-rings'...]
     """
     return list(EXPERIMENTS)
 
