@@ -313,7 +313,9 @@ def test_far_from_all_data_the_probabilities_are_the_priors(model, kernel, dista
 @pytest.mark.parametrize("distance", [1e4, 1e100, 1e300])
 def test_far_from_all_data_the_probabilities_are_probabilities(model, distance):
     fitted = short(model).fit(X, Y)
-    assert_probabilities(fitted.predict_proba(distance * np.array([[1.0, 0.0], [-1.0, 1.0]])), (2, 2))
+    assert_probabilities(
+        fitted.predict_proba(distance * np.array([[1.0, 0.0], [-1.0, 1.0]])), (2, 2)
+    )
 
 
 @SAMPLED_MODEL

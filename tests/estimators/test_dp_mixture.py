@@ -37,7 +37,7 @@ def classifier(**options):
 @pytest.fixture(scope="module")
 def many():
     """More rows than the starts look at, and the fit to them in memory."""
-    X, truth, y = pinwheel(2 * START_ROWS + 321, per_class=300)
+    X, _, y = pinwheel(2 * START_ROWS + 321, per_class=300)
     return X, y, classifier().fit(X, y)
 
 
@@ -213,9 +213,7 @@ def test_a_cluster_of_two_workers_gives_the_same_fit_and_survives_a_killed_worke
         assert_same_fit(classifier().fit(rows, labels), in_memory, X)
         before = set(client.run(os.getpid).values())
         assert len(before) == 2
-        fragile = rows.map_blocks(
-            die_once, folder=str(looks), dtype=X.dtype, meta=np.empty((0, 2))
-        )
+        fragile = rows.map_blocks(die_once, folder=str(looks), dtype=X.dtype, meta=np.empty((0, 2)))
         fitted = classifier().fit(fragile, labels)
         client.wait_for_workers(2, timeout=60)
         assert set(client.run(os.getpid).values()) != before, "no worker died"
@@ -227,7 +225,7 @@ def test_a_cluster_of_two_workers_gives_the_same_fit_and_survives_a_killed_worke
 
 
 def test_partial_fit_comes_near_the_fit_of_all_rows():
-    X, truth, y = pinwheel(6000, per_class=600, seed=3)
+    X, _, y = pinwheel(6000, per_class=600, seed=3)
     X_test, truth_test, _ = pinwheel(3000, seed=4)
     online = classifier(step_decay=0.7)
     for start in range(0, 6000, 300):

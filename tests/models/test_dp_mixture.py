@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.integrate import dblquad, quad
@@ -37,7 +39,7 @@ def mixture(d, C, K, covariance="full", inference="map", *, prior=None, alpha=2.
 
 
 def random_problem(seed):
-    """A mixture, rows and codes of any kind: few, equal, on a line, far from the prior, unscaled."""
+    """A mixture, rows and codes of any kind: few, equal, on a line, far off, unscaled."""
     rng = np.random.default_rng([7, seed])
     d, C, K = rng.integers(1, 11), rng.integers(1, 5), rng.integers(1, 8)
     n = rng.choice([1, 2, 3, 5, 10, 40, 120])
@@ -146,7 +148,9 @@ def test_the_prior_of_full_components_is_normal_inverse_wishart():
         + invwishart(4.5, R).logpdf(L @ L.T)
         for one, L in zip(m, lower)
     )
-    assert family("full", 0).log_prior(state.components, prior) == pytest.approx(expected, rel=1e-12)
+    assert family("full", 0).log_prior(state.components, prior) == pytest.approx(
+        expected, rel=1e-12
+    )
     tied = Components(m, lower[:1], np.empty((3, 3, 0)))
     expected = invwishart(4.5, R).logpdf(lower[0] @ lower[0].T) + sum(
         multivariate_normal(prior.mean, lower[0] @ lower[0].T / 0.7).logpdf(one) for one in m
@@ -205,7 +209,9 @@ def maximise_numerically(function, start):
     """Newton-free ascent to a stationary point, with central differences of a smooth function."""
 
     def gradient(x, h=1e-5):
-        return np.array([(function(x + h * e) - function(x - h * e)) / (2 * h) for e in np.eye(len(x))])
+        return np.array(
+            [(function(x + h * e) - function(x - h * e)) / (2 * h) for e in np.eye(len(x))]
+        )
 
     found = minimize(
         lambda x: -function(x), start, jac=lambda x: -gradient(x), method="BFGS",
@@ -220,7 +226,7 @@ def maximise_numerically(function, start):
 def weighted_rows():
     """Rows and joint responsibilities of two classes of two components."""
     rng = np.random.default_rng(5)
-    X = rng.normal(size=(12, 2)) + [0.5, -1.0]
+    X = rng.normal([0.5, -1.0], 1.0, size=(12, 2))
     R = rng.dirichlet(np.ones(4), size=12)
     return X, R, rng
 
@@ -242,9 +248,7 @@ def test_weights_of_the_m_step_maximise_q(weighted_rows):
     X, R, _ = weighted_rows
     N = R.sum(axis=0).reshape(2, 2)
     model = mixture(2, 2, 2, alpha=2.5, gamma=1.5)
-    state = m_step(
-        model, dp_mixture.Statistics(12.0, 0.0, moments_of(model.family, X, R)), None
-    )
+    state = m_step(model, dp_mixture.Statistics(12.0, 0.0, moments_of(model.family, X, R)), None)
 
     def q(u):
         rho, v = softmax(np.r_[0.0, u[:1]]), 1 / (1 + np.exp(-u[1:]))
@@ -275,7 +279,7 @@ def unpack(kind, u, d=2, q=1):
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_components_of_the_m_step_maximise_q(weighted_rows, covariance):
-    X, R, rng = weighted_rows
+    X, R, _ = weighted_rows
     kind = family(covariance, 0)
     prior = default_prior(2, mean=[0.4, 0.1], covariance_scale=[0.8, 1.7])
     found = kind.maximise(moments_of(kind, X, R), prior, None)
@@ -295,7 +299,7 @@ def test_components_of_the_m_step_maximise_q(weighted_rows, covariance):
 
 
 def test_tied_components_of_the_m_step_maximise_q(weighted_rows):
-    X, R, rng = weighted_rows
+    X, R, _ = weighted_rows
     kind, prior = family("tied", 0), default_prior(2, mean=[0.4, 0.1])
     found = kind.maximise(moments_of(kind, X, R), prior, None)
 
@@ -366,7 +370,9 @@ def test_the_last_stick_holds_what_the_others_leave():
     R = np.eye(3)[[0, 0, 1]]
     state = m_step(model, dp_mixture.Statistics(3.0, 0.0, moments_of(model.family, X, R)), None)
     # v = 2/(3 + 1), 1/(1 + 1), 1: the weights are counts, with α − 1 rows more in the last.
-    np.testing.assert_allclose(np.exp(dp_mixture.log_stick_weights(state.sticks)), [[0.5, 0.25, 0.25]])
+    np.testing.assert_allclose(
+        np.exp(dp_mixture.log_stick_weights(state.sticks)), [[0.5, 0.25, 0.25]]
+    )
 
 
 def test_a_component_without_weight_stays_without_and_costs_nothing():
@@ -394,7 +400,7 @@ def test_statistics_add_over_any_cut_of_the_rows(covariance, inference):
     step = e_step(model, state, shift, scale)
     whole = expect(step, X, codes)
     cuts = np.r_[0, np.sort(rng.integers(3000, size=6)), 3000]
-    parts = [expect(step, X[a:b], codes[a:b]) for a, b in zip(cuts, cuts[1:]) if b > a]
+    parts = [expect(step, X[a:b], codes[a:b]) for a, b in pairwise(cuts) if b > a]
     added = sum(parts[1:], parts[0])
     assert added.n_rows == whole.n_rows == 3000
     assert added.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-12)
@@ -451,7 +457,7 @@ def test_the_density_integrates_to_one(inference):
     ends = [-np.inf, -8.0, 0.0, 8.0, np.inf]  # Student's tails are long
     mass = sum(
         quad(lambda x: float(np.exp(fitted.log_density([[x]]))[0]), a, b, limit=200)[0]
-        for a, b in zip(ends, ends[1:])
+        for a, b in pairwise(ends)
     )
     assert mass == pytest.approx(1.0, abs=1e-6)
 
@@ -505,5 +511,7 @@ def test_the_prior_of_one_component_integrates_to_one():
         one = Components(np.array([[m]]), np.array([[[sd]]]), np.empty((1, 1, 0)))
         return np.exp(kind.log_prior(one, prior)) * 2 * sd**2  # dσ² = 2 σ² d log σ
 
-    mass = dblquad(density, -2.5, 6, lambda s: 0.3 - 12 * np.exp(s), lambda s: 0.3 + 12 * np.exp(s))[0]
+    mass = dblquad(
+        density, -2.5, 6, lambda s: 0.3 - 12 * np.exp(s), lambda s: 0.3 + 12 * np.exp(s)
+    )[0]
     assert mass == pytest.approx(1.0, abs=1e-3)

@@ -182,7 +182,8 @@ def fit(
     extra_classes: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Classes without a label to look for (dp-mixture).",
+            min=0,
+            help="Classes without a label to look for (dp-mixture).",
             rich_help_panel=SAMPLING,
         ),
     ] = None,

@@ -209,9 +209,7 @@ def _of_npy(path: Path, labels: Any, chunk_rows: int) -> Iterator[Chunk]:
         yield rows, np.asarray(y[start : start + chunk_rows])
 
 
-def _of_csv(
-    path: Path, target: str, chunk_rows: int, options: dict[str, Any]
-) -> Iterator[Chunk]:
+def _of_csv(path: Path, target: str, chunk_rows: int, options: dict[str, Any]) -> Iterator[Chunk]:
     import pandas as pd
 
     with pd.read_csv(path, chunksize=chunk_rows, **options) as reader:

@@ -1,5 +1,7 @@
 """The scikit-learn surface: one file a family, validation in one place."""
 
+from typing import Any
+
 from atoll.core.chunks import RowChunks
 from atoll.estimators.auxiliary_gp import NullCategoryClassifier, ProbitGPClassifier
 from atoll.estimators.dp_mixture import DPMixtureClassifier
@@ -9,7 +11,7 @@ from atoll.estimators.persistence import load_model, save_model
 from atoll.estimators.softmax_gp import SoftmaxGPClassifier
 
 # Every public estimator, by its name on the command line. The tests walk this list.
-MODELS = {
+MODELS: dict[str, Any] = {
     "dp-mixture": DPMixtureClassifier,
     "null-category": NullCategoryClassifier,
     "ordinal-gp": OrdinalGPClassifier,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -33,7 +34,6 @@ from atoll.models.dp_mixture import (
     Ascent,
     Codes,
     Mixture,
-    MixturePosterior,
     State,
     Statistics,
     Total,
@@ -150,6 +150,8 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
     """
 
     paper = "Kimura, Nakada, Doucet & Matsumoto 2009"
+    online_: Online
+
     summary = "two or more classes, learns from unlabelled rows, millions of them; also a density"
 
     def __init__(
@@ -220,7 +222,9 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
             return self._fit_source(DaskRows(X, y))
         if hasattr(X, "total"):
             if y is not None:
-                raise ValueError("y is given twice: chunks of rows bring their labels; leave y out.")
+                raise ValueError(
+                    "y is given twice: chunks of rows bring their labels; leave y out."
+                )
             return self._fit_source(X)
         X, labels = validate_training(self, X, y, unlabelled=self.unlabelled)
         rng = generator(self.random_state)
@@ -302,9 +306,7 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
         sizes = _reservoir_sizes(len(labels.classes))
         sample = source.total(partial(_choose_chunk, read, starts, seed, sizes))
         with _ticker(self.verbose, summary.n_rows) as tick:
-            rows = Rows(
-                lambda f: source.total(partial(_on_codes, read, f), tick), summary, sample
-            )
+            rows = Rows(lambda f: source.total(partial(_on_codes, read, f), tick), summary, sample)
             self._fit_rows(rows, labels.classes, rng)
         for name in ("label_distributions_", "transduction_"):  # of an earlier fit
             self.__dict__.pop(name, None)
@@ -463,11 +465,11 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
         random_state : None, int or numpy Generator
         """
         check_is_fitted(self)
-        codes = None
+        codes: Any = None
         if classes is not None:
             wanted = np.broadcast_to(np.asarray(classes, dtype=object), (n_samples,))
-            codes = parse_labels(wanted.tolist(), unlabelled=None, classes=self.classes_.tolist())
-            codes = codes.codes
+            known = parse_labels(wanted.tolist(), unlabelled=None, classes=self.classes_.tolist())
+            codes = known.codes
         X, codes = self.posterior_.sample(generator(random_state), n_samples, codes)
         return X, self.classes_[codes]
 
@@ -507,7 +509,12 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _check_parameters(self) -> None:
-        for name, least in {"n_components": 1, "n_factors": 1, "n_starts": 1, "max_iter": 1}.items():
+        for name, least in {
+            "n_components": 1,
+            "n_factors": 1,
+            "n_starts": 1,
+            "max_iter": 1,
+        }.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
                 raise ValueError(f"{name}={value!r} must be a whole number, at least {least}.")
@@ -535,10 +542,8 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
                     f"{name}={value!r} must be a number, {'at least 1' if lowest else 'positive'}"
                     f"{below}."
                 )
-        for name in ("mean_precision",):
-            value = getattr(self, name)
-            if not _is_number(value) or value <= 0:
-                raise ValueError(f"{name}={value!r} must be a positive number.")
+        if not _is_number(self.mean_precision) or self.mean_precision <= 0:
+            raise ValueError(f"mean_precision={self.mean_precision!r} must be a positive number.")
         if not _is_number(self.tol):
             raise ValueError(f"tol={self.tol!r} must be a number.")
         if not _is_number(self.step_decay) or not 0.5 < self.step_decay <= 1:
@@ -556,7 +561,7 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(value))
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _seed(rng: np.random.Generator) -> int:

@@ -367,7 +367,9 @@ def ascend(
             objectives.append(objective(model, state, statistics))
             if report is not None:
                 report(iteration, objectives[-1])
-            if iteration and objectives[-1] - objectives[-2] <= tol * statistics.n_rows * len(shift):
+            if iteration and objectives[-1] - objectives[-2] <= tol * statistics.n_rows * len(
+                shift
+            ):
                 converged = True
                 break
     except KeyboardInterrupt:
@@ -431,8 +433,8 @@ def _assign_classes(
     known = np.flatnonzero(seeds >= 0)
     if known.size:
         nearest = _nearest(X, known, lengths)[1]
-        free = classes < 0
-        classes[free] = seeds[nearest[free]]
+        unknown = classes < 0
+        classes[unknown] = seeds[nearest[unknown]]
     return classes
 
 
@@ -514,7 +516,7 @@ class MixturePosterior(NamedTuple):
         rows = np.clip(rows, -FARTHEST, FARTHEST)
         weights = (self.log_class_weights[:, None] + self.log_weights).ravel()
         out = np.full((len(rows), len(weights)), -np.inf)
-        for j in np.flatnonzero(weights > -np.inf):
+        for j in np.flatnonzero(weights > -np.inf).tolist():
             out[:, j] = weights[j] + self._log_component(rows, j)
         out -= np.log(self.scale).sum()
         return out.reshape(len(rows), *self.log_weights.shape)

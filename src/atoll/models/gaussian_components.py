@@ -133,7 +133,7 @@ def marginal_degrees(prior: NormalPrior) -> float:
 def cholesky_stack(matrices: Array) -> Array:
     """Lower factors of (J, d, d); jitter only where rounding left one not positive."""
     try:
-        return np.linalg.cholesky(matrices)
+        return np.asarray(np.linalg.cholesky(matrices), dtype=np.float64)
     except np.linalg.LinAlgError:
         return np.stack([jittered_cholesky(matrix).lower for matrix in matrices])
 
@@ -199,7 +199,10 @@ def _log_normal_inverse_gamma(
         (means - prior.mean) ** 2 / variances
     )
     gamma = (
-        0.5 * n * np.log(R / 2) - gammaln(n / 2) - (0.5 * n + 1) * log_variance - R / (2 * variances)
+        0.5 * n * np.log(R / 2)
+        - gammaln(n / 2)
+        - (0.5 * n + 1) * log_variance
+        - R / (2 * variances)
     )
     return float((normal + gamma).sum())
 
@@ -234,9 +237,7 @@ class Full:
         constants = -0.5 * (d * LOG_2PI + log_determinants(lower))
         return _quadratic_density(components.means, _inverses(lower), constants)
 
-    def _scatter(
-        self, moments: Moments, prior: NormalPrior
-    ) -> tuple[Array, Array, Array]:
+    def _scatter(self, moments: Moments, prior: NormalPrior) -> tuple[Array, Array, Array]:
         """N (J,), m (J, d) and Ŝ (J, d, d): eqs 24, 28 and 31."""
         d, lam, mu = len(prior.mean), prior.mean_precision, prior.mean
         N, M = moments.features[:, 0], moments.features[:, 1 : 1 + d]
@@ -275,9 +276,7 @@ class Full:
     def posterior(self, moments: Moments, prior: NormalPrior) -> NormalPosterior:
         """q(m, Σ) of every component."""
         N, m, S = self._scatter(moments, prior)
-        return NormalPosterior(
-            m, N + prior.mean_precision, N + prior.degrees, cholesky_stack(S)
-        )
+        return NormalPosterior(m, N + prior.mean_precision, N + prior.degrees, cholesky_stack(S))
 
     def expected_density(self, q: NormalPosterior) -> Density:
         """E_q log N(x; m, Σ), as a density of the same form."""
@@ -290,7 +289,7 @@ class Full:
 
     def divergence(self, q: NormalPosterior, prior: NormalPrior) -> float:
         """KL(q ‖ prior), summed over components."""
-        J, d = q.means.shape
+        d = q.means.shape[1]
         n0, lam0 = prior.degrees, prior.mean_precision
         inverse = _inverses(q.scales)
         centred = np.einsum("jab,jb->ja", inverse, q.means - prior.mean)
@@ -302,9 +301,9 @@ class Full:
         trace = ((inverse @ R) ** 2).sum(axis=(1, 2))
         log_ratio = log_determinants(q.scales) - 2 * np.log(np.diag(R)).sum()
         expected = digamma(0.5 * (q.degrees[:, None] - np.arange(d))).sum(axis=1)
-        wishart = 0.5 * (
-            n0 * log_ratio + q.degrees * (trace - d) + (q.degrees - n0) * expected
-        ) + (multigammaln(n0 / 2, d) - np.array([multigammaln(n / 2, d) for n in q.degrees]))
+        wishart = 0.5 * (n0 * log_ratio + q.degrees * (trace - d) + (q.degrees - n0) * expected) + (
+            multigammaln(n0 / 2, d) - np.array([multigammaln(n / 2, d) for n in q.degrees])
+        )
         return float((normal + wishart).sum())
 
 
@@ -397,9 +396,7 @@ class Tied:
         inverse = _inverses(lower)[0]
         whitened = m @ inverse.T
         constant = -0.5 * (d * LOG_2PI + log_determinants(lower)[0])
-        linear = np.column_stack(
-            [constant - 0.5 * (whitened**2).sum(axis=1), whitened @ inverse]
-        )
+        linear = np.column_stack([constant - 0.5 * (whitened**2).sum(axis=1), whitened @ inverse])
         return Density(linear, *_no_projections(J, d), inverse)
 
     def maximise(
@@ -448,8 +445,8 @@ class Factor:
         return _empty_moments(n_components, d, self.n_features(d), projected=self.n_factors)
 
     def density(self, components: Components) -> Density:
-        m, noise, W = components
-        J, d = m.shape
+        m, noise, _ = components
+        d = m.shape[1]
         G, lower = self._projections(components)
         log_det = np.log(noise).sum(axis=1) + log_determinants(lower)
         linear = _diagonal_linear(m, 1 / noise, -0.5 * (d * LOG_2PI + log_det))

@@ -396,7 +396,8 @@ def _chains(model: Any) -> dict[str, Any]:
     diagnostics = getattr(model, "diagnostics_", None)
     section: dict[str, Any] = {
         "status": "", "tone": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
-        "facts": [], "picture": None, "ascent": None, "r_hat_limit": R_HAT_LIMIT, "ess_limit": ESS_LIMIT,
+        "facts": [], "picture": None, "ascent": None,
+        "r_hat_limit": R_HAT_LIMIT, "ess_limit": ESS_LIMIT,
     }  # fmt: skip
     section["searched"] = "n_iterations" in (diagnostics or {})
     section["kernel"] = hasattr(model, "kernel_")

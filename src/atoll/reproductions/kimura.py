@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,10 +165,9 @@ def draw_rings(results: list[Result], path: Path) -> None:
 
 def scatter(axis: Axes, X: Array, c: int) -> None:
     """Rows of one group, told apart by colour and shape."""
-    axis.scatter(
-        *X.T, s=14, c=COLOURS[c], marker=MARKERS[c], label=f"group {c + 1}",
-        edgecolors="white", linewidths=0.3,
-    )  # fmt: skip
+    style: dict[str, Any] = {"s": 14, "edgecolors": "white", "linewidths": 0.3}
+    x1, x2 = X.T
+    axis.scatter(x1, x2, c=COLOURS[c], marker=MARKERS[c], label=f"group {c + 1}", **style)
 
 
 def draw_spirals(results: list[Result], path: Path) -> None:
@@ -312,7 +312,7 @@ def unlabelled_steps(results: list[Result], value: str) -> list[tuple[int, int, 
     sizes = list(by_size)
     return [
         (a, b, paired_difference(by_size[b], by_size[a], value, pair_by=["replicate"]))
-        for a, b in zip(sizes, sizes[1:])
+        for a, b in pairwise(sizes)
     ]
 
 
