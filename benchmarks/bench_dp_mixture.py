@@ -49,8 +49,13 @@ def iteration():
     from sklearn.mixture import BayesianGaussianMixture
 
     from atoll.models.dp_mixture import (
-        Mixture, default_prior, e_step, expect, m_step, start_state,
-    )  # fmt: skip
+        Mixture,
+        default_prior,
+        e_step,
+        expect,
+        m_step,
+        start_state,
+    )
 
     X, codes = rows(N, np.random.default_rng(0))
     shift, scale = X.mean(axis=0), X.std(axis=0)

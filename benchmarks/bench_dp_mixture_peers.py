@@ -9,9 +9,9 @@ a probability below 1e-12 counts as 1e-12), error, and processor seconds of one 
 - Gaussian mixture, BIC: a semi-supervised Gaussian mixture by maximum likelihood (EM, labelled rows
   clamped to their class), with the same number of components in every class, 1 to 6, and full or
   diagonal covariances, both chosen by BIC over labelled and unlabelled rows; four starts from
-  k-means within each class, its unlabelled rows being those nearest to a labelled row of it; 1e-6 is
-  added to the diagonal of every covariance, as scikit-learn does. No library offers this, so it is
-  written out here.
+  k-means within each class, its unlabelled rows being those nearest to a labelled row of it; 1e-6
+  is added to the diagonal of every covariance, as scikit-learn does. No library offers this, so it
+  is written out here.
 - BayesianGaussianMixture: scikit-learn's, one a class, on the labelled rows alone, as it comes but
   for the number of components: as many as labelled rows, twenty at most.
 

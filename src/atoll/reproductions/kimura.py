@@ -185,17 +185,20 @@ def draw_spirals(results: list[Result], path: Path) -> None:
     panels[2].set_title("Figure 3c: unlabelled rows of both")
     v = first.values
     for c in (0, 1):
-        panels[3].scatter(*X[y == c].T, s=4, c=COLOURS[c], marker=MARKERS[c], alpha=0.25)
+        panels[3].scatter(*X[y == c].T, s=5, c=COLOURS[c], marker=MARKERS[c], alpha=0.6)
         for weight, mean, covariance in zip(v["weights"][c], v["means"][c], v["covariances"][c]):
             if weight * (N_LABELLED + N_UNLABELLED) < 1:
                 continue
             lengths, directions = np.linalg.eigh(covariance)
-            ends = mean + np.outer([-2, 2], np.sqrt(lengths[-1]) * directions[:, -1])
-            panels[3].plot(*ends.T, color=COLOURS[c], linewidth=3)
+            ends = mean + np.outer([-1.7, 1.7], np.sqrt(lengths[-1]) * directions[:, -1])
+            panels[3].plot(*ends.T, color=COLOURS[c], linewidth=2.5)
     panels[3].set_title("Figure 4: longest axes of the components")
     for panel in panels:
-        panel.set_box_aspect(None, zoom=0.85)
-        panel.set(xlabel="$y_1$", ylabel="$y_2$", zlabel="$y_3$")
+        panel.set_box_aspect((1, 1, 1), zoom=0.95)
+        panel.set(
+            xlabel="$y_1$", ylabel="$y_2$", zlabel="$y_3$",
+            xlim=(-16, 16), ylim=(-16, 16), zlim=(-5, 165),
+        )  # fmt: skip
     figure.savefig(path, dpi=110)
 
 
