@@ -1,9 +1,9 @@
 """The claims of Kimura, Nakada, Doucet & Matsumoto.
 
 Measured on 100 runs: from no unlabelled rows to 50 a group, the predictive loss changes by −0.275
-on average, 3.6 of its standard deviations over runs, and the accuracy by +0.022, 1.8 of its own. Over
-the eight runs of the quick version, the mean change of the loss is then ten standard errors below
-zero and that of the accuracy six above −0.005.
+on average, 3.6 of its standard deviations over runs, and the accuracy by +0.022, 1.8 of its own.
+Over the eight runs of the quick version, the mean change of the loss is then ten standard errors
+below zero and that of the accuracy six above −0.005.
 """
 
 from __future__ import annotations

@@ -273,7 +273,8 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
         whole = average.scaled(n_seen)
         state = dp_mixture.m_step(model, whole, state)
         self.online_ = Online(model, state, average, n_seen, n_steps + 1)
-        self._describe(model, state, whole, self.posterior_.shift, self.posterior_.scale)
+        shift, scale = self.posterior_.shift, self.posterior_.scale
+        self._describe(model, state, whole, shift, scale, generator(self.random_state))
         return self
 
     def _begin_online(self, X: Any, y: Any, classes: Any) -> Self:
@@ -355,17 +356,21 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
         if len(sample) == n:  # the start saw all rows: one climb
             trace = np.concatenate([best.objectives[:-1], ascent.objectives])
             ascent = ascent._replace(objectives=trace)
-        self._describe(model, ascent.state, ascent.statistics, shift, scale)
+        self._describe(model, ascent.state, ascent.statistics, shift, scale, rng)
         self.log_posteriors_ = ascent.objectives
         self.n_iter_ = max(1, len(ascent.objectives) - 1)
-        draws, _ = self.posterior_.sample(rng, REFERENCE_DRAWS)
-        self.reference_log_densities_ = np.sort(self.posterior_.log_density(draws))
         self.draws_: dict[str, Array] = {}
         self.diagnostics_ = self._diagnose(ascent)
         return ascent, model
 
     def _describe(
-        self, model: Mixture, state: State, statistics: Statistics, shift: Array, scale: Array
+        self,
+        model: Mixture,
+        state: State,
+        statistics: Statistics,
+        shift: Array,
+        scale: Array,
+        rng: np.random.Generator,
     ) -> None:
         """Set the attributes that speak of the mixture."""
         p = self.posterior_ = dp_mixture.posterior(model, state, shift, scale)
@@ -374,6 +379,8 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
         self.class_weights_ = np.exp(p.log_class_weights)
         self.weights_ = np.exp(p.log_weights)
         self.means_ = (p.means * p.scale + p.shift).reshape(*p.log_weights.shape, -1)
+        draws, _ = p.sample(rng, REFERENCE_DRAWS)
+        self.reference_log_densities_ = np.sort(p.log_density(draws))
         if isinstance(state, VariationalState):
             of_classes, of_components = dp_mixture.weight_deviations(state)
             self.class_weight_deviations_, self.weight_deviations_ = of_classes, of_components
