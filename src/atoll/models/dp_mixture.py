@@ -388,11 +388,11 @@ def start_state(
 ) -> State:
     """A state to begin from, given some rows X (s, d), scaled.
 
-    Unlabelled rows go to the class of the labelled row that is nearest along the data (even
-    `number`) or in a straight line (odd). Each class is then cut into cells around k-means++
-    centres, K of them in the first two starts, half as many in the next two, and so on.
+    Unlabelled rows go to the class of the labelled row that is nearest along the data. Each class
+    is then cut into cells around k-means++ centres, K of them in the first two starts, half as
+    many in the next two, and so on.
     """
-    classes = _assign_classes(X, codes, model.n_classes, rng, along_data=number % 2 == 0)
+    classes = _assign_classes(X, codes, model.n_classes, rng)
     occupied = max(1, model.n_components // 2 ** (number // 2))
     cells = np.empty(len(X), dtype=np.intp)
     for c in range(model.n_classes):
@@ -412,13 +412,13 @@ def start_state(
 
 
 def _assign_classes(
-    X: Array, codes: Codes, n_classes: int, rng: np.random.Generator, *, along_data: bool
+    X: Array, codes: Codes, n_classes: int, rng: np.random.Generator
 ) -> NDArray[np.intp]:
     """(s,) a class for every row; classes without a label are seeded far from the others."""
     classes = np.array(codes, dtype=np.intp)
     seeds = classes.copy()
     unseen = np.setdiff1d(np.arange(n_classes), classes[classes >= 0])
-    lengths = _edge_lengths(X) if along_data and len(X) > 2 else None
+    lengths = _edge_lengths(X) if len(X) > 2 else None
     for c in unseen:
         known = np.flatnonzero(seeds >= 0)
         free = np.flatnonzero(seeds < 0)
@@ -770,7 +770,7 @@ def fit_density(
     codes = np.full(len(rows), UNLABELLED)
     options: dict[str, Any] = {"max_iter": max_iter, "tol": tol}
     starts = [
-        climb(model, scaled, codes, stream, 2 * number, **options)
+        climb(model, scaled, codes, stream, number, **options)
         for number, stream in enumerate(rng.spawn(n_starts))
     ]
     best = max(starts, key=lambda start: start.objectives[-1])
