@@ -52,6 +52,7 @@ drawn, classes = models["and 484 unlabelled ones"].sample(300, random_state=0)
 for c, colour in zip((0, 1), ("tab:blue", "tab:orange")):
     axes[2].scatter(*drawn[classes == c].T, s=8, c=colour, label=f"drawn, class {c}")
 axes[2].set(title="Novelty, and 300 draws of the model", aspect="equal", xlabel="$y_1$")
+axes[2].set(xlim=(-6, 6), ylim=(-6, 6))
 axes[2].legend(fontsize="small", loc="upper right")
 figure.colorbar(picture, ax=axes[2], label="novelty")
 plt.show()

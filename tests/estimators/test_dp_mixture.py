@@ -426,6 +426,8 @@ def test_a_seed_gives_the_same_fit_and_processes_change_nothing():
         ({"mean_precision": -1}, "mean_precision=-1"),
         ({"degrees": 0.5}, r"degrees=0\.5 must be above 1"),
         ({"covariance_scale": [[1.0, 2.0], [2.0, 1.0]]}, "covariance_scale=.*positive definite"),
+        ({"covariance_scale": [1.0] * 3}, r"covariance_scale=.*shape \(3,\); with 2 features"),
+        ({"prior_mean": [0.0]}, r"prior_mean=.*shape \(1,\); with 2 features"),
         ({"step_decay": 0.5}, r"step_decay=0\.5"),
         ({"extra_classes": -1}, "extra_classes=-1"),
         ({"extra_classes": [0]}, "names a class that has labels"),

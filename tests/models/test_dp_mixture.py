@@ -491,8 +491,7 @@ def test_a_density_without_labels_covers_its_rows():
         0.5 * multivariate_normal([0, 0]).pdf(X) + 0.5 * multivariate_normal([8, 8]).pdf(X)
     )
     assert density.log_density(X).mean() > truth.mean() - 0.1
-    rows, classes = density.sample(rng, 500)
-    assert set(classes.tolist()) == {0}
+    rows = density.sample(rng, 500)
     assert 0.3 < np.mean(rows.sum(axis=1) > 8) < 0.7
 
 

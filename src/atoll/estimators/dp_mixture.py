@@ -493,6 +493,15 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
         return "full" if d <= FULL_FEATURES else "diagonal" if self.inference == "vb" else "factor"
 
     def _prior(self, d: int, shift: Array) -> NormalPrior:
+        for name, shapes in {
+            "prior_mean": ((), (d,)),
+            "covariance_scale": ((), (d,), (d, d)),
+        }.items():
+            if np.shape(getattr(self, name)) not in shapes:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} has shape {np.shape(getattr(self, name))}; "
+                    f"with {d} features give one of {', '.join(map(str, shapes))}."
+                )
         prior = dp_mixture.default_prior(
             d,
             mean=self.prior_mean,

@@ -726,6 +726,20 @@ def climb(
     )
 
 
+class MixtureDensity(NamedTuple):
+    """A density given by a mixture without classes."""
+
+    mixture: MixturePosterior
+
+    def log_density(self, X: Any) -> Array:
+        """log p(x) of rows X (m, d) -> (m,)."""
+        return self.mixture.log_density(X)
+
+    def sample(self, rng: np.random.Generator, n: int) -> Array:
+        """n draws, (n, d)."""
+        return self.mixture.sample(rng, n)[0]
+
+
 def fit_density(
     X: Any,
     *,
@@ -735,7 +749,7 @@ def fit_density(
     max_iter: int = 200,
     tol: float = 1e-5,
     random_state: Any = None,
-) -> MixturePosterior:
+) -> MixtureDensity:
     """A Gaussian mixture fitted to rows without labels, by the same MAP-EM.
 
     Parameters
@@ -748,13 +762,13 @@ def fit_density(
 
     Returns
     -------
-    MixturePosterior, with `sample(rng, n)` -> (rows, classes) and `log_density(X)` -> (m,)
+    MixtureDensity, with `sample(rng, n)` -> (n, d) and `log_density(X)` -> (m,)
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> density = fit_density(rng.normal(5.0, 2.0, size=(300, 1)), n_components=3, random_state=0)
-    >>> rows, _ = density.sample(rng, 1000)
+    >>> rows = density.sample(rng, 1000)
     >>> bool(abs(rows.mean() - 5.0) < 0.5), density.log_density(rows).shape
     (True, (1000,))
     """
@@ -776,4 +790,4 @@ def fit_density(
     best = max(starts, key=lambda start: start.objectives[-1])
     zeros, ones = np.zeros(d), np.ones(d)
     ascent = ascend(model, lambda f: f(scaled, codes), best.state, zeros, ones, **options)
-    return posterior(model, ascent.state, shift, scale)
+    return MixtureDensity(posterior(model, ascent.state, shift, scale))
