@@ -511,6 +511,7 @@ def test_the_prior_of_one_component_integrates_to_one():
         return np.exp(kind.log_prior(one, prior)) * 2 * sd**2  # dσ² = 2 σ² d log σ
 
     mass = dblquad(
-        density, -2.5, 6, lambda s: 0.3 - 12 * np.exp(s), lambda s: 0.3 + 12 * np.exp(s)
-    )[0]
+        density, -2.5, 6, lambda s: 0.3 - 12 * np.exp(s), lambda s: 0.3 + 12 * np.exp(s),
+        epsabs=1e-5, epsrel=1e-5,
+    )[0]  # fmt: skip
     assert mass == pytest.approx(1.0, abs=1e-3)
