@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = ROOT / "pyproject.toml"
-SLOW_TO_IMPORT = ("matplotlib", "pandas", "jax", "arviz")
+SLOW_TO_IMPORT = ("matplotlib", "pandas", "jax", "arviz", "dask")
 LINT = (
     "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
 )

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from atoll.estimators import (
         ArchipelagoClassifier,
         ArchipelagoDensity,
+        DPMixtureClassifier,
         NullCategoryClassifier,
         OrdinalGPClassifier,
         ProbitGPClassifier,
+        RowChunks,
         SemiSupervisedKFold,
         SoftmaxGPClassifier,
         load_model,
@@ -26,9 +28,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ArchipelagoClassifier",
     "ArchipelagoDensity",
+    "DPMixtureClassifier",
     "NullCategoryClassifier",
     "OrdinalGPClassifier",
     "ProbitGPClassifier",
+    "RowChunks",
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",
     "__version__",

@@ -75,7 +75,8 @@ def model(data, tmp_path):
 
 def fit_arguments(data, out, *more, model="null-category"):
     fixed = ["--target", "kind", "--model", model, "--out", out, "--drop", "row"]
-    return ["fit", data, *fixed, *TINY, *more]
+    tiny = TINY if "n_chains" in MODELS[model]().get_params() else ["--n-starts", 1, "--quiet"]
+    return ["fit", data, *fixed, *tiny, *more]
 
 
 # --- what the commands do ------------------------------------------------------------------------
@@ -124,6 +125,23 @@ def test_fit_then_predict_gives_what_the_estimator_gives(data, tmp_path, name, s
     )
     np.testing.assert_allclose(table["entropy"], estimator.predict_entropy(bundle.X), rtol=1e-12)
     assert table["class"].tolist() == estimator.predict(bundle.X).tolist()
+
+
+def test_the_mixture_takes_its_own_options_and_no_kernel(data, tmp_path):
+    out = tmp_path / "m.atoll"
+    options = ["--n-components", 3, "--covariance", "diagonal", "--inference", "vb"]
+    succeed(*fit_arguments(data, out, *options, model="dp-mixture"))
+    bundle = load_model(out)
+    chosen = bundle.estimator.get_params()
+    assert (chosen["n_components"], chosen["covariance"]) == (3, "diagonal")
+    assert (chosen["inference"], chosen["n_starts"]) == ("vb", 1)
+    succeed("report", out, "--quiet", "--no-cross-validation")
+    page = out.with_suffix(".html").read_text(encoding="utf-8")
+    assert "Did the fit converge?" in page
+    assert "Components used" in page
+    assert "Log evidence, at least" in page
+    said = fail(*fit_arguments(data, out, "--kernel", "ard", model="dp-mixture"))
+    assert "--kernel does not apply to the model 'dp-mixture'" in said
 
 
 def test_the_same_seed_gives_the_same_predictions_and_another_seed_others(data, tmp_path):

@@ -24,7 +24,20 @@ pytestmark = [
 SAMPLED = {name: m for name, m in MODELS.items() if issubclass(m, SampledClassifier)}
 MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 SAMPLED_MODEL = pytest.mark.parametrize("model", SAMPLED.values(), ids=SAMPLED)
-KERNEL = pytest.mark.parametrize("kernel", ["isotropic", "ard"])
+KERNEL_MODELS = {name: m for name, m in MODELS.items() if "kernel" in m().get_params()}
+KERNEL_MODEL = pytest.mark.parametrize("model", KERNEL_MODELS.values(), ids=KERNEL_MODELS)
+# Every model with the variants that data might upset: kernels, or covariances.
+VARIANTS = [
+    pytest.param(model, {option: value}, id=f"{name}-{value}")
+    for name, model in MODELS.items()
+    for option, values in {
+        "kernel": ("isotropic", "ard"),
+        "covariance": ("full", "diagonal", "tied", "factor"),
+    }.items()
+    if option in model().get_params()
+    for value in values
+]
+VARIANT = pytest.mark.parametrize(("model", "variant"), VARIANTS)
 
 X = np.random.default_rng(0).normal(size=(8, 2))
 Y = np.array(["a", "b", None, "a", "b", None, "a", "b"], dtype=object)
@@ -223,11 +236,10 @@ def test_a_prediction_before_the_fit_is_refused(model):
 # Data that are odd, not wrong ---------------------------------------------------------------------
 
 
-@MODEL
-@KERNEL
-def test_duplicate_rows_fit_even_where_their_labels_disagree(model, kernel):
+@VARIANT
+def test_duplicate_rows_fit_even_where_their_labels_disagree(model, variant):
     twice, y = np.repeat(X[:4], 3, axis=0), ["a", "b", None] * 4
-    fitted = short(model, kernel=kernel).fit(twice, y)
+    fitted = short(model, **variant).fit(twice, y)
     assert_probabilities(fitted.predict_proba(twice), (12, 2))
     assert_probabilities(fitted.label_distributions_, (12, 2))
     # The same row has the same probabilities, whatever its label.
@@ -235,39 +247,35 @@ def test_duplicate_rows_fit_even_where_their_labels_disagree(model, kernel):
     np.testing.assert_allclose(p, np.broadcast_to(p[:, :1], p.shape), atol=1e-12)
 
 
-@MODEL
-@KERNEL
-def test_rows_that_are_all_the_same_fit(model, kernel):
-    fitted = short(model, kernel=kernel).fit(np.full((8, 2), 3.0), Y)
+@VARIANT
+def test_rows_that_are_all_the_same_fit(model, variant):
+    fitted = short(model, **variant).fit(np.full((8, 2), 3.0), Y)
     assert_probabilities(fitted.predict_proba(X), (8, 2))
 
 
-@MODEL
-@KERNEL
-def test_a_constant_column_fits(model, kernel):
-    fitted = short(model, kernel=kernel).fit(np.column_stack([X, np.full(8, 7.0)]), Y)
+@VARIANT
+def test_a_constant_column_fits(model, variant):
+    fitted = short(model, **variant).fit(np.column_stack([X, np.full(8, 7.0)]), Y)
     assert_probabilities(fitted.predict_proba(np.column_stack([X, np.full(8, 7.0)])), (8, 2))
     assert_probabilities(fitted.predict_proba(np.column_stack([X, np.full(8, 9.0)])), (8, 2))
 
 
-@MODEL
+@KERNEL_MODEL
 def test_a_constant_column_says_nothing_to_the_isotropic_kernel(model):
     constant = np.column_stack([X, np.full(8, 7.0)])
     with_it = short(model).fit(constant, Y).predict_proba(constant)
     np.testing.assert_allclose(with_it, short(model).fit(X, Y).predict_proba(X), atol=1e-12)
 
 
-@MODEL
-@KERNEL
-def test_one_feature_fits(model, kernel):
-    fitted = short(model, kernel=kernel).fit(X[:, :1], Y)
+@VARIANT
+def test_one_feature_fits(model, variant):
+    fitted = short(model, **variant).fit(X[:, :1], Y)
     assert_probabilities(fitted.predict_proba(X[:, :1]), (8, 2))
 
 
-@MODEL
-@KERNEL
-def test_two_rows_fit(model, kernel):
-    fitted = short(model, kernel=kernel).fit([[0.0, 1.0], [2.0, 0.0]], ["a", "b"])
+@VARIANT
+def test_two_rows_fit(model, variant):
+    fitted = short(model, **variant).fit([[0.0, 1.0], [2.0, 0.0]], ["a", "b"])
     assert fitted.transduction_.tolist() == ["a", "b"]
     assert_probabilities(fitted.predict_proba(X), (8, 2))
 
@@ -281,7 +289,7 @@ def test_features_in_the_thousands_fit(model):
     assert fitted.predict(wide)[:2].tolist() == ["a", "b"]
 
 
-@MODEL
+@KERNEL_MODEL
 @pytest.mark.parametrize(
     ("kernel", "distance"),
     [*((k, d) for k in ("isotropic", "ard") for d in (1e4, 1e100, 1e300)), (Matern(nu=1.5), 1e4)],
@@ -299,6 +307,15 @@ def test_far_from_all_data_the_probabilities_are_the_priors(model, kernel, dista
     else:
         np.testing.assert_allclose(p, 1 / len(classes), rtol=0, atol=1e-12)
     assert set(fitted.predict(far)) <= set(classes)
+
+
+@MODEL
+@pytest.mark.parametrize("distance", [1e4, 1e100, 1e300])
+def test_far_from_all_data_the_probabilities_are_probabilities(model, distance):
+    fitted = short(model).fit(X, Y)
+    assert_probabilities(
+        fitted.predict_proba(distance * np.array([[1.0, 0.0], [-1.0, 1.0]])), (2, 2)
+    )
 
 
 @SAMPLED_MODEL
@@ -332,7 +349,7 @@ def test_a_count_that_is_no_integer_is_named_with_its_value(model, name, value):
         short(model, **{name: value}).fit(X, Y)
 
 
-@MODEL
+@KERNEL_MODEL
 @pytest.mark.parametrize("kernel", ["rbf", None, 3, RBF], ids=str)
 def test_what_is_no_kernel_is_named_and_refused(model, kernel):
     with pytest.raises(ValueError, match=r"kernel=.* is not a kernel; use 'isotropic', 'ard' or"):

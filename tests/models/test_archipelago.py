@@ -25,7 +25,7 @@ from atoll.models import archipelago, archipelago_paper
 from atoll.models.archipelago import REJECTED, UNLABELLED, ArchipelagoPosterior, Setting
 
 LINE = Gaussian(np.zeros(1), np.eye(1))
-SOME_GAUSSIANS = NormalInverseWishart(np.zeros(1), 1.0, 4.0 * np.eye(1), 6.0)
+SOME_GAUSSIANS = NormalInverseWishart(np.zeros(1), 3.0, 4.0 * np.eye(1), 6.0)
 # log variance and log length-scale of a variance × RBF kernel on the line
 PRIOR = kernel_prior("isotropic", np.array([[-1.0], [1.0]]))._replace(
     mean=np.array([0.4, -0.3]), sd=np.array([0.4, 0.4])
@@ -456,7 +456,10 @@ GEWEKE = {
         archipelago.sample_log_parameters,
         OWN | DEPENDENT,
     ),
-    "base density": (archipelago.sample_base, NIW | {"n_chains": 400, "n_steps": 5}),
+    "base density": (
+        archipelago.sample_base,
+        {"base": SOME_GAUSSIANS._replace(strength=1.0), "n_chains": 400, "n_steps": 5},
+    ),
     "mixing": (archipelago.sample_mixing, DEPENDENT),
     "sweep": (our_sweep, {}),
     "sweep, sampled base density": (our_sweep, NIW),

@@ -14,8 +14,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 def fitted(request):
     X, truth = make_crescents(24, random_state=0)[:2]
     y = hide_labels(truth, per_class=4, random_state=0)
-    settings = {"n_chains": 2, "n_warmup": 5, "n_samples": 12, "random_state": 0}
-    model = MODELS[request.param](unlabelled=-1, **settings)
+    kind = MODELS[request.param]
+    settings = {"n_chains": 2, "n_warmup": 5, "n_samples": 12}
+    settings = {k: v for k, v in settings.items() if k in kind().get_params()}
+    model = kind(unlabelled=-1, random_state=0, **settings)
     return model.fit(X, y), X, y
 
 

@@ -45,11 +45,22 @@ class KernelName(StrEnum):
     ard = "ard"
 
 
+class CovarianceName(StrEnum):
+    """Covariances of the components of a mixture."""
+
+    auto = "auto"
+    full = "full"
+    diagonal = "diagonal"
+    tied = "tied"
+    factor = "factor"
+
+
 class InferenceName(StrEnum):
-    """How a posterior of the auxiliary-variable family is found."""
+    """How a posterior is found."""
 
     auto = "auto"
     gibbs = "gibbs"
+    map = "map"
     vb = "vb"
     ep = "ep"
 
@@ -131,7 +142,8 @@ def fit(
         InferenceName | None,
         typer.Option(
             help="Gibbs sampling, variational Bayes or, for ordinal-gp, expectation propagation; "
-            "auto samples up to 300 rows (probit-gp, null-category, ordinal-gp).",
+            "auto samples up to 300 rows (probit-gp, null-category, ordinal-gp). For dp-mixture: "
+            "map or vb.",
             rich_help_panel=SAMPLING,
         ),
     ] = None,
@@ -155,6 +167,30 @@ def fit(
         typer.Option(
             help="The classes from lowest to highest, with commas between (ordinal-gp).",
             rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    n_components: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Most components a class may use (dp-mixture).", rich_help_panel=SAMPLING
+        ),
+    ] = None,
+    covariance: Annotated[
+        CovarianceName | None,
+        typer.Option(help="Of the components (dp-mixture).", rich_help_panel=SAMPLING),
+    ] = None,
+    extra_classes: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Classes without a label to look for (dp-mixture).",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    n_starts: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Starts, of which the best is kept (dp-mixture).", rich_help_panel=SAMPLING
         ),
     ] = None,
     n_chains: Annotated[
@@ -195,6 +231,10 @@ def fit(
         "null_width": None if null_width is None else _number(null_width, "--null-width"),
         "missing_rates": None if missing_rates is None else _rates(missing_rates),
         "classes": classes,
+        "n_components": n_components,
+        "covariance": None if covariance is None else covariance.value,
+        "extra_classes": extra_classes,
+        "n_starts": n_starts,
         "n_chains": n_chains,
         "n_warmup": n_warmup,
         "n_samples": n_samples,
@@ -223,7 +263,8 @@ def fit(
             warnings.simplefilter("ignore", ConvergenceWarning)
         estimator.fit(table.X, y)
 
-    estimator.set_params(verbose=False, checkpoint=None)  # of this run, not of the model
+    of_this_run = {"verbose": False, "checkpoint": None}  # not of the model
+    estimator.set_params(**{k: v for k, v in of_this_run.items() if k in estimator.get_params()})
     save_model(_bundle(estimator, table.preprocessing, table.X, y, target), out)
     say(estimator.diagnostics_["verdict"])
     say(f"Model saved in {out}.")

@@ -1,16 +1,20 @@
 """The scikit-learn surface: one file a family, validation in one place."""
 
+from typing import Any
+
+from atoll.core.chunks import RowChunks
 from atoll.estimators.archipelago import ArchipelagoClassifier, ArchipelagoDensity
 from atoll.estimators.auxiliary_gp import NullCategoryClassifier, ProbitGPClassifier
+from atoll.estimators.dp_mixture import DPMixtureClassifier
 from atoll.estimators.model_selection import SemiSupervisedKFold
 from atoll.estimators.ordinal_gp import OrdinalGPClassifier
 from atoll.estimators.persistence import load_model, save_model
-from atoll.estimators.sampled import SampledClassifier
 from atoll.estimators.softmax_gp import SoftmaxGPClassifier
 
 # Every public classifier, by its name on the command line. The tests walk this list.
-MODELS: dict[str, type[SampledClassifier]] = {
+MODELS: dict[str, Any] = {
     "archipelago": ArchipelagoClassifier,
+    "dp-mixture": DPMixtureClassifier,
     "null-category": NullCategoryClassifier,
     "ordinal-gp": OrdinalGPClassifier,
     "probit-gp": ProbitGPClassifier,
@@ -21,9 +25,11 @@ __all__ = [
     "MODELS",
     "ArchipelagoClassifier",
     "ArchipelagoDensity",
+    "DPMixtureClassifier",
     "NullCategoryClassifier",
     "OrdinalGPClassifier",
     "ProbitGPClassifier",
+    "RowChunks",
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",
     "load_model",

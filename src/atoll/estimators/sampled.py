@@ -19,13 +19,14 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted
 
 from atoll import __version__
-from atoll.core.labels import PartialLabels, parse_labels
+from atoll.core.labels import PartialLabels
 from atoll.core.memory import check_memory
 from atoll.diagnostics import entropy, summarise, verdict
 from atoll.diagnostics import to_arviz as draws_to_arviz
 from atoll.estimators.validation import (
     fingerprint,
     generator,
+    labelled_accuracy,
     validate_rows,
     validate_training,
 )
@@ -189,19 +190,7 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         y : (m,) labels, with the same markers for unlabelled rows as in `fit`
         sample_weight : (m,), optional
         """
-        predicted = self.predict(X)
-        marker = self.unlabelled
-        if isinstance(marker, str) and marker == "auto":  # as `fit` read it
-            marker = None if -1 in self.classes_.tolist() else -1
-        labels = parse_labels(y, unlabelled=marker)
-        known = labels.is_labelled
-        if not known.any():
-            raise ValueError(
-                f"y has no labelled row among {len(known)}; there is nothing to score."
-            )
-        right = predicted[known] == labels.classes[labels.codes[known]]
-        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(np.average(right, weights=weights))
+        return labelled_accuracy(self, self.predict(X), y, sample_weight)
 
     def predict_entropy(self, X: Any) -> Array:
         """Entropy of the class probabilities in nats: how unsure; X (m, d) -> (m,)."""

@@ -24,17 +24,19 @@ def validate_training(
     *,
     unlabelled: Any,
     classes: Sequence[Any] | None = None,
+    at_least: int = 2,
 ) -> tuple[Array, PartialLabels]:
     """Check and convert what `fit` was given; sets `n_features_in_` and `feature_names_in_`.
 
     Parameters
     ----------
     classes : all of them in their order, where it is not that of sorting
+    at_least : classes that must have a labelled row
 
     Returns
     -------
     X : (n, d) float64, finite
-    labels : PartialLabels of n rows, at least two classes among them
+    labels : PartialLabels of n rows
     """
     if y is None:
         raise ValueError(
@@ -48,13 +50,30 @@ def validate_training(
             f"y has {len(labels.codes)} labels and X has {len(X)} rows; pass one label a row, with "
             "None, NaN or -1 where it is unknown."
         )
-    require_classes(labels)
+    if at_least:
+        require_classes(labels, at_least=at_least)
     return X, labels
 
 
 def validate_rows(estimator: BaseEstimator, X: Any) -> Array:
     """Check and convert what a prediction was given: the columns of the fit, all finite."""
     return read_rows(estimator, X, reset=False)
+
+
+def labelled_accuracy(
+    estimator: Any, predicted: NDArray[Any], y: Any, sample_weight: Any = None
+) -> float:
+    """Share of the labelled rows that are predicted right, marked as `fit` read them."""
+    marker = estimator.unlabelled
+    if isinstance(marker, str) and marker == "auto":
+        marker = None if -1 in estimator.classes_.tolist() else -1
+    labels = parse_labels(y, unlabelled=marker)
+    known = labels.is_labelled
+    if not known.any():
+        raise ValueError(f"y has no labelled row among {len(known)}; there is nothing to score.")
+    right = predicted[known] == labels.classes[labels.codes[known]]
+    weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+    return float(np.average(right, weights=weights))
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -77,9 +96,9 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
     X = validate_data(
         estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C"
     )
-    bad = ~np.isfinite(X)
-    if bad.any():
-        raise ValueError(_where_not_finite(estimator, bad))
+    # In blocks: a mask of many rows would be an eighth of their size.
+    if not all(np.isfinite(X[i : i + 65536]).all() for i in range(0, len(X), 65536)):
+        raise ValueError(_where_not_finite(estimator, ~np.isfinite(X)))
     return X
 
 

@@ -73,3 +73,15 @@ def trace_figure(draws: Mapping[str, Any]) -> tuple[Figure | None, list[str], in
     for panel in panels[len(shown) :]:
         panel.set_visible(False)
     return figure, [name for name, _ in shown], total - len(shown)
+
+
+def ascent_figure(objectives: NDArray[np.float64]) -> Figure:
+    """What an iterative fit climbed, against the iteration."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.4, 2.6), layout="constrained")
+    axis = figure.subplots()
+    axis.plot(np.arange(len(objectives)), objectives, color="#2166ac", linewidth=1.4)
+    axis.set(xlabel="iteration", ylabel="objective")
+    axis.spines[["top", "right"]].set_visible(False)
+    return figure

@@ -24,7 +24,7 @@ from atoll.plotting import (
 )
 from atoll.plotting.palette import class_names, new_axes
 from atoll.plotting.rows import feature_names_of, labels_of
-from atoll.reports.figures import png_address, trace_figure
+from atoll.reports.figures import ascent_figure, png_address, trace_figure
 from atoll.reports.held_out import (
     HeldOut,
     calibration_error_by_chance,
@@ -44,6 +44,11 @@ R_HAT_LIMIT = 1.05
 ESS_LIMIT = 100
 
 _SHORT_WORDS = 200
+_OBJECTIVES = {
+    "log_evidence": "Log evidence, estimated",
+    "bound_on_the_log_evidence": "Log evidence, at least",
+    "log_posterior": "Log-posterior, up to a constant",
+}
 
 
 class Fitted(NamedTuple):
@@ -240,6 +245,9 @@ def _what_was_fitted(fitted: Fitted, about: str | Mapping[str, object] | None) -
     ]
     if hasattr(model, "kernel_"):
         facts.append(("Kernel found", _short(model.kernel_)))
+    if hasattr(model, "n_components_"):
+        used = [f"{name}: {n}" for name, n in zip(fitted.names, model.n_components_)]
+        facts.append(("Components used", _listed(used)))
     parameters = model.get_params(deep=False)
     if "random_state" in parameters:
         seed = parameters["random_state"]
@@ -388,9 +396,11 @@ def _chains(model: Any) -> dict[str, Any]:
     diagnostics = getattr(model, "diagnostics_", None)
     section: dict[str, Any] = {
         "status": "", "tone": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
-        "facts": [], "picture": None, "r_hat_limit": R_HAT_LIMIT, "ess_limit": ESS_LIMIT,
+        "facts": [], "picture": None, "ascent": None,
+        "r_hat_limit": R_HAT_LIMIT, "ess_limit": ESS_LIMIT,
     }  # fmt: skip
-    section["searched"] = "log_evidence" in (diagnostics or {})
+    section["searched"] = "n_iterations" in (diagnostics or {})
+    section["kernel"] = hasattr(model, "kernel_")
     if not diagnostics:
         return section
     mixed = diagnostics.get("mixed")
@@ -412,13 +422,17 @@ def _chains(model: Any) -> dict[str, Any]:
     ]
     if section["searched"]:
         section["size"] = _count(diagnostics["n_iterations"], "iteration")
+        section["facts"].append(("Iterations", f"{diagnostics['n_iterations']:,}"))
         section["facts"] += [
-            ("Iterations", f"{diagnostics['n_iterations']:,}"),
-            ("Log evidence, estimated", f"{diagnostics['log_evidence']:.2f}"),
+            (name, f"{diagnostics[key]:.2f}")
+            for key, name in _OBJECTIVES.items()
+            if key in diagnostics
         ]
     if "jitter" in diagnostics:
         section["facts"].append(("Largest jitter used", f"{diagnostics['jitter']:.1e}"))
     figure, names, left_out = trace_figure(getattr(model, "draws_", None) or {})
+    if hasattr(model, "log_posteriors_"):
+        section["ascent"] = png_address(ascent_figure(model.log_posteriors_))
     if figure is not None:
         section["picture"] = png_address(figure)
         section["traces"] = names

@@ -13,6 +13,7 @@ from atoll.reproductions import engine
 from atoll.reproductions.archipelago import TABLE_1
 from atoll.reproductions.archipelago_figures import FIGURE_1, FIGURE_3, FIGURE_4
 from atoll.reproductions.engine import Experiment, Report, Result, Skipped
+from atoll.reproductions.kimura import EXAMPLE_1, EXAMPLE_2, EXAMPLE_3
 from atoll.reproductions.rogers import FIGURE_15
 from atoll.reproductions.rogers_multiclass import FIGURE_16
 from atoll.reproductions.rogers_null_category import FIGURE_20, FIGURE_21
@@ -30,15 +31,9 @@ __all__ = [
 ]
 
 EXPERIMENTS: tuple[Experiment, ...] = (
-    FIGURE_1,
-    FIGURE_3,
-    TABLE_1,
-    FIGURE_4,
-    FIGURE_15,
-    FIGURE_16,
-    FIGURE_20,
-    FIGURE_21,
-    FIGURE_22,
+    *(FIGURE_1, FIGURE_3, TABLE_1, FIGURE_4),
+    *(EXAMPLE_1, EXAMPLE_2, EXAMPLE_3),
+    *(FIGURE_15, FIGURE_16, FIGURE_20, FIGURE_21, FIGURE_22),
 )
 
 

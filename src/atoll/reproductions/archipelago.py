@@ -44,7 +44,7 @@ PAPER = (
 # How strongly the arms bend: where the softmax GP's error is near the paper's column.
 TOY_RATES = {"toy3": 1.0, "toy4": 0.7, "toy5": 0.5}
 N_TOY_ROWS = 50
-N_TOY_TEST, N_QUICK_TOY_TEST = 300, 60  # of each class
+N_TOY_TEST, N_QUICK_TOY_TEST = 300, 40  # of each class
 N_TRAIN = {"wine": 89, "oil": 134}
 DATA = {"toy3": "Toy3", "toy4": "Toy4", "toy5": "Toy5", "wine": "Wine", "oil": "Oil flow"}
 MODELS = {

@@ -53,9 +53,9 @@ LINE = np.linspace(-3.0, 3.0, 241)
 N_RUNS, N_QUICK_RUNS = 400, 25
 
 # Figure 3
-MAP_POINTS, QUICK_MAP_POINTS = 81, 25
+MAP_POINTS, QUICK_MAP_POINTS = 81, 21
 MAP_CHAINS = {"archipelago": [4, 300, 60, 5], "softmax": [2, 200, 100, 2]}
-QUICK_MAP_CHAINS = {"archipelago": [2, 40, 15, 1], "softmax": [2, 30, 20, 1]}
+QUICK_MAP_CHAINS = {"archipelago": [2, 40, 10, 1], "softmax": [2, 30, 15, 1]}
 N_MAP_REPLICATES = 10
 
 # Figure 4

@@ -1,0 +1,447 @@
+"""DPMixtureClassifier: the same fit wherever the rows are, and what else it can be asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.exceptions import ConvergenceWarning
+
+from atoll import DPMixtureClassifier, RowChunks, load_model, save_model
+from atoll.core import chunks, memory
+from atoll.datasets import hide_labels, make_pinwheel, make_rings
+from atoll.models.dp_mixture import START_ROWS
+
+SAME = 1e-8
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def pinwheel(n=400, per_class=None, seed=0):
+    X, truth = make_pinwheel(n, n_classes=3, random_state=seed)
+    per_class = min(20, n // 6) if per_class is None else per_class
+    return X, truth, hide_labels(truth, per_class=per_class, random_state=seed)
+
+
+def classifier(**options):
+    return DPMixtureClassifier(**{"n_components": 6, "random_state": 0, "n_starts": 2, **options})
+
+
+@pytest.fixture(scope="module")
+def many():
+    """More rows than the starts look at, and the fit to them in memory."""
+    X, _, y = pinwheel(2 * START_ROWS + 321, per_class=300)
+    return X, y, classifier().fit(X, y)
+
+
+def assert_same_fit(one, other, X):
+    assert one.classes_.tolist() == other.classes_.tolist()
+    assert one.n_iter_ == other.n_iter_
+    np.testing.assert_allclose(one.log_posteriors_, other.log_posteriors_, rtol=SAME)
+    np.testing.assert_allclose(one.weights_, other.weights_, rtol=0, atol=SAME)
+    np.testing.assert_allclose(one.means_, other.means_, rtol=0, atol=SAME)
+    np.testing.assert_allclose(
+        one.posterior_.covariances(), other.posterior_.covariances(), rtol=0, atol=SAME
+    )
+    p, q = (np.exp(model.posterior_.log_class_probabilities(X)) for model in (one, other))
+    np.testing.assert_allclose(p, q, rtol=0, atol=SAME)
+
+
+# Rows on disk -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["arrays", "npy", "memmap", "csv", "parquet"])
+def test_a_fit_from_chunks_is_the_fit_in_memory(many, kind, tmp_path):
+    X, y, in_memory = many
+    if kind == "arrays":
+        rows = RowChunks.from_arrays(X, y, chunk_rows=777)
+    elif kind == "npy":
+        np.save(tmp_path / "X.npy", X)
+        np.save(tmp_path / "y.npy", y)
+        rows = RowChunks.from_npy(tmp_path / "X.npy", tmp_path / "y.npy", chunk_rows=4000)
+    elif kind == "memmap":
+        np.save(tmp_path / "X.npy", X)
+        mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+        rows = RowChunks.from_arrays(mapped, y, chunk_rows=4000)
+    else:
+        frame = pd.DataFrame(X, columns=["a", "b"]).assign(
+            kind=pd.array(np.where(y < 0, None, y), dtype="Int64")
+        )
+        path = tmp_path / f"rows.{kind}"
+        if kind == "csv":
+            frame.to_csv(path, index=False)
+            rows = RowChunks.from_csv(path, "kind", chunk_rows=4000)
+        else:
+            frame.to_parquet(path, index=False)
+            rows = RowChunks.from_parquet(path, "kind", chunk_rows=4000)
+    fitted = classifier().fit(rows)
+    assert_same_fit(fitted, in_memory, X)
+    assert not hasattr(fitted, "transduction_")
+    if kind in ("csv", "parquet"):
+        assert fitted.feature_names_in_.tolist() == ["a", "b"]
+
+
+def test_words_as_labels_are_read_from_chunks(tmp_path):
+    X, truth, _ = pinwheel()
+    words = np.array(["ant", "bee", "cat"], dtype=object)[truth]
+    words[::2] = None
+    pd.DataFrame(X).assign(kind=words).to_csv(tmp_path / "rows.csv", index=False)
+    rows = RowChunks.from_csv(tmp_path / "rows.csv", "kind", chunk_rows=90)
+    fitted = classifier().fit(rows)
+    assert fitted.classes_.tolist() == ["ant", "bee", "cat"]
+    in_memory = classifier().fit(X, words)
+    np.testing.assert_allclose(fitted.means_, in_memory.means_, atol=SAME)
+
+
+def test_a_memory_map_is_an_array_like_any_other(many, tmp_path):
+    X, y, in_memory = many
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert_same_fit(classifier().fit(mapped, y), in_memory, X)
+
+
+def test_chunks_show_progress(capfd):
+    X, _, y = pinwheel(300)
+    classifier().fit(RowChunks.from_arrays(X, y, chunk_rows=100))
+    assert capfd.readouterr().err == ""
+    classifier(verbose=True).fit(RowChunks.from_arrays(X, y, chunk_rows=100))
+    shown = capfd.readouterr().err
+    assert "300 rows" in shown
+    assert "log_posterior" in shown
+
+
+@pytest.mark.parametrize(
+    ("chunks_of", "problem"),
+    [
+        (lambda X, y: [], "gave no chunk"),
+        (lambda X, y: [(X[:5], y[:4])], "chunk 0 has 5 rows and 4 labels"),
+        (lambda X, y: [(X[:5], y[:5]), (X[5:, :1], y[5:])], "differ in their columns: 2 features"),
+        (lambda X, y: [(X[:5], y[:5]), (np.where(X > 1e9, X, np.nan)[5:], y[5:])],
+         r"NaN or infinity \(inf\) in row 0 of chunk 1"),
+        (lambda X, y: [(X[:, 0], y)], "chunk 0 has shape"),
+        (lambda X, y: [(X, np.zeros(len(y)))], "one class"),
+        (lambda X, y: [(X, np.full(len(y), -1))], "no labelled row"),
+    ],
+    ids=["none", "lengths", "columns", "holes", "shape", "one class", "no label"],
+)  # fmt: skip
+def test_bad_chunks_are_named(chunks_of, problem):
+    X, _, y = pinwheel(30)
+    with pytest.raises(ValueError, match=problem):
+        classifier().fit(RowChunks(lambda: iter(chunks_of(X, y))))
+
+
+def test_bad_sources_are_refused(tmp_path):
+    X, _, y = pinwheel(30)
+    with pytest.raises(ValueError, match="no file"):
+        RowChunks.from_csv(tmp_path / "absent.csv", "kind")
+    with pytest.raises(ValueError, match="chunk_rows=0"):
+        RowChunks.from_arrays(X, y, chunk_rows=0)
+    pd.DataFrame(X).to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises(ValueError, match=r"target='kind' is not a column .*'0', '1'"):
+        classifier().fit(RowChunks.from_csv(tmp_path / "rows.csv", "kind"))
+    with pytest.raises(ValueError, match="labels; leave y out"):
+        classifier().fit(RowChunks.from_arrays(X, y), y)
+
+
+# Dask ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["array", "array and labels in memory", "data frame"])
+def test_a_fit_of_dask_rows_is_the_fit_in_memory(many, kind):
+    da = pytest.importorskip("dask.array")
+    dd = pytest.importorskip("dask.dataframe")
+    X, y, in_memory = many
+    if kind == "data frame":
+        frame = dd.from_pandas(pd.DataFrame(X).assign(kind=y), npartitions=5)
+        rows, labels = frame.drop(columns="kind"), frame["kind"]
+    else:
+        rows = da.from_array(X, chunks=(3000, 1))
+        labels = y if "memory" in kind else da.from_array(y, chunks=2500)
+    fitted = classifier().fit(rows, labels)
+    if kind == "data frame":
+        assert fitted.feature_names_in_.tolist() == ["0", "1"]
+    assert_same_fit(fitted, in_memory, X)
+
+
+def test_dask_rows_without_labels_are_refused():
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(ValueError, match="y is None"):
+        classifier().fit(da.zeros((10, 2)))
+    with pytest.raises(ValueError, match="y has 9 labels and X has 10 rows"):
+        classifier().fit(da.zeros((10, 2)), np.zeros(9))
+
+
+def test_without_dask_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(ImportError, match=r"atoll\[dask\]"):
+        chunks.DaskRows(np.zeros((3, 2)), np.zeros(3))
+
+
+def die_once(block, folder, block_info=None):
+    """The rows as they are; but the fifth look at the first block ends the process, once."""
+    if block_info is not None and block_info[0]["chunk-location"][0] == 0:
+        looks = len(os.listdir(folder))
+        with open(os.path.join(folder, f"{looks}-{os.getpid()}"), "w"):
+            pass
+        if looks == 4:
+            os._exit(1)
+    return block
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_of_two_workers_gives_the_same_fit_and_survives_a_killed_worker(many, tmp_path):
+    da = pytest.importorskip("dask.array")
+    distributed = pytest.importorskip("distributed")
+    X, y, in_memory = many
+    looks = tmp_path / "looks"
+    looks.mkdir()
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50,
+            local_directory=str(tmp_path),
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):  # fmt: skip
+        rows, labels = da.from_array(X, chunks=(3000, -1)), da.from_array(y, chunks=3000)
+        assert_same_fit(classifier().fit(rows, labels), in_memory, X)
+        before = set(client.run(os.getpid).values())
+        assert len(before) == 2
+        fragile = rows.map_blocks(die_once, folder=str(looks), dtype=X.dtype, meta=np.empty((0, 2)))
+        fitted = classifier().fit(fragile, labels)
+        client.wait_for_workers(2, timeout=60)
+        assert set(client.run(os.getpid).values()) != before, "no worker died"
+    assert len(os.listdir(looks)) > 5, "the fit went on"
+    assert_same_fit(fitted, in_memory, X)
+
+
+# Streams ------------------------------------------------------------------------------------------
+
+
+def test_partial_fit_comes_near_the_fit_of_all_rows():
+    X, _, y = pinwheel(6000, per_class=600, seed=3)
+    X_test, truth_test, _ = pinwheel(3000, seed=4)
+    online = classifier(step_decay=0.7)
+    for start in range(0, 6000, 300):
+        online.partial_fit(X[start : start + 300], y[start : start + 300], classes=[0, 1, 2])
+    first = classifier(step_decay=0.7).partial_fit(X[:300], y[:300], classes=[0, 1, 2])
+    whole = classifier().fit(X, y)
+    density = {
+        name: model.score_samples(X_test).mean()
+        for name, model in {"first": first, "online": online, "whole": whole}.items()
+    }
+    assert density["first"] < density["whole"]
+    assert density["online"] > 0.5 * (density["first"] + density["whole"]), "half of the way"
+    assert online.score(X_test, truth_test) > 0.95
+
+
+def test_partial_fit_on_the_same_rows_is_one_iteration_of_em():
+    X, _, y = pinwheel(200)
+    model = classifier(max_iter=1, step_decay=1.0).partial_fit(X, y)
+    step = 1 / 2
+    before = model.online_
+    model.partial_fit(X, y)
+    after = model.online_
+    assert after.n_seen == 2 * before.n_seen == 400
+    # Half of the old average, half of the new one.
+    from atoll.models import dp_mixture
+
+    p = model.posterior_
+    found = dp_mixture.expect(
+        dp_mixture.e_step(before.model, before.state, p.shift, p.scale), X, y.astype(int)
+    )
+    np.testing.assert_allclose(
+        after.average.moments.features,
+        (1 - step) * before.average.moments.features + step * found.moments.features / 200,
+        rtol=1e-12, atol=1e-14,
+    )  # fmt: skip
+
+
+def test_partial_fit_needs_all_classes_at_first_and_keeps_them():
+    X, truth, _ = pinwheel(60)
+    model = classifier().partial_fit(X[:20], np.full(20, -1), classes=[0, 1, 2])
+    model.partial_fit(X, truth)
+    assert model.classes_.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="differ from"):
+        model.partial_fit(X, truth, classes=[0, 2, 1])
+    with pytest.raises(ValueError, match=r"y has labels \[3\]"):
+        model.partial_fit(X, np.full(60, 3))
+    with pytest.raises(ValueError, match="classes must be given in the first call"):
+        classifier().partial_fit(X[truth == 0], truth[truth == 0])
+    assert model.fit(X, truth).n_iter_ >= 1
+    assert not hasattr(model, "online_")
+
+
+def test_an_online_model_goes_on_after_it_was_saved(tmp_path):
+    X, _, y = pinwheel(200)
+    model = classifier().partial_fit(X[:100], y[:100], classes=[0, 1, 2])
+    save_model(model, tmp_path / "m.atoll")
+    loaded = load_model(tmp_path / "m.atoll").partial_fit(X[100:], y[100:])
+    np.testing.assert_array_equal(
+        loaded.predict_proba(X), model.partial_fit(X[100:], y[100:]).predict_proba(X)
+    )
+
+
+# Classifier, density, sampler, novelty ------------------------------------------------------------
+
+
+def test_every_label_and_one_component_is_quadratic_discriminant_analysis():
+    X, truth, _ = pinwheel(300)
+    ours = DPMixtureClassifier(
+        n_components=1, covariance_scale=1e-9, mean_precision=1e-9, degrees=2.0
+    ).fit(X, truth)
+    p = np.column_stack(
+        [
+            multivariate_normal(
+                X[truth == c].mean(axis=0),
+                # The inverse Wishart's share in the divisor does not vanish with its scale.
+                np.cov(X[truth == c].T, bias=True) * 100 / (100 + 2 + 2 + 2),
+            ).pdf(X)
+            for c in range(3)
+        ]
+    )
+    np.testing.assert_allclose(ours.predict_proba(X), p / p.sum(axis=1, keepdims=True), atol=1e-6)
+    theirs = QuadraticDiscriminantAnalysis().fit(X, truth)
+    assert np.mean(ours.predict(X) == theirs.predict(X)) > 0.99
+
+
+def test_unlabelled_rows_help():
+    X, truth = make_rings(600, random_state=0)
+    y = hide_labels(truth, per_class=8, marker=None, random_state=0)
+    labelled = pd.notna(y)
+    with_all = classifier(n_components=10).fit(X, y)
+    alone = classifier(n_components=10).fit(X[labelled], y[labelled])
+    assert with_all.score(X, truth) > alone.score(X, truth) + 0.05
+
+
+@pytest.mark.parametrize("inference", ["map", "vb"])
+def test_rows_drawn_from_the_model_are_not_novel_and_far_ones_are(inference):
+    X, _, y = pinwheel()
+    model = classifier(inference=inference).fit(X, y)
+    drawn, classes = model.sample(2000, random_state=1)
+    assert drawn.shape == (2000, 2)
+    novelty = model.novelty(drawn)
+    # Uniform on [0, 1], both samples of 2000: the largest gap is below 0.09 but one time in 1e6.
+    gap = np.abs(np.sort(novelty) - (np.arange(2000) + 0.5) / 2000).max()
+    assert gap < 0.09
+    assert np.all(model.novelty([[1e3, 0.0], [0.0, -1e3]]) > 0.995)
+    assert set(classes.tolist()) == {0, 1, 2}
+    only, same = model.sample(50, classes=1, random_state=2)
+    assert set(same.tolist()) == {1}
+    assert np.mean(model.predict(only) == 1) > 0.9
+
+
+def test_components_belong_to_the_class_predicted():
+    X, _, y = pinwheel()
+    model = classifier().fit(X, y)
+    joint = model.posterior_.log_joint(X)
+    best = model.predict_component(X)
+    np.testing.assert_array_equal(best, joint.reshape(len(X), -1).argmax(axis=1))
+    assert np.mean(best // 6 == model.predict(X)) > 0.95
+    assert model.n_components_.shape == (3,)
+    assert np.all((model.n_components_ >= 1) & (model.n_components_ <= 6))
+    assert model.weights_.sum(axis=1) == pytest.approx(1.0)
+    assert model.class_weights_.sum() == pytest.approx(1.0)
+
+
+def test_an_extra_class_finds_the_group_without_a_label():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(c, 0.6, size=(80, 2)) for c in ([0, 0], [6, 0], [3, 6])])
+    truth = np.repeat(["a", "b", "new"], 80)
+    y = np.array([None] * 240, dtype=object)
+    y[:5], y[80:85] = "a", "b"
+    model = classifier(extra_classes=["new"]).fit(X, y)
+    assert model.classes_.tolist() == ["a", "b", "new"]
+    assert np.mean(model.transduction_ == truth) > 0.98
+    assert classifier(extra_classes=1).fit(X, y).classes_.tolist() == ["a", "b", "extra_1"]
+    codes = np.where(y == "a", 4, np.where(y == "b", 5, -1)).astype(int)
+    assert classifier(extra_classes=2).fit(X, codes).classes_.tolist() == [4, 5, 6, 7]
+
+
+def test_the_density_has_the_units_of_the_rows():
+    X, _, y = pinwheel()
+    metres = classifier().fit(X, y)
+    millimetres = classifier().fit(1000 * X + 5, y)
+    np.testing.assert_allclose(
+        millimetres.score_samples(1000 * X + 5), metres.score_samples(X) - 2 * np.log(1000),
+        atol=1e-6,
+    )  # fmt: skip
+    np.testing.assert_allclose(
+        millimetres.predict_proba(1000 * X + 5), metres.predict_proba(X), atol=1e-8
+    )
+
+
+def test_variational_weights_have_deviations_that_shrink_with_rows():
+    X, truth, _ = pinwheel(1200)
+    few = classifier(inference="vb").fit(X[:120], truth[:120])
+    more = classifier(inference="vb").fit(X, truth)
+    assert few.weight_deviations_.shape == (3, 6)
+    assert np.all(more.class_weight_deviations_ < few.class_weight_deviations_)
+    p = more.class_weights_  # of a Dirichlet with 1200 + 3 in all
+    expected = np.sqrt(p * (1 - p) / 1204)
+    np.testing.assert_allclose(more.class_weight_deviations_, expected, rtol=1e-10)
+
+
+def test_a_truncation_that_binds_warns_with_the_fix_and_one_with_room_does_not():
+    X, truth = make_rings(600, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"every one of the 2 sticks of class 0, 1 .*Raise"):
+        model = classifier(n_components=2).fit(X, truth)
+    assert "n_components" in model.diagnostics_["verdict"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = classifier(n_components=20).fit(X, truth)
+    assert np.all(model.n_components_ < 20)
+
+
+def test_too_few_iterations_warn_with_the_fix():
+    X, _, y = pinwheel()
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        classifier(max_iter=1).fit(X, y)
+
+
+def test_a_seed_gives_the_same_fit_and_processes_change_nothing():
+    X, _, y = pinwheel(150)
+    first = classifier(n_starts=3).fit(X, y)
+    for other in (classifier(n_starts=3), classifier(n_starts=3, n_jobs=2)):
+        np.testing.assert_array_equal(first.predict_proba(X), other.fit(X, y).predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"n_components": 0}, "n_components=0"),
+        ({"n_starts": 1.5}, r"n_starts=1\.5"),
+        ({"covariance": "round"}, "covariance='round' is none of"),
+        ({"inference": "mcmc"}, "inference='mcmc'"),
+        ({"inference": "vb", "covariance": "tied"}, "'tied' is fitted by inference='map' only"),
+        ({"concentration": 0.5}, r"concentration=0\.5 .*at least 1"),
+        ({"inference": "vb", "concentration": 0.0}, r"concentration=0\.0 .*positive"),
+        ({"class_concentration": np.nan}, "class_concentration=nan"),
+        ({"mean_precision": -1}, "mean_precision=-1"),
+        ({"degrees": 0.5}, r"degrees=0\.5 must be above 1"),
+        ({"covariance_scale": [[1.0, 2.0], [2.0, 1.0]]}, "covariance_scale=.*positive definite"),
+        ({"covariance_scale": [1.0] * 3}, r"covariance_scale=.*shape \(3,\); with 2 features"),
+        ({"prior_mean": [0.0]}, r"prior_mean=.*shape \(1,\); with 2 features"),
+        ({"step_decay": 0.5}, r"step_decay=0\.5"),
+        ({"extra_classes": -1}, "extra_classes=-1"),
+        ({"extra_classes": [0]}, "names a class that has labels"),
+    ],
+    ids=str,
+)
+def test_parameters_out_of_range_are_named(options, problem):
+    X, _, y = pinwheel(30)
+    with pytest.raises(ValueError, match=problem):
+        classifier(**options).fit(X, y)
+
+
+def test_more_memory_than_the_machine_has_is_refused(monkeypatch):
+    monkeypatch.setattr(memory, "physical_memory", lambda: 1000)
+    X, _, y = pinwheel(30)
+    with pytest.raises(ValueError, match=r'18 full covariances of 2 features .*"factor"'):
+        classifier().fit(X, y)
