@@ -15,7 +15,6 @@ from atoll.core.densities import (
     NormalInverseWishart,
     StudentT,
     fit_gaussian,
-    fit_mixture,
     fit_student_t,
     niw_prior,
 )
@@ -224,21 +223,6 @@ def correlation(covariance):
     return covariance / np.outer(sd, sd)
 
 
-def test_a_mixture_finds_the_heaps():
-    rng = np.random.default_rng(13)
-    centres = np.array([[-4.0, 100.0], [4.0, 300.0], [-4.0, 300.0]])
-    X = centres[np.arange(600) % 3] + rng.normal(size=(600, 2)) * [0.5, 10.0]
-    mixture = fit_mixture(X)
-    assert len(mixture.weights) == 3
-    order = [int(np.argmin(np.abs((mixture.means - c) / [1.0, 25.0]).sum(axis=1))) for c in centres]
-    assert sorted(order) == [0, 1, 2]
-    np.testing.assert_allclose(mixture.weights, 1 / 3, atol=0.01)
-    error = np.array([0.5, 10.0]) / np.sqrt(200)
-    assert np.all(np.abs(mixture.means[order] - centres) < 6.0 * error)
-    variances = np.einsum("cij,cij->ci", mixture.lowers, mixture.lowers)
-    np.testing.assert_allclose(variances, np.tile([0.25, 100.0], (3, 1)), rtol=0.6)
-
-
 def test_inflation_scales_the_covariance():
     for X in (ROWS, ROWS[:2]):
         one, two = fit_gaussian(X), fit_gaussian(X, inflation=2.0)
@@ -247,8 +231,6 @@ def test_inflation_scales_the_covariance():
 
 def test_more_columns_than_rows_have_variances_alone():
     assert fit_gaussian(ROWS[:2]).lower.shape == (3,)
-    with pytest.raises(ValueError, match="more rows than columns, not 2 and 3"):
-        fit_mixture(ROWS[:2])
 
 
 def test_a_fit_moves_with_the_units_of_the_rows():
@@ -263,6 +245,8 @@ LITTLE = {
     "a constant column of large numbers": np.column_stack([np.arange(5.0), np.full(5, 1e9 + 0.1)]),
     "fewer rows than features": np.random.default_rng(10).normal(size=(3, 6)),
     "two rows": np.array([[0.0, 1.0, 2.0], [1.0, 1.0, 0.0]]),
+    "one row": np.array([[1.0, 2.0]]),
+    "one row that rounds, repeated": np.full((7, 2), 0.1),
     "one row repeated": np.tile([[1.0, -2.0]], (6, 1)),
     "a column twice": np.repeat(ROWS[:, :1], 2, axis=1),
 }
@@ -272,17 +256,13 @@ def spread(fitted):
     """The scale or covariance matrix."""
     if isinstance(fitted, NormalInverseWishart):
         return fitted.scale
-    if isinstance(fitted, GaussianMixture):
-        return fitted.lowers[0] @ fitted.lowers[0].T
     return np.diag(fitted.lower**2) if fitted.lower.ndim == 1 else fitted.lower @ fitted.lower.T
 
 
-@pytest.mark.parametrize("fit", [fit_gaussian, fit_student_t, fit_mixture, niw_prior])
+@pytest.mark.parametrize("fit", [fit_gaussian, fit_student_t, niw_prior])
 @pytest.mark.parametrize("name", LITTLE)
 def test_rows_that_say_little_give_a_positive_definite_fit(fit, name):
     X = LITTLE[name]
-    if fit is fit_mixture and X.shape[1] > len(X):
-        pytest.skip("a mixture refuses these")
     fitted = fit(X)
     assert np.isfinite(spread(fitted)).all()
     assert np.linalg.eigvalsh(correlation(spread(fitted)))[0] > 1e-9

@@ -45,6 +45,16 @@ class KernelName(StrEnum):
     ard = "ard"
 
 
+class BaseDensityName(StrEnum):
+    """Base densities of Archipelago."""
+
+    auto = "auto"
+    gaussian = "gaussian"
+    sampled_gaussian = "sampled-gaussian"
+    student_t = "student-t"
+    mixture = "mixture"
+
+
 class CovarianceName(StrEnum):
     """Covariances of the components of a mixture."""
 
@@ -183,7 +193,15 @@ def fit(
         int | None,
         typer.Option(
             min=0,
-            help="Classes without a label to look for (dp-mixture).",
+            help="Classes without a label to look for (archipelago, dp-mixture).",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    base_density: Annotated[
+        BaseDensityName | None,
+        typer.Option(
+            help="What proposes rows (archipelago); auto is one Gaussian unless the rows are far "
+            "from any.",
             rich_help_panel=SAMPLING,
         ),
     ] = None,
@@ -234,6 +252,7 @@ def fit(
         "n_components": n_components,
         "covariance": None if covariance is None else covariance.value,
         "extra_classes": extra_classes,
+        "base_density": None if base_density is None else base_density.value,
         "n_starts": n_starts,
         "n_chains": n_chains,
         "n_warmup": n_warmup,

@@ -106,12 +106,12 @@ class GaussianMixture(NamedTuple):
 class WithConstants(NamedTuple):
     """A density over some of the columns; the others always hold one value.
 
-    density : over the columns that vary
+    density : a Density over the columns that vary
     varies : (d,) bool
     values : (d,) what the others hold
     """
 
-    density: Gaussian | StudentT | GaussianMixture
+    density: Any
     varies: NDArray[np.bool_]
     values: Array
 
@@ -191,27 +191,6 @@ def fit_student_t(X: Array) -> StudentT:
     )
 
 
-def fit_mixture(X: Array, *, most: int = 6) -> GaussianMixture:
-    """Gaussians, as many as the Bayesian information criterion wants, up to `most`; X (n, d)."""
-    from sklearn.mixture import GaussianMixture as FittedMixture
-
-    if X.shape[1] > len(X):
-        raise ValueError(
-            f"a mixture of Gaussians needs more rows than columns, not {len(X)} and {X.shape[1]}; "
-            'use base_density="gaussian", or fewer columns.'
-        )
-    mean, covariance = _moments(X)
-    scale = np.sqrt(np.diagonal(covariance))
-    scaled = (X - mean) / scale
-    tried = [
-        FittedMixture(c, reg_covar=1e-3, n_init=2, random_state=0).fit(scaled)
-        for c in range(1, min(most, max(1, len(X) // (2 * X.shape[1]))) + 1)
-    ]
-    best = min(tried, key=lambda mixture: mixture.bic(scaled))
-    lowers = [jittered_cholesky(c * np.outer(scale, scale)).lower for c in best.covariances_]
-    return GaussianMixture(best.weights_, mean + scale * best.means_, np.stack(lowers))
-
-
 def niw_prior(X: Array) -> NormalInverseWishart:
     """A prior worth one row and d + 3 degrees of freedom, centred on the rows' moments."""
     mean, covariance = _moments(X)
@@ -223,16 +202,18 @@ def _moments(X: Array) -> tuple[Array, Array]:
     from sklearn.covariance import ledoit_wolf
 
     mean, scale = X.mean(axis=0), _scales(X)
+    varies = np.ptp(X, axis=0) > 0
+    if not varies.any():  # one row, or copies of it
+        return mean, np.diag(scale**2)
     covariance, _ = ledoit_wolf((X - mean) / scale, assume_centered=True)
-    covariance[np.diag_indices_from(covariance)] += 1e-6
+    covariance[np.diag_indices_from(covariance)] += np.where(varies, 1e-6, 1.0)
     return mean, covariance * np.outer(scale, scale)
 
 
 def _scales(X: Array) -> Array:
     """Standard deviations of the columns; of a constant one, the typical other's; (d,)."""
-    scale = X.std(axis=0)
-    typical = scale[scale > 0].mean() if (scale > 0).any() else 1.0
-    return np.where(scale > 1e-9 * typical, scale, typical)
+    scale, varies = X.std(axis=0), np.ptp(X, axis=0) > 0
+    return np.where(varies, scale, scale[varies].mean() if varies.any() else 1.0)
 
 
 def _squared_distances(X: Array, mean: Array, lower: Array) -> Array:

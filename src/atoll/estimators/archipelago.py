@@ -16,13 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.densities import (
     Density,
-    Gaussian,
-    GaussianMixture,
     NormalInverseWishart,
-    StudentT,
     WithConstants,
     fit_gaussian,
-    fit_mixture,
     fit_student_t,
     niw_prior,
 )
@@ -35,6 +31,7 @@ from atoll.inference.chains import Record, Sampler, check_counts, run_chains
 from atoll.kernels.hyperparameters import KernelPrior, kernel_at, kernel_prior
 from atoll.models import archipelago, archipelago_paper
 from atoll.models.archipelago import UNLABELLED, ArchipelagoPosterior, Setting
+from atoll.models.dp_mixture import fit_density
 
 Array = NDArray[np.float64]
 BaseDensity = Density | NormalInverseWishart
@@ -50,6 +47,7 @@ SWEEPS: dict[str, Any] = {
 # outnumber them e³ times over.
 MIXTURE_GAIN = 3.0
 ROWS_OF_A_MIXTURE = 5  # a column
+MOST_COMPONENTS = 10
 WATCHED_ROWS = 40
 CHAINS_DISAGREE = 1.1  # R-hat of a row's class probability
 LOW_ACCEPTANCE = 0.05
@@ -488,25 +486,28 @@ def _named_base(name: str, X: Array) -> tuple[BaseDensity, str]:
         return niw_prior(X), "as asked for"
     if not varies.all() and varies.any():  # π has nothing to say of the others
         density, reason = _named_base(name, X[:, varies])
-        assert isinstance(density, Gaussian | StudentT | GaussianMixture)
         return WithConstants(density, varies, X[0]), reason
     if name == "student-t":
         return fit_student_t(X), "as asked for"
     if name == "gaussian":
         return fit_gaussian(X), "as asked for"
     if name == "mixture":
-        return fit_mixture(X), "as asked for"
+        return _mixture(X), "as asked for"
     gaussian = fit_gaussian(X)
     if len(X) < ROWS_OF_A_MIXTURE * X.shape[1]:
         return gaussian, "one Gaussian: rows are too few for more"
-    mixture = fit_mixture(X)
+    mixture = _mixture(X)
     gain = float(np.mean(mixture.log_density(X) - gaussian.log_density(X)))
     if gain > MIXTURE_GAIN:
         return mixture, (
-            f"a mixture of {len(mixture.weights)} Gaussians: it is {gain:.1f} nats a row nearer to "
-            "the data than one, which would need too many rejections"
+            f"a mixture of Gaussians: it is {gain:.1f} nats a row nearer to the data than one, "
+            "which would need too many rejections"
         )
     return gaussian, "one Gaussian: near enough to the data"
+
+
+def _mixture(X: Array) -> Density:
+    return fit_density(X, n_components=MOST_COMPONENTS, covariance_scale=0.01, random_state=0)
 
 
 def make_posterior(

@@ -46,6 +46,7 @@ TRUSTED_TYPES: tuple[str, ...] = (
     "atoll.models.archipelago.ArchipelagoPosterior",
     "atoll.models.dp_mixture.MapState",
     "atoll.models.dp_mixture.Mixture",
+    "atoll.models.dp_mixture.MixtureDensity",
     "atoll.models.dp_mixture.MixturePosterior",
     "atoll.models.dp_mixture.Statistics",
     "atoll.models.dp_mixture.VariationalState",

@@ -48,9 +48,10 @@ LEAPFROG_STEPS = (3, 8)  # 3 to 7, drawn at random
 N_FUNCTION_STEPS = 3  # of all functions, and of their amplitudes, in a sweep
 MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
 
-# Rows that a history may hold: an acceptance rate of 0.02, or what a factor of minutes allows.
+# The most proposals of a history: a part of the model, which is conditioned on no more.
 LOWEST_ACCEPTANCE = 0.02
-MOST_PROPOSALS = 6000
+FEWEST_PROPOSALS, MOST_PROPOSALS = 1000, 6000
+MOST_REFUSALS = 3  # renewals of the rejections in a row that ran past it
 
 
 class Setting(NamedTuple):
@@ -86,6 +87,7 @@ class ArchipelagoState(NamedTuple):
     jitter : that the factors took
     step_size, acceptance : of Hamiltonian Monte Carlo over functions
     parameter_step_size : of the paper's own step over θ
+    n_refused : renewals of the rejections in a row that ran past the most proposals
     start_codes : (n,) labels of every row, held while `n_clamped` sweeps are left
     n_clamped : sweeps to go with those labels
     """
@@ -100,6 +102,7 @@ class ArchipelagoState(NamedTuple):
     step_size: hmc.StepSize
     acceptance: float
     parameter_step_size: hmc.StepSize
+    n_refused: int
     start_codes: Codes
     n_clamped: int
 
@@ -286,13 +289,14 @@ def run_forward(
 
     rows, latents, outcomes, bridges = [], [], [], []
     n_known, accepted, proposed = len(known), 0, 0
-    limit = max(MOST_PROPOSALS, 2 * n_accepted)
-    limit = min(limit, 200 + int(n_accepted / LOWEST_ACCEPTANCE))
+    limit = most_proposals(n_accepted)
     rate = n_accepted / max(n_known, n_accepted)
     while accepted < n_accepted:
         if proposed >= limit:
             raise TooManyRejections(_too_many(accepted, proposed))
-        batch = density.sample(rng, min(limit, int(1.1 * (n_accepted - accepted) / rate) + 8))
+        wanted = int(1.1 * (n_accepted - accepted) / rate) + 8
+        # Never many times the rows at once: where nearly all are rejected it is soon seen.
+        batch = density.sample(rng, min(wanted, limit - proposed, 2 * (n_known + proposed) + 100))
         size = len(batch)
         noise = rng.standard_normal((size, setting.n_classes))
         latent = np.empty_like(noise)
@@ -328,6 +332,12 @@ def run_forward(
         every[:last],
         np.concatenate(bridges, axis=2)[:, :, :last],
     )
+
+
+def most_proposals(n: int) -> int:
+    """Of a history with n acceptances."""
+    of_rate = max(FEWEST_PROPOSALS, int(n / LOWEST_ACCEPTANCE))
+    return min(of_rate, max(MOST_PROPOSALS, 2 * n))
 
 
 def sample_outcomes(rng: np.random.Generator, latent: Array) -> Codes:
@@ -395,6 +405,7 @@ def make_state(
         hmc.init_step_size(0.3),
         1.0,
         hmc.init_step_size(0.1),
+        0,
         setting.codes.copy(),
         0,
     )
@@ -482,14 +493,21 @@ def refresh_rejections(
     """All rejections anew, exactly from their conditional given the whole function.
 
     The process is run forward given the functions at the data and the old rejections, until it
-    has accepted as many rows as there are data. Its rejections are the new ones.
+    has accepted as many rows as there are data. Its rejections are the new ones. A run past the
+    most proposals is refused, and the old rejections stay: that is exact for the model conditioned
+    on no more proposals than that.
     """
     n = len(setting.inputs)
     known = np.concatenate([setting.inputs, state.rejections])
-    history = run_forward(
-        rng, setting, current_base(setting, state), state.log_parameters, state.mixing,
-        known, state.whitened, state.factors, n, n_first=n,
-    )  # fmt: skip
+    try:
+        history = run_forward(
+            rng, setting, current_base(setting, state), state.log_parameters, state.mixing,
+            known, state.whitened, state.factors, n, n_first=n,
+        )  # fmt: skip
+    except TooManyRejections:
+        if state.n_refused + 1 >= MOST_REFUSALS:
+            raise
+        return state._replace(n_refused=state.n_refused + 1)
     new = history.outcomes == REJECTED
     return _with_rejections(
         setting, state, history.rows[new], history.latent[new], history.bridge[:, :, new]
@@ -523,7 +541,9 @@ def _with_rejections(
         surprise = latent[:, k] - bridge[f].T @ whitened[:n, k]
         whitened[n:, k] = solve_lower(factor.lower, surprise)
         jitter = max(jitter, factor.jitter)
-    return state._replace(rejections=rejections, whitened=whitened, factors=factors, jitter=jitter)
+    return state._replace(
+        rejections=rejections, whitened=whitened, factors=factors, jitter=jitter, n_refused=0
+    )
 
 
 def sample_base(

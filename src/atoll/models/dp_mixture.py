@@ -745,6 +745,7 @@ def fit_density(
     *,
     n_components: int = 20,
     covariance: str = "full",
+    covariance_scale: float = 1.0,
     n_starts: int = 4,
     max_iter: int = 200,
     tol: float = 1e-5,
@@ -757,6 +758,7 @@ def fit_density(
     X : (n, d) rows
     n_components : truncation K
     covariance : "full", "diagonal", "tied" or "factor"
+    covariance_scale : of the prior, in units of the rows' variances: small for tight components
     n_starts, max_iter, tol : as in `DPMixtureClassifier`
     random_state : None, int or numpy Generator
 
@@ -778,7 +780,14 @@ def fit_density(
     scaled = (rows - shift) / scale
     d = rows.shape[1]
     model = Mixture(
-        1, n_components, covariance, min(3, d), default_prior(d), 2.0, np.ones(1), "map"
+        1,
+        n_components,
+        covariance,
+        min(3, d),
+        default_prior(d, covariance_scale=covariance_scale),
+        2.0,
+        np.ones(1),
+        "map",
     )
     rng = np.random.default_rng(random_state)
     codes = np.full(len(rows), UNLABELLED)

@@ -130,12 +130,13 @@ class Task(NamedTuple):
 def make_task(cell: Cell, data_home: DataHome = None) -> Task:
     """The rows of a cell: the same for all models and all numbers of labels."""
     place = list(DATA).index(cell["data"])
-    rng = np.random.default_rng([cell["seed"], cell["replicate"], place])
+    seed = [cell["seed"], cell["replicate"], place]
+    rng, rng_test, rng_labels = np.random.default_rng(seed).spawn(3)
     if cell["data"] in TOY_RATES:
         n_classes, rate = int(cell["data"][-1]), TOY_RATES[cell["data"]]
         X, y = make_pinwheel(N_TOY_ROWS, n_classes, rate=rate, random_state=rng)
         X_test, y_test = make_pinwheel(
-            cell["test_rows"] * n_classes, n_classes, rate=rate, random_state=rng
+            cell["test_rows"] * n_classes, n_classes, rate=rate, random_state=rng_test
         )
     else:
         data = load_wine() if cell["data"] == "wine" else load_oil_flow(data_home)
@@ -146,7 +147,7 @@ def make_task(cell: Cell, data_home: DataHome = None) -> Task:
             stratify=data.target,
             random_state=int(rng.integers(2**31)),
         )
-    shown = hide_labels(y, per_class=cell["labels"], random_state=rng)
+    shown = hide_labels(y, per_class=cell["labels"], random_state=rng_labels)
     return Task(X, y, shown, X_test, y_test)
 
 
