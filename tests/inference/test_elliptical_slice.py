@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from atoll.diagnostics import geweke_test
@@ -32,15 +33,16 @@ def test_flat_likelihood_leaves_the_prior_invariant():
     assert abs(np.mean(white[0] * white[1])) < 6 / np.sqrt(n)
 
 
-def test_geweke_joint_test_with_a_likelihood_that_is_not_gaussian():
-    """y_i ~ Poisson(exp x_i): prior draws and successive draws agree."""
+@pytest.mark.parametrize("width", [2 * np.pi, 0.8])
+def test_geweke_joint_test_with_a_likelihood_that_is_not_gaussian(width):
+    """y_i ~ Poisson(exp x_i): prior draws and successive draws agree, whatever the first arc."""
 
     def sweep(rng, x, y):
         def log_likelihood(x):
             return float(stats.poisson.logpmf(y, np.exp(x)).sum())
 
         return elliptical_slice.step(
-            rng, x, log_likelihood(x), log_likelihood, prior_draw(rng), PRIOR_MEAN
+            rng, x, log_likelihood(x), log_likelihood, prior_draw(rng), PRIOR_MEAN, width
         )[0]
 
     result = geweke_test(
@@ -66,3 +68,28 @@ def test_a_nan_likelihood_is_never_accepted():
         )
         assert x[0] < 0.5
         assert info.n_evaluations >= 1
+
+
+def test_an_adapted_arc_is_accepted_at_once_about_as_often_as_wanted():
+    rng = np.random.default_rng(3)
+
+    def log_likelihood(x):  # narrow beside the prior: most of the ellipse is out of reach
+        return -0.5 * float(np.sum((x / 0.02) ** 2))
+
+    x, value, width = np.zeros(2), 0.0, elliptical_slice.init_width()
+    whole, adapted = [], []
+    for i in range(1500):
+        arc = float(np.exp(width.log_width))
+        x, value, info = elliptical_slice.step(
+            rng, x, value, log_likelihood, rng.standard_normal(2), width=arc
+        )
+        if i < 500:
+            width = elliptical_slice.adapt_width(width, info)
+        else:
+            adapted.append(info.n_evaluations)
+            _, _, info = elliptical_slice.step(
+                rng, x, value, log_likelihood, rng.standard_normal(2)
+            )
+            whole.append(info.n_evaluations)
+    assert 0.25 < np.mean(np.array(adapted) == 1) < 0.55
+    assert np.mean(adapted) < 0.5 * np.mean(whole)

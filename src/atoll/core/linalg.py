@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 Array = NDArray[np.float64]
 
@@ -92,6 +92,23 @@ def cholesky_inverse(lower: Array) -> Array:
 def cholesky_log_det(lower: Array) -> float:
     """log det(L Lᵀ)."""
     return 2.0 * float(np.log(np.diagonal(lower)).sum())
+
+
+def subtract_square(matrix: Array, right: Array) -> None:
+    """matrix −= rightᵀ right in place, its lower triangle alone; matrix (m, m), right (n, m).
+
+    Half of the work of a product, for what is then factored.
+
+    Examples
+    --------
+    >>> A = np.eye(2)
+    >>> subtract_square(A, np.array([[0.6, 0.0]]))
+    >>> A
+    array([[0.64, 0.  ],
+           [0.  , 1.  ]])
+    """
+    if right.size > 0:
+        matrix -= blas.dsyrk(1.0, right, trans=1, lower=1)
 
 
 def append_rows(lower: Array, cross: Array, corner: Array) -> Factor:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from atoll.core.densities import Density, Gaussian, NormalInverseWishart
-from atoll.core.linalg import jittered_cholesky, solve_lower
+from atoll.core.linalg import jittered_cholesky, solve_lower, subtract_square
 from atoll.inference import elliptical_slice, hmc
 from atoll.inference.chains import Sampler
 from atoll.kernels.conditioning import CHUNK_ENTRIES, conditional_moments
@@ -45,6 +45,7 @@ Codes = NDArray[np.intp]
 
 UNLABELLED, REJECTED = -1, -2  # beside the classes 0..K-1
 LEAPFROG_STEPS = (3, 8)  # 3 to 7, drawn at random
+N_PARAMETER_STEPS = 2  # of θ in a sweep
 N_FUNCTION_STEPS = 3  # of all functions, and of their amplitudes, in a sweep
 MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
 
@@ -87,6 +88,7 @@ class ArchipelagoState(NamedTuple):
     jitter : that the factors took
     step_size, acceptance : of Hamiltonian Monte Carlo over functions
     parameter_step_size : of the paper's own step over θ
+    arc : of our own
     n_refused : renewals of the rejections in a row that ran past the most proposals
     start_codes : (n,) labels of every row, held while `n_clamped` sweeps are left
     n_clamped : sweeps to go with those labels
@@ -102,6 +104,7 @@ class ArchipelagoState(NamedTuple):
     step_size: hmc.StepSize
     acceptance: float
     parameter_step_size: hmc.StepSize
+    arc: elliptical_slice.ArcWidth
     n_refused: int
     start_codes: Codes
     n_clamped: int
@@ -306,7 +309,7 @@ def run_forward(
             bridge[f] = solve_lower(factors[f], cross(theta, known, batch))
             corner = cross(theta, batch, batch)
             corner[np.diag_indices(size)] += nugget[f]
-            corner -= bridge[f].T @ bridge[f]
+            subtract_square(corner, bridge[f])
             corners.append(jittered_cholesky(corner).lower)
             k = slice(None) if len(factors) == 1 else f
             latent[:, k] = bridge[f].T @ whitened[:, k] + corners[f] @ noise[:, k]
@@ -405,6 +408,7 @@ def make_state(
         hmc.init_step_size(0.3),
         1.0,
         hmc.init_step_size(0.1),
+        elliptical_slice.init_width(),
         0,
         setting.codes.copy(),
         0,
@@ -481,7 +485,8 @@ def sweep(
     for _ in range(N_FUNCTION_STEPS):
         state = sample_functions(rng, setting, state, adapt)
     if len(setting.prior.mean) > 0:
-        state = sample_log_parameters(rng, setting, state)
+        for _ in range(N_PARAMETER_STEPS):
+            state = sample_log_parameters(rng, setting, state, adapt)
     if len(state.mixing) > 0:
         state = sample_mixing(rng, setting, state)
     return state._replace(n_clamped=max(state.n_clamped - 1, 0))
@@ -534,7 +539,7 @@ def _with_rejections(
     for f, theta in enumerate(state.log_parameters):
         corner = cross(theta, rejections, rejections)
         corner[np.diag_indices(m)] += nugget[f]
-        corner -= bridge[f].T @ bridge[f]
+        subtract_square(corner, bridge[f])
         factor = jittered_cholesky(corner)
         factors[f] = _grown(state.factors[f, :n, :n], bridge[f], factor.lower)
         k = slice(None) if len(bridge) == 1 else f
@@ -623,7 +628,7 @@ def log_joint(
 
 
 def sample_log_parameters(
-    rng: np.random.Generator, setting: Setting, state: ArchipelagoState
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
 ) -> ArchipelagoState:
     """θ given ν by elliptical slice sampling; the functions u = L(θ) ν move with it."""
     prior, shape = setting.prior, state.log_parameters.shape
@@ -642,11 +647,13 @@ def sample_log_parameters(
 
     before = state.log_parameters.ravel()
     now = outcomes.total(latent_at(setting, state))
-    after, _, _ = elliptical_slice.step(
+    after, _, info = elliptical_slice.step(
         rng, before, now, log_likelihood,
         np.tile(prior.sd, shape[0]) * rng.standard_normal(len(before)),
-        np.tile(prior.mean, shape[0]),
+        np.tile(prior.mean, shape[0]), width=float(np.exp(state.arc.log_width)),
     )  # fmt: skip
+    if adapt:
+        state = state._replace(arc=elliptical_slice.adapt_width(state.arc, info))
     if after is before:
         return state
     return state._replace(log_parameters=after.reshape(shape), factors=factors, jitter=jitter)

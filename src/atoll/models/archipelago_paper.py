@@ -53,7 +53,7 @@ def sweep(
         state = sample_function(rng, setting, state, k, adapt)
     if len(setting.prior.mean) > 0:
         if whitened_parameters:
-            state = sample_log_parameters(rng, setting, state)
+            state = sample_log_parameters(rng, setting, state, adapt)
         else:
             state = sample_log_parameters_given_functions(rng, setting, state, adapt)
     state = sample_base(rng, setting, state)
