@@ -1,11 +1,11 @@
 """
-Islands from one label each: Archipelago
-========================================
+Islands from two labels each: Archipelago
+=========================================
 
 A small version of figure 3 of R. P. Adams and Z. Ghahramani, *Archipelago: nonparametric Bayesian
-semi-supervised learning* (2009): a pinwheel of three arms, one label on each. A classifier that
-sees labels alone draws straight borders between three points; Archipelago learns from the other
-rows where the islands are, and each label colours its own.
+semi-supervised learning* (2009): a pinwheel of three arms, two labels on each. A classifier that
+sees labels alone draws plain borders between six points; Archipelago learns from the other
+rows where the islands are, and labels colour their own.
 
 ``atoll reproduce archipelago-fig3`` and ``archipelago-table1`` run it in full.
 """
@@ -19,15 +19,17 @@ from atoll import ArchipelagoClassifier, SoftmaxGPClassifier
 from atoll.datasets import hide_labels, make_pinwheel
 from atoll.plotting import decision_map
 
-X, truth = make_pinwheel(90, n_classes=3, rate=0.7, random_state=1)
-y = hide_labels(truth, per_class=1, random_state=1)
-X_test, y_test = make_pinwheel(900, n_classes=3, rate=0.7, random_state=2)
+X, truth = make_pinwheel(60, n_classes=3, rate=0.5, random_state=1)
+y = hide_labels(truth, per_class=2, random_state=1)
+X_test, y_test = make_pinwheel(900, n_classes=3, rate=0.5, random_state=2)
 
 # %%
-# Both models have the same kernel and prior.
+# Both models have the same kernel and prior. The chains are short here, and say so below.
 models = {
     "softmax GP, labelled rows alone": SoftmaxGPClassifier(n_chains=2, random_state=0),
-    "Archipelago, all rows": ArchipelagoClassifier(n_chains=2, random_state=0),
+    "Archipelago, all rows": ArchipelagoClassifier(
+        n_chains=4, n_warmup=150, n_samples=150, random_state=0
+    ),
 }
 figure, axes = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained")
 for (name, model), ax in zip(models.items(), axes):
@@ -35,20 +37,21 @@ for (name, model), ax in zip(models.items(), axes):
     error = np.mean(model.predict(X_test) != y_test)
     loss = -np.log(model.predict_proba(X_test)[np.arange(len(y_test)), y_test]).mean()
     print(f"{name}: error {error:.3f}, perplexity {np.exp(loss):.2f} on new rows")
-    decision_map(model, X, y, ax=ax, resolution=50, unlabelled=-1, legend=ax is axes[0])
+    decision_map(model, X, y, ax=ax, resolution=40, unlabelled=-1, legend=ax is axes[0])
     ax.set_title(f"{name}\nerror {error:.2f}, perplexity {np.exp(loss):.2f}")
 
 # %%
 # The same posterior says how far a place is from every island: the probability that a row proposed
 # there is rejected. And it can make new rows, here of the first class.
 low, high = X.min(axis=0) - 0.5, X.max(axis=0) + 0.5
-grid = np.stack(np.meshgrid(*np.linspace(low, high, 60).T), axis=-1)
-novelty = models["Archipelago, all rows"].novelty(grid.reshape(-1, 2)).reshape(60, 60)
+grid = np.stack(np.meshgrid(*np.linspace(low, high, 50).T), axis=-1)
+novelty = models["Archipelago, all rows"].novelty(grid.reshape(-1, 2)).reshape(50, 50)
 fantasies, _ = models["Archipelago, all rows"].sample(60, label=0, random_state=0)
 image = axes[2].pcolormesh(grid[..., 0], grid[..., 1], novelty, cmap="Blues", vmin=0, vmax=1)
 axes[2].plot(*X.T, "o", ms=3, color="0.45", label="rows")
 axes[2].plot(*fantasies.T, "+", ms=6, color="black", label="fantasies of class 0")
-axes[2].legend(loc="upper right")
+axes[2].legend(loc="lower left")
+axes[2].set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
 axes[2].set_title("how far from every island: novelty")
 figure.colorbar(image, ax=axes[2])
 plt.show()

@@ -30,7 +30,8 @@ def test_a_chain_that_predicts_worse_everywhere_has_no_weight():
     rng = np.random.default_rng(1)
     y = rng.normal(size=40)
     chains = np.stack([normal_chain(rng, y, 500), normal_chain(rng, y, 500, centre=3.0)])
-    assert stacking_weights(chains)[0] > 0.99
+    assert stacking_weights(chains)[0] > 0.95
+    assert stacking_weights(chains, prior_rows=1e-9)[0] > 0.99
 
 
 def test_chains_that_are_each_right_for_half_of_the_rows_share_the_weight():
@@ -45,10 +46,16 @@ def test_chains_that_are_each_right_for_half_of_the_rows_share_the_weight():
 def test_the_weights_maximise_the_score():
     rng = np.random.default_rng(3)
     chains = rng.normal(-1.0, 0.7, size=(3, 200, 25)) + rng.normal(0, 1, size=(3, 1, 25))
-    weights, p = stacking_weights(chains), np.exp(leave_one_out(chains))
+    weights, p = stacking_weights(chains, prior_rows=1e-9), np.exp(leave_one_out(chains))
 
     def score(w):
         return np.log(w @ p).sum()
 
     for other in rng.dirichlet(np.ones(3), size=200):
         assert score(weights) >= score(other) - 1e-6
+
+
+def test_without_evidence_the_weights_are_equal():
+    np.testing.assert_allclose(stacking_weights(np.zeros((4, 10, 0))), 0.25)
+    three_rows = np.log(np.array([0.9, 0.5])[:, None, None] * np.ones((2, 10, 3)))
+    assert 0.5 < stacking_weights(three_rows)[0] < 0.9

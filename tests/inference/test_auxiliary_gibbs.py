@@ -119,16 +119,20 @@ def case_of(name):
     )  # fmt: skip
 
 
+def slow(*case):
+    return pytest.param(*case, marks=pytest.mark.slow)
+
+
 CASES = [
-    ("probit", "isotropic"), ("probit", "no free variance"), ("probit", "all fixed"),
-    ("multinomial probit", "isotropic"), ("multinomial probit", "all fixed"),
-    ("ordinal", "isotropic"), ("ordinal", "no free variance"),
+    ("probit", "isotropic"), slow("probit", "no free variance"), ("probit", "all fixed"),
+    ("multinomial probit", "isotropic"), slow("multinomial probit", "all fixed"),
+    ("ordinal", "isotropic"), slow("ordinal", "no free variance"),
     ("ordinal with a null width", "isotropic"),
-    ("null category", "isotropic"), ("null category", "no free variance"),
-    ("null category", "all fixed"), ("null category, all sampled", "isotropic"),
-    ("null category, all sampled", "all fixed"),
+    ("null category", "isotropic"), slow("null category", "no free variance"),
+    slow("null category", "all fixed"), ("null category, all sampled", "isotropic"),
+    slow("null category, all sampled", "all fixed"),
     ("null category, three classes", "isotropic"),
-    pytest.param("null category, three classes, all sampled", "isotropic", marks=pytest.mark.slow),
+    slow("null category, three classes, all sampled", "isotropic"),
 ]  # fmt: skip
 
 

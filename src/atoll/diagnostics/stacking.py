@@ -32,12 +32,13 @@ def leave_one_out(log_likelihood: Array) -> Array:
     return logsumexp(log_weight + log_likelihood, axis=1) - logsumexp(log_weight, axis=1)
 
 
-def stacking_weights(log_likelihood: Array) -> Array:
+def stacking_weights(log_likelihood: Array, *, prior_rows: float = 1.0) -> Array:
     """Weights of chains, (chains,), that maximise Σ_n log Σ_c w_c p_c(row n | the others).
 
     Parameters
     ----------
     log_likelihood : (chains, draws, n) of every row at every draw
+    prior_rows : rows' worth of belief in each chain, by which few rows leave the weights equal
 
     References
     ----------
@@ -50,15 +51,16 @@ def stacking_weights(log_likelihood: Array) -> Array:
     >>> log_likelihood = rng.normal(-1.0, 0.1, size=(2, 50, 20))
     >>> log_likelihood[1] -= 5.0            # a chain that explains nothing
     >>> stacking_weights(log_likelihood).round(2)
-    array([1., 0.])
+    array([0.95, 0.05])
     """
     log_p = leave_one_out(log_likelihood)
-    log_w = np.full(len(log_p), -np.log(len(log_p)))
+    log_w = new = np.full(len(log_p), -np.log(len(log_p)))
     for _ in range(1000):  # EM for the weights of a mixture: the objective is concave
         log_share = log_w[:, None] + log_p
         log_share -= logsumexp(log_share, axis=0)
-        new = logsumexp(log_share, axis=1) - np.log(log_p.shape[1])
+        new = np.logaddexp(logsumexp(log_share, axis=1), np.log(prior_rows))
+        new -= logsumexp(new)
         if np.max(np.abs(np.exp(new) - np.exp(log_w))) < 1e-9:
             break
         log_w = new
-    return np.exp(new - logsumexp(new))
+    return np.exp(new)

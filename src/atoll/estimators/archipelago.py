@@ -114,9 +114,11 @@ class ArchipelagoClassifier(SampledClassifier):
     --------
     >>> from atoll.datasets import hide_labels, make_pinwheel
     >>> from atoll.estimators import ArchipelagoClassifier
+    >>> import warnings
+    >>> warnings.simplefilter("ignore")  # short chains say that they are short
     >>> X, y = make_pinwheel(n_samples=30, n_classes=3, random_state=0)
     >>> y = hide_labels(y, per_class=3, random_state=0)
-    >>> model = ArchipelagoClassifier(n_chains=2, n_warmup=30, n_samples=100, random_state=0)
+    >>> model = ArchipelagoClassifier(n_chains=2, n_warmup=30, n_samples=50, random_state=0)
     >>> model.fit(X, y).predict_proba(X[:2]).shape
     (2, 3)
     >>> model.novelty([[0.0, 0.0], [9.0, 9.0]]).shape
@@ -300,11 +302,13 @@ class ArchipelagoClassifier(SampledClassifier):
         found, n_chains = self.diagnostics_, self.diagnostics_["n_chains"]
         self.chain_weights_ = np.full(n_chains, 1.0 / n_chains)
         if n_chains > 1 and not found["r_hat"]["row_probabilities"] < CHAINS_DISAGREE:
-            self.chain_weights_ = stacking_weights(_row_log_likelihood(draws))
+            known = np.flatnonzero(labels.is_labelled)
+            p = draws["row_probabilities"][:, :, known, labels.codes[known]]
+            self.chain_weights_ = stacking_weights(np.log(np.maximum(p, 1e-300)))
             shown = ", ".join(f"{weight:.2f}" for weight in self.chain_weights_)
             found["verdict"] += (
                 " Chains give some rows different labels: predictions weight the chains by how "
-                f"well each predicts rows left out ({shown})."
+                f"well each predicts labels left out ({shown})."
             )
         self.posterior_ = self.posterior_.weighted(self.chain_weights_)
         found["verdict"] += acceptance_remark(draws, len(X))
@@ -347,8 +351,10 @@ class ArchipelagoDensity(DensityMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> from atoll.estimators import ArchipelagoDensity
+    >>> import warnings
+    >>> warnings.simplefilter("ignore")  # short chains say that they are short
     >>> X = np.random.default_rng(0).normal(size=(30, 1))
-    >>> model = ArchipelagoDensity(n_chains=2, n_warmup=50, n_samples=100, random_state=0).fit(X)
+    >>> model = ArchipelagoDensity(n_chains=2, n_warmup=50, n_samples=50, random_state=0).fit(X)
     >>> bool(model.score_samples([[0.0]])[0] > model.score_samples([[5.0]])[0])
     True
     """
@@ -541,12 +547,6 @@ def acceptance_remark(draws: Record, n: int) -> str:
         f" The base density is far from the data: one proposal in {1 / rate:.0f} is kept, and "
         'sweeps are slow. Try base_density="mixture".'
     )
-
-
-def _row_log_likelihood(draws: Record) -> Array:
-    """log p(row | state), (chain, draw, n), without π, which all share; E[1 + M/n] is 1/Z."""
-    n = draws["row_terms"].shape[2]
-    return draws["row_terms"] + np.log1p(draws["n_rejections"] / n)[:, :, None]
 
 
 def takes_vectors(kernel: str | Kernel) -> bool:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from atoll.core.linalg import cholesky_inverse, cholesky_log_det, cholesky_solve, jittered_cholesky
 from atoll.core.regions import Move, PreparedRegions, RegionFamily, Regions, log_region_shares
 from atoll.inference import elliptical_slice, slice_sampling
+from atoll.inference.elliptical_slice import ArcWidth, EllipticalSliceInfo
 
 Array = NDArray[np.float64]
 GramFunction = Callable[[Array], Array]
@@ -55,6 +56,7 @@ class AuxiliaryState(NamedTuple):
     region_parameters : (q,) φ
     precision : (n, n) V^{-1} at those log-parameters
     log_det : log det V
+    arc_given_z, arc_given_whitened : first arcs of the two steps of θ
     """
 
     auxiliary: Array
@@ -62,6 +64,8 @@ class AuxiliaryState(NamedTuple):
     region_parameters: Array
     precision: Array
     log_det: float
+    arc_given_z: ArcWidth
+    arc_given_whitened: ArcWidth
 
 
 def init(
@@ -75,6 +79,8 @@ def init(
         region_parameters,
         cholesky_inverse(lower),
         cholesky_log_det(lower),
+        elliptical_slice.init_width(),
+        elliptical_slice.init_width(),
     )
 
 
@@ -84,6 +90,7 @@ def sweep(
     family: RegionFamily,
     gram: GramFunction,
     prior: LogParameterPrior,
+    adapt: bool = False,
 ) -> AuxiliaryState:
     """Every z_n given the others, θ given z, then f, φ and θ without z.
 
@@ -94,6 +101,7 @@ def sweep(
     family : the regions of the n rows at any φ
     gram : log-parameters -> C (n, n), a fresh array
     prior : of the log-parameters; none of them keeps θ
+    adapt : whether the widths of arcs are adapted, in warm-up
     """
     prepared = family.at(state.region_parameters)
     z = sample_auxiliary(rng, state.auxiliary, state.precision, prepared)
@@ -102,8 +110,11 @@ def sweep(
         state = shift(rng, state, family, family.shift_index)
     theta = state.log_parameters
     if len(prior.mean) > 0:
-        theta = sample_log_parameters(rng, state, prepared.regions.n_free, gram, prior)
-    return step_given_whitened(rng, state, theta, family, gram, prior)
+        theta, info = sample_log_parameters(rng, state, prepared.regions.n_free, gram, prior)
+        if adapt:
+            arc = elliptical_slice.adapt_width(state.arc_given_z, info)
+            state = state._replace(arc_given_z=arc)
+    return step_given_whitened(rng, state, theta, family, gram, prior, adapt)
 
 
 def sample_auxiliary(
@@ -151,7 +162,7 @@ def sample_log_parameters(
     n_free: int,
     gram: GramFunction,
     prior: LogParameterPrior,
-) -> Array:
+) -> tuple[Array, EllipticalSliceInfo]:
     """θ | z by elliptical slice sampling on N(z; 0, C(θ) + I) over the free dimensions of z."""
     z = state.auxiliary
     if z.ndim == 2:
@@ -161,11 +172,12 @@ def sample_log_parameters(
     def log_marginal(log_parameters: Array) -> float:
         return gaussian_log_marginal(_noisy_factor(gram(log_parameters)), z, n_free)
 
-    theta, _, _ = elliptical_slice.step(
+    theta, _, info = elliptical_slice.step(
         rng, state.log_parameters, current, log_marginal,
         prior.sd * rng.standard_normal(len(prior.sd)), prior.mean,
+        float(np.exp(state.arc_given_z.log_width)),
     )  # fmt: skip
-    return theta
+    return theta, info
 
 
 def step_given_whitened(
@@ -175,6 +187,7 @@ def step_given_whitened(
     family: RegionFamily,
     gram: GramFunction,
     prior: LogParameterPrior,
+    adapt: bool = False,
 ) -> AuxiliaryState:
     """ν, φ and θ by elliptical slice sampling on Π P(region_n(φ) | f = L(θ) ν), then z | f.
 
@@ -203,12 +216,16 @@ def step_given_whitened(
         at_theta = jittered_cholesky(gram(proposal)).lower @ whitened
         return prepared.total(at_theta)
 
-    new, _, _ = elliptical_slice.step(
+    arc = state.arc_given_whitened
+    new, _, info = elliptical_slice.step(
         rng, theta, prepared.total(f), total_at,
-        prior.sd * rng.standard_normal(len(prior.sd)), prior.mean,
+        prior.sd * rng.standard_normal(len(prior.sd)), prior.mean, float(np.exp(arc.log_width)),
     )  # fmt: skip
     f = f if new is theta else at_theta  # the last proposal is the one that is accepted
-    return init(prepared.regions.sample(rng, f, 1.0), new, phi, gram)
+    return init(prepared.regions.sample(rng, f, 1.0), new, phi, gram)._replace(
+        arc_given_z=state.arc_given_z,
+        arc_given_whitened=elliptical_slice.adapt_width(arc, info) if adapt else arc,
+    )
 
 
 def _step_function_and_scales(

@@ -100,10 +100,10 @@ def _log_expected_expit(mean: Array, sd: Array) -> Array:
 
 
 @lru_cache(maxsize=256)
-def symmetric_points(n_classes: int, scramble: int) -> Array:
-    """(N_POINTS · K, K) normal scrambled Sobol points with all their cyclic shifts."""
+def symmetric_points(n_classes: int, scramble: int, n_points: int = N_POINTS) -> Array:
+    """(n_points · K, K) normal scrambled Sobol points with all their cyclic shifts."""
     from scipy.stats import norm, qmc
 
     sobol = qmc.Sobol(n_classes, rng=np.random.default_rng(scramble))
-    base = norm.ppf(np.clip(sobol.random(N_POINTS), 1e-9, 1 - 1e-9))
+    base = norm.ppf(np.clip(sobol.random(n_points), 1e-9, 1 - 1e-9))
     return np.concatenate([np.roll(base, shift, axis=1) for shift in range(n_classes)])

@@ -52,7 +52,7 @@ MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
 # The most proposals of a history: a part of the model, which is conditioned on no more.
 LOWEST_ACCEPTANCE = 0.02
 FEWEST_PROPOSALS, MOST_PROPOSALS = 1000, 6000
-MOST_REFUSALS = 3  # renewals of the rejections in a row that ran past it
+MOST_REFUSED = 20_000  # proposals in renewals, one after the other, that ran past it
 
 
 class Setting(NamedTuple):
@@ -510,7 +510,7 @@ def refresh_rejections(
             known, state.whitened, state.factors, n, n_first=n,
         )  # fmt: skip
     except TooManyRejections:
-        if state.n_refused + 1 >= MOST_REFUSALS:
+        if (state.n_refused + 1) * most_proposals(n) >= MOST_REFUSED:
             raise
         return state._replace(n_refused=state.n_refused + 1)
     new = history.outcomes == REJECTED
@@ -723,7 +723,6 @@ def sampler(
             "base_mean": state.base.mean,
             "base_lower": state.base.lower,
             "row_probabilities": class_shares(g[:n]),
-            "row_terms": log_terms(g[:n], setting.codes),
             "acceptance": state.acceptance,
             "jitter": state.jitter,
         }
@@ -888,10 +887,12 @@ def predict(posterior: ArchipelagoPosterior, X: Any, *, density: bool = False) -
     m, K = len(X), posterior.n_classes
     proba, accepted = np.zeros((m, K)), np.zeros(m)
     log_density = np.full(m, -np.inf)
-    chunk = max(1, CHUNK_ENTRIES // (N_POINTS * K * (K + 1)))
+    # Many states need few points each.
+    n_points = N_POINTS if len(posterior.n_rejections) < 64 else N_POINTS // 4
+    chunk = max(1, CHUNK_ENTRIES // (n_points * K * (K + 1)))
     draws = zip(np.exp(posterior.log_weights), latent_moments(posterior, X))
     for draw, (weight, (mean, variance, A, inverse_norm, base)) in enumerate(draws):
-        points, kept = symmetric_points(K, draw), np.empty(m)
+        points, kept = symmetric_points(K, draw, n_points), np.empty(m)
         sd = np.sqrt(variance)
         for first in range(0, m, chunk):
             part = slice(first, first + chunk)

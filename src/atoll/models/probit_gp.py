@@ -128,7 +128,7 @@ def regions_sampler(
         return auxiliary_gibbs.init(z, theta, phi, gram_at)
 
     def sweep(rng: np.random.Generator, state: AuxiliaryState, adapt: bool) -> AuxiliaryState:
-        return auxiliary_gibbs.sweep(rng, state, regions, gram_at, prior)
+        return auxiliary_gibbs.sweep(rng, state, regions, gram_at, prior, adapt)
 
     def record(rng: np.random.Generator, state: AuxiliaryState) -> dict[str, Any]:
         f, jitter = auxiliary_gibbs.sample_latent(rng, state, gram_at)
