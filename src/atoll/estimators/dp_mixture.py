@@ -120,7 +120,9 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : (C,) the labels, sorted, then the extra classes
     n_components_ : (C,) components that hold at least one row each
-    class_weights_ : (C,); weights_ : (C, K) within each class; means_ : (C, K, d)
+    class_weights_ : (C,)
+    weights_ : (C, K) within each class
+    means_ : (C, K, d)
     label_distributions_ : (n, C) class probabilities of the training rows; given labels are
         certain. Not set by fits from chunks, Dask or `partial_fit`, whose rows may be too many.
     transduction_ : (n,) the most probable class of each training row, as above
