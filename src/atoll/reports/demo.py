@@ -39,7 +39,7 @@ class Size(NamedTuple):
     n_samples: int
 
 
-FULL = Size(n_train=100, n_test=2000, n_repeats=5, n_chains=4, n_warmup=200, n_samples=200)
+FULL = Size(n_train=100, n_test=2000, n_repeats=5, n_chains=4, n_warmup=200, n_samples=300)
 QUICK = Size(n_train=60, n_test=500, n_repeats=3, n_chains=2, n_warmup=30, n_samples=30)
 
 
