@@ -129,14 +129,19 @@ def append_rows(lower: Array, cross: Array, corner: Array) -> Factor:
     >>> bool(np.allclose(grown.lower, np.linalg.cholesky(A)))
     True
     """
-    n, m = cross.shape
     bridge = solve_lower(lower, cross)
     schur = jittered_cholesky(corner - bridge.T @ bridge)
+    return Factor(bordered_factor(lower, bridge, schur.lower), schur.jitter)
+
+
+def bordered_factor(lower: Array, bridge: Array, corner: Array) -> Array:
+    """[[lower, 0], [bridgeᵀ, corner]]; lower (n, n), bridge (n, m), corner (m, m) triangular."""
+    n, m = bridge.shape
     grown = np.zeros((n + m, n + m))
     grown[:n, :n] = lower
     grown[n:, :n] = bridge.T
-    grown[n:, n:] = schur.lower
-    return Factor(grown, schur.jitter)
+    grown[n:, n:] = corner
+    return grown
 
 
 def remove_rows(lower: Array, removed: NDArray[np.integer] | NDArray[np.bool_]) -> Array:

@@ -116,3 +116,30 @@ def adapt_step_size(
     decay = count**-0.75
     log_average = decay * log_step_size + (1.0 - decay) * state.log_average
     return StepSize(float(log_step_size), float(log_average), float(error_sum), count, state.centre)
+
+
+def tuned_step(
+    rng: np.random.Generator,
+    position: Array,
+    log_density: LogDensity,
+    tuned: StepSize,
+    n_leapfrog: tuple[int, int],
+    adapt: bool,
+) -> tuple[Array, HMCInfo, StepSize]:
+    """One transition at the adapted step size, with a number of leapfrog steps drawn at random.
+
+    Parameters
+    ----------
+    tuned : moved on where `adapt` is true, in warm-up
+    n_leapfrog : the least, and one more than the most
+
+    Returns
+    -------
+    position, info, tuned
+    """
+    step_size = float(np.exp(tuned.log_step_size if adapt else tuned.log_average))
+    count = int(rng.integers(*n_leapfrog))
+    moved, info = step(rng, init(position, log_density), log_density, step_size, count)
+    if adapt:
+        tuned = adapt_step_size(tuned, info.acceptance)
+    return moved.position, info, tuned

@@ -27,7 +27,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from atoll.core.densities import Density, Gaussian, NormalInverseWishart
-from atoll.core.linalg import jittered_cholesky, solve_lower, subtract_square
+from atoll.core.linalg import (
+    bordered_factor,
+    jittered_cholesky,
+    solve_lower,
+    subtract_square,
+)
 from atoll.inference import elliptical_slice, hmc
 from atoll.inference.chains import Sampler
 from atoll.kernels.conditioning import CHUNK_ENTRIES, conditional_moments
@@ -324,7 +329,7 @@ def run_forward(
         if accepted < n_accepted:
             whitened = np.concatenate([whitened, noise])
             factors = np.stack(
-                [_grown(*parts) for parts in zip(factors, bridge, corners, strict=True)]
+                [bordered_factor(*parts) for parts in zip(factors, bridge, corners, strict=True)]
             )
             known = np.concatenate([known, batch])
     every = np.concatenate(outcomes)
@@ -360,15 +365,6 @@ def _too_many(accepted: int, proposed: int) -> str:
     )
 
 
-def _grown(lower: Array, bridge: Array, corner: Array) -> Array:
-    n, m = bridge.shape
-    grown = np.zeros((n + m, n + m))
-    grown[:n, :n] = lower
-    grown[n:, :n] = bridge.T
-    grown[n:, n:] = corner
-    return grown
-
-
 # The state ----------------------------------------------------------------------------------------
 
 
@@ -381,7 +377,10 @@ def nugget_at(setting: Setting, log_parameters: Array) -> Array:
 
 def factors_at(setting: Setting, rows: Any, log_parameters: Array) -> tuple[Array, float]:
     """L for every kernel, (F, T, T), and the largest jitter."""
-    gram_at = gram_function(setting.prior, rows, reference=setting.inputs)
+    return _factors(gram_function(setting.prior, rows, reference=setting.inputs), log_parameters)
+
+
+def _factors(gram_at: Callable[[Array], Array], log_parameters: Array) -> tuple[Array, float]:
     factors = [jittered_cholesky(gram_at(theta)) for theta in log_parameters]
     return np.stack([f.lower for f in factors]), max(f.jitter for f in factors)
 
@@ -541,7 +540,7 @@ def _with_rejections(
         corner[np.diag_indices(m)] += nugget[f]
         subtract_square(corner, bridge[f])
         factor = jittered_cholesky(corner)
-        factors[f] = _grown(state.factors[f, :n, :n], bridge[f], factor.lower)
+        factors[f] = bordered_factor(state.factors[f, :n, :n], bridge[f], factor.lower)
         k = slice(None) if len(bridge) == 1 else f
         surprise = latent[:, k] - bridge[f].T @ whitened[:n, k]
         whitened[n:, k] = solve_lower(factor.lower, surprise)
@@ -598,21 +597,16 @@ def sample_functions(
         return value - 0.5 * float(position @ position), by_position
 
     start = np.concatenate([(here - centre) / spread, state.whitened.ravel()])
-    tuned = state.step_size
-    step_size = float(np.exp(tuned.log_step_size if adapt else tuned.log_average))
-    n_leapfrog = int(rng.integers(*LEAPFROG_STEPS))
-    moved, info = hmc.step(rng, hmc.init(start, target), target, step_size, n_leapfrog)
-    if adapt:
-        tuned = hmc.adapt_step_size(tuned, info.acceptance)
+    moved, info, tuned = hmc.tuned_step(rng, start, target, state.step_size, LEAPFROG_STEPS, adapt)
     state = state._replace(step_size=tuned, acceptance=info.acceptance)
     if not info.accepted:
         return state
     log_parameters = state.log_parameters.copy()
     if v is not None:
-        log_parameters[:, v] = centre + spread * moved.position[:n_scales]
+        log_parameters[:, v] = centre + spread * moved[:n_scales]
         factors = factors * np.exp(0.5 * (log_parameters[:, v] - here))[:, None, None]
     return state._replace(
-        whitened=moved.position[n_scales:].reshape(shape),
+        whitened=moved[n_scales:].reshape(shape),
         log_parameters=log_parameters,
         factors=factors,
     )
@@ -639,9 +633,7 @@ def sample_log_parameters(
 
     def log_likelihood(flat: Array) -> float:
         nonlocal factors, jitter
-        found = [jittered_cholesky(gram_at(theta)) for theta in flat.reshape(shape)]
-        factors = np.stack([f.lower for f in found])
-        jitter = max(f.jitter for f in found)
+        factors, jitter = _factors(gram_at, flat.reshape(shape))
         u = functions(factors, state.whitened)
         return outcomes.total(u if A is None else u @ A.T)
 

@@ -113,13 +113,10 @@ def sample_function(
         value, slope = log_joint(whitened, state.factors, A, outcomes)
         return value, slope[:, k]
 
-    tuned = state.step_size
-    step_size = float(np.exp(tuned.log_step_size if adapt else tuned.log_average))
-    start = hmc.init(state.whitened[:, k].copy(), target)
-    moved, info = hmc.step(rng, start, target, step_size, int(rng.integers(*LEAPFROG_STEPS)))
-    if adapt:
-        tuned = hmc.adapt_step_size(tuned, info.acceptance)
-    whitened[:, k] = moved.position
+    moved, info, tuned = hmc.tuned_step(
+        rng, state.whitened[:, k].copy(), target, state.step_size, LEAPFROG_STEPS, adapt
+    )
+    whitened[:, k] = moved
     return state._replace(whitened=whitened, step_size=tuned, acceptance=info.acceptance)
 
 
@@ -149,15 +146,12 @@ def sample_log_parameters_given_functions(
             slope[f] += slope_of(theta[f], lower @ lower.T, inner)
         return value, slope.ravel()
 
-    tuned = state.parameter_step_size
-    step_size = float(np.exp(tuned.log_step_size if adapt else tuned.log_average))
-    start = hmc.init(state.log_parameters.ravel(), target)
-    moved, info = hmc.step(rng, start, target, step_size, int(rng.integers(*LEAPFROG_STEPS)))
-    if adapt:
-        tuned = hmc.adapt_step_size(tuned, info.acceptance)
+    moved, info, tuned = hmc.tuned_step(
+        rng, state.log_parameters.ravel(), target, state.parameter_step_size, LEAPFROG_STEPS, adapt
+    )
     if not info.accepted:
         return state._replace(parameter_step_size=tuned)
-    theta = moved.position.reshape(shape)
+    theta = moved.reshape(shape)
     factors, jitter = factors_at(setting, rows, theta)
     return state._replace(
         log_parameters=theta, factors=factors, jitter=jitter, whitened=whiten(factors, u),

@@ -137,13 +137,10 @@ def sweep_functions(
     def target(whitened: Array) -> tuple[float, Array]:
         return log_joint(whitened, codes, gram_cholesky)
 
-    tuned = state.step_size
-    step_size = float(np.exp(tuned.log_step_size if adapt else tuned.log_average))
-    n_leapfrog = int(rng.integers(*LEAPFROG_STEPS))
-    moved, info = hmc.step(rng, hmc.init(state.whitened, target), target, step_size, n_leapfrog)
-    if adapt:
-        tuned = hmc.adapt_step_size(tuned, info.acceptance)
-    return state._replace(whitened=moved.position, step_size=tuned, acceptance=info.acceptance)
+    whitened, info, tuned = hmc.tuned_step(
+        rng, state.whitened, target, state.step_size, LEAPFROG_STEPS, adapt
+    )
+    return state._replace(whitened=whitened, step_size=tuned, acceptance=info.acceptance)
 
 
 def sweep_log_variance(
