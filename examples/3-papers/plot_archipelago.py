@@ -40,7 +40,6 @@ for (name, model), ax in zip(models.items(), axes):
     decision_map(model, X, y, ax=ax, resolution=40, unlabelled=-1, legend=ax is axes[0])
     ax.set_title(f"{name}\nerror {error:.2f}, perplexity {np.exp(loss):.2f}")
 
-# %%
 # The same posterior says how far a place is from every island: the probability that a row proposed
 # there is rejected. And it can make new rows, here of the first class.
 low, high = X.min(axis=0) - 0.5, X.max(axis=0) + 0.5

@@ -41,7 +41,6 @@ for (name, model), ax in zip(models.items(), axes, strict=False):
     used = model.n_components_.tolist()
     print(f"{name}: error {error:.3f}, loss {loss:.3f}, components used {used}")
 
-# %%
 # The model is also a density: it draws rows, and it says how strange a place is. Between the rings
 # and beyond them almost every row that the model draws is more probable.
 side = np.linspace(-6, 6, 120)
