@@ -42,6 +42,8 @@ TRUSTED_TYPES: tuple[str, ...] = (
     "atoll.estimators.ordinal_gp.OrdinalGPClassifier",
     "atoll.estimators.persistence.ModelBundle",
     "atoll.estimators.softmax_gp.SoftmaxGPClassifier",
+    "atoll.kernels.graph_warped.Geometry",
+    "atoll.kernels.graph_warped.GraphWarpedKernel",
     "atoll.kernels.hyperparameters.KernelPrior",
     "atoll.models.archipelago.ArchipelagoPosterior",
     "atoll.models.dp_mixture.MapState",
