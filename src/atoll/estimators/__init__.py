@@ -6,10 +6,12 @@ from atoll.core.chunks import RowChunks
 from atoll.estimators.archipelago import ArchipelagoClassifier, ArchipelagoDensity
 from atoll.estimators.auxiliary_gp import NullCategoryClassifier, ProbitGPClassifier
 from atoll.estimators.dp_mixture import DPMixtureClassifier
+from atoll.estimators.laplacian import LaplacianRLSClassifier, LaplacianSVC
 from atoll.estimators.model_selection import SemiSupervisedKFold
 from atoll.estimators.ordinal_gp import OrdinalGPClassifier
 from atoll.estimators.persistence import load_model, save_model
 from atoll.estimators.softmax_gp import SoftmaxGPClassifier
+from atoll.estimators.ssgp import GraphGPRegressor, SSGPClassifier
 
 # Every public classifier, by its name on the command line. The tests walk this list.
 MODELS: dict[str, Any] = {
@@ -19,6 +21,7 @@ MODELS: dict[str, Any] = {
     "ordinal-gp": OrdinalGPClassifier,
     "probit-gp": ProbitGPClassifier,
     "softmax-gp": SoftmaxGPClassifier,
+    "ssgp": SSGPClassifier,
 }
 
 __all__ = [
@@ -26,10 +29,14 @@ __all__ = [
     "ArchipelagoClassifier",
     "ArchipelagoDensity",
     "DPMixtureClassifier",
+    "GraphGPRegressor",
+    "LaplacianRLSClassifier",
+    "LaplacianSVC",
     "NullCategoryClassifier",
     "OrdinalGPClassifier",
     "ProbitGPClassifier",
     "RowChunks",
+    "SSGPClassifier",
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",
     "load_model",

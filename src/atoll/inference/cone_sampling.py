@@ -1,0 +1,63 @@
+"""Exact draws from a normal distribution restricted to a cone, by turning on ellipses.
+
+z ~ N(0, V) subject to A z > 0. Through z and a fresh draw ν of N(0, V) goes the ellipse
+z cos θ + ν sin θ (Murray, Adams & MacKay 2010); on it every constraint allows half a turn, and
+since none has an offset their intersection is one arc, which contains θ = 0. A uniform point on
+that arc is the next z: no step is rejected (Gessner, Kanjilal & Hennig 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def sample_cone(
+    rng: np.random.Generator,
+    lower: Array,
+    constraints: Callable[[Array], Array],
+    start: Array,
+    *,
+    n_warmup: int,
+    n_samples: int,
+    thin: int,
+) -> Array:
+    """One chain; (n_samples, n, F) draws of z, its F columns independent N(0, lower lowerᵀ).
+
+    Parameters
+    ----------
+    lower : (n, n) Cholesky factor of V
+    constraints : z (n, F) -> (m,), linear, all positive inside the cone
+    start : (n, F) inside the cone
+    thin : steps for each draw kept
+
+    Examples
+    --------
+    The mean of a standard normal that is positive is √(2/π) = 0.798.
+
+    >>> rng = np.random.default_rng(0)
+    >>> draws = sample_cone(rng, np.eye(1), np.ravel, np.ones((1, 1)),
+    ...                     n_warmup=10, n_samples=4000, thin=2)
+    >>> bool(abs(draws.mean() - 0.798) < 0.05)
+    True
+    """
+    z, values = start, constraints(start)
+    if not np.all(values > 0):
+        raise ValueError("start lies outside the cone; every constraint must be positive there.")
+    draws = np.empty((n_samples, *start.shape))
+    for step in range(n_warmup + n_samples * thin):
+        other = lower @ rng.standard_normal(start.shape)
+        turn = np.arctan2(constraints(other), values)
+        angle = rng.uniform(turn.max() - 0.5 * np.pi, turn.min() + 0.5 * np.pi)
+        proposal = np.cos(angle) * z + np.sin(angle) * other
+        proposed = constraints(proposal)
+        if np.all(proposed > 0):  # but for rounding, at the ends of the arc
+            z, values = proposal, proposed
+        kept, left = divmod(step - n_warmup, thin)
+        if step >= n_warmup and left == thin - 1:
+            draws[kept] = z
+    return draws
