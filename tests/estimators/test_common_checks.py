@@ -20,8 +20,8 @@ SHORTER = {"n_chains": 1, "n_warmup": 9, "n_samples": 6}  # its rejections make 
 def short(model):
     if model is ArchipelagoClassifier:
         return model(**SHORTER)
-    if "selection" in model().get_params():
-        return model(selection=None)  # a search over parameters at every fit takes minutes
+    if "selection" in model().get_params():  # a search at every fit takes minutes
+        return model(selection=None, n_warmup=2, n_samples=6)
     return model(**SHORT) if issubclass(model, SampledClassifier) else model()
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.labels import PartialLabels
@@ -26,6 +27,7 @@ from atoll.estimators.validation import (
     validate_rows,
     validate_training,
 )
+from atoll.inference.chains import check_counts
 from atoll.kernels.graph_warped import Geometry
 from atoll.kernels.hyperparameters import kernel_prior
 from atoll.models import graph_gp
@@ -74,6 +76,8 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
         γ_I/γ_A and γ_A where `selection` is None. A ratio of 0 is the supervised process.
     inference : "auto", "ep" or "sample"
         Expectation propagation takes two classes. "auto" is "ep" for two, "sample" for more.
+    n_warmup, n_samples : int
+        Of "sample": draws dropped, then kept, in each of four chains.
     unlabelled : "auto", None or a value
         What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
         classes would remain.
@@ -132,6 +136,8 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
         ratio: float = 100.0,
         ambient_weight: float = 1.0,
         inference: str = "auto",
+        n_warmup: int = 60,
+        n_samples: int = 250,
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -148,6 +154,8 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
         self.ratio = ratio
         self.ambient_weight = ambient_weight
         self.inference = inference
+        self.n_warmup = n_warmup
+        self.n_samples = n_samples
         self.unlabelled = unlabelled
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -263,7 +271,14 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
         components = []
         streams = generator(self.random_state).spawn(len(fits))
         for stream, fit, log_weight in zip(streams, fits, log_weights):
-            draws, lower = graph_gp.sample_auxiliary(stream, fit, labels, n_jobs=self.n_jobs)
+            draws, lower = graph_gp.sample_auxiliary(
+                stream,
+                fit,
+                labels,
+                n_warmup=self.n_warmup,
+                n_samples=self.n_samples,
+                n_jobs=self.n_jobs,
+            )
             if log_weight == log_weights.max():
                 self.draws_ = _watched(draws, lower)
             pooled = draws.reshape(-1, *draws.shape[2:])
@@ -317,6 +332,7 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self, n_classes: int) -> None:
         check_positive(self, "noise", "ambient_weight")
         check_ratio(self)
+        check_counts(n_chains=1, n_warmup=self.n_warmup, n_samples=self.n_samples, thin=1)
         if self.selection not in SELECTIONS:
             raise ValueError(
                 f"selection={self.selection!r} is none of {', '.join(map(repr, SELECTIONS))}."
@@ -548,11 +564,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _targets(y: Any, n: int) -> Array:
-    if not hasattr(y, "dtype") or y.dtype == object:
-        y = np.array([np.nan if value is None else value for value in y])
-    from sklearn.utils import column_or_1d
-
-    y = column_or_1d(np.asarray(y), warn=True).astype(np.float64)
+    values = column_or_1d(np.asarray(y, dtype=object), warn=True)
+    y = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     if np.isinf(y).any():
         raise ValueError("Input y contains infinity; use NaN for a row without a target.")
     if len(y) != n:

@@ -90,7 +90,7 @@ class Geometry:
             raise ValueError(f"weights={weights!r} is none of {', '.join(map(repr, WEIGHTS))}.")
         n = X.shape[0]
         if n < 2:
-            raise ValueError(f"X has {n} row(s); a graph needs at least 2.")
+            raise ValueError(f"X has {n} row(s) (n_samples = {n}); a graph needs at least 2.")
         if isinstance(n_neighbors, int | np.integer) and not isinstance(n_neighbors, bool):
             n_neighbors = min(n_neighbors, n - 1)
         graph = neighbour_graph(X, n_neighbors)

@@ -517,17 +517,20 @@ def sample_auxiliary(
     labels: Labels,
     *,
     n_chains: int = N_CHAINS,
-    n_warmup: int = 300,
+    n_warmup: int = 60,
     n_samples: int = 250,
-    thin: int = 5,
+    thin: int | None = None,
     n_jobs: int | None = None,
 ) -> tuple[Array, Array]:
     """Draws of z, f integrated out; (chains, draws, l, F), and the (l, l) factor of V = C + I.
 
-    Every chain starts at a prior draw made to agree with the labels.
+    Every chain starts at a prior draw made to agree with the labels. A draw is `thin` steps: a
+    tenth of the number of constraints by default, since the arc of a step shrinks as they grow.
     """
+    if thin is None:
+        thin = max(5, len(labels.codes) * (labels.n_classes - 1) // 10)
     lower = jittered_cholesky(fit.gram + np.eye(len(fit.gram))).lower
-    lengths = {"n_warmup": n_warmup, "n_samples": n_samples, "thin": thin}
+    lengths = {"n_warmup": n_warmup * thin, "n_samples": n_samples, "thin": thin}
     chains = Parallel(n_jobs=n_jobs)(
         delayed(_sample_chain)(stream, lower, labels, lengths) for stream in rng.spawn(n_chains)
     )

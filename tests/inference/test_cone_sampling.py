@@ -1,0 +1,64 @@
+"""Draws from a normal inside a cone, against what is known of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atoll.diagnostics import summarise
+from atoll.inference.cone_sampling import sample_cone
+
+
+def chains(seed, lower, constraints, start, n_chains=4, n_samples=1000, thin=10):
+    streams = np.random.default_rng(seed).spawn(n_chains)
+    options = {"n_warmup": 200, "n_samples": n_samples, "thin": thin}
+    return np.stack([sample_cone(s, lower, constraints, start, **options) for s in streams])
+
+
+def assert_mean(values, expected):
+    """The mean of (chain, draw) values within six of its standard errors."""
+    ess = summarise({"value": values})["ess_bulk"]["value"]
+    assert ess > 300
+    assert abs(values.mean() - expected) < 6.0 * values.std() / np.sqrt(ess)
+
+
+def test_without_constraints_that_bind_the_normal_is_left_invariant():
+    # Constraints on one column; the other is free and independent of it.
+    lower = np.linalg.cholesky(np.array([[2.0, 0.8], [0.8, 1.0]]))
+    draws = chains(0, lower, lambda z: z[:, 0], np.ones((2, 2)))
+    for i in range(2):
+        assert_mean(draws[..., i, 1], 0.0)
+        assert_mean(draws[..., i, 1] ** 2, (lower @ lower.T)[i, i])
+    assert_mean(draws[..., 0, 1] * draws[..., 1, 1], 0.8)
+
+
+@pytest.mark.parametrize("correlation", [-0.9, 0.0, 0.6])
+def test_the_mean_of_a_pair_that_is_positive_is_the_closed_form(correlation):
+    # E[x | x, y > 0] = (1 + ρ)/(2 √(2π) P), P = 1/4 + arcsin(ρ)/(2π).
+    lower = np.linalg.cholesky(np.array([[1.0, correlation], [correlation, 1.0]]))
+    draws = chains(1, lower, lambda z: z[:, 0], np.ones((2, 1)))
+    assert (draws > 0).all()
+    mass = 0.25 + np.arcsin(correlation) / (2 * np.pi)
+    expected = (1 + correlation) / (2 * np.sqrt(2 * np.pi) * mass)
+    for i in range(2):
+        assert_mean(draws[..., i, 0], expected)
+
+
+def test_the_largest_of_three_is_distributed_as_a_maximum():
+    # z_0 > z_1, z_2: by symmetry z_0 is the largest of three standard normals, mean 3/(2√π).
+    def first_wins(z):
+        return np.array([z[0, 0] - z[0, 1], z[0, 0] - z[0, 2]])
+
+    draws = chains(2, np.eye(1), first_wins, np.array([[1.0, 0.0, -1.0]]))
+    assert_mean(draws[..., 0, 0], 1.5 / np.sqrt(np.pi))
+    assert_mean(draws[..., 0, 1] ** 2 + draws[..., 0, 2] ** 2 + draws[..., 0, 0] ** 2, 3.0)
+
+
+def test_a_start_outside_the_cone_is_refused():
+    with pytest.raises(ValueError, match="outside the cone"):
+        chains(0, np.eye(1), np.ravel, -np.ones((1, 1)))
+
+
+def test_the_same_stream_gives_the_same_draws():
+    first, second = (chains(3, np.eye(2), np.ravel, np.ones((2, 1)), n_samples=5) for _ in "ab")
+    np.testing.assert_array_equal(first, second)
