@@ -745,7 +745,8 @@ def compare_6(results: list[Result]) -> str:
 Area under the ROC curve on the 326 test rows, mean ± standard error over draws of labels
 ({N_DRAWS} for SSGP, {N_RIVAL_DRAWS} for the others in the full version), each row labelled with
 the probability given: the protocol of Lawrence & Jordan 2005, whose curves the paper repeats
-without numbers. SSGP's parameters have the largest evidence of the paper's grid. NCNM is `NullCategoryClassifier(inference="vb")` with its own
+without numbers. SSGP's parameters have the largest evidence of the paper's grid. NCNM is
+`NullCategoryClassifier(inference="vb")` with its own
 prior, not the published algorithm; SVM is scikit-learn's, as it comes.
 
 {table}
