@@ -26,7 +26,7 @@ X_test, truth_test = make_moons(1000, noise=0.1, random_state=2)
 # %%
 # With a ratio of zero the graph says nothing: the supervised process. Otherwise the evidence finds
 # length-scale and ratio, or all points of the paper's grid are averaged, each with its evidence for
-# a weight. From four labels the evidence is flat, and the points of the grid at which the graph says
+# a weight. From four labels the evidence is flat, and points of the grid at which the graph says
 # little have a large share of the average: it is the more cautious of the two.
 models = {
     "Gaussian process": SSGPClassifier(selection=None, ratio=0.0).fit(X, y),
