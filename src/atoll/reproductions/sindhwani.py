@@ -398,10 +398,10 @@ def curves_of(results: list[Result], kind: str) -> Curves:
         ("LapSVM", svm, -cv),
     ):
         error, value = errors.reshape(flat), value.reshape(flat)
-        best[name] = error.min(axis=2)
+        best[name] = np.round(error.min(axis=2), 12)
         # Among ties every setting is as likely: their mean error is what one expects.
         tied = value >= value.max(axis=2, keepdims=True) - 1e-9
-        chosen[name] = (error * tied).sum(axis=2) / tied.sum(axis=2)
+        chosen[name] = np.round((error * tied).sum(axis=2) / tied.sum(axis=2), 12)
     return Curves(best, chosen)
 
 
@@ -515,7 +515,12 @@ def _verdict_on_svm(found: Found) -> str:
         f"At {FEW_LABELS} labels or fewer evidence comes nearer to the best of the grid than "
         "cross-validation does"
     )
-    return said + (f", but for {', '.join(against)}." if against else ", on every set.")
+    said += f", but for {', '.join(against)}." if against else ", on every set."
+    return (
+        f"{said} Of two labels each class has one, and neither has anything to go by: the evidence "
+        "only asks that the two rows have little to do with each other, and every setting of "
+        "LapSVM gets both wrong when one of them is left out."
+    )
 
 
 def picture_2(results: list[Result], path: Path) -> None:
