@@ -21,7 +21,7 @@ def short(model):
     if model is ArchipelagoClassifier:
         return model(**SHORTER)
     if "selection" in model().get_params():  # a search at every fit takes minutes
-        return model(selection=None, n_warmup=2, n_samples=6)
+        return model(selection=None, noise=0.3, n_warmup=2, n_samples=6)
     return model(**SHORT) if issubclass(model, SampledClassifier) else model()
 
 

@@ -129,8 +129,8 @@ def test_digit1_is_read_from_its_package_or_asked_for_by_name(monkeypatch):
 @pytest.mark.slow
 def test_the_paper_s_findings_hold_on_3_against_5(data_home, tmp_path):
     """SSGP below GP at every number of labels, on test and unlabelled rows; evidence nearer to the
-    best of the grid than cross-validation at four to ten labels. (From two labels, one of each class,
-    neither can choose, and evidence was further off: 0.19 against 0.14 on test rows.)
+    best of the grid than cross-validation at four to ten labels. (From two labels, one of each
+    class, neither can choose, and evidence was further off: 0.19 against 0.14 on test rows.)
     """
     experiment = find_experiment("ssgp-fig2")
     cells = [cell for cell in experiment.cells(False, 0) if cell["data"] == "3VS5"]
