@@ -6,6 +6,7 @@ from atoll.core.chunks import RowChunks
 from atoll.estimators.archipelago import ArchipelagoClassifier, ArchipelagoDensity
 from atoll.estimators.auxiliary_gp import NullCategoryClassifier, ProbitGPClassifier
 from atoll.estimators.dp_mixture import DPMixtureClassifier
+from atoll.estimators.graph_gp import GraphGPClassifier
 from atoll.estimators.laplacian import LaplacianRLSClassifier, LaplacianSVC
 from atoll.estimators.model_selection import SemiSupervisedKFold
 from atoll.estimators.ordinal_gp import OrdinalGPClassifier
@@ -17,6 +18,7 @@ from atoll.estimators.ssgp import GraphGPRegressor, SSGPClassifier
 MODELS: dict[str, Any] = {
     "archipelago": ArchipelagoClassifier,
     "dp-mixture": DPMixtureClassifier,
+    "graph-gp": GraphGPClassifier,
     "null-category": NullCategoryClassifier,
     "ordinal-gp": OrdinalGPClassifier,
     "probit-gp": ProbitGPClassifier,
@@ -29,6 +31,7 @@ __all__ = [
     "ArchipelagoClassifier",
     "ArchipelagoDensity",
     "DPMixtureClassifier",
+    "GraphGPClassifier",
     "GraphGPRegressor",
     "LaplacianRLSClassifier",
     "LaplacianSVC",

@@ -61,3 +61,44 @@ def sample_cone(
         if step >= n_warmup and left == thin - 1:
             draws[kept] = z
     return draws
+
+
+def turn_beside(
+    rng: np.random.Generator, lower: Array, z: Array, side: Array, limits: Array
+) -> Array:
+    """One step of many chains, each z (l,) ~ N(0, lower lowerᵀ) with every z_i beside its limit.
+
+    A limit that is not zero allows more or less than half a turn, and the intersection may be
+    several arcs. The next z is uniform on that which contains θ = 0: it is the same arc seen from
+    any of its points, so that the step leaves the distribution as it is.
+
+    Parameters
+    ----------
+    z : (S, l), chains first
+    side : (l,) 1 where z_i must exceed its limit, −1 where it must not
+    limits : (S, l), or what broadcasts to it
+
+    Examples
+    --------
+    The mean of a standard normal above one is φ(1)/Φ(−1) = 1.525.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z = np.full((4000, 1), 2.0)
+    >>> for _ in range(20):
+    ...     z = turn_beside(rng, np.eye(1), z, np.ones(1), np.ones(1))
+    >>> bool(abs(z.mean() - 1.525) < 0.05)
+    True
+    """
+    other = rng.standard_normal(z.shape) @ lower.T
+    here, across, offset = side * z, side * other, -side * limits
+    radius = np.hypot(here, across)
+    # here cos θ + across sin θ + offset > 0 up to `half` on either side of `peak`.
+    peak = np.arctan2(across, here)
+    half = np.arccos(np.clip(-offset / radius, -1.0, 1.0))
+    never = offset >= radius
+    first = np.where(never, -np.pi, peak - half).max(axis=1)
+    last = np.where(never, np.pi, peak + half).min(axis=1)
+    angle = rng.uniform(np.maximum(first, -np.pi), np.minimum(last, np.pi))[:, None]
+    proposal = np.cos(angle) * z + np.sin(angle) * other
+    inside = (side * (proposal - limits) > 0).all(axis=1)  # but for rounding, at the arc's ends
+    return np.where(inside[:, None], proposal, z)

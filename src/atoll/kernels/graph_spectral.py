@@ -1,0 +1,272 @@
+"""Kernels on the smoothest functions of the data's graph, continued to rows that are not on it.
+
+With (λ_j, u_j) the modes of the normalised Laplacian of a nearest-neighbour graph, and a weight
+s(λ) that falls with λ, a function on the graph is f = Σ_j √s(λ_j) u_j a_j, a_j ~ N(0, 1). Its
+covariance, scaled to unit variance at every row, is V Vᵀ with rows of length one,
+
+    V_ij = √s(λ_j) u_ij / √(Σ_j s(λ_j) u_ij²),
+
+called an embedding here. Three weights:
+
+    matern      (λ + κ)^−ν            Borovitskiy et al. 2021
+    diffusion   exp(−λ/κ)             Kondor & Lafferty 2002
+    low_pass    1 / (1 + (λ/κ)^ν)
+
+A new row's embedding is the mean of those of its nearest rows on the graph, weighted by distance.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.neighbors import NearestNeighbors
+
+from atoll.core.graphs import (
+    Modes,
+    connected_components,
+    neighbour_graph,
+    self_tuning_weights,
+    smoothest_modes,
+)
+
+Array = NDArray[np.float64]
+
+SHAPES = ("matern", "diffusion", "low_pass")
+EXTENSION_NEIGHBOURS = 10
+SHARPNESS = 4.0  # of the weights of a new row's neighbours, as on the graph's edges
+_CHUNK_ENTRIES = 2**22
+
+
+def spectral_weights(values: Array, shape: str, scale: float, smoothness: float) -> Array:
+    """s(λ), (m,), relative to its largest; κ is `scale`, ν `smoothness`.
+
+    Examples
+    --------
+    >>> spectral_weights(np.array([0.0, 1.0]), "matern", 1.0, 3.0)
+    array([1.   , 0.125])
+    """
+    if shape == "matern":
+        lowest = values.min(initial=np.inf)
+        return ((values + scale) / (lowest + scale)) ** -smoothness
+    if shape == "diffusion":
+        return np.exp(-(values - values.min(initial=np.inf)) / scale)
+    if shape == "low_pass":
+        return 1.0 / (1.0 + (values / scale) ** smoothness)
+    raise ValueError(f"shape={shape!r} is none of {', '.join(map(repr, SHAPES))}.")
+
+
+def embedding(modes: Modes, weights: Array) -> Array:
+    """V, (n, m + 1), with rows of length one.
+
+    Its last column is one at rows that the modes do not reach, such as those of a part of the
+    graph that was left out, and zero elsewhere: they vary with each other, and with no other row.
+    """
+    V = modes.vectors * np.sqrt(weights)
+    lengths = np.linalg.norm(V, axis=1)
+    reached = lengths > 1e-150
+    V /= np.where(reached, lengths, 1.0)[:, None]
+    V[~reached] = 0.0
+    return np.column_stack([V, ~reached])
+
+
+def graph_modes(weights: Any, n_modes: int, rows: NDArray[np.bool_] | None = None) -> Modes:
+    """Modes of the parts of a graph that hold any of `rows` (all parts by default).
+
+    On the other parts modes are zero: whatever is known of `rows` says nothing there.
+    """
+    n = weights.shape[0]
+    _, part = connected_components(weights)
+    is_used = np.ones(n, bool) if rows is None else np.isin(part, part[rows])
+    used = np.flatnonzero(is_used)
+    W = sparse.csr_array(weights)[used][:, used]
+    modes = smoothest_modes(W, n_modes)
+    vectors = np.zeros((n, modes.vectors.shape[1]))
+    vectors[used] = modes.vectors
+    return Modes(modes.values, vectors)
+
+
+class Extension(NamedTuple):
+    """Which rows of a graph stand for a new row, (m, k), and with what weights, (m, k)."""
+
+    indices: NDArray[np.intp]
+    weights: Array
+
+
+def extension_weights(distances: Array) -> Array:
+    """Weights of a new row's neighbours, which sum to one; distances (m, k), nearest first.
+
+    exp(−4 d²/d_k²), the graph's own fall-off; a row that lies on rows of the graph is those rows.
+    """
+    furthest = distances[:, -1:]
+    relative = np.divide(distances, furthest, out=np.zeros_like(distances), where=furthest > 0)
+    q = np.exp(-SHARPNESS * relative**2)
+    here = distances == 0.0
+    q = np.where(here.any(axis=1, keepdims=True), here, q)
+    return q / q.sum(axis=1, keepdims=True)
+
+
+def nearest_rows(rows: Array, X: Array, n_jobs: int | None = None) -> Extension:
+    """The rows of the graph nearest to each row of X."""
+    k = min(EXTENSION_NEIGHBOURS, len(rows))
+    centre = rows.mean(axis=0)  # ‖a − b‖² is expanded in many dimensions, and loses digits
+    search = NearestNeighbors(n_neighbors=k, n_jobs=n_jobs).fit(rows - centre)
+    distances, indices = search.kneighbors(X - centre)
+    exact = np.linalg.norm(X[:, None] - rows[indices[:, :1]], axis=2)  # copies at exactly zero
+    distances[:, :1] = np.minimum(exact, distances[:, :1])
+    return Extension(indices, extension_weights(distances))
+
+
+def extend(values: Array, extension: Extension) -> Array:
+    """Σ_k w_mk values[i_mk]: values (n, p) at the rows of the graph -> (m, p)."""
+    m, k = extension.indices.shape
+    n = len(values)
+    starts = np.arange(0, m * k + 1, k)
+    mixing = sparse.csr_array(
+        (extension.weights.ravel(), extension.indices.ravel(), starts), shape=(m, n)
+    )
+    return mixing @ values
+
+
+def in_chunks(n: int, entries: int) -> Iterator[slice]:
+    """Pieces of n rows that need `entries` numbers each: about 32 MiB a piece."""
+    step = max(1, _CHUNK_ENTRIES // max(1, entries))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+class SpectralGraph:
+    """The rows of the data and the modes of their nearest-neighbour graph.
+
+    It never changes, so that copies and clones of a kernel share it; equal contents are equal.
+
+    Parameters
+    ----------
+    rows : (n, d)
+    modes : Modes of n rows
+
+    Examples
+    --------
+    >>> graph = SpectralGraph.from_rows(np.array([[0.0], [0.1], [3.0], [3.1]]), n_neighbors=1)
+    >>> graph.modes.values.round(6) + 0.0
+    array([0., 2., 2.])
+    """
+
+    def __init__(self, rows: Array, modes: Modes):
+        self.rows = rows
+        self.modes = modes
+
+    @classmethod
+    def from_rows(cls, X: Any, *, n_neighbors: int = 20, n_modes: int = 64) -> SpectralGraph:
+        """Join every row of X to its nearest ones, and find the smoothest modes."""
+        rows = np.asarray(X, dtype=np.float64)
+        graph = neighbour_graph(rows, min(n_neighbors, len(rows) - 1))
+        return cls(rows, graph_modes(self_tuning_weights(graph), n_modes))
+
+    def digest(self) -> str:
+        """What tells one graph from another."""
+        content = hashlib.sha256(np.ascontiguousarray(self.rows).tobytes())
+        content.update(self.modes.values.tobytes())
+        return content.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SpectralGraph) and self.digest() == other.digest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    def __repr__(self) -> str:
+        return f"SpectralGraph({len(self.rows)} rows, {len(self.modes.values)} modes)"
+
+
+class SpectralGraphKernel(Kernel):
+    """A scikit-learn kernel of unit variance on a graph of rows, for any row.
+
+    Parameters
+    ----------
+    graph : SpectralGraph
+    shape : "matern", "diffusion" or "low_pass"
+    scale : float
+        κ, in units of the Laplacian's eigenvalues; free, on a logarithmic scale.
+    smoothness : float
+        ν.
+    scale_bounds : pair of floats or "fixed"
+
+    Examples
+    --------
+    >>> graph = SpectralGraph.from_rows(np.array([[0.0], [1.0], [2.0], [3.0]]), n_neighbors=2)
+    >>> kernel = SpectralGraphKernel(graph, scale=0.5)
+    >>> kernel(graph.rows).shape, kernel(np.array([[0.5]]), graph.rows).shape
+    ((4, 4), (1, 4))
+    """
+
+    def __init__(
+        self,
+        graph: SpectralGraph,
+        shape: str = "matern",
+        scale: float = 0.1,
+        smoothness: float = 3.0,
+        scale_bounds: Any = (1e-8, 10.0),
+    ):
+        self.graph = graph
+        self.shape = shape
+        self.scale = scale
+        self.smoothness = smoothness
+        self.scale_bounds = scale_bounds
+
+    @property
+    def hyperparameter_scale(self) -> Hyperparameter:
+        return Hyperparameter("scale", "numeric", self.scale_bounds)
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        V = self._at(X, self._embedding())
+        K = V @ (V if Y is None else self._at(Y, self._embedding())).T
+        if not eval_gradient:
+            return K
+        if Y is not None:
+            raise ValueError("the gradient is that of K(X, X); leave Y out.")
+        if self.hyperparameter_scale.fixed:
+            return K, np.empty((*K.shape, 0))
+        slope = self._at(X, self._embedding_slope()) @ V.T
+        return K, (slope + slope.T)[..., None]
+
+    def diag(self, X: Any) -> Array:
+        return np.einsum("ij,ij->i", *[self._at(X, self._embedding())] * 2)
+
+    def is_stationary(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"SpectralGraphKernel({self.graph!r}, {self.shape!r}, scale={self.scale:.3g})"
+
+    def _embedding(self) -> Array:
+        values = self.graph.modes.values
+        return embedding(
+            self.graph.modes, spectral_weights(values, self.shape, self.scale, self.smoothness)
+        )
+
+    def _embedding_slope(self) -> Array:
+        """∂V/∂ log κ, (n, m + 1)."""
+        values, kappa, nu = self.graph.modes.values, self.scale, self.smoothness
+        if self.shape == "matern":  # of ½ log s, up to what all modes share
+            half = -0.5 * nu * kappa / (values + kappa)
+        elif self.shape == "diffusion":
+            half = 0.5 * values / kappa
+        else:
+            ratio = (values / kappa) ** nu
+            half = 0.5 * nu * ratio / (1.0 + ratio)
+        V = self._embedding()
+        V[:, -1] = 0.0
+        V[:, :-1] *= half - (V[:, :-1] ** 2 @ half)[:, None]
+        return V
+
+    def _at(self, X: Any, values: Array) -> Array:
+        X = np.asarray(X, dtype=np.float64)
+        if X is self.graph.rows or np.array_equal(X, self.graph.rows):
+            return values
+        return extend(values, nearest_rows(self.graph.rows, X))
