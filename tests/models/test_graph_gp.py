@@ -225,6 +225,21 @@ def test_weights_of_the_grid_are_its_evidences():
     np.testing.assert_allclose(graph_gp.evidence_weights(np.log([1e-300, 3e-300])), [0.25, 0.75])
 
 
+def test_points_that_the_noise_cannot_tell_apart_are_one_in_the_average():
+    made, labels, _ = problem(2, RBF(0.8))
+    fits = list(graph_gp.fit_grid(made, labels))
+    kept, log_weights = graph_gp.average(fits)
+    assert 25 <= len(kept) < 80
+    np.testing.assert_allclose(np.exp(log_weights).sum(), 1.0)
+    # The supervised points: of γ_A = 1e-6, 1e-4, 1e-2 and 1 the first three are at the cap.
+    shares = graph_gp.evidence_weights(np.array([fit.log_evidence for fit in fits]))
+    ratio_zero = [np.isneginf(fit.log_parameters[-1]) for fit in fits]
+    ours = sum(
+        np.exp(w) for fit, w in zip(kept, log_weights) if np.isneginf(fit.log_parameters[-1])
+    )
+    np.testing.assert_allclose(ours, shares[ratio_zero].sum(), rtol=0.01)
+
+
 # The posterior ------------------------------------------------------------------------------------
 
 

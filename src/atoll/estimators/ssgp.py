@@ -212,15 +212,12 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
                 fits = list(graph_gp.fit_grid(problem, labels, full=full, report=report))
         values = self.log_evidences_ = np.array([fit.log_evidence for fit in fits])
         if self.selection == "average":
-            shares = graph_gp.evidence_weights(values)
-            kept = np.flatnonzero(shares >= min(graph_gp.LEAST_SHARE, shares.max()))
             self.log_evidence_ = float(np.logaddexp.reduce(values) - np.log(len(values)))
-            log_weights = np.log(shares[kept] / shares[kept].sum())
+            kept, log_weights = graph_gp.average(fits)
         else:
-            kept, log_weights = np.array([np.argmax(values)]), np.zeros(1)
             self.log_evidence_ = float(values.max())
-        chosen_fits = [fits[i] for i in kept]
-        return chosen_fits, log_weights, all(f.propagation.converged for f in chosen_fits)
+            kept, log_weights = [fits[int(np.argmax(values))]], np.zeros(1)
+        return kept, log_weights, all(fit.propagation.converged for fit in kept)
 
     def _condition(
         self,
