@@ -10,8 +10,8 @@ all rows; the scales are those of largest evidence.
 """
 
 # %%
-# Two labels a class, and 116 rows without one. Four labels are few: with other seeds in the next lines
-# SSGP's error is anywhere from .004 to .22, the supervised process' from .16 to .28.
+# Two labels a class, and 116 rows without one. Four labels are few: with other seeds in the next
+# lines SSGP's error is anywhere from .004 to .22, the supervised process' from .16 to .28.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
