@@ -10,7 +10,8 @@ all rows; the scales are those of largest evidence.
 """
 
 # %%
-# Two labels a class, and 116 rows without one.
+# Two labels a class, and 116 rows without one. Four labels are few: with other seeds in the next
+# lines SSGP's error is anywhere from .004 to .22, the supervised process' from .16 to .28.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
@@ -19,9 +20,9 @@ from atoll import LaplacianSVC, SSGPClassifier
 from atoll.datasets import hide_labels
 from atoll.plotting import decision_map
 
-X, truth = make_moons(120, noise=0.1, random_state=1)
-y = hide_labels(truth, per_class=2, marker=None, random_state=1)
-X_test, truth_test = make_moons(1000, noise=0.1, random_state=2)
+X, truth = make_moons(120, noise=0.08, random_state=4)
+y = hide_labels(truth, per_class=2, marker=None, random_state=4)
+X_test, truth_test = make_moons(1000, noise=0.08, random_state=2)
 
 # %%
 # With a ratio of zero the graph says nothing: the supervised process. Otherwise the evidence finds

@@ -9,7 +9,7 @@ from atoll.diagnostics import summarise
 from atoll.inference.cone_sampling import sample_cone
 
 
-def chains(seed, lower, constraints, start, n_chains=4, n_samples=1000, thin=10):
+def chains(seed, lower, constraints, start, n_chains=4, n_samples=700, thin=6):
     streams = np.random.default_rng(seed).spawn(n_chains)
     options = {"n_warmup": 200, "n_samples": n_samples, "thin": thin}
     return np.stack([sample_cone(s, lower, constraints, start, **options) for s in streams])

@@ -54,9 +54,9 @@ class Geometry:
     --------
     >>> shape = Geometry.from_rows(np.array([[0.0], [1.0], [3.0]]), n_neighbors=1, power=2)
     >>> shape.matrix().round(2)
-    array([[ 1.5 , -1.41,  0.5 ],
-           [-1.41,  2.  , -1.41],
-           [ 0.5 , -1.41,  1.5 ]])
+    array([[ 1.66, -1.63,  0.47],
+           [-1.63,  2.  , -1.16],
+           [ 0.47, -1.16,  1.34]])
     """
 
     def __init__(self, rows: Any, root: Any):

@@ -482,6 +482,22 @@ def evidence_weights(log_evidences: Array) -> Array:
     return np.exp(log_evidences - logsumexp(log_evidences))
 
 
+def average(fits: Sequence[Fit]) -> tuple[list[Fit], Array]:
+    """Fits that have a share in the average over a grid, and the logarithms of these shares.
+
+    Fits that differ in γ_A alone, where the noise cannot tell, are one fit.
+    """
+    shares: dict[Any, tuple[Fit, float]] = {}
+    for fit, share in zip(fits, evidence_weights(np.array([f.log_evidence for f in fits]))):
+        *of_base, _, log_ratio = fit.log_parameters.tolist()
+        key = (*of_base, log_ratio, fit.scale)
+        first, before = shares.get(key, (fit, 0.0))
+        shares[key] = (first, before + float(share))
+    kept = [pair for pair in shares.values() if pair[1] >= min(LEAST_SHARE, 1.0 / len(shares))]
+    weights = np.array([share for _, share in kept])
+    return [fit for fit, _ in kept], np.log(weights / weights.sum())
+
+
 # The posterior ------------------------------------------------------------------------------------
 
 

@@ -174,7 +174,7 @@ LOG2_WIDTHS = np.arange(-5.0, -0.9, 0.5)  # of the graph's weights, σ_t
 LOG2_LENGTHS = np.arange(-4.0, 0.1, 0.25)  # of the kernel, σ
 MOON_RATIOS = (1.0, 10.0, 100.0, 1000.0)
 RESOLUTION, QUICK_RESOLUTION = 201, 41
-N_MOON_DRAWS, N_QUICK_MOON_DRAWS = 10, 3
+N_MOON_DRAWS, N_QUICK_MOON_DRAWS = 10, 2
 
 
 def moon_cells(quick: bool, seed: int) -> list[Cell]:
