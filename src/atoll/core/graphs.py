@@ -443,11 +443,12 @@ def _filtered_modes(
 
     top = np.cosh(degree * np.arccosh((1.0 - centre) / half)) if degree > 1 else 1.0
     operator = LinearOperator((n, n), matvec=polynomial, dtype=np.float64)
-    # A start's length must not be rounding: at n normals it is not.
-    options = {"ncv": min(n - 1, 2 * n_modes + 10), "tol": 1e-9, "v0": rng.standard_normal(n)}
-    options["maxiter"] = 30 if degree > 1 else 3000
+    start, n_basis = rng.standard_normal(n), min(n - 1, 2 * n_modes + 10)
+    restarts = 30 if degree > 1 else 3000
     try:
-        vectors = eigsh(operator, k=n_modes, which="LA", **options)[1]
+        vectors = eigsh(
+            operator, n_modes, which="LA", v0=start, ncv=n_basis, maxiter=restarts, tol=1e-9
+        )[1]
     except ArpackNoConvergence:
         return None
     product = S @ vectors

@@ -192,10 +192,9 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     def _read_training(self, X: Any, y: Any) -> tuple[Any, PartialLabels]:
         if self.metric == "graph" and sparse.issparse(X):
-            _, labels = validate_training(
-                self, np.zeros((X.shape[0], 1)), y, unlabelled=self.unlabelled
-            )
             X = check_array(X, accept_sparse="csr", dtype=np.float64)
+            stand_in = np.zeros((X.shape[0], 1))
+            _, labels = validate_training(self, stand_in, y, unlabelled=self.unlabelled)
             self.n_features_in_ = X.shape[1]
         else:
             X, labels = validate_training(self, X, y, unlabelled=self.unlabelled)

@@ -348,6 +348,6 @@ def latent_moments(posterior: Posterior, features: Array) -> tuple[Array, Array]
     means, variances = features @ centre, np.empty((len(features), a.shape[2]))
     for k in range(a.shape[2]):
         apart = np.sqrt(weights)[:, None] * (a[:, :, k] - centre[:, k])
-        root = np.linalg.qr(apart, mode="r")
-        variances[:, k] = np.sum((features @ root.T) ** 2, axis=1)
-    return means, variances
+        spread = apart.T @ apart
+        variances[:, k] = np.einsum("ij,ij->i", features @ spread, features)
+    return means, np.maximum(variances, 0.0)
