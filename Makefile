@@ -27,11 +27,11 @@ DOCUMENTING := $(VENV)/.docs-installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow bench docs lint clean
+.PHONY: help demo test test-slow bench bench-peers docs lint clean
 
 help: ## show this list
 	@echo "make targets:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(RUNTIME) ## a semi-supervised model beside its supervised twin, in demo-output/
 	@$(ONE_THREAD) $(BIN)/atoll demo --out demo-output
@@ -45,6 +45,12 @@ test-slow: $(TESTING) ## the tests that take minutes each
 
 bench: $(TESTING) ## every benchmark, one after the other
 	@set -e; for file in benchmarks/[!_]*.py; do \
+	  echo "== $$file"; \
+	  $(ONE_THREAD) $(BIN)/python "$$file"; \
+	done
+
+bench-peers: $(TESTING) ## error and calibration against peers, those installed in .venv
+	@set -e; for file in benchmarks/bench_peers.py benchmarks/bench_graph_gp.py; do \
 	  echo "== $$file"; \
 	  $(ONE_THREAD) $(BIN)/python "$$file"; \
 	done
