@@ -264,12 +264,12 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         graph = f"The graph has {self.n_graph_rows_}{part} rows and {len(self.eigenvalues_)} modes."
         if isinstance(found, ConePosterior):
             effective = float(1.0 / np.sum(found.weights**2))
-            mixed = found.excess < spectral_graph_gp.EXCESS_LIMIT
+            mixed = found.memory < spectral_graph_gp.MEMORY_LIMIT
             sentence = (
-                f"After {found.n_sweeps} sweeps {len(found.weights)} chains had the energy they "
-                f"should have; their draws are worth {effective:.0f}."
+                f"{len(found.weights)} chains forgot where they had been within "
+                f"{found.n_sweeps // 2} sweeps; their draws are worth {effective:.0f}."
                 if mixed
-                else f"{len(found.weights)} chains had not settled after {found.n_sweeps} sweeps: "
+                else f"{len(found.weights)} chains had not mixed after {found.n_sweeps} sweeps: "
                 "probabilities may be too bold. Check the labels for errors: labels that "
                 "contradict their neighbours make chains slow."
             )
@@ -278,7 +278,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
                 "n_draws": len(found.weights),
                 "effective_draws": effective,
                 "n_sweeps": found.n_sweeps,
-                "energy_excess": found.excess,
+                "memory": found.memory,
             }
         else:
             mixed = found.converged
@@ -311,7 +311,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, (m,)."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        best = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[best]
 
     def predict_entropy(self, X: Any) -> Array:
         """Entropy of the class probabilities in nats, (m,): high where a label would teach most."""
