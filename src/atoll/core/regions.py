@@ -19,7 +19,7 @@ from math import exp, expm1, inf, log
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
 from atoll.core.gaussian import (
@@ -154,6 +154,38 @@ class RegionFamily(NamedTuple):
     moves: tuple[Move, ...] = ()
     shift_index: int | None = None
     stretch: Move | None = None
+
+
+def regions_of_rows(regions: Regions, rows: NDArray[np.intp]) -> Regions:
+    """The regions of some rows."""
+    return type(regions)(*(part[rows] if np.ndim(part) else part for part in regions))  # type: ignore[attr-defined]
+
+
+def shifted(regions: Intervals, offset: ArrayLike) -> Intervals:
+    """The regions of z − offset, for z that has the offset for a mean; offset () or (n,)."""
+    by = np.asarray(offset, dtype=float)
+    by = by[:, None] if by.ndim else by
+    return Intervals(regions.lower - by, regions.upper - by, regions.log_weight)
+
+
+def with_bias(family: RegionFamily, mean: float, sd: float) -> RegionFamily:
+    """The family for f + b: one more free parameter, the last of φ, with prior N(mean, sd²)."""
+
+    def gradient(parameters: Array, of_regions: RegionGradients) -> Array:
+        return np.append(family.gradient(parameters[:-1], of_regions), of_regions.mean.sum())
+
+    def at(parameters: Array) -> PreparedRegions:
+        inner = family.at(parameters[:-1]).regions
+        assert isinstance(inner, Intervals)  # one function
+        return PreparedRegions(shifted(inner, parameters[-1]))
+
+    return RegionFamily(
+        (*family.names, "bias"),
+        np.append(family.mean, mean),
+        np.append(family.sd, sd),
+        at,
+        gradient,
+    )
 
 
 def fixed_regions(regions: Regions) -> RegionFamily:
