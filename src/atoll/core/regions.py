@@ -168,21 +168,27 @@ def shifted(regions: Intervals, offset: ArrayLike) -> Intervals:
     return Intervals(regions.lower - by, regions.upper - by, regions.log_weight)
 
 
-def with_bias(family: RegionFamily, mean: float, sd: float) -> RegionFamily:
-    """The family for f + b: one more free parameter, the last of φ, with prior N(mean, sd²)."""
+def with_bias(family: RegionFamily, bias: float, sd: float | None) -> RegionFamily:
+    """The family for f + b; b is given, or with `sd` the last of φ, with prior N(bias, sd²)."""
+    free = sd is not None
+
+    def split(parameters: Array) -> tuple[Array, float]:
+        return (parameters[:-1], parameters[-1]) if free else (parameters, bias)
 
     def gradient(parameters: Array, of_regions: RegionGradients) -> Array:
-        return np.append(family.gradient(parameters[:-1], of_regions), of_regions.mean.sum())
+        slope = family.gradient(split(parameters)[0], of_regions)
+        return np.append(slope, of_regions.mean.sum()) if free else slope
 
     def at(parameters: Array) -> PreparedRegions:
-        inner = family.at(parameters[:-1]).regions
-        assert isinstance(inner, Intervals)  # one function
-        return PreparedRegions(shifted(inner, parameters[-1]))
+        inner, offset = split(parameters)
+        regions = family.at(inner).regions
+        assert isinstance(regions, Intervals)  # one function
+        return PreparedRegions(shifted(regions, offset))
 
     return RegionFamily(
-        (*family.names, "bias"),
-        np.append(family.mean, mean),
-        np.append(family.sd, sd),
+        (*family.names, "bias") if free else family.names,
+        np.append(family.mean, bias) if free else family.mean,
+        family.sd if sd is None else np.append(family.sd, sd),
         at,
         gradient,
     )

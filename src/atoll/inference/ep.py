@@ -178,7 +178,11 @@ def propagate(
         if in_turn:
             sites = _sweep(current, regions, share, negative, noise_variance)
         else:
-            sites = _move(current.sites, _matching_sites(m, v, slopes, negative), share)
+            sites = _move(
+                current.sites,
+                matching_sites(m, v, slopes.mean, _curvature(slopes, negative)),
+                share,
+            )
         current = _posterior(C, sites, negative)
     else:  # the sites went on after their last look
         m, v = current.cavity_mean, current.cavity_variance
@@ -337,14 +341,17 @@ def _plain_cholesky(matrix: Array) -> Array | None:
     return lower if info == 0 else None
 
 
-def _matching_sites(m: Array, v: Array, slopes: RegionGradients, negative: str) -> Sites:
+def matching_sites(m: Array, v: Array, g: Array, c: Array) -> Sites:
     """1/tilted variance − 1/v and tilted mean/tilted variance − m/v, without their differences."""
-    c = slopes.curvature if negative == "allow" else np.minimum(slopes.curvature, 0.0)
     shrunk = np.maximum(1.0 + v * c, SMALLEST_SHRINKAGE)
     tau = -c / shrunk
     # Nothing is written as the least precision; what is negative is meant to be.
     tau = np.where(np.abs(tau) < LEAST_PRECISION, LEAST_PRECISION, tau)
-    return Sites(tau, (slopes.mean - m * c) / shrunk)
+    return Sites(tau, (g - m * c) / shrunk)
+
+
+def _curvature(slopes: RegionGradients, negative: str) -> Array:
+    return slopes.curvature if negative == "allow" else np.minimum(slopes.curvature, 0.0)
 
 
 def _move(old: Sites, new: Sites, share: float) -> Sites:
@@ -354,7 +361,7 @@ def _move(old: Sites, new: Sites, share: float) -> Sites:
 def _disagreement(current: _Posterior, slopes: RegionGradients, negative: str) -> float:
     """The worst difference of a row's moments, a zeroed or cut site's variance left out."""
     m, v, s = current.cavity_mean, current.cavity_variance, current.variance
-    c = slopes.curvature if negative == "allow" else np.minimum(slopes.curvature, 0.0)
+    c = _curvature(slopes, negative)
     apart = np.abs(m + v * slopes.mean - current.mean) / np.sqrt(s)
     of_variance = np.abs((v + v * v * c) / s - 1.0)
     if current.n_limited:
@@ -377,7 +384,7 @@ def _sweep(
         m = np.array([(mean[i] - nu[i] * s) / proper])
         one = regions_of_rows(regions, np.array([i]))
         slopes = one.gradients(m, np.sqrt(noise_variance + v))
-        new = _matching_sites(m, v, slopes, negative)
+        new = matching_sites(m, v, slopes.mean, _curvature(slopes, negative))
         by_tau = share * (new.precision[0] - tau[i])
         by_nu = share * (new.shift[0] - nu[i])
         if 1.0 + by_tau * s <= 1e-6:
@@ -401,6 +408,25 @@ def _log_evidence(current: _Posterior, slopes: RegionGradients) -> float:
         + 0.5 * np.sum(nu * (current.mean - nu * current.variance))
         + 0.5 * np.sum(m * (tau * m - 2.0 * nu) / (1.0 + tau * v))
     )
+
+
+class HeldPosterior(NamedTuple):
+    """What sites that stay as they are make of a prior: a regression.
+
+    log_evidence : of the sites, up to what does not depend on the kernel
+    """
+
+    sites: Sites
+    weights: Array
+    site_inverse: Array
+    log_evidence: float
+
+
+def held_posterior(gram_matrix: Array, sites: Sites, negative: str = "zero") -> HeldPosterior:
+    """The posterior under sites that are held; `log_evidence` is ½ νᵀ mean − ½ log det(I + C T)."""
+    current = _posterior(gram_matrix, sites, negative)
+    value = 0.5 * float(current.sites.shift @ current.mean) - current.half_log_det
+    return HeldPosterior(current.sites, current.weights, current.site_inverse(), value)
 
 
 # The evidence's maximum ---------------------------------------------------------------------------
