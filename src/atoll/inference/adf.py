@@ -53,6 +53,7 @@ def filter_rows(
     n_steps: int | None = None,
     *,
     order: Rows | None = None,
+    first: NDArray[np.bool_] | None = None,
     negative: str = "zero",
     noise_variance: float = 1.0,
 ) -> Filtered:
@@ -65,6 +66,7 @@ def filter_rows(
     regions : of all n rows
     n_steps : d; None for all
     order : (d,) rows to take in turn, in place of the most telling
+    first : (n,) rows to take before any other, the most telling of them first
     negative, noise_variance : as in `ep.propagate`
 
     Examples
@@ -84,12 +86,15 @@ def filter_rows(
     taken = np.zeros(n, dtype=bool)
     steps = np.empty((6, d))  # τ, ν, cavity mean and variance, gain, log P
     n_negative = 0
+    n_first = 0 if first is None else int(first.sum())
     for k in range(d):
         slopes = regions.gradients(mean, np.sqrt(noise_variance + variance))
         curvature = slopes.curvature
         if order is None:
             gains = -0.5 * np.log(np.maximum(1.0 + variance * curvature, SMALLEST_SHRINKAGE))
             gains[taken] = -np.inf
+            if first is not None and k < n_first:
+                gains[~first] = -np.inf
             i = int(np.argmax(gains))
         else:
             i = int(order[k])

@@ -39,6 +39,7 @@ from atoll.inference.type_two import maximise as maximise_evidence
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 FamilyOf = Callable[[Rows], RegionFamily]
+Check = Callable[[Sequence[Filtered], Sequence[Array]], bool]  # passes, their φ -> whether to go on
 
 REFINEMENTS = ("ep", "adf")
 # Rounds end when no hyper-parameter moves by more than this, in units of its prior.
@@ -82,8 +83,10 @@ class IVMResult(NamedTuple):
     """Active sets that share a kernel.
 
     log_parameters : θ
-    log_evidences : (rounds,) of the active set of the round, with the log prior
+    log_evidences : of the active set of every round, with the log prior; where all rows are active
+        under EP, of every iteration
     converged : whether the hyper-parameters came to rest, and the sites with them
+    believed : whether the first selection passed its check
     jitter : what factoring took
     """
 
@@ -92,6 +95,7 @@ class IVMResult(NamedTuple):
     log_evidences: Array
     converged: bool
     jitter: float
+    believed: bool = True
 
 
 def alternate(
@@ -102,6 +106,8 @@ def alternate(
     n_active: int | None = None,
     n_rounds: int = 15,
     refine: str = "ep",
+    first: NDArray[np.bool_] | None = None,
+    check: Check | None = None,
     begin: Array | None = None,
     log_prior: LogPrior | None = None,
     negative: str = "zero",
@@ -116,6 +122,8 @@ def alternate(
     prior : of θ
     n_active : d, for every problem; None for all rows, which need no second selection under EP
     refine : "ep" or "adf"
+    first : (n,) rows that are selected before any other
+    check : whether a selection is believed; rounds end before the first that is not
     begin : θ of the first selection, else the centre of its prior
     log_prior : of θ in place of the normal one
     negative, noise_variance : as in `ep.propagate`
@@ -125,20 +133,42 @@ def alternate(
     of_all = [family(everyone) for family in families]
     joined = joined_families(of_all)
     ends = np.cumsum([len(one.mean) for one in of_all])[:-1]
-    theta = prior.mean if begin is None else begin
-    phi = joined.mean
-    spread = np.concatenate([prior.sd, joined.sd])
     whole = n_active is None or n_active >= kernel.n
+
+    def select(theta: Array, phi: Array) -> list[Filtered]:
+        column, diagonal = kernel.column(theta), kernel.diagonal(theta)
+        return [
+            filter_rows(
+                column,
+                diagonal,
+                family.at(own).regions,
+                n_active,
+                first=first,
+                negative=negative,
+                noise_variance=noise_variance,
+            )
+            for family, own in zip(of_all, np.split(phi, ends))
+        ]
+
+    def held(passes: Sequence[Filtered], theta: Array, phi: Array) -> tuple[Active, ...]:
+        found = [held_posterior(kernel.part(one.rows)[0](theta), one.sites, negative)
+                 for one in passes]  # fmt: skip
+        return tuple(
+            Active(one.rows, each.sites, each.weights, own, one.n_negative)
+            for one, each, own in zip(passes, found, np.split(phi, ends))
+        )
+
+    theta, phi = prior.mean if begin is None else begin, joined.mean
+    passes = select(theta, phi)
+    actives = held(passes, theta, phi)
+    believed = check is None or check(passes, np.split(phi, ends))
     evidences: list[float] = []
     converged = False
-    for round_ in range(n_rounds):
-        passes = _select(kernel, of_all, theta, np.split(phi, ends), n_active, negative,
-                         noise_variance)  # fmt: skip
+    for round_ in range(n_rounds if believed else 0):
         problems = [
             Problem(*kernel.part(one.rows), family(one.rows), one.sites)
             for one, family in zip(passes, families)
         ]
-        before = np.concatenate([theta, phi])
         if refine == "ep":
             best = maximise_together(
                 problems,
@@ -146,68 +176,42 @@ def alternate(
                 begin=(theta, phi),
                 log_prior=log_prior,
                 max_iterations=None if whole else ROUND_ITERATIONS,
+                report=report if whole else None,
                 negative=negative,
                 noise_variance=noise_variance,
             )
-            theta, phi = best.log_parameters, np.concatenate(best.region_parameters)
+            new_theta, new_phi = best.log_parameters, np.concatenate(best.region_parameters)
             value, settled = float(best.log_evidences[-1]), best.converged
+            fresh = passes if whole else select(new_theta, new_phi)
+            found = tuple(
+                Active(one.rows, each.sites, each.weights, own, each.n_negative)
+                for one, each, own in zip(passes, best.found, best.region_parameters)
+            )
         else:
-            theta, phi, value = _maximise_held(
+            new_theta, new_phi, value = _maximise_held(
                 problems, passes, prior, joined, ends, (theta, phi), log_prior, negative,
                 noise_variance,
             )  # fmt: skip
             settled = True
+            fresh = select(new_theta, new_phi)
+            found = held(fresh, new_theta, new_phi)
+        if check is not None and not check(fresh, np.split(new_phi, ends)):
+            converged = True  # as far as it is believed
+            break
+        by_theta, by_phi = (new_theta - theta) / prior.sd, (new_phi - phi) / joined.sd
+        moved = np.max(np.abs(np.concatenate([by_theta, by_phi])), initial=0.0)
+        theta, phi, passes, actives = new_theta, new_phi, fresh, found
+        if refine == "ep" and whole:
+            evidences, converged = best.log_evidences.tolist(), settled
+            break
         evidences.append(value)
         if report is not None:
             report(round_, value)
-        moved = np.max(np.abs(np.concatenate([theta, phi]) - before) / spread, initial=0.0)
-        if moved < MOVED or (whole and refine == "ep"):
+        if moved < MOVED:
             converged = settled
             break
-    of_problems = np.split(phi, ends)
-    if refine == "ep":
-        actives = tuple(
-            Active(one.rows, found.sites, found.weights, own, found.n_negative)
-            for one, found, own in zip(passes, best.found, of_problems)
-        )
-    else:
-        passes = _select(kernel, of_all, theta, of_problems, n_active, negative, noise_variance)
-        actives = tuple(
-            Active(
-                one.rows,
-                held.sites,
-                held.weights,
-                own,
-                one.n_negative,
-            )
-            for one, own in zip(passes, of_problems)
-            for held in [held_posterior(kernel.part(one.rows)[0](theta), one.sites, negative)]
-        )
     jitter = max(jittered_cholesky(kernel.part(one.rows)[0](theta)).jitter for one in actives)
-    return IVMResult(actives, theta, np.array(evidences), converged, jitter)
-
-
-def _select(
-    kernel: KernelAccess,
-    families: Sequence[RegionFamily],
-    theta: Array,
-    phis: Sequence[Array],
-    n_active: int | None,
-    negative: str,
-    noise_variance: float,
-) -> list[Filtered]:
-    column, diagonal = kernel.column(theta), kernel.diagonal(theta)
-    return [
-        filter_rows(
-            column,
-            diagonal,
-            family.at(phi).regions,
-            n_active,
-            negative=negative,
-            noise_variance=noise_variance,
-        )
-        for family, phi in zip(families, phis)
-    ]
+    return IVMResult(actives, theta, np.array(evidences), converged, jitter, believed)
 
 
 def _maximise_held(

@@ -19,18 +19,21 @@ exactly (`null_category.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
-from scipy.special import logsumexp, ndtri
+from scipy.special import logsumexp, ndtr, ndtri
+from scipy.stats import beta
 
 from atoll.core.labels import PartialLabels
 from atoll.core.linalg import cholesky_solve, jittered_cholesky
 from atoll.core.regions import RegionFamily, log_region_shares, shifted, with_bias
 from atoll.inference import ep, ivm
-from atoll.inference.ivm import FamilyOf, IVMResult, KernelAccess, Rows
+from atoll.inference.adf import Filtered
+from atoll.inference.ivm import Check, FamilyOf, IVMResult, KernelAccess, Rows
 from atoll.inference.type_two import LogPrior, Report
 from atoll.kernels.conditioning import CHUNK_ENTRIES
 from atoll.kernels.hyperparameters import (
@@ -49,6 +52,8 @@ Array = NDArray[np.float64]
 BIAS_SD = 2.0  # of its normal prior, where it is learned
 # Fewer rows of a class than this say little of its share.
 LEAST_SHARE_ROWS = 1
+# Times the centre of the prior: where fits start from until one is believed.
+LENGTH_SCALE_STARTS = (1.0, 1.4, 2.0, 2.8, 4.0)
 
 
 class SitesPosterior(NamedTuple):
@@ -209,6 +214,8 @@ def fit(
     log_prior: LogPrior | None = None,
     negative: str = "zero",
     noise_variance: float = 1.0,
+    first: NDArray[np.bool_] | None = None,
+    check: Check | None = None,
     begin: Array | None = None,
     report: Report | None = None,
 ) -> IVMResult:
@@ -220,12 +227,77 @@ def fit(
         n_active=n_active,
         n_rounds=n_rounds,
         refine=refine,
+        first=first,
+        check=check,
         begin=begin,
         log_prior=log_prior,
         negative=negative,
         noise_variance=noise_variance,
         report=report,
     )
+
+
+def share_check(
+    problems: Sequence[NDArray[np.intp]],
+    is_labelled: NDArray[np.bool_],
+    noise: NoiseModel,
+    biases: Sequence[float],
+    noise_variance: float = 1.0,
+) -> Check:
+    """Whether the unlabelled rows fall to the classes as the labelled ones do.
+
+    With few labels the evidence is highest where there is no boundary among the rows at all: every
+    unlabelled row on one side, however long a length-scale that takes. If labels are missing at
+    random, the share of a class among the unlabelled rows is within what its share among the m
+    labelled ones allows: the central 95% of Beta(1 + k, 1 + m − k), k of them being in the class.
+    """
+    m, unknown = int(is_labelled.sum()), ~is_labelled
+    counts = [int(codes[is_labelled].sum()) for codes in problems]
+    limits = [[float(beta.ppf(q, 1 + k, 1 + m - k)) for q in (0.025, 0.975)] for k in counts]
+
+    def believed(passes: Sequence[Filtered], phis: Sequence[Array]) -> bool:
+        for one, phi, bias, (low, high) in zip(passes, phis, biases, limits):
+            b = read_parameters(noise, bias, phi)[2]
+            sd = np.sqrt(noise_variance + one.variance[unknown])
+            share = ndtr((one.mean[unknown] + b) / sd).mean()
+            if not low <= share <= high:
+                return False
+        return True
+
+    return believed
+
+
+def fit_with_restarts(
+    inputs: Array,
+    families: Sequence[FamilyOf],
+    prior: KernelPrior,
+    check: Check,
+    is_labelled: NDArray[np.bool_],
+    **options: Any,
+) -> IVMResult:
+    """`fit` from longer and longer length-scales until a fit is believed, else on labelled rows.
+
+    A longer length-scale makes the function that the labels alone imply simpler, and its sign at
+    the unlabelled rows more like the classes. Where no start is believed the unlabelled rows are
+    left out: the model is then no worse than its supervised baseline.
+    """
+    of_length = np.array([name.startswith("log_") and "length_scale" in name
+                          for name in prior.names])  # fmt: skip
+    for longer in LENGTH_SCALE_STARTS if of_length.any() else (1.0,):
+        begin = prior.mean + np.log(longer) * of_length
+        result = fit(inputs, families, prior, check=check, begin=begin, **options)
+        if result.believed:
+            return result
+    labelled = np.flatnonzero(is_labelled)
+    options |= {"n_active": None, "first": None}
+    alone = [partial(_of_labelled, family, labelled) for family in families]
+    result = fit(inputs[labelled], alone, prior, **options)
+    problems = tuple(one._replace(rows=labelled[one.rows]) for one in result.problems)
+    return result._replace(problems=problems, believed=False)
+
+
+def _of_labelled(family: FamilyOf, labelled: Rows, rows: Rows) -> RegionFamily:
+    return family(labelled[rows])
 
 
 def posterior(
