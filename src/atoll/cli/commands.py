@@ -73,6 +73,7 @@ class InferenceName(StrEnum):
     map = "map"
     vb = "vb"
     ep = "ep"
+    adf = "adf"
 
 
 DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="Table of rows, .csv or .parquet.")]

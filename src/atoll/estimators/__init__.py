@@ -6,15 +6,18 @@ from atoll.core.chunks import RowChunks
 from atoll.estimators.archipelago import ArchipelagoClassifier, ArchipelagoDensity
 from atoll.estimators.auxiliary_gp import NullCategoryClassifier, ProbitGPClassifier
 from atoll.estimators.dp_mixture import DPMixtureClassifier
+from atoll.estimators.informative_vector import InformativeVectorClassifier
 from atoll.estimators.model_selection import SemiSupervisedKFold
 from atoll.estimators.ordinal_gp import OrdinalGPClassifier
 from atoll.estimators.persistence import load_model, save_model
 from atoll.estimators.softmax_gp import SoftmaxGPClassifier
+from atoll.estimators.transductive_svm import TransductiveSVC
 
 # Every public classifier, by its name on the command line. The tests walk this list.
 MODELS: dict[str, Any] = {
     "archipelago": ArchipelagoClassifier,
     "dp-mixture": DPMixtureClassifier,
+    "informative-vector": InformativeVectorClassifier,
     "null-category": NullCategoryClassifier,
     "ordinal-gp": OrdinalGPClassifier,
     "probit-gp": ProbitGPClassifier,
@@ -26,12 +29,14 @@ __all__ = [
     "ArchipelagoClassifier",
     "ArchipelagoDensity",
     "DPMixtureClassifier",
+    "InformativeVectorClassifier",
     "NullCategoryClassifier",
     "OrdinalGPClassifier",
     "ProbitGPClassifier",
     "RowChunks",
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",
+    "TransductiveSVC",
     "load_model",
     "save_model",
 ]

@@ -42,8 +42,9 @@ FamilyOf = Callable[[Rows], RegionFamily]
 Check = Callable[[Sequence[Filtered], Sequence[Array]], bool]  # passes, their φ -> whether to go on
 
 REFINEMENTS = ("ep", "adf")
-# Rounds end when no hyper-parameter moves by more than this, in units of its prior.
-MOVED = 0.02
+# Rounds end when no hyper-parameter moves by more than this, in units of its prior. An active set
+# that goes back and forth keeps them moving: by less than LITTLE it makes no difference.
+MOVED, LITTLE = 0.03, 0.25
 ROUND_ITERATIONS = 30  # of the optimiser within a round
 
 
@@ -83,10 +84,11 @@ class IVMResult(NamedTuple):
     """Active sets that share a kernel.
 
     log_parameters : θ
-    log_evidences : of the active set of every round, with the log prior; where all rows are active
-        under EP, of every iteration
+    log_evidences : of the active set of every round, under EP with the log prior; where all rows
+        are active under EP, of every iteration
     converged : whether the hyper-parameters came to rest, and the sites with them
     believed : whether the first selection passed its check
+    whole : whether all rows are active under EP, which needs no rounds
     jitter : what factoring took
     """
 
@@ -96,6 +98,7 @@ class IVMResult(NamedTuple):
     converged: bool
     jitter: float
     believed: bool = True
+    whole: bool = False
 
 
 def alternate(
@@ -188,12 +191,12 @@ def alternate(
                 for one, each, own in zip(passes, best.found, best.region_parameters)
             )
         else:
-            new_theta, new_phi, value = _maximise_held(
+            new_theta, new_phi = _maximise_held(
                 problems, passes, prior, joined, ends, (theta, phi), log_prior, negative,
                 noise_variance,
             )  # fmt: skip
-            settled = True
             fresh = select(new_theta, new_phi)
+            value, settled = sum(one.log_evidence for one in fresh), True
             found = held(fresh, new_theta, new_phi)
         if check is not None and not check(fresh, np.split(new_phi, ends)):
             converged = True  # as far as it is believed
@@ -205,13 +208,14 @@ def alternate(
             evidences, converged = best.log_evidences.tolist(), settled
             break
         evidences.append(value)
+        converged = settled and moved < LITTLE
         if report is not None:
             report(round_, value)
         if moved < MOVED:
-            converged = settled
             break
     jitter = max(jittered_cholesky(kernel.part(one.rows)[0](theta)).jitter for one in actives)
-    return IVMResult(actives, theta, np.array(evidences), converged, jitter, believed)
+    return IVMResult(actives, theta, np.array(evidences), converged, jitter, believed,
+                     whole and refine == "ep")  # fmt: skip
 
 
 def _maximise_held(
@@ -224,7 +228,7 @@ def _maximise_held(
     log_prior: LogPrior | None,
     negative: str,
     noise_variance: float,
-) -> tuple[Array, Array, float]:
+) -> tuple[Array, Array]:
     """θ from the regression that the sites make, φ from the rows' probabilities when taken."""
 
     def evaluate(theta: Array, phi: Array, start: None) -> Evaluation:
@@ -250,4 +254,4 @@ def _maximise_held(
         log_prior=log_prior,
         max_iterations=ROUND_ITERATIONS,
     )
-    return best.log_parameters, best.region_parameters, float(best.log_evidences[-1])
+    return best.log_parameters, best.region_parameters

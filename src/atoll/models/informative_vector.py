@@ -68,6 +68,7 @@ class SitesPosterior(NamedTuple):
     noise_variance : (d,) 1/τ, each; negative where a site's precision is
     bias, null_width : (number of problems,)
     log_rates : (number of problems, 2) log of γ₀, γ₁
+    likelihood_variance : σ² of z given f
     """
 
     prior: KernelPrior
@@ -78,6 +79,7 @@ class SitesPosterior(NamedTuple):
     bias: Array
     null_width: Array
     log_rates: Array
+    likelihood_variance: float = 1.0
 
 
 # What the labels say ------------------------------------------------------------------------------
@@ -301,9 +303,14 @@ def _of_labelled(family: FamilyOf, labelled: Rows, rows: Rows) -> RegionFamily:
 
 
 def posterior(
-    result: IVMResult, inputs: Array, prior: KernelPrior, noise: NoiseModel, biases: Sequence[float]
+    result: IVMResult,
+    inputs: Array,
+    prior: KernelPrior,
+    noise: NoiseModel,
+    biases: Sequence[float],
+    noise_variance: float = 1.0,
 ) -> SitesPosterior:
-    """What prediction needs; `noise` and `biases` as the families had them."""
+    """What prediction needs; the arguments are those of the families and of `fit`."""
     read = [
         read_parameters(noise, bias, one.region_parameters)
         for bias, one in zip(biases, result.problems)
@@ -320,6 +327,7 @@ def posterior(
         np.array(final_biases),
         np.array(widths),
         log_rates,
+        noise_variance,
     )
 
 
@@ -353,8 +361,9 @@ def predict_latent(posterior: SitesPosterior, X: Array) -> tuple[Array, Array]:
 def predict_log_proba(posterior: SitesPosterior, X: Array) -> Array:
     """log P(y = k | x, its label missing), paper 001, eq. 2; X (m, D) -> (m, K)."""
     moments = latent_moments(posterior, X)
+    beyond = posterior.likelihood_variance - 1.0  # of the likelihood's own noise
     log_p = [
-        null_category.log_class_probabilities(mean, variance, width) + log_rates
+        null_category.log_class_probabilities(mean, variance + beyond, width) + log_rates
         for (mean, variance), width, log_rates in zip(
             moments, posterior.null_width, posterior.log_rates
         )
@@ -381,8 +390,14 @@ def predict_transductive_log_proba(
             nothing, nothing.astype(bool), float(p.null_width[k]), np.exp(p.log_rates[k])
         )
         around = shifted(regions, mean)
-        found = ep.propagate(C, around, ep.no_sites(len(X)), negative=negative)
-        sd = np.sqrt(1.0 + found.cavity_variance)
+        found = ep.propagate(
+            C,
+            around,
+            ep.no_sites(len(X)),
+            negative=negative,
+            noise_variance=p.likelihood_variance,
+        )
+        sd = np.sqrt(p.likelihood_variance + found.cavity_variance)
         log_p.append(log_region_shares(around, found.cavity_mean, sd))
     return _exactly_one(log_p)
 
