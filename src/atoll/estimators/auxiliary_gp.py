@@ -530,7 +530,7 @@ n_jobs, verbose
             result = informative_vector.fit(X, families, prior, **options)
         else:
             check = informative_vector.share_check(problems, seen, noise, biases, noise_variance)
-            few = self.n_active is None or 2 * seen.sum() <= self.n_active
+            few = self.n_active is None or 4 * seen.sum() <= self.n_active
             options["first"] = seen if few else None  # rows without labels are to have a place
             result = informative_vector.fit_with_restarts(
                 X, families, prior, check, seen, **options

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +19,15 @@ from atoll.estimators.validation import labelled_accuracy, validate_rows, valida
 from atoll.models.transductive_svm import Assignment, assign
 
 Array = NDArray[np.float64]
+
+MOST_ROWS_WITH_GRAM = 4000  # 128 MB
+# Of SVC's kernels, what each is a function of.
+PARAMETERS = {
+    "linear": (),
+    "rbf": ("gamma",),
+    "poly": ("gamma", "degree", "coef0"),
+    "sigmoid": ("gamma", "coef0"),
+}
 
 
 class TransductiveSVC(ClassifierMixin, BaseEstimator):
@@ -136,19 +146,43 @@ class TransductiveSVC(ClassifierMixin, BaseEstimator):
         seen = labels.is_labelled
         codes = (labels.codes == target).astype(np.intp)
         share = float(codes[seen].mean()) if self.positive_share is None else self.positive_share
+        gamma = self._gamma(X)
         machine = SVC(
-            C=self.C, kernel=self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0
+            C=self.C, kernel=self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0
         )
+        # Dozens of machines see the same rows: their kernel is found once, where it fits.
+        gram = self._gram(X, gamma)
+        of_gram = SVC(C=self.C, kernel="precomputed")
 
         def train(signs: NDArray[np.intp], weights: Array) -> Array:
-            used = weights > 0
-            machine.fit(X[used], signs[used], sample_weight=weights[used])
-            return machine.decision_function(X)
+            used = np.flatnonzero(weights > 0)
+            if gram is None:
+                machine.fit(X[used], signs[used], sample_weight=weights[used])
+                return machine.decision_function(X)
+            of_gram.fit(gram[np.ix_(used, used)], signs[used], sample_weight=weights[used])
+            return of_gram.decision_function(gram[:, used])
 
         found = assign(train, codes, seen, share, unlabelled_cost=float(self.unlabelled_cost))
-        train(found.codes, found.weights)
+        used = found.weights > 0
+        machine.fit(X[used], found.codes[used], sample_weight=found.weights[used])
         self.machines_.append(machine)
         return found
+
+    def _gamma(self, X: Array) -> float:
+        """Of all rows, whichever a machine sees."""
+        if self.gamma == "scale":
+            spread = X.var()
+            return 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
+        return 1.0 / X.shape[1] if self.gamma == "auto" else self.gamma  # type: ignore[return-value]
+
+    def _gram(self, X: Array, gamma: float) -> Array | None:
+        if len(X) > MOST_ROWS_WITH_GRAM or not (
+            isinstance(self.kernel, str) and self.kernel in PARAMETERS
+        ):
+            return None
+        given = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        own = {name: given[name] for name in PARAMETERS[self.kernel]}
+        return pairwise_kernels(X, metric=self.kernel, **own)
 
     def _values(self, X: Array) -> Array:
         return np.column_stack([machine.decision_function(X) for machine in self.machines_])
@@ -161,7 +195,9 @@ class TransductiveSVC(ClassifierMixin, BaseEstimator):
     def _check_parameters(self, n_classes: int) -> None:
         for name in ("C", "unlabelled_cost"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not (isinstance(value, Real) and 0 < float(value) < np.inf):
+            if isinstance(value, bool) or not (
+                isinstance(value, Real) and 0 < float(value) < np.inf
+            ):
                 raise ValueError(f"{name}={value!r} must be a positive number.")
         share = self.positive_share
         if share is None:
