@@ -75,7 +75,9 @@ def model(data, tmp_path):
 
 def fit_arguments(data, out, *more, model="null-category"):
     fixed = ["--target", "kind", "--model", model, "--out", out, "--drop", "row"]
-    tiny = TINY if "n_chains" in MODELS[model]().get_params() else ["--n-starts", 1, "--quiet"]
+    options = MODELS[model]().get_params()
+    starts = ["--n-starts", 1] if "n_starts" in options else []
+    tiny = TINY if "n_chains" in options else [*starts, "--quiet"]
     return ["fit", data, *fixed, *tiny, *more]
 
 

@@ -289,7 +289,9 @@ SETTINGS = [
     pytest.param(name, options, id=f"{name}-{'-'.join(map(str, options.values()))}")
     for name, model in sorted(MODELS.items())
     for options in (
-        [k | SAMPLING for k in KERNELS] if "kernel" in model().get_params() else MIXTURES
+        [k | (SAMPLING if "n_chains" in model().get_params() else {}) for k in KERNELS]
+        if "kernel" in model().get_params()
+        else MIXTURES
     )
 ]
 
