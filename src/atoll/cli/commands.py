@@ -152,8 +152,8 @@ def fit(
     inference: Annotated[
         InferenceName | None,
         typer.Option(
-            help="Gibbs sampling, variational Bayes or, for ordinal-gp, expectation propagation; "
-            "auto samples up to 300 rows (probit-gp, null-category, ordinal-gp). For dp-mixture: "
+            help="Gibbs sampling, variational Bayes, expectation propagation or, for null-category "
+            "and informative-vector, assumed-density filtering; auto samples up to 300 rows (probit-gp, null-category, ordinal-gp). For dp-mixture: "
             "map or vb.",
             rich_help_panel=SAMPLING,
         ),

@@ -234,9 +234,10 @@ class ProbitGPClassifier(AuxiliaryClassifier):
         The first two put a prior on amplitude and length-scales that follows the units of X. A
         kernel's own free parameters are sampled around the values given; fixed ones stay. One
         kernel serves all classes.
-    inference : "auto", "gibbs" or "vb"
+    inference : "auto", "gibbs", "vb" or "ep"
         Gibbs sampling, or variational Bayes: minutes of sampling in a second, with θ at its best
-        value and a narrower posterior. "auto" samples up to 300 rows in the model.
+        value and a narrower posterior. "auto" samples up to 300 rows in the model. "ep" is
+        expectation propagation, which for more than two classes sets each against the rest.
     n_chains, n_warmup, n_samples, thin : int
         Chains; sweeps dropped, then draws kept in each, one every `thin` sweeps.
     checkpoint : path of a folder, optional
@@ -253,12 +254,13 @@ class ProbitGPClassifier(AuxiliaryClassifier):
     Attributes
     ----------
     classes_ : (K,) the labels, sorted
-    inference_ : "gibbs" or "vb", what was used
+    inference_ : "gibbs", "vb" or "ep", what was used
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     posterior_ : LatentPosterior, what prediction needs
     draws_ : dict of (chain, draw) arrays: log-likelihood and log-parameters; empty after "vb"
     lower_bounds_ : (t,) bound on the log evidence after every iteration, after "vb"
+    log_evidence_ : its estimate, after "ep"
     diagnostics_ : dict with R-hat, effective sample sizes, jitter and a verdict in words
     kernel_ : the kernel at the posterior mean of its log-parameters, or where the bound is highest
 
@@ -322,15 +324,37 @@ class NullCategoryClassifier(AuxiliaryClassifier):
         "sample" learns it, under a log-normal prior centred on one.
     missing_rates : None, "sample" or (K,) numbers
         The chance that a row of each class has no label. None: the same for all, so that a missing
-        label does not speak for any class. "sample" learns them.
-    kernel, inference, n_chains, n_warmup, n_samples, thin, checkpoint, unlabelled, random_state, \
+        label does not speak for any class. "sample" learns them; "share" sets all to the share of
+        unlabelled rows, which changes the evidence alone.
+    inference : "auto", "gibbs", "vb", "ep" or "adf"
+        As in ProbitGPClassifier; "ep", expectation propagation, and "adf", one pass of
+        assumed-density filtering, match moments as the paper does.
+    n_active : int or None
+        Of "ep" and "adf": keep to so many rows, the most telling ones (the informative vector
+        machine), in O(n n_active²) time. None: all rows.
+    n_rounds : int
+        Of "ep" and "adf": at most so many rounds of selecting rows and learning the kernel.
+    bias : float, "share" or "learn"
+        Of "ep" and "adf": added to f. "share" gives each class its share of the labels where f is
+        zero.
+    noise_variance : float
+        Of "ep" and "adf": of z given f; the paper's likelihood is a step, nearly one at 1e-6, and
+        its noise a WhiteKernel.
+    variance_rate : float, optional
+        Of "ep" and "adf": rate of an exponential prior on the kernel's variances, in place of the
+        log-normal one.
+    negative : "zero" or "allow"
+        Of "ep" and "adf": what becomes of a site of negative precision.
+    kernel, n_chains, n_warmup, n_samples, thin, checkpoint, unlabelled, random_state, \
 n_jobs, verbose
         As in ProbitGPClassifier.
 
     Attributes
     ----------
     classes_ : (K,) the labels, sorted
-    inference_ : "gibbs" or "vb", what was used
+    inference_ : what was used
+    bias_ : of every function, after "ep" and "adf"
+    log_evidence_ : its estimate, after "ep" and "adf", of the active rows where there are such
     null_width_ : w as given, or its posterior mean
     missing_rates_ : (K,) as given, or their posterior means; None where they are the same for all
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
