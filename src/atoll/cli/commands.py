@@ -153,8 +153,8 @@ def fit(
         InferenceName | None,
         typer.Option(
             help="Gibbs sampling, variational Bayes, expectation propagation or, for null-category "
-            "and informative-vector, assumed-density filtering; auto samples up to 300 rows (probit-gp, null-category, ordinal-gp). For dp-mixture: "
-            "map or vb.",
+            "and informative-vector, assumed-density filtering; auto samples up to 300 rows "
+            "(probit-gp, null-category, ordinal-gp). For dp-mixture: map or vb.",
             rich_help_panel=SAMPLING,
         ),
     ] = None,
