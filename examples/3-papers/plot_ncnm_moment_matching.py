@@ -32,10 +32,11 @@ for axis, model, title in (
     (axes[0], supervised, "IVM, labelled rows alone"),
     (axes[1], null_category, "null category, 100 active rows"),
 ):
-    decision_map(model, X, y, axis)
+    decision_map(model, X, y, ax=axis, legend=axis is axes[1])
     active = model.posterior_.inputs[0]
     axis.plot(active[:, 0], active[:, 1], "k.", markersize=4)
     axis.set_title(title)
+plt.show()
 
 # %%
 # New points may be looked at together: they, too, are in no null region, and move the boundary.

@@ -19,7 +19,7 @@ def run(name, data_home, tmp_path_factory, **options):
 
 @pytest.fixture(scope="module")
 def crescent(data_home, tmp_path_factory):
-    return run("ncnm-fig4", data_home, tmp_path_factory)
+    return run("ncnm-fig4", data_home, tmp_path_factory, quick=True)
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +46,18 @@ def test_the_crescent_evidence_is_no_lower_than_at_their_kernel(crescent):
 
 def test_the_null_region_holds_fewer_rows_than_without_the_unlabelled_ones(crescent):
     v = crescent.results[0].values
-    assert v["unlabelled_in_gap"] < 0.01
-    assert v["unlabelled_in_gap_supervised"] > 0.1
+    assert v["null_in_gap"] < 0.01
+    assert v["supervised_in_gap"] > 0.1
     assert v["null_active"].shape == (100, 2)
     assert v["supervised_active"].shape == (37, 2)
     assert crescent.figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_on_other_crescents_the_null_category_errs_less(crescent):
+    drawn = [r.values for r in crescent.results if r.cell["data"] == "drawn"]
+    assert len(drawn) == 2
+    assert np.mean([v["null_error"] for v in drawn]) < 0.02
+    assert "On 2 other draws" in crescent.page.read_text()
 
 
 def test_digits_gain_from_unlabelled_rows_with_few_labels_and_with_more(digits):
