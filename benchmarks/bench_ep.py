@@ -156,9 +156,12 @@ def cost():
         access = kernel_access(prior, X)
         regions = null_category.regions(y, np.arange(n) % 10 == 0, 1.0)
         column, diagonal = access.column(prior.mean), access.diagonal(prior.mean)
-        began = time.process_time()
-        filter_rows(column, diagonal, regions, d)
-        return time.process_time() - began
+        times = []
+        for _ in range(3):
+            began = time.process_time()
+            filter_rows(column, diagonal, regions, d)
+            times.append(time.process_time() - began)
+        return min(times)
 
     seconds(1000, 20)
     sizes, actives = (1000, 2000, 5000, 10_000, 20_000), (25, 50, 100, 200, 400)
@@ -174,6 +177,8 @@ def cost():
         axis.loglog(x, t, "o-", color="#2166ac", label="measured")
         axis.loglog(x, t[0] * np.array(x) / x[0], ":", color="grey", label="linear")
         axis.set_xlabel(label)
+        axis.set_xticks(x, [f"{value}" for value in x])
+        axis.minorticks_off()
         axis.legend()
     left.set_ylabel("seconds of a selection")
     OUTPUT.mkdir(exist_ok=True)
