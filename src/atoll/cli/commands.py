@@ -180,6 +180,14 @@ def fit(
             rich_help_panel=SAMPLING,
         ),
     ] = None,
+    n_active: Annotated[
+        int | None,
+        typer.Option(
+            help="Keep to so many rows, the most telling ones (informative-vector; null-category "
+            "with --inference ep or adf).",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
     n_components: Annotated[
         int | None,
         typer.Option(
@@ -250,6 +258,7 @@ def fit(
         "null_width": None if null_width is None else _number(null_width, "--null-width"),
         "missing_rates": None if missing_rates is None else _rates(missing_rates),
         "classes": classes,
+        "n_active": n_active,
         "n_components": n_components,
         "covariance": None if covariance is None else covariance.value,
         "extra_classes": extra_classes,
