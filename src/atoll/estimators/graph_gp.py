@@ -102,6 +102,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     posterior_ : GraphPosterior, what prediction needs
+    draws_ : empty dict, for those who look for traces
     n_graph_rows_ : int
     eigenvalues_ : (m,) of the graph's modes
     diagnostics_ : dict with what was chosen, sweeps, effective draws and a verdict in words
@@ -186,6 +187,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = labels.classes
         self.n_graph_rows_ = len(kept)
         self.eigenvalues_ = modes.values
+        self.draws_: dict[str, Array] = {}  # nothing is traced: one draw of each chain is kept
         self.diagnostics_ = self._diagnose(len(labelled), X.shape[0])
         self._label_training_rows(X, labels)
         return self
