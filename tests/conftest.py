@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def data_home() -> Path:
     """The folder of data sets that ATOLL_DATA names; the test is skipped where there is none."""
     folder = os.environ.get("ATOLL_DATA")

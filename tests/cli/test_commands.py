@@ -75,9 +75,9 @@ def model(data, tmp_path):
 
 def fit_arguments(data, out, *more, model="null-category"):
     fixed = ["--target", "kind", "--model", model, "--out", out, "--drop", "row"]
-    known = MODELS[model]().get_params()
-    tiny = TINY if "n_chains" in known else ["--quiet"]
-    tiny = [*tiny, "--n-starts", 1] if "n_starts" in known else tiny
+    options = MODELS[model]().get_params()
+    starts = ["--n-starts", 1] if "n_starts" in options else []
+    tiny = TINY if "n_chains" in options else [*starts, "--quiet"]
     return ["fit", data, *fixed, *tiny, *more]
 
 
@@ -127,6 +127,13 @@ def test_fit_then_predict_gives_what_the_estimator_gives(data, tmp_path, name, s
     )
     np.testing.assert_allclose(table["entropy"], estimator.predict_entropy(bundle.X), rtol=1e-12)
     assert table["class"].tolist() == estimator.predict(bundle.X).tolist()
+
+
+def test_moment_matching_takes_an_active_set(data, tmp_path):
+    saved = tmp_path / "model.atoll"
+    succeed(*fit_arguments(data, saved, "--inference", "adf", "--n-active", 8))
+    model = load_model(saved).estimator
+    assert (model.inference_, model.diagnostics_["n_active"]) == ("adf", 8)
 
 
 def test_the_mixture_takes_its_own_options_and_no_kernel(data, tmp_path):
@@ -326,7 +333,7 @@ def test_features_that_are_no_numbers_are_named(data, tmp_path, change, message)
         (["--missing-rates", "0.5,often"], "--missing-rates often: give a number, or sample"),
         (["--missing-rates", "0.5"], "missing_rates=.*2 numbers"),
         (["--classes", "a,b"], "--classes does not apply"),
-        (["--inference", "ep"], "inference='ep' is none of"),
+        (["--inference", "map"], "inference='map' is none of"),
         (["--out", "absent/model.atoll"], "does not exist"),
     ],
 )

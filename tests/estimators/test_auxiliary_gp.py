@@ -93,7 +93,7 @@ def test_a_bound_that_has_not_converged_is_said(monkeypatch):
     X, truth, _ = three_arms()
     whole = vb.maximise
     monkeypatch.setattr(vb, "maximise", lambda *a, **k: whole(*a, **k, max_iterations=1))
-    with pytest.warns(ConvergenceWarning, match="had not converged after 1 iterations"):
+    with pytest.warns(ConvergenceWarning, match="had not converged after 1 iteration;"):
         model = ProbitGPClassifier(inference="vb").fit(X, truth)
     assert not model.diagnostics_["mixed"]
 
@@ -163,7 +163,10 @@ def test_a_class_whose_labels_are_always_seen_has_no_unlabelled_rows():
         ({"null_width": np.nan}, r"null_width=nan must be"),
         ({"missing_rates": (0.5, 0.5)}, r"3 numbers in \[0, 1\), one a class in the order \[0, 1"),
         ({"missing_rates": (0.5, 0.5, 1.0)}, r"missing_rates=\(0.5, 0.5, 1.0\) must be None"),
-        ({"missing_rates": "often"}, r"missing_rates='often' must be None, 'sample' or 3 numbers"),
+        (
+            {"missing_rates": "often"},
+            r"missing_rates='often' must be None, 'sample', 'share' or 3 numbers",
+        ),
         ({"missing_rates": (0, 0, 0)}, r"says that no label is ever missing, and 33 are"),
     ],
 )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
-from atoll.core.regions import Intervals
+from atoll.core.regions import Intervals, with_bias
 from atoll.diagnostics import quadrature_posterior
 from atoll.inference import ep
 from atoll.kernels.hyperparameters import gram_function, gram_gradient_function, kernel_prior
-from atoll.likelihoods import ordinal, probit
+from atoll.likelihoods import null_category, ordinal, probit
 from atoll.models import ordinal_gp, probit_gp
 
 ROWS = np.array([[0.0], [0.8], [-1.1]])
@@ -168,3 +171,188 @@ def test_the_maximum_raises_the_evidence_at_every_iteration():
     assert result.converged
     assert np.all(np.diff(result.log_evidences) >= 0)
     assert result.log_evidences[-1] > result.log_evidences[0]
+
+
+# The null category: two regions, not log-concave --------------------------------------------------
+
+SEEN = [[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, 1, 1]]
+RATES = np.array([0.4, 0.7])
+NEGATIVE = pytest.mark.parametrize("negative", ["zero", "allow"])
+SCHEDULE = pytest.mark.parametrize("schedule", ["parallel", "sequential"])
+
+
+def null_problem(seen, width, variance):
+    seen, codes = np.array(seen, bool), np.array([1, 0, 1])
+    return covariance(3, variance), null_category.regions(codes, seen, width, RATES)
+
+
+def exact_null_category(seen, width, C):
+    seen = np.array(seen, bool)
+
+    def log_likelihood(f):
+        up, down = log_ndtr(f - width / 2), log_ndtr(-f - width / 2)
+        unlabelled = np.logaddexp(np.log(0.4) + down, np.log(0.7) + up)
+        labelled = np.where([True, False, True], np.log(0.3) + up, np.log(0.6) + down)
+        return np.where(seen, labelled, unlabelled).sum(axis=1)
+
+    return quadrature_posterior(log_likelihood, C)
+
+
+@pytest.mark.parametrize("seen", SEEN)
+@pytest.mark.parametrize(("width", "variance"), [(1.0, 4.0), (3.0, 0.5), (3.0, 4.0)])
+def test_the_null_category_of_three_rows_is_near_the_exact_posterior(seen, width, variance):
+    """Measured at most, over these: 0.033 in the log evidence and 0.078 deviations in a mean; in a
+    variance 31 % with precisions zeroed, 20 % with negative ones allowed."""
+    C, regions = null_problem(seen, width, variance)
+    answer = exact_null_category(seen, width, C)
+    deviations = np.sqrt(np.diag(answer.covariance))
+    for negative, allowance in (("zero", 0.35), ("allow", 0.25)):
+        found = ep.propagate(C, regions, ep.no_sites(3), negative=negative)
+        assert found.converged
+        assert found.log_evidences[-1] == pytest.approx(answer.log_evidence, abs=0.04)
+        assert np.max(np.abs(found.mean - answer.mean) / deviations) < 0.1
+        np.testing.assert_allclose(found.variance, deviations**2, rtol=allowance)
+        np.testing.assert_allclose(np.diag(moments(found, C)[1]), found.variance, rtol=1e-8)
+
+
+@SCHEDULE
+@pytest.mark.parametrize("variance", [0.5, 4.0])
+def test_one_unlabelled_row_has_its_exact_moments_where_negative_precisions_are_allowed(
+    schedule, variance
+):
+    C = covariance(1, variance)
+    regions = null_category.regions(np.zeros(1, int), np.zeros(1, bool), 2.0, RATES)
+    found = ep.propagate(C, regions, ep.no_sites(1), negative="allow", schedule=schedule)
+    answer = quadrature_posterior(
+        lambda f: np.logaddexp(
+            np.log(0.4) + log_ndtr(-f - 1.0), np.log(0.7) + log_ndtr(f - 1.0)
+        ).sum(axis=1),
+        C,
+    )
+    assert found.n_negative == 1
+    assert found.sites.precision[0] < 0
+    assert found.log_evidences[-1] == pytest.approx(answer.log_evidence, abs=1e-7)
+    np.testing.assert_allclose(found.mean, answer.mean, atol=1e-6)
+    np.testing.assert_allclose(found.variance, np.diag(answer.covariance), rtol=1e-6)
+
+
+def test_a_zeroed_site_matches_the_mean_alone():
+    C = covariance(1, 4.0)
+    regions = null_category.regions(np.zeros(1, int), np.zeros(1, bool), 2.0, RATES)
+    zeroed, allowed = (
+        ep.propagate(C, regions, ep.no_sites(1), negative=negative, tolerance=1e-9)
+        for negative in ("zero", "allow")
+    )
+    assert zeroed.n_negative == 1
+    assert zeroed.mean[0] == pytest.approx(allowed.mean[0], abs=1e-6)
+    assert zeroed.variance[0] == pytest.approx(C[0, 0], rel=1e-6)
+
+
+@NEGATIVE
+def test_sites_in_turn_and_all_at_once_have_the_same_fixed_point(negative):
+    C, regions = null_problem(SEEN[1], 1.0, 4.0)
+    ends = [
+        ep.propagate(
+            C, regions, ep.no_sites(3), negative=negative, schedule=schedule, tolerance=1e-11
+        )
+        for schedule in ("parallel", "sequential")
+    ]
+    np.testing.assert_allclose(ends[0].mean, ends[1].mean, atol=1e-8)
+    assert ends[0].log_evidences[-1] == pytest.approx(ends[1].log_evidences[-1], abs=1e-8)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_five_hundred_random_problems_are_finite_and_converge_or_say_why(block):
+    """Of each block of fifty at most ten stop short; measured: 4 of 500 with precisions zeroed, 25
+    of 500 with negative ones allowed."""
+    n_converged = 0
+    for seed in range(50 * block, 50 * block + 50):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(2, 40))
+        X = rng.normal(size=(n, int(rng.integers(1, 5))))
+        prior = kernel_prior("isotropic", X)
+        theta = np.array([rng.uniform(-2, 9), prior.mean[1] + rng.uniform(-1.5, 1.5)])
+        seen = rng.random(n) < rng.uniform()
+        rates = None if rng.random() < 0.5 else rng.uniform(0.05, 0.95, 2)
+        regions = null_category.regions(
+            rng.integers(2, size=n), seen, float(np.exp(rng.uniform(-2, 2.5))), rates
+        )
+        found = ep.propagate(
+            gram_function(prior, X)(theta),
+            regions,
+            ep.no_sites(n),
+            negative=("zero", "allow")[seed % 2],
+        )
+        for part in (found.weights, found.mean, found.site_inverse, found.log_evidences):
+            assert np.isfinite(part).all()
+        assert np.all(found.variance > 0)
+        assert found.converged or "differ by" in found.verdict
+        n_converged += found.converged
+    assert n_converged >= 40
+
+
+def test_the_gradient_of_the_null_category_evidence_matches_finite_differences():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(14, 2))
+    prior = kernel_prior("isotropic", X)
+    codes, seen = rng.integers(2, size=14), np.arange(14) < 6
+    family = with_bias(
+        null_category.family(codes, seen, 2, None, sample_missing_rates=True), 0.3, 1.0
+    )
+    gram, slope_of = gram_function(prior, X), gram_gradient_function(prior, X)
+    x = np.concatenate([prior.mean - 0.5, family.mean + 0.2])
+
+    def evidence(x):
+        return ep.propagate(
+            gram(x[:2]), family.at(x[2:]).regions, ep.no_sites(14),
+            negative="allow", tolerance=1e-12, max_iterations=2000,
+        )  # fmt: skip
+
+    found = evidence(x)
+    assert found.converged
+    assert found.n_negative > 0
+    M = 0.5 * (np.outer(found.weights, found.weights) - found.site_inverse)
+    ours = np.concatenate(
+        [slope_of(x[:2], gram(x[:2]), M), family.gradient(x[2:], found.gradients)]
+    )
+    step = 1e-4
+    finite = [
+        (evidence(x + step * e).log_evidences[-1] - evidence(x - step * e).log_evidences[-1])
+        / (2 * step)
+        for e in np.eye(len(x))
+    ]
+    np.testing.assert_allclose(ours, finite, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("noise_variance", [0.25, 4.0])
+def test_a_noise_variance_is_a_change_of_units(noise_variance):
+    C, regions = null_problem(SEEN[0], 1.0, 4.0)
+    unit = ep.propagate(C, regions, ep.no_sites(3))
+    r = np.sqrt(noise_variance)
+    scaled = Intervals(r * regions.lower, r * regions.upper, regions.log_weight)
+    other = ep.propagate(r**2 * C, scaled, ep.no_sites(3), noise_variance=noise_variance)
+    assert other.log_evidences[-1] == pytest.approx(unit.log_evidences[-1], abs=1e-5)
+    np.testing.assert_allclose(other.mean, r * unit.mean, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("option", "value"), [("negative", "drop"), ("schedule", "random")])
+def test_an_unknown_option_is_named(option, value):
+    with pytest.raises(ValueError, match=f"{option}='{value}'"):
+        ep.propagate(covariance(1), regions_of("probit", 1), ep.no_sites(1), **{option: value})
+
+
+# An independent implementation --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [100, 500])
+def test_marginals_and_evidence_are_those_of_gpy(n):
+    """The stored values are GPy 1.13.2's: RBF kernel of variance 6 and length-scale 1.3."""
+    with np.load(Path(__file__).with_name("gpy_ep.npz")) as stored:
+        X, codes, mean, variance, log_evidence = (
+            stored[f"{name}{n}"] for name in ("X", "y", "mean", "variance", "log_evidence")
+        )
+    C = 6.0 * np.exp(-0.5 * cdist(X, X, "sqeuclidean") / 1.3**2)
+    found = ep.propagate(C, probit.regions(codes), ep.no_sites(n), tolerance=1e-9)
+    assert found.log_evidences[-1] == pytest.approx(float(log_evidence), abs=1e-8)
+    np.testing.assert_allclose(found.mean, mean, atol=1e-5)
+    np.testing.assert_allclose(found.variance, variance, atol=1e-5)

@@ -73,6 +73,7 @@ class InferenceName(StrEnum):
     map = "map"
     vb = "vb"
     ep = "ep"
+    adf = "adf"
 
 
 DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="Table of rows, .csv or .parquet.")]
@@ -151,9 +152,9 @@ def fit(
     inference: Annotated[
         InferenceName | None,
         typer.Option(
-            help="Gibbs sampling, variational Bayes or, for ordinal-gp, expectation propagation; "
-            "auto samples up to 300 rows (probit-gp, null-category, ordinal-gp). For dp-mixture: "
-            "map or vb.",
+            help="Gibbs sampling, variational Bayes, expectation propagation or, for null-category "
+            "and informative-vector, assumed-density filtering; auto samples up to 300 rows "
+            "(probit-gp, null-category, ordinal-gp). For dp-mixture: map or vb.",
             rich_help_panel=SAMPLING,
         ),
     ] = None,
@@ -176,6 +177,14 @@ def fit(
         str | None,
         typer.Option(
             help="The classes from lowest to highest, with commas between (ordinal-gp).",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    n_active: Annotated[
+        int | None,
+        typer.Option(
+            help="Keep to so many rows, the most telling ones (informative-vector; null-category "
+            "with --inference ep or adf).",
             rich_help_panel=SAMPLING,
         ),
     ] = None,
@@ -249,6 +258,7 @@ def fit(
         "null_width": None if null_width is None else _number(null_width, "--null-width"),
         "missing_rates": None if missing_rates is None else _rates(missing_rates),
         "classes": classes,
+        "n_active": n_active,
         "n_components": n_components,
         "covariance": None if covariance is None else covariance.value,
         "extra_classes": extra_classes,

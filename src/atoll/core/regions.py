@@ -19,7 +19,7 @@ from math import exp, expm1, inf, log
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
 from atoll.core.gaussian import (
@@ -154,6 +154,44 @@ class RegionFamily(NamedTuple):
     moves: tuple[Move, ...] = ()
     shift_index: int | None = None
     stretch: Move | None = None
+
+
+def regions_of_rows(regions: Regions, rows: NDArray[np.intp]) -> Regions:
+    """The regions of some rows."""
+    return type(regions)(*(part[rows] if np.ndim(part) else part for part in regions))  # type: ignore[attr-defined]
+
+
+def shifted(regions: Intervals, offset: ArrayLike) -> Intervals:
+    """The regions of z − offset, for z that has the offset for a mean; offset () or (n,)."""
+    by = np.asarray(offset, dtype=float)
+    by = by[:, None] if by.ndim else by
+    return Intervals(regions.lower - by, regions.upper - by, regions.log_weight)
+
+
+def with_bias(family: RegionFamily, bias: float, sd: float | None) -> RegionFamily:
+    """The family for f + b; b is given, or with `sd` the last of φ, with prior N(bias, sd²)."""
+    free = sd is not None
+
+    def split(parameters: Array) -> tuple[Array, float]:
+        return (parameters[:-1], parameters[-1]) if free else (parameters, bias)
+
+    def gradient(parameters: Array, of_regions: RegionGradients) -> Array:
+        slope = family.gradient(split(parameters)[0], of_regions)
+        return np.append(slope, of_regions.mean.sum()) if free else slope
+
+    def at(parameters: Array) -> PreparedRegions:
+        inner, offset = split(parameters)
+        regions = family.at(inner).regions
+        assert isinstance(regions, Intervals)  # one function
+        return PreparedRegions(shifted(regions, offset))
+
+    return RegionFamily(
+        (*family.names, "bias") if free else family.names,
+        np.append(family.mean, bias) if free else family.mean,
+        family.sd if sd is None else np.append(family.sd, sd),
+        at,
+        gradient,
+    )
 
 
 def fixed_regions(regions: Regions) -> RegionFamily:

@@ -7,18 +7,21 @@ from atoll.estimators.archipelago import ArchipelagoClassifier, ArchipelagoDensi
 from atoll.estimators.auxiliary_gp import NullCategoryClassifier, ProbitGPClassifier
 from atoll.estimators.dp_mixture import DPMixtureClassifier
 from atoll.estimators.graph_gp import GraphGPClassifier
+from atoll.estimators.informative_vector import InformativeVectorClassifier
 from atoll.estimators.laplacian import LaplacianRLSClassifier, LaplacianSVC
 from atoll.estimators.model_selection import SemiSupervisedKFold
 from atoll.estimators.ordinal_gp import OrdinalGPClassifier
 from atoll.estimators.persistence import load_model, save_model
 from atoll.estimators.softmax_gp import SoftmaxGPClassifier
 from atoll.estimators.ssgp import GraphGPRegressor, SSGPClassifier
+from atoll.estimators.transductive_svm import TransductiveSVC
 
 # Every public classifier, by its name on the command line. The tests walk this list.
 MODELS: dict[str, Any] = {
     "archipelago": ArchipelagoClassifier,
     "dp-mixture": DPMixtureClassifier,
     "graph-gp": GraphGPClassifier,
+    "informative-vector": InformativeVectorClassifier,
     "null-category": NullCategoryClassifier,
     "ordinal-gp": OrdinalGPClassifier,
     "probit-gp": ProbitGPClassifier,
@@ -33,6 +36,7 @@ __all__ = [
     "DPMixtureClassifier",
     "GraphGPClassifier",
     "GraphGPRegressor",
+    "InformativeVectorClassifier",
     "LaplacianRLSClassifier",
     "LaplacianSVC",
     "NullCategoryClassifier",
@@ -42,6 +46,7 @@ __all__ = [
     "SSGPClassifier",
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",
+    "TransductiveSVC",
     "load_model",
     "save_model",
 ]

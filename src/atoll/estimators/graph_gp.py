@@ -102,6 +102,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     posterior_ : GraphPosterior, what prediction needs
+    draws_ : empty dict, for those who look for traces
     n_graph_rows_ : int
     eigenvalues_ : (m,) of the graph's modes
     diagnostics_ : dict with what was chosen, sweeps, effective draws and a verdict in words
@@ -186,6 +187,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = labels.classes
         self.n_graph_rows_ = len(kept)
         self.eigenvalues_ = modes.values
+        self.draws_: dict[str, Array] = {}  # nothing is traced: one draw of each chain is kept
         self.diagnostics_ = self._diagnose(len(labelled), X.shape[0])
         self._label_training_rows(X, labels)
         return self
@@ -264,12 +266,12 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         graph = f"The graph has {self.n_graph_rows_}{part} rows and {len(self.eigenvalues_)} modes."
         if isinstance(found, ConePosterior):
             effective = float(1.0 / np.sum(found.weights**2))
-            mixed = found.excess < spectral_graph_gp.EXCESS_LIMIT
+            mixed = found.memory < spectral_graph_gp.MEMORY_LIMIT
             sentence = (
-                f"After {found.n_sweeps} sweeps {len(found.weights)} chains had the energy they "
-                f"should have; their draws are worth {effective:.0f}."
+                f"{len(found.weights)} chains forgot where they had been within "
+                f"{found.n_sweeps // 2} sweeps; their draws are worth {effective:.0f}."
                 if mixed
-                else f"{len(found.weights)} chains had not settled after {found.n_sweeps} sweeps: "
+                else f"{len(found.weights)} chains had not mixed after {found.n_sweeps} sweeps: "
                 "probabilities may be too bold. Check the labels for errors: labels that "
                 "contradict their neighbours make chains slow."
             )
@@ -278,7 +280,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
                 "n_draws": len(found.weights),
                 "effective_draws": effective,
                 "n_sweeps": found.n_sweeps,
-                "energy_excess": found.excess,
+                "memory": found.memory,
             }
         else:
             mixed = found.converged
@@ -311,7 +313,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, (m,)."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        best = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[best]
 
     def predict_entropy(self, X: Any) -> Array:
         """Entropy of the class probabilities in nats, (m,): high where a label would teach most."""

@@ -18,6 +18,7 @@ from atoll.inference.auxiliary_gibbs import LogParameterPrior
 
 Array = NDArray[np.float64]
 Report = Callable[[int, float], None]
+LogPrior = Callable[[Array], tuple[float, Array]]  # θ -> log density, up to a constant, and slope
 
 # θ and φ stay within so many prior standard deviations.
 PRIOR_REACH = 6.0
@@ -61,6 +62,8 @@ def maximise(
     family: RegionFamily,
     start: Any,
     *,
+    begin: tuple[Array, Array] | None = None,
+    log_prior: LogPrior | None = None,
     max_iterations: int | None = None,
     report: Report | None = None,
 ) -> Maximum:
@@ -70,6 +73,8 @@ def maximise(
     ----------
     evaluate : θ, φ, start -> Evaluation
     prior, family : the priors of θ and φ
+    begin : θ and φ to begin with in place of the centre
+    log_prior : of θ in place of the normal one, which then gives units and reach alone
     report : called with the iteration and its log evidence
     """
     p = len(prior.mean)
@@ -82,24 +87,32 @@ def maximise(
         nonlocal best, best_value, start
         theta, phi = np.split(centre + spread * x, [p])
         found = evaluate(theta, phi, start)
-        value = found.log_evidence - 0.5 * float(x @ x)
+        value, slope = found.log_evidence - 0.5 * float(x @ x), spread * found.slope - x
+        if log_prior is not None:
+            density, by_theta = log_prior(theta)
+            value += density + 0.5 * float(x[:p] @ x[:p])
+            slope[:p] += x[:p] + spread[:p] * by_theta
         if value > best_value:
             best_value, start = value, found.start
             best = Maximum(theta, phi, found.posterior, np.zeros(0), True)
-        return -value, x - spread * found.slope
+        return -value, -slope
 
     def follow(x: Array) -> None:
         values.append(best_value)
         if report is not None:
             report(len(values) - 1, best_value)
 
-    negative(np.zeros(len(centre)))
+    x_start = np.zeros(len(centre))
+    if begin is not None:
+        x_start = (np.concatenate(begin) - centre) / spread
+    x_start = np.clip(x_start, -PRIOR_REACH, PRIOR_REACH)
+    negative(x_start)
     values, converged = [best_value], True
     if len(centre) > 0:
         search: Any = minimize  # whose stubs do not know a function with its gradient
         outcome = search(
             negative,
-            np.zeros(len(centre)),
+            x_start,
             jac=True,
             method="L-BFGS-B",
             bounds=[(-PRIOR_REACH, PRIOR_REACH)] * len(centre),

@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 SHAPES = ("matern", "diffusion", "low_pass")
 EXTENSION_NEIGHBOURS = 10
 SHARPNESS = 4.0  # of the weights of a new row's neighbours, as on the graph's edges
-_CHUNK_ENTRIES = 2**22
+_CHUNK_ENTRIES = 2**20
 
 
 def spectral_weights(values: Array, shape: str, scale: float, smoothness: float) -> Array:
@@ -134,7 +134,7 @@ def extend(values: Array, extension: Extension) -> Array:
 
 
 def in_chunks(n: int, entries: int) -> Iterator[slice]:
-    """Pieces of n rows that need `entries` numbers each: about 32 MiB a piece."""
+    """Pieces of n rows that need `entries` numbers each: about 8 MiB a piece."""
     step = max(1, _CHUNK_ENTRIES // max(1, entries))
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from atoll.core.regions import PreparedRegions, RegionFamily, Regions
+from atoll.core.regions import PreparedRegions, RegionFamily, regions_of_rows
 from atoll.inference import auxiliary_gibbs
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
@@ -78,7 +78,7 @@ def sampler(
             return at_phi.sample(rng, at_phi.zeros(), 1.0)
         C = gram_function(prior, inputs)(log_parameters)
         labelled = np.flatnonzero(is_labelled)
-        of_labelled = PreparedRegions(_rows(at_phi, labelled))
+        of_labelled = PreparedRegions(regions_of_rows(at_phi, labelled))
         C_ll = C[np.ix_(labelled, labelled)]
         state = auxiliary_gibbs.init(
             of_labelled.regions.sample(rng, of_labelled.regions.zeros(), 1.0),
@@ -113,15 +113,10 @@ def variational(
         return regions_variational(inputs, regions, prior, report=report)
     labelled = np.flatnonzero(is_labelled)
     of_labelled = regions._replace(
-        at=lambda phi: PreparedRegions(_rows(regions.at(phi).regions, labelled)),
+        at=lambda phi: PreparedRegions(regions_of_rows(regions.at(phi).regions, labelled)),
         gradient=lambda phi, _: np.zeros(len(phi)),
     )
     alone = regions_variational(inputs[labelled], of_labelled, prior)
     C = gram_function(prior, inputs)(alone.log_parameters)
     start = C[:, labelled] @ alone.weights
     return regions_variational(inputs, regions, prior, start=start, report=report)
-
-
-def _rows(regions: Regions, rows: NDArray[np.intp]) -> Regions:
-    """The regions of some rows."""
-    return type(regions)(*(part[rows] if np.ndim(part) else part for part in regions))  # type: ignore[attr-defined]

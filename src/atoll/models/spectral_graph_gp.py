@@ -53,9 +53,9 @@ NUGGET = 1e-3  # a label may disagree with its nearest rows
 BALANCE_STRENGTH = 3.0
 CUT_STRENGTH = 0.3
 LEAST_EFFECTIVE_SHARE = 0.05
-# Sweeps of every chain: twice as many as long as their energy is not what it should be.
-FIRST_SWEEPS, MOST_SWEEPS = 48, 768
-EXCESS_LIMIT = 4.0  # standard errors
+# Sweeps of every chain: doubled as long as the chains remember where they were half-way.
+FIRST_SWEEPS, MOST_SWEEPS = 16, 512
+MEMORY_LIMIT = 0.3
 # Amplitude of the probit in units of its noise, for many labels.
 LOG_VARIANCE_CENTRE, LOG_VARIANCE_SPREAD = 4.0, 2.0
 
@@ -66,13 +66,13 @@ class ConePosterior(NamedTuple):
     coefficients : (S, p, F) a
     weights : (S,) sum to one
     n_sweeps : of every chain
-    excess : of the draws' mean energy over its known value, in standard errors
+    memory : correlation of the chains with themselves half-way
     """
 
     coefficients: Array
     weights: Array
     n_sweeps: int
-    excess: float
+    memory: float
 
 
 class NormalPosterior(NamedTuple):
@@ -145,6 +145,13 @@ def one_hot(codes: Codes, n_classes: int) -> Array:
     return np.eye(n_classes)[codes] - 1.0 / n_classes
 
 
+def label_covariance(v: Array) -> Array:
+    """Of f at labelled rows with features (l, p), each with a little of its own: (l, l)."""
+    covariance = v @ v.T
+    covariance[np.diag_indices_from(covariance)] += NUGGET
+    return covariance
+
+
 def sweep(rng: np.random.Generator, f: Array, lower: Array, codes: Codes) -> Array:
     """Turn the function of each class on an ellipse of its own, given those of the others.
 
@@ -174,29 +181,49 @@ def sample_labelled(
 ) -> tuple[Array, int, float]:
     """Draws of f at the labelled rows given their labels: one from each of many chains.
 
-    All chains start at one point well inside the cone. A cone looks the same from near and far, so
-    that the energy fᵀ C^{-1} f is independent of the labels and ~ χ² with l F degrees of freedom:
-    chains have reached their distribution when their mean energy is what it should be.
+    All chains start at one point well inside the cone, and run until they have forgotten where they
+    were half-way: until over the chains the values of a class's function at its own rows, then and
+    now, are hardly correlated.
+
+    A cone looks the same from near and far, so that the energy fᵀ C^{-1} f does not depend on the
+    labels, or on the direction of f: it is χ² with l F degrees of freedom, and drawn anew after
+    every sweep.
 
     Returns
     -------
     f : (S, l, F)
     n_sweeps : of each chain
-    excess : of the mean energy, in standard errors
+    memory : that correlation at the end, the mean over classes
     """
     lower = jittered_cholesky(covariance).lower
     precision = cholesky_inverse(lower)
     f = np.repeat(one_hot(codes, n_classes)[None], n_draws, axis=0)
-    freedom = f[0].size
-    n_sweeps = 0
-    while True:
-        for _ in range(max(FIRST_SWEEPS, n_sweeps)):
-            f = sweep(rng, f, lower, codes)
-        n_sweeps = max(FIRST_SWEEPS, 2 * n_sweeps)
+    own = one_hot(codes, n_classes) > 0 if n_classes > 2 else np.ones((len(codes), 1), bool)
+
+    def rescaled(f: Array) -> Array:
         energy = np.einsum("slf,slf->s", f, precision @ f)
-        excess = abs(float(energy.mean()) - freedom) / np.sqrt(2.0 * freedom / n_draws)
-        if excess < EXCESS_LIMIT or n_sweeps >= MOST_SWEEPS:
-            return f, n_sweeps, excess
+        return f * np.sqrt(rng.chisquare(f[0].size, n_draws) / energy)[:, None, None]
+
+    def direction(f: Array) -> Array:
+        energy = np.einsum("slf,slf->s", f, precision @ f)
+        return np.einsum("slf,lf->sf", f, own) / np.sqrt(energy)[:, None]
+
+    n_sweeps, f = 0, rescaled(f)
+    while True:
+        before = direction(f)
+        for _ in range(max(FIRST_SWEEPS, n_sweeps)):
+            f = rescaled(sweep(rng, f, lower, codes))
+        n_sweeps += max(FIRST_SWEEPS, n_sweeps)
+        memory = _mean_correlation(before, direction(f))
+        if n_sweeps > FIRST_SWEEPS and (memory < MEMORY_LIMIT or n_sweeps >= MOST_SWEEPS):
+            return f, n_sweeps, memory
+
+
+def _mean_correlation(before: Array, now: Array) -> float:
+    """Over chains, between two arrays (S, q) column by column; the mean over q."""
+    x, y = before - before.mean(axis=0), now - now.mean(axis=0)
+    scale = np.sqrt(np.sum(x**2, axis=0) * np.sum(y**2, axis=0))
+    return float(np.mean(np.sum(x * y, axis=0) / np.where(scale > 0, scale, 1.0)))
 
 
 # The posterior ------------------------------------------------------------------------------------
@@ -222,18 +249,24 @@ def draw(
     n_draws : S
     """
     v = features[labelled]
-    covariance = v @ v.T
-    covariance[np.diag_indices_from(covariance)] += NUGGET
-    f, n_sweeps, excess = sample_labelled(rng, covariance, codes, n_classes, n_draws)
-    # Matheron's rule: a draw of the prior, moved by what it misses at the labelled rows.
-    a = rng.standard_normal((n_draws, features.shape[1], f.shape[2]))
-    missed = f - v @ a - np.sqrt(NUGGET) * rng.standard_normal(f.shape)
-    a += (cholesky_inverse(jittered_cholesky(covariance).lower) @ v).T @ missed
+    covariance = label_covariance(v)
+    f, n_sweeps, memory = sample_labelled(rng, covariance, codes, n_classes, n_draws)
+    a = sample_coefficients(rng, v, covariance, f)
     weights = np.full(n_draws, 1.0 / n_draws)
     if graph is not None:
         log_weights = _labelling_log_weights(features, a, labelled, codes, n_classes, graph)
         weights = tempered(log_weights)
-    return ConePosterior(a, weights, n_sweeps, excess)
+    return ConePosterior(a, weights, n_sweeps, memory)
+
+
+def sample_coefficients(rng: np.random.Generator, v: Array, covariance: Array, f: Array) -> Array:
+    """a given f at the labelled rows, (S, p, F), by Matheron's rule.
+
+    A draw of the prior is moved by what it misses; v (l, p), covariance (l, l), f (S, l, F).
+    """
+    a = rng.standard_normal((len(f), v.shape[1], f.shape[2]))
+    missed = f - v @ a - np.sqrt(NUGGET) * rng.standard_normal(f.shape)
+    return a + (cholesky_inverse(jittered_cholesky(covariance).lower) @ v).T @ missed
 
 
 def _labelling_log_weights(

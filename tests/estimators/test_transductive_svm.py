@@ -1,0 +1,102 @@
+"""The transductive support vector machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from atoll import TransductiveSVC
+from atoll.datasets import hide_labels, make_crescents, make_pinwheel
+from atoll.estimators import load_model, save_model
+from atoll.models.transductive_svm import assign, positive_count
+
+
+@parametrize_with_checks([TransductiveSVC()])
+def test_scikit_learn_estimator_checks(estimator, check):
+    check(estimator)
+
+
+def test_with_every_row_labelled_it_is_the_svm():
+    X, y = make_crescents(60, random_state=0)
+    ours, plain = TransductiveSVC().fit(X, y), SVC().fit(X, y)
+    np.testing.assert_allclose(ours.decision_function(X), plain.decision_function(X), atol=1e-10)
+    assert ours.n_trained_ == 0
+
+
+def test_unlabelled_rows_move_the_boundary_to_the_gap():
+    X, truth = make_crescents(200, random_state=1)
+    y = hide_labels(truth, per_class=4, marker=None, random_state=1)
+    known = np.array([label is not None for label in y])
+    model = TransductiveSVC(C=10.0, gamma=0.3).fit(X, y)
+    alone = SVC(C=10.0, gamma=0.3).fit(X[known], truth[known])
+    assert np.mean(model.transduction_ == truth) > 0.97
+    in_margin = [np.mean(np.abs(m.decision_function(X)) < 0.5) for m in (model, alone)]
+    assert in_margin[0] < in_margin[1]
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_the_share_of_the_second_class_is_kept(share):
+    X, truth = make_crescents(100, random_state=2)
+    y = hide_labels(truth, per_class=5, marker=None, random_state=2)
+    model = TransductiveSVC(positive_share=share).fit(X, y)
+    unknown = np.array([label is None for label in y])
+    assert np.sum(model.transduction_[unknown] == 1) == positive_count(90, share)
+
+
+def test_labels_that_are_given_stay():
+    X, truth = make_crescents(80, random_state=3)
+    y = hide_labels(truth, per_class=3, marker=None, random_state=3)
+    y[next(i for i, label in enumerate(y) if label == 1)] = 0  # a wrong one
+    model = TransductiveSVC().fit(X, y)
+    known = np.array([label is not None for label in y])
+    assert model.transduction_[known].tolist() == y[known].tolist()
+
+
+def test_three_classes_by_name_and_saved(tmp_path):
+    X, truth = make_pinwheel(90, n_classes=3, random_state=0)
+    names = np.array(["left", "right", "up"], dtype=object)[truth]
+    y = hide_labels(names, per_class=6, marker=None, random_state=0)
+    model = TransductiveSVC(C=10.0).fit(X, y)
+    assert model.decision_function(X).shape == (90, 3)
+    assert model.score(X, names) > 0.9
+    save_model(model, tmp_path / "m.atoll")
+    np.testing.assert_array_equal(load_model(tmp_path / "m.atoll").predict(X), model.predict(X))
+
+
+def test_a_custom_kernel_gives_what_its_name_gives():
+    X, truth = make_crescents(60, random_state=4)
+    y = hide_labels(truth, per_class=5, marker=None, random_state=4)
+    named = TransductiveSVC(kernel="linear").fit(X, y)
+    own = TransductiveSVC(kernel=lambda A, B: A @ B.T).fit(X, y)
+    np.testing.assert_allclose(named.decision_function(X), own.decision_function(X), atol=1e-3)
+
+
+def test_costs_grow_to_that_of_a_labelled_row():
+    seen, weights_seen = np.array([True, True, False, False]), []
+
+    def train(signs, weights):
+        weights_seen.append(weights[2])
+        return np.array([1.0, -1.0, 0.5, -0.5])
+
+    found = assign(train, np.array([1, 0, 0, 0]), seen, 0.5)
+    assert found.codes.tolist() == [1, 0, 1, 0]
+    assert np.all(np.diff(weights_seen) >= 0)
+    assert weights_seen[0] == 0.0
+    assert weights_seen[-1] == found.weights[2] == 1.0
+    assert found.settled
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"C": 0}, "C=0 must be a positive number"),
+        ({"unlabelled_cost": -1.0}, "unlabelled_cost=-1.0 must be a positive number"),
+        ({"positive_share": 1.5}, "positive_share=1.5 must be None or between 0 and 1"),
+    ],
+)
+def test_bad_parameters_are_named(options, words):
+    X, y = make_crescents(20, random_state=0)
+    with pytest.raises(ValueError, match=words):
+        TransductiveSVC(**options).fit(X, y)

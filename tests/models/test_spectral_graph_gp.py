@@ -1,0 +1,211 @@
+"""The default graph model: its sampler, its weights, its approximation for many labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+from scipy.special import ndtr
+
+from atoll.core.graphs import neighbour_graph, self_tuning_weights
+from atoll.diagnostics import geweke_test
+from atoll.inference.cone_sampling import turn_beside
+from atoll.kernels.graph_spectral import graph_modes
+from atoll.models import spectral_graph_gp as model
+
+
+def features_of(n=40, n_classes=3, seed=0, n_modes=12):
+    X = np.random.default_rng(seed).standard_normal((n, 2))
+    W = self_tuning_weights(neighbour_graph(X, 6))
+    return model.row_features(graph_modes(W, n_modes), n_classes, 4), W
+
+
+# The sampler --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_geweke_holds_for_sweep_and_coefficients(n_classes, monkeypatch):
+    # A label is a function of f, and would never change if f kept most of itself: make the part of
+    # f that belongs to a row alone large.
+    monkeypatch.setattr(model, "NUGGET", 1.0)
+    features, _ = features_of(n_classes=n_classes)
+    v = features[[0, 7, 21, 30]]
+    covariance = model.label_covariance(v)
+    lower = np.linalg.cholesky(covariance)
+    F = 1 if n_classes == 2 else n_classes
+
+    def at_rows(rng, a):
+        return v @ a + rng.standard_normal((len(v), F))
+
+    def prior(rng):
+        a = rng.standard_normal((v.shape[1], F))
+        return a, at_rows(rng, a)
+
+    def data(rng, state):
+        f = at_rows(rng, state[0])
+        return f, model.classes_of(f)
+
+    def sweep(rng, state, data):
+        f, codes = data
+        f = model.sweep(rng, f[None], lower, codes)
+        return model.sample_coefficients(rng, v, covariance, f)[0], f[0]
+
+    def statistics(state, data):
+        a, f = state
+        codes = data[1]
+        return np.concatenate(
+            [f[:, 0], f[:, -1] ** 2, a[0], a[-1] ** 2, f[:, 0] * codes, [np.sum(f @ f.T)]]
+        )
+
+    result = geweke_test(
+        np.random.default_rng(n_classes), prior, data, sweep, statistics, n_steps=15
+    )
+    assert result.smallest_adjusted_p_value > 1e-6, str(result)
+
+
+def test_geweke_catches_a_class_that_is_turned_without_its_limits(monkeypatch):
+    features, _ = features_of()
+    v = features[[0, 7, 21, 30]]
+    monkeypatch.setattr(model, "NUGGET", 1.0)
+    lower = np.linalg.cholesky(model.label_covariance(v))
+
+    def careless(rng, lower, z, side, limits):
+        return turn_beside(rng, lower, z, side, limits - 5.0 * side)
+
+    monkeypatch.setattr(model.cone_sampling, "turn_beside", careless)
+
+    def prior(rng):
+        return lower @ rng.standard_normal((4, 3))
+
+    def data(rng, f):
+        f = lower @ rng.standard_normal(f.shape)
+        return f, model.classes_of(f)
+
+    result = geweke_test(
+        np.random.default_rng(0),
+        prior,
+        data,
+        lambda rng, f, data: model.sweep(rng, data[0][None], lower, data[1])[0],
+        lambda f, data: f[np.arange(4), data[1]],
+        n_steps=5,
+    )
+    assert result.smallest_adjusted_p_value < 1e-9
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_class_probabilities_of_a_new_row_meet_importance_sampling(n_classes):
+    features, _ = features_of(n_classes=n_classes)
+    labelled, codes = np.array([0, 7, 21, 30]), np.array([0, 1, n_classes - 1, 1])
+    rng = np.random.default_rng(5)
+    n_draws = 40_000
+    found = model.draw(rng, features, labelled, codes, n_classes, None, n_draws)
+    p = model.predict_proba(found, features)
+    # Draws of the prior that happen to give the labels.
+    right = np.zeros(n_classes)[None].repeat(40, axis=0)
+    n_kept = 0
+    for _ in range(100):
+        a, _ = model.sample_prior(rng, features, n_classes, 10_000)
+        F = a.shape[2]
+        f = features[labelled] @ a + np.sqrt(model.NUGGET) * rng.standard_normal((10_000, 4, F))
+        kept = (model.classes_of(f) == codes).all(axis=1)
+        labels = model.classes_of(features @ a[kept])
+        right += np.stack([(labels == k).sum(axis=0) for k in range(n_classes)], axis=1)
+        n_kept += int(kept.sum())
+    exact = right / n_kept
+    error = np.sqrt(exact * (1 - exact) * (1 / n_kept + 1 / n_draws)) + 1.0 / n_draws
+    assert n_kept > 2000
+    assert np.abs((p - exact) / error).max() < 6
+
+
+def test_the_energy_of_draws_has_its_known_distribution():
+    rng = np.random.default_rng(2)
+    features, _ = features_of(60, 3, n_modes=20)
+    labelled = rng.choice(60, 12, replace=False)
+    codes = np.arange(12) % 3
+    covariance = model.label_covariance(features[labelled])
+    f, _, excess = model.sample_labelled(rng, covariance, codes, 3, 500)
+    assert excess < model.EXCESS_LIMIT
+    energy = np.einsum("slf,slf->s", f, np.linalg.inv(covariance) @ f)
+    assert stats.kstest(energy, stats.chi2(36).cdf).pvalue > 1e-6
+    assert (model.classes_of(f) == codes).all()
+
+
+def test_a_normal_beside_its_limits_has_the_moments_of_a_truncated_one():
+    # Limits away from zero on both sides, and one that never binds.
+    rng = np.random.default_rng(3)
+    side, limits = np.array([1.0, -1.0, 1.0]), np.array([0.7, -0.4, -9.0])
+    z = np.tile([1.0, -1.0, 0.0], (20_000, 1))
+    for _ in range(40):
+        z = turn_beside(rng, np.eye(3), z, side, limits)
+    assert (side * (z - limits) > 0).all()
+    for i, (low, high) in enumerate([(0.7, np.inf), (-np.inf, -0.4), (-9.0, np.inf)]):
+        exact = stats.truncnorm(low, high)
+        assert abs(z[:, i].mean() - exact.mean()) < 6 * exact.std() / np.sqrt(len(z))
+        assert stats.kstest(z[:, i], exact.cdf).pvalue > 1e-6
+
+
+def test_the_prior_gives_every_class_the_same_chance():
+    features, _ = features_of(n_classes=3)
+    _, labels = model.sample_prior(np.random.default_rng(0), features, 3, 4000)
+    shares = np.stack([(labels == k).mean(axis=0) for k in range(3)])
+    assert np.abs(shares - 1 / 3).max() < 6 * np.sqrt(2 / 9 / 4000)
+
+
+# Weights of labellings ----------------------------------------------------------------------------
+
+
+def test_a_labelling_weighs_its_shares_and_its_cut():
+    # Two pairs of rows; the draws put the middle edge's ends in one class or in two.
+    W = sparse.csr_array(np.diag([2.0, 0.5, 2.0], 1) + np.diag([2.0, 0.5, 2.0], -1))
+    features = np.array([[-1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    together = np.array([[1.0], [1.0]])  # classes 0, 1, 1, 1
+    apart = np.array([[1.0], [-1.0]])  # classes 0, 0, 0, 1
+    a = np.stack([together, apart])
+    found = model._labelling_log_weights(features, a, np.array([0, 3]), np.array([0, 1]), 2, W)
+    mean_degree = 9.0 / 4.0
+    expected = 3 * 2 * 0.5 * (np.log(0.25) + np.log(0.75)) - 0.3 * 2.0 / mean_degree
+    np.testing.assert_allclose(found, [expected, expected], rtol=1e-12)
+
+
+def test_weights_are_flattened_until_they_are_worth_a_twentieth_of_the_draws():
+    log_weights = np.random.default_rng(0).standard_normal(400) * 30
+    w = model.tempered(log_weights)
+    assert w.sum() == pytest.approx(1.0)
+    assert 1 / np.sum(w**2) == pytest.approx(0.05 * 400, rel=1e-3)
+    assert (np.argsort(w) == np.argsort(log_weights)).all()
+    even = model.tempered(np.zeros(10))
+    np.testing.assert_allclose(even, 0.1)
+
+
+# Many labels --------------------------------------------------------------------------------------
+
+
+def test_coefficients_of_many_labels_are_those_of_the_variational_posterior():
+    from atoll.kernels.hyperparameters import kernel_prior
+    from atoll.models import probit_gp
+
+    rng = np.random.default_rng(0)
+    features, _ = features_of(40, 3)
+    codes = rng.integers(3, size=40)
+    found = model.approximate(features, codes, 3)
+    from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
+
+    kernel = ConstantKernel(np.exp(4.0)) * DotProduct(0.0, "fixed")
+    prior = kernel_prior(kernel, features)._replace(sd=np.array([2.0]))
+    direct = probit_gp.variational(features, codes, prior, 3)
+    posterior = probit_gp.variational_posterior(direct, features, prior)
+    mean, variance = probit_gp.predict_latent(posterior, features[:5])
+    ours = model.latent_moments(found, features[:5])
+    np.testing.assert_allclose(ours[0], mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(ours[1], variance, rtol=1e-4)
+
+
+def test_two_classes_of_many_labels_are_a_probit():
+    rng = np.random.default_rng(1)
+    features, _ = features_of(40, 2)
+    codes = (rng.random(40) < 0.5).astype(int)
+    found = model.approximate(features, codes, 2)
+    p = model.predict_proba(found, features)
+    mean, variance = model.latent_moments(found, features)
+    np.testing.assert_allclose(p[:, 1], ndtr(mean[:, 0] / np.sqrt(1 + variance[:, 0])), rtol=1e-9)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
