@@ -57,22 +57,22 @@ def test_distances_and_weights_say_what_rows_say():
     rows = GraphGPClassifier(random_state=0).fit(X, y)
     distances = GraphGPClassifier(metric="precomputed", random_state=0).fit(cdist(X, X), y)
     np.testing.assert_allclose(distances.predict_proba(cdist(new, X)), rows.predict_proba(new))
-    W = self_tuning_weights(neighbour_graph(X, 20))
+    W = self_tuning_weights(neighbour_graph(X, 15))
     for given_weights in (W, W.toarray()):
         graph = GraphGPClassifier(metric="graph", random_state=0).fit(given_weights, y)
         np.testing.assert_allclose(graph.label_distributions_, rows.label_distributions_)
         assert graph.score(given_weights, truth) > 0.9
 
 
-def test_a_row_joined_to_none_is_told_the_shares_of_the_labels():
+def test_of_a_row_joined_to_none_little_is_said():
     X, truth, _ = moons()
     y = np.full(200, None, dtype=object)
     y[np.flatnonzero(truth == 0)[:18]] = 0
     y[np.flatnonzero(truth == 1)[:2]] = 1
-    W = self_tuning_weights(neighbour_graph(X, 20))
+    W = self_tuning_weights(neighbour_graph(X, 15))
     model = GraphGPClassifier(metric="graph", random_state=0).fit(W, y)
     p = model.predict_proba(sparse.csr_array((1, 200)))
-    assert 0.5 < p[0, 0] < 0.95
+    assert 0.2 < p[0, 0] < 0.8
 
 
 def test_more_rows_than_the_graph_holds_are_labelled_by_their_neighbours():

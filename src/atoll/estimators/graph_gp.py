@@ -131,7 +131,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        n_neighbors: int = 20,
+        n_neighbors: int = 15,
         metric: str = "euclidean",
         max_graph_rows: int = 10_000,
         n_draws: int = 256,

@@ -162,7 +162,7 @@ class SpectralGraph:
         self.modes = modes
 
     @classmethod
-    def from_rows(cls, X: Any, *, n_neighbors: int = 20, n_modes: int = 64) -> SpectralGraph:
+    def from_rows(cls, X: Any, *, n_neighbors: int = 15, n_modes: int = 64) -> SpectralGraph:
         """Join every row of X to its nearest ones, and find the smoothest modes."""
         rows = np.asarray(X, dtype=np.float64)
         graph = neighbour_graph(rows, min(n_neighbors, len(rows) - 1))
