@@ -9,8 +9,8 @@ that vary slowly along that graph, one a class; what the labels leave open it sa
 # %%
 # One label a class
 # -----------------
-# Five arms of a pinwheel, 300 rows, five labels and more. The map's colour is the most probable class
-# and its depth how sure the model is: pale where arms meet, and where labels leave a doubt.
+# Five arms of a pinwheel, 300 rows, five labels and more. The map's colour is the most probable
+# class and its depth how sure the model is: pale where arms meet, and where labels leave a doubt.
 import matplotlib.pyplot as plt
 
 from atoll import GraphGPClassifier
