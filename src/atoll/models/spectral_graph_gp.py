@@ -10,8 +10,8 @@ labels, variational Bayes for the probit.
 Two classes need only the difference of their functions, which is f again up to its scale, and the
 scale does not matter. The prior's two scales of s(λ) = (λ + κ)^−3 come from the spectrum: κ a
 tenth of the K-th eigenvalue, so that K clusters can be told apart, and, with a weight of 3% that
-grows to 30% from 100 labels to 1000, a tenth of the l-th, so that l labels can all be obeyed. ρ lets
-one class be the rule and others exceptions.
+grows to 30% from 100 labels to 1000, a tenth of the l-th, so that l labels can all be obeyed. ρ
+lets one class be the rule and others exceptions.
 
 Labellings of all rows are not equally likely to begin with. A draw of the functions labels every
 row of the graph, and has the weight
