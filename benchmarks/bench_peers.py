@@ -24,7 +24,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.semi_supervised import LabelSpreading
 
-from atoll import NullCategoryClassifier, ProbitGPClassifier, SoftmaxGPClassifier
+from atoll import (
+    GraphGPClassifier,
+    NullCategoryClassifier,
+    ProbitGPClassifier,
+    SoftmaxGPClassifier,
+)
 from atoll.datasets import hide_labels, make_crescents
 from atoll.diagnostics import expected_calibration_error
 
@@ -32,6 +37,7 @@ N_DRAWS, N_TRAIN, N_TEST, PER_CLASS = 10, 100, 2000, 6
 NOISES = (1.1, 2.2)
 
 MODELS = {
+    "atoll GraphGPClassifier": (lambda seed: GraphGPClassifier(random_state=seed), True),
     "atoll NullCategoryClassifier": (lambda seed: NullCategoryClassifier(random_state=seed), True),
     "atoll ProbitGPClassifier": (lambda seed: ProbitGPClassifier(random_state=seed), False),
     "atoll SoftmaxGPClassifier": (lambda seed: SoftmaxGPClassifier(random_state=seed), False),

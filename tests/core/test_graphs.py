@@ -257,3 +257,21 @@ def test_bandwidth_that_is_not_positive_is_named(bandwidth):
 def test_weights_that_are_no_similarities_are_refused(function, weights, message):
     with pytest.raises(ValueError, match=message):
         function(weights)
+
+
+def test_neighbours_by_an_index_are_nearly_all_the_nearest(monkeypatch):
+    pytest.importorskip("usearch", reason="the extra `ann` is not installed")
+    from atoll.core import graphs
+
+    X = np.random.default_rng(0).standard_normal((600, 20))
+    new = np.random.default_rng(1).standard_normal((50, 20))
+    exact = graphs.nearest(X, None, 8), graphs.nearest(X, new, 8)
+    assert not graphs.is_approximate(X)
+    monkeypatch.setattr(graphs, "_EXACT_WORK", 10)
+    assert graphs.is_approximate(X)
+    assert not graphs.is_approximate(X[:, :3])
+    for right, found in zip(exact, (graphs.nearest(X, None, 8), graphs.nearest(X, new, 8))):
+        assert found.shape == right.shape
+        shared = np.mean([np.isin(a, b).mean() for a, b in zip(found, right)])
+        assert shared > 0.9
+    assert not (graphs.nearest(X, None, 8) == np.arange(600)[:, None]).any()

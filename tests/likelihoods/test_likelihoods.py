@@ -579,3 +579,14 @@ def test_missing_rates_are_read_from_the_last_parameters():
     ours = family.at(parameters[0]).regions
     np.testing.assert_allclose(ours.log_weight, expected.log_weight, rtol=1e-15)
     assert ours.margin == expected.margin
+
+
+def test_class_probabilities_on_one_grid_are_those_of_the_quadrature():
+    rng = np.random.default_rng(0)
+    for K in (3, 5, 12):
+        mean = rng.standard_normal((200, K)) * 10.0 ** rng.uniform(-2, 3, size=(200, 1))
+        variance = 10.0 ** rng.uniform(-3, 4, size=200)
+        found = multinomial_probit.class_probabilities(mean, variance)
+        exact = np.exp(multinomial_probit.log_class_probabilities(mean, variance))
+        np.testing.assert_allclose(found, exact, atol=1e-9)
+        np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)

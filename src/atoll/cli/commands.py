@@ -126,8 +126,10 @@ def fit(
     target: Annotated[
         str, typer.Option(help="Column of labels; its blank cells are unlabelled rows.")
     ],
-    model: Annotated[str, typer.Option(help="Name of a model; `atoll models` lists them.")],
     out: Annotated[Path, typer.Option(help="File for the fitted model.")],
+    model: Annotated[
+        str, typer.Option(help="Name of a model; `atoll models` lists them.")
+    ] = "graph-gp",
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
     ] = None,

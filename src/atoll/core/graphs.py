@@ -8,6 +8,7 @@ any symmetric matrix of weights.
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,9 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 # Edge lengths are recomputed in pieces of about this many numbers (32 MiB).
 _CHUNK_SIZE = 2**22
+# Up to so many features trees find neighbours fast; with more, rows × queries × features beyond
+# this are searched by an approximate index, where one is installed.
+_TREE_FEATURES, _EXACT_WORK = 12, 10**12
 # Up to so many vertices LAPACK finds the modes faster than an iteration.
 _DENSE_VERTICES = 1500
 # Largest residual ‖L u − λ u‖ of a mode that an iteration found.
@@ -69,8 +73,6 @@ def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
     >>> graph.scales
     array([1., 1., 2.])
     """
-    from sklearn.neighbors import NearestNeighbors  # here: it takes a second to import
-
     is_sparse = sparse.issparse(X)
     X = X.tocsr() if is_sparse else np.asarray(X, dtype=np.float64)
     if X.ndim != 2:
@@ -80,9 +82,7 @@ def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
     if not is_sparse:
         # The search may expand ‖a − b‖², which loses digits when the data lie far from zero.
         X = X - X.mean(axis=0)
-    # Without an argument, `kneighbors` leaves out each row itself by its index, not its distance.
-    search = NearestNeighbors(n_neighbors=n_neighbors).fit(X)
-    targets = search.kneighbors(return_distance=False).ravel().astype(np.int64)
+    targets = nearest(X, None, n_neighbors).ravel().astype(np.int64)
     sources = np.repeat(np.arange(n, dtype=np.int64), n_neighbors)
 
     low, high = np.minimum(sources, targets), np.maximum(sources, targets)
@@ -95,6 +95,50 @@ def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
     ).tocsr()
     scales = lengths[edge_of_choice].reshape(n, n_neighbors).max(axis=1)
     return NeighbourGraph(distances, scales)
+
+
+def nearest(rows: Any, X: Any, k: int, *, n_jobs: int | None = None) -> np.ndarray:
+    """Indices of the k rows nearest to each row of X, nearest first, (m, k).
+
+    Exact, by trees or in blocks, while that takes a minute or two at most; beyond, by a graph index
+    (usearch, extra `ann`) where it is installed.
+
+    Parameters
+    ----------
+    rows : (n, d) array or sparse matrix
+    X : (m, d), or None for the rows themselves, each without itself
+    """
+    if is_approximate(rows, X):
+        return _approximate_nearest(rows, X, k)
+    from sklearn.neighbors import NearestNeighbors  # here: it takes a second to import
+
+    # Without an argument, `kneighbors` leaves out each row itself by its index, not its distance.
+    search = NearestNeighbors(n_neighbors=k, n_jobs=n_jobs).fit(rows)
+    return search.kneighbors(X, return_distance=False)
+
+
+def is_approximate(rows: Any, X: Any = None) -> bool:
+    """Whether `nearest` would use an index that may miss some neighbours."""
+    n, d = rows.shape
+    m = n if X is None else X.shape[0]
+    if sparse.issparse(rows) or d <= _TREE_FEATURES or n * m * d < _EXACT_WORK:
+        return False
+    return importlib.util.find_spec("usearch") is not None
+
+
+def _approximate_nearest(rows: np.ndarray, X: np.ndarray | None, k: int) -> np.ndarray:
+    from usearch.index import Index
+
+    index = Index(ndim=rows.shape[1], metric="l2sq", dtype="f32")
+    index.add(np.arange(len(rows)), rows.astype(np.float32))
+    queries = rows if X is None else X
+    found = index.search(queries.astype(np.float32), k + (X is None)).keys.astype(np.int64)
+    if X is not None:
+        return found
+    # Each row without itself; where it is not among its own nearest, without the furthest.
+    own = found == np.arange(len(rows))[:, None]
+    own[~own.any(axis=1), -1] = True
+    return found[~own].reshape(len(rows), k)
 
 
 def gaussian_weights(graph: NeighbourGraph, bandwidth: float | None = None) -> sparse.csr_array:

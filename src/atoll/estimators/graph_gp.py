@@ -14,7 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from atoll.core.graphs import NeighbourGraph, neighbour_graph, self_tuning_weights
+from atoll.core.graphs import (
+    NeighbourGraph,
+    is_approximate,
+    neighbour_graph,
+    self_tuning_weights,
+)
 from atoll.core.labels import PartialLabels
 from atoll.core.memory import check_memory
 from atoll.diagnostics import entropy
@@ -131,7 +136,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        n_neighbors: int = 20,
+        n_neighbors: int = 15,
         metric: str = "euclidean",
         max_graph_rows: int = 10_000,
         n_draws: int = 256,
@@ -264,6 +269,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         found = self.posterior_.coefficients
         part = "" if self.n_graph_rows_ == n else f" of {n}"
         graph = f"The graph has {self.n_graph_rows_}{part} rows and {len(self.eigenvalues_)} modes."
+        if self.metric == "euclidean" and is_approximate(self.posterior_.rows):
+            graph += " Its neighbours were searched by an approximate index (usearch)."
         if isinstance(found, ConePosterior):
             effective = float(1.0 / np.sum(found.weights**2))
             mixed = found.memory < spectral_graph_gp.MEMORY_LIMIT

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
-from sklearn.neighbors import NearestNeighbors
 
 from atoll.core.graphs import (
     Modes,
     connected_components,
+    nearest,
     neighbour_graph,
     self_tuning_weights,
     smoothest_modes,
@@ -115,11 +115,13 @@ def nearest_rows(rows: Array, X: Array, n_jobs: int | None = None) -> Extension:
     """The rows of the graph nearest to each row of X."""
     k = min(EXTENSION_NEIGHBOURS, len(rows))
     centre = rows.mean(axis=0)  # ‖a − b‖² is expanded in many dimensions, and loses digits
-    search = NearestNeighbors(n_neighbors=k, n_jobs=n_jobs).fit(rows - centre)
-    distances, indices = search.kneighbors(X - centre)
-    exact = np.linalg.norm(X[:, None] - rows[indices[:, :1]], axis=2)  # copies at exactly zero
-    distances[:, :1] = np.minimum(exact, distances[:, :1])
-    return Extension(indices, extension_weights(distances))
+    indices = nearest(rows - centre, X - centre, k, n_jobs=n_jobs)
+    distances = np.empty(indices.shape)
+    for piece in in_chunks(len(X), k * X.shape[1]):  # anew: copies are at exactly zero
+        distances[piece] = np.linalg.norm(X[piece, None] - rows[indices[piece]], axis=2)
+    order = np.argsort(distances, axis=1)
+    indices = np.take_along_axis(indices, order, axis=1)
+    return Extension(indices, extension_weights(np.take_along_axis(distances, order, axis=1)))
 
 
 def extend(values: Array, extension: Extension) -> Array:
@@ -162,7 +164,7 @@ class SpectralGraph:
         self.modes = modes
 
     @classmethod
-    def from_rows(cls, X: Any, *, n_neighbors: int = 20, n_modes: int = 64) -> SpectralGraph:
+    def from_rows(cls, X: Any, *, n_neighbors: int = 15, n_modes: int = 64) -> SpectralGraph:
         """Join every row of X to its nearest ones, and find the smoothest modes."""
         rows = np.asarray(X, dtype=np.float64)
         graph = neighbour_graph(rows, min(n_neighbors, len(rows) - 1))

@@ -9,8 +9,9 @@ labels, variational Bayes for the probit.
 
 Two classes need only the difference of their functions, which is f again up to its scale, and the
 scale does not matter. The prior's two scales of s(λ) = (λ + κ)^−3 come from the spectrum: κ a
-tenth of the K-th eigenvalue, so that K clusters can be told apart, and with a weight of 3% a tenth
-of the l-th, so that l labels can all be obeyed. ρ lets one class be the rule and others exceptions.
+tenth of the K-th eigenvalue, so that K clusters can be told apart, and, with a weight of 3% that
+grows to 30% from 100 labels to 1000, a tenth of the l-th, so that l labels can all be obeyed. ρ
+lets one class be the rule and others exceptions.
 
 Labellings of all rows are not equally likely to begin with. A draw of the functions labels every
 row of the graph, and has the weight
@@ -46,7 +47,8 @@ Codes = NDArray[np.intp]
 
 SMOOTHNESS = 3.0
 SCALE_SHARE = 0.1  # κ in units of an eigenvalue
-FINE_WEIGHT = 0.03  # of the part of the kernel that follows the number of labels
+FINE_WEIGHT, MOST_FINE_WEIGHT = 0.03, 0.3  # of the part that follows the number of labels
+FINE_LABELS = 100  # beyond so many, that part's weight grows with them
 CONSTANT_VARIANCE = 0.3  # ρ
 NUGGET = 1e-3  # a label may disagree with its nearest rows
 # Of a labelling's weight.
@@ -108,7 +110,8 @@ def row_features(modes: Modes, n_classes: int, n_labels: int) -> Array:
         s = spectral_weights(values, "matern", scale, SMOOTHNESS)
         return s / s.sum()
 
-    s = part(n_classes) + FINE_WEIGHT * part(max(2 * n_classes, n_labels))
+    fine = min(MOST_FINE_WEIGHT, FINE_WEIGHT * max(1.0, n_labels / FINE_LABELS))
+    s = part(n_classes) + fine * part(max(2 * n_classes, n_labels))
     return _with_constant(embedding(modes, s))
 
 
@@ -348,9 +351,12 @@ def predict_proba(posterior: Posterior, features: Array) -> Array:
         mean, variance = latent_moments(posterior, features)
         if mean.shape[1] == 1:
             return np.exp(probit.log_class_probabilities(mean[:, 0], variance[:, 0]))
-        log_p = multinomial_probit.log_class_probabilities(mean, variance[:, 0])
-        p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-        return p / p.sum(axis=1, keepdims=True)
+        return np.concatenate(
+            [
+                multinomial_probit.class_probabilities(mean[piece], variance[piece, 0])
+                for piece in in_chunks(len(mean), mean.shape[1] * multinomial_probit.GRID_NODES)
+            ]
+        )
     a, weights = posterior.coefficients, posterior.weights
     n_draws, p, F = a.shape
     flat = a.transpose(1, 0, 2).reshape(p, n_draws * F)

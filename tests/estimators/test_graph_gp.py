@@ -1,0 +1,246 @@
+"""GraphGPClassifier: what a user may feed it, and what it promises."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
+
+from atoll import GraphGPClassifier
+from atoll.core.graphs import neighbour_graph, self_tuning_weights, smoothest_modes
+from atoll.datasets import hide_labels
+from atoll.estimators import graph_gp
+
+
+def moons(n=200, per_class=3, seed=0, noise=0.1):
+    X, truth = make_moons(n, noise=noise, random_state=seed)
+    return X, truth, hide_labels(truth, per_class=per_class, marker=None, random_state=seed)
+
+
+def test_moons_are_learned_from_three_labels_a_class():
+    X, truth, y = moons()
+    new, new_truth = make_moons(1000, noise=0.1, random_state=5)
+    model = GraphGPClassifier(random_state=0).fit(X, y)
+    assert model.diagnostics_["mixed"]
+    assert model.score(new, new_truth) > 0.95
+    assert np.mean(model.transduction_ == truth) > 0.95
+    known = np.array([label is not None for label in y])
+    np.testing.assert_array_equal(model.transduction_[known], y[known].astype(int))
+
+
+def test_the_same_seed_gives_the_same_fit_and_predictions_do_not_change():
+    X, _, y = moons()
+    first, second = (GraphGPClassifier(random_state=3).fit(X, y) for _ in "ab")
+    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+    np.testing.assert_array_equal(first.predict_proba(X[:9]), first.predict_proba(X)[:9])
+
+
+def test_units_do_not_matter():
+    X, _, y = moons()
+    p, q = (
+        GraphGPClassifier(random_state=0).fit(a * X + 7, y).predict_proba(a * X + 7)
+        for a in (1, 2**10)
+    )
+    np.testing.assert_allclose(p, q, atol=1e-6)
+
+
+def test_distances_and_weights_say_what_rows_say():
+    X, truth, y = moons()
+    new, _ = make_moons(50, noise=0.1, random_state=5)
+    rows = GraphGPClassifier(random_state=0).fit(X, y)
+    distances = GraphGPClassifier(metric="precomputed", random_state=0).fit(cdist(X, X), y)
+    np.testing.assert_allclose(distances.predict_proba(cdist(new, X)), rows.predict_proba(new))
+    W = self_tuning_weights(neighbour_graph(X, 15))
+    for given_weights in (W, W.toarray()):
+        graph = GraphGPClassifier(metric="graph", random_state=0).fit(given_weights, y)
+        np.testing.assert_allclose(graph.label_distributions_, rows.label_distributions_)
+        assert graph.score(given_weights, truth) > 0.9
+
+
+def test_of_a_row_joined_to_none_little_is_said():
+    X, truth, _ = moons()
+    y = np.full(200, None, dtype=object)
+    y[np.flatnonzero(truth == 0)[:18]] = 0
+    y[np.flatnonzero(truth == 1)[:2]] = 1
+    W = self_tuning_weights(neighbour_graph(X, 15))
+    model = GraphGPClassifier(metric="graph", random_state=0).fit(W, y)
+    p = model.predict_proba(sparse.csr_array((1, 200)))
+    assert 0.2 < p[0, 0] < 0.8
+
+
+def test_more_rows_than_the_graph_holds_are_labelled_by_their_neighbours():
+    X, truth, y = moons(3000, per_class=5)
+    model = GraphGPClassifier(max_graph_rows=500, random_state=0).fit(X, y)
+    assert model.n_graph_rows_ == 500
+    known = np.flatnonzero([label is not None for label in y])
+    assert np.isin(known, model.posterior_.kept).all()
+    assert np.mean(model.transduction_ == truth) > 0.97
+    assert "500 of 3000 rows" in model.diagnostics_["verdict"]
+
+
+def test_many_labels_are_given_to_variational_bayes(monkeypatch):
+    X, truth, _ = moons(600, noise=0.25)
+    y = hide_labels(truth, per_class=60, marker=None, random_state=0)
+    monkeypatch.setattr(graph_gp, "MOST_CONSTRAINTS", 100)
+    model = GraphGPClassifier(random_state=0).fit(X, y)
+    assert model.diagnostics_["inference"] == "variational Bayes"
+    new, new_truth = make_moons(1000, noise=0.25, random_state=5)
+    assert model.score(new, new_truth) > 0.9
+    mean, variance = model.predict_latent(new)
+    assert mean.shape == variance.shape == (1000, 1)
+
+
+def test_of_very_many_labels_a_part_stands_for_all(monkeypatch):
+    X, truth, _ = moons(400)
+    monkeypatch.setattr(graph_gp, "MOST_LABELS", 50)
+    model = GraphGPClassifier(random_state=0).fit(X, truth.astype(object))
+    assert model.score(X, truth) > 0.97
+    np.testing.assert_array_equal(model.transduction_, truth)
+
+
+def test_labels_that_follow_a_nine_to_one_split_are_not_pulled_to_balance():
+    rng = np.random.default_rng(0)
+    X, truth = make_moons(1200, noise=0.1, random_state=0)
+    keep = np.concatenate([np.flatnonzero(truth == 0)[:360], np.flatnonzero(truth == 1)[:40]])
+    X, truth = X[keep], truth[keep]
+    y = np.full(400, None, dtype=object)
+    chosen = np.concatenate([rng.choice(360, 18, replace=False), 360 + rng.choice(40, 2, False)])
+    y[chosen] = truth[chosen]
+    model = GraphGPClassifier(random_state=0).fit(X, y)
+    assert np.mean(model.transduction_ == truth) > 0.97
+
+
+def test_the_latent_functions_agree_with_the_probabilities():
+    X, _, y = moons()
+    model = GraphGPClassifier(random_state=0).fit(X, y)
+    mean, variance = model.predict_latent(X)
+    sure = np.abs(mean[:, 0]) > 3 * np.sqrt(variance[:, 0])
+    np.testing.assert_array_equal(mean[sure, 0] > 0, model.predict_proba(X)[sure, 1] > 0.5)
+    assert (variance >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("settings_", "X", "message"),
+    [
+        ({"metric": "cosine"}, np.eye(4), "metric='cosine' is none of"),
+        ({"n_neighbors": 0}, np.eye(4), "n_neighbors=0 is not an integer of at least 1"),
+        ({"n_draws": 2.5}, np.eye(4), "n_draws=2.5 is not an integer"),
+        ({"max_graph_rows": 3}, np.eye(4), "max_graph_rows=3 is not"),
+        ({"metric": "precomputed"}, np.ones((4, 3)), "give a square matrix"),
+        ({"metric": "precomputed"}, -np.ones((4, 4)), "negative distances"),
+        ({"metric": "graph"}, np.triu(np.ones((4, 4))), "not symmetric"),
+        ({"metric": "graph"}, sparse.csr_array(-np.eye(4)), "negative weights"),
+    ],
+)
+def test_bad_input_is_refused_by_name(settings_, X, message):
+    with pytest.raises(ValueError, match=message):
+        GraphGPClassifier(**settings_).fit(X, ["a", "b", None, None])
+
+
+def test_new_weights_of_another_width_are_refused():
+    W = sparse.csr_array(np.ones((4, 4)))
+    model = GraphGPClassifier(metric="graph", random_state=0).fit(W, ["a", "b", None, None])
+    with pytest.raises(ValueError, match="3 columns and the fit had 4 rows"):
+        model.predict(sparse.csr_array(np.ones((2, 3))))
+
+
+def test_labels_that_contradict_each_other_are_said_to_be_slow(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    monkeypatch.setattr(graph_gp.spectral_graph_gp, "MOST_SWEEPS", 32)
+    with pytest.warns(ConvergenceWarning, match="contradict"):
+        GraphGPClassifier(random_state=0).fit(X, rng.integers(5, size=60).astype(str))
+
+
+def test_progress_is_said_on_standard_error(capsys):
+    X, _, y = moons(60)
+    GraphGPClassifier(random_state=0, verbose=True).fit(X, y)
+    assert "graph of 60 rows" in capsys.readouterr().err
+
+
+# Modes of large graphs ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_modes_by_iteration_are_those_of_lapack(monkeypatch, parts):
+    from atoll.core import graphs
+
+    rng = np.random.default_rng(parts)
+    X = rng.standard_normal((900, 2)) + 50 * rng.integers(parts, size=900)[:, None]
+    W = self_tuning_weights(neighbour_graph(X, 12))
+    exact = smoothest_modes(W, 20)
+    monkeypatch.setattr(graphs, "_DENSE_VERTICES", 100)
+    found = smoothest_modes(W, 20)
+    np.testing.assert_allclose(found.values, exact.values, atol=1e-9)
+    # Vectors of equal values may be turned: compare what they span, up to a clear gap.
+    gap = int(np.argmax(np.diff(exact.values[5:]))) + 6
+    apart = exact.vectors[:, :gap] @ exact.vectors[:, :gap].T
+    apart -= found.vectors[:, :gap] @ found.vectors[:, :gap].T
+    assert np.abs(apart).max() < 1e-4
+    d = np.asarray(W.sum(axis=1)).ravel()
+    assert np.abs(np.sqrt(d) @ found.vectors).max() < 1e-6 * np.sqrt(d.sum())
+
+
+# Hostile problems ---------------------------------------------------------------------------------
+
+
+@st.composite
+def problems(draw):
+    """Rows of every kind: copies, lone points, constant and huge columns, few rows or many."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n = draw(st.integers(3, 40))
+    d = draw(st.sampled_from([1, 2, 3, 30, 10_000]))
+    kind = draw(st.sampled_from(["normal", "equal", "copies", "lone", "line", "huge", "integers"]))
+    X = rng.standard_normal((n, d))
+    if kind == "equal":
+        X[:] = X[0]
+    elif kind == "copies":
+        X = X[rng.integers(max(1, n // 4), size=n)]
+    elif kind == "lone":
+        X[rng.integers(n)] += 1e6
+        X[rng.integers(n)] -= 1e6
+    elif kind == "line":
+        X[:, 1:] = 0.0
+    elif kind == "huge":
+        X *= 10.0 ** rng.integers(-150, 150)
+    elif kind == "integers":
+        X = rng.integers(3, size=(n, d)).astype(float)
+    K = draw(st.integers(2, min(n, 5)))
+    y = np.full(n, None, dtype=object)
+    chosen = rng.permutation(n)[: draw(st.integers(K, n))]
+    y[chosen] = [f"class {k}" for k in rng.integers(K, size=len(chosen))]
+    y[chosen[:K]] = [f"class {k}" for k in range(K)]
+    return X, y, draw(st.integers(1, 25))
+
+
+def check_hostile(problem):
+    X, y, n_neighbors = problem
+    model = GraphGPClassifier(n_neighbors=n_neighbors, n_draws=20, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    new = np.concatenate([X, X[:2] * 1.5, X.mean(axis=0, keepdims=True)])
+    for p in (model.label_distributions_, model.predict_proba(new)):
+        assert np.isfinite(p).all()
+        assert (p >= 0).all()
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@given(problems())
+def test_probabilities_are_probabilities_whatever_the_rows(problem):
+    check_hostile(problem)
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000, deadline=None, database=None)
+@given(problems())
+def test_probabilities_are_probabilities_in_ten_thousand_hostile_problems(problem):
+    check_hostile(problem)
