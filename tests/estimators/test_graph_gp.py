@@ -64,6 +64,18 @@ def test_distances_and_weights_say_what_rows_say():
         assert graph.score(given_weights, truth) > 0.9
 
 
+def test_what_is_given_is_not_changed_and_later_changes_do_not_matter():
+    X, _, y = moons(60)
+    W = sparse.csr_array(np.exp(-cdist(X, X)))
+    before, rows = W.toarray(), X.copy()
+    GraphGPClassifier(metric="graph", random_state=0).fit(W, y)
+    np.testing.assert_array_equal(W.toarray(), before)
+    model = GraphGPClassifier(random_state=0).fit(rows, y)
+    p = model.predict_proba(X)
+    rows[:] = 0.0
+    np.testing.assert_array_equal(model.predict_proba(X), p)
+
+
 def test_of_a_row_joined_to_none_little_is_said():
     X, truth, _ = moons()
     y = np.full(200, None, dtype=object)

@@ -226,13 +226,13 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         if self.metric == "graph":
             W = sparse.csr_array(X)
             W = W if whole else W[kept][:, kept]
-            W.setdiag(0.0)
+            W = sparse.csr_array(W - sparse.diags_array(W.diagonal()))  # no row joins itself
             return np.empty((len(kept), 0)), W
         k = min(self.n_neighbors, len(kept) - 1)
         if self.metric == "precomputed":
             D = X if whole else X[np.ix_(kept, kept)]
             return np.empty((len(kept), 0)), self_tuning_weights(_graph_of_distances(D, k))
-        rows = X if whole else X[kept]
+        rows = X[kept]  # our own copy
         return rows, self_tuning_weights(neighbour_graph(rows, k))
 
     def _infer(
