@@ -292,6 +292,8 @@ SETTINGS = [
         [k | (SAMPLING if "n_chains" in model().get_params() else {}) for k in KERNELS]
         if "kernel" in model().get_params()
         else MIXTURES
+        if "covariance" in model().get_params()
+        else [{"n_neighbors": 5}]
     )
 ]
 

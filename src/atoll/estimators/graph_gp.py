@@ -45,9 +45,10 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 METRICS = ("euclidean", "precomputed", "graph")
-# Labels times other classes, up to which the posterior is sampled: the arcs of its ellipses shrink
-# with their number.
-MOST_CONSTRAINTS = 1000
+# The posterior is sampled up to so many labels times other classes, since the arcs of its ellipses
+# shrink with their number, and up to so many labels a class, where the approximation is as good.
+# Two classes are quick in any case.
+MOST_CONSTRAINTS, MOST_A_CLASS = 1000, 40
 MOST_LABELS = 4000  # beyond, a random part of them stands for all: the probit's matrix is dense
 LEAST_MODES, MODES_A_CLASS = 64, 6
 
@@ -244,7 +245,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         n_classes: int,
         graph: sparse.csr_array,
     ) -> ConePosterior | NormalPosterior:
-        if len(codes) * (n_classes - 1) <= MOST_CONSTRAINTS:
+        few = len(codes) <= MOST_A_CLASS * n_classes or n_classes == 2
+        if few and len(codes) * (n_classes - 1) <= MOST_CONSTRAINTS:
             return spectral_graph_gp.draw(
                 rng, features, labelled, codes, n_classes, graph, self.n_draws
             )

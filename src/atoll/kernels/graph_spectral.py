@@ -118,10 +118,17 @@ def nearest_rows(rows: Array, X: Array, n_jobs: int | None = None) -> Extension:
     indices = nearest(rows - centre, X - centre, k, n_jobs=n_jobs)
     distances = np.empty(indices.shape)
     for piece in in_chunks(len(X), k * X.shape[1]):  # anew: copies are at exactly zero
-        distances[piece] = np.linalg.norm(X[piece, None] - rows[indices[piece]], axis=2)
+        distances[piece] = _lengths(X[piece, None] - rows[indices[piece]])
     order = np.argsort(distances, axis=1)
     indices = np.take_along_axis(indices, order, axis=1)
     return Extension(indices, extension_weights(np.take_along_axis(distances, order, axis=1)))
+
+
+def _lengths(differences: Array) -> Array:
+    """‖·‖ over the last axis, however large: squares may overflow where lengths do not."""
+    largest = np.abs(differences).max(axis=-1, initial=0.0)
+    scale = np.where(largest > 0, largest, 1.0)
+    return scale * np.linalg.norm(differences / scale[..., None], axis=-1)
 
 
 def extend(values: Array, extension: Extension) -> Array:
