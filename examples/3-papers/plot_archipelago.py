@@ -28,7 +28,7 @@ X_test, y_test = make_pinwheel(900, n_classes=3, rate=0.5, random_state=2)
 models = {
     "softmax GP, labelled rows alone": SoftmaxGPClassifier(n_chains=2, random_state=0),
     "Archipelago, all rows": ArchipelagoClassifier(
-        n_chains=4, n_warmup=150, n_samples=150, random_state=0
+        n_chains=2, n_warmup=150, n_samples=150, random_state=0
     ),
 }
 figure, axes = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained")

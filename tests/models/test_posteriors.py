@@ -245,7 +245,7 @@ def test_probit_gp_of_three_classes(n):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_null_category_of_three_classes(n):
     X, codes, width = ROWS[:n], RANKS[:n], 1.0
     is_labelled = np.array([True, False, True])[:n]

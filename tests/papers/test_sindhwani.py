@@ -16,6 +16,7 @@ from atoll.models import laplacian
 from atoll.reproductions import Result, find_experiment, run_experiment
 from atoll.reproductions.sindhwani import (
     RATIOS,
+    RIVALS,
     areas_by_model,
     curves_of,
     draw_labels,
@@ -69,9 +70,20 @@ def test_choosing_is_never_better_than_the_best(curves):
 
 def test_the_rivals_are_measured_by_the_area_under_their_curve(data_home, tmp_path):
     report = run_experiment("ssgp-fig6", out=tmp_path, quick=True, progress=False)
-    for found in areas_by_model(report.results).values():
+    areas = areas_by_model(report.results)
+    assert set(areas) == {"SSGP", "SVM"}
+    for found in areas.values():
         assert all(0.8 < one.mean <= 1.0 for one in found.values())
-    assert "Left out: NCNM" in report.page.read_text()
+
+
+@pytest.mark.parametrize("name", sorted(RIVALS))
+def test_every_rival_tells_two_groups_of_rows_apart(name):
+    rng = np.random.default_rng(0)
+    X, new = (rng.standard_normal((40, 3)) + np.repeat([[0.0], [4.0]], 20, axis=0) for _ in "ab")
+    y = np.full(40, -1)
+    y[[0, 1, 2, 20, 21, 22]] = [0, 0, 0, 1, 1, 1]
+    scores = RIVALS[name](X, y, new)
+    assert np.mean((scores[20:, None] > scores[:20]).mean()) > 0.95
 
 
 def test_ties_of_cross_validation_count_with_their_mean():
