@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from numbers import Integral
 from typing import Any, NamedTuple, Self
@@ -182,8 +183,11 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         is_labelled[position] = True
         K = len(labels.classes)
         n_modes = max(LEAST_MODES, MODES_A_CLASS * K)
-        check_memory(8 * 8 * len(kept) * n_modes, what=f"{n_modes} modes of {len(kept)} rows",
-                     instead="Choose a smaller max_graph_rows.")  # fmt: skip
+        check_memory(
+            8 * 8 * len(kept) * n_modes,
+            what=f"{n_modes} modes of {len(kept)} rows",
+            instead="Choose a smaller max_graph_rows.",
+        )
         modes = graph_modes(graph, n_modes, is_labelled)
         features = spectral_graph_gp.row_features(modes, K, len(labelled))
         codes = labels.codes[labelled]
@@ -309,9 +313,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     def _say(self, what: str) -> None:
         if self.verbose:
-            from tqdm import tqdm
-
-            tqdm.write(f"GraphGPClassifier: {what}", file=_standard_error())
+            print(f"{type(self).__name__}: {what}", file=sys.stderr)
 
     # Prediction -----------------------------------------------------------------------------------
 
@@ -390,12 +392,6 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.pairwise = self.metric != "euclidean"
         tags.input_tags.sparse = self.metric == "graph"
         return tags
-
-
-def _standard_error() -> Any:
-    import sys
-
-    return sys.stderr
 
 
 def _some_labels(rng: np.random.Generator, labels: PartialLabels) -> Index:

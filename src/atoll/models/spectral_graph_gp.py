@@ -203,13 +203,14 @@ def sample_labelled(
     f = np.repeat(one_hot(codes, n_classes)[None], n_draws, axis=0)
     own = one_hot(codes, n_classes) > 0 if n_classes > 2 else np.ones((len(codes), 1), bool)
 
+    def length(f: Array) -> Array:
+        return np.sqrt(np.einsum("slf,slf->s", f, precision @ f))
+
     def rescaled(f: Array) -> Array:
-        energy = np.einsum("slf,slf->s", f, precision @ f)
-        return f * np.sqrt(rng.chisquare(f[0].size, n_draws) / energy)[:, None, None]
+        return f * (np.sqrt(rng.chisquare(f[0].size, n_draws)) / length(f))[:, None, None]
 
     def direction(f: Array) -> Array:
-        energy = np.einsum("slf,slf->s", f, precision @ f)
-        return np.einsum("slf,lf->sf", f, own) / np.sqrt(energy)[:, None]
+        return np.einsum("slf,lf->sf", f, own) / length(f)[:, None]
 
     n_sweeps, f = 0, rescaled(f)
     while True:

@@ -7,7 +7,6 @@ every draw of labels takes its rows and columns from them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import make_moons
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import euclidean_distances
@@ -33,6 +31,7 @@ from atoll.kernels.graph_warped import Geometry, penalty_factor
 from atoll.models import graph_gp, laplacian
 from atoll.models.graph_gp import AMBIENT_WEIGHTS, LENGTH_FACTORS, NOISE, RATIOS, Labels, Problem
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
+from atoll.reproductions.lawrence import fit_quietly
 from atoll.reproductions.tables import Estimate, estimate, group, markdown_table
 
 if TYPE_CHECKING:
@@ -634,12 +633,12 @@ def _run_ssgp_areas(cell: Cell, data_home: DataHome) -> dict[str, Any]:
 
 def _null_category(X: Array, y: Rows, X_test: Array) -> Array:
     model = NullCategoryClassifier(inference="adf", n_active=N_ACTIVE, unlabelled=-1)
-    return _fit_quietly(model, X, y).predict_proba(X_test)[:, 1]
+    return fit_quietly(model, X, y).predict_proba(X_test)[:, 1]
 
 
 def _informative_vectors(X: Array, y: Rows, X_test: Array) -> Array:
     model = InformativeVectorClassifier(n_active=N_ACTIVE, unlabelled=-1)
-    return _fit_quietly(model, X, y).predict_proba(X_test)[:, 1]
+    return fit_quietly(model, X, y).predict_proba(X_test)[:, 1]
 
 
 def _support_vectors(X: Array, y: Rows, X_test: Array) -> Array:
@@ -648,13 +647,7 @@ def _support_vectors(X: Array, y: Rows, X_test: Array) -> Array:
 
 
 def _transductive_support_vectors(X: Array, y: Rows, X_test: Array) -> Array:
-    return _fit_quietly(TransductiveSVC(unlabelled=-1), X, y).decision_function(X_test)
-
-
-def _fit_quietly(model: Any, X: Array, y: Rows) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X, y)
+    return fit_quietly(TransductiveSVC(unlabelled=-1), X, y).decision_function(X_test)
 
 
 N_ACTIVE = 100
