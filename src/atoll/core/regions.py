@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
 from atoll.core.gaussian import (
-    SMALL_MASS,
     expected_product_of_ndtr,
     expected_product_of_ndtr_slopes,
     inverse_mills_ratio,
@@ -31,6 +30,7 @@ from atoll.core.gaussian import (
     log_ndtr_difference,
     log_normal_density,
     product_peak,
+    small_mass,
     truncated_normal,
 )
 
@@ -361,7 +361,7 @@ class Margins(NamedTuple):
             t = self._offsets(f, 1.0, rows, winners, losers)
             # In log space only rows whose mass is small in all; a losing class may be forgotten.
             mass = np.add.reduceat(weight * expected_product_of_ndtr(t), first)
-            small = mass < SMALL_MASS
+            small = mass < small_mass(t.shape[1])
             if not small.any():
                 return float(np.log(mass).sum() + largest.sum())
             of_small = small[rows]
