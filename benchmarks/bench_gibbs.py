@@ -70,8 +70,7 @@ def chain_of_ours(rng, family, gram, prior, n_warmup):
     state = auxiliary_gibbs.init(z, theta, family.mean, gram)
     for done in itertools.count():
         state = auxiliary_gibbs.sweep(rng, state, family, gram, prior, done < n_warmup)
-        f, _ = auxiliary_gibbs.sample_latent(rng, state, gram)
-        yield prepared.total(f), *state.log_parameters, f.flat[0]
+        yield prepared.total(state.latent), *state.log_parameters, state.latent.flat[0]
 
 
 def chain_of_the_lecture(rng, family, gram, prior, n_warmup):

@@ -120,6 +120,11 @@ class PreparedRegions:
         self.regions = regions
 
     @cached_property
+    def several(self) -> bool:
+        """Whether a row has more than one region."""
+        return bool((np.isfinite(self.regions.log_weight).sum(axis=1) > 1).any())
+
+    @cached_property
     def total(self) -> Callable[[Array], float]:
         return self.regions.total()
 

@@ -3,11 +3,13 @@
 z ~ N(0, V), V = C(θ) + I, each z_n confined to its region. z and f are (n,), or (n, K) with one
 function a class, all with one kernel. φ are the regions' own free parameters, such as cut points.
 
-Against the lecture's sweep (paper 004: z | f, then f | z, θ | f) three things mix better. Each z_n
-is drawn given the other z alone, with f integrated out (Holmes & Held 2006). θ is drawn given z,
-whose marginal likelihood is Gaussian, and then ν, φ and θ with z integrated out, where ν = L^{-1} f
-is the whitened function: the first moves well where the labels say much, the second where they say
-little, and the two interwoven (Yu & Meng 2011) move well everywhere.
+Against the lecture's sweep (paper 004: z | f, then f | z, θ | f) three things mix better. θ is
+drawn given z, whose marginal likelihood is Gaussian, and then ν, φ and θ with z integrated out,
+where ν = L^{-1} f is the whitened function: the first moves well where the labels say much, the
+second where they say little, and the two interwoven (Yu & Meng 2011) move well everywhere. The
+whole function moves at once: by elliptical slices, with each z_n drawn given the other z alone
+besides (Holmes & Held 2006); or, where there are several functions and one region a row, by a
+Hamiltonian step: slices shrink as functions become more, and there the likelihood is log-concave.
 
 Where regions say nothing of the mean of a row's z over classes, that mean is left out of θ's
 conditional and drawn from its prior, exactly: K − 1 functions are sampled, not K.
@@ -23,14 +25,16 @@ from numpy.typing import NDArray
 
 from atoll.core.linalg import cholesky_inverse, cholesky_log_det, cholesky_solve, jittered_cholesky
 from atoll.core.regions import Move, PreparedRegions, RegionFamily, Regions, log_region_shares
-from atoll.inference import elliptical_slice, slice_sampling
-from atoll.inference.elliptical_slice import ArcWidth, EllipticalSliceInfo
+from atoll.inference import elliptical_slice, hmc, slice_sampling
+from atoll.inference.elliptical_slice import ArcWidth
 
 Array = NDArray[np.float64]
 GramFunction = Callable[[Array], Array]
 
-# Steps of the whole function in a sweep: more where a row may change its region.
-N_STEPS, N_STEPS_UNIONS = 2, 10
+# Slices of the whole function in a sweep: more where a row may change its region.
+N_SLICES, N_SLICES_UNIONS = 2, 10
+LEAPFROG_STEPS = (5, 12)  # 5 to 11 in a Hamiltonian step, of which a sweep has one
+FARTHEST = 30.0  # deviations of the log variance's prior that a trajectory may reach
 
 
 class LogParameterPrior(Protocol):
@@ -52,35 +56,40 @@ class AuxiliaryState(NamedTuple):
     """What the next sweep needs.
 
     auxiliary : (n,) or (n, K) z
+    latent : as z, f; zero before the first sweep
     log_parameters : (p,) of the kernel
     region_parameters : (q,) φ
-    precision : (n, n) V^{-1} at those log-parameters
-    log_det : log det V
+    noisy_factor : (n, n) the lower factor of V at those log-parameters
+    jitter : that factoring C took
     arc_given_z, arc_given_whitened : first arcs of the two steps of θ
+    step_size : of the whole function's Hamiltonian steps
     """
 
     auxiliary: Array
+    latent: Array
     log_parameters: Array
     region_parameters: Array
-    precision: Array
-    log_det: float
+    noisy_factor: Array
+    jitter: float
     arc_given_z: ArcWidth
     arc_given_whitened: ArcWidth
+    step_size: hmc.StepSize
 
 
 def init(
     auxiliary: Array, log_parameters: Array, region_parameters: Array, gram: GramFunction
 ) -> AuxiliaryState:
     """The state at z, θ and φ; gram: log-parameters -> C (n, n), a fresh array."""
-    lower = _noisy_factor(gram(log_parameters))
     return AuxiliaryState(
         auxiliary,
+        np.zeros_like(auxiliary),
         log_parameters,
         region_parameters,
-        cholesky_inverse(lower),
-        cholesky_log_det(lower),
+        _noisy_factor(gram(log_parameters)),
+        0.0,
         elliptical_slice.init_width(),
         elliptical_slice.init_width(),
+        hmc.init_step_size(0.1),
     )
 
 
@@ -101,20 +110,18 @@ def sweep(
     family : the regions of the n rows at any φ
     gram : log-parameters -> C (n, n), a fresh array
     prior : of the log-parameters; none of them keeps θ
-    adapt : whether the widths of arcs are adapted, in warm-up
+    adapt : whether arcs and the Hamiltonian step size are adapted, in warm-up
     """
     prepared = family.at(state.region_parameters)
-    z = sample_auxiliary(rng, state.auxiliary, state.precision, prepared)
-    state = state._replace(auxiliary=z)
+    if not moves_along_gradient(prepared):
+        precision = cholesky_inverse(state.noisy_factor)
+        z = sample_auxiliary(rng, state.auxiliary, precision, prepared)
+        state = state._replace(auxiliary=z)
     if family.shift_index is not None:
         state = shift(rng, state, family, family.shift_index)
-    theta = state.log_parameters
     if len(prior.mean) > 0:
-        theta, info = sample_log_parameters(rng, state, prepared.regions.n_free, gram, prior)
-        if adapt:
-            arc = elliptical_slice.adapt_width(state.arc_given_z, info)
-            state = state._replace(arc_given_z=arc)
-    return step_given_whitened(rng, state, theta, family, gram, prior, adapt)
+        state = step_given_auxiliary(rng, state, prepared.regions.n_free, gram, prior, adapt)
+    return step_given_whitened(rng, state, family, gram, prior, adapt)
 
 
 def sample_auxiliary(
@@ -148,7 +155,7 @@ def shift(
     No row leaves its region, so that c has the density N(z + c; 0, V) N(φ_index + c; its prior).
     """
     z, phi = state.auxiliary, state.region_parameters.copy()
-    column_sums = state.precision.sum(axis=0)
+    column_sums = cholesky_solve(state.noisy_factor, np.ones(len(z)))  # of V^{-1}
     precision = column_sums.sum() + family.sd[index] ** -2
     pull = column_sums @ z + (phi[index] - family.mean[index]) / family.sd[index] ** 2
     distance = -pull / precision + rng.standard_normal() / np.sqrt(precision)
@@ -156,64 +163,61 @@ def shift(
     return state._replace(auxiliary=z + distance, region_parameters=phi)
 
 
-def sample_log_parameters(
+def step_given_auxiliary(
     rng: np.random.Generator,
     state: AuxiliaryState,
     n_free: int,
     gram: GramFunction,
     prior: LogParameterPrior,
-) -> tuple[Array, EllipticalSliceInfo]:
+    adapt: bool = False,
+) -> AuxiliaryState:
     """θ | z by elliptical slice sampling on N(z; 0, C(θ) + I) over the free dimensions of z."""
-    z = state.auxiliary
+    z, factor, arc = state.auxiliary, state.noisy_factor, state.arc_given_z
     if z.ndim == 2:
         z = z - z.mean(axis=1, keepdims=True)  # contrasts: all that margins between classes see
-    current = -0.5 * float(np.sum(z * (state.precision @ z))) - 0.5 * n_free * state.log_det
 
     def log_marginal(log_parameters: Array) -> float:
-        return gaussian_log_marginal(_noisy_factor(gram(log_parameters)), z, n_free)
+        nonlocal factor
+        factor = _noisy_factor(gram(log_parameters))
+        return gaussian_log_marginal(factor, z, n_free)
 
     theta, _, info = elliptical_slice.step(
-        rng, state.log_parameters, current, log_marginal,
-        prior.sd * rng.standard_normal(len(prior.sd)), prior.mean,
-        float(np.exp(state.arc_given_z.log_width)),
+        rng, state.log_parameters, gaussian_log_marginal(factor, z, n_free), log_marginal,
+        prior.sd * rng.standard_normal(len(prior.sd)), prior.mean, float(np.exp(arc.log_width)),
     )  # fmt: skip
-    return theta, info
+    if adapt:
+        state = state._replace(arc_given_z=elliptical_slice.adapt_width(arc, info))
+    if theta is state.log_parameters:
+        return state
+    return state._replace(log_parameters=theta, noisy_factor=factor)  # the last one is accepted
 
 
 def step_given_whitened(
     rng: np.random.Generator,
     state: AuxiliaryState,
-    log_parameters: Array,
     family: RegionFamily,
     gram: GramFunction,
     prior: LogParameterPrior,
     adapt: bool = False,
 ) -> AuxiliaryState:
-    """ν, φ and θ by elliptical slice sampling on Π P(region_n(φ) | f = L(θ) ν), then z | f.
-
-    Parameters
-    ----------
-    state : z, with the precision of the log-parameters it came with
-    log_parameters : θ now
-    """
-    C = gram(log_parameters)
-    lower = jittered_cholesky(C).lower
-    if log_parameters is state.log_parameters:
-        start = sample_whitened(rng, state.auxiliary, lower, lambda v: state.precision @ v)
-    else:  # solves with the factor alone: the inverse is wanted once a sweep, at its end
-        noisy = _noisy_factor(C)
-        start = sample_whitened(rng, state.auxiliary, lower, lambda v: cholesky_solve(noisy, v))
-    state = state._replace(log_parameters=log_parameters)
-    whitened, f, theta, phi = _step_function_and_scales(rng, state, start, lower, family, prior)
+    """ν, φ and θ on Π P(region_n(φ) | f = L(θ) ν), then z | f."""
+    lower, jitter = jittered_cholesky(gram(state.log_parameters))
+    start = sample_whitened(rng, state.auxiliary, lower, state.noisy_factor)
+    whitened, f, theta, phi, tuned = _step_function_and_scales(
+        rng, state, start, lower, family, prior, adapt
+    )
+    state = state._replace(region_parameters=phi, step_size=tuned)
     prepared = family.at(phi)
-    if len(prior.mean) == 0:  # and the precision stays as it is
+    if len(prior.mean) == 0:  # and the factor stays as it is
         z = prepared.regions.sample(rng, f, 1.0)
-        return state._replace(auxiliary=z, region_parameters=phi)
-    at_theta = f  # what the last proposal of the step below leads to
+        return state._replace(auxiliary=z, latent=f, jitter=jitter)
+    C, at_theta = lower, f  # what the last proposal of the step below leads to
 
     def total_at(proposal: Array) -> float:
-        nonlocal at_theta
-        at_theta = jittered_cholesky(gram(proposal)).lower @ whitened
+        nonlocal C, at_theta, jitter
+        C = gram(proposal)
+        factor, jitter = jittered_cholesky(C)
+        at_theta = factor @ whitened
         return prepared.total(at_theta)
 
     arc = state.arc_given_whitened
@@ -221,10 +225,16 @@ def step_given_whitened(
         rng, theta, prepared.total(f), total_at,
         prior.sd * rng.standard_normal(len(prior.sd)), prior.mean, float(np.exp(arc.log_width)),
     )  # fmt: skip
-    f = f if new is theta else at_theta  # the last proposal is the one that is accepted
-    return init(prepared.regions.sample(rng, f, 1.0), new, phi, gram)._replace(
-        arc_given_z=state.arc_given_z,
-        arc_given_whitened=elliptical_slice.adapt_width(arc, info) if adapt else arc,
+    if adapt:
+        state = state._replace(arc_given_whitened=elliptical_slice.adapt_width(arc, info))
+    if new is theta:  # no proposal was accepted; else the last one was
+        C, at_theta = gram(theta), f
+    return state._replace(
+        auxiliary=prepared.regions.sample(rng, at_theta, 1.0),
+        latent=at_theta,
+        log_parameters=new,
+        noisy_factor=_noisy_factor(C),
+        jitter=jitter,
     )
 
 
@@ -235,48 +245,111 @@ def _step_function_and_scales(
     lower: Array,
     family: RegionFamily,
     prior: LogParameterPrior,
-) -> tuple[Array, Array, Array, Array]:
-    """ν, f, θ and φ after some steps of ν | θ, of the log variance and of φ; z integrated out.
+    adapt: bool,
+) -> tuple[Array, Array, Array, Array, hmc.StepSize]:
+    """ν, f, θ and φ after some steps of ν and the log variance, and of φ; z integrated out.
 
     They move the whole function at once, and rows from one region to another, where z, one row
     at a time, is held by its neighbours. A step costs O(n²), little beside a factor: a change
     of variance scales L.
     """
     theta, phi, v = state.log_parameters.copy(), state.region_parameters, prior.variance_index
-    log_likelihood = family.at(phi).total
-    several = bool((np.isfinite(family.at(phi).regions.log_weight).sum(axis=1) > 1).any())
-    # f and ν lie on one ellipse each, at the same angle: no product with L for every proposal.
+    prepared, tuned = family.at(phi), state.step_size
     if whitened.ndim == 2:  # what the regions say nothing of is drawn from its prior
         K = whitened.shape[1]
         common = rng.standard_normal(len(whitened)) / np.sqrt(K)
         whitened = whitened + (common - whitened.mean(axis=1))[:, None]
-    pair = np.stack([lower @ whitened, whitened])
-    current = log_likelihood(pair[0])
-    draws = rng.standard_normal((N_STEPS_UNIONS if several else N_STEPS, *whitened.shape))
-    scale = 1.0  # of L, relative to `lower`
-
-    def total_of_pair(pair: Array) -> float:
-        return log_likelihood(pair[0])
-
-    for along_whitened in draws:
-        pair, current, _ = elliptical_slice.step(
-            rng, pair, current, total_of_pair,
-            np.stack([scale * (lower @ along_whitened), along_whitened]),
-        )  # fmt: skip
-        if v is not None:
-            theta[v], pair[0], current = elliptical_slice.step_log_variance(
-                rng, theta[v], pair[0], current, log_likelihood, prior.mean[v], prior.sd[v]
+    along_gradient = moves_along_gradient(prepared)
+    n_slices = N_SLICES_UNIONS if prepared.several else N_SLICES
+    f, scale = lower @ whitened, 1.0  # of L, relative to `lower`
+    for _ in range(1 if along_gradient else n_slices):
+        if along_gradient:
+            whitened, f, theta, tuned = _hamiltonian_step(
+                rng, whitened, theta, lower, prepared.regions, prior, tuned, adapt
+            )
+        else:
+            whitened, f, theta = _slice_function(
+                rng, whitened, f, theta, scale, lower, family.at(phi), prior
             )
         if family.stretch is not None and v is not None:
-            phi, c = _stretch(rng, phi, pair[0], theta[v], family, prior, v)
+            phi, c = _stretch(rng, phi, f, theta[v], family, prior, v)
             theta[v] += 2.0 * c
-            pair[0] *= np.exp(c)
+            f = np.exp(c) * f
         if len(phi) > 0:
-            phi = sample_region_parameters(rng, phi, pair[0], family)
-            log_likelihood = family.at(phi).total
-            current = log_likelihood(pair[0])
-        scale = 1.0 if v is None else np.exp(0.5 * (theta[v] - state.log_parameters[v]))
-    return pair[1], pair[0], theta, phi
+            phi = sample_region_parameters(rng, phi, f, family)
+        scale = 1.0 if v is None else float(np.exp(0.5 * (theta[v] - state.log_parameters[v])))
+    return whitened, f, theta, phi, tuned
+
+
+def moves_along_gradient(prepared: PreparedRegions) -> bool:
+    """Whether the function takes Hamiltonian steps: K functions, and one region a row."""
+    return prepared.regions.n_free > 1 and not prepared.several
+
+
+def _slice_function(
+    rng: np.random.Generator,
+    whitened: Array,
+    latent: Array,
+    log_parameters: Array,
+    scale: float,
+    lower: Array,
+    prepared: PreparedRegions,
+    prior: LogParameterPrior,
+) -> tuple[Array, Array, Array]:
+    """ν, f and θ after an elliptical slice of ν, f = scale L ν, and one of the log variance."""
+    theta, v = log_parameters.copy(), prior.variance_index
+    # f and ν lie on one ellipse each, at the same angle: no product with L for every proposal.
+    along = rng.standard_normal(whitened.shape)
+    (f, whitened), current, _ = elliptical_slice.step(
+        rng, np.stack([latent, whitened]), prepared.total(latent),
+        lambda pair: prepared.total(pair[0]), np.stack([scale * (lower @ along), along]),
+    )  # fmt: skip
+    if v is not None:
+        theta[v], f, _ = elliptical_slice.step_log_variance(
+            rng, theta[v], f, current, prepared.total, prior.mean[v], prior.sd[v]
+        )
+    return whitened, f, theta
+
+
+def _hamiltonian_step(
+    rng: np.random.Generator,
+    whitened: Array,
+    log_parameters: Array,
+    lower: Array,
+    regions: Regions,
+    prior: LogParameterPrior,
+    tuned: hmc.StepSize,
+    adapt: bool,
+) -> tuple[Array, Array, Array, hmc.StepSize]:
+    """ν, f, θ and the step size after a Hamiltonian step of ν, f = L ν, and the log variance.
+
+    The log variance moves in units of its prior, as its last coordinate, where there is one.
+    """
+    theta, v = log_parameters.copy(), prior.variance_index
+    start = 0.0 if v is None else (theta[v] - prior.mean[v]) / prior.sd[v]
+    spread = 0.0 if v is None else float(prior.sd[v])
+
+    def function(position: Array) -> tuple[Array, float]:
+        """f, and by what L is scaled."""
+        scale = float(np.exp(0.5 * spread * (position[-1] - start)))
+        return scale * (lower @ position[:-1].reshape(whitened.shape)), scale
+
+    def log_density(position: Array) -> tuple[float, Array]:
+        if abs(position[-1]) > FARTHEST:
+            return -np.inf, -position
+        f, scale = function(position)
+        slopes = regions.gradients(f, 1.0)
+        gradient = -position
+        gradient[:-1] += scale * (lower.T @ slopes.mean).ravel()
+        gradient[-1] += 0.5 * spread * float(np.sum(f * slopes.mean))
+        return float(slopes.log_probability.sum() - 0.5 * position @ position), gradient
+
+    position, _, tuned = hmc.tuned_step(
+        rng, np.append(whitened, start), log_density, tuned, LEAPFROG_STEPS, adapt
+    )
+    if v is not None:
+        theta[v] = prior.mean[v] + prior.sd[v] * position[-1]
+    return position[:-1].reshape(whitened.shape), function(position)[0], theta, tuned
 
 
 def sample_region_parameters(
@@ -336,7 +409,7 @@ def sample_whitened(
     rng: np.random.Generator,
     auxiliary: Array,
     lower: Array,
-    solve: Callable[[Array], Array],
+    noisy_factor: Array,
 ) -> Array:
     """Draw ν, f = L ν, given z by Matheron's rule: a prior draw, corrected by what z says of it.
 
@@ -346,22 +419,18 @@ def sample_whitened(
     Parameters
     ----------
     auxiliary : z
-    lower : L
-    solve : v -> V^{-1} v
+    lower, noisy_factor : L, and that of V
     """
     z = auxiliary
     prior = rng.standard_normal(z.shape)
     surprise = z - lower @ prior - rng.standard_normal(z.shape)
-    return prior + lower.T @ solve(surprise)
+    return prior + lower.T @ cholesky_solve(noisy_factor, surprise)
 
 
-def sample_latent(
-    rng: np.random.Generator, state: AuxiliaryState, gram: GramFunction
-) -> tuple[Array, float]:
-    """Draw f | z, θ; returns f and the jitter that factoring C took."""
-    lower, jitter = jittered_cholesky(gram(state.log_parameters))
-    whitened = sample_whitened(rng, state.auxiliary, lower, lambda v: state.precision @ v)
-    return lower @ whitened, jitter
+def sample_latent(rng: np.random.Generator, state: AuxiliaryState, gram: GramFunction) -> Array:
+    """Draw f | z, θ."""
+    lower = jittered_cholesky(gram(state.log_parameters)).lower
+    return lower @ sample_whitened(rng, state.auxiliary, lower, state.noisy_factor)
 
 
 def gaussian_log_marginal(lower: Array, auxiliary: Array, n_functions: int = 1) -> float:
@@ -372,8 +441,8 @@ def gaussian_log_marginal(lower: Array, auxiliary: Array, n_functions: int = 1) 
 
 def leave_one_out(state: AuxiliaryState) -> tuple[Array, Array]:
     """Mean, as z, and standard deviation, (n,), of each z_n given the others."""
-    variance = 1.0 / np.diagonal(state.precision)
-    drift = state.precision @ state.auxiliary
+    variance = 1.0 / np.diagonal(cholesky_inverse(state.noisy_factor))
+    drift = cholesky_solve(state.noisy_factor, state.auxiliary)
     mean = state.auxiliary - (variance * drift.T).T
     return mean, np.sqrt(variance)
 
@@ -394,7 +463,7 @@ def slide_sweep(
     """The lecture's own sweep, the yardstick: z | f, then f | z, then θ | f; (f, θ) -> (f, θ)."""
     z = regions.sample(rng, latent, 1.0)
     state = init(z, log_parameters, np.zeros(0), gram)
-    f, _ = sample_latent(rng, state, gram)
+    f = sample_latent(rng, state, gram)
     if len(prior.mean) == 0:
         return f, log_parameters
     n_functions = f.size // len(f)

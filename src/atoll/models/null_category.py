@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atoll.core.linalg import cholesky_inverse
 from atoll.core.regions import PreparedRegions, RegionFamily, regions_of_rows
 from atoll.inference import auxiliary_gibbs
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
@@ -86,10 +87,10 @@ def sampler(
             region_parameters,
             lambda _: C_ll.copy(),
         )
-        z = state.auxiliary
+        z, precision = state.auxiliary, cholesky_inverse(state.noisy_factor)
         for _ in range(N_START_SWEEPS):
-            z = auxiliary_gibbs.sample_auxiliary(rng, z, state.precision, of_labelled)
-        f = C[:, labelled] @ (state.precision @ z)
+            z = auxiliary_gibbs.sample_auxiliary(rng, z, precision, of_labelled)
+        f = C[:, labelled] @ (precision @ z)
         return at_phi.sample(rng, f, 1.0)
 
     def class_probabilities(state: AuxiliaryState) -> dict[str, Any]:

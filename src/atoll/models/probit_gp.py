@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from atoll.core.linalg import jittered_cholesky
+from atoll.core.linalg import cholesky_solve, jittered_cholesky
 from atoll.core.regions import RegionFamily, fixed_regions, log_region_probability
 from atoll.inference import auxiliary_gibbs, ep, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
@@ -131,16 +131,15 @@ def regions_sampler(
         return auxiliary_gibbs.sweep(rng, state, regions, gram_at, prior, adapt)
 
     def record(rng: np.random.Generator, state: AuxiliaryState) -> dict[str, Any]:
-        f, jitter = auxiliary_gibbs.sample_latent(rng, state, gram_at)
         at_phi = regions.at(state.region_parameters).regions
         return {
-            "log_likelihood": log_region_probability(at_phi, f, 1.0).sum(),
+            "log_likelihood": log_region_probability(at_phi, state.latent, 1.0).sum(),
             "log_parameters": state.log_parameters,
             "region_parameters": state.region_parameters,
             **dict(zip(regions.names, state.region_parameters)),
-            "latent": f,
-            "jitter": jitter,
-            "weights": state.precision @ state.auxiliary,
+            "latent": state.latent,
+            "jitter": state.jitter,
+            "weights": cholesky_solve(state.noisy_factor, state.auxiliary),
             **extra_record(state),
         }
 
