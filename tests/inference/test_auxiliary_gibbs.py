@@ -295,6 +295,37 @@ def test_a_union_of_intervals_is_chosen_by_mass(far):
     assert np.all(np.abs(counts - 4000 * exact) < 6 * np.sqrt(4000 * exact * (1 - exact)) + 1)
 
 
+def test_z_of_three_classes_one_by_one_stays_with_its_exact_distribution():
+    """Exact draws by rejection, of rows that hold each other, before and after some updates."""
+    rng, n, n_rows = np.random.default_rng(12), 1500, 4
+    V = 30.0 * np.exp(-0.02 * np.subtract.outer(range(n_rows), range(n_rows)) ** 2) + np.eye(n_rows)
+    seen = np.arange(n_rows) == 0  # the first row is of class 0, the others of any
+    family = null_category.family(np.zeros(n_rows, np.intp), seen, 3, 1.0, (0.5, 0.5, 0.5))
+    regions = family.at(family.mean).regions
+    lower, Q = np.linalg.cholesky(V), np.linalg.inv(V)
+    exact = []
+    while len(exact) < n:
+        z = lower @ rng.standard_normal((n_rows, 3))
+        second, first = np.sort(z, axis=1)[:, -2:].T
+        if np.argmax(z[0]) == 0 and np.all(first > second + regions.margin):
+            exact.append(z)
+
+    def statistics(z):
+        contrasts = z - z.mean(axis=1, keepdims=True)
+        quadratic = np.einsum("ik,ij,jk->", contrasts, Q, contrasts)
+        return [quadratic, contrasts[1, 0] * contrasts[2, 0], z[1, 0], (z[3].argmax() == 0)]
+
+    def updated(z):
+        for _ in range(4):
+            z = gibbs.sample_auxiliary(rng, z, Q, PreparedRegions(regions))
+        return z
+
+    before = np.array([statistics(z) for z in exact])
+    after = np.array([statistics(updated(z)) for z in exact])
+    difference = after - before
+    assert np.all(np.abs(difference.mean(axis=0)) < 6 * difference.std(axis=0) / np.sqrt(n))
+
+
 def test_latent_draws_given_z_have_the_textbook_mean_and_covariance():
     """f | z ~ N(Σ_f z, Σ_f), Σ_f = C − C (I + C)^{-1} C; the slide's Σ_f^{-1} z is a slip."""
     rng = np.random.default_rng(7)

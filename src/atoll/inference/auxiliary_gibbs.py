@@ -142,8 +142,8 @@ def sample_auxiliary(
         mean = old - Qz[n] * variances[n]
         # Plain Python floats: the loop cannot be vectorised, and arrays of a few are slow.
         new = np.array(update_row(n, old.tolist(), mean.tolist(), deviations[n], uniforms[n]))
-        z[n] = new
         Qz += product(Q[n], new - old)
+        z[n] = new  # after that: `old` is a view of it
     return z
 
 
