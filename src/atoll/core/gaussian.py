@@ -58,10 +58,11 @@ def inverse_mills_ratio(x: ArrayLike) -> Array:
     (0.797885, 1000.001)
     """
     x = np.asarray(x, dtype=float)
-    # erfcx overflows where x is large and positive; there exp(log φ − log Φ) is exact.
+    # erfcx overflows where x is large and positive; there exp(log φ − log Φ) is exact, which
+    # overflows on the other side.
     with np.errstate(over="ignore"):
         left = np.sqrt(2.0 / np.pi) / erfcx(-x / np.sqrt(2.0))
-    right = np.exp(log_normal_density(x) - log_ndtr(x))
+        right = np.exp(log_normal_density(x) - log_ndtr(x))
     return np.where(x < 0, left, right)
 
 

@@ -34,7 +34,7 @@ GramFunction = Callable[[Array], Array]
 # Slices of the whole function in a sweep: more where a row may change its region.
 N_SLICES, N_SLICES_UNIONS = 2, 10
 LEAPFROG_STEPS = (5, 12)  # 5 to 11 in a Hamiltonian step, of which a sweep has one
-FARTHEST = 30.0  # deviations of the log variance's prior that a trajectory may reach
+FARTHEST = 12.0  # deviations of the log variance's prior that a trajectory may reach
 
 
 class LogParameterPrior(Protocol):

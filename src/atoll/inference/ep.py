@@ -1,4 +1,4 @@
-"""Expectation propagation for one function under any regions of z = f + ε (Minka 2001).
+"""Expectation propagation under any regions of z = f + ε (Minka 2001).
 
 Each row's likelihood P(z_n in its regions | f_n) is stood for by a Gaussian site in f_n, of
 precision τ_n and precision times mean ν_n. A site is what turns the cavity, the posterior without
@@ -7,6 +7,10 @@ derivatives of log P(z_n in its regions), z_n ~ N(m, σ² + v) with m and v the 
 σ² the variance of ε, and regions know them:
 
     mean = m + v g,     variance = v + v² c,     g, c the first and second derivative by m.
+
+K functions with one kernel have one site a row for all of them, of one precision and K shifts: the
+cavity's variance is then one number a row, and c the mean of the second derivatives over the K − 1
+contrasts that the regions see. That keeps of a K × K site its trace alone.
 
 All sites are updated at once, damped (Rasmussen & Williams 2006, section 3.6, whose notation this
 is), or one after the other, until the moments agree.
@@ -55,7 +59,7 @@ class Sites(NamedTuple):
     """What stands for the likelihoods: exp(ν f − ½ τ f²), a row.
 
     precision : (n,) τ
-    shift : (n,) ν
+    shift : (n,) ν, or (n, K)
     """
 
     precision: Array
@@ -65,13 +69,13 @@ class Sites(NamedTuple):
 class Propagation(NamedTuple):
     """Sites at their fixed point.
 
-    weights : (n,) b, with k_xᵀ b the mean of f(x)
+    weights : (n,) or (n, K) b, with k_xᵀ b the mean of f(x)
     site_inverse : (n, n) (C + diag(1/τ))^{-1}
     gradients : of the regions at the cavities
     log_evidences : (t,) after every iteration
     converged : whether the moments agree
-    mean, variance : (n,) of f under the posterior
-    cavity_mean, cavity_variance : (n,) without the row's own site
+    mean, variance : of f under the posterior, the mean (n,) or (n, K), the variance (n,)
+    cavity_mean, cavity_variance : the same without the row's own site
     n_negative : rows whose likelihood asks for a negative precision, at the end
     verdict : whether it converged, and why not, in words
     """
@@ -93,7 +97,7 @@ class Propagation(NamedTuple):
 class EPResult(NamedTuple):
     """The maximum of EP's log evidence.
 
-    weights : (n,) b
+    weights : (n,) or (n, K) b
     noise_variance : (n,) 1/τ: the posterior is that of a regression with this noise
     log_parameters, region_parameters : θ and φ there
     log_evidences : (t,) after every iteration of θ and φ, with the log prior relative to its peak
@@ -112,9 +116,15 @@ class EPResult(NamedTuple):
     n_negative: int = 0
 
 
-def no_sites(n: int) -> Sites:
+def no_sites(n: int, n_functions: int = 1) -> Sites:
     """Sites that say nothing."""
-    return Sites(np.full(n, LEAST_PRECISION), np.zeros(n))
+    shape = (n,) if n_functions == 1 else (n, n_functions)
+    return Sites(np.full(n, LEAST_PRECISION), np.zeros(shape))
+
+
+def _by_row(values: Array, like: Array) -> Array:
+    """One number a row, (n,), in a shape that goes with (n,) or (n, K)."""
+    return values[:, None] if like.ndim == 2 else values
 
 
 # The fixed point ----------------------------------------------------------------------------------
@@ -162,8 +172,8 @@ def propagate(
     for _ in range(max_iterations):
         m, v = current.cavity_mean, current.cavity_variance
         slopes = regions.gradients(m, np.sqrt(noise_variance + v))
-        evidences.append(_log_evidence(current, slopes))
-        apart = _disagreement(current, slopes, negative)
+        evidences.append(_log_evidence(current, slopes, regions.n_free))
+        apart = _disagreement(current, slopes, negative, regions.n_free)
         if apart < tolerance:
             converged = True
             break
@@ -180,14 +190,14 @@ def propagate(
         else:
             sites = _move(
                 current.sites,
-                matching_sites(m, v, slopes.mean, _curvature(slopes, negative)),
+                matching_sites(m, v, slopes.mean, _curvature(slopes, negative, regions.n_free)),
                 share,
             )
         current = _posterior(C, sites, negative)
     else:  # the sites went on after their last look
         m, v = current.cavity_mean, current.cavity_variance
         slopes = regions.gradients(m, np.sqrt(noise_variance + v))
-        evidences.append(_log_evidence(current, slopes))
+        evidences.append(_log_evidence(current, slopes, regions.n_free))
     verdict = (
         "the moments agree"
         if converged
@@ -267,7 +277,7 @@ def _posterior(gram_matrix: Array, sites: Sites, negative: str) -> _Posterior:
         return _with_negative_sites(C, Sites(np.where(below, tau, kept), nu), root, inverse,
                                     half_log_det)  # fmt: skip
     tau = kept
-    weights = root * (inverse @ (nu / root))
+    weights = _by_row(root, nu) * (inverse @ (nu / _by_row(root, nu)))
     mean = C @ weights
     # The cavity's variance from the diagonal of B^{-1}, which lies in (0, 1]: it stays positive
     # where the posterior's variance is lost beside that of the prior.
@@ -279,7 +289,7 @@ def _posterior(gram_matrix: Array, sites: Sites, negative: str) -> _Posterior:
         half = C[faint] * root
         s = C[faint, faint] - np.einsum("ij,ij->i", half @ inverse, half)
         v[faint] = np.where(s > 0, s / (1.0 - tau[faint] * s), v[faint])
-    m = mean * (1.0 + tau * v) - nu * v
+    m = mean * _by_row(1.0 + tau * v, nu) - nu * _by_row(v, nu)
     s = v / (1.0 + tau * v)
     sites = Sites(tau, nu)
     return _Posterior(sites, weights, mean, s, m, v, None, inverse, half_log_det, 0, C)
@@ -319,11 +329,11 @@ def _with_negative_sites(
     tau[below] *= share
     mean = covariance @ nu
     v = s / (1.0 - tau * s)
-    m = mean * (1.0 + tau * v) - nu * v
+    m = mean * _by_row(1.0 + tau * v, nu) - nu * _by_row(v, nu)
     log_det = half_log_det + float(np.log(np.diagonal(factored)).sum())
     return _Posterior(
         Sites(tau, nu),
-        nu - tau * mean,
+        nu - _by_row(tau, nu) * mean,
         mean,
         s,
         m,
@@ -347,22 +357,26 @@ def matching_sites(m: Array, v: Array, g: Array, c: Array) -> Sites:
     tau = -c / shrunk
     # Nothing is written as the least precision; what is negative is meant to be.
     tau = np.where(np.abs(tau) < LEAST_PRECISION, LEAST_PRECISION, tau)
-    return Sites(tau, (g - m * c) / shrunk)
+    return Sites(tau, (g - m * _by_row(c, m)) / _by_row(shrunk, m))
 
 
-def _curvature(slopes: RegionGradients, negative: str) -> Array:
-    return slopes.curvature if negative == "allow" else np.minimum(slopes.curvature, 0.0)
+def _curvature(slopes: RegionGradients, negative: str, n_free: int) -> Array:
+    c = slopes.curvature / n_free
+    return c if negative == "allow" else np.minimum(c, 0.0)
 
 
 def _move(old: Sites, new: Sites, share: float) -> Sites:
     return Sites(*((1.0 - share) * a + share * b for a, b in zip(old, new)))
 
 
-def _disagreement(current: _Posterior, slopes: RegionGradients, negative: str) -> float:
+def _disagreement(
+    current: _Posterior, slopes: RegionGradients, negative: str, n_free: int
+) -> float:
     """The worst difference of a row's moments, a zeroed or cut site's variance left out."""
     m, v, s = current.cavity_mean, current.cavity_variance, current.variance
-    c = _curvature(slopes, negative)
-    apart = np.abs(m + v * slopes.mean - current.mean) / np.sqrt(s)
+    c = _curvature(slopes, negative, n_free)
+    off = np.abs(m + _by_row(v, m) * slopes.mean - current.mean).reshape(len(v), -1)
+    apart = off.max(axis=1, initial=0.0) / np.sqrt(s)
     of_variance = np.abs((v + v * v * c) / s - 1.0)
     if current.n_limited:
         of_variance = np.where(c > 0, 0.0, of_variance)
@@ -381,10 +395,10 @@ def _sweep(
         if not (s > 0 and proper > 1e-9):  # no distribution is left without this site
             continue
         v = np.array([s / proper])
-        m = np.array([(mean[i] - nu[i] * s) / proper])
+        m = ((mean[i] - nu[i] * s) / proper)[None]
         one = regions_of_rows(regions, np.array([i]))
         slopes = one.gradients(m, np.sqrt(noise_variance + v))
-        new = matching_sites(m, v, slopes.mean, _curvature(slopes, negative))
+        new = matching_sites(m, v, slopes.mean, _curvature(slopes, negative, regions.n_free))
         by_tau = share * (new.precision[0] - tau[i])
         by_nu = share * (new.shift[0] - nu[i])
         if 1.0 + by_tau * s <= 1e-6:
@@ -392,21 +406,21 @@ def _sweep(
         tau[i] += by_tau
         nu[i] += by_nu
         column = S[:, i].copy()
-        mean += column * ((by_nu - by_tau * mean[i]) / (1.0 + by_tau * s))
+        mean += np.multiply.outer(column, (by_nu - by_tau * mean[i]) / (1.0 + by_tau * s))
         S -= np.multiply.outer(column * (by_tau / (1.0 + by_tau * s)), column)
     return Sites(tau, nu)
 
 
-def _log_evidence(current: _Posterior, slopes: RegionGradients) -> float:
-    """Rasmussen & Williams, eqs 3.73 and 3.74."""
+def _log_evidence(current: _Posterior, slopes: RegionGradients, n_free: int) -> float:
+    """Rasmussen & Williams, eqs 3.73 and 3.74, for as many functions as the regions see."""
     tau, nu = current.sites
     m, v = current.cavity_mean, current.cavity_variance
+    scaled, s = _by_row(tau, nu) * m - 2.0 * nu, _by_row(current.variance, nu)
     return float(
         slopes.log_probability.sum()
-        - current.half_log_det
-        + 0.5 * np.log1p(tau * v).sum()
-        + 0.5 * np.sum(nu * (current.mean - nu * current.variance))
-        + 0.5 * np.sum(m * (tau * m - 2.0 * nu) / (1.0 + tau * v))
+        + n_free * (0.5 * np.log1p(tau * v).sum() - current.half_log_det)
+        + 0.5 * np.sum(nu * (current.mean - nu * s))
+        + 0.5 * np.sum(m * scaled / _by_row(1.0 + tau * v, nu))
     )
 
 
@@ -433,7 +447,7 @@ def held_posterior(gram_matrix: Array, sites: Sites, negative: str = "zero") -> 
 
 
 class Problem(NamedTuple):
-    """One function under its regions; several may share a kernel.
+    """Functions under their regions; several problems may share a kernel.
 
     gram : θ -> C (n, n), a fresh array
     gram_gradient : θ, C, M -> Σ_ij M_ij ∂C_ij/∂θ
@@ -490,17 +504,17 @@ def maximise_together(
     def evaluate(theta: Array, phi: Array, starts: tuple[Sites, ...]) -> Evaluation:
         total, by_theta, by_phi, found = 0.0, np.zeros(len(theta)), [], []
         for problem, own, start in zip(problems, np.split(phi, ends), starts):
-            C = problem.gram(theta)
+            C, regions = problem.gram(theta), problem.family.at(own).regions
             one = propagate(
                 C,
-                problem.family.at(own).regions,
+                regions,
                 start,
                 negative=negative,
                 schedule=schedule,
                 noise_variance=noise_variance,
             )
-            b = one.weights
-            M = 0.5 * (np.outer(b, b) - one.site_inverse)
+            b = one.weights.reshape(len(C), -1)
+            M = 0.5 * (b @ b.T - regions.n_free * one.site_inverse)
             by_theta = by_theta + problem.gram_gradient(theta, C, M)
             by_phi.append(problem.family.gradient(own, one.gradients))
             total += float(one.log_evidences[-1])
@@ -547,9 +561,10 @@ def maximise(
     *,
     report: Report | None = None,
 ) -> EPResult:
-    """`maximise_together` of one problem whose likelihood is log-concave, from no sites."""
-    n = len(family.at(family.mean).regions.zeros())
-    problem = Problem(gram, gram_gradient, family, no_sites(n))
+    """`maximise_together` of one problem, from no sites; negative precisions are zeroed."""
+    zeros = family.at(family.mean).regions.zeros()
+    sites = no_sites(len(zeros), zeros.size // len(zeros))
+    problem = Problem(gram, gram_gradient, family, sites)
     best = maximise_together([problem], prior, report=report, negative="zero")
     (found,), (phi,) = best.found, best.region_parameters
     return EPResult(

@@ -161,11 +161,8 @@ def maximise(
     """
 
     def evaluate(theta: Array, phi: Array, location: Array) -> Evaluation:
-        C = gram(theta)
-        factor, jitter = jittered_cholesky(C + np.eye(len(C)))
-        Q, regions = cholesky_inverse(factor), family.at(phi).regions
-        q = ascend(Q, cholesky_log_det(factor), regions, location)
-        weights = Q @ q.mean
+        C, regions = gram(theta), family.at(phi).regions
+        q, Q, weights, jitter = _best_factors(C, regions, location)
         w = weights.reshape(len(C), -1)
         # ½ (Q E[zzᵀ] Q − F Q)
         M = 0.5 * (w @ w.T + regions.n_free * ((Q * q.variance) @ Q - Q))
@@ -175,7 +172,12 @@ def maximise(
 
     location = family.at(family.mean).regions.zeros() if start is None else start
     best = maximise_evidence(
-        evaluate, prior, family, location, max_iterations=max_iterations, report=report
+        evaluate,
+        prior,
+        family,
+        location,
+        max_iterations=max_iterations,
+        report=report,
     )
     weights, variance, jitter = best.posterior
     return VariationalResult(
@@ -187,3 +189,30 @@ def maximise(
         best.converged,
         jitter,
     )
+
+
+def at(
+    gram_matrix: Array,
+    family: RegionFamily,
+    log_parameters: Array,
+    region_parameters: Array,
+    start: Array,
+) -> VariationalResult:
+    """The bound's maximum over q alone, at θ and φ that something else has chosen.
+
+    Its `lower_bounds` are those of the iterations of q, without a prior of θ and φ.
+    """
+    q, _, weights, jitter = _best_factors(gram_matrix, family.at(region_parameters).regions, start)
+    return VariationalResult(
+        weights, q.variance, log_parameters, region_parameters, q.lower_bounds, True, jitter
+    )
+
+
+def _best_factors(
+    gram_matrix: Array, regions: Regions, start: Array
+) -> tuple[Ascent, Array, Array, float]:
+    """q(z) for a kernel matrix C, with V^{-1}, the weights V^{-1} z̄ and the jitter it took."""
+    factor, jitter = jittered_cholesky(gram_matrix + np.eye(len(gram_matrix)))
+    Q = cholesky_inverse(factor)
+    q = ascend(Q, cholesky_log_det(factor), regions, start)
+    return q, Q, Q @ q.mean, jitter

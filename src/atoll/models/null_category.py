@@ -19,14 +19,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.linalg import cholesky_inverse
 from atoll.core.regions import PreparedRegions, RegionFamily, regions_of_rows
-from atoll.inference import auxiliary_gibbs
+from atoll.inference import auxiliary_gibbs, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
 from atoll.inference.type_two import Report
 from atoll.inference.vb import VariationalResult
 from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import null_category
-from atoll.models.probit_gp import regions_sampler, regions_variational, sample_function
+from atoll.models.probit_gp import (
+    regions_propagation,
+    regions_sampler,
+    regions_variational,
+    sample_function,
+)
 
 Array = NDArray[np.float64]
 
@@ -109,15 +114,16 @@ def variational(
     regions: RegionFamily,
     report: Report | None = None,
 ) -> VariationalResult:
-    """Variational Bayes; the bound has several maxima, and the start is what the labels say."""
+    """Variational Bayes, with unlabelled rows at the θ and φ of highest evidence.
+
+    Rows in one of several regions are free to go where their neighbours go, and q(z) = Π q(z_n)
+    pays for every tie between them: its bound is highest where a short length-scale leaves none,
+    ten nats above the length-scales that the labels speak for. So expectation propagation, whose
+    evidence is right there, chooses θ and φ. The bound has several maxima, too: its search starts
+    at the function that the propagation found.
+    """
     if is_labelled.all():
         return regions_variational(inputs, regions, prior, report=report)
-    labelled = np.flatnonzero(is_labelled)
-    of_labelled = regions._replace(
-        at=lambda phi: PreparedRegions(regions_of_rows(regions.at(phi).regions, labelled)),
-        gradient=lambda phi, _: np.zeros(len(phi)),
-    )
-    alone = regions_variational(inputs[labelled], of_labelled, prior)
-    C = gram_function(prior, inputs)(alone.log_parameters)
-    start = C[:, labelled] @ alone.weights
-    return regions_variational(inputs, regions, prior, start=start, report=report)
+    chosen = regions_propagation(inputs, regions, prior, report=report)
+    C = gram_function(prior, inputs)(chosen.log_parameters)
+    return vb.at(C, regions, chosen.log_parameters, chosen.region_parameters, C @ chosen.weights)

@@ -150,16 +150,14 @@ def regions_variational(
     inputs: Array,
     regions: RegionFamily,
     prior: KernelPrior,
-    start: Array | None = None,
     report: Report | None = None,
 ) -> VariationalResult:
-    """Variational Bayes under any regions; start: where z stands at first, else zero."""
+    """Variational Bayes under any regions."""
     return vb.maximise(
         gram_function(prior, inputs),
         gram_gradient_function(prior, inputs),
         prior,
         regions,
-        start=start,
         report=report,
     )
 
