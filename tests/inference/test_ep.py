@@ -10,11 +10,11 @@ from scipy.spatial.distance import cdist
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
-from atoll.core.regions import Intervals, with_bias
+from atoll.core.regions import Intervals, log_region_probability, regions_of_rows, with_bias
 from atoll.diagnostics import quadrature_posterior
 from atoll.inference import ep
 from atoll.kernels.hyperparameters import gram_function, gram_gradient_function, kernel_prior
-from atoll.likelihoods import null_category, ordinal, probit
+from atoll.likelihoods import multinomial_probit, null_category, ordinal, probit
 from atoll.models import ordinal_gp, probit_gp
 
 ROWS = np.array([[0.0], [0.8], [-1.1]])
@@ -356,3 +356,75 @@ def test_marginals_and_evidence_are_those_of_gpy(n):
     assert found.log_evidences[-1] == pytest.approx(float(log_evidence), abs=1e-8)
     np.testing.assert_allclose(found.mean, mean, atol=1e-5)
     np.testing.assert_allclose(found.variance, variance, atol=1e-5)
+
+
+# Several functions with one kernel: a site a row ------------------------------------------------
+
+
+def three_classes(kind):
+    codes, seen = np.array([1, 0, 2]), np.array([True, kind == "all seen", False])
+    if kind == "all seen":
+        return multinomial_probit.regions(codes, 3)
+    return null_category.family(codes, seen, 3, 1.0, (0.3, 0.5, 0.7)).at(np.zeros(0)).regions
+
+
+def test_one_row_of_three_classes_has_its_exact_evidence_and_mean():
+    C = np.array([[4.0]])
+    found = ep.propagate(C, multinomial_probit.regions(np.array([2]), 3), ep.no_sites(1, 3))
+    assert found.converged
+    assert np.exp(found.log_evidences[-1]) == pytest.approx(1 / 3, rel=1e-9)
+    # z ~ N(0, 5) a class, and the largest of three has mean 3 / (2 √π) deviations.
+    largest = 1.5 / np.sqrt(np.pi) * np.sqrt(5.0)
+    np.testing.assert_allclose(
+        found.mean[0], 4.0 / 5.0 * largest * np.array([-0.5, -0.5, 1.0]), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kind", ["all seen", "null category"])
+def test_the_evidence_and_mean_of_three_classes_meet_importance_sampling(kind):
+    """Draws of f from its prior, weighed by their likelihood; propagation's own error is below."""
+    rng, C, regions = np.random.default_rng(5), covariance(3), three_classes(kind)
+    n = 40_000
+    f = np.linalg.cholesky(C) @ rng.standard_normal((n, 3, 3))
+    of_all = regions_of_rows(regions, np.tile(np.arange(3), n))
+    log_p = log_region_probability(of_all, f.reshape(-1, 3), 1.0)
+    weights = np.exp(log_p.reshape(n, 3).sum(axis=1))
+    found = ep.propagate(C, regions, ep.no_sites(3, 3))
+    assert found.converged
+    error = weights.std() / weights.mean() / np.sqrt(n)
+    assert found.log_evidences[-1] == pytest.approx(np.log(weights.mean()), abs=0.03 + 6 * error)
+    contrasts = f - f.mean(axis=2, keepdims=True)
+    mean = np.einsum("s,snk->nk", weights / weights.sum(), contrasts)
+    spread = np.sqrt(np.diagonal(C))[:, None]
+    assert np.all(np.abs(found.mean - mean) < (0.05 + 6 * error) * spread)
+
+
+def test_the_gradient_of_three_classes_evidence_matches_finite_differences():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(15, 2))
+    prior, family = kernel_prior("isotropic", X), probit_gp.family(rng.integers(3, size=15), 3)
+    gram, slope_of = gram_function(prior, X), gram_gradient_function(prior, X)
+    regions, theta = family.at(np.zeros(0)).regions, prior.mean + 0.2
+
+    def propagated(theta):
+        return ep.propagate(
+            gram(theta), regions, ep.no_sites(15, 3), tolerance=1e-12, max_iterations=2000
+        )
+
+    b = propagated(theta).weights
+    M = 0.5 * (b @ b.T - 2 * propagated(theta).site_inverse)
+    finite = [
+        (propagated(theta + e).log_evidences[-1] - propagated(theta - e).log_evidences[-1]) / 2e-5
+        for e in 1e-5 * np.eye(2)
+    ]
+    np.testing.assert_allclose(slope_of(theta, gram(theta), M), finite, rtol=1e-5, atol=1e-6)
+
+
+def test_three_classes_one_after_the_other_and_at_once_agree():
+    C, regions = covariance(3), three_classes("null category")
+    one, other = (
+        ep.propagate(C, regions, ep.no_sites(3, 3), schedule=schedule, tolerance=1e-9)
+        for schedule in ep.SCHEDULES
+    )
+    np.testing.assert_allclose(one.mean, other.mean, atol=1e-7)
+    assert one.log_evidences[-1] == pytest.approx(other.log_evidences[-1], abs=1e-8)

@@ -503,3 +503,17 @@ def test_a_null_region_moves_unlabelled_rows_out_of_it():
         for width in (0.0, 2.0)
     )
     assert within[1] > without[1] > 0
+
+
+def test_at_given_parameters_it_is_the_ascent_there():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(20, 2))
+    prior = kernel_prior("isotropic", X)
+    family = fixed_regions(probit.regions((X[:, 0] > 0).astype(int)))
+    gradient = gram_gradient_function(prior, X)
+    best = vb.maximise(gram_function(prior, X), gradient, prior, family)
+    C = gram_function(prior, X)(best.log_parameters)
+    found = vb.at(C, family, best.log_parameters, best.region_parameters, np.zeros(20))
+    assert np.all(np.diff(found.lower_bounds) >= 0)
+    np.testing.assert_allclose(found.weights, best.weights, atol=1e-4)
+    np.testing.assert_allclose(found.auxiliary_variance, best.auxiliary_variance, atol=1e-4)
