@@ -487,6 +487,7 @@ def maximise_together(
     negative: str = "allow",
     schedule: str = "parallel",
     noise_variance: float = 1.0,
+    tolerance: float = 1e-6,
 ) -> SharedMaximum:
     """EP's log evidences, added up, at their maximum over the shared θ and every problem's φ.
 
@@ -498,6 +499,7 @@ def maximise_together(
     prior : of θ
     begin : θ and all φ to begin with, else the centres of their priors
     log_prior : of θ in place of the normal one
+    tolerance : of the moments; the evidence is off by its square
     """
     ends = np.cumsum([len(problem.family.mean) for problem in problems])[:-1]
 
@@ -512,6 +514,7 @@ def maximise_together(
                 negative=negative,
                 schedule=schedule,
                 noise_variance=noise_variance,
+                tolerance=tolerance,
             )
             b = one.weights.reshape(len(C), -1)
             M = 0.5 * (b @ b.T - regions.n_free * one.site_inverse)
@@ -560,12 +563,21 @@ def maximise(
     family: RegionFamily,
     *,
     report: Report | None = None,
+    tolerance: float = 1e-6,
+    max_iterations: int | None = None,
 ) -> EPResult:
     """`maximise_together` of one problem, from no sites; negative precisions are zeroed."""
     zeros = family.at(family.mean).regions.zeros()
     sites = no_sites(len(zeros), zeros.size // len(zeros))
     problem = Problem(gram, gram_gradient, family, sites)
-    best = maximise_together([problem], prior, report=report, negative="zero")
+    best = maximise_together(
+        [problem],
+        prior,
+        report=report,
+        negative="zero",
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+    )
     (found,), (phi,) = best.found, best.region_parameters
     return EPResult(
         found.weights,

@@ -36,6 +36,7 @@ from atoll.models.probit_gp import (
 Array = NDArray[np.float64]
 
 N_START_SWEEPS = 50
+CLOSE_ENOUGH = 0.01  # moments, in deviations, for the evidence to choose θ and φ by
 
 
 # The generative process ---------------------------------------------------------------------------
@@ -124,6 +125,7 @@ def variational(
     """
     if is_labelled.all():
         return regions_variational(inputs, regions, prior, report=report)
-    chosen = regions_propagation(inputs, regions, prior, report=report)
+    chosen = regions_propagation(inputs, regions, prior, report, CLOSE_ENOUGH)
     C = gram_function(prior, inputs)(chosen.log_parameters)
-    return vb.at(C, regions, chosen.log_parameters, chosen.region_parameters, C @ chosen.weights)
+    found = vb.at(C, regions, chosen.log_parameters, chosen.region_parameters, C @ chosen.weights)
+    return found._replace(converged=chosen.converged)

@@ -177,15 +177,20 @@ def variational_posterior(
 
 
 def regions_propagation(
-    inputs: Array, regions: RegionFamily, prior: KernelPrior, report: Report | None = None
+    inputs: Array,
+    regions: RegionFamily,
+    prior: KernelPrior,
+    report: Report | None = None,
+    tolerance: float = 1e-6,
 ) -> EPResult:
-    """Expectation propagation under any regions of one function."""
+    """Expectation propagation under any regions; tolerance: of the moments."""
     return ep.maximise(
         gram_function(prior, inputs),
         gram_gradient_function(prior, inputs),
         prior,
         regions,
         report=report,
+        tolerance=tolerance,
     )
 
 
