@@ -58,7 +58,7 @@ START_FACTORS, START_RATIOS = (0.5, 1.0, 2.0), (3.0, 100.0, 1000.0)
 AMBIENT_BOUNDS, RATIO_BOUNDS = (1e-6, 100.0), (1e-3, 1000.0)
 # Variance of the function in units of the noise's, at most: beyond, sites of expectation
 # propagation have no digits left, and the evidence no longer changes.
-LARGEST_SIGNAL = 1e8
+LARGEST_SIGNAL = 1e7
 EP_ITERATIONS = 500
 REGRESSION_NOISE = (1e-6, 10.0)  # its variance, for targets of unit variance
 N_CHAINS = 4

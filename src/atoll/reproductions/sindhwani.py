@@ -27,6 +27,7 @@ from atoll.estimators import (
     NullCategoryClassifier,
     TransductiveSVC,
 )
+from atoll.inference.ep import Sites
 from atoll.kernels.graph_warped import Geometry, penalty_factor
 from atoll.models import graph_gp, laplacian
 from atoll.models.graph_gp import AMBIENT_WEIGHTS, LENGTH_FACTORS, NOISE, RATIOS, Labels, Problem
@@ -156,9 +157,15 @@ def fit_ssgp(warped: Warped, y: Rows, rows: Rows) -> list[Fitted]:
     most = graph_gp.LARGEST_SIGNAL / float(np.diagonal(gram).mean())
     found: dict[float, Fitted] = {}
     scales = [min(1.0 / (ambient * NOISE**2), most) for ambient in AMBIENT_WEIGHTS]
-    for scale in set(scales):
+    sites: Sites | None = None
+    previous = 1.0
+    for scale in sorted(set(scales)):
         C = scale * gram
-        fit = graph_gp.propagate_labels(C, Labels(rows, y[rows], 2))
+        if sites is not None:  # a cone of labels looks the same from near and far
+            less = previous / scale
+            sites = Sites(less * sites.precision, np.sqrt(less) * sites.shift)
+        fit = graph_gp.propagate_labels(C, Labels(rows, y[rows], 2), sites)
+        sites, previous = fit.sites, scale
         cross = scale * warped.gram[rows]
         root = np.sqrt(fit.sites.precision)
         lower = jittered_cholesky(np.eye(len(C)) + root[:, None] * C * root).lower
