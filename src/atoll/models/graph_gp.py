@@ -40,7 +40,7 @@ from atoll.core.linalg import (
 )
 from atoll.inference.cone_sampling import sample_cone
 from atoll.inference.ep import Propagation, Sites, no_sites, propagate
-from atoll.kernels.conditioning import CHUNK_ENTRIES
+from atoll.kernels.graph_spectral import in_chunks
 from atoll.kernels.graph_warped import Geometry, GraphWarpedKernel, penalty_factor
 from atoll.kernels.hyperparameters import KernelPrior, gram_gradient_function
 from atoll.likelihoods import multinomial_probit, probit
@@ -588,9 +588,7 @@ def latent_moments(
     """Parts of X with means (S, m, F) and variances (m,) of f there, in units of the noise."""
     kernel, scale = component.kernel, component.scale
     of_inputs = kernel.explained(inputs)
-    rows = max(1, CHUNK_ENTRIES // max(1, of_inputs.shape[0]))
-    for first in range(0, len(X), rows):
-        part = slice(first, first + rows)
+    for part in in_chunks(len(X), of_inputs.shape[0]):
         of_X = kernel.explained(X[part])
         cross = scale * (kernel.base(inputs, X[part]) - of_inputs.T @ of_X)
         prior = scale * (kernel.base.diag(X[part]) - np.einsum("ij,ij->j", of_X, of_X))

@@ -528,7 +528,8 @@ def _verdict_on_svm(found: Found) -> str:
     return (
         f"{said} Of two labels each class has one, and neither has anything to go by: the evidence "
         "only asks that the two rows have little to do with each other, and every setting of "
-        "LapSVM gets both wrong when one of them is left out."
+        "LapSVM gets both wrong when one of them is left out, so that what it chooses is the mean "
+        "over the whole grid."
     )
 
 
