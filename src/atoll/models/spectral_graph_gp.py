@@ -408,8 +408,8 @@ def predict_proba(posterior: Posterior, features: Array) -> Array:
     n_draws, p, F = a.shape
     flat = a.transpose(1, 0, 2).reshape(p, n_draws * F)
     n_classes = max(F, 2)
-    # Half a draw for every class: so many draws cannot say that something never happens.
-    counts = np.full((len(features), n_classes), 0.5)
+    # One more draw, shared by the classes: draws cannot say that something never happens.
+    counts = np.full((len(features), n_classes), 1.0 / n_classes)
     for piece in in_chunks(len(features), n_draws * F):
         latent = (features[piece] @ flat).reshape(-1, n_draws, F)
         if F == 1:
