@@ -259,7 +259,12 @@ def difference_gram(gram: Array, labels: Labels) -> Array:
     return signs(labels) * repeated + (n[:, None] == n)
 
 
-def propagate_labels(gram: Array, labels: Labels, start: Sites | None = None) -> Propagation:
+def propagate_labels(
+    gram: Array,
+    labels: Labels,
+    start: Sites | None = None,
+    max_iterations: int = EP_ITERATIONS,
+) -> Propagation:
     """Expectation propagation over labels (two classes) or differences of classes (more)."""
     if labels.n_classes == 2:
         C, regions = gram, probit.regions(labels.codes)
@@ -267,7 +272,7 @@ def propagate_labels(gram: Array, labels: Labels, start: Sites | None = None) ->
         C = difference_gram(gram, labels)
         regions = probit.regions(np.ones(len(C), dtype=np.intp))
     sites = no_sites(len(C)) if start is None else start
-    return propagate(C, regions, sites, tolerance=1e-7, max_iterations=EP_ITERATIONS)
+    return propagate(C, regions, sites, tolerance=1e-7, max_iterations=max_iterations)
 
 
 def evidence_slope(found: Propagation, labels: Labels) -> Array:
