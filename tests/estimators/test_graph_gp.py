@@ -97,10 +97,30 @@ def test_more_rows_than_the_graph_holds_are_labelled_by_their_neighbours():
     assert "500 of 3000 rows" in model.diagnostics_["verdict"]
 
 
-def test_many_labels_are_given_to_variational_bayes(monkeypatch):
+def test_many_labels_are_given_to_a_softmax():
     X, truth, _ = moons(600, noise=0.25)
     y = hide_labels(truth, per_class=60, marker=None, random_state=0)
-    monkeypatch.setattr(graph_gp, "MOST_CONSTRAINTS", 100)
+    model = GraphGPClassifier(random_state=0).fit(X, y)
+    assert model.diagnostics_["inference"] == "Hamiltonian Monte Carlo"
+    assert model.diagnostics_["mixed"]
+    assert model.diagnostics_["n_draws"] == 64
+    new, new_truth = make_moons(1000, noise=0.25, random_state=5)
+    assert model.score(new, new_truth) > 0.9
+    mean, variance = model.predict_latent(new)
+    assert mean.shape == variance.shape == (1000, 1)
+
+
+def test_labels_in_plenty_leave_no_doubt_where_there_is_none():
+    X, truth, _ = moons(600, noise=0.05)
+    y = hide_labels(truth, per_class=100, marker=None, random_state=0)
+    p = GraphGPClassifier(random_state=0).fit(X, y).predict_proba(X)
+    assert np.median(p.max(axis=1)) > 0.9995
+
+
+def test_many_labels_of_many_classes_are_given_to_variational_bayes(monkeypatch):
+    X, truth, _ = moons(600, noise=0.25)
+    y = hide_labels(truth, per_class=60, marker=None, random_state=0)
+    monkeypatch.setattr(graph_gp, "MOST_COEFFICIENTS", 10)
     model = GraphGPClassifier(random_state=0).fit(X, y)
     assert model.diagnostics_["inference"] == "variational Bayes"
     new, new_truth = make_moons(1000, noise=0.25, random_state=5)
@@ -167,8 +187,18 @@ def test_labels_that_contradict_each_other_are_said_to_be_slow(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 2))
     monkeypatch.setattr(graph_gp.spectral_graph_gp, "MOST_SWEEPS", 32)
+    monkeypatch.setattr(graph_gp, "MOST_CONSTRAINTS", 1000)
+    monkeypatch.setattr(graph_gp, "MOST_A_CLASS", 1000)
     with pytest.warns(ConvergenceWarning, match="contradict"):
         GraphGPClassifier(random_state=0).fit(X, rng.integers(5, size=60).astype(str))
+
+
+def test_chains_of_a_softmax_that_have_not_mixed_are_said_to(monkeypatch):
+    X, truth, _ = moons(100)
+    monkeypatch.setattr(graph_gp.graph_softmax, "MEMORY_LIMIT", -1.0)
+    monkeypatch.setattr(graph_gp.graph_softmax, "MOST_STEPS", 20)
+    with pytest.warns(ConvergenceWarning, match="64 chains had not mixed after 40 steps"):
+        GraphGPClassifier(random_state=0).fit(X, truth.astype(object))
 
 
 def test_progress_is_said_on_standard_error(capsys):

@@ -39,18 +39,22 @@ from atoll.kernels.graph_spectral import (
     in_chunks,
     nearest_rows,
 )
-from atoll.models import spectral_graph_gp
-from atoll.models.spectral_graph_gp import ConePosterior, NormalPosterior
+from atoll.models import graph_softmax, spectral_graph_gp
+from atoll.models.spectral_graph_gp import ConePosterior, Posterior, SoftmaxPosterior
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 METRICS = ("euclidean", "precomputed", "graph")
-# The posterior is sampled up to so many labels times other classes, since the arcs of its ellipses
-# shrink with their number, and up to so many labels a class, where the approximation is as good.
-# Two classes are quick in any case.
-MOST_CONSTRAINTS, MOST_A_CLASS = 1000, 40
-MOST_LABELS = 4000  # beyond, a random part of them stands for all: the probit's matrix is dense
+# Beyond so many labels a class, they can tell how noisy they are: a softmax. Beyond so many labels
+# times other classes, draws without noise are slow, and a softmax is as good from fewer labels on.
+MOST_A_CLASS = 10
+MOST_CONSTRAINTS, MOST_A_CLASS_THEN = 100, 5
+# Its curvature is a dense matrix. With more coefficients than this there are many classes, and
+# variational Bayes takes its place.
+MOST_COEFFICIENTS = 2000
+DRAWS_A_SOFTMAX_DRAW = 4  # a draw gives probabilities there, and only a vote without noise
+MOST_LABELS = 4000  # beyond, a random part of them stands for all
 LEAST_MODES, MODES_A_CLASS = 64, 6
 
 
@@ -66,7 +70,7 @@ class GraphPosterior(NamedTuple):
     rows: Array
     features: Array
     kept: Index
-    coefficients: ConePosterior | NormalPosterior
+    coefficients: Posterior
 
 
 class GraphGPClassifier(ClassifierMixin, BaseEstimator):
@@ -75,8 +79,10 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     Every row is joined to its nearest ones, and a class is a function that varies slowly along that
     graph: f_c ~ GP(0, Matérn kernel on the graph's spectrum), y = argmax_c f_c. Nothing needs to be
     set. The posterior given the labels is sampled exactly, by rejection-free moves inside the cone
-    that the labels leave; draws that cut through crowds of rows, or whose classes come in other
-    proportions than the labels, have less weight. New rows follow their nearest rows on the graph.
+    that the labels leave; beyond ten labels a class a softmax, whose noise the labels tell, takes
+    the place of argmax_c f_c, and Hamiltonian Monte Carlo that of these moves. Draws that cut
+    through crowds of rows, or whose classes come in other proportions than the labels, have less
+    weight. New rows follow their nearest rows on the graph.
 
     Time and memory grow as n log n up to `max_graph_rows` rows, beyond as n: the graph is then that
     of all labelled rows and a random part of the others. A fit of 200 rows takes about 50 ms, of a
@@ -93,7 +99,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     max_graph_rows : int
         Rows of the graph, at most.
     n_draws : int
-        Draws of the posterior, each from a chain of its own.
+        Draws of the posterior, each from a chain of its own; a quarter as many of a softmax.
     unlabelled : "auto", None or a value
         What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
         classes would remain.
@@ -248,12 +254,14 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         codes: Index,
         n_classes: int,
         graph: sparse.csr_array,
-    ) -> ConePosterior | NormalPosterior:
-        few = len(codes) <= MOST_A_CLASS * n_classes or n_classes == 2
-        if few and len(codes) * (n_classes - 1) <= MOST_CONSTRAINTS:
-            return spectral_graph_gp.draw(
-                rng, features, labelled, codes, n_classes, graph, self.n_draws
-            )
+    ) -> Posterior:
+        problem = (rng, features, labelled, codes, n_classes, graph)
+        is_slow = len(codes) * (n_classes - 1) > MOST_CONSTRAINTS
+        if len(codes) <= (MOST_A_CLASS_THEN if is_slow else MOST_A_CLASS) * n_classes:
+            return spectral_graph_gp.draw(*problem, self.n_draws)
+        if features.shape[1] * n_classes <= MOST_COEFFICIENTS:
+            n_draws = max(1, self.n_draws // DRAWS_A_SOFTMAX_DRAW)
+            return spectral_graph_gp.draw_softmax(*problem, n_draws)
         return spectral_graph_gp.approximate(features[labelled], codes, n_classes)
 
     def _label_training_rows(self, X: Any, labels: PartialLabels) -> None:
@@ -277,29 +285,13 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         graph = f"The graph has {self.n_graph_rows_}{part} rows and {len(self.eigenvalues_)} modes."
         if self.metric == "euclidean" and is_approximate(self.posterior_.rows):
             graph += " Its neighbours were searched by an approximate index (usearch)."
-        if isinstance(found, ConePosterior):
-            effective = float(1.0 / np.sum(found.weights**2))
-            mixed = found.memory < spectral_graph_gp.MEMORY_LIMIT
-            sentence = (
-                f"{len(found.weights)} chains forgot where they had been within "
-                f"{found.n_sweeps // 2} sweeps; their draws are worth {effective:.0f}."
-                if mixed
-                else f"{len(found.weights)} chains had not mixed after {found.n_sweeps} sweeps: "
-                "probabilities may be too bold. Check the labels for errors: labels that "
-                "contradict their neighbours make chains slow."
-            )
-            details = {
-                "inference": "exact draws",
-                "n_draws": len(found.weights),
-                "effective_draws": effective,
-                "n_sweeps": found.n_sweeps,
-                "memory": found.memory,
-            }
+        if isinstance(found, ConePosterior | SoftmaxPosterior):
+            mixed, sentence, details = _diagnose_draws(found)
         else:
             mixed = found.converged
             state = "converged" if mixed else "had not converged"
             sentence = (
-                f"With {n_labels} labels variational Bayes took over from exact draws; it {state} "
+                f"With {n_labels} labels of many classes variational Bayes took over; it {state} "
                 f"in {len(found.log_evidences) - 1} iterations."
             )
             details = {
@@ -392,6 +384,35 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.pairwise = self.metric != "euclidean"
         tags.input_tags.sparse = self.metric == "graph"
         return tags
+
+
+def _diagnose_draws(found: ConePosterior | SoftmaxPosterior) -> tuple[bool, str, dict[str, Any]]:
+    """Whether chains mixed, what to say of them, and numbers."""
+    n_draws, effective = len(found.weights), float(1.0 / np.sum(found.weights**2))
+    details: dict[str, Any] = {
+        "n_draws": n_draws,
+        "effective_draws": effective,
+        "memory": found.memory,
+    }
+    if isinstance(found, ConePosterior):
+        limit, count, steps = spectral_graph_gp.MEMORY_LIMIT, found.n_sweeps, "sweeps"
+        details |= {"inference": "exact draws", "n_sweeps": count}
+        cause = "Check the labels for errors: labels that contradict their neighbours make "
+        cause += "chains slow."
+    else:
+        limit, count, steps = graph_softmax.MEMORY_LIMIT, found.n_steps, "steps"
+        details |= {
+            "inference": "Hamiltonian Monte Carlo",
+            "n_steps": count,
+            "log_amplitude": float(found.weights @ found.log_amplitudes),
+        }
+        cause = "Fit again with another random_state to see how far they are apart."
+    if found.memory < limit:
+        sentence = f"{n_draws} chains forgot where they had been within {count // 2} {steps}; "
+        sentence += f"their draws are worth {effective:.0f}."
+        return True, sentence, details
+    sentence = f"{n_draws} chains had not mixed after {count} {steps}: probabilities may be too "
+    return False, f"{sentence}bold. {cause}", details
 
 
 def _some_labels(rng: np.random.Generator, labels: PartialLabels) -> Index:

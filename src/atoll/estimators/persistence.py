@@ -74,6 +74,7 @@ TRUSTED_TYPES: tuple[str, ...] = (
     "atoll.models.softmax_gp.SoftmaxPosterior",
     "atoll.models.spectral_graph_gp.ConePosterior",
     "atoll.models.spectral_graph_gp.NormalPosterior",
+    "atoll.models.spectral_graph_gp.SoftmaxPosterior",
     "sklearn.gaussian_process.kernels.ConstantKernel",
     "sklearn.gaussian_process.kernels.DotProduct",
     "sklearn.gaussian_process.kernels.Exponentiation",

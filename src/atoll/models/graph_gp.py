@@ -40,7 +40,7 @@ from atoll.core.linalg import (
 )
 from atoll.inference.cone_sampling import sample_cone
 from atoll.inference.ep import Propagation, Sites, no_sites, propagate
-from atoll.kernels.conditioning import CHUNK_ENTRIES
+from atoll.kernels.graph_spectral import in_chunks
 from atoll.kernels.graph_warped import Geometry, GraphWarpedKernel, penalty_factor
 from atoll.kernels.hyperparameters import KernelPrior, gram_gradient_function
 from atoll.likelihoods import multinomial_probit, probit
@@ -58,7 +58,7 @@ START_FACTORS, START_RATIOS = (0.5, 1.0, 2.0), (3.0, 100.0, 1000.0)
 AMBIENT_BOUNDS, RATIO_BOUNDS = (1e-6, 100.0), (1e-3, 1000.0)
 # Variance of the function in units of the noise's, at most: beyond, sites of expectation
 # propagation have no digits left, and the evidence no longer changes.
-LARGEST_SIGNAL = 1e8
+LARGEST_SIGNAL = 1e7
 EP_ITERATIONS = 500
 REGRESSION_NOISE = (1e-6, 10.0)  # its variance, for targets of unit variance
 N_CHAINS = 4
@@ -259,7 +259,12 @@ def difference_gram(gram: Array, labels: Labels) -> Array:
     return signs(labels) * repeated + (n[:, None] == n)
 
 
-def propagate_labels(gram: Array, labels: Labels, start: Sites | None = None) -> Propagation:
+def propagate_labels(
+    gram: Array,
+    labels: Labels,
+    start: Sites | None = None,
+    max_iterations: int = EP_ITERATIONS,
+) -> Propagation:
     """Expectation propagation over labels (two classes) or differences of classes (more)."""
     if labels.n_classes == 2:
         C, regions = gram, probit.regions(labels.codes)
@@ -267,7 +272,7 @@ def propagate_labels(gram: Array, labels: Labels, start: Sites | None = None) ->
         C = difference_gram(gram, labels)
         regions = probit.regions(np.ones(len(C), dtype=np.intp))
     sites = no_sites(len(C)) if start is None else start
-    return propagate(C, regions, sites, tolerance=1e-7, max_iterations=EP_ITERATIONS)
+    return propagate(C, regions, sites, tolerance=1e-7, max_iterations=max_iterations)
 
 
 def evidence_slope(found: Propagation, labels: Labels) -> Array:
@@ -588,9 +593,7 @@ def latent_moments(
     """Parts of X with means (S, m, F) and variances (m,) of f there, in units of the noise."""
     kernel, scale = component.kernel, component.scale
     of_inputs = kernel.explained(inputs)
-    rows = max(1, CHUNK_ENTRIES // max(1, of_inputs.shape[0]))
-    for first in range(0, len(X), rows):
-        part = slice(first, first + rows)
+    for part in in_chunks(len(X), of_inputs.shape[0]):
         of_X = kernel.explained(X[part])
         cross = scale * (kernel.base(inputs, X[part]) - of_inputs.T @ of_X)
         prior = scale * (kernel.base.diag(X[part]) - np.einsum("ij,ij->j", of_X, of_X))

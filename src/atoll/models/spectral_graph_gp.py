@@ -1,8 +1,9 @@
 """The default classifier: a Gaussian process on the smoothest functions of the data's graph.
 
 prior: a spectral graph kernel with a constant. likelihood: y is the class whose function is
-largest, without noise. inference: exact draws inside the cone that the labels leave; with many
-labels, variational Bayes for the probit.
+largest, without noise; with many labels, a softmax whose noise they tell (`graph_softmax.py`).
+inference: exact draws inside the cone that the labels leave; Hamiltonian Monte Carlo for the
+softmax; variational Bayes for a probit where that has too many coefficients.
 
     f_c(x) = v(x)ᵀ a_c,   a_c ~ N(0, I),   v(x) = (embedding of x, √ρ)       one f a class
     y_n = argmax_c f_c(x_n)                                                  labelled rows
@@ -34,13 +35,13 @@ from scipy.optimize import brentq
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 
 from atoll.core.graphs import Modes
-from atoll.core.linalg import cholesky_inverse, jittered_cholesky
-from atoll.inference import cone_sampling
+from atoll.core.linalg import cholesky_inverse, cholesky_solve, jittered_cholesky
+from atoll.inference import cone_sampling, hmc_chains
 from atoll.inference.type_two import Report
 from atoll.kernels.graph_spectral import embedding, in_chunks, spectral_weights
 from atoll.kernels.hyperparameters import KernelPrior
 from atoll.likelihoods import multinomial_probit, probit
-from atoll.models import probit_gp
+from atoll.models import graph_softmax, probit_gp
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -77,6 +78,23 @@ class ConePosterior(NamedTuple):
     memory: float
 
 
+class SoftmaxPosterior(NamedTuple):
+    """Weighted draws of the functions under a softmax.
+
+    coefficients : (S, p, F) a, in units of the softmax
+    weights : (S,) sum to one
+    log_amplitudes : (S,) of the variance of the functions
+    n_steps : of every chain
+    memory : correlation of the chains with themselves half-way
+    """
+
+    coefficients: Array
+    weights: Array
+    log_amplitudes: Array
+    n_steps: int
+    memory: float
+
+
 class NormalPosterior(NamedTuple):
     """Functions of a probit in units of its noise.
 
@@ -92,7 +110,7 @@ class NormalPosterior(NamedTuple):
     converged: bool
 
 
-Posterior = ConePosterior | NormalPosterior
+Posterior = ConePosterior | SoftmaxPosterior | NormalPosterior
 
 
 # The prior ----------------------------------------------------------------------------------------
@@ -180,7 +198,7 @@ def sweep(rng: np.random.Generator, f: Array, lower: Array, codes: Codes) -> Arr
 
 
 def sample_labelled(
-    rng: np.random.Generator, covariance: Array, codes: Codes, n_classes: int, n_draws: int
+    rng: np.random.Generator, lower: Array, codes: Codes, n_classes: int, n_draws: int
 ) -> tuple[Array, int, float]:
     """Draws of f at the labelled rows given their labels: one from each of many chains.
 
@@ -192,13 +210,18 @@ def sample_labelled(
     labels, or on the direction of f: it is χ² with l F degrees of freedom, and drawn anew after
     every sweep.
 
+    Parameters
+    ----------
+    lower : (l, l) factor of the covariance C there
+    codes : (l,) in 0..K−1
+    n_draws : S, the number of chains
+
     Returns
     -------
     f : (S, l, F)
     n_sweeps : of each chain
     memory : that correlation at the end, the mean over classes
     """
-    lower = jittered_cholesky(covariance).lower
     precision = cholesky_inverse(lower)
     f = np.repeat(one_hot(codes, n_classes)[None], n_draws, axis=0)
     own = one_hot(codes, n_classes) > 0 if n_classes > 2 else np.ones((len(codes), 1), bool)
@@ -218,16 +241,9 @@ def sample_labelled(
         for _ in range(max(FIRST_SWEEPS, n_sweeps)):
             f = rescaled(sweep(rng, f, lower, codes))
         n_sweeps += max(FIRST_SWEEPS, n_sweeps)
-        memory = _mean_correlation(before, direction(f))
+        memory = hmc_chains.memory(before, direction(f))
         if n_sweeps > FIRST_SWEEPS and (memory < MEMORY_LIMIT or n_sweeps >= MOST_SWEEPS):
             return f, n_sweeps, memory
-
-
-def _mean_correlation(before: Array, now: Array) -> float:
-    """Over chains, between two arrays (S, q) column by column; the mean over q."""
-    x, y = before - before.mean(axis=0), now - now.mean(axis=0)
-    scale = np.sqrt(np.sum(x**2, axis=0) * np.sum(y**2, axis=0))
-    return float(np.mean(np.sum(x * y, axis=0) / np.where(scale > 0, scale, 1.0)))
 
 
 # The posterior ------------------------------------------------------------------------------------
@@ -253,24 +269,52 @@ def draw(
     n_draws : S
     """
     v = features[labelled]
-    covariance = label_covariance(v)
-    f, n_sweeps, memory = sample_labelled(rng, covariance, codes, n_classes, n_draws)
-    a = sample_coefficients(rng, v, covariance, f)
-    weights = np.full(n_draws, 1.0 / n_draws)
-    if graph is not None:
-        log_weights = _labelling_log_weights(features, a, labelled, codes, n_classes, graph)
-        weights = tempered(log_weights)
+    lower = jittered_cholesky(label_covariance(v)).lower
+    f, n_sweeps, memory = sample_labelled(rng, lower, codes, n_classes, n_draws)
+    a = sample_coefficients(rng, v, lower, f)
+    weights = _weights(features, a, labelled, codes, n_classes, graph)
     return ConePosterior(a, weights, n_sweeps, memory)
 
 
-def sample_coefficients(rng: np.random.Generator, v: Array, covariance: Array, f: Array) -> Array:
+def draw_softmax(
+    rng: np.random.Generator,
+    features: Array,
+    labelled: Codes,
+    codes: Codes,
+    n_classes: int,
+    graph: sparse.csr_array | None,
+    n_draws: int,
+) -> SoftmaxPosterior:
+    """Draws under a softmax whose noise the labels tell; parameters as those of `draw`."""
+    found = graph_softmax.sample(rng, features[labelled], codes, n_classes, n_draws)
+    a = found.coefficients
+    weights = _weights(features, a, labelled, codes, n_classes, graph)
+    return SoftmaxPosterior(a, weights, found.log_amplitudes, found.n_steps, found.memory)
+
+
+def sample_coefficients(rng: np.random.Generator, v: Array, lower: Array, f: Array) -> Array:
     """a given f at the labelled rows, (S, p, F), by Matheron's rule.
 
-    A draw of the prior is moved by what it misses; v (l, p), covariance (l, l), f (S, l, F).
+    A draw of the prior is moved by what it misses; v (l, p), f (S, l, F), lower (l, l) the factor
+    of f's covariance.
     """
     a = rng.standard_normal((len(f), v.shape[1], f.shape[2]))
     missed = f - v @ a - np.sqrt(NUGGET) * rng.standard_normal(f.shape)
-    return a + (cholesky_inverse(jittered_cholesky(covariance).lower) @ v).T @ missed
+    return a + cholesky_solve(lower, v).T @ missed
+
+
+def _weights(
+    features: Array,
+    a: Array,
+    labelled: Codes,
+    codes: Codes,
+    n_classes: int,
+    graph: sparse.csr_array | None,
+) -> Array:
+    """(S,) of the draws, which sum to one; all the same without a graph."""
+    if graph is None:
+        return np.full(len(a), 1.0 / len(a))
+    return tempered(_labelling_log_weights(features, a, labelled, codes, n_classes, graph))
 
 
 def _labelling_log_weights(
@@ -358,12 +402,14 @@ def predict_proba(posterior: Posterior, features: Array) -> Array:
                 for piece in in_chunks(len(mean), mean.shape[1] * multinomial_probit.GRID_NODES)
             ]
         )
+    if isinstance(posterior, SoftmaxPosterior):
+        return _softmax_proba(posterior, features)
     a, weights = posterior.coefficients, posterior.weights
     n_draws, p, F = a.shape
     flat = a.transpose(1, 0, 2).reshape(p, n_draws * F)
     n_classes = max(F, 2)
-    # Half a draw for every class: so many draws cannot say that something never happens.
-    counts = np.full((len(features), n_classes), 0.5)
+    # One more draw, shared by the classes: draws cannot say that something never happens.
+    counts = np.full((len(features), n_classes), 1.0 / n_classes)
     for piece in in_chunks(len(features), n_draws * F):
         latent = (features[piece] @ flat).reshape(-1, n_draws, F)
         if F == 1:
@@ -375,6 +421,17 @@ def predict_proba(posterior: Posterior, features: Array) -> Array:
                 counts[piece, k] += n_draws * ((winner == k) @ weights)
     counts = np.maximum(counts, 0.0)
     return counts / counts.sum(axis=1, keepdims=True)
+
+
+def _softmax_proba(posterior: SoftmaxPosterior, features: Array) -> Array:
+    a, weights = posterior.coefficients, posterior.weights
+    n_draws, p, F = a.shape
+    flat = a.transpose(1, 0, 2).reshape(p, n_draws * F)
+    out = np.empty((len(features), max(F, 2)))
+    for piece in in_chunks(len(features), n_draws * F):
+        latent = (features[piece] @ flat).reshape(-1, n_draws, F)
+        out[piece] = np.einsum("s,msk->mk", weights, graph_softmax.class_probabilities(latent))
+    return out / out.sum(axis=1, keepdims=True)
 
 
 def latent_moments(posterior: Posterior, features: Array) -> tuple[Array, Array]:

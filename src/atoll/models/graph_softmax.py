@@ -1,0 +1,311 @@
+"""Functions under a softmax whose steepness is not known: the default's model of many labels.
+
+prior: independent coefficients, a log-normal amplitude. likelihood: softmax. inference: the
+amplitude by Laplace's evidence, the coefficients given it by Hamiltonian Monte Carlo.
+
+    a_c ~ N(0, I),   u ~ N(5, 2²),   f_c(x) = e^{u/2} v(x)ᵀ a_c,   P(y = c) = exp f_c / Σ_k exp f_k
+
+Two classes have one function, the difference of the two, with twice the variance. The number of
+coefficients is that of the features times that of the functions however many labels there are, so
+that a step costs no more than a product of the labelled rows' features with the coefficients.
+
+The amplitude says how noisy labels are. Every chain has its own, so many at each as Laplace's
+evidence says, and moves in coordinates a = L^{-T} q, with L Lᵀ the curvature at the mode. Where
+labels agree, the mode is a flat place and the typical draw is not, so that after a few steps the
+curvature is taken anew, as its mean over the chains.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit
+
+from atoll.core.linalg import cholesky_solve, jittered_cholesky, solve_lower
+from atoll.inference import hmc_chains
+from atoll.inference.hmc_chains import Chains
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+AMPLITUDE_CENTRE, AMPLITUDE_SPREAD = 5.0, 2.0  # of u
+AMPLITUDES = np.arange(1.0, 12.0)  # where the evidence is looked at
+NEGLIGIBLE = 4.0  # nats of evidence below the highest
+# Steps of every chain: doubled as long as the chains remember where they were half-way.
+WARMUP_STEPS, FIRST_STEPS, MOST_STEPS = 20, 20, 320
+LEAPFROG_STEPS = (4, 9)  # 4 to 8, drawn at random
+TARGET_ACCEPTANCE = 0.8
+MEMORY_LIMIT = 0.3
+
+
+class SoftmaxDraws(NamedTuple):
+    """What chains end with; F functions of p features.
+
+    coefficients : (S, p, F) e^{u/2} a, ready for the features as they are
+    log_amplitudes : (S,) u
+    n_steps : of every chain
+    memory : correlation of the chains with themselves half-way
+    """
+
+    coefficients: Array
+    log_amplitudes: Array
+    n_steps: int
+    memory: float
+
+
+class Approximation(NamedTuple):
+    """Laplace's approximation at one amplitude.
+
+    log_amplitude : u
+    log_evidence : with the prior of u
+    mode : (p, F) of a
+    lower : (pF, pF) factor of the curvature there, function by function
+    """
+
+    log_amplitude: float
+    log_evidence: float
+    mode: Array
+    lower: Array
+
+
+# The generative process ---------------------------------------------------------------------------
+
+
+def own_features(features: Array, n_classes: int) -> Array:
+    """Features of the functions: a difference of two has twice the variance of one."""
+    return features * np.sqrt(2.0) if n_classes == 2 else features
+
+
+def sample_prior(
+    rng: np.random.Generator, features: Array, n_classes: int
+) -> tuple[float, Array, Codes]:
+    """u, a (p, F) and the labels of rows with features (n, p)."""
+    u = AMPLITUDE_CENTRE + AMPLITUDE_SPREAD * rng.standard_normal()
+    a = rng.standard_normal((features.shape[1], 1 if n_classes == 2 else n_classes))
+    return u, a, sample_labels(rng, np.exp(0.5 * u) * own_features(features, n_classes) @ a)
+
+
+def sample_labels(rng: np.random.Generator, latent: Array) -> Codes:
+    """(n, F) -> (n,)."""
+    p = class_probabilities(latent)
+    return (rng.random((len(p), 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+
+
+def class_probabilities(latent: Array) -> Array:
+    """Softmax; latent (..., F) -> (..., K)."""
+    if latent.shape[-1] == 1:
+        return np.concatenate([expit(-latent), expit(latent)], axis=-1)
+    odds = np.exp(latent - latent.max(axis=-1, keepdims=True))
+    odds /= odds.sum(axis=-1, keepdims=True)
+    return odds
+
+
+def _of_functions(latent: Array) -> Array:
+    """Probabilities that belong to the functions, (..., F): of two classes the second's."""
+    return class_probabilities(latent)[..., -latent.shape[-1] :]
+
+
+# The posterior ------------------------------------------------------------------------------------
+
+
+def log_posterior(x: Array, amplitude: Array, v: Array, codes: Codes) -> tuple[Array, Array]:
+    """Log density of a given the amplitude, up to a constant, (S,), and its gradient.
+
+    Parameters
+    ----------
+    x : (S, Fp) a, function by function
+    amplitude : (S,) e^{u/2}
+    v : (l, p) features of the labelled rows, as `own_features` has them
+    codes : (l,) their classes
+    """
+    n_draws, (n, p) = len(x), v.shape
+    latent = amplitude[:, None] * (v @ x.reshape(-1, p).T).reshape(n, n_draws, -1)
+    log_p, slope = _likelihood(latent, codes)
+    along = (slope.reshape(n, -1).T @ v).reshape(n_draws, -1)
+    return log_p - 0.5 * np.sum(x**2, axis=1), amplitude[:, None] * along - x
+
+
+def _likelihood(latent: Array, codes: Codes) -> tuple[Array, Array]:
+    """Σ log P(y) over rows, (S,), and its slope; latent (l, S, F)."""
+    rows = np.arange(len(codes))
+    if latent.shape[2] == 1:
+        side = np.where(codes == 1, 1.0, -1.0)[:, None]
+        margin = side * latent[..., 0]
+        return log_expit(margin).sum(axis=0), (side * expit(-margin))[..., None]
+    relative = latent - latent.max(axis=2, keepdims=True)
+    slope = np.exp(relative)
+    total = slope.sum(axis=2, keepdims=True)
+    log_p = (relative[rows, :, codes] - np.log(total[..., 0])).sum(axis=0)
+    slope /= -total
+    slope[rows, :, codes] += 1.0
+    return log_p, slope
+
+
+def curvature(v: Array, weights: Array) -> Array:
+    """I + Σ_n w_n ⊗ v_n v_nᵀ, (Fp, Fp), function by function; weights (l, F, F)."""
+    p, n_functions = v.shape[1], weights.shape[1]
+    blocks = np.empty((n_functions, p, n_functions, p))
+    for i in range(n_functions):
+        for j in range(i + 1):
+            block = v.T @ (weights[:, i, j, None] * v)
+            blocks[i, :, j], blocks[j, :, i] = block, block.T
+    out = blocks.reshape(n_functions * p, n_functions * p)
+    out[np.diag_indices_from(out)] += 1.0
+    return out
+
+
+def _softmax_weights(p: Array) -> Array:
+    """diag(p) − p pᵀ; (..., F) -> (..., F, F)."""
+    weights = -p[..., :, None] * p[..., None, :]
+    index = np.arange(p.shape[-1])
+    weights[..., index, index] += p
+    return weights
+
+
+def approximate(v: Array, codes: Codes, log_amplitude: float, start: Array) -> Approximation:
+    """Newton's method for the mode of a at one amplitude, from start (p, F)."""
+    p, n_functions = start.shape
+    scaled = np.exp(0.5 * log_amplitude) * v
+
+    def value(a: Array) -> tuple[float, Array]:
+        log_p, slope = _likelihood((scaled @ a)[:, None], codes)
+        return float(log_p[0] - 0.5 * np.sum(a**2)), scaled.T @ slope[:, 0] - a
+
+    a, (height, gradient) = start, value(start)
+    while True:
+        weights = _softmax_weights(_of_functions(scaled @ a))
+        lower = jittered_cholesky(curvature(scaled, weights)).lower
+        direction = cholesky_solve(lower, gradient.T.ravel()).reshape(n_functions, p).T
+        gain = float(np.sum(gradient * direction))
+        if gain < 1e-6:
+            break
+        length = 1.0
+        while value(a + length * direction)[0] < height + 1e-4 * length * gain and length > 1e-3:
+            length *= 0.5
+        a = a + length * direction
+        before, (height, gradient) = height, value(a)
+        if height <= before:
+            break
+    deviation = (log_amplitude - AMPLITUDE_CENTRE) / AMPLITUDE_SPREAD
+    log_evidence = height - np.sum(np.log(np.diagonal(lower))) - 0.5 * deviation**2
+    return Approximation(log_amplitude, float(log_evidence), a, lower)
+
+
+def approximations(v: Array, codes: Codes, n_functions: int) -> list[Approximation]:
+    """From a low amplitude up, until the evidence is past its highest."""
+    found: list[Approximation] = []
+    a, highest = np.zeros((v.shape[1], n_functions)), -np.inf
+    for u in AMPLITUDES:
+        one = approximate(v, codes, float(u), a)
+        found.append(one)
+        highest = max(highest, one.log_evidence)
+        if one.log_evidence < highest - NEGLIGIBLE:
+            break
+        a = one.mode
+    return found
+
+
+def sample(
+    rng: np.random.Generator, features: Array, codes: Codes, n_classes: int, n_draws: int
+) -> SoftmaxDraws:
+    """Draws of the coefficients given labels, one from each of many chains.
+
+    Parameters
+    ----------
+    features : (l, p) of the labelled rows
+    codes : (l,) in 0..K−1
+    """
+    v = own_features(features, n_classes)
+    found = approximations(v, codes, 1 if n_classes == 2 else n_classes)
+    chosen = _in_proportion(rng, [one.log_evidence for one in found], n_draws)
+    u = np.array([found[i].log_amplitude for i in chosen])
+    start = np.stack([found[i].mode.T.ravel() for i in chosen])
+    lower = found[int(np.median(chosen))].lower
+    x, n_steps, memory = sample_given_amplitudes(rng, v, codes, u, start, lower)
+    a = x.reshape(n_draws, -1, v.shape[1]).transpose(0, 2, 1)
+    scale = np.exp(0.5 * u) * (np.sqrt(2.0) if n_classes == 2 else 1.0)
+    return SoftmaxDraws(scale[:, None, None] * a, u, n_steps, memory)
+
+
+def _in_proportion(rng: np.random.Generator, log_weights: list[float], n_draws: int) -> Codes:
+    """(S,) indices, each as often as its weight says up to rounding, in order."""
+    weights = np.exp(np.array(log_weights) - max(log_weights))
+    places = (rng.random() + np.arange(n_draws)) / n_draws
+    return np.searchsorted(np.cumsum(weights) / weights.sum(), places).clip(0, len(weights) - 1)
+
+
+def sample_given_amplitudes(
+    rng: np.random.Generator, v: Array, codes: Codes, u: Array, start: Array, lower: Array
+) -> tuple[Array, int, float]:
+    """Chains of a, each at its own log amplitude u (S,).
+
+    Parameters
+    ----------
+    v : (l, p) as `own_features` has them
+    start : (S, Fp)
+    lower : (Fp, Fp) factor of the curvature at the start
+
+    Returns
+    -------
+    a : (S, Fp)
+    n_steps : of each chain
+    memory : correlation of functions now with half-way, over chains
+    """
+    amplitude, transform = np.exp(0.5 * u), _inverse(lower)
+    of_rows = _own_rows(codes, start.shape[1] // v.shape[1])
+
+    def log_density(x: Array) -> tuple[Array, Array]:
+        return log_posterior(x, amplitude, v, codes)
+
+    def advance(chains: Chains, log_size: float) -> tuple[Chains, float]:
+        size, count = np.exp(log_size) * rng.uniform(0.8, 1.2), int(rng.integers(*LEAPFROG_STEPS))
+        chains, acceptance = hmc_chains.step(rng, chains, log_density, transform, size, count)
+        return chains, float(acceptance.mean())
+
+    def summary(chains: Chains) -> Array:
+        """The mean of each function at its own rows, less that of chains of its u, (S, F)."""
+        a = chains.position.reshape(len(u), -1, v.shape[1])
+        means = np.einsum("sfp,pf->sf", a, v.T @ of_rows)
+        for value in np.unique(u):
+            means[u == value] -= means[u == value].mean(axis=0)
+        return means
+
+    chains, log_size, half = hmc_chains.init(start, log_density), np.log(0.3), WARMUP_STEPS // 2
+    for i in range(WARMUP_STEPS):
+        chains, acceptance = advance(chains, log_size)
+        log_size += (acceptance - TARGET_ACCEPTANCE) / np.sqrt(1 + i % half)
+        if i == half - 1:
+            mean = curvature(v, mean_weights(chains.position, amplitude, v))
+            transform = _inverse(jittered_cholesky(mean).lower)
+    n_steps = 0
+    while True:
+        before = summary(chains)
+        for _ in range(max(FIRST_STEPS, n_steps)):
+            chains, _ = advance(chains, log_size)
+        n_steps += max(FIRST_STEPS, n_steps)
+        memory = hmc_chains.memory(before, summary(chains))
+        if memory < MEMORY_LIMIT or n_steps >= MOST_STEPS:
+            return chains.position, WARMUP_STEPS + n_steps, memory
+
+
+def _inverse(lower: Array) -> Array:
+    return solve_lower(lower, np.eye(len(lower)))
+
+
+def _own_rows(codes: Codes, n_functions: int) -> Array:
+    """(l, F) one where the function is that of the label; of two classes, its side."""
+    if n_functions == 1:
+        return np.where(codes == 1, 1.0, -1.0)[:, None]
+    return np.eye(n_functions)[codes]
+
+
+def mean_weights(x: Array, amplitude: Array, v: Array) -> Array:
+    """Mean over chains x (S, Fp) of the curvature's weights, (l, F, F)."""
+    n_functions = x.shape[1] // v.shape[1]
+    out = np.zeros((len(v), n_functions, n_functions))
+    for row, scale in zip(x, amplitude):
+        latent = scale * v @ row.reshape(n_functions, -1).T
+        out += scale**2 * _softmax_weights(_of_functions(latent))
+    return out / len(x)
