@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from atoll.core.linalg import (
-    append_rows,
     cholesky_inverse,
     cholesky_log_det,
     cholesky_solve,
@@ -54,15 +53,6 @@ def test_solves_inverse_and_log_determinant():
     np.testing.assert_allclose(lower.T @ solve_lower(lower, b, transposed=True), b, atol=1e-10)
     np.testing.assert_allclose(cholesky_inverse(lower), np.linalg.inv(A), rtol=1e-7)
     assert cholesky_log_det(lower) == pytest.approx(np.linalg.slogdet(A)[1], rel=1e-12)
-
-
-@pytest.mark.parametrize("split", [0, 1, 4, 7])
-def test_appending_rows_equals_factoring_the_whole(split):
-    A = positive_definite(8, 4)
-    grown = append_rows(
-        jittered_cholesky(A[:split, :split]).lower, A[:split, split:], A[split:, split:]
-    )
-    np.testing.assert_allclose(grown.lower, np.linalg.cholesky(A), atol=1e-10)
 
 
 @pytest.mark.parametrize("removed", [[], [0], [7], [2, 5], [0, 1, 2, 3, 4, 5, 6], [3, 3]])
