@@ -602,7 +602,7 @@ def assert_posterior_of_three_rows(prior, sweep, n_samples):
 
 @pytest.mark.parametrize("prior", [FIXED, FREE_LENGTH], ids=["fixed", "free length-scale"])
 def test_the_posterior_of_three_rows_is_that_of_importance_sampling(prior):
-    assert_posterior_of_three_rows(prior, archipelago.sweep, 600)
+    assert_posterior_of_three_rows(prior, archipelago.sweep, 1800)
 
 
 @pytest.mark.slow

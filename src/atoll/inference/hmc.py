@@ -6,6 +6,7 @@ dual averaging (Hoffman & Gelman 2014).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -128,7 +129,7 @@ def dragged_step(
     q = position + step_size * p
     for i in range(1, n_leapfrog):
         slope = gradient(q, i / n_leapfrog)
-        if np.isnan(slope[0]):
+        if math.isnan(slope[0]):
             return position, HMCInfo(0.0, False)
         p += step_size * slope
         q += step_size * p

@@ -51,9 +51,13 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 UNLABELLED, REJECTED = -1, -2  # beside the classes 0..K-1
-TRAJECTORY = 1.5  # length of a Hamiltonian trajectory: step size times steps, on average
-MOST_LEAPFROG_STEPS = 30
-DRAG_ACCEPTANCE = 0.45  # of a step of θ, that its angle is tuned to
+# Length of a Hamiltonian trajectory (step size times steps, on average), and the most steps: of the
+# functions alone, and with θ, where slow is better.
+TRAJECTORY, MOST_LEAPFROG_STEPS = 1.5, 30
+DRAG_TRAJECTORY, MOST_DRAG_STEPS = 6.0, 60
+DRAG_SHARE = 0.25  # of sweeps after warm-up, in which θ moves with the functions
+# What steps are tuned to in warm-up: the functions' by its size, θ's by its angle.
+ACCEPTANCE, DRAG_ACCEPTANCE = 0.8, 0.45
 SAFE_SQUARE = 600.0**2  # of all functions together, below which exp needs no care
 MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
 
@@ -365,10 +369,14 @@ def most_proposals(n: int) -> int:
 
 
 def sample_outcomes(rng: np.random.Generator, latent: Array) -> Codes:
-    """A class or REJECTED for each row given the functions g, by Gumbel's trick; (B, K) -> (B,)."""
-    noise = rng.gumbel(size=(len(latent), latent.shape[1] + 1))
-    noise[:, 1:] += latent
-    winner = np.argmax(noise, axis=1)
+    """A class or REJECTED for each row given the functions g; (B, K) -> (B,)."""
+    top = np.maximum(latent.max(axis=1), 0.0)
+    cumulative = np.empty((len(latent), latent.shape[1] + 1))
+    cumulative[:, 0] = np.exp(-top)
+    np.exp(latent - top[:, None], out=cumulative[:, 1:])
+    np.cumsum(cumulative, axis=1, out=cumulative)
+    level = (1.0 - rng.random(len(latent))) * cumulative[:, -1]
+    winner = (cumulative < level[:, None]).sum(axis=1)
     return np.where(winner == 0, REJECTED, winner - 1)
 
 
@@ -506,10 +514,10 @@ def sweep(
     """Rejections, base density, then functions with θ, then mixing, each given the rest."""
     state = refresh_rejections(rng, setting, state)
     state = sample_base(rng, setting, state)
-    has_slow = len(_slow_parameters(setting.prior)) > 0
-    if adapt or not has_slow:  # θ's own step keeps the step size that this one has found
+    drags = len(_slow_parameters(setting.prior)) > 0 and (adapt or rng.random() < DRAG_SHARE)
+    if adapt or not drags:  # with θ the step size is that which this one has found in warm-up
         state = sample_functions(rng, setting, state, adapt)
-    if has_slow:
+    if drags:
         state = drag_log_parameters(rng, setting, state, adapt)
     if len(state.mixing) > 0:
         state = sample_mixing(rng, setting, state)
@@ -590,10 +598,12 @@ def sample_functions(
     The log variance scales L, so that it comes along at no cost; it is where the number of
     rejections is slow to move.
     """
-    step_size = _step_size(state, adapt)
+    step_size = _tuned(state.step_size, state, adapt)
     state, info = _trajectory(rng, setting, state, None, step_size)
-    tuned = hmc.adapt_step_size(state.step_size, info.acceptance) if adapt else state.step_size
-    return state._replace(step_size=tuned, acceptance=info.acceptance)
+    if adapt:
+        tuned = hmc.adapt_step_size(state.step_size, info.acceptance, target=ACCEPTANCE)
+        state = state._replace(step_size=tuned)
+    return state._replace(acceptance=info.acceptance)
 
 
 def drag_log_parameters(
@@ -608,7 +618,7 @@ def drag_log_parameters(
     """
     prior, slow = setting.prior, _slow_parameters(setting.prior)
     tuned = state.parameter_step_size
-    angle = min(float(np.exp(tuned.log_step_size if adapt else tuned.log_average)), 0.5 * np.pi)
+    angle = min(_tuned(tuned, state, adapt), 0.5 * np.pi)
     proposal = state.log_parameters.copy()
     centred = proposal[:, slow] - prior.mean[slow]
     draw = prior.sd[slow] * rng.standard_normal(centred.shape)
@@ -616,19 +626,24 @@ def drag_log_parameters(
     rows = np.concatenate([setting.inputs, state.rejections])
     factors, jitter = factors_at(setting, rows, proposal)
     after = state._replace(log_parameters=proposal, factors=factors, jitter=jitter)
-    state, info = _trajectory(rng, setting, state, after, _step_size(state, adapt))
+    state, info = _trajectory(rng, setting, state, after, _tuned(state.step_size, state, adapt))
     if adapt:
         tuned = hmc.adapt_step_size(tuned, info.acceptance, target=DRAG_ACCEPTANCE)
     return state._replace(parameter_step_size=tuned, acceptance=info.acceptance)
 
 
-def _slow_parameters(prior: KernelPrior) -> Codes:
+def _slow_parameters(prior: KernelPrior) -> list[int]:
     """The log-parameters whose change needs another factor."""
-    return np.delete(np.arange(len(prior.mean)), () if (v := prior.variance_index) is None else v)
+    return [j for j in range(len(prior.mean)) if j != prior.variance_index]
 
 
-def _step_size(state: ArchipelagoState, adapt: bool) -> float:
-    return float(np.exp(state.step_size.log_step_size if adapt else state.step_size.log_average))
+def _tuned(size: hmc.StepSize, state: ArchipelagoState, adapt: bool) -> float:
+    """A step's size, less the more rejections there are: they stay where they are during the step.
+
+    Curvature grows in proportion to the rows, and steps shrink as its root.
+    """
+    tuned = float(np.exp(size.log_step_size if adapt else size.log_average))
+    return tuned * float(np.sqrt(len(state.start_codes) / len(state.whitened)))
 
 
 def _trajectory(
@@ -694,7 +709,11 @@ def _trajectory(
         return any(abs(spread * float(d)) > 100.0 for d in position[:n_scales])
 
     position = np.concatenate([(here - centre) / spread, state.whitened.ravel()])
-    mean_steps = min(TRAJECTORY / step_size, MOST_LEAPFROG_STEPS)
+    step_size *= rng.uniform(0.6, 1.2)  # where the functions are large, only short ones succeed
+    if after is None:
+        mean_steps = min(TRAJECTORY / step_size, MOST_LEAPFROG_STEPS)
+    else:
+        mean_steps = min(DRAG_TRAJECTORY / step_size, MOST_DRAG_STEPS)
     n_leapfrog = max(2, round(rng.uniform(0.6, 1.4) * mean_steps))
     moved, info = hmc.dragged_step(rng, position, log_density, gradient, step_size, n_leapfrog)
     if not info.accepted:
