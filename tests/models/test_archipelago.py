@@ -817,6 +817,24 @@ def test_a_state_stays_whole_through_sweeps(sweep):
         )
 
 
+@pytest.mark.parametrize("options", [{}, OWN | DEPENDENT], ids=["shared", "own and dependent"])
+@pytest.mark.parametrize("prior", ["isotropic", RBF(1.0)], ids=["scaled", "not scaled"])
+def test_small_steps_of_functions_and_of_θ_are_all_accepted(options, prior):
+    """So the gradients are those of the densities, and end where the new state begins."""
+    rng = np.random.default_rng(27)
+    prior = PRIOR if prior == "isotropic" else kernel_prior(prior, THREE)
+    rows, labels, state = archipelago.sample_prior(rng, prior, LINE, 6, 2, **options)
+    setting = Setting(rows, seen(labels), 2, prior, LINE, **options)
+    state = state._replace(
+        step_size=hmc.init_step_size(1e-3), parameter_step_size=hmc.init_step_size(1e-7)
+    )
+    for move in (archipelago.sample_functions, archipelago.drag_log_parameters):
+        for _ in range(10):
+            moved = move(rng, setting, state, False)
+            assert moved.acceptance > 0.999
+            assert not np.array_equal(moved.whitened, state.whitened)
+
+
 def test_a_refresh_leaves_the_functions_at_the_data():
     rng = np.random.default_rng(22)
     rows, labels, state = archipelago.sample_prior(rng, PRIOR, LINE, 8, 2)

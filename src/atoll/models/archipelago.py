@@ -14,7 +14,8 @@ Three things differ from the paper's sweep, which is in `archipelago_paper`. The
 renewed as a block: given the whole function they do not depend on the data, so that running the
 process forward draws them exactly (Rao, Lin & Dunson 2016). The function is known at the data and
 at the *old* rejections, and the new ones are drawn given both; only then are the old ones dropped.
-All K functions move in one Hamiltonian step. θ moves with the whitened functions held.
+All K functions and their amplitude move in one Hamiltonian step. Where θ moves, they are dragged
+along: the step goes from the old kernel's density to the new one's (Neal 2005).
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ class ArchipelagoState(NamedTuple):
     factors : (F, n + M, n + M) L
     jitter : that the factors took
     step_size, acceptance : of Hamiltonian Monte Carlo over functions
-    parameter_step_size : of the paper's own step over θ
-    arc : of our own
+    parameter_step_size : of θ: our angle, or the paper's own step
+    arc : of θ in the paper's sweep with whitened functions
     n_refused : renewals of the rejections in a row that ran past the most proposals
     start_codes : (n,) labels of every row, held while `n_clamped` sweeps are left
     n_clamped : sweeps to go with those labels
@@ -837,17 +838,21 @@ def start_labels(rng: np.random.Generator, setting: Setting) -> Codes:
 
 def _graph_covariance(X: Array, n_classes: int) -> Array:
     """A low-pass covariance on the modes of the rows' graph, (n, n), of mean variance one."""
-    from atoll.core.graphs import degrees, neighbour_graph, self_tuning_weights
+    from atoll.core.graphs import (
+        degrees,
+        neighbour_graph,
+        normalised_laplacian,
+        self_tuning_weights,
+    )
 
     spread = X.std(axis=0)
     X = X[:, spread > 0] / spread[spread > 0] if (spread > 0).any() else X
-    weights = self_tuning_weights(neighbour_graph(X, min(15, len(X) - 1))).toarray()
-    root = np.sqrt(np.maximum(degrees(weights), 1e-12))
-    # The constant mode is taken out: it tells no row from another.
-    S = weights / np.outer(root, root) - np.outer(root, root) / (root @ root)
-    values, modes = np.linalg.eigh(S)
-    frequency = np.maximum(1.0 - values[::-1], 0.0)
-    modes = modes[:, ::-1]
+    weights = self_tuning_weights(neighbour_graph(X, min(15, len(X) - 1)))
+    # The constant mode tells no row from another: it is lifted from frequency 0 to 1.
+    constant = np.sqrt(degrees(weights) / degrees(weights).sum())
+    L = normalised_laplacian(weights).toarray() + np.outer(constant, constant)
+    frequency, modes = np.linalg.eigh(L)
+    frequency = np.maximum(frequency, 0.0)
     scale = max(frequency[min(n_classes, len(X)) - 1], 1e-8)
     total = 1e-3 * np.eye(len(X))
     for cut, amount in ((0.5, 1.0), (2.0, 0.03)):
