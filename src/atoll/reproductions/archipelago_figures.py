@@ -499,6 +499,7 @@ guess, and rather too high.
 
 FIGURE_1 = Experiment(
     name="archipelago-fig1",
+    version=2,
     title="Adams & Ghahramani (2009), figure 1: the generative process in one dimension",
     paper=PAPER,
     claim=(
