@@ -51,7 +51,10 @@ N_ISLAND_CHAINS, N_PROCESSES, CHECK_EVERY, LONGEST, AGREED = 4, 2, 20.0, 300.0, 
 N_CLAMPED = 100  # sweeps, as in a fit with the default warm-up
 
 # rows -> sweeps to settle, sweeps that are timed
-LADDER = {50: (60, 60), 100: (40, 40), 200: (30, 30), 500: (20, 24), 1000: (8, 8), 2000: (2, 4)}
+LADDER = {
+    50: (60, 60), 100: (40, 40), 200: (30, 40), 350: (20, 30), 500: (12, 20), 1000: (6, 8),
+    2000: (2, 3),
+}  # fmt: skip
 LADDER_INFLATION = 1.7  # 500 rows then have some 500 rejections
 WANTED_FACTORISATIONS, WANTED_BYTES = 15, 1e9
 
@@ -111,7 +114,7 @@ def report_race(draws, seconds):
     print(
         "a. Pinwheel with five arms, 50 rows, one label a class, "
         f"{N_RACE_CHAINS} chains, one thread.\n"
-        "   whitened: the paper's moves, θ given whitened functions; paper: its moves as published\n"
+        "   whitened: the paper's moves, θ given whitened functions; paper: as published\n"
     )
     line("", draws)
     line("sweeps a chain", [str(d.shape[1]) for d in draws.values()])
