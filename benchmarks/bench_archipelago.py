@@ -52,10 +52,10 @@ N_CLAMPED = 100  # sweeps, as in a fit with the default warm-up
 
 # rows -> sweeps to settle, sweeps that are timed
 LADDER = {
-    50: (60, 60), 100: (40, 40), 200: (30, 40), 350: (20, 30), 500: (12, 20), 1000: (6, 8),
-    2000: (2, 3),
+    50: (60, 60), 100: (40, 40), 200: (20, 20), 350: (10, 20), 500: (4, 10), 1000: (2, 3),
+    2000: (1, 1),
 }  # fmt: skip
-LADDER_INFLATION = 1.7  # 500 rows then have some 500 rejections
+LADDER_INFLATION = 1.4  # some hundred rows then have as many rejections
 WANTED_FACTORISATIONS, WANTED_BYTES = 15, 1e9
 
 

@@ -54,8 +54,8 @@ Codes = NDArray[np.intp]
 UNLABELLED, REJECTED = -1, -2  # beside the classes 0..K-1
 # Length of a Hamiltonian trajectory (step size times steps, on average), and the most steps: of the
 # functions alone, and with θ, where slow is better.
-TRAJECTORY, MOST_LEAPFROG_STEPS = 1.5, 30
-DRAG_TRAJECTORY, MOST_DRAG_STEPS = 6.0, 60
+TRAJECTORY, MOST_LEAPFROG_STEPS = 1.5, 20
+DRAG_TRAJECTORY, MOST_DRAG_STEPS = 6.0, 40
 DRAG_SHARE = 0.25  # of sweeps after warm-up, in which θ moves with the functions
 # What steps are tuned to in warm-up: the functions' by its size, θ's by its angle.
 ACCEPTANCE, DRAG_ACCEPTANCE = 0.8, 0.45
