@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from atoll.core.linalg import (
-    append_rows,
+    MANY_ROWS,
     cholesky_inverse,
     cholesky_log_det,
     cholesky_solve,
     jittered_cholesky,
+    lower_times,
     remove_rows,
     solve_lower,
+    subtract_square,
 )
 
 
@@ -56,13 +58,41 @@ def test_solves_inverse_and_log_determinant():
     assert cholesky_log_det(lower) == pytest.approx(np.linalg.slogdet(A)[1], rel=1e-12)
 
 
-@pytest.mark.parametrize("split", [0, 1, 4, 7])
-def test_appending_rows_equals_factoring_the_whole(split):
-    A = positive_definite(8, 4)
-    grown = append_rows(
-        jittered_cholesky(A[:split, :split]).lower, A[:split, split:], A[split:, split:]
+ORDERS = [np.ascontiguousarray, np.asfortranarray]
+
+
+@pytest.mark.parametrize("store", ORDERS)
+@pytest.mark.parametrize("store_right", ORDERS)
+def test_the_order_in_which_arrays_are_stored_does_not_matter(store, store_right):
+    A = positive_definite(9, 7)
+    lower = jittered_cholesky(store(A)).lower
+    np.testing.assert_allclose(lower, np.linalg.cholesky(A), atol=1e-12)
+    right = store_right(np.random.default_rng(8).normal(size=(9, 4)))
+    lower = store(lower)
+    np.testing.assert_allclose(lower @ solve_lower(lower, right), right, atol=1e-10)
+    np.testing.assert_allclose(
+        lower.T @ solve_lower(lower, right, transposed=True), right, atol=1e-10
     )
-    np.testing.assert_allclose(grown.lower, np.linalg.cholesky(A), atol=1e-10)
+    square = store(np.eye(4))
+    subtract_square(square, right)
+    np.testing.assert_allclose(np.tril(square), np.tril(np.eye(4) - right.T @ right), atol=1e-12)
+
+
+@pytest.mark.parametrize("store", ORDERS)
+@pytest.mark.parametrize("n", [3, MANY_ROWS + 1])
+def test_a_triangular_product_is_the_product(store, n):
+    rng = np.random.default_rng(9)
+    lower, right = store(np.tril(rng.normal(size=(n, n)))), rng.normal(size=(n, 2))
+    np.testing.assert_allclose(lower_times(lower, right), lower @ right, atol=1e-9)
+    np.testing.assert_allclose(
+        lower_times(lower, right, transposed=True), lower.T @ right, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("store", ORDERS)
+def test_a_singular_factor_is_refused(store):
+    with pytest.raises(ValueError, match="its entry 1 is zero"):
+        solve_lower(np.diag([1.0, 0.0, 2.0]), store(np.ones((3, 2))))
 
 
 @pytest.mark.parametrize("removed", [[], [0], [7], [2, 5], [0, 1, 2, 3, 4, 5, 6], [3, 3]])

@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 # Relative to the mean of the diagonal; tried in turn where the matrix as it is does not factor.
 JITTER_LADDER = tuple(10.0**exponent for exponent in range(-10, -2))
 
+MANY_ROWS = 400  # from which on BLAS's triangular product is the faster
+
 
 class Factor(NamedTuple):
     """A lower Cholesky factor: lower @ lower.T = matrix + jitter * I.
@@ -42,7 +44,7 @@ def jittered_cholesky(matrix: Array) -> Factor:
     >>> bool(np.allclose(lower @ lower.T, twins, atol=1e-9)), jitter
     (True, 1e-10)
     """
-    lower, info = lapack.dpotrf(matrix, lower=1, clean=1)
+    lower, info = _potrf(matrix)
     if info == 0 and np.isfinite(np.diagonal(lower).sum()):
         return Factor(lower, 0.0)
     if not np.isfinite(matrix).all():
@@ -53,7 +55,7 @@ def jittered_cholesky(matrix: Array) -> Factor:
     scale = float(np.mean(np.diagonal(matrix)))
     for relative in JITTER_LADDER:
         jitter = relative * scale
-        lower, info = lapack.dpotrf(matrix + jitter * np.eye(len(matrix)), lower=1, clean=1)
+        lower, info = _potrf(matrix + jitter * np.eye(len(matrix)))
         if info == 0:
             return Factor(lower, jitter)
     raise ValueError(
@@ -63,17 +65,46 @@ def jittered_cholesky(matrix: Array) -> Factor:
     )
 
 
-# LAPACK is called directly: SciPy's wrappers cost more than the work on a few dozen rows.
+# LAPACK is called directly: SciPy's wrappers cost more than the work on a few dozen rows. It reads
+# columns first; what is stored by rows is handed over as its transpose, and nothing is copied.
+
+
+def _potrf(matrix: Array) -> tuple[Array, int]:
+    """A lower factor, stored as the matrix is, and LAPACK's verdict."""
+    if matrix.flags.f_contiguous:
+        lower, info = lapack.dpotrf(matrix, lower=1, clean=1)
+        return lower, info
+    upper, info = lapack.dpotrf(matrix.T, lower=0, clean=1)
+    return upper.T, info
 
 
 def solve_lower(lower: Array, right: Array, *, transposed: bool = False) -> Array:
     """L^{-1} right, or L^{-T} right; right (n,) or (n, m)."""
     if len(lower) == 0 or right.size == 0:
         return np.zeros_like(right)
-    solution, info = lapack.dtrtrs(lower, right, lower=1, trans=int(transposed))
+    by_columns = lower.flags.f_contiguous
+    A = lower if by_columns else lower.T
+    turned = transposed if by_columns else not transposed
+    if right.ndim == 2 and not right.flags.f_contiguous and np.diagonal(lower).all():
+        # Xᵀ L' = rightᵀ
+        return blas.dtrsm(1.0, A, right.T, side=1, lower=by_columns, trans_a=not turned).T
+    solution, info = lapack.dtrtrs(A, right, lower=by_columns, trans=turned)
     if info > 0:
         raise ValueError(f"the triangular factor is singular: its entry {info - 1} is zero.")
     return solution
+
+
+def lower_times(lower: Array, right: Array, *, transposed: bool = False) -> Array:
+    """L right, or Lᵀ right; right (n, m).
+
+    Past a few hundred rows the zeros of L are left out, which takes half the time.
+    """
+    if len(lower) < MANY_ROWS:
+        return lower.T @ right if transposed else lower @ right
+    by_columns = lower.flags.f_contiguous
+    A = lower if by_columns else lower.T
+    turned = transposed if by_columns else not transposed
+    return blas.dtrmm(1.0, A, right, lower=by_columns, trans_a=turned)
 
 
 def cholesky_solve(lower: Array, right: Array) -> Array:
@@ -107,39 +138,21 @@ def subtract_square(matrix: Array, right: Array) -> None:
     array([[0.64, 0.  ],
            [0.  , 1.  ]])
     """
-    if right.size > 0:
-        matrix -= blas.dsyrk(1.0, right, trans=1, lower=1)
-
-
-def append_rows(lower: Array, cross: Array, corner: Array) -> Factor:
-    """Extend a factor of A to a factor of [[A, cross], [crossᵀ, corner]].
-
-    The cost is O(n² m + m³) for m new rows, against O((n + m)³) from scratch.
-
-    Parameters
-    ----------
-    lower : (n, n) factor of A
-    cross : (n, m) covariances of old rows with new ones
-    corner : (m, m) covariances of the new rows
-
-    Examples
-    --------
-    >>> A = np.array([[4.0, 2.0, 1.0], [2.0, 3.0, 0.5], [1.0, 0.5, 2.0]])
-    >>> grown = append_rows(jittered_cholesky(A[:1, :1]).lower, A[:1, 1:], A[1:, 1:])
-    >>> bool(np.allclose(grown.lower, np.linalg.cholesky(A)))
-    True
-    """
-    bridge = solve_lower(lower, cross)
-    schur = jittered_cholesky(corner - bridge.T @ bridge)
-    return Factor(bordered_factor(lower, bridge, schur.lower), schur.jitter)
+    if right.size == 0:
+        return
+    A, turned = (right, 1) if right.flags.f_contiguous else (right.T, 0)
+    if matrix.flags.c_contiguous:
+        blas.dsyrk(-1.0, A, beta=1.0, c=matrix.T, trans=turned, lower=0, overwrite_c=1)
+    else:
+        matrix -= blas.dsyrk(1.0, A, trans=turned, lower=1)
 
 
 def bordered_factor(lower: Array, bridge: Array, corner: Array) -> Array:
-    """[[lower, 0], [bridgeᵀ, corner]]; lower (n, n), bridge (n, m), corner (m, m) triangular."""
-    n, m = bridge.shape
+    """[[lower, 0], [bridge, corner]]; lower (n, n), bridge (m, n), corner (m, m) triangular."""
+    m, n = bridge.shape
     grown = np.zeros((n + m, n + m))
     grown[:n, :n] = lower
-    grown[n:, :n] = bridge.T
+    grown[n:, :n] = bridge
     grown[n:, n:] = corner
     return grown
 

@@ -83,7 +83,8 @@ class ArchipelagoClassifier(SampledClassifier):
     dependent : bool
         Functions that mix K independent ones, with weights sampled (Teh, Seeger & Jordan 2005).
     moves : "default", "paper" or "paper-whitened"
-        The sweep: ours, the paper's, or the paper's with our step for the kernel's parameters.
+        The sweep: ours, the paper's, or the paper's with the whitened functions held while the
+        kernel's parameters move.
     n_chains, n_warmup, n_samples, thin : int
         Chains; sweeps dropped, then draws kept in each, one every `thin` sweeps. In the first
         third of the warm-up each chain holds labels of its own for all rows, drawn from a graph.
@@ -142,7 +143,7 @@ class ArchipelagoClassifier(SampledClassifier):
         n_chains: int = 4,
         n_warmup: int = 300,
         n_samples: int = 600,
-        thin: int = 1,
+        thin: int = 2,
         checkpoint: str | None = None,
         unlabelled: Any = "auto",
         random_state: Any = None,
@@ -368,7 +369,7 @@ class ArchipelagoDensity(DensityMixin, BaseEstimator):
         n_chains: int = 4,
         n_warmup: int = 300,
         n_samples: int = 600,
-        thin: int = 1,
+        thin: int = 2,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,

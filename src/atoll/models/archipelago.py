@@ -14,7 +14,8 @@ Three things differ from the paper's sweep, which is in `archipelago_paper`. The
 renewed as a block: given the whole function they do not depend on the data, so that running the
 process forward draws them exactly (Rao, Lin & Dunson 2016). The function is known at the data and
 at the *old* rejections, and the new ones are drawn given both; only then are the old ones dropped.
-All K functions move in one Hamiltonian step. θ moves with the whitened functions held.
+All K functions and their amplitude move in one Hamiltonian step. Where θ moves, they are dragged
+along: the step goes from the old kernel's density to the new one's (Neal 2005).
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from scipy.special import expit, logsumexp
 
 from atoll.core.densities import Density, Gaussian, NormalInverseWishart
 from atoll.core.linalg import (
+    Factor,
     bordered_factor,
     jittered_cholesky,
+    lower_times,
     solve_lower,
     subtract_square,
 )
@@ -49,9 +52,14 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 UNLABELLED, REJECTED = -1, -2  # beside the classes 0..K-1
-LEAPFROG_STEPS = (3, 8)  # 3 to 7, drawn at random
-N_PARAMETER_STEPS = 2  # of θ in a sweep
-N_FUNCTION_STEPS = 3  # of all functions, and of their amplitudes, in a sweep
+# Length of a Hamiltonian trajectory (step size times steps, on average), and the most steps: of the
+# functions alone, and with θ, where slow is better.
+TRAJECTORY, MOST_LEAPFROG_STEPS = 1.5, 20
+DRAG_TRAJECTORY, MOST_DRAG_STEPS = 6.0, 40
+DRAG_SHARE = 0.25  # of sweeps after warm-up, in which θ moves with the functions
+# What steps are tuned to in warm-up: the functions' by its size, θ's by its angle.
+ACCEPTANCE, DRAG_ACCEPTANCE = 0.8, 0.45
+SAFE_SQUARE = 600.0**2  # of all functions together, below which exp needs no care
 MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
 
 # The most proposals of a history: a part of the model, which is conditioned on no more.
@@ -92,8 +100,8 @@ class ArchipelagoState(NamedTuple):
     factors : (F, n + M, n + M) L
     jitter : that the factors took
     step_size, acceptance : of Hamiltonian Monte Carlo over functions
-    parameter_step_size : of the paper's own step over θ
-    arc : of our own
+    parameter_step_size : of θ: our angle, or the paper's own step
+    arc : of θ in the paper's sweep with whitened functions
     n_refused : renewals of the rejections in a row that ran past the most proposals
     start_codes : (n,) labels of every row, held while `n_clamped` sweeps are left
     n_clamped : sweeps to go with those labels
@@ -139,38 +147,47 @@ def log_terms(latent: Array, codes: Codes) -> Array:
 class Outcomes(NamedTuple):
     """What is known of every row, ready for sums over all of them.
 
-    labelled, classes : row numbers, and the class of each
+    labels : (T, K) one at a row's class where it is known, else zero
     unlabelled : (T,) one where a row's class is not known, else zero
+    ones : (K,)
     """
 
-    labelled: Codes
-    classes: Codes
+    labels: Array
     unlabelled: Array
+    ones: Array
 
     def total(self, latent: Array) -> float:
-        """Σ log_terms."""
-        log_total = _log_total(latent)
-        of_classes = latent[self.labelled, self.classes].sum()
-        return float(of_classes + self.unlabelled @ log_total - np.logaddexp(0.0, log_total).sum())
+        """Σ log_terms; latent (T, K) g."""
+        if np.vdot(latent, latent) < SAFE_SQUARE:
+            sums = np.exp(latent) @ self.ones
+            of_rows = self.unlabelled @ np.log(sums) - np.log1p(sums).sum()
+        else:
+            log_total = _log_total(latent)
+            of_rows = self.unlabelled @ log_total - np.logaddexp(0.0, log_total).sum()
+        return float(np.vdot(self.labels, latent) + of_rows)
 
-    def total_and_slope(self, latent: Array) -> tuple[float, Array]:
-        """Σ log_terms and its gradient in g, (T, K)."""
-        top = latent.max(axis=1)
-        odds = np.exp(latent - top[:, None])
-        sums = odds.sum(axis=1)
-        log_total = top + np.log(sums)
-        softplus = np.logaddexp(0.0, log_total)
-        of_classes = latent[self.labelled, self.classes].sum()
-        value = of_classes + self.unlabelled @ log_total - softplus.sum()
-        odds *= ((self.unlabelled - np.exp(log_total - softplus)) / sums)[:, None]
-        odds[self.labelled, self.classes] += 1.0
-        return float(value), odds
+    def slope(self, latent: Array) -> Array:
+        """The gradient of the total in g, (T, K)."""
+        if np.vdot(latent, latent) < SAFE_SQUARE:
+            odds = np.exp(latent)
+            sums = odds @ self.ones
+            by_odds = self.unlabelled / sums - 1.0 / (1.0 + sums)
+        else:
+            top = latent.max(axis=1)
+            odds = np.exp(latent - top[:, None])
+            sums = odds @ self.ones
+            by_odds = (self.unlabelled - expit(top + np.log(sums))) / sums
+        odds *= by_odds[:, None]
+        odds += self.labels
+        return odds
 
 
-def outcomes_of(codes: Codes) -> Outcomes:
+def outcomes_of(codes: Codes, n_classes: int) -> Outcomes:
     """From classes, UNLABELLED and REJECTED, (T,)."""
+    labels = np.zeros((len(codes), n_classes))
     labelled = np.flatnonzero(codes >= 0)
-    return Outcomes(labelled, codes[labelled], (codes == UNLABELLED).astype(float))
+    labels[labelled, codes[labelled]] = 1.0
+    return Outcomes(labels, (codes == UNLABELLED).astype(float), np.ones(n_classes))
 
 
 def _log_total(latent: Array) -> Array:
@@ -194,7 +211,7 @@ class History(NamedTuple):
     rows : (B, ...)
     latent : (B, K) u
     outcomes : (B,) the class each was accepted as, or REJECTED
-    bridge : (F, n, B) L^{-1} of the covariances between the n first known rows and these
+    bridge : (F, B, n) their covariances with the n first known rows, times L^{-T}
     """
 
     rows: Any
@@ -308,27 +325,23 @@ def run_forward(
         size = len(batch)
         noise = rng.standard_normal((size, setting.n_classes))
         latent = np.empty_like(noise)
-        bridge = np.empty((len(factors), len(known), size))
-        corners = []
+        bridge, corners = [], []
         for f, theta in enumerate(log_parameters):
-            bridge[f] = solve_lower(factors[f], cross(theta, known, batch))
-            corner = cross(theta, batch, batch)
-            corner[np.diag_indices(size)] += nugget[f]
-            subtract_square(corner, bridge[f])
-            corners.append(jittered_cholesky(corner).lower)
+            bridge.append(solve_lower(factors[f], cross(theta, batch, known).T).T)
+            corners.append(_corner_factor(cross(theta, batch, batch), nugget[f], bridge[f]).lower)
             k = slice(None) if len(factors) == 1 else f
-            latent[:, k] = bridge[f].T @ whitened[:, k] + corners[f] @ noise[:, k]
+            latent[:, k] = bridge[f] @ whitened[:, k] + corners[f] @ noise[:, k]
         outcome = sample_outcomes(rng, latent @ A.T)
         rows.append(batch)
         latents.append(latent)
         outcomes.append(outcome)
-        bridges.append(bridge[:, :n_first])
+        bridges.append(np.stack([part[:, :n_first] for part in bridge]))
         accepted += int(counts(outcome).sum())
         proposed += size
         rate = max(accepted / proposed, LOWEST_ACCEPTANCE)
         if accepted < n_accepted:
             whitened = np.concatenate([whitened, noise])
-            factors = np.stack(
+            factors = _stacked(
                 [bordered_factor(*parts) for parts in zip(factors, bridge, corners, strict=True)]
             )
             known = np.concatenate([known, batch])
@@ -338,8 +351,16 @@ def run_forward(
         np.concatenate(rows)[:last],
         np.concatenate(latents)[:last],
         every[:last],
-        np.concatenate(bridges, axis=2)[:, :, :last],
+        np.concatenate(bridges, axis=1)[:, :last],
     )
+
+
+def _corner_factor(covariance: Array, nugget: float, bridge: Array) -> Factor:
+    """Of rows' covariance given earlier ones; covariance (B, B) is overwritten, bridge (B, n)."""
+    diagonal = np.einsum("ii->i", covariance)  # a view
+    diagonal += nugget
+    subtract_square(covariance, bridge.T)
+    return jittered_cholesky(covariance)
 
 
 def most_proposals(n: int) -> int:
@@ -349,10 +370,14 @@ def most_proposals(n: int) -> int:
 
 
 def sample_outcomes(rng: np.random.Generator, latent: Array) -> Codes:
-    """A class or REJECTED for each row given the functions g, by Gumbel's trick; (B, K) -> (B,)."""
-    noise = rng.gumbel(size=(len(latent), latent.shape[1] + 1))
-    noise[:, 1:] += latent
-    winner = np.argmax(noise, axis=1)
+    """A class or REJECTED for each row given the functions g; (B, K) -> (B,)."""
+    top = np.maximum(latent.max(axis=1), 0.0)
+    cumulative = np.empty((len(latent), latent.shape[1] + 1))
+    cumulative[:, 0] = np.exp(-top)
+    np.exp(latent - top[:, None], out=cumulative[:, 1:])
+    np.cumsum(cumulative, axis=1, out=cumulative)
+    level = (1.0 - rng.random(len(latent))) * cumulative[:, -1]
+    winner = (cumulative < level[:, None]).sum(axis=1)
     return np.where(winner == 0, REJECTED, winner - 1)
 
 
@@ -377,12 +402,20 @@ def nugget_at(setting: Setting, log_parameters: Array) -> Array:
 
 def factors_at(setting: Setting, rows: Any, log_parameters: Array) -> tuple[Array, float]:
     """L for every kernel, (F, T, T), and the largest jitter."""
-    return _factors(gram_function(setting.prior, rows, reference=setting.inputs), log_parameters)
+    return factors_from(
+        gram_function(setting.prior, rows, reference=setting.inputs), log_parameters
+    )
 
 
-def _factors(gram_at: Callable[[Array], Array], log_parameters: Array) -> tuple[Array, float]:
+def factors_from(gram_at: Callable[[Array], Array], log_parameters: Array) -> tuple[Array, float]:
+    """The same where `gram_function` has been prepared."""
     factors = [jittered_cholesky(gram_at(theta)) for theta in log_parameters]
-    return np.stack([f.lower for f in factors]), max(f.jitter for f in factors)
+    return _stacked([f.lower for f in factors]), max(f.jitter for f in factors)
+
+
+def _stacked(lowers: list[Array]) -> Array:
+    """(F, T, T); one alone is not copied."""
+    return lowers[0][None] if len(lowers) == 1 else np.stack(lowers)
 
 
 def make_state(
@@ -417,14 +450,14 @@ def make_state(
 def functions(factors: Array, whitened: Array) -> Array:
     """u = L ν, (T, K)."""
     if len(factors) == 1:
-        return factors[0] @ whitened
+        return lower_times(factors[0], whitened)
     return np.stack([lower @ column for lower, column in zip(factors, whitened.T)], axis=1)
 
 
 def functions_transposed(factors: Array, slope: Array) -> Array:
     """Lᵀ times a gradient in u, (T, K): the gradient in ν."""
     if len(factors) == 1:
-        return factors[0].T @ slope
+        return lower_times(factors[0], slope, transposed=True)
     return np.stack([lower.T @ column for lower, column in zip(factors, slope.T)], axis=1)
 
 
@@ -453,7 +486,8 @@ def latent_at(setting: Setting, state: ArchipelagoState) -> Array:
 def outcomes_at(setting: Setting, state: ArchipelagoState) -> Outcomes:
     """What is known of every row of the state."""
     of_data = state.start_codes if state.n_clamped > 0 else setting.codes
-    return outcomes_of(np.concatenate([of_data, np.full(len(state.rejections), REJECTED)]))
+    codes = np.concatenate([of_data, np.full(len(state.rejections), REJECTED)])
+    return outcomes_of(codes, setting.n_classes)
 
 
 def current_base(setting: Setting, state: ArchipelagoState) -> Density:
@@ -478,14 +512,14 @@ def _n_mixing(n_classes: int, dependent: bool) -> int:
 def sweep(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
 ) -> ArchipelagoState:
-    """Rejections, base density, functions with amplitudes, θ and mixing, each given the rest."""
+    """Rejections, base density, then functions with θ, then mixing, each given the rest."""
     state = refresh_rejections(rng, setting, state)
     state = sample_base(rng, setting, state)
-    for _ in range(N_FUNCTION_STEPS):
+    drags = len(_slow_parameters(setting.prior)) > 0 and (adapt or rng.random() < DRAG_SHARE)
+    if adapt or not drags:  # with θ the step size is that which this one has found in warm-up
         state = sample_functions(rng, setting, state, adapt)
-    if len(setting.prior.mean) > 0:
-        for _ in range(N_PARAMETER_STEPS):
-            state = sample_log_parameters(rng, setting, state, adapt)
+    if drags:
+        state = drag_log_parameters(rng, setting, state, adapt)
     if len(state.mixing) > 0:
         state = sample_mixing(rng, setting, state)
     return state._replace(n_clamped=max(state.n_clamped - 1, 0))
@@ -514,7 +548,7 @@ def refresh_rejections(
         return state._replace(n_refused=state.n_refused + 1)
     new = history.outcomes == REJECTED
     return _with_rejections(
-        setting, state, history.rows[new], history.latent[new], history.bridge[:, :, new]
+        setting, state, history.rows[new], history.latent[new], history.bridge[:, new]
     )
 
 
@@ -527,27 +561,24 @@ def _with_rejections(
     ----------
     rejections : (M, ...) rows
     latent : (M, K) u there
-    bridge : (F, n, M) L^{-1} of their covariances with the data
+    bridge : (F, M, n) their covariances with the data, times L^{-T}
     """
     n, m = len(setting.inputs), len(rejections)
     cross, nugget = cross_gram_function(setting.prior), nugget_at(setting, state.log_parameters)
-    factors = np.empty((len(bridge), n + m, n + m))
+    lowers, jitter = [], 0.0
     whitened = np.empty((n + m, setting.n_classes))
     whitened[:n] = state.whitened[:n]
-    jitter = 0.0
     for f, theta in enumerate(state.log_parameters):
-        corner = cross(theta, rejections, rejections)
-        corner[np.diag_indices(m)] += nugget[f]
-        subtract_square(corner, bridge[f])
-        factor = jittered_cholesky(corner)
-        factors[f] = bordered_factor(state.factors[f, :n, :n], bridge[f], factor.lower)
+        factor = _corner_factor(cross(theta, rejections, rejections), nugget[f], bridge[f])
+        lowers.append(bordered_factor(state.factors[f, :n, :n], bridge[f], factor.lower))
         k = slice(None) if len(bridge) == 1 else f
-        surprise = latent[:, k] - bridge[f].T @ whitened[:n, k]
+        surprise = latent[:, k] - bridge[f] @ whitened[:n, k]
         whitened[n:, k] = solve_lower(factor.lower, surprise)
         jitter = max(jitter, factor.jitter)
     return state._replace(
-        rejections=rejections, whitened=whitened, factors=factors, jitter=jitter, n_refused=0
-    )
+        rejections=rejections, whitened=whitened, factors=_stacked(lowers), jitter=jitter,
+        n_refused=0,
+    )  # fmt: skip
 
 
 def sample_base(
@@ -568,87 +599,142 @@ def sample_functions(
     The log variance scales L, so that it comes along at no cost; it is where the number of
     rejections is slow to move.
     """
+    step_size = _tuned(state.step_size, state, adapt)
+    state, info = _trajectory(rng, setting, state, None, step_size)
+    if adapt:
+        tuned = hmc.adapt_step_size(state.step_size, info.acceptance, target=ACCEPTANCE)
+        state = state._replace(step_size=tuned)
+    return state._replace(acceptance=info.acceptance)
+
+
+def drag_log_parameters(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
+) -> ArchipelagoState:
+    """θ, and with it all that `sample_functions` moves: one new factor, one trajectory.
+
+    New values of all log-parameters but the variance lie on an ellipse through the old ones and a
+    draw of the prior, at an angle that warm-up has tuned: the prior takes either for the other's
+    neighbour. Under way L goes over into the new factor, and functions and variance follow it
+    (hmc.dragged_step); with the whitened functions held, far smaller changes of θ are accepted.
+    """
+    prior, slow = setting.prior, _slow_parameters(setting.prior)
+    tuned = state.parameter_step_size
+    angle = min(_tuned(tuned, state, adapt), 0.5 * np.pi)
+    proposal = state.log_parameters.copy()
+    centred = proposal[:, slow] - prior.mean[slow]
+    draw = prior.sd[slow] * rng.standard_normal(centred.shape)
+    proposal[:, slow] = prior.mean[slow] + np.cos(angle) * centred + np.sin(angle) * draw
+    rows = np.concatenate([setting.inputs, state.rejections])
+    factors, jitter = factors_at(setting, rows, proposal)
+    after = state._replace(log_parameters=proposal, factors=factors, jitter=jitter)
+    state, info = _trajectory(rng, setting, state, after, _tuned(state.step_size, state, adapt))
+    if adapt:
+        tuned = hmc.adapt_step_size(tuned, info.acceptance, target=DRAG_ACCEPTANCE)
+    return state._replace(parameter_step_size=tuned, acceptance=info.acceptance)
+
+
+def _slow_parameters(prior: KernelPrior) -> list[int]:
+    """The log-parameters whose change needs another factor."""
+    return [j for j in range(len(prior.mean)) if j != prior.variance_index]
+
+
+def _tuned(size: hmc.StepSize, state: ArchipelagoState, adapt: bool) -> float:
+    """A step's size, less the more rejections there are: they stay where they are during the step.
+
+    Curvature grows in proportion to the rows, and steps shrink as its root.
+    """
+    tuned = float(np.exp(size.log_step_size if adapt else size.log_average))
+    return tuned * float(np.sqrt(len(state.start_codes) / len(state.whitened)))
+
+
+def _trajectory(
+    rng: np.random.Generator,
+    setting: Setting,
+    state: ArchipelagoState,
+    after: ArchipelagoState | None,
+    step_size: float,
+) -> tuple[ArchipelagoState, hmc.HMCInfo]:
+    """Functions and log variances along one Hamiltonian trajectory, to be kept or refused.
+
+    Parameters
+    ----------
+    after : the state with the log-parameters and factors at the end; None for those of `state`
+    """
     prior, v = setting.prior, setting.prior.variance_index
     outcomes, A = outcomes_at(setting, state), _mixing_or_none(setting, state)
-    shape, factors = state.whitened.shape, state.factors
-    n_scales = 0 if v is None else len(factors)
+    shape, start, end = state.whitened.shape, state.factors, (after or state).factors
+    n_scales = 0 if v is None else len(start)
     here = state.log_parameters[:, v] if v is not None else np.zeros(0)
     centre, spread = (prior.mean[v], prior.sd[v]) if v is not None else (0.0, 1.0)
-    columns = shape[1] if n_scales == 1 else 1  # that one log variance scales
 
-    def target(position: Array) -> tuple[float, Array]:
-        whitened, deviation = position[n_scales:].reshape(shape), position[:n_scales]
-        u = functions(factors, whitened)
-        if n_scales > 0:
-            log_scale = 0.5 * (centre + spread * deviation - here)
-            if not np.all(np.abs(log_scale) < 50.0):  # a step gone astray
-                return -np.inf, -position
-            scale = np.exp(log_scale)
-            u *= scale
-        value, slope = outcomes.total_and_slope(u if A is None else u @ A.T)
-        if A is not None:
-            slope = slope @ A
+    def blended(product: Callable[[Array, Array], Array], right: Array, progress: float) -> Array:
+        """The product with (1 − progress) L + progress L', L' the factor at the end."""
+        if after is None or progress == 0.0:
+            return product(start, right)
+        if progress == 1.0:
+            return product(end, right)
+        mixed = product(start, right)
+        mixed *= 1.0 - progress
+        mixed += progress * product(end, right)
+        return mixed
+
+    def scaled_functions(position: Array, progress: float) -> tuple[Array, Array]:
+        u = blended(functions, position[n_scales:].reshape(shape), progress)
+        if n_scales == 0:
+            return u, np.ones(0)
+        scale = np.exp(0.5 * (centre + spread * position[:n_scales] - here))
+        u *= scale
+        return u, scale
+
+    def log_density(position: Array, progress: float) -> float:
+        if astray(position):
+            return -np.inf
+        u, _ = scaled_functions(position, progress)
+        return outcomes.total(u if A is None else u @ A.T) - 0.5 * float(position @ position)
+
+    def gradient(position: Array, progress: float) -> Array:
+        if astray(position):
+            return np.full(len(position), np.nan)
+        u, scale = scaled_functions(position, progress)
+        slope = outcomes.slope(u) if A is None else outcomes.slope(u @ A.T) @ A
         by_position = -position
         if n_scales > 0:
-            by_scale = (slope * u).sum(axis=0).reshape(n_scales, columns).sum(axis=1)
+            by_scale = np.vdot(slope, u) if n_scales == 1 else (slope * u).sum(axis=0)
             by_position[:n_scales] += 0.5 * spread * by_scale
-            slope = slope * scale
-        by_position[n_scales:] += functions_transposed(factors, slope).ravel()
-        return value - 0.5 * float(position @ position), by_position
+            slope *= scale
+        by_position[n_scales:] += blended(functions_transposed, slope, progress).ravel()
+        return by_position
 
-    start = np.concatenate([(here - centre) / spread, state.whitened.ravel()])
-    moved, info, tuned = hmc.tuned_step(rng, start, target, state.step_size, LEAPFROG_STEPS, adapt)
-    state = state._replace(step_size=tuned, acceptance=info.acceptance)
+    def astray(position: Array) -> bool:
+        """Whether a log variance is where no function can follow."""
+        return any(abs(spread * float(d)) > 100.0 for d in position[:n_scales])
+
+    position = np.concatenate([(here - centre) / spread, state.whitened.ravel()])
+    step_size *= rng.uniform(0.6, 1.2)  # where the functions are large, only short ones succeed
+    if after is None:
+        mean_steps = min(TRAJECTORY / step_size, MOST_LEAPFROG_STEPS)
+    else:
+        mean_steps = min(DRAG_TRAJECTORY / step_size, MOST_DRAG_STEPS)
+    n_leapfrog = max(2, round(rng.uniform(0.6, 1.4) * mean_steps))
+    moved, info = hmc.dragged_step(rng, position, log_density, gradient, step_size, n_leapfrog)
     if not info.accepted:
-        return state
-    log_parameters = state.log_parameters.copy()
+        return state, info
+    kept = state if after is None else after
+    log_parameters, factors = kept.log_parameters.copy(), kept.factors
     if v is not None:
         log_parameters[:, v] = centre + spread * moved[:n_scales]
         factors = factors * np.exp(0.5 * (log_parameters[:, v] - here))[:, None, None]
-    return state._replace(
-        whitened=moved[n_scales:].reshape(shape),
-        log_parameters=log_parameters,
-        factors=factors,
-    )
+    whitened = moved[n_scales:].reshape(shape)
+    return kept._replace(whitened=whitened, log_parameters=log_parameters, factors=factors), info
 
 
 def log_joint(
     whitened: Array, factors: Array, mixing: Array, outcomes: Outcomes
 ) -> tuple[float, Array]:
     """Equation 8 in ν, up to what does not depend on it, and its gradient; ν (T, K), A (K, K)."""
-    value, by_g = outcomes.total_and_slope(functions(factors, whitened) @ mixing.T)
-    value -= 0.5 * float(np.vdot(whitened, whitened))
-    return value, functions_transposed(factors, by_g @ mixing) - whitened
-
-
-def sample_log_parameters(
-    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
-) -> ArchipelagoState:
-    """θ given ν by elliptical slice sampling; the functions u = L(θ) ν move with it."""
-    prior, shape = setting.prior, state.log_parameters.shape
-    outcomes, A = outcomes_at(setting, state), _mixing_or_none(setting, state)
-    rows = np.concatenate([setting.inputs, state.rejections])
-    gram_at = gram_function(setting.prior, rows, reference=setting.inputs)
-    factors, jitter = state.factors, state.jitter
-
-    def log_likelihood(flat: Array) -> float:
-        nonlocal factors, jitter
-        factors, jitter = _factors(gram_at, flat.reshape(shape))
-        u = functions(factors, state.whitened)
-        return outcomes.total(u if A is None else u @ A.T)
-
-    before = state.log_parameters.ravel()
-    now = outcomes.total(latent_at(setting, state))
-    after, _, info = elliptical_slice.step(
-        rng, before, now, log_likelihood,
-        np.tile(prior.sd, shape[0]) * rng.standard_normal(len(before)),
-        np.tile(prior.mean, shape[0]), width=float(np.exp(state.arc.log_width)),
-    )  # fmt: skip
-    if adapt:
-        state = state._replace(arc=elliptical_slice.adapt_width(state.arc, info))
-    if after is before:
-        return state
-    return state._replace(log_parameters=after.reshape(shape), factors=factors, jitter=jitter)
+    g = functions(factors, whitened) @ mixing.T
+    value = outcomes.total(g) - 0.5 * float(np.vdot(whitened, whitened))
+    return value, functions_transposed(factors, outcomes.slope(g) @ mixing) - whitened
 
 
 def sample_mixing(
@@ -752,17 +838,21 @@ def start_labels(rng: np.random.Generator, setting: Setting) -> Codes:
 
 def _graph_covariance(X: Array, n_classes: int) -> Array:
     """A low-pass covariance on the modes of the rows' graph, (n, n), of mean variance one."""
-    from atoll.core.graphs import degrees, neighbour_graph, self_tuning_weights
+    from atoll.core.graphs import (
+        degrees,
+        neighbour_graph,
+        normalised_laplacian,
+        self_tuning_weights,
+    )
 
     spread = X.std(axis=0)
     X = X[:, spread > 0] / spread[spread > 0] if (spread > 0).any() else X
-    weights = self_tuning_weights(neighbour_graph(X, min(15, len(X) - 1))).toarray()
-    root = np.sqrt(np.maximum(degrees(weights), 1e-12))
-    # The constant mode is taken out: it tells no row from another.
-    S = weights / np.outer(root, root) - np.outer(root, root) / (root @ root)
-    values, modes = np.linalg.eigh(S)
-    frequency = np.maximum(1.0 - values[::-1], 0.0)
-    modes = modes[:, ::-1]
+    weights = self_tuning_weights(neighbour_graph(X, min(15, len(X) - 1)))
+    # The constant mode tells no row from another: it is lifted from frequency 0 to 1.
+    constant = np.sqrt(degrees(weights) / degrees(weights).sum())
+    L = normalised_laplacian(weights).toarray() + np.outer(constant, constant)
+    frequency, modes = np.linalg.eigh(L)
+    frequency = np.maximum(frequency, 0.0)
     scale = max(frequency[min(n_classes, len(X)) - 1], 1e-8)
     total = 1e-3 * np.eye(len(X))
     for cut, amount in ((0.5, 1.0), (2.0, 0.03)):

@@ -2,8 +2,8 @@
 
 Rejections come and go one at a time (equations 9 and 10), and move one at a time (equation 11). The
 functions move one after the other by Hamiltonian Monte Carlo (equation 12), and so do the kernel's
-log-parameters, with the functions held. `whitened_parameters=True` takes our own step for those, in
-which the functions move along.
+log-parameters, with the functions held. `whitened_parameters=True` holds the whitened functions in
+that step instead, so that the functions move along, and takes elliptical slice sampling for it.
 """
 
 from __future__ import annotations
@@ -14,26 +14,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.linalg import cholesky_inverse, cholesky_log_det, remove_rows, solve_lower
-from atoll.inference import hmc
-from atoll.kernels.hyperparameters import cross_gram_function, gram_gradient_function
+from atoll.inference import elliptical_slice, hmc
+from atoll.kernels.hyperparameters import (
+    cross_gram_function,
+    gram_function,
+    gram_gradient_function,
+)
 from atoll.models.archipelago import (
-    LEAPFROG_STEPS,
     ArchipelagoState,
     Setting,
     current_base,
     factors_at,
+    factors_from,
     functions,
+    latent_at,
     log_joint,
     mixing_matrix,
     nugget_at,
     outcomes_at,
     sample_base,
-    sample_log_parameters,
     whiten,
 )
 
 Array = NDArray[np.float64]
 
+LEAPFROG_STEPS = (3, 8)  # 3 to 7, drawn at random
 N_COUNT_MOVES = 10  # "typically several (≈ 10)" of them for each of the others
 
 
@@ -53,7 +58,7 @@ def sweep(
         state = sample_function(rng, setting, state, k, adapt)
     if len(setting.prior.mean) > 0:
         if whitened_parameters:
-            state = sample_log_parameters(rng, setting, state, adapt)
+            state = sample_log_parameters_whitened(rng, setting, state, adapt)
         else:
             state = sample_log_parameters_given_functions(rng, setting, state, adapt)
     state = sample_base(rng, setting, state)
@@ -157,6 +162,36 @@ def sample_log_parameters_given_functions(
         log_parameters=theta, factors=factors, jitter=jitter, whitened=whiten(factors, u),
         parameter_step_size=tuned,
     )  # fmt: skip
+
+
+def sample_log_parameters_whitened(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
+) -> ArchipelagoState:
+    """θ given ν by elliptical slice sampling; the functions u = L(θ) ν move with it."""
+    prior, shape = setting.prior, state.log_parameters.shape
+    outcomes, A = outcomes_at(setting, state), mixing_matrix(state.mixing, setting.n_classes)
+    rows = np.concatenate([setting.inputs, state.rejections])
+    gram_at = gram_function(setting.prior, rows, reference=setting.inputs)
+    factors, jitter = state.factors, state.jitter
+
+    def log_likelihood(flat: Array) -> float:
+        nonlocal factors, jitter
+        factors, jitter = factors_from(gram_at, flat.reshape(shape))
+        u = functions(factors, state.whitened)
+        return outcomes.total(u @ A.T if len(state.mixing) > 0 else u)
+
+    before = state.log_parameters.ravel()
+    now = outcomes.total(latent_at(setting, state))
+    after, _, info = elliptical_slice.step(
+        rng, before, now, log_likelihood,
+        np.tile(prior.sd, shape[0]) * rng.standard_normal(len(before)),
+        np.tile(prior.mean, shape[0]), width=float(np.exp(state.arc.log_width)),
+    )  # fmt: skip
+    if adapt:
+        state = state._replace(arc=elliptical_slice.adapt_width(state.arc, info))
+    if after is before:
+        return state
+    return state._replace(log_parameters=after.reshape(shape), factors=factors, jitter=jitter)
 
 
 def _draw_at(

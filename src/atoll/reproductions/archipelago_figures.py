@@ -499,6 +499,7 @@ guess, and rather too high.
 
 FIGURE_1 = Experiment(
     name="archipelago-fig1",
+    version=2,
     title="Adams & Ghahramani (2009), figure 1: the generative process in one dimension",
     paper=PAPER,
     claim=(
@@ -513,6 +514,7 @@ FIGURE_1 = Experiment(
 
 FIGURE_3 = Experiment(
     name="archipelago-fig3",
+    version=2,
     title="Adams & Ghahramani (2009), figure 3: class modes and entropy with one label a class",
     paper=PAPER,
     claim=(
@@ -527,6 +529,7 @@ FIGURE_3 = Experiment(
 
 FIGURE_4 = Experiment(
     name="archipelago-fig4",
+    version=2,
     title="Adams & Ghahramani (2009), figure 4: autocorrelation of the number of rejections",
     paper=PAPER,
     claim=(
