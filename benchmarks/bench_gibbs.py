@@ -59,7 +59,7 @@ def problems():
     X, codes = make_pinwheel(500, n_classes=3, random_state=0)
     yield Problem(
         "Probit GP, three classes", X, codes, 3, 2,
-        {"ours": 100, "lecture": 300}, {"ours": 500, "lecture": 2000},
+        {"ours": 150, "lecture": 300}, {"ours": 1500, "lecture": 2000},
     )  # fmt: skip
 
 
