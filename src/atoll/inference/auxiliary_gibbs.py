@@ -323,10 +323,11 @@ def _hamiltonian_step(
 ) -> tuple[Array, Array, Array, hmc.StepSize]:
     """ν, f, θ and the step size after a Hamiltonian step of ν, f = L ν, and the log variance.
 
-    The log variance moves in units of its prior, as its last coordinate, where there is one.
+    The log variance is the last coordinate, in units of its prior; without one, a normal number
+    that nothing depends on.
     """
     theta, v = log_parameters.copy(), prior.variance_index
-    start = 0.0 if v is None else (theta[v] - prior.mean[v]) / prior.sd[v]
+    start = rng.standard_normal() if v is None else (theta[v] - prior.mean[v]) / prior.sd[v]
     spread = 0.0 if v is None else float(prior.sd[v])
 
     def function(position: Array) -> tuple[Array, float]:

@@ -247,6 +247,7 @@ def _excess(part: list[Result], value: str) -> Estimate:
 
 FIGURE_16 = Experiment(
     name="rogers-fig16",
+    version=2,
     title="Rogers (2014), figure 16: three classes by the multinomial probit GP",
     paper=PAPER,
     claim=(
