@@ -30,30 +30,41 @@ def task(name, seed):
     return X, hide_labels(truth, per_class=6, marker=None, random_state=rng), new
 
 
-def mean_difference(model, name, seed, approximate="vb"):
+def mean_differences(model, name, seed, approximations=("vb",), n_samples=150, n_fits=1):
+    """Of each approximation from the sampler, by so many fits of it."""
     X, y, new = task(name, seed)
-    sampled = model(
-        inference="gibbs", n_chains=2, n_warmup=100, n_samples=150, random_state=seed
-    ).fit(X, y)
-    found = model(inference=approximate).fit(X, y)
-    return np.abs(sampled.predict_proba(new) - found.predict_proba(new)).mean()
+
+    def probabilities(**options):
+        return model(**options).fit(X, y).predict_proba(new)
+
+    sampled = np.mean(
+        [
+            probabilities(
+                inference="gibbs", n_chains=2, n_warmup=100, n_samples=n_samples, random_state=s
+            )
+            for s in range(seed, seed + n_fits)
+        ],
+        axis=0,
+    )
+    return [np.abs(sampled - probabilities(inference=one)).mean() for one in approximations]
 
 
 @pytest.mark.parametrize("name", ["crescent", "wine", "pinwheel"])
 def test_variational_bayes_of_the_probit_gp_is_close_to_gibbs(name):
     """Measured on three draws of each: .007 to .012, .013 to .018, .020 to .031."""
-    assert mean_difference(ProbitGPClassifier, name, seed=0) < 0.05
+    assert mean_differences(ProbitGPClassifier, name, seed=0)[0] < 0.05
 
 
-@pytest.mark.parametrize("approximate", ["vb", "ep"])
 @pytest.mark.parametrize("name", ["crescent", "wine", "pinwheel"])
-def test_approximations_of_the_ordinal_gp_are_close_to_gibbs(name, approximate):
-    assert mean_difference(OrdinalGPClassifier, name, seed=0, approximate=approximate) < 0.05
+def test_approximations_of_the_ordinal_gp_are_close_to_gibbs(name):
+    """Two fits: a prediction by a hundred draws of cut points and θ is itself .01 or so off."""
+    differences = mean_differences(OrdinalGPClassifier, name, 0, ("vb", "ep"), 300, n_fits=2)
+    assert max(differences) < 0.05
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["crescent", "wine", "pinwheel"])
 def test_variational_bayes_of_the_null_category_is_close_to_gibbs(name):
     """Measured on three draws of each: .012 to .044, .034 to .055, .007 to .018."""
-    differences = [mean_difference(NullCategoryClassifier, name, seed) for seed in range(3)]
+    differences = [mean_differences(NullCategoryClassifier, name, s)[0] for s in range(3)]
     assert np.mean(differences) < 0.05

@@ -423,7 +423,7 @@ def test_a_checkpoint_of_other_data_or_parameters_is_refused(model, tmp_path):
     for X_other, y_other in [(X + 1e-9, Y), (X, other_labels), (X, fewer_labels)]:
         with pytest.raises(ValueError, match=r"chain-0\.npz' belongs to another run"):
             short(model, checkpoint=tmp_path).fit(X_other, y_other)
-    for options in ({"kernel": "ard"}, {"random_state": 1}, {"thin": 2}, {"n_warmup": 6}):
+    for options in ({"kernel": "ard"}, {"random_state": 1}, {"thin": 3}, {"n_warmup": 6}):
         with pytest.raises(ValueError, match=r"chain-0\.npz' belongs to another run"):
             short(model, checkpoint=tmp_path, **options).fit(X, Y)
 
