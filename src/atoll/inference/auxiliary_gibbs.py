@@ -262,14 +262,15 @@ def _step_function_and_scales(
     along_gradient = moves_along_gradient(prepared)
     n_slices = N_SLICES_UNIONS if prepared.several else N_SLICES
     f, scale = lower @ whitened, 1.0  # of L, relative to `lower`
+    current = 0.0 if along_gradient else prepared.total(f)
     for _ in range(1 if along_gradient else n_slices):
         if along_gradient:
             whitened, f, theta, tuned = _hamiltonian_step(
                 rng, whitened, theta, lower, prepared.regions, prior, tuned, adapt
             )
         else:
-            whitened, f, theta = _slice_function(
-                rng, whitened, f, theta, scale, lower, family.at(phi), prior
+            whitened, f, theta, current = _slice_function(
+                rng, whitened, f, current, theta, scale, lower, family.at(phi).total, prior
             )
         if family.stretch is not None and v is not None:
             phi, c = _stretch(rng, phi, f, theta[v], family, prior, v)
@@ -277,6 +278,7 @@ def _step_function_and_scales(
             f = np.exp(c) * f
         if len(phi) > 0:
             phi = sample_region_parameters(rng, phi, f, family)
+            current = family.at(phi).total(f)
         scale = 1.0 if v is None else float(np.exp(0.5 * (theta[v] - state.log_parameters[v])))
     return whitened, f, theta, phi, tuned
 
@@ -290,25 +292,29 @@ def _slice_function(
     rng: np.random.Generator,
     whitened: Array,
     latent: Array,
+    current: float,
     log_parameters: Array,
     scale: float,
     lower: Array,
-    prepared: PreparedRegions,
+    total: Callable[[Array], float],
     prior: LogParameterPrior,
-) -> tuple[Array, Array, Array]:
-    """ν, f and θ after an elliptical slice of ν, f = scale L ν, and one of the log variance."""
+) -> tuple[Array, Array, Array, float]:
+    """ν, f and θ after an elliptical slice of ν, f = scale L ν, and one of the log variance.
+
+    total, current : f -> the log-likelihood, and that at `latent`; the new one is returned last
+    """
     theta, v = log_parameters.copy(), prior.variance_index
     # f and ν lie on one ellipse each, at the same angle: no product with L for every proposal.
     along = rng.standard_normal(whitened.shape)
     (f, whitened), current, _ = elliptical_slice.step(
-        rng, np.stack([latent, whitened]), prepared.total(latent),
-        lambda pair: prepared.total(pair[0]), np.stack([scale * (lower @ along), along]),
+        rng, np.stack([latent, whitened]), current,
+        lambda pair: total(pair[0]), np.stack([scale * (lower @ along), along]),
     )  # fmt: skip
     if v is not None:
-        theta[v], f, _ = elliptical_slice.step_log_variance(
-            rng, theta[v], f, current, prepared.total, prior.mean[v], prior.sd[v]
+        theta[v], f, current = elliptical_slice.step_log_variance(
+            rng, theta[v], f, current, total, prior.mean[v], prior.sd[v]
         )
-    return whitened, f, theta
+    return whitened, f, theta, current
 
 
 def _hamiltonian_step(

@@ -141,7 +141,6 @@ def maximise(
     prior: LogParameterPrior,
     family: RegionFamily,
     *,
-    start: Array | None = None,
     max_iterations: int | None = None,
     report: Report | None = None,
 ) -> VariationalResult:
@@ -156,7 +155,6 @@ def maximise(
     gram_gradient : θ, C, M -> Σ_ij M_ij ∂C_ij/∂θ
     prior : of θ
     family : the regions, and the prior of φ
-    start : where q(z) stands at first; zero by default
     report : called with the iteration and its bound
     """
 
@@ -170,14 +168,9 @@ def maximise(
         posterior = (weights, q.variance, jitter)
         return Evaluation(float(q.lower_bounds[-1]), slope, q.location, posterior)
 
-    location = family.at(family.mean).regions.zeros() if start is None else start
+    location = family.at(family.mean).regions.zeros()
     best = maximise_evidence(
-        evaluate,
-        prior,
-        family,
-        location,
-        max_iterations=max_iterations,
-        report=report,
+        evaluate, prior, family, location, max_iterations=max_iterations, report=report
     )
     weights, variance, jitter = best.posterior
     return VariationalResult(

@@ -26,6 +26,7 @@ worth at least a twentieth of the draws.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -405,13 +406,11 @@ def predict_proba(posterior: Posterior, features: Array) -> Array:
     if isinstance(posterior, SoftmaxPosterior):
         return _softmax_proba(posterior, features)
     a, weights = posterior.coefficients, posterior.weights
-    n_draws, p, F = a.shape
-    flat = a.transpose(1, 0, 2).reshape(p, n_draws * F)
+    n_draws, _, F = a.shape
     n_classes = max(F, 2)
     # One more draw, shared by the classes: draws cannot say that something never happens.
     counts = np.full((len(features), n_classes), 1.0 / n_classes)
-    for piece in in_chunks(len(features), n_draws * F):
-        latent = (features[piece] @ flat).reshape(-1, n_draws, F)
+    for piece, latent in _latent_by_piece(a, features):
         if F == 1:
             share = (latent[..., 0] > 0) @ weights
             counts[piece] += n_draws * np.stack([1.0 - share, share], axis=1)
@@ -425,13 +424,18 @@ def predict_proba(posterior: Posterior, features: Array) -> Array:
 
 def _softmax_proba(posterior: SoftmaxPosterior, features: Array) -> Array:
     a, weights = posterior.coefficients, posterior.weights
-    n_draws, p, F = a.shape
-    flat = a.transpose(1, 0, 2).reshape(p, n_draws * F)
-    out = np.empty((len(features), max(F, 2)))
-    for piece in in_chunks(len(features), n_draws * F):
-        latent = (features[piece] @ flat).reshape(-1, n_draws, F)
+    out = np.empty((len(features), max(a.shape[2], 2)))
+    for piece, latent in _latent_by_piece(a, features):
         out[piece] = np.einsum("s,msk->mk", weights, graph_softmax.class_probabilities(latent))
     return out / out.sum(axis=1, keepdims=True)
+
+
+def _latent_by_piece(a: Array, features: Array) -> Iterator[tuple[slice, Array]]:
+    """Some rows at a time, and every draw's functions there, (rows, S, F); a (S, p, F)."""
+    n_draws, p, F = a.shape
+    flat = a.transpose(1, 0, 2).reshape(p, n_draws * F)
+    for piece in in_chunks(len(features), n_draws * F):
+        yield piece, (features[piece] @ flat).reshape(-1, n_draws, F)
 
 
 def latent_moments(posterior: Posterior, features: Array) -> tuple[Array, Array]:
