@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
-from atoll.core.densities import Gaussian
+from atoll.core.densities import Gaussian, fit_gaussian
 from atoll.datasets import hide_labels, make_pinwheel
 from atoll.estimators import ArchipelagoClassifier, ArchipelagoDensity
+from atoll.estimators.archipelago import MIXTURE_GAIN, _gain, _mixture, choose_base
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -104,6 +105,15 @@ def test_a_gaussian_is_taken_where_it_is_near_enough_and_a_mixture_where_it_is_n
     y = np.repeat([0, 1, 2], 14)
     model = ArchipelagoClassifier(**SHORT).fit(heaps, hide_labels(y, per_class=2, random_state=0))
     assert model.base_density_reason_.startswith("a mixture of Gaussians")
+
+
+def test_a_mixture_that_holds_its_own_rows_alone_is_not_taken():
+    """Rows of one Gaussian in many columns: components that shrink onto single rows."""
+    wide = np.random.default_rng(0).standard_t(4, size=(65, 13))
+    on_its_own_rows = _gain(_mixture(wide, 1.0), fit_gaussian(wide), wide).mean()
+    assert on_its_own_rows > MIXTURE_GAIN
+    density, reason = choose_base("auto", wide)
+    assert isinstance(density, Gaussian) and reason.startswith("one Gaussian")
 
 
 class UniformSquare:
