@@ -13,6 +13,7 @@ from atoll.core.linalg import (
     remove_rows,
     solve_lower,
     subtract_square,
+    through_cholesky,
 )
 
 
@@ -110,3 +111,22 @@ def test_rows_to_remove_may_be_a_mask():
         remove_rows(np.linalg.cholesky(A), mask),
         remove_rows(np.linalg.cholesky(A), np.flatnonzero(mask)),
     )
+
+
+@pytest.mark.parametrize("n_functions", [1, 3])
+def test_the_gradient_through_a_factor_meets_differences(n_functions):
+    rng = np.random.default_rng(5)
+    half, nu, weights = (rng.normal(size=(6, m)) for m in (9, n_functions, n_functions))
+    A = half @ half.T
+
+    def value(matrix):
+        return float(np.sum(weights * np.sin(np.linalg.cholesky(matrix) @ nu)))
+
+    lower = np.linalg.cholesky(A)
+    gradient = through_cholesky(lower, lower.T @ (weights * np.cos(lower @ nu)), nu)
+    np.testing.assert_allclose(gradient, gradient.T, atol=1e-14)
+    for _ in range(10):
+        direction = rng.normal(size=(6, 6))
+        direction += direction.T
+        slope = (value(A + 1e-6 * direction) - value(A - 1e-6 * direction)) / 2e-6
+        assert np.sum(gradient * direction) == pytest.approx(slope, rel=1e-6, abs=1e-8)

@@ -56,63 +56,25 @@ def test_leapfrog_is_reversible_and_nearly_keeps_the_energy():
     assert errors[1] < errors[0] / 3  # second order: a quarter, and rounding
 
 
-def test_dragged_over_one_density_a_step_is_the_plain_one():
+def test_a_step_by_gradients_is_the_plain_one():
     y, x = np.array([1, 0, 1]), np.array([0.3, -1.0, 0.2])
     for seed in range(20):
         plain, info = hmc.step(
             np.random.default_rng(seed), hmc.init(x, lambda x: log_joint(x, y)),
             lambda x: log_joint(x, y), 0.9, 4,
         )  # fmt: skip
-        moved, same = hmc.dragged_step(
-            np.random.default_rng(seed), x, lambda x, _: log_joint(x, y)[0],
-            lambda x, _: log_joint(x, y)[1], 0.9, 4,
+        moved, same = hmc.step_by_gradients(
+            np.random.default_rng(seed), x, lambda x: log_joint(x, y)[0],
+            lambda x: log_joint(x, y)[1], 0.9, 4,
         )  # fmt: skip
         np.testing.assert_allclose(moved, plain.position, rtol=1e-12)
         assert same == pytest.approx(info)
 
 
-@pytest.mark.parametrize("ends_too_early", [False, True])
-def test_geweke_joint_test_of_a_slow_variable_with_the_position_dragged_along(ends_too_early):
-    """s, x_i ~ N(0, 1), y_i ~ N(s x_i, ¼); s is proposed from its prior, x follows.
-
-    Where the density does not get as far as the new s, the test says so.
-    """
-
-    def sweep(rng, s_and_x, y):
-        s, x = s_and_x[0], s_and_x[1:]
-        proposed = 0.6 * s + 0.8 * rng.standard_normal()
-
-        def scale(progress):
-            return s + (0.3 * progress if ends_too_early else progress) * (proposed - s)
-
-        def log_density(x, progress):
-            return -0.5 * float(x @ x) - 2.0 * float(np.sum((y - scale(progress) * x) ** 2))
-
-        def gradient(x, progress):
-            return -x + 4.0 * scale(progress) * (y - scale(progress) * x)
-
-        x, info = hmc.dragged_step(rng, x, log_density, gradient, 0.25, int(rng.integers(2, 8)))
-        return np.append(proposed if info.accepted else s, x)
-
-    result = geweke_test(
-        np.random.default_rng(2),
-        sample_prior=lambda rng: rng.standard_normal(3),
-        sample_data=lambda rng, z: z[0] * z[1:] + 0.5 * rng.standard_normal(2),
-        sweep=sweep,
-        statistics=lambda z, y: {
-            "s": z[0], "s²": z[0] ** 2, "x0²": z[1] ** 2, "x0 x1": z[1] * z[2],
-            "s² x0²": (z[0] * z[1]) ** 2, "y0 s x0": y[0] * z[0] * z[1], "|s|": abs(z[0]),
-        },
-        n_chains=400,
-        n_steps=25,
-    )  # fmt: skip
-    assert (result.smallest_adjusted_p_value > 1e-6) != ends_too_early, str(result)
-
-
 def test_a_gradient_of_nan_gives_a_trajectory_up():
-    x, info = hmc.dragged_step(
-        np.random.default_rng(0), np.zeros(2), lambda x, _: 0.0,
-        lambda x, progress: np.full(2, np.nan if progress > 0 else 0.0), 0.1, 5,
+    x, info = hmc.step_by_gradients(
+        np.random.default_rng(0), np.zeros(2), lambda x: 0.0,
+        lambda x: np.full(2, np.nan if x[0] != 0 else 0.0), 0.1, 5,
     )  # fmt: skip
     assert info == hmc.HMCInfo(0.0, False)
     np.testing.assert_array_equal(x, np.zeros(2))

@@ -307,3 +307,28 @@ def test_taking_a_gradient_changes_neither_the_matrix_nor_the_kernel(kernel, nam
     np.testing.assert_array_equal(C, gram_function(prior, X)(prior.mean))
     np.testing.assert_array_equal(M, 1.0)
     np.testing.assert_array_equal(prior.kernel.theta, before)
+
+
+class WithoutGradient(RBF):
+    """Answers with the matrix alone, whatever it is asked for."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return super().__call__(X, Y)
+
+
+class ThatRefuses(RBF):
+    """Has never heard of gradients."""
+
+    def __call__(self, X, Y=None):
+        return super().__call__(X, Y)
+
+
+@pytest.mark.parametrize("kind", [WithoutGradient, ThatRefuses])
+def test_a_kernel_without_a_gradient_has_one_by_differences(kind):
+    M = np.random.default_rng(3).normal(size=(9, 9))
+    found = []
+    for kernel in (RBF([0.5, 1.0, 2.0]), kind([0.5, 1.0, 2.0])):
+        prior = kernel_prior(kernel, X)
+        C = gram_function(prior, X)(prior.mean)
+        found.append(gram_gradient_function(prior, X)(prior.mean, C, M + M.T))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6, atol=1e-9)

@@ -447,9 +447,9 @@ GEWEKE = {
     "rejections, own kernels": (archipelago.refresh_rejections, OWN | DEPENDENT),
     "functions": (our_functions, {}),
     "functions, own kernels and dependent": (our_functions, OWN | DEPENDENT),
-    "log-parameters with functions": (archipelago.drag_log_parameters, {}),
+    "log-parameters with functions": (archipelago.sample_log_parameters, {}),
     "log-parameters with functions, own kernels and dependent": (
-        archipelago.drag_log_parameters,
+        archipelago.sample_log_parameters,
         OWN | DEPENDENT,
     ),
     "base density": (
@@ -820,15 +820,15 @@ def test_a_state_stays_whole_through_sweeps(sweep):
 @pytest.mark.parametrize("options", [{}, OWN | DEPENDENT], ids=["shared", "own and dependent"])
 @pytest.mark.parametrize("prior", ["isotropic", RBF(1.0)], ids=["scaled", "not scaled"])
 def test_small_steps_of_functions_and_of_θ_are_all_accepted(options, prior):
-    """So the gradients are those of the densities, and end where the new state begins."""
+    """So the gradients are those of the densities."""
     rng = np.random.default_rng(27)
     prior = PRIOR if prior == "isotropic" else kernel_prior(prior, THREE)
     rows, labels, state = archipelago.sample_prior(rng, prior, LINE, 6, 2, **options)
     setting = Setting(rows, seen(labels), 2, prior, LINE, **options)
     state = state._replace(
-        step_size=hmc.init_step_size(1e-3), parameter_step_size=hmc.init_step_size(1e-7)
+        step_size=hmc.init_step_size(1e-3), parameter_step_size=hmc.init_step_size(1e-3)
     )
-    for move in (archipelago.sample_functions, archipelago.drag_log_parameters):
+    for move in (archipelago.sample_functions, archipelago.sample_log_parameters):
         for _ in range(10):
             moved = move(rng, setting, state, False)
             assert moved.acceptance > 0.999

@@ -26,6 +26,7 @@ GIVEN_KERNEL_SPREAD = 1.0
 
 # Relative to the mean diagonal. A part of the kernel, in the target and the conditionals alike.
 NUGGET = 1e-6
+DIFFERENCE = 1e-4  # of a log-parameter, where a kernel has no gradient of its own
 
 
 class KernelPrior(NamedTuple):
@@ -172,12 +173,13 @@ def gram_gradient_function(prior: KernelPrior, X: Array) -> Callable[[Array, Arr
     """(log-parameters, C, M) -> Σ_ij M_ij ∂C_ij/∂θ, (p,): what a gradient through C needs.
 
     C is `gram_function`'s matrix there, M symmetric (n, n). For variance × RBF no derivative
-    matrix is formed, however many length-scales there are.
+    matrix is formed, however many length-scales there are. A kernel that has no gradient is asked
+    twice for each log-parameter.
     """
     if not _is_scaled_rbf(prior.kernel):
 
         def general(log_parameters: Array, C: Array, M: Array) -> Array:
-            _, slopes = kernel_at(prior, log_parameters)(X, eval_gradient=True)
+            slopes = _gram_slopes(prior, log_parameters, X)
             of_nugget = NUGGET * np.trace(M) * np.einsum("iij->j", slopes) / len(X)
             return np.einsum("ij,ijk->k", M, slopes) + of_nugget
 
@@ -197,6 +199,23 @@ def gram_gradient_function(prior: KernelPrior, X: Array) -> Callable[[Array, Arr
         return np.append(W.sum(), slope)
 
     return scaled_rbf
+
+
+def _gram_slopes(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
+    """∂ gram / ∂θ, (n, n, p): the kernel's own, or by differences where it has none."""
+    try:
+        answer = kernel_at(prior, log_parameters)(X, eval_gradient=True)
+    except (TypeError, NotImplementedError):
+        answer = None
+    if isinstance(answer, tuple):
+        return np.asarray(answer[1])
+    return np.stack(
+        [
+            gram(prior, log_parameters + step, X) - gram(prior, log_parameters - step, X)
+            for step in DIFFERENCE * np.eye(len(log_parameters))
+        ],
+        axis=2,
+    ) / (2.0 * DIFFERENCE)
 
 
 def gram_diagonal(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:

@@ -14,8 +14,8 @@ Three things differ from the paper's sweep, which is in `archipelago_paper`. The
 renewed as a block: given the whole function they do not depend on the data, so that running the
 process forward draws them exactly (Rao, Lin & Dunson 2016). The function is known at the data and
 at the *old* rejections, and the new ones are drawn given both; only then are the old ones dropped.
-All K functions and their amplitude move in one Hamiltonian step. Where θ moves, they are dragged
-along: the step goes from the old kernel's density to the new one's (Neal 2005).
+All K functions and their amplitude move in one Hamiltonian step, and θ with them in one such step
+of many, with gradients through the Cholesky factor.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from atoll.core.linalg import (
     lower_times,
     solve_lower,
     subtract_square,
+    through_cholesky,
 )
 from atoll.inference import elliptical_slice, hmc
 from atoll.inference.chains import Sampler
@@ -45,6 +46,7 @@ from atoll.kernels.hyperparameters import (
     cross_gram_function,
     gram_diagonal,
     gram_function,
+    gram_gradient_function,
 )
 from atoll.likelihoods.softmax import N_POINTS, symmetric_points
 
@@ -53,12 +55,13 @@ Codes = NDArray[np.intp]
 
 UNLABELLED, REJECTED = -1, -2  # beside the classes 0..K-1
 # Length of a Hamiltonian trajectory (step size times steps, on average), and the most steps: of the
-# functions alone, and with θ, where slow is better.
-TRAJECTORY, MOST_LEAPFROG_STEPS = 1.5, 20
-DRAG_TRAJECTORY, MOST_DRAG_STEPS = 6.0, 40
-DRAG_SHARE = 0.25  # of sweeps after warm-up, in which θ moves with the functions
-# What steps are tuned to in warm-up: the functions' by its size, θ's by its angle.
-ACCEPTANCE, DRAG_ACCEPTANCE = 0.8, 0.45
+# functions and amplitude alone, and with all of θ.
+TRAJECTORY, MOST_STEPS, MOST_STEPS_WITH_PARAMETERS = 1.5, 20, 40
+ACCEPTANCE = 0.8  # that step sizes are tuned to in warm-up
+# Sweeps in which all of θ moves are so many among as many as there are rows, and more in warm-up:
+# past a few hundred rows they take about half of the time.
+PARAMETER_ROWS, MOST_PARAMETER_SHARE, MORE_IN_WARMUP = 20.0, 0.25, 3.0
+FARTHEST = 10.0  # standard deviations of a log-parameter's prior, beyond which no step goes
 SAFE_SQUARE = 600.0**2  # of all functions together, below which exp needs no care
 MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
 
@@ -100,7 +103,7 @@ class ArchipelagoState(NamedTuple):
     factors : (F, n + M, n + M) L
     jitter : that the factors took
     step_size, acceptance : of Hamiltonian Monte Carlo over functions
-    parameter_step_size : of θ: our angle, or the paper's own step
+    parameter_step_size : where θ moves, too, or θ alone in the paper's sweep
     arc : of θ in the paper's sweep with whitened functions
     n_refused : renewals of the rejections in a row that ran past the most proposals
     start_codes : (n,) labels of every row, held while `n_clamped` sweeps are left
@@ -512,14 +515,13 @@ def _n_mixing(n_classes: int, dependent: bool) -> int:
 def sweep(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
 ) -> ArchipelagoState:
-    """Rejections, base density, then functions with θ, then mixing, each given the rest."""
+    """Rejections, base density, functions (at times with θ), mixing, each given the rest."""
     state = refresh_rejections(rng, setting, state)
     state = sample_base(rng, setting, state)
-    drags = len(_slow_parameters(setting.prior)) > 0 and (adapt or rng.random() < DRAG_SHARE)
-    if adapt or not drags:  # with θ the step size is that which this one has found in warm-up
+    if rng.random() < _parameter_share(setting, state, adapt):
+        state = sample_log_parameters(rng, setting, state, adapt)
+    else:
         state = sample_functions(rng, setting, state, adapt)
-    if drags:
-        state = drag_log_parameters(rng, setting, state, adapt)
     if len(state.mixing) > 0:
         state = sample_mixing(rng, setting, state)
     return state._replace(n_clamped=max(state.n_clamped - 1, 0))
@@ -592,140 +594,145 @@ def sample_base(
 
 
 def sample_functions(
-    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
 ) -> ArchipelagoState:
     """One Hamiltonian step of all K whitened functions, and of each kernel's log variance.
 
     The log variance scales L, so that it comes along at no cost; it is where the number of
     rejections is slow to move.
     """
-    step_size = _tuned(state.step_size, state, adapt)
-    state, info = _trajectory(rng, setting, state, None, step_size)
-    if adapt:
-        tuned = hmc.adapt_step_size(state.step_size, info.acceptance, target=ACCEPTANCE)
-        state = state._replace(step_size=tuned)
-    return state._replace(acceptance=info.acceptance)
-
-
-def drag_log_parameters(
-    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
-) -> ArchipelagoState:
-    """θ, and with it all that `sample_functions` moves: one new factor, one trajectory.
-
-    New values of all log-parameters but the variance lie on an ellipse through the old ones and a
-    draw of the prior, at an angle that warm-up has tuned: the prior takes either for the other's
-    neighbour. Under way L goes over into the new factor, and functions and variance follow it
-    (hmc.dragged_step); with the whitened functions held, far smaller changes of θ are accepted.
-    """
-    prior, slow = setting.prior, _slow_parameters(setting.prior)
-    tuned = state.parameter_step_size
-    angle = min(_tuned(tuned, state, adapt), 0.5 * np.pi)
-    proposal = state.log_parameters.copy()
-    centred = proposal[:, slow] - prior.mean[slow]
-    draw = prior.sd[slow] * rng.standard_normal(centred.shape)
-    proposal[:, slow] = prior.mean[slow] + np.cos(angle) * centred + np.sin(angle) * draw
-    rows = np.concatenate([setting.inputs, state.rejections])
-    factors, jitter = factors_at(setting, rows, proposal)
-    after = state._replace(log_parameters=proposal, factors=factors, jitter=jitter)
-    state, info = _trajectory(rng, setting, state, after, _tuned(state.step_size, state, adapt))
-    if adapt:
-        tuned = hmc.adapt_step_size(tuned, info.acceptance, target=DRAG_ACCEPTANCE)
-    return state._replace(parameter_step_size=tuned, acceptance=info.acceptance)
-
-
-def _slow_parameters(prior: KernelPrior) -> list[int]:
-    """The log-parameters whose change needs another factor."""
-    return [j for j in range(len(prior.mean)) if j != prior.variance_index]
-
-
-def _tuned(size: hmc.StepSize, state: ArchipelagoState, adapt: bool) -> float:
-    """A step's size, less the more rejections there are: they stay where they are during the step.
-
-    Curvature grows in proportion to the rows, and steps shrink as its root.
-    """
-    tuned = float(np.exp(size.log_step_size if adapt else size.log_average))
-    return tuned * float(np.sqrt(len(state.start_codes) / len(state.whitened)))
-
-
-def _trajectory(
-    rng: np.random.Generator,
-    setting: Setting,
-    state: ArchipelagoState,
-    after: ArchipelagoState | None,
-    step_size: float,
-) -> tuple[ArchipelagoState, hmc.HMCInfo]:
-    """Functions and log variances along one Hamiltonian trajectory, to be kept or refused.
-
-    Parameters
-    ----------
-    after : the state with the log-parameters and factors at the end; None for those of `state`
-    """
     prior, v = setting.prior, setting.prior.variance_index
     outcomes, A = outcomes_at(setting, state), _mixing_or_none(setting, state)
-    shape, start, end = state.whitened.shape, state.factors, (after or state).factors
-    n_scales = 0 if v is None else len(start)
+    shape, factors = state.whitened.shape, state.factors
+    n_scales = 0 if v is None else len(factors)
     here = state.log_parameters[:, v] if v is not None else np.zeros(0)
     centre, spread = (prior.mean[v], prior.sd[v]) if v is not None else (0.0, 1.0)
 
-    def blended(product: Callable[[Array, Array], Array], right: Array, progress: float) -> Array:
-        """The product with (1 − progress) L + progress L', L' the factor at the end."""
-        if after is None or progress == 0.0:
-            return product(start, right)
-        if progress == 1.0:
-            return product(end, right)
-        mixed = product(start, right)
-        mixed *= 1.0 - progress
-        mixed += progress * product(end, right)
-        return mixed
-
-    def scaled_functions(position: Array, progress: float) -> tuple[Array, Array]:
-        u = blended(functions, position[n_scales:].reshape(shape), progress)
+    def scaled_functions(position: Array) -> tuple[Array, Array]:
+        u = functions(factors, position[n_scales:].reshape(shape))
         if n_scales == 0:
             return u, np.ones(0)
         scale = np.exp(0.5 * (centre + spread * position[:n_scales] - here))
         u *= scale
         return u, scale
 
-    def log_density(position: Array, progress: float) -> float:
+    def log_density(position: Array) -> float:
         if astray(position):
             return -np.inf
-        u, _ = scaled_functions(position, progress)
+        u, _ = scaled_functions(position)
         return outcomes.total(u if A is None else u @ A.T) - 0.5 * float(position @ position)
 
-    def gradient(position: Array, progress: float) -> Array:
+    def gradient(position: Array) -> Array:
         if astray(position):
             return np.full(len(position), np.nan)
-        u, scale = scaled_functions(position, progress)
+        u, scale = scaled_functions(position)
         slope = outcomes.slope(u) if A is None else outcomes.slope(u @ A.T) @ A
         by_position = -position
         if n_scales > 0:
             by_scale = np.vdot(slope, u) if n_scales == 1 else (slope * u).sum(axis=0)
             by_position[:n_scales] += 0.5 * spread * by_scale
             slope *= scale
-        by_position[n_scales:] += blended(functions_transposed, slope, progress).ravel()
+        by_position[n_scales:] += functions_transposed(factors, slope).ravel()
         return by_position
 
     def astray(position: Array) -> bool:
-        """Whether a log variance is where no function can follow."""
-        return any(abs(spread * float(d)) > 100.0 for d in position[:n_scales])
+        return any(abs(float(d)) > FARTHEST for d in position[:n_scales])
 
     position = np.concatenate([(here - centre) / spread, state.whitened.ravel()])
-    step_size *= rng.uniform(0.6, 1.2)  # where the functions are large, only short ones succeed
-    if after is None:
-        mean_steps = min(TRAJECTORY / step_size, MOST_LEAPFROG_STEPS)
-    else:
-        mean_steps = min(DRAG_TRAJECTORY / step_size, MOST_DRAG_STEPS)
-    n_leapfrog = max(2, round(rng.uniform(0.6, 1.4) * mean_steps))
-    moved, info = hmc.dragged_step(rng, position, log_density, gradient, step_size, n_leapfrog)
+    step_size, n_leapfrog = _steps(rng, state.step_size, state, adapt, MOST_STEPS)
+    moved, info = hmc.step_by_gradients(rng, position, log_density, gradient, step_size, n_leapfrog)
+    if adapt:
+        tuned = hmc.adapt_step_size(state.step_size, info.acceptance, target=ACCEPTANCE)
+        state = state._replace(step_size=tuned)
+    state = state._replace(acceptance=info.acceptance)
     if not info.accepted:
-        return state, info
-    kept = state if after is None else after
-    log_parameters, factors = kept.log_parameters.copy(), kept.factors
+        return state
+    log_parameters = state.log_parameters.copy()
     if v is not None:
         log_parameters[:, v] = centre + spread * moved[:n_scales]
         factors = factors * np.exp(0.5 * (log_parameters[:, v] - here))[:, None, None]
     whitened = moved[n_scales:].reshape(shape)
-    return kept._replace(whitened=whitened, log_parameters=log_parameters, factors=factors), info
+    return state._replace(whitened=whitened, log_parameters=log_parameters, factors=factors)
+
+
+def sample_log_parameters(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
+) -> ArchipelagoState:
+    """One Hamiltonian step of all log-parameters and of all K whitened functions.
+
+    Every leapfrog step takes a factor and the gradient through it. What is held while the other
+    moves pins it: of the length-scales of thirteen features a step without gradients, or without
+    the functions, moves next to nothing.
+    """
+    prior, shape = setting.prior, state.log_parameters.shape
+    rows = np.concatenate([setting.inputs, state.rejections])
+    gram_at = gram_function(prior, rows, reference=setting.inputs)
+    gram_slope = gram_gradient_function(prior, rows)
+    outcomes, A = outcomes_at(setting, state), mixing_matrix(state.mixing, setting.n_classes)
+    n_parameters = state.log_parameters.size
+
+    def split(position: Array) -> tuple[Array, Array]:
+        scaled = position[:n_parameters].reshape(shape)
+        return scaled, position[n_parameters:].reshape(state.whitened.shape)
+
+    def log_density(position: Array) -> tuple[float, Array]:
+        scaled, whitened = split(position)
+        if np.abs(scaled).max() > FARTHEST:
+            return -np.inf, position
+        theta = prior.mean + prior.sd * scaled
+        grams = [gram_at(t) for t in theta]
+        factors = _stacked([jittered_cholesky(C).lower for C in grams])
+        value, by_whitened = log_joint(whitened, factors, A, outcomes)
+        slope = by_whitened + whitened  # of the likelihood alone
+        by_scaled = np.empty(shape)
+        for f, C in enumerate(grams):
+            k = slice(None) if len(grams) == 1 else slice(f, f + 1)
+            by_gram = through_cholesky(factors[f], slope[:, k], whitened[:, k])
+            by_scaled[f] = prior.sd * gram_slope(theta[f], C, by_gram) - scaled[f]
+        value -= 0.5 * float(np.vdot(scaled, scaled))
+        return value, np.concatenate([by_scaled.ravel(), by_whitened.ravel()])
+
+    here = (state.log_parameters - prior.mean) / prior.sd
+    start = hmc.init(np.concatenate([here.ravel(), state.whitened.ravel()]), log_density)
+    step_size, n_leapfrog = _steps(
+        rng, state.parameter_step_size, state, adapt, MOST_STEPS_WITH_PARAMETERS
+    )
+    end, info = hmc.step(rng, start, log_density, step_size, n_leapfrog)
+    if adapt:
+        tuned = hmc.adapt_step_size(state.parameter_step_size, info.acceptance, target=ACCEPTANCE)
+        state = state._replace(parameter_step_size=tuned)
+    state = state._replace(acceptance=info.acceptance)
+    if not info.accepted:
+        return state
+    scaled, whitened = split(end.position)
+    log_parameters = prior.mean + prior.sd * scaled
+    factors, jitter = factors_from(gram_at, log_parameters)
+    return state._replace(
+        whitened=whitened, log_parameters=log_parameters, factors=factors, jitter=jitter
+    )
+
+
+def _parameter_share(setting: Setting, state: ArchipelagoState, adapt: bool) -> float:
+    """Of sweeps in which all of θ moves; the step does not change the rows that it depends on."""
+    if all(j == setting.prior.variance_index for j in range(len(setting.prior.mean))):
+        return 0.0
+    share = min(PARAMETER_ROWS / len(state.whitened), MOST_PARAMETER_SHARE)
+    return min(share * (MORE_IN_WARMUP if adapt else 1.0), 0.5)
+
+
+def _steps(
+    rng: np.random.Generator, size: hmc.StepSize, state: ArchipelagoState, adapt: bool, most: int
+) -> tuple[float, int]:
+    """A trajectory's step size and number of steps, both drawn around what warm-up has found.
+
+    Steps are shorter the more rejections there are, which stay where they are during the step:
+    curvature grows in proportion to the rows, and steps shrink as its root.
+    """
+    tuned = float(np.exp(size.log_step_size if adapt else size.log_average))
+    tuned *= float(np.sqrt(len(state.start_codes) / len(state.whitened)))
+    step_size = tuned * rng.uniform(0.6, 1.2)  # where functions are large, only short ones succeed
+    mean_steps = min(TRAJECTORY / step_size, most)
+    return step_size, max(2, round(rng.uniform(0.6, 1.4) * mean_steps))
 
 
 def log_joint(
