@@ -50,6 +50,7 @@ ROWS_OF_A_MIXTURE = 5  # a column
 MOST_COMPONENTS = 10
 COMPONENT_WIDTHS = (0.01, 0.1, 1.0, 3.0)  # that rows left out choose from: scales of the prior
 N_FOLDS = 5
+LONGER, LARGER = 0.5 * np.log(2.0), 2.0  # what "ard" adds to length-scales and variance, as logs
 WATCHED_ROWS = 40
 CHAINS_DISAGREE = 1.1  # R-hat of a row's class probability
 LOW_ACCEPTANCE = 0.05
@@ -217,9 +218,11 @@ class ArchipelagoClassifier(SampledClassifier):
     def _kernel_prior(self, X: Any) -> KernelPrior:
         prior = kernel_prior(self.kernel, X)
         if isinstance(self.kernel, str) and self.kernel == "ard":
-            # A density has to hold together in all features at once: longer than a classifier's.
-            longer = prior.mean + 0.5 * np.log(2.0) * (np.arange(len(prior.mean)) > 0)
-            return prior._replace(mean=longer)
+            # A density has to hold together in all features at once: longer than a classifier's,
+            # and larger, for from sea to land is farther where there is more room.
+            shift = np.full(len(prior.mean), LONGER)
+            shift[0] = LARGER
+            return prior._replace(mean=prior.mean + shift)
         return prior
 
     def _class_order(self, y: Any) -> Sequence[Any] | None:

@@ -59,7 +59,7 @@ QUICK_DATA, QUICK_LABELS, N_QUICK_REPLICATES = ["toy3", "wine"], [1], 2
 
 # Chains of each model, and sweeps in each: warm-up, draws kept, and sweeps to a draw. The null
 # category is fitted by variational Bayes: its exact sweep takes a minute and more a cell.
-CHAINS = {"archipelago": (4, 300, 60, 15), "softmax": (2, 200, 100, 2), "probit": (2, 100, 100, 2)}
+CHAINS = {"archipelago": (4, 150, 30, 8), "softmax": (2, 200, 100, 2), "probit": (2, 100, 100, 2)}
 QUICK_CHAINS = {
     "archipelago": (2, 20, 15, 1), "softmax": (2, 20, 20, 1), "probit": (2, 20, 20, 1)
 }  # fmt: skip
