@@ -60,7 +60,7 @@ TRAJECTORY, MOST_STEPS, MOST_STEPS_WITH_PARAMETERS = 1.5, 20, 40
 ACCEPTANCE = 0.8  # that step sizes are tuned to in warm-up
 # Sweeps in which all of θ moves are so many among as many as there are rows, and more in warm-up:
 # past a few hundred rows they take about half of the time.
-PARAMETER_ROWS, MOST_PARAMETER_SHARE, MORE_IN_WARMUP = 20.0, 0.25, 3.0
+PARAMETER_ROWS, MOST_PARAMETER_SHARE, MORE_IN_WARMUP = 20.0, 0.25, 1.5
 FARTHEST = 10.0  # standard deviations of a log-parameter's prior, beyond which no step goes
 SAFE_SQUARE = 600.0**2  # of all functions together, below which exp needs no care
 MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
