@@ -55,7 +55,7 @@ LADDER = {
     50: (60, 60), 100: (40, 40), 200: (20, 20), 350: (10, 20), 500: (4, 10), 1000: (2, 3),
     2000: (1, 1),
 }  # fmt: skip
-LADDER_INFLATION = 1.4  # some hundred rows then have as many rejections
+LADDER_INFLATION = 1.2  # some hundred rows then have as many rejections
 WANTED_FACTORISATIONS, WANTED_BYTES = 15, 1e9
 
 
@@ -225,12 +225,18 @@ def cost_of_rows():
         sizes, swept, factored = [], 0.0, 0.0
         for _ in range(n_timed):
             size = n + len(state.rejections)
-            began = time.process_time()
-            state = sampler.sweep(rng, state, False)
-            swept += time.process_time() - began
+            # Sweeps in which θ moves are dear and rare: each kind is timed, and weighted.
+            for move in (archipelago.sample_functions, archipelago.sample_log_parameters):
+                began = time.process_time()
+                state = archipelago.refresh_rejections(rng, setting, state)
+                state = move(rng, setting, state)
+                spent = time.process_time() - began
+                share = archipelago.parameter_share(setting, state, False)
+                moves_parameters = move is archipelago.sample_log_parameters
+                swept += spent * (share if moves_parameters else 1.0 - share)
             sizes += [size, n + len(state.rejections)]
             factored += 0.5 * (seconds_of_cholesky(size) + seconds_of_cholesky(sizes[-1]))
-        peak = peak_of_a_sweep(sampler, rng, state)
+        peak = peak_of_a_sweep(setting, rng, state)
         costs.append((n, np.mean(sizes), swept / n_timed, factored / n_timed, peak))
         texts = [f"{np.mean(sizes):.0f}", f"{costs[-1][2]:.4f}", f"{costs[-1][3]:.4f}"]
         line(str(n), [*texts, f"{swept / factored:.1f}", f"{peak / 1e6:.0f}"])
@@ -268,11 +274,12 @@ def seconds_of_cholesky(size):
     return time.process_time() - began
 
 
-def peak_of_a_sweep(sampler, rng, state):
-    """Bytes: the state's own, and all that a sweep allocates."""
+def peak_of_a_sweep(setting, rng, state):
+    """Bytes: the state's own, and all that a sweep in which θ moves allocates."""
     own = sum(part.nbytes for part in state if isinstance(part, np.ndarray))
     tracemalloc.start()
-    sampler.sweep(rng, state, False)
+    state = archipelago.refresh_rejections(rng, setting, state)
+    archipelago.sample_log_parameters(rng, setting, state)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return own + peak

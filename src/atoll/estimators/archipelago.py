@@ -216,14 +216,7 @@ class ArchipelagoClassifier(SampledClassifier):
     # What the model says of itself ----------------------------------------------------------------
 
     def _kernel_prior(self, X: Any) -> KernelPrior:
-        prior = kernel_prior(self.kernel, X)
-        if isinstance(self.kernel, str) and self.kernel == "ard":
-            # A density has to hold together in all features at once: longer than a classifier's,
-            # and larger, for from sea to land is farther where there is more room.
-            shift = np.full(len(prior.mean), LONGER)
-            shift[0] = LARGER
-            return prior._replace(mean=prior.mean + shift)
-        return prior
+        return prior_of_islands(self.kernel, X)
 
     def _class_order(self, y: Any) -> Sequence[Any] | None:
         extra = self.extra_classes
@@ -400,7 +393,7 @@ class ArchipelagoDensity(DensityMixin, BaseEstimator):
         if self.moves not in SWEEPS:
             raise ValueError(f"moves={self.moves!r} is none of {', '.join(map(repr, SWEEPS))}.")
         rows = self._read(X, reset=True)
-        prior = kernel_prior(self.kernel, rows)
+        prior = prior_of_islands(self.kernel, rows)
         self.base_density_, self.base_density_reason_ = choose_base(self.base_density, rows)
         check_memory(
             8 * 50 * len(rows) ** 2,
@@ -459,6 +452,20 @@ class ArchipelagoDensity(DensityMixin, BaseEstimator):
 
 
 # What both share ----------------------------------------------------------------------------------
+
+
+def prior_of_islands(kernel: str | Kernel, X: Any) -> KernelPrior:
+    """`kernel_prior`, and for "ard" longer and larger functions.
+
+    A density has to hold together in all features at once, and from sea to land is farther where
+    there is more room.
+    """
+    prior = kernel_prior(kernel, X)
+    if not (isinstance(kernel, str) and kernel == "ard"):
+        return prior
+    shift = np.full(len(prior.mean), LONGER)
+    shift[0] = LARGER
+    return prior._replace(mean=prior.mean + shift)
 
 
 def choose_base(base_density: str | BaseDensity, X: Any) -> tuple[BaseDensity, str]:

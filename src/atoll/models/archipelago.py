@@ -518,7 +518,7 @@ def sweep(
     """Rejections, base density, functions (at times with θ), mixing, each given the rest."""
     state = refresh_rejections(rng, setting, state)
     state = sample_base(rng, setting, state)
-    if rng.random() < _parameter_share(setting, state, adapt):
+    if rng.random() < parameter_share(setting, state, adapt):
         state = sample_log_parameters(rng, setting, state, adapt)
     else:
         state = sample_functions(rng, setting, state, adapt)
@@ -712,7 +712,7 @@ def sample_log_parameters(
     )
 
 
-def _parameter_share(setting: Setting, state: ArchipelagoState, adapt: bool) -> float:
+def parameter_share(setting: Setting, state: ArchipelagoState, adapt: bool) -> float:
     """Of sweeps in which all of θ moves; the step does not change the rows that it depends on."""
     if all(j == setting.prior.variance_index for j in range(len(setting.prior.mean))):
         return 0.0
