@@ -64,7 +64,7 @@ class ArchipelagoClassifier(SampledClassifier):
     rejected otherwise. Unlabelled rows say where the islands are, and islands share a label. The
     posterior includes the rejected proposals, and is sampled without approximation.
 
-    A sweep costs O((n + M)³) time and about 8·6·(n + M)² bytes for n rows and M rejections; M is
+    A sweep costs O((n + M)³) time and about 8·10·(n + M)² bytes for n rows and M rejections; M is
     about n(1 − Z)/Z, where Z is the share of π that the islands take.
 
     Parameters
@@ -73,8 +73,8 @@ class ArchipelagoClassifier(SampledClassifier):
         As in SoftmaxGPClassifier. A kernel on rows that are not vectors (strings, graphs) needs a
         base density of its own, and X as a sequence of such objects.
     base_density : "auto", "gaussian", "sampled-gaussian", "student-t", "mixture" or an object
-        π. "gaussian" has the rows' mean and covariance; "auto" takes it unless the rows are so far
-        from a Gaussian that rejections would be too many, and then a mixture. "sampled-gaussian"
+        π. "gaussian" has the rows' mean and covariance; "auto" takes it unless a mixture is so much
+        nearer, to rows left out of its fit, that rejections would be too many. "sampled-gaussian"
         has a conjugate prior (section 3.4); in many dimensions it can widen without end. An
         object has `sample(rng, n)` and `log_density(X)`.
     classes : sequence, optional
@@ -131,7 +131,7 @@ class ArchipelagoClassifier(SampledClassifier):
 
     paper = "Adams & Ghahramani 2009"
     summary = "two or more classes and unlabelled rows, generative"
-    dense_copies = 12  # of n rows and about as many rejections, four times n² each
+    dense_copies = 40  # ten of n rows and about as many rejections, four times n² each
 
     def __init__(
         self,
