@@ -284,7 +284,8 @@ def test_two_rows_fit(model, variant):
 def test_features_in_the_thousands_fit(model):
     wide = np.random.default_rng(1).normal(size=(12, 3000))
     y = ["a", "b", None] * 4
-    fitted = short(model).fit(wide, y)
+    sweeps = {"n_warmup": 20, "n_samples": 20} if issubclass(model, SampledClassifier) else {}
+    fitted = short(model, **sweeps).fit(wide, y)
     assert_probabilities(fitted.predict_proba(wide), (12, 2))
     assert fitted.predict(wide)[:2].tolist() == ["a", "b"]
 
