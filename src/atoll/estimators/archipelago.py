@@ -515,11 +515,12 @@ def _named_base(name: str, X: Array) -> tuple[BaseDensity, str]:
     gaussian = fit_gaussian(X)
     if len(X) < ROWS_OF_A_MIXTURE * X.shape[1]:
         return gaussian, "one Gaussian: rows are too few for more"
-    near = max(_gain(_mixture(X, width), gaussian, X).mean() for width in COMPONENT_WIDTHS)
+    mixtures = {width: _mixture(X, width) for width in COMPONENT_WIDTHS}
+    near = max(_gain(mixture, gaussian, X).mean() for mixture in mixtures.values())
     if near > MIXTURE_GAIN:  # on its own rows a mixture is always near
         width, gain = _best_width(X)
         if gain > MIXTURE_GAIN:
-            return _mixture(X, width), (
+            return mixtures[width], (
                 f"a mixture of Gaussians: it is {gain:.1f} nats a row nearer to rows left out than "
                 "one, which would need too many rejections"
             )
@@ -533,10 +534,13 @@ def _mixture(X: Array, width: float) -> Density:
 def _best_width(X: Array) -> tuple[float, float]:
     """Of a mixture's components, and how much nearer it is to rows left out than a Gaussian."""
     fold = np.random.default_rng(0).permutation(len(X)) % N_FOLDS
-    splits = [(X[fold != j], X[fold == j]) for j in range(min(N_FOLDS, len(X)))]
+    splits = [
+        (X[fold != j], fit_gaussian(X[fold != j]), X[fold == j])
+        for j in range(min(N_FOLDS, len(X)))
+    ]
     gains = {
         width: np.concatenate(
-            [_gain(_mixture(rest, width), fit_gaussian(rest), left) for rest, left in splits]
+            [_gain(_mixture(rest, width), gaussian, left) for rest, gaussian, left in splits]
         ).mean()
         for width in COMPONENT_WIDTHS
     }
