@@ -285,6 +285,63 @@ def test_the_process_in_one_piece_is_the_process_in_several():
         assert stats.mannwhitneyu(np.abs(one), np.abs(other)).pvalue > 1e-6
 
 
+def test_functions_that_are_not_drawn_change_no_rejection():
+    """Land with a shore, known well: most rows are accepted beyond doubt, and not drawn."""
+    rows = np.linspace(-3.0, 3.0, 25)[:, None]
+    u = np.where(np.abs(rows) < 1.5, 4.0, -1.0) + np.zeros((25, 2))
+    theta = np.array([[np.log(16.0), -0.5]])
+    whitened, factors = known_functions(rows, u, theta)
+    found = {}
+    for classes in (True, False):
+        runs = [
+            archipelago.run_forward(
+                np.random.default_rng([seed, classes]), setting_of(rows, u), LINE, theta, NOTHING,
+                rows, whitened, factors, 20, classes=classes,
+            )
+            for seed in range(800)
+        ]  # fmt: skip
+        rejected = [run.outcomes == REJECTED for run in runs]
+        found[classes] = np.array(
+            [
+                (np.sum(no), np.sum(np.abs(run.rows[no])), run.latent[no].sum())
+                for run, no in zip(runs, rejected, strict=True)
+            ]
+        )
+        if not classes:
+            accepted = np.concatenate([run.latent[run.outcomes >= 0, 0] for run in runs])
+            assert np.isnan(accepted).mean() > 0.3
+    for one, other in zip(found[True].T, found[False].T):
+        assert stats.mannwhitneyu(one, other).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("own_kernels", [False, True], ids=["shared", "own"])
+@pytest.mark.parametrize("kernel", ["isotropic", "ard"])
+def test_the_slope_in_the_kernel_s_parameters_is_that_of_finite_differences(kernel, own_kernels):
+    """By differences for few parameters, through the factors for many."""
+    rng = np.random.default_rng(14)
+    n_features = 4 if kernel == "ard" else 2
+    rows, weights = rng.normal(size=(9, n_features)), rng.normal(size=(9, 3))
+    prior = kernel_prior(kernel, rows)
+    assert (len(prior.mean) - 1 <= archipelago.FEW_PARAMETERS) == (kernel == "isotropic")
+    gram_at = gram_function(prior, rows, reference=rows)
+    theta = prior.mean + 0.2 * rng.normal(size=(3 if own_kernels else 1, len(prior.mean)))
+    whitened = rng.normal(size=(9, 3))
+
+    def value(theta):
+        return float(
+            np.sum(
+                weights
+                * archipelago.functions(archipelago.factors_from(gram_at, theta)[0], whitened)
+            )
+        )
+
+    kernels = archipelago.kernels_at(gram_at, theta)
+    slope = archipelago.parameter_slope(prior, rows, gram_at)(
+        kernels, whitened, archipelago.functions(kernels.factors, whitened), weights
+    )
+    np.testing.assert_allclose(slope, finite_differences(value, theta), rtol=2e-3, atol=2e-3)
+
+
 @pytest.mark.parametrize("n", [3, 40])
 def test_a_sea_without_land_ends_with_the_acceptance_rate(n):
     """The functions are −50 wherever the base density proposes."""

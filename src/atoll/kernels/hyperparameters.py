@@ -121,9 +121,7 @@ def gram_function(
             K = gram(prior, log_parameters, X)
             if reference is None:
                 return _with_nugget(K)
-            K[np.diag_indices_from(K)] += (
-                NUGGET * gram_diagonal(prior, log_parameters, reference).mean()
-            )
+            K[np.diag_indices_from(K)] += NUGGET * mean_variance(prior, log_parameters, reference)
             return K
 
         return general
@@ -223,6 +221,13 @@ def gram_diagonal(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
     if _is_scaled_rbf(prior.kernel):
         return np.full(len(X), np.exp(log_parameters[0]))
     return kernel_at(prior, log_parameters).diag(X)
+
+
+def mean_variance(prior: KernelPrior, log_parameters: Array, X: Array) -> float:
+    """k(x, x) on average over the rows of X, (n, d)."""
+    if _is_scaled_rbf(prior.kernel):
+        return float(np.exp(log_parameters[0]))
+    return float(gram_diagonal(prior, log_parameters, X).mean())
 
 
 def kernel_at(prior: KernelPrior, log_parameters: Array) -> Kernel:

@@ -41,12 +41,14 @@ from atoll.inference import elliptical_slice, hmc
 from atoll.inference.chains import Sampler
 from atoll.kernels.conditioning import CHUNK_ENTRIES, conditional_moments
 from atoll.kernels.hyperparameters import (
+    DIFFERENCE,
     NUGGET,
     KernelPrior,
     cross_gram_function,
     gram_diagonal,
     gram_function,
     gram_gradient_function,
+    mean_variance,
 )
 from atoll.likelihoods.softmax import N_POINTS, symmetric_points
 
@@ -58,9 +60,13 @@ UNLABELLED, REJECTED = -1, -2  # beside the classes 0..K-1
 # functions and amplitude alone, and with all of θ.
 TRAJECTORY, MOST_STEPS, MOST_STEPS_WITH_PARAMETERS = 1.5, 20, 40
 ACCEPTANCE = 0.8  # that step sizes are tuned to in warm-up
-# Sweeps in which all of θ moves are so many among as many as there are rows, and more in warm-up:
-# past a few hundred rows they take about half of the time.
-PARAMETER_ROWS, MOST_PARAMETER_SHARE, MORE_IN_WARMUP = 20.0, 0.25, 1.5
+# Sweeps in which all of θ moves are so many among as many as there are rows, at most such a share,
+# and more in warm-up. The length-scale is the slowest to mix where rows are few; where they are
+# many, such sweeps take about half of the time.
+ROWS_FOR_FEW, ROWS_FOR_MANY = 40.0, 20.0  # parameters: where gradients are cheap, or dear
+MOST_PARAMETER_SHARE, MORE_IN_WARMUP = 0.25, 1.5
+FEW_PARAMETERS = 2  # beside the variance: the most whose gradient is found by differences
+BEYOND_DOUBT = 9.0  # standard deviations of a function, that no draw is away from its mean
 FARTHEST = 10.0  # standard deviations of a log-parameter's prior, beyond which no step goes
 SAFE_SQUARE = 600.0**2  # of all functions together, below which exp needs no care
 MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
@@ -212,8 +218,8 @@ class History(NamedTuple):
     """Proposals in the order they were made, up to the last acceptance asked for.
 
     rows : (B, ...)
-    latent : (B, K) u
-    outcomes : (B,) the class each was accepted as, or REJECTED
+    latent : (B, K) u, NaN where a row was accepted without drawing them
+    outcomes : (B,) the class each was accepted as (0 where classes are not wanted), or REJECTED
     bridge : (F, B, n) their covariances with the n first known rows, times L^{-T}
     """
 
@@ -295,6 +301,7 @@ def run_forward(
     *,
     n_first: int = 0,
     label: int | None = None,
+    classes: bool = True,
 ) -> History:
     """The generative process, until `n_accepted` rows are accepted, given functions at known rows.
 
@@ -308,6 +315,8 @@ def run_forward(
     n_accepted : how many to accept
     n_first : how many of the known rows the returned `bridge` is for
     label : the class of which rows are counted as accepted; None: any
+    classes : whether the accepted rows' classes are wanted. If not, functions are not drawn where
+        a row is accepted beyond doubt, which is nearly everywhere if few are rejected
     """
     cross, nugget = cross_gram_function(setting.prior), nugget_at(setting, log_parameters)
     A = mixing_matrix(mixing, setting.n_classes)
@@ -318,36 +327,51 @@ def run_forward(
     rows, latents, outcomes, bridges = [], [], [], []
     n_known, accepted, proposed = len(known), 0, 0
     limit = most_proposals(n_accepted)
-    rate = n_accepted / max(n_known, n_accepted)
+    rate = min(len(setting.inputs) / max(n_known, 1), 1.0)  # of the history that is known
     while accepted < n_accepted:
         if proposed >= limit:
             raise TooManyRejections(_too_many(accepted, proposed))
         wanted = int(1.1 * (n_accepted - accepted) / rate) + 8
         # Never many times the rows at once: where nearly all are rejected it is soon seen.
         batch = density.sample(rng, min(wanted, limit - proposed, 2 * (n_known + proposed) + 100))
-        size = len(batch)
-        noise = rng.standard_normal((size, setting.n_classes))
-        latent = np.empty_like(noise)
-        bridge, corners = [], []
+        mean, bridge, corners = np.empty((len(batch), setting.n_classes)), [], []
         for f, theta in enumerate(log_parameters):
             bridge.append(solve_lower(factors[f], cross(theta, batch, known).T).T)
-            corners.append(_corner_factor(cross(theta, batch, batch), nugget[f], bridge[f]).lower)
             k = slice(None) if len(factors) == 1 else f
-            latent[:, k] = bridge[f] @ whitened[:, k] + corners[f] @ noise[:, k]
-        outcome = sample_outcomes(rng, latent @ A.T)
+            mean[:, k] = bridge[f] @ whitened[:, k]
+        drawn, levels = np.arange(len(batch)), np.zeros(0)
+        if not classes:
+            levels = rng.logistic(size=len(batch))
+            least = mean @ A.T - BEYOND_DOUBT * _spreads(setting, log_parameters, A, batch, bridge)
+            drawn = np.flatnonzero(least.max(axis=1) < levels)
+        doubted, noise = batch[drawn], rng.standard_normal((len(drawn), setting.n_classes))
+        latent = np.full_like(mean, np.nan)
+        for f, theta in enumerate(log_parameters):
+            covariance = cross(theta, doubted, doubted)
+            corners.append(_corner_factor(covariance, nugget[f], bridge[f][drawn]).lower)
+            k = slice(None) if len(factors) == 1 else f
+            latent[drawn, k] = mean[drawn, k] + corners[f] @ noise[:, k]
+        if classes:
+            outcome = sample_outcomes(rng, latent @ A.T)
+        else:
+            outcome = np.zeros(len(batch), dtype=np.intp)
+            outcome[drawn[_log_total(latent[drawn] @ A.T) < levels[drawn]]] = REJECTED
         rows.append(batch)
         latents.append(latent)
         outcomes.append(outcome)
         bridges.append(np.stack([part[:, :n_first] for part in bridge]))
         accepted += int(counts(outcome).sum())
-        proposed += size
+        proposed += len(batch)
         rate = max(accepted / proposed, LOWEST_ACCEPTANCE)
         if accepted < n_accepted:
             whitened = np.concatenate([whitened, noise])
             factors = _stacked(
-                [bordered_factor(*parts) for parts in zip(factors, bridge, corners, strict=True)]
+                [
+                    bordered_factor(lower, part[drawn], corner)
+                    for lower, part, corner in zip(factors, bridge, corners, strict=True)
+                ]
             )
-            known = np.concatenate([known, batch])
+            known = np.concatenate([known, doubted])
     every = np.concatenate(outcomes)
     last = int(np.flatnonzero(counts(every))[n_accepted - 1]) + 1
     return History(
@@ -356,6 +380,18 @@ def run_forward(
         every[:last],
         np.concatenate(bridges, axis=1)[:, :last],
     )
+
+
+def _spreads(
+    setting: Setting, log_parameters: Array, A: Array, rows: Any, bridge: list[Array]
+) -> Array:
+    """Standard deviations of the functions g given the known rows, (B, 1) or (B, K)."""
+    variances = [
+        gram_diagonal(setting.prior, theta, rows) - np.einsum("ij,ij->i", part, part)
+        for theta, part in zip(log_parameters, bridge, strict=True)
+    ]
+    of_u = np.maximum(np.stack(variances, axis=1), 0.0)
+    return np.sqrt(of_u if len(bridge) == 1 else of_u @ (A**2).T)  # rows of A have length one
 
 
 def _corner_factor(covariance: Array, nugget: float, bridge: Array) -> Factor:
@@ -399,8 +435,30 @@ def _too_many(accepted: int, proposed: int) -> str:
 def nugget_at(setting: Setting, log_parameters: Array) -> Array:
     """What each kernel has on its diagonal beside itself, (F,); a part of the model."""
     return np.array(
-        [NUGGET * gram_diagonal(setting.prior, t, setting.inputs).mean() for t in log_parameters]
+        [NUGGET * mean_variance(setting.prior, t, setting.inputs) for t in log_parameters]
     )
+
+
+class Kernels(NamedTuple):
+    """The kernels at some θ.
+
+    theta : (F, p)
+    grams : F matrices C, (T, T)
+    factors, jitter : see ArchipelagoState
+    """
+
+    theta: Array
+    grams: list[Array]
+    factors: Array
+    jitter: float
+
+
+def kernels_at(gram_at: Callable[[Array], Array], log_parameters: Array) -> Kernels:
+    """With θ (F, p)."""
+    grams = [gram_at(theta) for theta in log_parameters]
+    factors = [jittered_cholesky(C) for C in grams]
+    lowers = _stacked([factor.lower for factor in factors])
+    return Kernels(log_parameters, grams, lowers, max(factor.jitter for factor in factors))
 
 
 def factors_at(setting: Setting, rows: Any, log_parameters: Array) -> tuple[Array, float]:
@@ -412,8 +470,8 @@ def factors_at(setting: Setting, rows: Any, log_parameters: Array) -> tuple[Arra
 
 def factors_from(gram_at: Callable[[Array], Array], log_parameters: Array) -> tuple[Array, float]:
     """The same where `gram_function` has been prepared."""
-    factors = [jittered_cholesky(gram_at(theta)) for theta in log_parameters]
-    return _stacked([f.lower for f in factors]), max(f.jitter for f in factors)
+    kernels = kernels_at(gram_at, log_parameters)
+    return kernels.factors, kernels.jitter
 
 
 def _stacked(lowers: list[Array]) -> Array:
@@ -542,7 +600,7 @@ def refresh_rejections(
     try:
         history = run_forward(
             rng, setting, current_base(setting, state), state.log_parameters, state.mixing,
-            known, state.whitened, state.factors, n, n_first=n,
+            known, state.whitened, state.factors, n, n_first=n, classes=False,
         )  # fmt: skip
     except TooManyRejections:
         if (state.n_refused + 1) * most_proposals(n) >= MOST_REFUSED:
@@ -664,60 +722,109 @@ def sample_log_parameters(
     moves pins it: of the length-scales of thirteen features a step without gradients, or without
     the functions, moves next to nothing.
     """
-    prior, shape = setting.prior, state.log_parameters.shape
+    prior = setting.prior
     rows = np.concatenate([setting.inputs, state.rejections])
     gram_at = gram_function(prior, rows, reference=setting.inputs)
-    gram_slope = gram_gradient_function(prior, rows)
+    by_parameters = parameter_slope(prior, rows, gram_at)
     outcomes, A = outcomes_at(setting, state), mixing_matrix(state.mixing, setting.n_classes)
-    n_parameters = state.log_parameters.size
 
-    def split(position: Array) -> tuple[Array, Array]:
-        scaled = position[:n_parameters].reshape(shape)
-        return scaled, position[n_parameters:].reshape(state.whitened.shape)
-
-    def log_density(position: Array) -> tuple[float, Array]:
-        scaled, whitened = split(position)
+    def prepare(scaled: Array) -> Kernels | None:
         if np.abs(scaled).max() > FARTHEST:
-            return -np.inf, position
-        theta = prior.mean + prior.sd * scaled
-        grams = [gram_at(t) for t in theta]
-        factors = _stacked([jittered_cholesky(C).lower for C in grams])
-        value, by_whitened = log_joint(whitened, factors, A, outcomes)
-        slope = by_whitened + whitened  # of the likelihood alone
-        by_scaled = np.empty(shape)
-        for f, C in enumerate(grams):
-            k = slice(None) if len(grams) == 1 else slice(f, f + 1)
-            by_gram = through_cholesky(factors[f], slope[:, k], whitened[:, k])
-            by_scaled[f] = prior.sd * gram_slope(theta[f], C, by_gram) - scaled[f]
-        value -= 0.5 * float(np.vdot(scaled, scaled))
-        return value, np.concatenate([by_scaled.ravel(), by_whitened.ravel()])
+            return None
+        return kernels_at(gram_at, prior.mean + prior.sd * scaled)
 
-    here = (state.log_parameters - prior.mean) / prior.sd
-    start = hmc.init(np.concatenate([here.ravel(), state.whitened.ravel()]), log_density)
+    def scaled(kernels: Kernels) -> Array:
+        return (kernels.theta - prior.mean) / prior.sd
+
+    def log_density(kernels: Kernels, whitened: Array) -> float:
+        squares = float(np.sum(scaled(kernels) ** 2) + np.vdot(whitened, whitened))
+        return outcomes.total(functions(kernels.factors, whitened) @ A.T) - 0.5 * squares
+
+    def by_scaled(kernels: Kernels, whitened: Array) -> Array:
+        u = functions(kernels.factors, whitened)
+        by_u = outcomes.slope(u @ A.T) @ A
+        return prior.sd * by_parameters(kernels, whitened, u, by_u) - scaled(kernels)
+
+    def by_whitened(kernels: Kernels, whitened: Array) -> Array:
+        by_u = outcomes.slope(functions(kernels.factors, whitened) @ A.T) @ A
+        return functions_transposed(kernels.factors, by_u) - whitened
+
     step_size, n_leapfrog = _steps(
         rng, state.parameter_step_size, state, adapt, MOST_STEPS_WITH_PARAMETERS
     )
-    end, info = hmc.step(rng, start, log_density, step_size, n_leapfrog)
+    _, whitened, kernels, info = hmc.nested_step(
+        rng, (state.log_parameters - prior.mean) / prior.sd, state.whitened,
+        hmc.Nested(prepare, log_density, by_scaled, by_whitened), step_size, n_leapfrog,
+    )  # fmt: skip
     if adapt:
         tuned = hmc.adapt_step_size(state.parameter_step_size, info.acceptance, target=ACCEPTANCE)
         state = state._replace(parameter_step_size=tuned)
     state = state._replace(acceptance=info.acceptance)
     if not info.accepted:
         return state
-    scaled, whitened = split(end.position)
-    log_parameters = prior.mean + prior.sd * scaled
-    factors, jitter = factors_from(gram_at, log_parameters)
     return state._replace(
-        whitened=whitened, log_parameters=log_parameters, factors=factors, jitter=jitter
-    )
+        whitened=whitened, log_parameters=kernels.theta, factors=kernels.factors,
+        jitter=kernels.jitter,
+    )  # fmt: skip
+
+
+def parameter_slope(
+    prior: KernelPrior, rows: Any, gram_at: Callable[[Array], Array]
+) -> Callable[[Kernels, Array, Array, Array], Array]:
+    """(kernels, ν, u = L ν, gradient in u) -> the gradient in θ while ν is held, (F, p).
+
+    The log variance scales u. Each of a few others takes one more factor and the difference that
+    it makes; the gradient in many goes through the factor.
+    """
+    v, others = prior.variance_index, _beside_variance(prior)
+
+    def by_differences(kernels: Kernels, whitened: Array, u: Array, by_u: Array) -> Array:
+        slope = np.empty(kernels.theta.shape)
+        here = _by_kernel(by_u * u, len(slope))
+        if v is not None:
+            slope[:, v] = 0.5 * here
+        for j in others:
+            theta = kernels.theta.copy()
+            theta[:, j] += DIFFERENCE
+            beside, _ = factors_from(gram_at, theta)
+            there = _by_kernel(by_u * functions(beside, whitened), len(slope))
+            slope[:, j] = (there - here) / DIFFERENCE
+        return slope
+
+    if len(others) <= FEW_PARAMETERS:
+        return by_differences
+    gram_slope = gram_gradient_function(prior, rows)
+
+    def through_factors(kernels: Kernels, whitened: Array, u: Array, by_u: Array) -> Array:
+        slope = np.empty(kernels.theta.shape)
+        by_whitened = functions_transposed(kernels.factors, by_u)
+        for f, (theta, C) in enumerate(zip(kernels.theta, kernels.grams, strict=True)):
+            k = slice(None) if len(slope) == 1 else slice(f, f + 1)
+            by_gram = through_cholesky(kernels.factors[f], by_whitened[:, k], whitened[:, k])
+            slope[f] = gram_slope(theta, C, by_gram)
+        return slope
+
+    return through_factors
+
+
+def _by_kernel(products: Array, n_kernels: int) -> Array:
+    """Sums over rows and over each kernel's functions; (T, K) -> (F,)."""
+    return products.sum(axis=0) if n_kernels > 1 else products.sum(keepdims=True).ravel()
 
 
 def parameter_share(setting: Setting, state: ArchipelagoState, adapt: bool) -> float:
     """Of sweeps in which all of θ moves; the step does not change the rows that it depends on."""
-    if all(j == setting.prior.variance_index for j in range(len(setting.prior.mean))):
+    n_others = len(_beside_variance(setting.prior))
+    if n_others == 0:
         return 0.0
-    share = min(PARAMETER_ROWS / len(state.whitened), MOST_PARAMETER_SHARE)
-    return min(share * (MORE_IN_WARMUP if adapt else 1.0), 0.5)
+    rows = ROWS_FOR_FEW if n_others <= FEW_PARAMETERS else ROWS_FOR_MANY
+    share = min(rows / len(state.whitened), MOST_PARAMETER_SHARE)
+    return share * (MORE_IN_WARMUP if adapt else 1.0)
+
+
+def _beside_variance(prior: KernelPrior) -> list[int]:
+    """The log-parameters that change more than the functions' scale."""
+    return [j for j in range(len(prior.mean)) if j != prior.variance_index]
 
 
 def _steps(
