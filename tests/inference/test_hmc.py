@@ -84,8 +84,8 @@ def ridge(y):
         log_density=lambda x, z: float(
             -np.logaddexp(0.0, -signed * x[0] * z).sum() - 0.5 * (x @ x + z @ z)
         ),
-        dear_slope=lambda x, z: np.array([slope(x, z) @ z]) - x,
         cheap_slope=lambda x, z: x[0] * slope(x, z) - z,
+        slopes=lambda x, z: (np.array([slope(x, z) @ z]) - x, x[0] * slope(x, z) - z),
     )
 
 
@@ -94,9 +94,13 @@ def test_geweke_joint_test_of_the_nested_step(wrong):
     """A slope that is off costs acceptances, not exactness."""
 
     def sweep(rng, state, y):
-        target = ridge(y)
-        right = target.dear_slope
-        target = target._replace(dear_slope=lambda x, z: right(x, z) + wrong * z[:1])
+        right = ridge(y)
+
+        def slopes(x, z):
+            by_x, by_z = right.slopes(x, z)
+            return by_x + wrong * z[:1], by_z
+
+        target = right._replace(slopes=slopes)
         x, z, _, _ = hmc.nested_step(
             rng, state[:1], state[1:], target, 0.5, int(rng.integers(1, 4))
         )

@@ -137,13 +137,14 @@ class Nested(NamedTuple):
 
     prepare : dear -> what all else needs of it, such as a factor; None where it has gone too far
     log_density : (prepared, cheap) -> value
-    dear_slope, cheap_slope : (prepared, cheap) -> gradients, of the blocks' shapes
+    cheap_slope : (prepared, cheap) -> its gradient in the cheap block, of its shape
+    slopes : (prepared, cheap) -> its gradients in the dear block and in the cheap one
     """
 
     prepare: Callable[[Array], Any]
     log_density: Callable[[Any, Array], float]
-    dear_slope: Callable[[Any, Array], Array]
     cheap_slope: Callable[[Any, Array], Array]
+    slopes: Callable[[Any, Array], tuple[Array, Array]]
 
 
 def nested_step(
@@ -170,8 +171,8 @@ def nested_step(
     >>> two = Nested(
     ...     prepare=lambda x: x,
     ...     log_density=lambda x, y: -0.5 * float(x @ x + y @ y),
-    ...     dear_slope=lambda x, y: -x,
     ...     cheap_slope=lambda x, y: -y,
+    ...     slopes=lambda x, y: (-x, -y),
     ... )
     >>> x, y, _, info = nested_step(rng, np.zeros(1), np.zeros(3), two, 0.1, 5)
     >>> info.acceptance > 0.99
@@ -186,10 +187,9 @@ def nested_step(
         return target.log_density(prepared, cheap) - 0.5 * float(np.vdot(p, p) + np.vdot(q, q))
 
     before = energy()
-    p = p + half * target.dear_slope(prepared, cheap)
-    q = q + 0.5 * half * target.cheap_slope(prepared, cheap)
+    by_dear, by_cheap = target.slopes(prepared, cheap)
+    p, q = p + half * by_dear, q + 0.5 * half * by_cheap
     for i in range(n_leapfrog):
-        kick = 0.5 if i == n_leapfrog - 1 else 1.0  # in between, this step's and the next one's
         cheap = cheap + half * q
         q = q + 0.5 * half * target.cheap_slope(prepared, cheap)
         dear = dear + step_size * p
@@ -198,8 +198,9 @@ def nested_step(
             return *start, HMCInfo(0.0, False)
         q = q + 0.5 * half * target.cheap_slope(prepared, cheap)
         cheap = cheap + half * q
-        q = q + kick * half * target.cheap_slope(prepared, cheap)
-        p = p + kick * step_size * target.dear_slope(prepared, cheap)
+        by_dear, by_cheap = target.slopes(prepared, cheap)
+        kick = 0.5 if i == n_leapfrog - 1 else 1.0  # in between, this step's and the next one's
+        p, q = p + kick * step_size * by_dear, q + kick * half * by_cheap
     change = energy() - before
     if not np.isfinite(change):
         return *start, HMCInfo(0.0, False)

@@ -119,10 +119,10 @@ def gram_function(
 
         def general(log_parameters: Array) -> Array:
             K = gram(prior, log_parameters, X)
-            if reference is None:
-                return _with_nugget(K)
-            K[np.diag_indices_from(K)] += NUGGET * mean_variance(prior, log_parameters, reference)
-            return K
+            if len(K) == 0:
+                return K
+            rows = X if reference is None else reference
+            return _with_nugget(K, mean_variance(prior, log_parameters, rows))
 
         return general
     anisotropic = prior.kernel.k2.anisotropic
@@ -137,7 +137,7 @@ def gram_function(
         else:
             K = squared * (-0.5 * np.exp(-2.0 * log_length_scales[0]))
         K += log_variance
-        return _with_nugget(np.exp(K, out=K))
+        return _with_nugget(np.exp(K, out=K), np.exp(log_variance))
 
     return scaled_rbf
 
@@ -236,11 +236,10 @@ def kernel_at(prior: KernelPrior, log_parameters: Array) -> Kernel:
     return prior.kernel.clone_with_theta(log_parameters)
 
 
-def _with_nugget(matrix: Array) -> Array:
+def _with_nugget(matrix: Array, variance: float) -> Array:
     """The matrix itself, changed in place."""
-    if len(matrix) > 0:
-        diagonal = np.einsum("ii->i", matrix)  # a view
-        diagonal += NUGGET * diagonal.mean()
+    diagonal = np.einsum("ii->i", matrix)  # a view
+    diagonal += NUGGET * variance
     return matrix
 
 

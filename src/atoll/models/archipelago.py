@@ -718,15 +718,15 @@ def sample_log_parameters(
 ) -> ArchipelagoState:
     """One Hamiltonian step of all log-parameters and of all K whitened functions.
 
-    Every leapfrog step takes a factor and the gradient through it. What is held while the other
-    moves pins it: of the length-scales of thirteen features a step without gradients, or without
-    the functions, moves next to nothing.
+    What is held while the other moves pins it: of the length-scales of thirteen features a step
+    without gradients, or without the functions, moves next to nothing. Every leapfrog step of θ
+    takes a factor and the gradient through it, and has two of the functions.
     """
     prior = setting.prior
     rows = np.concatenate([setting.inputs, state.rejections])
     gram_at = gram_function(prior, rows, reference=setting.inputs)
     by_parameters = parameter_slope(prior, rows, gram_at)
-    outcomes, A = outcomes_at(setting, state), mixing_matrix(state.mixing, setting.n_classes)
+    outcomes, A = outcomes_at(setting, state), _mixing_or_none(setting, state)
 
     def prepare(scaled: Array) -> Kernels | None:
         if np.abs(scaled).max() > FARTHEST:
@@ -737,24 +737,29 @@ def sample_log_parameters(
         return (kernels.theta - prior.mean) / prior.sd
 
     def log_density(kernels: Kernels, whitened: Array) -> float:
-        squares = float(np.sum(scaled(kernels) ** 2) + np.vdot(whitened, whitened))
-        return outcomes.total(functions(kernels.factors, whitened) @ A.T) - 0.5 * squares
-
-    def by_scaled(kernels: Kernels, whitened: Array) -> Array:
         u = functions(kernels.factors, whitened)
-        by_u = outcomes.slope(u @ A.T) @ A
-        return prior.sd * by_parameters(kernels, whitened, u, by_u) - scaled(kernels)
+        squares = float(np.sum(scaled(kernels) ** 2) + np.vdot(whitened, whitened))
+        return outcomes.total(u if A is None else u @ A.T) - 0.5 * squares
+
+    def by_functions(u: Array) -> Array:
+        return outcomes.slope(u) if A is None else outcomes.slope(u @ A.T) @ A
 
     def by_whitened(kernels: Kernels, whitened: Array) -> Array:
-        by_u = outcomes.slope(functions(kernels.factors, whitened) @ A.T) @ A
+        by_u = by_functions(functions(kernels.factors, whitened))
         return functions_transposed(kernels.factors, by_u) - whitened
+
+    def slopes(kernels: Kernels, whitened: Array) -> tuple[Array, Array]:
+        u = functions(kernels.factors, whitened)
+        by_u = by_functions(u)
+        by_scaled = prior.sd * by_parameters(kernels, whitened, u, by_u) - scaled(kernels)
+        return by_scaled, functions_transposed(kernels.factors, by_u) - whitened
 
     step_size, n_leapfrog = _steps(
         rng, state.parameter_step_size, state, adapt, MOST_STEPS_WITH_PARAMETERS
     )
     _, whitened, kernels, info = hmc.nested_step(
         rng, (state.log_parameters - prior.mean) / prior.sd, state.whitened,
-        hmc.Nested(prepare, log_density, by_scaled, by_whitened), step_size, n_leapfrog,
+        hmc.Nested(prepare, log_density, by_whitened, slopes), step_size, n_leapfrog,
     )  # fmt: skip
     if adapt:
         tuned = hmc.adapt_step_size(state.parameter_step_size, info.acceptance, target=ACCEPTANCE)
@@ -780,14 +785,14 @@ def parameter_slope(
 
     def by_differences(kernels: Kernels, whitened: Array, u: Array, by_u: Array) -> Array:
         slope = np.empty(kernels.theta.shape)
-        here = _by_kernel(by_u * u, len(slope))
+        here = _by_kernel(by_u, u, len(slope))
         if v is not None:
             slope[:, v] = 0.5 * here
         for j in others:
             theta = kernels.theta.copy()
             theta[:, j] += DIFFERENCE
             beside, _ = factors_from(gram_at, theta)
-            there = _by_kernel(by_u * functions(beside, whitened), len(slope))
+            there = _by_kernel(by_u, functions(beside, whitened), len(slope))
             slope[:, j] = (there - here) / DIFFERENCE
         return slope
 
@@ -807,9 +812,9 @@ def parameter_slope(
     return through_factors
 
 
-def _by_kernel(products: Array, n_kernels: int) -> Array:
-    """Sums over rows and over each kernel's functions; (T, K) -> (F,)."""
-    return products.sum(axis=0) if n_kernels > 1 else products.sum(keepdims=True).ravel()
+def _by_kernel(a: Array, b: Array, n_kernels: int) -> Array | float:
+    """Products summed over rows and over each kernel's functions; (T, K) twice -> (F,)."""
+    return float(np.vdot(a, b)) if n_kernels == 1 else (a * b).sum(axis=0)
 
 
 def parameter_share(setting: Setting, state: ArchipelagoState, adapt: bool) -> float:
