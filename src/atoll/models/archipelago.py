@@ -342,7 +342,9 @@ def run_forward(
         drawn, levels = np.arange(len(batch)), np.zeros(0)
         if not classes:
             levels = rng.logistic(size=len(batch))
-            least = mean @ A.T - BEYOND_DOUBT * _spreads(setting, log_parameters, A, batch, bridge)
+            least = mean @ A.T - BEYOND_DOUBT * _spreads(
+                setting, log_parameters, A, batch, bridge, nugget
+            )
             drawn = np.flatnonzero(least.max(axis=1) < levels)
         doubted, noise = batch[drawn], rng.standard_normal((len(drawn), setting.n_classes))
         latent = np.full_like(mean, np.nan)
@@ -383,14 +385,14 @@ def run_forward(
 
 
 def _spreads(
-    setting: Setting, log_parameters: Array, A: Array, rows: Any, bridge: list[Array]
+    setting: Setting, log_parameters: Array, A: Array, rows: Any, bridge: list[Array], nugget: Array
 ) -> Array:
     """Standard deviations of the functions g given the known rows, (B, 1) or (B, K)."""
     variances = [
         gram_diagonal(setting.prior, theta, rows) - np.einsum("ij,ij->i", part, part)
         for theta, part in zip(log_parameters, bridge, strict=True)
     ]
-    of_u = np.maximum(np.stack(variances, axis=1), 0.0)
+    of_u = np.maximum(np.stack(variances, axis=1), 0.0) + nugget
     return np.sqrt(of_u if len(bridge) == 1 else of_u @ (A**2).T)  # rows of A have length one
 
 
