@@ -60,9 +60,6 @@ QUICK_DATA, QUICK_LABELS, N_QUICK_REPLICATES = ["toy3", "wine"], [1], 2
 # Chains of each model, and sweeps in each: warm-up, draws kept, and sweeps to a draw. The null
 # category is fitted by variational Bayes: its exact sweep takes a minute and more a cell.
 CHAINS = {"archipelago": (4, 150, 30, 8), "softmax": (2, 200, 100, 2), "probit": (2, 100, 100, 2)}
-# Wine with one or two labels: what each island is called is in doubt, and short chains of one split
-# out of twenty all gave the same wrong answer.
-LONGER_CHAINS = (4, 400, 50, 12)
 QUICK_CHAINS = {
     "archipelago": (2, 20, 15, 1), "softmax": (2, 20, 20, 1), "probit": (2, 20, 20, 1)
 }  # fmt: skip
@@ -197,6 +194,7 @@ def perplexity(probabilities: Array, y: Codes) -> float:
 
 def table_1_cells(quick: bool, seed: int) -> list[Cell]:
     """Data × labels a class × draw × model."""
+    chains = QUICK_CHAINS if quick else CHAINS
     return [
         {
             "data": data,
@@ -204,7 +202,7 @@ def table_1_cells(quick: bool, seed: int) -> list[Cell]:
             "replicate": replicate,
             "test_rows": _n_test(data, quick),
             "model": model,
-            "chains": _chains(model, data, labels, quick),
+            "chains": list(chains[model]) if model in chains else None,
             "seed": seed,
         }
         for data in (QUICK_DATA if quick else DATA)
@@ -221,20 +219,8 @@ def _n_test(data: str, quick: bool) -> int | None:
     return N_QUICK_TOY_TEST if quick else N_TOY_TEST
 
 
-def _chains(model: str, data: str, labels: int, quick: bool) -> list[int] | None:
-    """None where a model has no chains."""
-    if model == "archipelago" and _is_doubtful(data, labels) and not quick:
-        return list(LONGER_CHAINS)
-    chains = (QUICK_CHAINS if quick else CHAINS).get(model)
-    return None if chains is None else list(chains)
-
-
 def _n_replicates(data: str, labels: int) -> int:
-    return N_WINE_REPLICATES if _is_doubtful(data, labels) else N_REPLICATES
-
-
-def _is_doubtful(data: str, labels: int) -> bool:
-    return data == "wine" and labels <= 2
+    return N_WINE_REPLICATES if data == "wine" and labels <= 2 else N_REPLICATES
 
 
 def run_table_1_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
@@ -408,7 +394,7 @@ def _summary(by_row: dict[Any, list[Result]], differences: dict[str, dict]) -> s
         )
     for (data, labels), part in by_row.items():
         ours = group(part, "model").get("archipelago", [])
-        if _is_doubtful(data, labels) and ours:
+        if data == "wine" and labels <= 2 and ours:
             worst = max(r.values["error"] for r in ours)
             lines.append(
                 f"- Wine at {labels}: over {len(ours)} splits the largest error is {worst:.3f}, "
@@ -424,11 +410,13 @@ def _inference_text(results: list[Result]) -> str:
         if chains is None:
             sentences.append(f"{MODELS[model]}: variational Bayes, null region of width one.")
             continue
+        n_chains, n_warmup, n_samples, thin = chains
         mixed = sum(bool(r.values["mixed"]) for r in part)
         median = float(np.median([r.values["worst_r_hat"] for r in part]))
         sentences.append(
-            f"{MODELS[model]}: {_chains_text(part)}; the chains are said to have mixed in {mixed} "
-            f"of {len(part)} cells, and half of the cells have a worst R-hat under {median:.2f}."
+            f"{MODELS[model]}: {n_chains} chains, {n_warmup} sweeps of warm-up and {n_samples} "
+            f"draws, {thin} sweeps apart; the chains are said to have mixed in {mixed} of "
+            f"{len(part)} cells, and half of the cells have a worst R-hat under {median:.2f}."
         )
         if model == "archipelago":
             most = max(r.values["mean_rejections"] for r in part)
@@ -437,23 +425,6 @@ def _inference_text(results: list[Result]) -> str:
                 f"at most {most:.0f} rejections in the mean."
             )
     return " ".join(sentences)
-
-
-def _chains_text(results: list[Result]) -> str:
-    """How long the chains are, and which of them are longer."""
-    usual = [
-        r.cell["chains"] for r in results if not _is_doubtful(r.cell["data"], r.cell["labels"])
-    ]
-    kinds = {tuple(r.cell["chains"]): r.cell for r in results}
-    texts = []
-    for (n_chains, n_warmup, n_samples, thin), cell in kinds.items():
-        text = (
-            f"{n_chains} chains, {n_warmup} sweeps of warm-up and {n_samples} draws, {thin} "
-            "sweeps apart"
-        )
-        longer = len(kinds) > 1 and cell["chains"] not in usual
-        texts.append(f"{text} (wine with one or two labels)" if longer else text)
-    return " or ".join(texts)
 
 
 TABLE_1 = Experiment(
