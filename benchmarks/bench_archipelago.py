@@ -28,7 +28,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.linalg.lapack import dpotrf
 
-from atoll.core.densities import Gaussian
+from atoll.core.densities import Gaussian, GaussianMixture
 from atoll.core.files import atomic_path
 from atoll.core.linalg import solve_lower
 from atoll.datasets import hide_labels, make_pinwheel
@@ -52,15 +52,20 @@ N_CLAMPED = 100  # sweeps, as in a fit with the default warm-up
 
 # rows -> sweeps to settle, sweeps that are timed
 LADDER = {
-    50: (60, 60), 100: (40, 40), 200: (20, 20), 350: (10, 20), 500: (4, 10), 1000: (2, 3),
+    50: (60, 60), 100: (40, 40), 200: (20, 20), 350: (10, 20), 700: (6, 10), 1400: (2, 3),
     2000: (1, 1),
 }  # fmt: skip
-LADDER_INFLATION = 1.2  # some hundred rows then have as many rejections
+# One Gaussian for each arm, so wide that there are about as many rejections as rows. Under one for
+# all arms M grows with n for hundreds of sweeps, and these few would show how far it has come.
+LADDER_INFLATION = 2.0
 WANTED_FACTORISATIONS, WANTED_BYTES = 15, 1e9
 
 
-def pinwheel_setting(n_classes, n=50, inflation=1.5, seed=0, n_drawn=None):
-    """A pinwheel with one label a class under a Gaussian base density wider than its rows."""
+def pinwheel_setting(n_classes, n=50, inflation=1.5, seed=0, n_drawn=None, one_for_each=False):
+    """A pinwheel with one label a class under a base density wider than its rows.
+
+    It is a Gaussian, or a mixture with one for each arm.
+    """
     X, y = make_pinwheel(
         n_drawn or n, n_classes, radial_spread=0.3, tangential_spread=0.1, rate=0.25,
         random_state=seed,
@@ -68,6 +73,13 @@ def pinwheel_setting(n_classes, n=50, inflation=1.5, seed=0, n_drawn=None):
     X, y = X[:n], y[:n]
     codes = hide_labels(y, per_class=1, random_state=seed + 1000)
     base = Gaussian(X.mean(axis=0), np.linalg.cholesky(inflation * np.cov(X.T)))
+    if one_for_each:
+        arms = [X[y == k] for k in range(n_classes)]
+        base = GaussianMixture(
+            np.array([len(arm) / n for arm in arms]),
+            np.array([arm.mean(axis=0) for arm in arms]),
+            np.array([np.linalg.cholesky(inflation * np.cov(arm.T)) for arm in arms]),
+        )
     return archipelago.Setting(X, codes, n_classes, kernel_prior("isotropic", X), base)
 
 
@@ -209,14 +221,14 @@ def advance(setting, state, rng, seconds, adapt):
 
 def cost_of_rows():
     print(
-        f"\nc. Pinwheel with five arms, one label a class, base covariance times "
-        f"{LADDER_INFLATION}; one thread, sweep and factorisation in turn\n"
+        "\nc. Pinwheel with five arms, one label a class, a Gaussian for each arm with its "
+        f"covariance times {LADDER_INFLATION};\n   one thread, sweep and factorisation in turn\n"
     )
     line("rows", ["mean n + M", "s a sweep", "s a Cholesky", "ratio", "peak MB"])
     costs, setting, state = [], None, None
     rng = np.random.default_rng(0)
     for n, (n_settle, n_timed) in LADDER.items():
-        larger = pinwheel_setting(5, n, LADDER_INFLATION, n_drawn=max(LADDER))
+        larger = pinwheel_setting(5, n, LADDER_INFLATION, n_drawn=max(LADDER), one_for_each=True)
         sampler = archipelago.sampler(larger)
         state = sampler.init(rng) if state is None else with_more_rows(setting, state, larger)
         setting = larger
