@@ -320,7 +320,7 @@ def draw(costs):
     of_memory.set(ylabel="MB", title="Peak memory of a sweep")
     for axis in (of_time, of_memory):
         axis.set_xlabel("rows n")
-        axis.set_xticks(n, [f"{v:.0f}" for v in n])
+        axis.set_xticks(n, [f"{v:.0f}" for v in n], fontsize="small")
         axis.minorticks_off()
         axis.margins(y=0.12)
         axis.grid(color=GRID, linewidth=0.5)
