@@ -317,7 +317,7 @@ def test_functions_that_are_not_drawn_change_no_rejection():
 @pytest.mark.parametrize("own_kernels", [False, True], ids=["shared", "own"])
 @pytest.mark.parametrize("kernel", ["isotropic", "ard"])
 def test_the_slope_in_the_kernel_s_parameters_is_that_of_finite_differences(kernel, own_kernels):
-    """By differences for few parameters, through the factors for many."""
+    """By differences for one length-scale, through the factors for more."""
     rng = np.random.default_rng(14)
     n_features = 4 if kernel == "ard" else 2
     rows, weights = rng.normal(size=(9, n_features)), rng.normal(size=(9, 3))

@@ -231,7 +231,7 @@ def margin_log_prob(codes, is_labelled, margin):
     return log_prob
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_probit_gp_of_three_classes(n):
     X, codes = ROWS[:n], RANKS[:n]
     prior = kernel_prior(FIXED, X)
@@ -268,7 +268,7 @@ def test_null_category_of_three_classes(n):
 # Ordinal, cut points held -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("n_classes", "width"), [(2, 0.0), (3, 0.0), (3, 0.8)])
 def test_ordinal_gp(n, n_classes, width):
     X, b = ROWS[:n], np.array([-0.7, 1.3])[: n_classes - 1]
@@ -360,7 +360,9 @@ def test_a_free_length_scale_agrees_with_a_grid(model):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("n", "n_classes"), [(1, 2), (1, 3), (2, 2)])
+@pytest.mark.parametrize(
+    ("n", "n_classes"), [(1, 2), pytest.param(1, 3, marks=pytest.mark.slow), (2, 2)]
+)
 def test_softmax_gp(n, n_classes):
     X, codes = ROWS[:n], np.array([1, 0])[:n]
     prior = kernel_prior(FIXED, X)

@@ -63,9 +63,9 @@ ACCEPTANCE = 0.8  # that step sizes are tuned to in warm-up
 # Sweeps in which all of θ moves are so many among as many as there are rows, at most such a share,
 # and more in warm-up. The length-scale is the slowest to mix where rows are few; where they are
 # many, such sweeps take about half of the time.
-ROWS_FOR_FEW, ROWS_FOR_MANY = 40.0, 20.0  # parameters: where gradients are cheap, or dear
+ROWS_FOR_FEW, ROWS_FOR_MANY = 40.0, 20.0  # parameters: gradients are cheap, or dear
 MOST_PARAMETER_SHARE, MORE_IN_WARMUP = 0.25, 1.5
-FEW_PARAMETERS = 2  # beside the variance: the most whose gradient is found by differences
+FEW_PARAMETERS = 1  # beside the variance: the most whose gradient is found by differences
 BEYOND_DOUBT = 9.0  # standard deviations of a function, that no draw is away from its mean
 FARTHEST = 10.0  # standard deviations of a log-parameter's prior, beyond which no step goes
 SAFE_SQUARE = 600.0**2  # of all functions together, below which exp needs no care
@@ -795,7 +795,7 @@ def parameter_slope(
             theta[:, j] += DIFFERENCE
             beside, _ = factors_from(gram_at, theta)
             there = _by_kernel(by_u, functions(beside, whitened), len(slope))
-            slope[:, j] = (there - here) / DIFFERENCE
+            slope[:, j] = (there - here) / (theta[:, j] - kernels.theta[:, j])
         return slope
 
     if len(others) <= FEW_PARAMETERS:
