@@ -55,7 +55,7 @@ LADDER = {
     50: (60, 60), 100: (40, 40), 200: (20, 20), 350: (10, 20), 700: (6, 10), 1400: (2, 3),
     2000: (1, 1),
 }  # fmt: skip
-# One Gaussian for each arm, so wide that there are about as many rejections as rows. Under one for
+# One Gaussian for each arm, so wide that there are half as many rejections as rows. Under one for
 # all arms M grows with n for hundreds of sweeps, and these few would show how far it has come.
 LADDER_INFLATION = 2.0
 WANTED_FACTORISATIONS, WANTED_BYTES = 15, 1e9
@@ -72,15 +72,17 @@ def pinwheel_setting(n_classes, n=50, inflation=1.5, seed=0, n_drawn=None, one_f
     )  # fmt: skip
     X, y = X[:n], y[:n]
     codes = hide_labels(y, per_class=1, random_state=seed + 1000)
-    base = Gaussian(X.mean(axis=0), np.linalg.cholesky(inflation * np.cov(X.T)))
+    base = wide_gaussian(X, inflation)
     if one_for_each:
-        arms = [X[y == k] for k in range(n_classes)]
-        base = GaussianMixture(
-            np.array([len(arm) / n for arm in arms]),
-            np.array([arm.mean(axis=0) for arm in arms]),
-            np.array([np.linalg.cholesky(inflation * np.cov(arm.T)) for arm in arms]),
-        )
+        arms = [wide_gaussian(X[y == k], inflation) for k in range(n_classes)]
+        means, lowers = map(np.array, zip(*arms, strict=True))
+        base = GaussianMixture(np.bincount(y, minlength=n_classes) / n, means, lowers)
     return archipelago.Setting(X, codes, n_classes, kernel_prior("isotropic", X), base)
+
+
+def wide_gaussian(X, inflation):
+    """The rows' moments, not shrunk as `fit_gaussian` does, with the covariance inflated."""
+    return Gaussian(X.mean(axis=0), np.linalg.cholesky(inflation * np.cov(X.T)))
 
 
 def recorded(setting, state):

@@ -113,7 +113,7 @@ def test_the_slope_of_the_joint_is_that_of_finite_differences(n_kernels, mixing)
         [jittered_cholesky(gram_at(np.array([1.0, 0.4 * f]))).lower for f in range(n_kernels)]
     )
     joint = partial(
-        archipelago.log_joint,
+        archipelago_paper.log_joint,
         factors=factors,
         mixing=archipelago.mixing_matrix(mixing, 3),
         outcomes=archipelago.outcomes_of(CODES, 3),
@@ -126,7 +126,7 @@ def test_the_slope_of_the_joint_is_that_of_finite_differences(n_kernels, mixing)
 def test_the_joint_is_the_likelihood_of_the_functions_and_the_density_of_white_noise():
     rng = np.random.default_rng(5)
     whitened, lower = rng.normal(size=(7, 3)), np.tril(rng.normal(size=(7, 7)))
-    value, _ = archipelago.log_joint(
+    value, _ = archipelago_paper.log_joint(
         whitened, lower[None], np.eye(3), archipelago.outcomes_of(CODES, 3)
     )
     expected = archipelago.log_terms(lower @ whitened, CODES).sum() - 0.5 * np.sum(whitened**2)

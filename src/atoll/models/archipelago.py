@@ -346,11 +346,12 @@ def run_forward(
                 setting, log_parameters, A, batch, bridge, nugget
             )
             drawn = np.flatnonzero(least.max(axis=1) < levels)
-        doubted, noise = batch[drawn], rng.standard_normal((len(drawn), setting.n_classes))
+        doubted, reach = batch[drawn], [part[drawn] for part in bridge]
+        noise = rng.standard_normal((len(drawn), setting.n_classes))
         latent = np.full_like(mean, np.nan)
         for f, theta in enumerate(log_parameters):
             covariance = cross(theta, doubted, doubted)
-            corners.append(_corner_factor(covariance, nugget[f], bridge[f][drawn]).lower)
+            corners.append(_corner_factor(covariance, nugget[f], reach[f]).lower)
             k = slice(None) if len(factors) == 1 else f
             latent[drawn, k] = mean[drawn, k] + corners[f] @ noise[:, k]
         if classes:
@@ -368,10 +369,7 @@ def run_forward(
         if accepted < n_accepted:
             whitened = np.concatenate([whitened, noise])
             factors = _stacked(
-                [
-                    bordered_factor(lower, part[drawn], corner)
-                    for lower, part, corner in zip(factors, bridge, corners, strict=True)
-                ]
+                [bordered_factor(*parts) for parts in zip(factors, reach, corners, strict=True)]
             )
             known = np.concatenate([known, doubted])
     every = np.concatenate(outcomes)
@@ -686,7 +684,7 @@ def sample_functions(
         if astray(position):
             return np.full(len(position), np.nan)
         u, scale = scaled_functions(position)
-        slope = outcomes.slope(u) if A is None else outcomes.slope(u @ A.T) @ A
+        slope = _slope_in_functions(outcomes, u, A)
         by_position = -position
         if n_scales > 0:
             by_scale = np.vdot(slope, u) if n_scales == 1 else (slope * u).sum(axis=0)
@@ -715,6 +713,11 @@ def sample_functions(
     return state._replace(whitened=whitened, log_parameters=log_parameters, factors=factors)
 
 
+def _slope_in_functions(outcomes: Outcomes, u: Array, A: Array | None) -> Array:
+    """The gradient of the likelihood's logarithm in u, (T, K); A None: functions are not mixed."""
+    return outcomes.slope(u) if A is None else outcomes.slope(u @ A.T) @ A
+
+
 def sample_log_parameters(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
 ) -> ArchipelagoState:
@@ -730,37 +733,34 @@ def sample_log_parameters(
     by_parameters = parameter_slope(prior, rows, gram_at)
     outcomes, A = outcomes_at(setting, state), _mixing_or_none(setting, state)
 
-    def prepare(scaled: Array) -> Kernels | None:
-        if np.abs(scaled).max() > FARTHEST:
+    def prepare(position: Array) -> Kernels | None:
+        if np.abs(position).max() > FARTHEST:
             return None
-        return kernels_at(gram_at, prior.mean + prior.sd * scaled)
+        return kernels_at(gram_at, prior.mean + prior.sd * position)
 
-    def scaled(kernels: Kernels) -> Array:
-        return (kernels.theta - prior.mean) / prior.sd
+    def scaled(theta: Array) -> Array:
+        return (theta - prior.mean) / prior.sd
 
     def log_density(kernels: Kernels, whitened: Array) -> float:
         u = functions(kernels.factors, whitened)
-        squares = float(np.sum(scaled(kernels) ** 2) + np.vdot(whitened, whitened))
+        squares = float(np.sum(scaled(kernels.theta) ** 2) + np.vdot(whitened, whitened))
         return outcomes.total(u if A is None else u @ A.T) - 0.5 * squares
 
-    def by_functions(u: Array) -> Array:
-        return outcomes.slope(u) if A is None else outcomes.slope(u @ A.T) @ A
-
     def by_whitened(kernels: Kernels, whitened: Array) -> Array:
-        by_u = by_functions(functions(kernels.factors, whitened))
+        by_u = _slope_in_functions(outcomes, functions(kernels.factors, whitened), A)
         return functions_transposed(kernels.factors, by_u) - whitened
 
     def slopes(kernels: Kernels, whitened: Array) -> tuple[Array, Array]:
         u = functions(kernels.factors, whitened)
-        by_u = by_functions(u)
-        by_scaled = prior.sd * by_parameters(kernels, whitened, u, by_u) - scaled(kernels)
+        by_u = _slope_in_functions(outcomes, u, A)
+        by_scaled = prior.sd * by_parameters(kernels, whitened, u, by_u) - scaled(kernels.theta)
         return by_scaled, functions_transposed(kernels.factors, by_u) - whitened
 
     step_size, n_leapfrog = _steps(
         rng, state.parameter_step_size, state, adapt, MOST_STEPS_WITH_PARAMETERS
     )
     _, whitened, kernels, info = hmc.nested_step(
-        rng, (state.log_parameters - prior.mean) / prior.sd, state.whitened,
+        rng, scaled(state.log_parameters), state.whitened,
         hmc.Nested(prepare, log_density, by_whitened, slopes), step_size, n_leapfrog,
     )  # fmt: skip
     if adapt:
@@ -847,15 +847,6 @@ def _steps(
     step_size = tuned * rng.uniform(0.6, 1.2)  # where functions are large, only short ones succeed
     mean_steps = min(TRAJECTORY / step_size, most)
     return step_size, max(2, round(rng.uniform(0.6, 1.4) * mean_steps))
-
-
-def log_joint(
-    whitened: Array, factors: Array, mixing: Array, outcomes: Outcomes
-) -> tuple[float, Array]:
-    """Equation 8 in ν, up to what does not depend on it, and its gradient; ν (T, K), A (K, K)."""
-    g = functions(factors, whitened) @ mixing.T
-    value = outcomes.total(g) - 0.5 * float(np.vdot(whitened, whitened))
-    return value, functions_transposed(factors, outcomes.slope(g) @ mixing) - whitened
 
 
 def sample_mixing(

@@ -22,13 +22,14 @@ from atoll.kernels.hyperparameters import (
 )
 from atoll.models.archipelago import (
     ArchipelagoState,
+    Outcomes,
     Setting,
     current_base,
     factors_at,
     factors_from,
     functions,
+    functions_transposed,
     latent_at,
-    log_joint,
     mixing_matrix,
     nugget_at,
     outcomes_at,
@@ -123,6 +124,15 @@ def sample_function(
     )
     whitened[:, k] = moved
     return state._replace(whitened=whitened, step_size=tuned, acceptance=info.acceptance)
+
+
+def log_joint(
+    whitened: Array, factors: Array, mixing: Array, outcomes: Outcomes
+) -> tuple[float, Array]:
+    """Equation 8 in ν, up to what does not depend on it, and its gradient; ν (T, K), A (K, K)."""
+    g = functions(factors, whitened) @ mixing.T
+    value = outcomes.total(g) - 0.5 * float(np.vdot(whitened, whitened))
+    return value, functions_transposed(factors, outcomes.slope(g) @ mixing) - whitened
 
 
 def sample_log_parameters_given_functions(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.regions import RegionFamily
-from atoll.kernels.hyperparameters import KernelPrior, gram_diagonal
+from atoll.kernels.hyperparameters import KernelPrior, mean_variance
 from atoll.likelihoods import ordinal
 from atoll.models.probit_gp import sample_function
 
@@ -40,7 +40,7 @@ def family(
     null_width: float,
 ) -> RegionFamily:
     """What the ranks say, with cut points on the scale of z under the prior."""
-    variance = gram_diagonal(prior, prior.mean, inputs).mean()
+    variance = mean_variance(prior, prior.mean, inputs)
     return ordinal.family(
         codes, is_labelled, n_classes, null_width, scale=float(np.sqrt(1.0 + variance))
     )
