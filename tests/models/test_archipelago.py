@@ -22,7 +22,14 @@ from atoll.inference import hmc
 from atoll.inference.chains import stack_ragged
 from atoll.kernels.hyperparameters import gram_function, kernel_prior
 from atoll.models import archipelago, archipelago_paper
-from atoll.models.archipelago import REJECTED, UNLABELLED, ArchipelagoPosterior, Setting
+from atoll.models.archipelago import (
+    CANDIDATES,
+    OPEN,
+    REJECTED,
+    UNLABELLED,
+    ArchipelagoPosterior,
+    Setting,
+)
 
 LINE = Gaussian(np.zeros(1), np.eye(1))
 SOME_GAUSSIANS = NormalInverseWishart(np.zeros(1), 3.0, 4.0 * np.eye(1), 6.0)
@@ -76,25 +83,43 @@ def test_an_unlabelled_row_has_the_probability_of_all_its_classes(n_classes, siz
 def test_huge_functions_leave_no_nan(sign):
     latent = sign * np.array([[1e4, 1e4], [1e4, -1e4], [0.0, 1e4], [1e4, 0.0]])
     assert np.isfinite(outcomes_of_one_row(latent)).all()
-    for codes in ([0, 1, UNLABELLED, REJECTED], [REJECTED, UNLABELLED, 1, 0]):
+    for codes in ([0, 1, UNLABELLED, REJECTED], [REJECTED, UNLABELLED, 1, 0], 4 * [OPEN]):
         outcomes = archipelago.outcomes_of(np.array(codes), 2)
         assert np.isfinite(outcomes.slope(latent)).all()
         assert np.isfinite(outcomes.total(latent))
     assert np.isfinite(archipelago.class_shares(latent)).all()
 
 
-CODES = np.array([0, 2, UNLABELLED, REJECTED, 1, UNLABELLED, REJECTED])
+CODES = np.array([0, 2, UNLABELLED, REJECTED, 1, OPEN, UNLABELLED, REJECTED, OPEN])
+
+
+def test_an_open_row_is_a_candidate_or_a_rejection():
+    latent = 3.0 * np.random.default_rng(1).normal(size=(50, 2))
+    rejected = 1.0 / (1.0 + np.exp(latent).sum(axis=1))
+    terms = archipelago.log_terms(latent, np.full(50, OPEN))
+    np.testing.assert_allclose(np.exp(terms), CANDIDATES + rejected)
+
+
+@pytest.mark.parametrize("codes", [CODES[:4], np.array([OPEN, UNLABELLED, REJECTED, 1])])
+def test_huge_functions_have_the_total_and_slope_of_moderate_ones(codes):
+    """One huge row takes all through the careful formulas; the others are as they were."""
+    moderate = np.random.default_rng(3).normal(size=(4, 3))
+    huge = np.concatenate([moderate, [[1e3, 0.0, 0.0]]])
+    ours = archipelago.outcomes_of(codes, 3)
+    careful = archipelago.outcomes_of(np.append(codes, UNLABELLED), 3)
+    assert careful.total(huge) == pytest.approx(ours.total(moderate), rel=1e-12)
+    np.testing.assert_allclose(careful.slope(huge)[:4], ours.slope(moderate), atol=1e-12)
 
 
 def test_the_total_is_the_sum_of_the_rows_terms():
-    latent = 3.0 * np.random.default_rng(2).normal(size=(7, 3))
+    latent = 3.0 * np.random.default_rng(2).normal(size=(9, 3))
     outcomes = archipelago.outcomes_of(CODES, 3)
     expected = archipelago.log_terms(latent, CODES).sum()
     assert outcomes.total(latent) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_slope_of_the_total_is_that_of_finite_differences():
-    latent = 2.0 * np.random.default_rng(3).normal(size=(7, 3))
+    latent = 2.0 * np.random.default_rng(3).normal(size=(9, 3))
     outcomes = archipelago.outcomes_of(CODES, 3)
     np.testing.assert_allclose(
         outcomes.slope(latent),
@@ -107,7 +132,7 @@ def test_the_slope_of_the_total_is_that_of_finite_differences():
 @pytest.mark.parametrize("mixing", [NOTHING, np.array([0.8, -0.4, 1.5])])
 def test_the_slope_of_the_joint_is_that_of_finite_differences(n_kernels, mixing):
     rng = np.random.default_rng(4)
-    rows, whitened = rng.normal(size=(7, 1)), rng.normal(size=(7, 3))
+    rows, whitened = rng.normal(size=(9, 1)), rng.normal(size=(9, 3))
     gram_at = gram_function(PRIOR, rows)
     factors = np.stack(
         [jittered_cholesky(gram_at(np.array([1.0, 0.4 * f]))).lower for f in range(n_kernels)]
@@ -125,7 +150,7 @@ def test_the_slope_of_the_joint_is_that_of_finite_differences(n_kernels, mixing)
 
 def test_the_joint_is_the_likelihood_of_the_functions_and_the_density_of_white_noise():
     rng = np.random.default_rng(5)
-    whitened, lower = rng.normal(size=(7, 3)), np.tril(rng.normal(size=(7, 7)))
+    whitened, lower = rng.normal(size=(9, 3)), np.tril(rng.normal(size=(9, 9)))
     value, _ = archipelago_paper.log_joint(
         whitened, lower[None], np.eye(3), archipelago.outcomes_of(CODES, 3)
     )
@@ -458,6 +483,22 @@ def our_functions(rng, setting, state):
     return archipelago.sample_functions(rng, setting, state, False)
 
 
+def with_candidates(move):
+    """A move while it is open which rows are rejections, twice over."""
+
+    def moves(rng, setting, state):
+        for _ in range(2):
+            state = archipelago.refresh_rejections(rng, setting, state, candidates=CANDIDATES)
+            state = archipelago.settle_rejections(rng, setting, move(rng, setting, state))
+        return state
+
+    return moves
+
+
+def nothing_else(rng, setting, state):
+    return state
+
+
 def repeated(move, times):
     """A small move several times over: an error grows before the data are renewed."""
 
@@ -502,7 +543,9 @@ QUIET = PRIOR._replace(mean=np.array([-2.0, -0.3]))
 GEWEKE = {
     "rejections": (archipelago.refresh_rejections, {}),
     "rejections, own kernels": (archipelago.refresh_rejections, OWN | DEPENDENT),
+    "rejections, with candidates": (with_candidates(nothing_else), {}),
     "functions": (our_functions, {}),
+    "functions, with candidates": (with_candidates(our_functions), {}),
     "functions, own kernels and dependent": (our_functions, OWN | DEPENDENT),
     "log-parameters with functions": (archipelago.sample_log_parameters, {}),
     "log-parameters with functions, own kernels and dependent": (
@@ -534,7 +577,7 @@ GEWEKE = {
     "paper's sweep, whitened log-parameters": (whitened_paper_sweep, {}),
 }
 IN_THE_FAST_SUITE = (
-    "rejections", "functions", "log-parameters with functions", "base density", "mixing", "sweep",
+    "rejections, with candidates", "functions", "log-parameters with functions", "base density", "mixing", "sweep",
     "paper's births and deaths", "paper's relocation",
 )  # fmt: skip
 
@@ -569,6 +612,55 @@ def test_geweke_catches_old_rejections_that_are_forgotten_before_drawing(refresh
     short = PRIOR._replace(mean=np.array([2.0, -2.0]), sd=np.array([0.3, 0.3]))
     result = run_geweke(move, prior=short, n=20, n_marginal=4000)
     assert (result.smallest_adjusted_p_value > 1e-6) == is_right, str(result)
+
+
+def test_candidates_are_so_many_for_each_proposal_and_come_from_the_density():
+    """Given n + M proposals they are negative binomial, with mean κ (n + M)."""
+    rng = np.random.default_rng(15)
+    rows, u, theta = np.zeros((1, 1)), np.zeros((1, 2)), np.array([[0.0, 0.0]])
+    whitened, factors = known_functions(rows, u, theta)
+    excess, places = [], []
+    for _ in range(2000):
+        history = archipelago.run_forward(
+            rng, setting_of(rows, u), LINE, theta, NOTHING, rows, whitened, factors, 5,
+            candidates=CANDIDATES, classes=False,
+        )  # fmt: skip
+        is_candidate = history.outcomes == OPEN
+        n_proposals = np.sum(~is_candidate)
+        variance = CANDIDATES * (1.0 + CANDIDATES) * n_proposals
+        excess.append((is_candidate.sum() - CANDIDATES * n_proposals) / np.sqrt(variance))
+        places.append(history.rows[is_candidate, 0])
+        assert np.isfinite(history.latent[is_candidate]).all()
+        assert history.outcomes[-1] >= 0
+    assert abs(np.mean(excess)) < 5.0 / np.sqrt(2000)
+    assert np.var(excess) == pytest.approx(1.0, abs=0.2)
+    assert stats.kstest(np.concatenate(places), "norm").pvalue > 1e-6
+
+
+def test_rejections_that_could_pass_the_most_proposals_have_no_candidates(monkeypatch):
+    """Then the most, which is a part of the model, holds whichever of them are rejections."""
+    rng = np.random.default_rng(16)
+    rows, labels, state = archipelago.sample_prior(rng, PRIOR, LINE, 8, 2)
+    setting = Setting(rows, labels, 2, PRIOR, LINE)
+    found = {}
+    for most in (1000, 11):
+        monkeypatch.setattr(archipelago, "most_proposals", lambda n, most=most: most)
+        found[most] = [
+            archipelago.refresh_rejections(rng, setting, state, candidates=CANDIDATES)
+            for _ in range(100)
+        ]
+    assert all(renewed.is_open for renewed in found[1000])
+    assert {renewed.is_open for renewed in found[11]} == {True, False}
+    assert all(len(renewed.rejections) <= 3 for renewed in found[11] if renewed.is_open)
+    settled = [archipelago.settle_rejections(rng, setting, renewed) for renewed in found[1000]]
+    assert not any(done.is_open for done in settled)
+    for done, renewed in zip(settled, found[1000]):
+        assert len(done.rejections) <= len(renewed.rejections)
+        size = 8 + len(done.rejections)
+        assert done.factors.shape == (1, size, size)
+        np.testing.assert_allclose(
+            archipelago.latent_at(setting, done)[:8], archipelago.latent_at(setting, state)[:8]
+        )
 
 
 # Posteriors of three rows, against importance sampling --------------------------------------------

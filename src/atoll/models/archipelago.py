@@ -15,7 +15,9 @@ renewed as a block: given the whole function they do not depend on the data, so 
 process forward draws them exactly (Rao, Lin & Dunson 2016). The function is known at the data and
 at the *old* rejections, and the new ones are drawn given both; only then are the old ones dropped.
 All K functions and their amplitude move in one Hamiltonian step, and θ with them in one such step
-of many, with gradients through the Cholesky factor.
+of many, with gradients through the Cholesky factor. And while they move it is open which rows are
+rejections: candidates from π are mixed among them, at κ for each proposal of the history, and a row
+of unknown kind has the factor κ + 1/(1 + Λ). So M changes with the functions, and not after them.
 """
 
 from __future__ import annotations
@@ -55,10 +57,11 @@ from atoll.likelihoods.softmax import N_POINTS, symmetric_points
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-UNLABELLED, REJECTED = -1, -2  # beside the classes 0..K-1
+UNLABELLED, REJECTED, OPEN = -1, -2, -3  # beside the classes 0..K-1
+CANDIDATES = 0.3  # κ, for each proposal; more free M of the functions, and each costs a row
 # Length of a Hamiltonian trajectory (step size times steps, on average), and the most steps: of the
 # functions and amplitude alone, and with all of θ.
-TRAJECTORY, MOST_STEPS, MOST_STEPS_WITH_PARAMETERS = 1.5, 20, 40
+TRAJECTORY, MOST_STEPS, MOST_STEPS_WITH_PARAMETERS = 2.0, 20, 40
 ACCEPTANCE = 0.8  # that step sizes are tuned to in warm-up
 # Sweeps in which all of θ moves are so many among as many as there are rows, at most such a share,
 # and more in warm-up. The length-scale is the slowest to mix where rows are few; where they are
@@ -102,6 +105,7 @@ class ArchipelagoState(NamedTuple):
     """What the next sweep needs; rows are the n data first, then the M rejections.
 
     rejections : (M, d), or (M,) objects
+    is_open : within a sweep: whether candidates are among the rejections, which is which unknown
     whitened : (n + M, K) ν, u = L ν
     log_parameters : (F, p), F = 1, or K with own kernels
     mixing : (q,) weights of A, q = K(K − 1)/2 where functions are dependent, else 0
@@ -117,6 +121,7 @@ class ArchipelagoState(NamedTuple):
     """
 
     rejections: Any
+    is_open: bool
     whitened: Array
     log_parameters: Array
     mixing: Array
@@ -143,9 +148,12 @@ def log_terms(latent: Array, codes: Codes) -> Array:
     """log-probability of each row's outcome; latent (T, K) g, codes (T,) -> (T,).
 
     Labelled: g_l − log(1 + Λ). Unlabelled: log Λ − log(1 + Λ). Rejected: −log(1 + Λ).
+    Open, rejection or candidate: log(κ + 1/(1 + Λ)).
     """
     log_total = _log_total(latent)
     value = -np.logaddexp(0.0, log_total)
+    is_open = codes == OPEN
+    value[is_open] = np.log(CANDIDATES + np.exp(value[is_open]))
     labelled = np.flatnonzero(codes >= 0)
     value[labelled] += latent[labelled, codes[labelled]]
     unlabelled = codes == UNLABELLED
@@ -156,23 +164,29 @@ def log_terms(latent: Array, codes: Codes) -> Array:
 class Outcomes(NamedTuple):
     """What is known of every row, ready for sums over all of them.
 
+    A row's factor is exp(g_l), where its class l is known, times (a + b Λ)/(1 + Λ).
+
     labels : (T, K) one at a row's class where it is known, else zero
-    unlabelled : (T,) one where a row's class is not known, else zero
+    fixed, by_total : (T,) a and b
     ones : (K,)
     """
 
     labels: Array
-    unlabelled: Array
+    fixed: Array
+    by_total: Array
     ones: Array
 
     def total(self, latent: Array) -> float:
         """Σ log_terms; latent (T, K) g."""
         if np.vdot(latent, latent) < SAFE_SQUARE:
             sums = np.exp(latent) @ self.ones
-            of_rows = self.unlabelled @ np.log(sums) - np.log1p(sums).sum()
+            of_rows = np.log((self.fixed + self.by_total * sums) / (1.0 + sums)).sum()
         else:
             log_total = _log_total(latent)
-            of_rows = self.unlabelled @ log_total - np.logaddexp(0.0, log_total).sum()
+            log_fixed, log_by_total = self._logarithms()
+            of_rows = np.sum(
+                np.logaddexp(log_fixed, log_by_total + log_total) - np.logaddexp(0.0, log_total)
+            )
         return float(np.vdot(self.labels, latent) + of_rows)
 
     def slope(self, latent: Array) -> Array:
@@ -180,23 +194,32 @@ class Outcomes(NamedTuple):
         if np.vdot(latent, latent) < SAFE_SQUARE:
             odds = np.exp(latent)
             sums = odds @ self.ones
-            by_odds = self.unlabelled / sums - 1.0 / (1.0 + sums)
+            by_odds = self.by_total / (self.fixed + self.by_total * sums) - 1.0 / (1.0 + sums)
         else:
             top = latent.max(axis=1)
             odds = np.exp(latent - top[:, None])
             sums = odds @ self.ones
-            by_odds = (self.unlabelled - expit(top + np.log(sums))) / sums
+            log_total = top + np.log(sums)
+            log_fixed, log_by_total = self._logarithms()
+            by_odds = (expit(log_by_total + log_total - log_fixed) - expit(log_total)) / sums
         odds *= by_odds[:, None]
         odds += self.labels
         return odds
 
+    def _logarithms(self) -> tuple[Array, Array]:
+        with np.errstate(divide="ignore"):
+            return np.log(self.fixed), np.log(self.by_total)
+
 
 def outcomes_of(codes: Codes, n_classes: int) -> Outcomes:
-    """From classes, UNLABELLED and REJECTED, (T,)."""
+    """From classes, UNLABELLED, REJECTED and OPEN, (T,)."""
     labels = np.zeros((len(codes), n_classes))
     labelled = np.flatnonzero(codes >= 0)
     labels[labelled, codes[labelled]] = 1.0
-    return Outcomes(labels, (codes == UNLABELLED).astype(float), np.ones(n_classes))
+    fixed, by_total = np.ones(len(codes)), np.zeros(len(codes))
+    fixed[codes == UNLABELLED], by_total[codes == UNLABELLED] = 0.0, 1.0
+    fixed[codes == OPEN], by_total[codes == OPEN] = 1.0 + CANDIDATES, CANDIDATES
+    return Outcomes(labels, fixed, by_total, np.ones(n_classes))
 
 
 def _log_total(latent: Array) -> Array:
@@ -219,7 +242,8 @@ class History(NamedTuple):
 
     rows : (B, ...)
     latent : (B, K) u, NaN where a row was accepted without drawing them
-    outcomes : (B,) the class each was accepted as (0 where classes are not wanted), or REJECTED
+    outcomes : (B,) the class each was accepted as (0 where classes are not wanted), REJECTED, or
+        OPEN for a candidate
     bridge : (F, B, n) their covariances with the n first known rows, times L^{-T}
     """
 
@@ -302,6 +326,7 @@ def run_forward(
     n_first: int = 0,
     label: int | None = None,
     classes: bool = True,
+    candidates: float = 0.0,
 ) -> History:
     """The generative process, until `n_accepted` rows are accepted, given functions at known rows.
 
@@ -317,6 +342,8 @@ def run_forward(
     label : the class of which rows are counted as accepted; None: any
     classes : whether the accepted rows' classes are wanted. If not, functions are not drawn where
         a row is accepted beyond doubt, which is nearly everywhere if few are rejected
+    candidates : so many for each proposal, on average, are among the rows of the history: they too
+        come from the density, and have functions, but no outcome
     """
     cross, nugget = cross_gram_function(setting.prior), nugget_at(setting, log_parameters)
     A = mixing_matrix(mixing, setting.n_classes)
@@ -331,7 +358,7 @@ def run_forward(
     while accepted < n_accepted:
         if proposed >= limit:
             raise TooManyRejections(_too_many(accepted, proposed))
-        wanted = int(1.1 * (n_accepted - accepted) / rate) + 8
+        wanted = int(1.1 * (1.0 + candidates) * (n_accepted - accepted) / rate) + 8
         # Never many times the rows at once: where nearly all are rejected it is soon seen.
         batch = density.sample(rng, min(wanted, limit - proposed, 2 * (n_known + proposed) + 100))
         mean, bridge, corners = np.empty((len(batch), setting.n_classes)), [], []
@@ -340,12 +367,15 @@ def run_forward(
             k = slice(None) if len(factors) == 1 else f
             mean[:, k] = bridge[f] @ whitened[:, k]
         drawn, levels = np.arange(len(batch)), np.zeros(0)
+        is_candidate = np.zeros(len(batch), dtype=bool)
+        if candidates > 0.0:
+            is_candidate = rng.random(len(batch)) * (1.0 + candidates) < candidates
         if not classes:
             levels = rng.logistic(size=len(batch))
             least = mean @ A.T - BEYOND_DOUBT * _spreads(
                 setting, log_parameters, A, batch, bridge, nugget
             )
-            drawn = np.flatnonzero(least.max(axis=1) < levels)
+            drawn = np.flatnonzero((least.max(axis=1) < levels) | is_candidate)
         doubted, reach = batch[drawn], [part[drawn] for part in bridge]
         noise = rng.standard_normal((len(drawn), setting.n_classes))
         latent = np.full_like(mean, np.nan)
@@ -359,12 +389,13 @@ def run_forward(
         else:
             outcome = np.zeros(len(batch), dtype=np.intp)
             outcome[drawn[_log_total(latent[drawn] @ A.T) < levels[drawn]]] = REJECTED
+        outcome[is_candidate] = OPEN
         rows.append(batch)
         latents.append(latent)
         outcomes.append(outcome)
         bridges.append(np.stack([part[:, :n_first] for part in bridge]))
         accepted += int(counts(outcome).sum())
-        proposed += len(batch)
+        proposed += len(batch) - int(is_candidate.sum())
         rate = max(accepted / proposed, LOWEST_ACCEPTANCE)
         if accepted < n_accepted:
             whitened = np.concatenate([whitened, noise])
@@ -492,6 +523,7 @@ def make_state(
     factors, jitter = factors_at(setting, rows, log_parameters)
     return ArchipelagoState(
         rejections,
+        False,
         whiten(factors, latent),
         log_parameters,
         mixing,
@@ -547,7 +579,8 @@ def latent_at(setting: Setting, state: ArchipelagoState) -> Array:
 def outcomes_at(setting: Setting, state: ArchipelagoState) -> Outcomes:
     """What is known of every row of the state."""
     of_data = state.start_codes if state.n_clamped > 0 else setting.codes
-    codes = np.concatenate([of_data, np.full(len(state.rejections), REJECTED)])
+    of_others = np.full(len(state.rejections), OPEN if state.is_open else REJECTED)
+    codes = np.concatenate([of_data, of_others])
     return outcomes_of(codes, setting.n_classes)
 
 
@@ -573,20 +606,26 @@ def _n_mixing(n_classes: int, dependent: bool) -> int:
 def sweep(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
 ) -> ArchipelagoState:
-    """Rejections, base density, functions (at times with θ), mixing, each given the rest."""
-    state = refresh_rejections(rng, setting, state)
-    state = sample_base(rng, setting, state)
+    """Rejections anew, with candidates; functions (at times with θ), mixing; which are rejections;
+    base density: each given the rest."""
+    state = refresh_rejections(rng, setting, state, candidates=CANDIDATES)
     if rng.random() < parameter_share(setting, state, adapt):
         state = sample_log_parameters(rng, setting, state, adapt)
     else:
         state = sample_functions(rng, setting, state, adapt)
     if len(state.mixing) > 0:
         state = sample_mixing(rng, setting, state)
+    state = settle_rejections(rng, setting, state)
+    state = sample_base(rng, setting, state)
     return state._replace(n_clamped=max(state.n_clamped - 1, 0))
 
 
 def refresh_rejections(
-    rng: np.random.Generator, setting: Setting, state: ArchipelagoState
+    rng: np.random.Generator,
+    setting: Setting,
+    state: ArchipelagoState,
+    *,
+    candidates: float = 0.0,
 ) -> ArchipelagoState:
     """All rejections anew, exactly from their conditional given the whole function.
 
@@ -594,6 +633,12 @@ def refresh_rejections(
     has accepted as many rows as there are data. Its rejections are the new ones. A run past the
     most proposals is refused, and the old rejections stay: that is exact for the model conditioned
     on no more proposals than that.
+
+    With candidates among them, it is then forgotten which are which (`settle_rejections` draws
+    that again). Had the proposals come at the times of a Poisson process, the time T of the last
+    would be Gamma, the rejections a Poisson process of intensity T π/(1 + Λ) and the candidates
+    one of κ T π: together one of T π (κ + 1/(1 + Λ)). There are none where, were all of them
+    rejections, the proposals would be more than the most.
     """
     n = len(setting.inputs)
     known = np.concatenate([setting.inputs, state.rejections])
@@ -601,15 +646,36 @@ def refresh_rejections(
         history = run_forward(
             rng, setting, current_base(setting, state), state.log_parameters, state.mixing,
             known, state.whitened, state.factors, n, n_first=n, classes=False,
+            candidates=candidates,
         )  # fmt: skip
     except TooManyRejections:
         if (state.n_refused + 1) * most_proposals(n) >= MOST_REFUSED:
             raise
         return state._replace(n_refused=state.n_refused + 1)
-    new = history.outcomes == REJECTED
-    return _with_rejections(
+    new = history.outcomes < 0
+    is_open = candidates > 0.0 and n + int(new.sum()) <= most_proposals(n)
+    if not is_open:
+        new = history.outcomes == REJECTED
+    state = _with_rejections(
         setting, state, history.rows[new], history.latent[new], history.bridge[:, new]
     )
+    return state._replace(is_open=is_open, n_refused=0)
+
+
+def settle_rejections(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState
+) -> ArchipelagoState:
+    """Which are rejections, given the functions; the candidates are dropped."""
+    if not state.is_open:
+        return state
+    n, u = len(setting.inputs), functions(state.factors, state.whitened)[len(setting.inputs) :]
+    A = mixing_matrix(state.mixing, setting.n_classes)
+    rejected = expit(-_log_total(u @ A.T))
+    chosen = np.flatnonzero(rng.random(len(u)) * (CANDIDATES + rejected) < rejected)
+    state = _with_rejections(
+        setting, state, state.rejections[chosen], u[chosen], state.factors[:, n + chosen, :n]
+    )
+    return state._replace(is_open=False)
 
 
 def _with_rejections(
@@ -636,9 +702,8 @@ def _with_rejections(
         whitened[n:, k] = solve_lower(factor.lower, surprise)
         jitter = max(jitter, factor.jitter)
     return state._replace(
-        rejections=rejections, whitened=whitened, factors=_stacked(lowers), jitter=jitter,
-        n_refused=0,
-    )  # fmt: skip
+        rejections=rejections, whitened=whitened, factors=_stacked(lowers), jitter=jitter
+    )
 
 
 def sample_base(
