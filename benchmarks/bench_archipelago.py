@@ -40,8 +40,8 @@ OUTPUT = Path(__file__).parent / "output"
 
 # name -> sweep, warm-up sweeps, sweeps; the slower ones have more, for an effective size over 100
 RACE = {
-    "ours": (archipelago.sweep, 400, 6000),
-    "whitened": (archipelago_paper.whitened_sweep, 500, 3000),
+    "ours": (archipelago.sweep, 400, 9000),
+    "whitened": (archipelago_paper.whitened_sweep, 500, 9000),
     "paper": (archipelago_paper.sweep, 500, 16_000),
 }
 N_RACE_CHAINS, N_TURNS = 2, 10
@@ -242,7 +242,7 @@ def cost_of_rows():
             # Sweeps in which θ moves are dear and rare: each kind is timed, and weighted.
             for move in (archipelago.sample_functions, archipelago.sample_log_parameters):
                 began = time.process_time()
-                state = archipelago.refresh_rejections(rng, setting, state)
+                state = renewed(rng, setting, state)
                 state = move(rng, setting, state)
                 spent = time.process_time() - began
                 share = archipelago.parameter_share(setting, state, False)
@@ -267,14 +267,20 @@ def cost_of_rows():
     draw(np.array(costs))
 
 
+def renewed(rng, setting, state):
+    """Rejections and candidates anew, as a sweep has them."""
+    rate = archipelago.candidate_rate(setting, state)
+    return archipelago.refresh_rejections(rng, setting, state, candidate_rate=rate)
+
+
 def with_more_rows(setting, state, larger):
     """A start for more rows: the functions' mean at the new ones, given all that is known."""
     n, theta = len(setting.inputs), state.log_parameters
-    known = np.concatenate([setting.inputs, state.rejections])
+    known = archipelago.known_rows(setting, state)
     covariances = cross_gram_function(setting.prior)(theta[0], known, larger.inputs[n:])
     u = archipelago.functions(state.factors, state.whitened)
     at_new = solve_lower(state.factors[0], covariances).T @ state.whitened
-    latent = np.concatenate([u[:n], at_new, u[n:]])
+    latent = np.concatenate([u[:n], at_new, u[n : n + len(state.rejections)]])
     start = archipelago.make_state(larger, state.rejections, latent, theta, state.mixing)
     return start._replace(step_size=state.step_size, parameter_step_size=state.parameter_step_size)
 
@@ -292,7 +298,7 @@ def peak_of_a_sweep(setting, rng, state):
     """Bytes: the state's own, and all that a sweep in which θ moves allocates."""
     own = sum(part.nbytes for part in state if isinstance(part, np.ndarray))
     tracemalloc.start()
-    state = archipelago.refresh_rejections(rng, setting, state)
+    state = renewed(rng, setting, state)
     archipelago.sample_log_parameters(rng, setting, state)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -23,7 +23,6 @@ from atoll.inference.chains import stack_ragged
 from atoll.kernels.hyperparameters import gram_function, kernel_prior
 from atoll.models import archipelago, archipelago_paper
 from atoll.models.archipelago import (
-    CANDIDATES,
     OPEN,
     REJECTED,
     UNLABELLED,
@@ -31,6 +30,7 @@ from atoll.models.archipelago import (
     Setting,
 )
 
+RATE = 0.3  # of candidates
 LINE = Gaussian(np.zeros(1), np.eye(1))
 SOME_GAUSSIANS = NormalInverseWishart(np.zeros(1), 3.0, 4.0 * np.eye(1), 6.0)
 # log variance and log length-scale of a variance × RBF kernel on the line
@@ -84,7 +84,7 @@ def test_huge_functions_leave_no_nan(sign):
     latent = sign * np.array([[1e4, 1e4], [1e4, -1e4], [0.0, 1e4], [1e4, 0.0]])
     assert np.isfinite(outcomes_of_one_row(latent)).all()
     for codes in ([0, 1, UNLABELLED, REJECTED], [REJECTED, UNLABELLED, 1, 0], 4 * [OPEN]):
-        outcomes = archipelago.outcomes_of(np.array(codes), 2)
+        outcomes = archipelago.outcomes_of(np.array(codes), 2, RATE)
         assert np.isfinite(outcomes.slope(latent)).all()
         assert np.isfinite(outcomes.total(latent))
     assert np.isfinite(archipelago.class_shares(latent)).all()
@@ -96,8 +96,8 @@ CODES = np.array([0, 2, UNLABELLED, REJECTED, 1, OPEN, UNLABELLED, REJECTED, OPE
 def test_an_open_row_is_a_candidate_or_a_rejection():
     latent = 3.0 * np.random.default_rng(1).normal(size=(50, 2))
     rejected = 1.0 / (1.0 + np.exp(latent).sum(axis=1))
-    terms = archipelago.log_terms(latent, np.full(50, OPEN))
-    np.testing.assert_allclose(np.exp(terms), CANDIDATES + rejected)
+    terms = archipelago.log_terms(latent, np.full(50, OPEN), RATE)
+    np.testing.assert_allclose(np.exp(terms), RATE + rejected)
 
 
 @pytest.mark.parametrize("codes", [CODES[:4], np.array([OPEN, UNLABELLED, REJECTED, 1])])
@@ -105,22 +105,22 @@ def test_huge_functions_have_the_total_and_slope_of_moderate_ones(codes):
     """One huge row takes all through the careful formulas; the others are as they were."""
     moderate = np.random.default_rng(3).normal(size=(4, 3))
     huge = np.concatenate([moderate, [[1e3, 0.0, 0.0]]])
-    ours = archipelago.outcomes_of(codes, 3)
-    careful = archipelago.outcomes_of(np.append(codes, UNLABELLED), 3)
+    ours = archipelago.outcomes_of(codes, 3, RATE)
+    careful = archipelago.outcomes_of(np.append(codes, UNLABELLED), 3, RATE)
     assert careful.total(huge) == pytest.approx(ours.total(moderate), rel=1e-12)
     np.testing.assert_allclose(careful.slope(huge)[:4], ours.slope(moderate), atol=1e-12)
 
 
 def test_the_total_is_the_sum_of_the_rows_terms():
     latent = 3.0 * np.random.default_rng(2).normal(size=(9, 3))
-    outcomes = archipelago.outcomes_of(CODES, 3)
-    expected = archipelago.log_terms(latent, CODES).sum()
+    outcomes = archipelago.outcomes_of(CODES, 3, RATE)
+    expected = archipelago.log_terms(latent, CODES, RATE).sum()
     assert outcomes.total(latent) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_slope_of_the_total_is_that_of_finite_differences():
     latent = 2.0 * np.random.default_rng(3).normal(size=(9, 3))
-    outcomes = archipelago.outcomes_of(CODES, 3)
+    outcomes = archipelago.outcomes_of(CODES, 3, RATE)
     np.testing.assert_allclose(
         outcomes.slope(latent),
         finite_differences(outcomes.total, latent),
@@ -141,7 +141,7 @@ def test_the_slope_of_the_joint_is_that_of_finite_differences(n_kernels, mixing)
         archipelago_paper.log_joint,
         factors=factors,
         mixing=archipelago.mixing_matrix(mixing, 3),
-        outcomes=archipelago.outcomes_of(CODES, 3),
+        outcomes=archipelago.outcomes_of(CODES, 3, RATE),
     )
     np.testing.assert_allclose(
         joint(whitened)[1], finite_differences(lambda w: joint(w)[0], whitened), atol=1e-6
@@ -152,9 +152,11 @@ def test_the_joint_is_the_likelihood_of_the_functions_and_the_density_of_white_n
     rng = np.random.default_rng(5)
     whitened, lower = rng.normal(size=(9, 3)), np.tril(rng.normal(size=(9, 9)))
     value, _ = archipelago_paper.log_joint(
-        whitened, lower[None], np.eye(3), archipelago.outcomes_of(CODES, 3)
+        whitened, lower[None], np.eye(3), archipelago.outcomes_of(CODES, 3, RATE)
     )
-    expected = archipelago.log_terms(lower @ whitened, CODES).sum() - 0.5 * np.sum(whitened**2)
+    expected = archipelago.log_terms(lower @ whitened, CODES, RATE).sum() - 0.5 * np.sum(
+        whitened**2
+    )
     assert value == pytest.approx(expected, rel=1e-12)
 
 
@@ -414,8 +416,7 @@ def run_geweke(
             return fresh
         history = archipelago.run_forward(
             rng, setting, archipelago.current_base(setting, state), state.log_parameters,
-            state.mixing, np.concatenate([setting.inputs, state.rejections]), state.whitened,
-            state.factors, n,
+            state.mixing, archipelago.known_rows(setting, state), state.whitened, state.factors, n,
         )  # fmt: skip
         accepted = history.outcomes >= 0
         return history.rows[accepted], history.outcomes[accepted], history.latent[accepted]
@@ -423,7 +424,8 @@ def run_geweke(
     def sweep(rng, parameters, data):
         setting, state, _ = parameters
         rows, labels, u = data
-        u_rejected = archipelago.functions(state.factors, state.whitened)[n:]
+        u_known = archipelago.functions(state.factors, state.whitened)
+        u_rejected = u_known[n : n + len(state.rejections)]
         setting = setting._replace(inputs=rows, codes=seen(labels))
         u = np.concatenate([u, u_rejected])
         state = archipelago.make_state(
@@ -484,11 +486,11 @@ def our_functions(rng, setting, state):
 
 
 def with_candidates(move):
-    """A move while it is open which rows are rejections, twice over."""
+    """Rejections and candidates; a move, while it is open which is which; and which they are."""
 
     def moves(rng, setting, state):
         for _ in range(2):
-            state = archipelago.refresh_rejections(rng, setting, state, candidates=CANDIDATES)
+            state = archipelago.refresh_rejections(rng, setting, state, candidate_rate=RATE)
             state = archipelago.settle_rejections(rng, setting, move(rng, setting, state))
         return state
 
@@ -557,10 +559,11 @@ GEWEKE = {
         {"base": SOME_GAUSSIANS._replace(strength=1.0), "n_chains": 400, "n_steps": 5},
     ),
     "mixing": (archipelago.sample_mixing, DEPENDENT),
-    "sweep": (our_sweep, {}),
-    "sweep, sampled base density": (our_sweep, NIW),
-    "sweep, own kernels": (our_sweep, OWN),
-    "sweep, dependent": (our_sweep, DEPENDENT),
+    # The first sweep of two has no candidates yet.
+    "sweep": (repeated(our_sweep, 2), {}),
+    "sweep, sampled base density": (repeated(our_sweep, 2), NIW),
+    "sweep, own kernels": (repeated(our_sweep, 2), OWN),
+    "sweep, dependent": (repeated(our_sweep, 2), DEPENDENT),
     "paper's births and deaths": (
         repeated(archipelago_paper.add_or_remove, 10),
         {"prior": QUIET, "n_chains": 300, "n_marginal": 5000},
@@ -577,8 +580,8 @@ GEWEKE = {
     "paper's sweep, whitened log-parameters": (whitened_paper_sweep, {}),
 }
 IN_THE_FAST_SUITE = (
-    "rejections, with candidates", "functions", "log-parameters with functions", "base density", "mixing", "sweep",
-    "paper's births and deaths", "paper's relocation",
+    "rejections, with candidates", "functions", "log-parameters with functions", "base density",
+    "mixing", "sweep", "paper's births and deaths", "paper's relocation",
 )  # fmt: skip
 
 
@@ -623,12 +626,12 @@ def test_candidates_are_so_many_for_each_proposal_and_come_from_the_density():
     for _ in range(2000):
         history = archipelago.run_forward(
             rng, setting_of(rows, u), LINE, theta, NOTHING, rows, whitened, factors, 5,
-            candidates=CANDIDATES, classes=False,
+            candidate_rate=RATE, classes=False,
         )  # fmt: skip
         is_candidate = history.outcomes == OPEN
         n_proposals = np.sum(~is_candidate)
-        variance = CANDIDATES * (1.0 + CANDIDATES) * n_proposals
-        excess.append((is_candidate.sum() - CANDIDATES * n_proposals) / np.sqrt(variance))
+        deviation = np.sqrt(RATE * (1.0 + RATE) * n_proposals)
+        excess.append((is_candidate.sum() - RATE * n_proposals) / deviation)
         places.append(history.rows[is_candidate, 0])
         assert np.isfinite(history.latent[is_candidate]).all()
         assert history.outcomes[-1] >= 0
@@ -642,25 +645,43 @@ def test_rejections_that_could_pass_the_most_proposals_have_no_candidates(monkey
     rng = np.random.default_rng(16)
     rows, labels, state = archipelago.sample_prior(rng, PRIOR, LINE, 8, 2)
     setting = Setting(rows, labels, 2, PRIOR, LINE)
-    found = {}
-    for most in (1000, 11):
-        monkeypatch.setattr(archipelago, "most_proposals", lambda n, most=most: most)
-        found[most] = [
-            archipelago.refresh_rejections(rng, setting, state, candidates=CANDIDATES)
-            for _ in range(100)
-        ]
-    assert all(renewed.is_open for renewed in found[1000])
-    assert {renewed.is_open for renewed in found[11]} == {True, False}
-    assert all(len(renewed.rejections) <= 3 for renewed in found[11] if renewed.is_open)
-    settled = [archipelago.settle_rejections(rng, setting, renewed) for renewed in found[1000]]
-    assert not any(done.is_open for done in settled)
-    for done, renewed in zip(settled, found[1000]):
-        assert len(done.rejections) <= len(renewed.rejections)
-        size = 8 + len(done.rejections)
-        assert done.factors.shape == (1, size, size)
+    monkeypatch.setattr(archipelago, "most_proposals", lambda n: n + 3)
+    renewed = [
+        archipelago.refresh_rejections(rng, setting, state, candidate_rate=RATE) for _ in range(200)
+    ]
+    done = [after for after in renewed if after.n_refused == 0]
+    assert {after.candidate_rate for after in done} == {0.0, RATE}
+    for after in done:
+        assert len(after.rejections) + len(after.candidates) <= 3
+        assert len(after.candidates) == 0 or after.candidate_rate == RATE
+
+
+def test_candidates_that_are_settled_leave_the_functions_as_they_were():
+    rng = np.random.default_rng(17)
+    rows, labels, state = archipelago.sample_prior(rng, PRIOR, LINE, 8, 2)
+    setting = Setting(rows, labels, 2, PRIOR, LINE)
+    for _ in range(20):
+        opened = archipelago.refresh_rejections(rng, setting, state, candidate_rate=1.0)
+        settled = archipelago.settle_rejections(rng, setting, opened)
+        known = archipelago.known_rows(setting, opened)[:, 0].tolist()
+        kept = [known.index(x) for x in archipelago.known_rows(setting, settled)[:, 0]]
+        assert settled.candidate_rate == len(settled.candidates) == 0
+        u = archipelago.functions(opened.factors, opened.whitened)
         np.testing.assert_allclose(
-            archipelago.latent_at(setting, done)[:8], archipelago.latent_at(setting, state)[:8]
+            archipelago.functions(settled.factors, settled.whitened), u[kept], atol=1e-9
         )
+
+
+def test_a_renewal_that_is_refused_settles_which_are_the_rejections(monkeypatch):
+    rng = np.random.default_rng(18)
+    rows, labels, state = archipelago.sample_prior(rng, PRIOR, LINE, 8, 2)
+    setting = Setting(rows, labels, 2, PRIOR, LINE)
+    opened = archipelago.refresh_rejections(rng, setting, state, candidate_rate=1.0)
+    monkeypatch.setattr(archipelago, "most_proposals", lambda n: 3)
+    refused = archipelago.refresh_rejections(rng, setting, opened, candidate_rate=1.0)
+    assert refused.n_refused == 1
+    assert refused.candidate_rate == len(refused.candidates) == 0
+    assert len(refused.whitened) == 8 + len(refused.rejections)
 
 
 # Posteriors of three rows, against importance sampling --------------------------------------------
@@ -774,7 +795,9 @@ def posterior_of(setting, states, log_weights=None, chains=None):
         chains=np.zeros(S, dtype=int) if chains is None else chains,
         n_rejections=np.array([len(s.rejections) for s in states]),
         rejections=stack_ragged([s.rejections for s in states]),
-        whitened=stack_ragged([s.whitened for s in states]),
+        whitened=stack_ragged(
+            [s.whitened[: len(setting.inputs) + len(s.rejections)] for s in states]
+        ),
         log_parameters=np.array([s.log_parameters.ravel() for s in states]),
         mixing=np.array([s.mixing for s in states]),
         base_means=np.array([s.base.mean for s in states]),
@@ -958,7 +981,7 @@ def test_a_state_stays_whole_through_sweeps(sweep):
     setting = Setting(rows, labels, 2, PRIOR, SOME_GAUSSIANS, True, True)
     for _ in range(20):
         state = sweep(rng, setting, state, True)
-        every = np.concatenate([rows, state.rejections])
+        every = archipelago.known_rows(setting, state)
         assert state.whitened.shape == (len(every), 2)
         fresh, _ = archipelago.factors_at(setting, every, state.log_parameters)
         np.testing.assert_allclose(

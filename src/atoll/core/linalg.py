@@ -45,7 +45,7 @@ def jittered_cholesky(matrix: Array) -> Factor:
     (True, 1e-10)
     """
     lower, info = _potrf(matrix)
-    if info == 0 and np.isfinite(np.diagonal(lower).sum()):
+    if info == 0 and np.isfinite(lower.trace()):
         return Factor(lower, 0.0)
     if not np.isfinite(matrix).all():
         raise ValueError(

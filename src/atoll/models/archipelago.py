@@ -16,8 +16,8 @@ process forward draws them exactly (Rao, Lin & Dunson 2016). The function is kno
 at the *old* rejections, and the new ones are drawn given both; only then are the old ones dropped.
 All K functions and their amplitude move in one Hamiltonian step, and θ with them in one such step
 of many, with gradients through the Cholesky factor. And while they move it is open which rows are
-rejections: candidates from π are mixed among them, at κ for each proposal of the history, and a row
-of unknown kind has the factor κ + 1/(1 + Λ). So M changes with the functions, and not after them.
+rejections: candidates from π are among them, κ for each proposal of the history, and a row of any
+kind has the factor κ + 1/(1 + Λ). So the functions move freely of M, and not given it.
 """
 
 from __future__ import annotations
@@ -58,18 +58,28 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 UNLABELLED, REJECTED, OPEN = -1, -2, -3  # beside the classes 0..K-1
-CANDIDATES = 0.3  # κ, for each proposal; more free M of the functions, and each costs a row
-# Length of a Hamiltonian trajectory (step size times steps, on average), and the most steps: of the
-# functions and amplitude alone, and with all of θ.
-TRAJECTORY, MOST_STEPS, MOST_STEPS_WITH_PARAMETERS = 2.0, 20, 40
+# Candidates: about so many, but at most so many for each proposal. More would free the functions
+# further of M, and each costs a row.
+CANDIDATES, MOST_CANDIDATE_RATE = 16.0, 0.3
+
+
+class Trajectory(NamedTuple):
+    """Of a Hamiltonian step: its length on average (step size times steps), and the most steps."""
+
+    length: float
+    most_steps: int
+
+
+OF_FUNCTIONS, OF_ALL = Trajectory(2.0, 20), Trajectory(2.0, 40)  # functions and amplitude; and θ
 ACCEPTANCE = 0.8  # that step sizes are tuned to in warm-up
 # Sweeps in which all of θ moves are so many among as many as there are rows, at most such a share,
 # and more in warm-up. The length-scale is the slowest to mix where rows are few; where they are
 # many, such sweeps take about half of the time.
 ROWS_FOR_FEW, ROWS_FOR_MANY = 40.0, 20.0  # parameters: gradients are cheap, or dear
-MOST_PARAMETER_SHARE, MORE_IN_WARMUP = 0.25, 1.5
+MOST_PARAMETER_SHARE, MORE_IN_WARMUP = 0.2, 1.5
 FEW_PARAMETERS = 1  # beside the variance: the most whose gradient is found by differences
 BEYOND_DOUBT = 9.0  # standard deviations of a function, that no draw is away from its mean
+PARAMETER_UNIT = 0.7  # prior standard deviations: given the functions θ is stiffer than they are
 FARTHEST = 10.0  # standard deviations of a log-parameter's prior, beyond which no step goes
 SAFE_SQUARE = 600.0**2  # of all functions together, below which exp needs no care
 MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
@@ -102,15 +112,17 @@ class Setting(NamedTuple):
 
 
 class ArchipelagoState(NamedTuple):
-    """What the next sweep needs; rows are the n data first, then the M rejections.
+    """What the next sweep needs; rows are the n data, the M rejections and the candidates: T rows.
 
     rejections : (M, d), or (M,) objects
-    is_open : within a sweep: whether candidates are among the rejections, which is which unknown
-    whitened : (n + M, K) ν, u = L ν
+    candidates : rows that might be rejections once the functions have moved
+    candidate_rate : κ, for each proposal; 0: there are none, and rejections are nothing else
+    usual_proposals : n + M on average, found in warm-up
+    whitened : (T, K) ν, u = L ν
     log_parameters : (F, p), F = 1, or K with own kernels
     mixing : (q,) weights of A, q = K(K − 1)/2 where functions are dependent, else 0
     base : π where it is sampled, else of dimension 0
-    factors : (F, n + M, n + M) L
+    factors : (F, T, T) L
     jitter : that the factors took
     step_size, acceptance : of Hamiltonian Monte Carlo over functions
     parameter_step_size : where θ moves, too, or θ alone in the paper's sweep
@@ -121,7 +133,9 @@ class ArchipelagoState(NamedTuple):
     """
 
     rejections: Any
-    is_open: bool
+    candidates: Any
+    candidate_rate: float
+    usual_proposals: float
     whitened: Array
     log_parameters: Array
     mixing: Array
@@ -144,7 +158,7 @@ class TooManyRejections(ValueError):
 # The likelihood: a softmax with one more outcome, whose function is zero --------------------------
 
 
-def log_terms(latent: Array, codes: Codes) -> Array:
+def log_terms(latent: Array, codes: Codes, candidate_rate: float = 0.0) -> Array:
     """log-probability of each row's outcome; latent (T, K) g, codes (T,) -> (T,).
 
     Labelled: g_l − log(1 + Λ). Unlabelled: log Λ − log(1 + Λ). Rejected: −log(1 + Λ).
@@ -153,7 +167,7 @@ def log_terms(latent: Array, codes: Codes) -> Array:
     log_total = _log_total(latent)
     value = -np.logaddexp(0.0, log_total)
     is_open = codes == OPEN
-    value[is_open] = np.log(CANDIDATES + np.exp(value[is_open]))
+    value[is_open] = np.log(candidate_rate + np.exp(value[is_open]))
     labelled = np.flatnonzero(codes >= 0)
     value[labelled] += latent[labelled, codes[labelled]]
     unlabelled = codes == UNLABELLED
@@ -211,14 +225,13 @@ class Outcomes(NamedTuple):
             return np.log(self.fixed), np.log(self.by_total)
 
 
-def outcomes_of(codes: Codes, n_classes: int) -> Outcomes:
+def outcomes_of(codes: Codes, n_classes: int, candidate_rate: float = 0.0) -> Outcomes:
     """From classes, UNLABELLED, REJECTED and OPEN, (T,)."""
     labels = np.zeros((len(codes), n_classes))
     labelled = np.flatnonzero(codes >= 0)
     labels[labelled, codes[labelled]] = 1.0
-    fixed, by_total = np.ones(len(codes)), np.zeros(len(codes))
-    fixed[codes == UNLABELLED], by_total[codes == UNLABELLED] = 0.0, 1.0
-    fixed[codes == OPEN], by_total[codes == OPEN] = 1.0 + CANDIDATES, CANDIDATES
+    unlabelled, is_open = codes == UNLABELLED, candidate_rate * (codes == OPEN)
+    fixed, by_total = 1.0 - unlabelled + is_open, unlabelled + is_open
     return Outcomes(labels, fixed, by_total, np.ones(n_classes))
 
 
@@ -326,7 +339,7 @@ def run_forward(
     n_first: int = 0,
     label: int | None = None,
     classes: bool = True,
-    candidates: float = 0.0,
+    candidate_rate: float = 0.0,
 ) -> History:
     """The generative process, until `n_accepted` rows are accepted, given functions at known rows.
 
@@ -342,11 +355,11 @@ def run_forward(
     label : the class of which rows are counted as accepted; None: any
     classes : whether the accepted rows' classes are wanted. If not, functions are not drawn where
         a row is accepted beyond doubt, which is nearly everywhere if few are rejected
-    candidates : so many for each proposal, on average, are among the rows of the history: they too
+    candidate_rate : so many candidates for each proposal, on average, are in the history: they too
         come from the density, and have functions, but no outcome
     """
     cross, nugget = cross_gram_function(setting.prior), nugget_at(setting, log_parameters)
-    A = mixing_matrix(mixing, setting.n_classes)
+    A = _mixing_or_none(mixing, setting.n_classes)
 
     def counts(outcome: Codes) -> NDArray[np.bool_]:
         return outcome >= 0 if label is None else outcome == label
@@ -354,49 +367,49 @@ def run_forward(
     rows, latents, outcomes, bridges = [], [], [], []
     n_known, accepted, proposed = len(known), 0, 0
     limit = most_proposals(n_accepted)
-    rate = min(len(setting.inputs) / max(n_known, 1), 1.0)  # of the history that is known
+    # Of acceptances among proposals, in the history that is known.
+    rate = min((1.0 + candidate_rate) * len(setting.inputs) / max(n_known, 1), 1.0)
     while accepted < n_accepted:
         if proposed >= limit:
             raise TooManyRejections(_too_many(accepted, proposed))
-        wanted = int(1.1 * (1.0 + candidates) * (n_accepted - accepted) / rate) + 8
+        wanted = int(1.1 * (1.0 + candidate_rate) * (n_accepted - accepted) / rate) + 8
         # Never many times the rows at once: where nearly all are rejected it is soon seen.
         batch = density.sample(rng, min(wanted, limit - proposed, 2 * (n_known + proposed) + 100))
         mean, bridge, corners = np.empty((len(batch), setting.n_classes)), [], []
         for f, theta in enumerate(log_parameters):
-            bridge.append(solve_lower(factors[f], cross(theta, batch, known).T).T)
+            bridge.append(solve_lower(factors[f], cross(theta, known, batch)).T)
             k = slice(None) if len(factors) == 1 else f
             mean[:, k] = bridge[f] @ whitened[:, k]
+        is_candidate = rng.random(len(batch)) * (1.0 + candidate_rate) < candidate_rate
         drawn, levels = np.arange(len(batch)), np.zeros(0)
-        is_candidate = np.zeros(len(batch), dtype=bool)
-        if candidates > 0.0:
-            is_candidate = rng.random(len(batch)) * (1.0 + candidates) < candidates
         if not classes:
             levels = rng.logistic(size=len(batch))
-            least = mean @ A.T - BEYOND_DOUBT * _spreads(
+            least = _mixed(mean, A) - BEYOND_DOUBT * _spreads(
                 setting, log_parameters, A, batch, bridge, nugget
             )
             drawn = np.flatnonzero((least.max(axis=1) < levels) | is_candidate)
         doubted, reach = batch[drawn], [part[drawn] for part in bridge]
         noise = rng.standard_normal((len(drawn), setting.n_classes))
-        latent = np.full_like(mean, np.nan)
+        u = mean[drawn]
         for f, theta in enumerate(log_parameters):
             covariance = cross(theta, doubted, doubted)
             corners.append(_corner_factor(covariance, nugget[f], reach[f]).lower)
             k = slice(None) if len(factors) == 1 else f
-            latent[drawn, k] = mean[drawn, k] + corners[f] @ noise[:, k]
+            u[:, k] += corners[f] @ noise[:, k]
         if classes:
-            outcome = sample_outcomes(rng, latent @ A.T)
+            latent, outcome = u, sample_outcomes(rng, _mixed(u, A))
         else:
-            outcome = np.zeros(len(batch), dtype=np.intp)
-            outcome[drawn[_log_total(latent[drawn] @ A.T) < levels[drawn]]] = REJECTED
+            latent, outcome = np.full_like(mean, np.nan), np.zeros(len(batch), dtype=np.intp)
+            latent[drawn] = u
+            outcome[drawn[_log_total(_mixed(u, A)) < levels[drawn]]] = REJECTED
         outcome[is_candidate] = OPEN
         rows.append(batch)
         latents.append(latent)
         outcomes.append(outcome)
-        bridges.append(np.stack([part[:, :n_first] for part in bridge]))
-        accepted += int(counts(outcome).sum())
-        proposed += len(batch) - int(is_candidate.sum())
-        rate = max(accepted / proposed, LOWEST_ACCEPTANCE)
+        bridges.append(_stacked([part[:, :n_first] for part in bridge]))
+        accepted += int(np.count_nonzero(counts(outcome)))
+        proposed += len(batch) - int(np.count_nonzero(is_candidate))
+        rate = max(accepted / max(proposed, 1), LOWEST_ACCEPTANCE)
         if accepted < n_accepted:
             whitened = np.concatenate([whitened, noise])
             factors = _stacked(
@@ -414,15 +427,20 @@ def run_forward(
 
 
 def _spreads(
-    setting: Setting, log_parameters: Array, A: Array, rows: Any, bridge: list[Array], nugget: Array
+    setting: Setting,
+    log_parameters: Array,
+    A: Array | None,
+    rows: Any,
+    bridge: list[Array],
+    nugget: Array,
 ) -> Array:
     """Standard deviations of the functions g given the known rows, (B, 1) or (B, K)."""
-    variances = [
-        gram_diagonal(setting.prior, theta, rows) - np.einsum("ij,ij->i", part, part)
-        for theta, part in zip(log_parameters, bridge, strict=True)
-    ]
-    of_u = np.maximum(np.stack(variances, axis=1), 0.0) + nugget
-    return np.sqrt(of_u if len(bridge) == 1 else of_u @ (A**2).T)  # rows of A have length one
+    of_u = np.empty((len(rows), len(bridge)))
+    for f, (theta, part) in enumerate(zip(log_parameters, bridge, strict=True)):
+        of_u[:, f] = gram_diagonal(setting.prior, theta, rows) - np.einsum("ij,ij->i", part, part)
+    of_u = np.maximum(of_u, 0.0) + nugget
+    # Rows of A have length one: under one kernel they change nothing.
+    return np.sqrt(of_u if A is None or len(bridge) == 1 else of_u @ (A**2).T)
 
 
 def _corner_factor(covariance: Array, nugget: float, bridge: Array) -> Factor:
@@ -523,7 +541,9 @@ def make_state(
     factors, jitter = factors_at(setting, rows, log_parameters)
     return ArchipelagoState(
         rejections,
-        False,
+        rejections[:0],
+        0.0,
+        float(len(rows)),
         whiten(factors, latent),
         log_parameters,
         mixing,
@@ -566,22 +586,42 @@ def mixing_matrix(mixing: Array, n_classes: int) -> Array:
     return A
 
 
-def _mixing_or_none(setting: Setting, state: ArchipelagoState) -> Array | None:
-    return mixing_matrix(state.mixing, setting.n_classes) if len(state.mixing) > 0 else None
+def _mixing_or_none(mixing: Array, n_classes: int) -> Array | None:
+    return mixing_matrix(mixing, n_classes) if len(mixing) > 0 else None
+
+
+def _mixed(u: Array, A: Array | None) -> Array:
+    """g, (T, K); A None: functions are not mixed."""
+    return u if A is None else u @ A.T
+
+
+def known_rows(setting: Setting, state: ArchipelagoState) -> Any:
+    """At which functions are known, (T, ...)."""
+    return np.concatenate([setting.inputs, state.rejections, state.candidates])
 
 
 def latent_at(setting: Setting, state: ArchipelagoState) -> Array:
     """g at data and rejections, (n + M, K)."""
-    u = functions(state.factors, state.whitened)
-    return u @ mixing_matrix(state.mixing, setting.n_classes).T
+    u = functions(state.factors, state.whitened)[: len(setting.inputs) + len(state.rejections)]
+    return _mixed(u, _mixing_or_none(state.mixing, setting.n_classes))
 
 
 def outcomes_at(setting: Setting, state: ArchipelagoState) -> Outcomes:
-    """What is known of every row of the state."""
-    of_data = state.start_codes if state.n_clamped > 0 else setting.codes
-    of_others = np.full(len(state.rejections), OPEN if state.is_open else REJECTED)
-    codes = np.concatenate([of_data, of_others])
-    return outcomes_of(codes, setting.n_classes)
+    """What is known of data and rejections."""
+    others = np.full(len(state.rejections), REJECTED)
+    return outcomes_of(np.concatenate([_data_codes(setting, state), others]), setting.n_classes)
+
+
+def open_outcomes_at(setting: Setting, state: ArchipelagoState) -> Outcomes:
+    """What is known of every row while functions move: not which is a candidate, if any is."""
+    rate = state.candidate_rate
+    others = np.full(len(state.rejections) + len(state.candidates), OPEN if rate > 0 else REJECTED)
+    codes = np.concatenate([_data_codes(setting, state), others])
+    return outcomes_of(codes, setting.n_classes, rate)
+
+
+def _data_codes(setting: Setting, state: ArchipelagoState) -> Codes:
+    return state.start_codes if state.n_clamped > 0 else setting.codes
 
 
 def current_base(setting: Setting, state: ArchipelagoState) -> Density:
@@ -606,18 +646,31 @@ def _n_mixing(n_classes: int, dependent: bool) -> int:
 def sweep(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
 ) -> ArchipelagoState:
-    """Rejections anew, with candidates; functions (at times with θ), mixing; which are rejections;
-    base density: each given the rest."""
-    state = refresh_rejections(rng, setting, state, candidates=CANDIDATES)
+    """Functions (at times with θ), mixing, rejections and candidates, base density, in turn."""
     if rng.random() < parameter_share(setting, state, adapt):
         state = sample_log_parameters(rng, setting, state, adapt)
     else:
         state = sample_functions(rng, setting, state, adapt)
     if len(state.mixing) > 0:
         state = sample_mixing(rng, setting, state)
-    state = settle_rejections(rng, setting, state)
+    state = refresh_rejections(rng, setting, state, candidate_rate=candidate_rate(setting, state))
+    if adapt:
+        n_proposals = len(setting.inputs) + len(state.rejections)
+        usual = state.usual_proposals + 0.05 * (n_proposals - state.usual_proposals)
+        state = state._replace(usual_proposals=usual)
     state = sample_base(rng, setting, state)
     return state._replace(n_clamped=max(state.n_clamped - 1, 0))
+
+
+def candidate_rate(setting: Setting, state: ArchipelagoState) -> float:
+    """κ of the next renewal, by what warm-up has found of M.
+
+    None where rejections outnumber the data: few rows are then in doubt, and it is not M that holds
+    the functions.
+    """
+    if state.usual_proposals > 2.0 * len(setting.inputs):
+        return 0.0
+    return min(CANDIDATES / state.usual_proposals, MOST_CANDIDATE_RATE)
 
 
 def refresh_rejections(
@@ -625,95 +678,98 @@ def refresh_rejections(
     setting: Setting,
     state: ArchipelagoState,
     *,
-    candidates: float = 0.0,
+    candidate_rate: float = 0.0,
 ) -> ArchipelagoState:
     """All rejections anew, exactly from their conditional given the whole function.
 
-    The process is run forward given the functions at the data and the old rejections, until it
-    has accepted as many rows as there are data. Its rejections are the new ones. A run past the
-    most proposals is refused, and the old rejections stay: that is exact for the model conditioned
-    on no more proposals than that.
+    The process is run forward given the functions at every known row, the old rejections among
+    them, until it has accepted as many rows as there are data. Its rejections are the new ones. A
+    run past the most proposals is refused, and the old rejections stay: that is exact for the model
+    conditioned on no more proposals than that.
 
-    With candidates among them, it is then forgotten which are which (`settle_rejections` draws
-    that again). Had the proposals come at the times of a Poisson process, the time T of the last
-    would be Gamma, the rejections a Poisson process of intensity T π/(1 + Λ) and the candidates
-    one of κ T π: together one of T π (κ + 1/(1 + Λ)). There are none where, were all of them
-    rejections, the proposals would be more than the most.
+    Candidates are for the next move of the functions, in which it is open which are the rejections.
+    Let proposals come at the times of a Poisson process. The time t of the last is then Gamma, the
+    rejections are a Poisson process of intensity t π/(1 + Λ) and the candidates one of κ t π:
+    together one of t π (κ + 1/(1 + Λ)). There are none where they could be rejections too many.
     """
     n = len(setting.inputs)
-    known = np.concatenate([setting.inputs, state.rejections])
     try:
         history = run_forward(
             rng, setting, current_base(setting, state), state.log_parameters, state.mixing,
-            known, state.whitened, state.factors, n, n_first=n, classes=False,
-            candidates=candidates,
+            known_rows(setting, state), state.whitened, state.factors, n, n_first=n, classes=False,
+            candidate_rate=candidate_rate,
         )  # fmt: skip
     except TooManyRejections:
         if (state.n_refused + 1) * most_proposals(n) >= MOST_REFUSED:
             raise
+        state = settle_rejections(rng, setting, state)
         return state._replace(n_refused=state.n_refused + 1)
-    new = history.outcomes < 0
-    is_open = candidates > 0.0 and n + int(new.sum()) <= most_proposals(n)
-    if not is_open:
-        new = history.outcomes == REJECTED
-    state = _with_rejections(
-        setting, state, history.rows[new], history.latent[new], history.bridge[:, new]
-    )
-    return state._replace(is_open=is_open, n_refused=0)
+    rejected = np.flatnonzero(history.outcomes == REJECTED)
+    open_ = np.flatnonzero(history.outcomes == OPEN)
+    if n + len(rejected) + len(open_) > most_proposals(n):
+        candidate_rate, open_ = 0.0, open_[:0]
+    new = np.concatenate([rejected, open_])
+    rows, bridge = history.rows[new], history.bridge[:, new]
+    cross, nugget = cross_gram_function(setting.prior), nugget_at(setting, state.log_parameters)
+    corners = [
+        _corner_factor(cross(theta, rows, rows), *parts)
+        for theta, *parts in zip(state.log_parameters, nugget, bridge, strict=True)
+    ]
+    state = _with_others(state, history.latent[new], bridge, corners)
+    return state._replace(
+        rejections=rows[: len(rejected)], candidates=rows[len(rejected) :],
+        candidate_rate=candidate_rate, n_refused=0,
+    )  # fmt: skip
 
 
 def settle_rejections(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState
 ) -> ArchipelagoState:
-    """Which are rejections, given the functions; the candidates are dropped."""
-    if not state.is_open:
+    """Which are rejections, after the functions have moved; the other candidates are dropped."""
+    if state.candidate_rate == 0.0:
         return state
-    n, u = len(setting.inputs), functions(state.factors, state.whitened)[len(setting.inputs) :]
-    A = mixing_matrix(state.mixing, setting.n_classes)
-    rejected = expit(-_log_total(u @ A.T))
-    chosen = np.flatnonzero(rng.random(len(u)) * (CANDIDATES + rejected) < rejected)
-    state = _with_rejections(
-        setting, state, state.rejections[chosen], u[chosen], state.factors[:, n + chosen, :n]
-    )
-    return state._replace(is_open=False)
+    n, others = len(setting.inputs), np.concatenate([state.rejections, state.candidates])
+    u = functions(state.factors, state.whitened)[n:]
+    A = _mixing_or_none(state.mixing, setting.n_classes)
+    rejected = expit(-_log_total(_mixed(u, A)))
+    chosen = np.flatnonzero(rng.random(len(u)) * (state.candidate_rate + rejected) < rejected)
+    reach = state.factors[:, n + chosen]
+    corners = [jittered_cholesky(part @ part.T) for part in reach[:, :, n:]]
+    state = _with_others(state, u[chosen], reach[:, :, :n], corners)
+    return state._replace(rejections=others[chosen], candidates=others[:0], candidate_rate=0.0)
 
 
-def _with_rejections(
-    setting: Setting, state: ArchipelagoState, rejections: Any, latent: Array, bridge: Array
+def _with_others(
+    state: ArchipelagoState, latent: Array, bridge: Array, corners: list[Factor]
 ) -> ArchipelagoState:
-    """The state with other rejections; the block of the factors that is the data's stays.
+    """The functions at the data and at m other rows; the block of the factors that is the data's
+    stays.
 
     Parameters
     ----------
-    rejections : (M, ...) rows
-    latent : (M, K) u there
-    bridge : (F, M, n) their covariances with the data, times L^{-T}
+    latent : (m, K) u at the others
+    bridge : (F, m, n) their covariances with the data, times L^{-T}
+    corners : F factors, (m, m), of their covariance given the data
     """
-    n, m = len(setting.inputs), len(rejections)
-    cross, nugget = cross_gram_function(setting.prior), nugget_at(setting, state.log_parameters)
-    lowers, jitter = [], 0.0
-    whitened = np.empty((n + m, setting.n_classes))
-    whitened[:n] = state.whitened[:n]
-    for f, theta in enumerate(state.log_parameters):
-        factor = _corner_factor(cross(theta, rejections, rejections), nugget[f], bridge[f])
-        lowers.append(bordered_factor(state.factors[f, :n, :n], bridge[f], factor.lower))
-        k = slice(None) if len(bridge) == 1 else f
-        surprise = latent[:, k] - bridge[f] @ whitened[:n, k]
-        whitened[n:, k] = solve_lower(factor.lower, surprise)
-        jitter = max(jitter, factor.jitter)
-    return state._replace(
-        rejections=rejections, whitened=whitened, factors=_stacked(lowers), jitter=jitter
-    )
+    n = bridge.shape[2]
+    whitened = np.concatenate([state.whitened[:n], latent])
+    lowers = []
+    for f, corner in enumerate(corners):
+        lowers.append(bordered_factor(state.factors[f, :n, :n], bridge[f], corner.lower))
+        k = slice(None) if len(corners) == 1 else f
+        surprise = whitened[n:, k] - bridge[f] @ whitened[:n, k]
+        whitened[n:, k] = solve_lower(corner.lower, surprise)
+    jitter = max(corner.jitter for corner in corners)
+    return state._replace(whitened=whitened, factors=_stacked(lowers), jitter=jitter)
 
 
 def sample_base(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState
 ) -> ArchipelagoState:
-    """π given data and rejections, all of them its draws; nothing where π is fixed."""
+    """π given data, rejections and candidates, all its draws; nothing where π is fixed."""
     if not isinstance(setting.base, NormalInverseWishart):
         return state
-    rows = np.concatenate([setting.inputs, state.rejections])
-    return state._replace(base=setting.base.given(rows).draw(rng))
+    return state._replace(base=setting.base.given(known_rows(setting, state)).draw(rng))
 
 
 def sample_functions(
@@ -725,45 +781,42 @@ def sample_functions(
     rejections is slow to move.
     """
     prior, v = setting.prior, setting.prior.variance_index
-    outcomes, A = outcomes_at(setting, state), _mixing_or_none(setting, state)
+    A = _mixing_or_none(state.mixing, setting.n_classes)
+    outcomes = open_outcomes_at(setting, state)
     shape, factors = state.whitened.shape, state.factors
     n_scales = 0 if v is None else len(factors)
     here = state.log_parameters[:, v] if v is not None else np.zeros(0)
     centre, spread = (prior.mean[v], prior.sd[v]) if v is not None else (0.0, 1.0)
+    offset, half_spread = 0.5 * (centre - here), 0.5 * spread
 
     def scaled_functions(position: Array) -> tuple[Array, Array]:
         u = functions(factors, position[n_scales:].reshape(shape))
         if n_scales == 0:
             return u, np.ones(0)
-        scale = np.exp(0.5 * (centre + spread * position[:n_scales] - here))
+        scale = np.exp(offset + half_spread * position[:n_scales])
         u *= scale
         return u, scale
 
     def log_density(position: Array) -> float:
-        if astray(position):
-            return -np.inf
         u, _ = scaled_functions(position)
-        return outcomes.total(u if A is None else u @ A.T) - 0.5 * float(position @ position)
+        return outcomes.total(_mixed(u, A)) - 0.5 * float(position @ position)
 
     def gradient(position: Array) -> Array:
-        if astray(position):
-            return np.full(len(position), np.nan)
         u, scale = scaled_functions(position)
         slope = _slope_in_functions(outcomes, u, A)
         by_position = -position
         if n_scales > 0:
-            by_scale = np.vdot(slope, u) if n_scales == 1 else (slope * u).sum(axis=0)
-            by_position[:n_scales] += 0.5 * spread * by_scale
+            by_position[:n_scales] += half_spread * _by_kernel(slope, u, n_scales)
             slope *= scale
         by_position[n_scales:] += functions_transposed(factors, slope).ravel()
         return by_position
 
-    def astray(position: Array) -> bool:
-        return any(abs(float(d)) > FARTHEST for d in position[:n_scales])
-
     position = np.concatenate([(here - centre) / spread, state.whitened.ravel()])
-    step_size, n_leapfrog = _steps(rng, state.step_size, state, adapt, MOST_STEPS)
-    moved, info = hmc.step_by_gradients(rng, position, log_density, gradient, step_size, n_leapfrog)
+    step_size, n_leapfrog = _steps(rng, state.step_size, state, adapt, OF_FUNCTIONS)
+    with np.errstate(over="ignore", invalid="ignore"):  # a step gone astray is refused
+        moved, info = hmc.step_by_gradients(
+            rng, position, log_density, gradient, step_size, n_leapfrog
+        )
     if adapt:
         tuned = hmc.adapt_step_size(state.step_size, info.acceptance, target=ACCEPTANCE)
         state = state._replace(step_size=tuned)
@@ -792,24 +845,24 @@ def sample_log_parameters(
     without gradients, or without the functions, moves next to nothing. Every leapfrog step of θ
     takes a factor and the gradient through it, and has two of the functions.
     """
-    prior = setting.prior
-    rows = np.concatenate([setting.inputs, state.rejections])
+    prior, rows = setting.prior, known_rows(setting, state)
     gram_at = gram_function(prior, rows, reference=setting.inputs)
     by_parameters = parameter_slope(prior, rows, gram_at)
-    outcomes, A = outcomes_at(setting, state), _mixing_or_none(setting, state)
+    A = _mixing_or_none(state.mixing, setting.n_classes)
+    outcomes = open_outcomes_at(setting, state)
+
+    unit = PARAMETER_UNIT * prior.sd
 
     def prepare(position: Array) -> Kernels | None:
-        if np.abs(position).max() > FARTHEST:
+        if np.abs(position).max() > FARTHEST / PARAMETER_UNIT:
             return None
-        return kernels_at(gram_at, prior.mean + prior.sd * position)
-
-    def scaled(theta: Array) -> Array:
-        return (theta - prior.mean) / prior.sd
+        return kernels_at(gram_at, prior.mean + unit * position)
 
     def log_density(kernels: Kernels, whitened: Array) -> float:
         u = functions(kernels.factors, whitened)
-        squares = float(np.sum(scaled(kernels.theta) ** 2) + np.vdot(whitened, whitened))
-        return outcomes.total(u if A is None else u @ A.T) - 0.5 * squares
+        deviation = (kernels.theta - prior.mean) / prior.sd
+        squares = np.vdot(deviation, deviation) + np.vdot(whitened, whitened)
+        return outcomes.total(_mixed(u, A)) - 0.5 * float(squares)
 
     def by_whitened(kernels: Kernels, whitened: Array) -> Array:
         by_u = _slope_in_functions(outcomes, functions(kernels.factors, whitened), A)
@@ -818,14 +871,13 @@ def sample_log_parameters(
     def slopes(kernels: Kernels, whitened: Array) -> tuple[Array, Array]:
         u = functions(kernels.factors, whitened)
         by_u = _slope_in_functions(outcomes, u, A)
-        by_scaled = prior.sd * by_parameters(kernels, whitened, u, by_u) - scaled(kernels.theta)
-        return by_scaled, functions_transposed(kernels.factors, by_u) - whitened
+        by_theta = by_parameters(kernels, whitened, u, by_u)
+        by_theta -= (kernels.theta - prior.mean) / prior.sd**2
+        return unit * by_theta, functions_transposed(kernels.factors, by_u) - whitened
 
-    step_size, n_leapfrog = _steps(
-        rng, state.parameter_step_size, state, adapt, MOST_STEPS_WITH_PARAMETERS
-    )
+    step_size, n_leapfrog = _steps(rng, state.parameter_step_size, state, adapt, OF_ALL)
     _, whitened, kernels, info = hmc.nested_step(
-        rng, scaled(state.log_parameters), state.whitened,
+        rng, (state.log_parameters - prior.mean) / unit, state.whitened,
         hmc.Nested(prepare, log_density, by_whitened, slopes), step_size, n_leapfrog,
     )  # fmt: skip
     if adapt:
@@ -900,7 +952,11 @@ def _beside_variance(prior: KernelPrior) -> list[int]:
 
 
 def _steps(
-    rng: np.random.Generator, size: hmc.StepSize, state: ArchipelagoState, adapt: bool, most: int
+    rng: np.random.Generator,
+    size: hmc.StepSize,
+    state: ArchipelagoState,
+    adapt: bool,
+    trajectory: Trajectory,
 ) -> tuple[float, int]:
     """A trajectory's step size and number of steps, both drawn around what warm-up has found.
 
@@ -910,7 +966,7 @@ def _steps(
     tuned = float(np.exp(size.log_step_size if adapt else size.log_average))
     tuned *= float(np.sqrt(len(state.start_codes) / len(state.whitened)))
     step_size = tuned * rng.uniform(0.6, 1.2)  # where functions are large, only short ones succeed
-    mean_steps = min(TRAJECTORY / step_size, most)
+    mean_steps = min(trajectory.length / step_size, trajectory.most_steps)
     return step_size, max(2, round(rng.uniform(0.6, 1.4) * mean_steps))
 
 
@@ -918,10 +974,10 @@ def sample_mixing(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState
 ) -> ArchipelagoState:
     """The weights of A given u, by elliptical slice sampling."""
-    outcomes, u = outcomes_at(setting, state), functions(state.factors, state.whitened)
+    outcomes, u = open_outcomes_at(setting, state), functions(state.factors, state.whitened)
 
     def log_likelihood(mixing: Array) -> float:
-        return outcomes.total(u @ mixing_matrix(mixing, setting.n_classes).T)
+        return outcomes.total(_mixed(u, mixing_matrix(mixing, setting.n_classes)))
 
     mixing, _, _ = elliptical_slice.step(
         rng, state.mixing, log_likelihood(state.mixing), log_likelihood,
@@ -973,7 +1029,7 @@ def sampler(
             "log_likelihood": outcomes_at(setting, state).total(g),
             "log_parameters": state.log_parameters.ravel(),
             "rejections": state.rejections,
-            "whitened": state.whitened,
+            "whitened": state.whitened[: len(g)],
             "mixing": state.mixing,
             "base_mean": state.base.mean,
             "base_lower": state.base.lower,
@@ -1180,10 +1236,9 @@ def sample_rows(
     rows, outcomes = [], []
     for s in np.flatnonzero(wanted):
         setting, state = _state_of(posterior, int(s))
-        known = np.concatenate([setting.inputs, state.rejections])
         history = run_forward(
             rng, setting, current_base(setting, state), state.log_parameters, state.mixing,
-            known, state.whitened, state.factors, int(wanted[s]), label=label,
+            known_rows(setting, state), state.whitened, state.factors, int(wanted[s]), label=label,
         )  # fmt: skip
         kept = history.outcomes >= 0 if label is None else history.outcomes == label
         rows.append(history.rows[kept])
