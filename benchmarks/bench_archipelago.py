@@ -269,7 +269,7 @@ def cost_of_rows():
 
 def renewed(rng, setting, state):
     """Rejections and candidates anew, as a sweep has them."""
-    rate = archipelago.candidate_rate(setting, state)
+    rate = archipelago.rate_of_candidates(setting, state)
     return archipelago.refresh_rejections(rng, setting, state, candidate_rate=rate)
 
 

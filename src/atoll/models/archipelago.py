@@ -16,8 +16,8 @@ process forward draws them exactly (Rao, Lin & Dunson 2016). The function is kno
 at the *old* rejections, and the new ones are drawn given both; only then are the old ones dropped.
 All K functions and their amplitude move in one Hamiltonian step, and θ with them in one such step
 of many, with gradients through the Cholesky factor. And while they move it is open which rows are
-rejections: candidates from π are among them, κ for each proposal of the history, and a row of any
-kind has the factor κ + 1/(1 + Λ). So the functions move freely of M, and not given it.
+rejections: candidates from π are among them, κ for each proposal of the history, and every one has
+the factor κ + 1/(1 + Λ). So an M that was drawn given the functions does not hold them.
 """
 
 from __future__ import annotations
@@ -61,16 +61,9 @@ UNLABELLED, REJECTED, OPEN = -1, -2, -3  # beside the classes 0..K-1
 # Candidates: about so many, but at most so many for each proposal. More would free the functions
 # further of M, and each costs a row.
 CANDIDATES, MOST_CANDIDATE_RATE = 16.0, 0.3
-
-
-class Trajectory(NamedTuple):
-    """Of a Hamiltonian step: its length on average (step size times steps), and the most steps."""
-
-    length: float
-    most_steps: int
-
-
-OF_FUNCTIONS, OF_ALL = Trajectory(2.0, 20), Trajectory(2.0, 40)  # functions and amplitude; and θ
+# Length of a Hamiltonian trajectory (step size times steps, on average), and the most steps: of the
+# functions and amplitude alone, and with all of θ.
+TRAJECTORY, MOST_STEPS, MOST_STEPS_WITH_PARAMETERS = 2.0, 20, 40
 ACCEPTANCE = 0.8  # that step sizes are tuned to in warm-up
 # Sweeps in which all of θ moves are so many among as many as there are rows, at most such a share,
 # and more in warm-up. The length-scale is the slowest to mix where rows are few; where they are
@@ -380,7 +373,9 @@ def run_forward(
             bridge.append(solve_lower(factors[f], cross(theta, known, batch)).T)
             k = slice(None) if len(factors) == 1 else f
             mean[:, k] = bridge[f] @ whitened[:, k]
-        is_candidate = rng.random(len(batch)) * (1.0 + candidate_rate) < candidate_rate
+        is_candidate = np.zeros(len(batch), dtype=bool)
+        if candidate_rate > 0.0:
+            is_candidate = rng.random(len(batch)) * (1.0 + candidate_rate) < candidate_rate
         drawn, levels = np.arange(len(batch)), np.zeros(0)
         if not classes:
             levels = rng.logistic(size=len(batch))
@@ -653,7 +648,9 @@ def sweep(
         state = sample_functions(rng, setting, state, adapt)
     if len(state.mixing) > 0:
         state = sample_mixing(rng, setting, state)
-    state = refresh_rejections(rng, setting, state, candidate_rate=candidate_rate(setting, state))
+    state = refresh_rejections(
+        rng, setting, state, candidate_rate=rate_of_candidates(setting, state)
+    )
     if adapt:
         n_proposals = len(setting.inputs) + len(state.rejections)
         usual = state.usual_proposals + 0.05 * (n_proposals - state.usual_proposals)
@@ -662,7 +659,7 @@ def sweep(
     return state._replace(n_clamped=max(state.n_clamped - 1, 0))
 
 
-def candidate_rate(setting: Setting, state: ArchipelagoState) -> float:
+def rate_of_candidates(setting: Setting, state: ArchipelagoState) -> float:
     """κ of the next renewal, by what warm-up has found of M.
 
     None where rejections outnumber the data: few rows are then in doubt, and it is not M that holds
@@ -742,8 +739,7 @@ def settle_rejections(
 def _with_others(
     state: ArchipelagoState, latent: Array, bridge: Array, corners: list[Factor]
 ) -> ArchipelagoState:
-    """The functions at the data and at m other rows; the block of the factors that is the data's
-    stays.
+    """The functions at the data and at m other rows; the data's block of the factors stays.
 
     Parameters
     ----------
@@ -812,7 +808,7 @@ def sample_functions(
         return by_position
 
     position = np.concatenate([(here - centre) / spread, state.whitened.ravel()])
-    step_size, n_leapfrog = _steps(rng, state.step_size, state, adapt, OF_FUNCTIONS)
+    step_size, n_leapfrog = _steps(rng, state.step_size, state, adapt, MOST_STEPS)
     with np.errstate(over="ignore", invalid="ignore"):  # a step gone astray is refused
         moved, info = hmc.step_by_gradients(
             rng, position, log_density, gradient, step_size, n_leapfrog
@@ -875,7 +871,9 @@ def sample_log_parameters(
         by_theta -= (kernels.theta - prior.mean) / prior.sd**2
         return unit * by_theta, functions_transposed(kernels.factors, by_u) - whitened
 
-    step_size, n_leapfrog = _steps(rng, state.parameter_step_size, state, adapt, OF_ALL)
+    step_size, n_leapfrog = _steps(
+        rng, state.parameter_step_size, state, adapt, MOST_STEPS_WITH_PARAMETERS
+    )
     _, whitened, kernels, info = hmc.nested_step(
         rng, (state.log_parameters - prior.mean) / unit, state.whitened,
         hmc.Nested(prepare, log_density, by_whitened, slopes), step_size, n_leapfrog,
@@ -952,11 +950,7 @@ def _beside_variance(prior: KernelPrior) -> list[int]:
 
 
 def _steps(
-    rng: np.random.Generator,
-    size: hmc.StepSize,
-    state: ArchipelagoState,
-    adapt: bool,
-    trajectory: Trajectory,
+    rng: np.random.Generator, size: hmc.StepSize, state: ArchipelagoState, adapt: bool, most: int
 ) -> tuple[float, int]:
     """A trajectory's step size and number of steps, both drawn around what warm-up has found.
 
@@ -966,7 +960,7 @@ def _steps(
     tuned = float(np.exp(size.log_step_size if adapt else size.log_average))
     tuned *= float(np.sqrt(len(state.start_codes) / len(state.whitened)))
     step_size = tuned * rng.uniform(0.6, 1.2)  # where functions are large, only short ones succeed
-    mean_steps = min(trajectory.length / step_size, trajectory.most_steps)
+    mean_steps = min(TRAJECTORY / step_size, most)
     return step_size, max(2, round(rng.uniform(0.6, 1.4) * mean_steps))
 
 

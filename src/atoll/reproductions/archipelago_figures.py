@@ -514,7 +514,7 @@ FIGURE_1 = Experiment(
 
 FIGURE_3 = Experiment(
     name="archipelago-fig3",
-    version=4,
+    version=5,
     title="Adams & Ghahramani (2009), figure 3: class modes and entropy with one label a class",
     paper=PAPER,
     claim=(
@@ -529,7 +529,7 @@ FIGURE_3 = Experiment(
 
 FIGURE_4 = Experiment(
     name="archipelago-fig4",
-    version=4,
+    version=5,
     title="Adams & Ghahramani (2009), figure 4: autocorrelation of the number of rejections",
     paper=PAPER,
     claim=(
