@@ -1007,6 +1007,22 @@ def test_small_steps_of_functions_and_of_θ_are_all_accepted(options, prior):
             assert not np.array_equal(moved.whitened, state.whitened)
 
 
+def test_no_step_of_the_functions_takes_the_amplitude_where_theta_s_step_cannot_start(monkeypatch):
+    monkeypatch.setattr(archipelago, "FARTHEST", 1.0)
+    rng = np.random.default_rng(28)
+    rows, labels, state = archipelago.sample_prior(rng, PRIOR, LINE, 6, 2)
+    setting = Setting(rows, seen(labels), 2, PRIOR, LINE)
+    start = np.array([[PRIOR.mean[0] + 0.9 * PRIOR.sd[0], PRIOR.mean[1]]])
+    state = state._replace(log_parameters=start, step_size=hmc.init_step_size(0.5))
+    deviations = []
+    for _ in range(200):
+        moved = archipelago.sample_functions(rng, setting, state, False)
+        deviations.append((moved.log_parameters[0, 0] - PRIOR.mean[0]) / PRIOR.sd[0])
+        archipelago.sample_log_parameters(rng, setting, moved, False)
+    assert np.max(np.abs(deviations)) <= 1.0
+    assert len(np.unique(deviations)) > 20
+
+
 def test_a_refresh_leaves_the_functions_at_the_data():
     rng = np.random.default_rng(22)
     rows, labels, state = archipelago.sample_prior(rng, PRIOR, LINE, 8, 2)

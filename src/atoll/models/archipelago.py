@@ -794,6 +794,8 @@ def sample_functions(
         return u, scale
 
     def log_density(position: Array) -> float:
+        if np.abs(position[:n_scales]).max(initial=0.0) > FARTHEST:
+            return -np.inf
         u, _ = scaled_functions(position)
         return outcomes.total(_mixed(u, A)) - 0.5 * float(position @ position)
 
