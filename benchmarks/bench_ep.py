@@ -192,7 +192,7 @@ def engines(n_draws):
     from atoll.datasets import make_crescents
 
     warnings.simplefilter("ignore", ConvergenceWarning)
-    ways = {"gibbs": {}, "vb": {}, "ep": {}, "adf": {}, "adf, 100 active": {"n_active": 100}}
+    ways = {"mcmc": {}, "vb": {}, "ep": {}, "adf": {}, "adf, 100 active": {"n_active": 100}}
     for n in (200, 400):
         print(f"NullCategoryClassifier, crescents of {n} rows, 5 labels a class, {n_draws} draws")
         rows = {name: [] for name in ways}
@@ -204,7 +204,7 @@ def engines(n_draws):
             for c in (0, 1):
                 y[rng.choice(np.flatnonzero(truth == c), 5, replace=False)] = c
             for name, options in ways.items():
-                if name == "gibbs":
+                if name == "mcmc":
                     if n > 200:
                         continue
                     options = {"n_chains": 2, "n_warmup": 100, "n_samples": 150}

@@ -28,7 +28,7 @@ X_new, y_new = four_clouds(500, rng_test)
 # %%
 # ``fixed_kernel(1.0)`` is scikit-learn's ``RBF`` with its length-scale held at :math:`1/\sqrt{2}`.
 model = ProbitGPClassifier(
-    kernel=fixed_kernel(1.0), inference="gibbs", n_chains=2, n_warmup=50, n_samples=200,
+    kernel=fixed_kernel(1.0), inference="mcmc", n_chains=2, n_warmup=50, n_samples=200,
     random_state=0,
 ).fit(X, y)  # fmt: skip
 losses = {

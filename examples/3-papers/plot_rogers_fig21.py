@@ -31,7 +31,7 @@ unlabelled = y == -1
 # The null region's width is in units of the noise of z. At width 0 the unlabelled rows say nothing,
 # and the model is the standard one again.
 settings = {
-    "kernel": fixed_kernel(0.3), "inference": "gibbs", "n_chains": 2, "n_warmup": 100,
+    "kernel": fixed_kernel(0.3), "inference": "mcmc", "n_chains": 2, "n_warmup": 100,
     "n_samples": 300, "unlabelled": -1, "random_state": 0,
 }  # fmt: skip
 models = {

@@ -40,7 +40,7 @@ def mean_differences(model, name, seed, approximations=("vb",), n_samples=150, n
     sampled = np.mean(
         [
             probabilities(
-                inference="gibbs", n_chains=2, n_warmup=100, n_samples=n_samples, random_state=s
+                inference="mcmc", n_chains=2, n_warmup=100, n_samples=n_samples, random_state=s
             )
             for s in range(seed, seed + n_fits)
         ],

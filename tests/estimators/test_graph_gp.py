@@ -186,7 +186,7 @@ def test_new_weights_of_another_width_are_refused():
 def test_labels_that_contradict_each_other_are_said_to_be_slow(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 2))
-    monkeypatch.setattr(graph_gp.spectral_graph_gp, "MOST_SWEEPS", 32)
+    monkeypatch.setattr(graph_gp.graph_gp, "MOST_SWEEPS", 32)
     monkeypatch.setattr(graph_gp, "MOST_CONSTRAINTS", 1000)
     monkeypatch.setattr(graph_gp, "MOST_A_CLASS", 1000)
     with pytest.warns(ConvergenceWarning, match="contradict"):

@@ -1,352 +1,193 @@
-"""SSGP: its evidence, its gradient and its posterior, against other ways to find them."""
+"""The default graph model: its sampler, its weights, its approximation for many labels."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import log_ndtr, logsumexp, ndtri_exp
-from scipy.stats import multivariate_normal, multivariate_t
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from scipy import sparse, stats
+from scipy.special import ndtr
 
-from atoll.datasets import make_pinwheel
-from atoll.inference.ep import no_sites, propagate
-from atoll.kernels.graph_warped import Geometry, GraphWarpedKernel
-from atoll.likelihoods import multinomial_probit, probit
-from atoll.models import graph_gp
-from atoll.models.graph_gp import Labels, Problem, SSGPPosterior, fit_at, regression_at
-
-CASES = pytest.mark.parametrize(
-    ("n_classes", "base"),
-    [(2, RBF(0.8)), (3, RBF(0.8)), (3, RBF([0.5, 0.9])), (2, 2.0 * Matern(1.0, nu=1.5))],
-    ids=str,
-)
+from atoll.core.graphs import neighbour_graph, self_tuning_weights
+from atoll.diagnostics import geweke_test
+from atoll.inference.cone_sampling import turn_beside
+from atoll.kernels.graph_spectral import graph_modes
+from atoll.models import graph_gp as model
 
 
-def problem(n_classes, base, *, n=40, n_labels=8, seed=0, noise=graph_gp.NOISE, power=2):
-    rng = np.random.default_rng(seed)
-    X, y = make_pinwheel(n, n_classes, random_state=rng)
-    firsts = [np.flatnonzero(y == k)[0] for k in range(n_classes)]
-    others = np.setdiff1d(np.arange(n), firsts)
-    rows = np.concatenate([firsts, rng.choice(others, n_labels - n_classes, replace=False)])
-    made = Problem(base, Geometry.from_rows(X, n_neighbors=5, power=power))
-    return made, Labels(rows, y[rows], n_classes, noise), X
+def features_of(n=40, n_classes=3, seed=0, n_modes=12):
+    X = np.random.default_rng(seed).standard_normal((n, 2))
+    W = self_tuning_weights(neighbour_graph(X, 6))
+    return model.row_features(graph_modes(W, n_modes), n_classes, 4), W
 
 
-def parameters(base, ambient=0.5, ratio=20.0):
-    return np.concatenate([base.theta + 0.1, np.log([ambient, ratio])])
+# The sampler --------------------------------------------------------------------------------------
 
 
-def finite_differences(function, x, step=1e-4):
-    steps = step * np.eye(len(x))
-    return np.array([(function(x + s) - function(x - s)) / (2 * step) for s in steps])
+def geweke(n_classes):
+    """Of the sweep of f at four labelled rows and the coefficients given f.
+
+    A label is a function of f, and would never change if f kept most of itself: its part that
+    belongs to a row alone, the nugget, is large here.
+    """
+    features, _ = features_of(n_classes=n_classes)
+    v = features[[0, 7, 21, 30]]
+    lower = np.linalg.cholesky(model.label_covariance(v))
+    F = 1 if n_classes == 2 else n_classes
+
+    def prior(rng):
+        return rng.standard_normal((v.shape[1], F))
+
+    def data(rng, a):
+        f = v @ a + np.sqrt(model.NUGGET) * rng.standard_normal((len(v), F))
+        return f, model.classes_of(f)
+
+    def sweep(rng, a, data):
+        f, codes = data
+        f = model.sweep(rng, f[None], lower, codes)
+        return model.sample_coefficients(rng, v, lower, f)[0]
+
+    def statistics(a, data):
+        f, codes = v @ a, data[1]
+        return np.concatenate(
+            [f[:, 0], f[:, -1] ** 2, a[0], a[-1] ** 2, f[:, 0] * codes, f[:, -1] * (codes == 0)]
+        )
+
+    rng = np.random.default_rng(n_classes)
+    return geweke_test(rng, prior, data, sweep, statistics, n_steps=15)
 
 
-# The kernel at the labelled rows ------------------------------------------------------------------
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_geweke_holds_for_sweep_and_coefficients(n_classes, monkeypatch):
+    monkeypatch.setattr(model, "NUGGET", 0.5)
+    result = geweke(n_classes)
+    assert result.smallest_adjusted_p_value > 1e-6, str(result)
 
 
-@CASES
-@pytest.mark.parametrize("ratio", [0.0, 20.0])
-def test_the_labelled_block_and_its_pull_are_the_kernel_s(n_classes, base, ratio):
-    made, labels, X = problem(n_classes, base, power=3)
-    grams = made.base_gram(base.theta)
-    w = graph_gp.warp(grams, made.geometry, ratio, labels.rows)
-    kernel = GraphWarpedKernel(base, made.geometry, ratio)
-    L = X[labels.rows]
-    np.testing.assert_allclose(w.gram, kernel(L), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(base(L, X) - w.pull.T @ base(X), kernel(L, X), rtol=0, atol=1e-11)
-    M = ratio * made.geometry.matrix()
-    _, log_det = np.linalg.slogdet(np.eye(len(X)) + M @ base(X))
-    np.testing.assert_allclose(w.log_det, log_det, rtol=0, atol=1e-9)
+def test_geweke_catches_a_class_that_is_turned_without_its_limits(monkeypatch):
+    def careless(rng, lower, z, side, limits):
+        return turn_beside(rng, lower, z, side, limits - 5.0 * side)
+
+    monkeypatch.setattr(model, "NUGGET", 0.5)
+    monkeypatch.setattr(model.cone_sampling, "turn_beside", careless)
+    assert geweke(3).smallest_adjusted_p_value < 1e-9
 
 
-# The evidence -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_class_probabilities_of_a_new_row_meet_importance_sampling(n_classes):
+    features, _ = features_of(n_classes=n_classes)
+    labelled, codes = np.array([0, 7, 21, 30]), np.array([0, 1, n_classes - 1, 1])
+    rng = np.random.default_rng(5)
+    n_draws = 40_000
+    found = model.draw(rng, features, labelled, codes, n_classes, None, n_draws)
+    p = model.predict_proba(found, features)
+    # Draws of the prior that happen to give the labels.
+    right = np.zeros(n_classes)[None].repeat(40, axis=0)
+    n_kept = 0
+    for _ in range(100):
+        a, _ = model.sample_prior(rng, features, n_classes, 10_000)
+        F = a.shape[2]
+        f = features[labelled] @ a + np.sqrt(model.NUGGET) * rng.standard_normal((10_000, 4, F))
+        kept = (model.classes_of(f) == codes).all(axis=1)
+        labels = model.classes_of(features @ a[kept])
+        right += np.stack([(labels == k).sum(axis=0) for k in range(n_classes)], axis=1)
+        n_kept += int(kept.sum())
+    exact = right / n_kept
+    error = np.sqrt(exact * (1 - exact) * (1 / n_kept + 1 / n_draws)) + 1.0 / n_draws
+    assert n_kept > 2000
+    assert np.abs((p - exact) / error).max() < 6
 
 
-@CASES
-@pytest.mark.parametrize("noise", [1e-4, 0.3])
-@pytest.mark.parametrize("full", [False, True])
-def test_the_gradient_of_the_evidence_is_that_of_finite_differences(n_classes, base, noise, full):
-    made, labels, _ = problem(n_classes, base, noise=noise)
-    x = parameters(base)
-    found = fit_at(made, labels, x, full=full, gradient=True)
-    assert found.propagation.converged
-    numeric = finite_differences(lambda x: fit_at(made, labels, x, full=full).log_evidence, x)
-    np.testing.assert_allclose(found.slope, numeric, rtol=0, atol=1e-5)
-
-
-def test_where_the_noise_is_too_small_to_be_seen_the_gradient_is_still_right():
-    made, labels, _ = problem(2, RBF(0.8), noise=1e-7)
-    x = parameters(made.base, ambient=1e-4)
-    found = fit_at(made, labels, x, gradient=True)
-    assert np.diagonal(found.gram).mean() == pytest.approx(graph_gp.LARGEST_SIGNAL)
-    numeric = finite_differences(lambda x: fit_at(made, labels, x).log_evidence, x)
-    np.testing.assert_allclose(found.slope, numeric, rtol=0, atol=1e-5)
-
-
-def importance_sampling(log_target, mean, covariance, rng, n=200_000):
-    """log ∫ exp(log_target) and its standard error, with a wide t in place of the posterior."""
-    d = len(mean)
+def test_a_cone_s_energy_is_chi_squared_and_its_draws_give_the_labels():
+    # Sweeps alone, without the exact redraw of the energy that `sample_labelled` adds.
+    rng = np.random.default_rng(2)
+    features, _ = features_of(60, 3, n_modes=20)
+    codes = model.classes_of(features[:9] @ rng.standard_normal((features.shape[1], 3)))
+    covariance = model.label_covariance(features[:9])
     lower = np.linalg.cholesky(covariance)
-    df = 5.0
-    t = rng.standard_normal((n, d)) / np.sqrt(rng.chisquare(df, (n, 1)) / df)
-    f = mean + 1.2 * t @ lower.T
-    log_q = multivariate_t(mean, 1.44 * covariance, df=df).logpdf(f)
-    weights = log_target(f) - log_q
-    total = logsumexp(weights) - np.log(n)
-    share = np.exp(weights - total)
-    return total, share.std() / np.sqrt(n)
+    f = np.repeat(model.one_hot(codes, 3)[None], 400, axis=0)
+    for _ in range(200):
+        f = model.sweep(rng, f, lower, codes)
+    energy = np.einsum("slf,slf->s", f, np.linalg.inv(covariance) @ f)
+    assert stats.kstest(energy, stats.chi2(27).cdf).pvalue > 1e-6
+    assert (model.classes_of(f) == codes).all()
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_evidence_of_four_labels_is_that_of_importance_sampling(seed):
-    made, labels, _ = problem(2, RBF(0.8), n_labels=4, seed=seed, noise=3.0)
-    found = fit_at(made, labels, parameters(made.base))
-    C = found.gram
-    V = C + np.diag(1.0 / found.propagation.sites.precision)
-    covariance = C - C @ np.linalg.solve(V, C) + 1e-9 * np.trace(C) * np.eye(4)
-    sign = np.where(labels.codes == 1, 1.0, -1.0)
-    prior = multivariate_normal(np.zeros(4), C, allow_singular=True)
-    exact, error = importance_sampling(
-        lambda f: log_ndtr(sign * f).sum(axis=1) + prior.logpdf(f),
-        C @ found.propagation.weights,
-        covariance,
-        np.random.default_rng(seed),
-    )
-    assert error < 0.003
-    assert abs(found.log_evidence - exact) < 6.0 * error
+def test_a_normal_beside_its_limits_has_the_moments_of_a_truncated_one():
+    # Limits away from zero on both sides, and one that never binds.
+    rng = np.random.default_rng(3)
+    side, limits = np.array([1.0, -1.0, 1.0]), np.array([0.7, -0.4, -9.0])
+    z = np.tile([1.0, -1.0, 0.0], (20_000, 1))
+    for _ in range(40):
+        z = turn_beside(rng, np.eye(3), z, side, limits)
+    assert (side * (z - limits) > 0).all()
+    for i, (low, high) in enumerate([(0.7, np.inf), (-np.inf, -0.4), (-9.0, np.inf)]):
+        exact = stats.truncnorm(low, high)
+        assert abs(z[:, i].mean() - exact.mean()) < 6 * exact.std() / np.sqrt(len(z))
+        assert stats.kstest(z[:, i], exact.cdf).pvalue > 1e-6
 
 
-def orthant_by_cholesky(covariance, rng, n=100_000):
-    """log P(u > 0) and its standard error, by sequential conditioning (Genz 1992)."""
-    lower = np.linalg.cholesky(covariance)
-    d = len(covariance)
-    z, log_p = np.zeros((n, d)), np.zeros(n)
-    for i in range(d):
-        bound = -(z[:, :i] @ lower[i, :i]) / lower[i, i]
-        log_tail = log_ndtr(-bound)
-        log_p += log_tail
-        z[:, i] = -ndtri_exp(np.log(rng.uniform(size=n)) + log_tail)
-    total = logsumexp(log_p) - np.log(n)
-    return total, np.exp(log_p - total).std() / np.sqrt(n)
+def test_the_prior_gives_every_class_the_same_chance():
+    features, _ = features_of(n_classes=3)
+    _, labels = model.sample_prior(np.random.default_rng(0), features, 3, 4000)
+    shares = np.stack([(labels == k).mean(axis=0) for k in range(3)])
+    assert np.abs(shares - 1 / 3).max() < 6 * np.sqrt(2 / 9 / 4000)
 
 
-def signed_correlation(seed, n_labels):
-    """Of s f + noise without noise to speak of; the labels hold where all of these are positive."""
-    made, labels, _ = problem(2, RBF(0.8), n_labels=n_labels, seed=seed)
-    found = fit_at(made, labels, parameters(made.base))
-    sign = np.where(labels.codes == 1, 1.0, -1.0)
-    V = sign[:, None] * found.gram * sign + np.eye(n_labels)
-    scale = np.sqrt(np.diagonal(V))
-    return found.log_evidence, V / scale[:, None] / scale
+# Weights of labellings ----------------------------------------------------------------------------
 
 
-def orthant(correlation):
-    """log P(u > 0), in closed form for two and by quadrature for more (Genz, in SciPy)."""
-    n = len(correlation)
-    if n == 2:
-        return np.log(0.25 + np.arcsin(correlation[0, 1]) / (2.0 * np.pi))
-    zeros = np.zeros(n)
-    return np.log(multivariate_normal.cdf(zeros, zeros, correlation, abseps=1e-6, releps=1e-6))
+def test_a_labelling_weighs_its_shares_and_its_cut():
+    # Two pairs of rows; the draws put the middle edge's ends in one class or in two.
+    W = sparse.csr_array(np.diag([2.0, 0.5, 2.0], 1) + np.diag([2.0, 0.5, 2.0], -1))
+    features = np.array([[-1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    together = np.array([[1.0], [1.0]])  # classes 0, 1, 1, 1
+    apart = np.array([[1.0], [-1.0]])  # classes 0, 0, 0, 1
+    a = np.stack([together, apart])
+    found = model._labelling_log_weights(features, a, np.array([0, 3]), np.array([0, 1]), 2, W)
+    mean_degree = 9.0 / 4.0
+    expected = 3 * 2 * 0.5 * (np.log(0.25) + np.log(0.75)) - 0.3 * 2.0 / mean_degree
+    np.testing.assert_allclose(found, [expected, expected], rtol=1e-12)
 
 
-@pytest.mark.parametrize("n_labels", [2, 4])
-@pytest.mark.parametrize("seed", range(4))
-def test_sequential_conditioning_finds_the_mass_of_an_orthant(seed, n_labels):
-    _, correlation = signed_correlation(seed, n_labels)
-    found, error = orthant_by_cholesky(correlation, np.random.default_rng(seed), n=50_000)
-    assert abs(found - orthant(correlation)) < 6.0 * error + 1e-4
+def test_weights_are_flattened_until_they_are_worth_a_twentieth_of_the_draws():
+    log_weights = np.random.default_rng(0).standard_normal(400) * 30
+    w = model.tempered(log_weights)
+    assert w.sum() == pytest.approx(1.0)
+    assert 1 / np.sum(w**2) == pytest.approx(0.05 * 400, rel=1e-3)
+    assert (np.argsort(w) == np.argsort(log_weights)).all()
+    even = model.tempered(np.zeros(10))
+    np.testing.assert_allclose(even, 0.1)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_evidence_of_two_labels_is_exact_and_of_four_too_small_without_noise(seed):
-    # Of eight problems expectation propagation misses 1e-5 nats at most with two labels, and 0.02
-    # to 0.11 with four: its own error, since its sites have settled.
-    evidence, correlation = signed_correlation(seed, 2)
-    assert abs(evidence - orthant(correlation)) < 5e-5
-    evidence, correlation = signed_correlation(seed, 4)
-    assert -0.15 < evidence - orthant(correlation) < -0.01
+# Many labels --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", [1e-4, 1.0])
-@pytest.mark.parametrize(("n_classes", "n_labels"), [(2, 4), (3, 5), (4, 6)])
-def test_the_evidence_falls_short_of_the_mass_of_the_cone_by_little(n_classes, n_labels, noise):
-    # Expectation propagation's own error: labels that say the same are counted more than once, the
-    # more so the less noise there is. Over eight problems at most 0.11, 0.28 and 0.25 nats at the
-    # paper's noise, and 0.003, 0.02 and 0.03 where noise and function are of a size.
+def test_coefficients_of_many_labels_are_those_of_the_variational_posterior():
+    from atoll.kernels.hyperparameters import kernel_prior
+    from atoll.models import probit_gp
+
     rng = np.random.default_rng(0)
-    made, labels, _ = problem(n_classes, RBF(0.8), n_labels=n_labels, noise=noise)
-    found = fit_at(made, labels, parameters(made.base))
-    V = found.gram
-    if n_classes == 2:
-        sign = np.where(labels.codes == 1, 1.0, -1.0)
-        V = sign[:, None] * V * sign
-    else:
-        V = graph_gp.difference_gram(V, labels)
-    exact, error = orthant_by_cholesky(V + np.eye(len(V)), rng, n=50_000)
-    assert error < 0.01
-    allowed = 0.5 if noise < 1.0 else 0.05
-    assert -allowed < found.log_evidence - exact < 6.0 * error
+    features, _ = features_of(40, 3)
+    codes = rng.integers(3, size=40)
+    found = model.approximate(features, codes, 3)
+    from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
+
+    kernel = ConstantKernel(np.exp(4.0)) * DotProduct(0.0, "fixed")
+    prior = kernel_prior(kernel, features)._replace(sd=np.array([2.0]))
+    direct = probit_gp.variational(features, codes, prior, 3)
+    posterior = probit_gp.variational_posterior(direct, features, prior)
+    mean, variance = probit_gp.predict_latent(posterior, features[:5])
+    ours = model.latent_moments(found, features[:5])
+    np.testing.assert_allclose(ours[0], mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(ours[1], variance, rtol=1e-4)
 
 
-def test_the_differences_of_classes_have_the_covariance_of_the_multinomial_probit():
-    rng = np.random.default_rng(0)
-    made, labels, _ = problem(3, RBF(0.8), n_labels=5)
-    C = fit_at(made, labels, parameters(made.base)).gram
-    C /= C.mean()
-    z = np.linalg.cholesky(C + np.eye(5)) @ rng.standard_normal((5, 3 * 40_000))
-    z = z.reshape(5, 3, -1)
-    rest = [np.delete(np.arange(3), c) for c in labels.codes]
-    u = np.concatenate([z[n, y] - z[n, rest[n]] for n, y in enumerate(labels.codes)])
-    expected = graph_gp.difference_gram(C, labels) + np.eye(10)
-    scale = np.sqrt(np.diag(expected))
-    # An entry of a correlation of 40 000 draws is off by 1/200 or less.
-    np.testing.assert_allclose(np.cov(u) / np.outer(scale, scale),
-                               expected / np.outer(scale, scale), atol=6 / 200)  # fmt: skip
-
-
-def test_two_classes_are_the_probit_process_on_the_warped_kernel():
-    made, labels, X = problem(2, RBF(0.8), noise=0.5)
-    x = parameters(made.base)
-    kernel = GraphWarpedKernel(made.kernel_at(x), made.geometry, 20.0)
-    C = kernel(X[labels.rows]) / (0.5 * 0.5**2)
-    expected = propagate(C, probit.regions(labels.codes), no_sites(8), tolerance=1e-9)
-    found = fit_at(made, labels, x)
-    np.testing.assert_allclose(found.log_evidence, expected.log_evidences[-1], rtol=0, atol=1e-7)
-
-
-def test_a_ratio_of_zero_is_the_supervised_process():
-    made, labels, X = problem(2, RBF(0.8), noise=0.1)
-    with np.errstate(divide="ignore"):
-        x = np.append(made.base.theta, np.log([1.0, 0.0]))
-    C = made.base(X[labels.rows]) / 0.1**2
-    expected = propagate(C, probit.regions(labels.codes), no_sites(8), tolerance=1e-9)
-    found = fit_at(made, labels, x)
-    np.testing.assert_allclose(found.log_evidence, expected.log_evidences[-1], rtol=0, atol=1e-7)
-    component = graph_gp.propagated_component(made, found, labels)
-    posterior = SSGPPosterior(X[labels.rows], (component,), 0.1)
-    mean, variance = graph_gp.predict_latent(posterior, X)
-    cross = made.base(X[labels.rows], X) / 0.1**2
-    np.testing.assert_allclose(mean[:, 0] / 0.1, cross.T @ expected.weights, atol=1e-4)
-    explained = np.einsum("ij,ij->j", cross, expected.site_inverse @ cross)
-    np.testing.assert_allclose(variance[:, 0] / 0.1**2, 1 / 0.1**2 - explained, atol=1e-4)
-
-
-# Model selection ----------------------------------------------------------------------------------
-
-
-def test_the_search_ends_where_no_point_of_the_grid_within_its_bounds_is_better():
-    made, labels, _ = problem(2, RBF(0.8))
-    best, trace, converged = graph_gp.maximise_evidence(made, labels)
-    assert converged
-    assert np.all(np.diff(trace) >= 0)
-    grid = graph_gp.fit_grid(made, labels, ratios=(1.0, 10.0, 100.0, 1000.0))
-    assert best.log_evidence > max(fit.log_evidence for fit in grid) - 0.1
-
-
-def test_the_grid_is_the_paper_s():
-    made, labels, _ = problem(2, RBF(0.8))
-    fits = list(graph_gp.fit_grid(made, labels))
-    assert len(fits) == 125
-    x = np.exp([fit.log_parameters for fit in fits])
-    np.testing.assert_allclose(np.unique(x[:, 0].round(12)), 0.8 * np.array([0.25, 0.5, 1, 2, 4]))
-    assert sorted(set(x[:, 1].round(8))) == [1e-6, 1e-4, 1e-2, 1.0, 100.0]
-    assert sorted(set(x[:, 2].round(8))) == [0.0, 1.0, 10.0, 100.0, 1000.0]
-    some = fits[60]
-    again = fit_at(made, labels, some.log_parameters)
-    np.testing.assert_allclose(some.log_evidence, again.log_evidence, rtol=0, atol=1e-9)
-
-
-def test_weights_of_the_grid_are_its_evidences():
-    np.testing.assert_allclose(graph_gp.evidence_weights(np.log([1e-300, 3e-300])), [0.25, 0.75])
-
-
-def test_points_that_the_noise_cannot_tell_apart_are_one_in_the_average():
-    made, labels, _ = problem(2, RBF(0.8))
-    fits = list(graph_gp.fit_grid(made, labels))
-    kept, log_weights = graph_gp.average(fits)
-    assert 25 <= len(kept) < 80
-    np.testing.assert_allclose(np.exp(log_weights).sum(), 1.0)
-    # The supervised points: of γ_A = 1e-6, 1e-4, 1e-2 and 1 the first three are at the cap.
-    shares = graph_gp.evidence_weights(np.array([fit.log_evidence for fit in fits]))
-    ratio_zero = [np.isneginf(fit.log_parameters[-1]) for fit in fits]
-    ours = sum(
-        np.exp(w) for fit, w in zip(kept, log_weights) if np.isneginf(fit.log_parameters[-1])
-    )
-    np.testing.assert_allclose(ours, shares[ratio_zero].sum(), rtol=0.01)
-
-
-# The posterior ------------------------------------------------------------------------------------
-
-
-def test_exact_draws_agree_with_expectation_propagation_on_two_classes():
-    made, labels, X = problem(2, RBF(0.8), noise=0.3)
-    fit = fit_at(made, labels, parameters(made.base))
-    rng = np.random.default_rng(0)
-    draws, lower = graph_gp.sample_auxiliary(rng, fit, labels, n_samples=1000)
-    pooled = draws.reshape(-1, *draws.shape[2:])
-    sampled = graph_gp.sampled_component(made, fit, pooled, lower)
-    propagated = graph_gp.propagated_component(made, fit, labels)
-    ours, theirs = (
-        np.exp(graph_gp.predict_log_proba(SSGPPosterior(X[labels.rows], (c,), 0.3), X))
-        for c in (sampled, propagated)
-    )
-    # 4000 draws leave a hundredth; expectation propagation is nearer than that for a probit.
-    np.testing.assert_allclose(ours, theirs, atol=0.03)
-
-
-def test_more_classes_meet_brute_force_on_two_labels():
-    # P(y* = k | two labels) by drawing z at three rows and keeping what agrees with the labels.
-    rng = np.random.default_rng(0)
-    made, labels, X = problem(3, RBF(0.8), n_labels=3, noise=0.3)
-    fit = fit_at(made, labels, parameters(made.base))
-    target = X[[5]]
-    draws, lower = graph_gp.sample_auxiliary(rng, fit, labels, n_samples=1000)
-    component = graph_gp.sampled_component(made, fit, draws.reshape(-1, 3, 3), lower)
-    posterior = SSGPPosterior(X[labels.rows], (component,), 0.3)
-    ours = np.exp(graph_gp.predict_log_proba(posterior, target))[0]
-    kernel = GraphWarpedKernel(made.kernel_at(fit.log_parameters), made.geometry, 20.0)
-    V = fit.scale * kernel(np.concatenate([X[labels.rows], target])) + np.eye(4)
-    z = np.linalg.cholesky(V) @ rng.standard_normal((300_000, 4, 3))
-    agrees = np.all(np.argmax(z[:, :3], axis=2) == labels.codes, axis=1)
-    n = int(agrees.sum())
-    assert n > 2500
-    counts = np.bincount(np.argmax(z[agrees, 3], axis=1), minlength=3) / n
-    # The chain's 4000 draws are worth some 1000; both errors together, six times over.
-    assert np.all(np.abs(ours - counts) < 6 * np.sqrt(0.25 / n + 0.25 / 1000))
-    assert multinomial_probit.regions(labels.codes, 3).n_free == 2
-
-
-# Regression ---------------------------------------------------------------------------------------
-
-
-@CASES
-@pytest.mark.parametrize("full", [False, True])
-def test_the_gradient_of_the_regression_s_evidence_is_that_of_finite_differences(
-    n_classes, base, full
-):
-    made, labels, _ = problem(n_classes, base)
-    targets = np.random.default_rng(0).normal(size=8)
-    x = np.append(parameters(base), np.log(0.2))
-    found = regression_at(made, labels.rows, targets, x, full=full)
-    numeric = finite_differences(
-        lambda x: regression_at(made, labels.rows, targets, x, full=full).log_evidence, x
-    )
-    np.testing.assert_allclose(found.slope, numeric, rtol=0, atol=1e-6)
-
-
-def test_regression_is_scikit_learn_s_on_the_warped_kernel():
-    made, labels, X = problem(2, RBF(0.8))
-    targets = np.random.default_rng(0).normal(size=8)
-    x = np.append(parameters(made.base), np.log(0.2))
-    found = regression_at(made, labels.rows, targets, x)
-    warped = GraphWarpedKernel(made.kernel_at(x), made.geometry, 20.0)
-    kernel = ConstantKernel(2.0) * warped + WhiteKernel(0.2)
-    theirs = GaussianProcessRegressor(kernel, optimizer=None, alpha=0.0)
-    theirs.fit(X[labels.rows], targets)
-    np.testing.assert_allclose(found.log_evidence, theirs.log_marginal_likelihood_value_)
-    posterior = graph_gp.regression_posterior(made, found, X[labels.rows], targets)
-    mean, variance = graph_gp.predict_latent(posterior, X)
-    expected, deviation = theirs.predict(X, return_std=True)
-    np.testing.assert_allclose(mean[:, 0], expected, atol=1e-9)
-    np.testing.assert_allclose(variance[:, 0] + 0.2, deviation**2, atol=1e-9)
+def test_two_classes_of_many_labels_are_a_probit():
+    rng = np.random.default_rng(1)
+    features, _ = features_of(40, 2)
+    codes = (rng.random(40) < 0.5).astype(int)
+    found = model.approximate(features, codes, 2)
+    p = model.predict_proba(found, features)
+    mean, variance = model.latent_moments(found, features)
+    np.testing.assert_allclose(p[:, 1], ndtr(mean[:, 0] / np.sqrt(1 + variance[:, 0])), rtol=1e-9)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)

@@ -33,7 +33,7 @@ def test_every_model_can_be_reported(fitted, tmp_path):
     for name in model.draws_:
         assert f"<code>{name}</code>" in page
     # Chains and ascents have a picture of their own; a model of neither kind has none.
-    has_path = bool(model.draws_) or hasattr(model, "log_posteriors_")
+    has_path = bool(model.draws_) or hasattr(model, "objectives_")
     assert page.count("<img ") == 4 + has_path
 
 

@@ -69,7 +69,7 @@ class InferenceName(StrEnum):
     """How a posterior is found."""
 
     auto = "auto"
-    gibbs = "gibbs"
+    mcmc = "mcmc"
     map = "map"
     vb = "vb"
     ep = "ep"

@@ -1,8 +1,11 @@
-"""Refuse work that the machine's memory cannot hold, before it is begun."""
+"""What memory holds: too much is refused before it begins, and long loops go in pieces."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+
+PIECE_ENTRIES = 2**20  # numbers in a piece of work: 8 MiB
 
 
 def physical_memory() -> int | None:
@@ -36,6 +39,19 @@ Use fewer rows.
             f"{what} needs about {_gibibytes(n_bytes)} of memory and this machine has "
             f"{_gibibytes(limit)}. {instead}"
         )
+
+
+def in_chunks(n: int, entries: int, *, most: int = PIECE_ENTRIES) -> Iterator[slice]:
+    """Yield slices of n rows, each of at most `most` numbers where a row needs `entries` of them.
+
+    Examples
+    --------
+    >>> list(in_chunks(5, 1, most=2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = max(1, most // max(1, entries))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
 
 
 def _gibibytes(n_bytes: int) -> str:

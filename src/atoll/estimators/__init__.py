@@ -13,7 +13,7 @@ from atoll.estimators.model_selection import SemiSupervisedKFold
 from atoll.estimators.ordinal_gp import OrdinalGPClassifier
 from atoll.estimators.persistence import load_model, save_model
 from atoll.estimators.softmax_gp import SoftmaxGPClassifier
-from atoll.estimators.ssgp import GraphGPRegressor, SSGPClassifier
+from atoll.estimators.ssgp import SSGPClassifier, SSGPRegressor
 from atoll.estimators.transductive_svm import TransductiveSVC
 
 # Every public classifier, by its name on the command line. The tests walk this list.
@@ -35,7 +35,6 @@ __all__ = [
     "ArchipelagoDensity",
     "DPMixtureClassifier",
     "GraphGPClassifier",
-    "GraphGPRegressor",
     "InformativeVectorClassifier",
     "LaplacianRLSClassifier",
     "LaplacianSVC",
@@ -44,6 +43,7 @@ __all__ = [
     "ProbitGPClassifier",
     "RowChunks",
     "SSGPClassifier",
+    "SSGPRegressor",
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",
     "TransductiveSVC",

@@ -71,7 +71,7 @@ class AuxiliaryClassifier(SampledClassifier):
     """Functions known through z = f + ε: what probit, ordinal and null category share."""
 
     dense_copies = 8
-    inferences: ClassVar[tuple[str, ...]] = ("auto", "gibbs", "vb")
+    inferences: ClassVar[tuple[str, ...]] = ("auto", "mcmc", "vb")
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class AuxiliaryClassifier(SampledClassifier):
                 f"inference={self.inference!r} is none of {', '.join(map(repr, self.inferences))}."
             )
         few = int(self._rows_used(labels).sum()) <= GIBBS_ROWS
-        automatic = "gibbs" if few else self._inference_of_many(labels)
+        automatic = "mcmc" if few else self._inference_of_many(labels)
         self.inference_ = automatic if self.inference == "auto" else self.inference
 
     def _inference_of_many(self, labels: PartialLabels) -> str:
@@ -140,7 +140,7 @@ class AuxiliaryClassifier(SampledClassifier):
         return probit_gp.regions_sampler(X, self._family(X, labels, prior), prior)
 
     def _infer(self, X: Array, labels: PartialLabels, prior: KernelPrior, digest: str) -> Record:
-        if self.inference_ == "gibbs":
+        if self.inference_ == "mcmc":
             draws = super()._infer(X, labels, prior, digest)
             phi = draws["region_parameters"]
             self._describe_regions(phi.reshape(phi.shape[0] * phi.shape[1], phi.shape[2]))
@@ -157,7 +157,7 @@ class AuxiliaryClassifier(SampledClassifier):
             if self.inference_ == "vb":
                 result = self._variational(X, labels, prior, report)
                 self.posterior_ = probit_gp.variational_posterior(result, X, prior)
-                self.lower_bounds_ = result.lower_bounds
+                self.objectives_ = result.lower_bounds
                 found = Search(result.log_parameters, result.lower_bounds, result.converged,
                                result.jitter)  # fmt: skip
                 self._describe_regions(result.region_parameters[None])
@@ -186,7 +186,7 @@ class AuxiliaryClassifier(SampledClassifier):
             "log evidence."
             if found.converged
             else f"{name} had not converged after {steps}; standardise the "
-            'features, or use inference="gibbs".'
+            'features, or use inference="mcmc".'
         ) + found.remark
         if not found.converged:
             warnings.warn(f"{type(self).__name__}: {sentence}", ConvergenceWarning, stacklevel=5)
@@ -234,7 +234,7 @@ class ProbitGPClassifier(AuxiliaryClassifier):
         The first two put a prior on amplitude and length-scales that follows the units of X. A
         kernel's own free parameters are sampled around the values given; fixed ones stay. One
         kernel serves all classes.
-    inference : "auto", "gibbs", "vb" or "ep"
+    inference : "auto", "mcmc", "vb" or "ep"
         Gibbs sampling, or variational Bayes: minutes of sampling in a second, with θ at its best
         value and a narrower posterior. "auto" samples up to 300 rows in the model. "ep" is
         expectation propagation, which for more than two classes sets each against the rest.
@@ -254,12 +254,12 @@ class ProbitGPClassifier(AuxiliaryClassifier):
     Attributes
     ----------
     classes_ : (K,) the labels, sorted
-    inference_ : "gibbs", "vb" or "ep", what was used
+    inference_ : "mcmc", "vb" or "ep", what was used
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     posterior_ : LatentPosterior, what prediction needs
     draws_ : dict of (chain, draw) arrays: log-likelihood and log-parameters; empty after "vb"
-    lower_bounds_ : (t,) bound on the log evidence after every iteration, after "vb"
+    objectives_ : (t,) bound on the log evidence after every iteration, after "vb"
     log_evidence_ : its estimate, after "ep"
     diagnostics_ : dict with R-hat, effective sample sizes, jitter and a verdict in words
     kernel_ : the kernel at the posterior mean of its log-parameters, or where the bound is highest
@@ -283,7 +283,7 @@ class ProbitGPClassifier(AuxiliaryClassifier):
 
     paper = "Rogers 2014 (lecture); Girolami & Rogers 2006"
     summary = "two or more classes, labelled rows only; the supervised twin of null-category"
-    inferences = ("auto", "gibbs", "vb", "ep")
+    inferences = ("auto", "mcmc", "vb", "ep")
 
     def _rows_used(self, labels: PartialLabels) -> NDArray[np.bool_]:
         return labels.is_labelled
@@ -326,7 +326,7 @@ class NullCategoryClassifier(AuxiliaryClassifier):
         The chance that a row of each class has no label. None: the same for all, so that a missing
         label does not speak for any class. "sample" learns them; "share" sets all to the share of
         unlabelled rows, which changes the evidence alone.
-    inference : "auto", "gibbs", "vb", "ep" or "adf"
+    inference : "auto", "mcmc", "vb", "ep" or "adf"
         As in ProbitGPClassifier; "ep", expectation propagation, and "adf", one pass of
         assumed-density filtering, match moments as the paper does.
     n_active : int or None
@@ -363,7 +363,7 @@ n_jobs, verbose
     draws_ : dict of (chain, draw) arrays: log-likelihood, log-parameters, whatever else is sampled,
         and the expected share of every class but the first among the unlabelled rows; empty
         after "vb"
-    lower_bounds_ : (t,) bound on the log evidence after every iteration, after "vb"
+    objectives_ : (t,) bound on the log evidence after every iteration, after "vb"
     diagnostics_ : dict with R-hat, effective sample sizes, jitter and a verdict in words
     kernel_ : the kernel at the posterior mean of its log-parameters, or where the bound is highest
 
@@ -386,7 +386,7 @@ n_jobs, verbose
     """
 
     missing_rates_: Any
-    inferences = ("auto", "gibbs", "vb", "ep", "adf")
+    inferences = ("auto", "mcmc", "vb", "ep", "adf")
     paper = "Lawrence & Jordan 2005; Rogers & Girolami 2007; Rogers 2014 (lecture)"
     summary = "two or more classes, learns from unlabelled rows: the boundary avoids the data"
 
@@ -533,7 +533,7 @@ n_jobs, verbose
         if rates is not None and len(problems) > 2 and not isinstance(self.missing_rates, str):
             raise ValueError(
                 f"missing_rates={self.missing_rates!r} with {len(problems)} classes takes "
-                'inference="gibbs" or "vb": moment matching sets one class against all others.'
+                'inference="mcmc" or "vb": moment matching sets one class against all others.'
             )
         noise = NoiseModel(self._fixed_width, rates, self._free_rates, self.bias == "learn")
         biases = [self._bias_of(codes, seen) for codes in problems]

@@ -126,7 +126,7 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
     label_distributions_ : (n, C) class probabilities of the training rows; given labels are
         certain. Not set by fits from chunks, Dask or `partial_fit`, whose rows may be too many.
     transduction_ : (n,) the most probable class of each training row, as above
-    log_posteriors_ : (t,) log-posterior, up to a constant, at every iteration; under "vb" the
+    objectives_ : (t,) log-posterior, up to a constant, at every iteration; under "vb" the
         bound on the log evidence. Of scaled features.
     weight_deviations_, class_weight_deviations_ : posterior standard deviations, under "vb"
     posterior_ : MixturePosterior, what prediction needs
@@ -359,7 +359,7 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
             trace = np.concatenate([best.objectives[:-1], ascent.objectives])
             ascent = ascent._replace(objectives=trace)
         self._describe(model, ascent.state, ascent.statistics, shift, scale, rng)
-        self.log_posteriors_ = ascent.objectives
+        self.objectives_ = ascent.objectives
         self.n_iter_ = max(1, len(ascent.objectives) - 1)
         self.draws_: dict[str, Array] = {}
         self.diagnostics_ = self._diagnose(ascent)

@@ -22,7 +22,7 @@ from atoll.core.graphs import (
     self_tuning_weights,
 )
 from atoll.core.labels import PartialLabels
-from atoll.core.memory import check_memory
+from atoll.core.memory import check_memory, in_chunks
 from atoll.diagnostics import entropy
 from atoll.estimators.validation import (
     generator,
@@ -36,11 +36,10 @@ from atoll.kernels.graph_spectral import (
     extend,
     extension_weights,
     graph_modes,
-    in_chunks,
     nearest_rows,
 )
-from atoll.models import graph_softmax, spectral_graph_gp
-from atoll.models.spectral_graph_gp import ConePosterior, Posterior, SoftmaxPosterior
+from atoll.models import graph_gp, graph_softmax
+from atoll.models.graph_gp import ConePosterior, Posterior, SoftmaxPosterior
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -195,7 +194,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
             instead="Choose a smaller max_graph_rows.",
         )
         modes = graph_modes(graph, n_modes, is_labelled)
-        features = spectral_graph_gp.row_features(modes, K, len(labelled))
+        features = graph_gp.row_features(modes, K, len(labelled))
         codes = labels.codes[labelled]
         self._say(f"posterior of {K} classes given {len(labelled)} labels")
         coefficients = self._infer(rng, features, position, codes, K, graph)
@@ -258,18 +257,16 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         problem = (rng, features, labelled, codes, n_classes, graph)
         is_slow = len(codes) * (n_classes - 1) > MOST_CONSTRAINTS
         if len(codes) <= (MOST_A_CLASS_THEN if is_slow else MOST_A_CLASS) * n_classes:
-            return spectral_graph_gp.draw(*problem, self.n_draws)
+            return graph_gp.draw(*problem, self.n_draws)
         if features.shape[1] * n_classes <= MOST_COEFFICIENTS:
             n_draws = max(1, self.n_draws // DRAWS_A_SOFTMAX_DRAW)
-            return spectral_graph_gp.draw_softmax(*problem, n_draws)
-        return spectral_graph_gp.approximate(features[labelled], codes, n_classes)
+            return graph_gp.draw_softmax(*problem, n_draws)
+        return graph_gp.approximate(features[labelled], codes, n_classes)
 
     def _label_training_rows(self, X: Any, labels: PartialLabels) -> None:
         p = np.empty((X.shape[0], len(self.classes_)))
         kept = self.posterior_.kept
-        p[kept] = spectral_graph_gp.predict_proba(
-            self.posterior_.coefficients, self.posterior_.features
-        )
+        p[kept] = graph_gp.predict_proba(self.posterior_.coefficients, self.posterior_.features)
         others = np.setdiff1d(np.arange(X.shape[0]), kept, assume_unique=True)
         if len(others):
             self._say(f"{len(others)} more rows")
@@ -328,7 +325,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = self._read_rows(X)
         pieces = [
-            spectral_graph_gp.latent_moments(self.posterior_.coefficients, self._features(X, piece))
+            graph_gp.latent_moments(self.posterior_.coefficients, self._features(X, piece))
             for piece in in_chunks(X.shape[0], self.posterior_.features.shape[1])
         ]
         mean, variance = zip(*pieces)
@@ -344,7 +341,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         p = np.empty((n, len(self.classes_)))
         for piece in in_chunks(n, self.posterior_.features.shape[1]):
             features = self._features(X, piece if chosen is None else chosen[piece])
-            p[piece] = spectral_graph_gp.predict_proba(self.posterior_.coefficients, features)
+            p[piece] = graph_gp.predict_proba(self.posterior_.coefficients, features)
         return p
 
     def _features(self, X: Any, piece: slice | Index) -> Array:
@@ -395,7 +392,7 @@ def _diagnose_draws(found: ConePosterior | SoftmaxPosterior) -> tuple[bool, str,
         "memory": found.memory,
     }
     if isinstance(found, ConePosterior):
-        limit, count, steps = spectral_graph_gp.MEMORY_LIMIT, found.n_sweeps, "sweeps"
+        limit, count, steps = graph_gp.MEMORY_LIMIT, found.n_sweeps, "sweeps"
         details |= {"inference": "exact draws", "n_sweeps": count}
         cause = "Check the labels for errors: labels that contradict their neighbours make "
         cause += "chains slow."

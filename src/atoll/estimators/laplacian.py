@@ -30,8 +30,8 @@ from atoll.estimators.validation import (
 )
 from atoll.kernels.conditioning import CHUNK_ENTRIES
 from atoll.kernels.graph_warped import GraphWarpedKernel
-from atoll.models import graph_gp, laplacian
-from atoll.models.graph_gp import Problem, warp
+from atoll.models import laplacian, ssgp
+from atoll.models.ssgp import Problem, warp
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -123,11 +123,11 @@ class LaplacianClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         fold = laplacian.folds(rng, codes)
         points, errors = [], []
         with progress(self.verbose, type(self).__name__, "error") as report:
-            for theta in graph_gp.base_grid(problem.base, graph_gp.LENGTH_FACTORS):
+            for theta in ssgp.base_grid(problem.base, ssgp.LENGTH_FACTORS):
                 base = problem.base_gram(theta)
-                for ratio in graph_gp.RATIOS:
+                for ratio in ssgp.RATIOS:
                     gram = warp(base, problem.geometry, ratio, known).gram
-                    for ambient in graph_gp.AMBIENT_WEIGHTS:
+                    for ambient in ssgp.AMBIENT_WEIGHTS:
                         error = laplacian.cross_validate(gram, codes, fold, ambient, self._machine)
                         points.append((theta, ratio, ambient))
                         errors.append(error)

@@ -38,7 +38,7 @@ class OrdinalGPClassifier(AuxiliaryClassifier):
         sorted, or the order of an ordered pandas Categorical.
     null_width : float
         w, in units of the noise of z, which has variance one. 0: unlabelled rows are left out.
-    inference : "auto", "gibbs", "vb" or "ep"
+    inference : "auto", "mcmc", "vb" or "ep"
         As in ProbitGPClassifier, and expectation propagation, for labelled rows, which "auto"
         takes beyond 300 of them.
     kernel, n_chains, n_warmup, n_samples, thin, checkpoint, unlabelled, random_state, n_jobs, \
@@ -49,13 +49,13 @@ verbose
     ----------
     classes_ : (K,) lowest first
     cut_points_ : (K−1,) posterior mean of b
-    inference_ : "gibbs", "vb" or "ep", what was used
+    inference_ : "mcmc", "vb" or "ep", what was used
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     posterior_ : LatentPosterior, what prediction needs
     draws_ : dict of (chain, draw) arrays: log-likelihood, log-parameters, the first cut point and
         the logarithms of the gaps; empty after "vb" and "ep"
-    lower_bounds_ : (t,) bound on the log evidence after every iteration, after "vb"
+    objectives_ : (t,) bound on the log evidence after every iteration, after "vb"
     log_evidence_ : its estimate, after "ep"
     diagnostics_ : dict with R-hat, effective sample sizes, jitter and a verdict in words
     kernel_ : the kernel at the posterior mean of its log-parameters, or where the bound is highest
@@ -80,7 +80,7 @@ verbose
 
     paper = "Rogers 2014 (lecture); Chu & Ghahramani 2005"
     summary = "classes with an order; cut points learned; unlabelled rows with a null width"
-    inferences = ("auto", "gibbs", "vb", "ep")
+    inferences = ("auto", "mcmc", "vb", "ep")
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ verbose
         if self.inference == "ep" and self._has_unlabelled(labels):
             raise ValueError(
                 f'inference="ep" takes labelled rows alone, and null_width={self.null_width!r} '
-                'brings in unlabelled ones; use "gibbs" or "vb", or null_width=0.'
+                'brings in unlabelled ones; use "mcmc" or "vb", or null_width=0.'
             )
         if labels.classes.dtype.kind in "OU" and self.classes is None:
             names = labels.classes.tolist()

@@ -207,7 +207,7 @@ class SampledClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         if not self.draws_:
             raise ValueError(
                 f"{type(self).__name__} was fitted without sampling and has no draws to export; "
-                'fit it with inference="gibbs".'
+                'fit it with inference="mcmc".'
             )
         return draws_to_arviz(self.draws_, attrs={"model": type(self).__name__})
 

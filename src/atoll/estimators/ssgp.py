@@ -30,8 +30,8 @@ from atoll.estimators.validation import (
 from atoll.inference.chains import check_counts
 from atoll.kernels.graph_warped import Geometry
 from atoll.kernels.hyperparameters import kernel_prior
-from atoll.models import graph_gp
-from atoll.models.graph_gp import Component, Fit, Labels, Problem, SSGPPosterior
+from atoll.models import ssgp
+from atoll.models.ssgp import Component, Fit, Labels, Problem, SSGPPosterior
 
 Array = NDArray[np.float64]
 
@@ -74,28 +74,28 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
         P(Y | 𝒢), which the paper uses, or P(Y, 𝒢), with −½ log det(I + MK) beside it.
     ratio, ambient_weight : float
         γ_I/γ_A and γ_A where `selection` is None. A ratio of 0 is the supervised process.
-    inference : "auto", "ep" or "sample"
-        Expectation propagation takes two classes. "auto" is "ep" for two, "sample" for more.
+    inference : "auto", "ep" or "mcmc"
+        Expectation propagation takes two classes. "auto" is "ep" for two, "mcmc" for more.
     n_warmup, n_samples : int
-        Of "sample": draws dropped, then kept, in each of four chains.
+        Of "mcmc": draws dropped, then kept, in each of four chains.
     unlabelled : "auto", None or a value
         What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator
-        For "sample" alone.
+        For "mcmc" alone.
     n_jobs : int, optional
-        Chains of "sample" run at once, by joblib.
+        Chains of "mcmc" run at once, by joblib.
     verbose : bool
         Progress on standard error.
 
     Attributes
     ----------
     classes_ : (K,) the labels, sorted
-    inference_ : "ep" or "sample", what was used
+    inference_ : "ep" or "mcmc", what was used
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     log_evidence_ : float, at the parameters chosen; the average's where they are averaged over
-    log_evidences_ : (t,) after every iteration, or at every point of the grid
+    objectives_ : (t,) after every iteration, or at every point of the grid
     ratio_, ambient_weight_ : γ_I/γ_A and γ_A chosen
     kernel_ : K̃/γ_A there
     posterior_ : SSGPPosterior, what prediction needs
@@ -130,7 +130,7 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
         weights: str = "gaussian",
         normalised: bool = True,
         power: int = 2,
-        noise: float = graph_gp.NOISE,
+        noise: float = ssgp.NOISE,
         selection: str | None = "evidence",
         evidence: str = "partial",
         ratio: float = 100.0,
@@ -198,22 +198,22 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
         full = self.evidence == "full"
         with progress(self.verbose, type(self).__name__) as report:
             if self.selection == "evidence":
-                best, trace, converged = graph_gp.maximise_evidence(
+                best, trace, converged = ssgp.maximise_evidence(
                     problem, labels, full=full, report=report
                 )
-                self.log_evidences_, self.log_evidence_ = trace, best.log_evidence
+                self.objectives_, self.log_evidence_ = trace, best.log_evidence
                 return [best], np.zeros(1), converged
             if self.selection is None:
                 with np.errstate(divide="ignore"):
                     chosen = np.log([float(self.ambient_weight), float(self.ratio)])
                 x = np.concatenate([problem.base.theta, chosen])
-                fits = [graph_gp.fit_at(problem, labels, x, full=full)]
+                fits = [ssgp.fit_at(problem, labels, x, full=full)]
             else:
-                fits = list(graph_gp.fit_grid(problem, labels, full=full, report=report))
-        values = self.log_evidences_ = np.array([fit.log_evidence for fit in fits])
+                fits = list(ssgp.fit_grid(problem, labels, full=full, report=report))
+        values = self.objectives_ = np.array([fit.log_evidence for fit in fits])
         if self.selection == "average":
             self.log_evidence_ = float(np.logaddexp.reduce(values) - np.log(len(values)))
-            kept, log_weights = graph_gp.average(fits)
+            kept, log_weights = ssgp.average(fits)
         else:
             self.log_evidence_ = float(values.max())
             kept, log_weights = [fits[int(np.argmax(values))]], np.zeros(1)
@@ -234,14 +234,14 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
         self.draws_: dict[str, Array] = {}
         if self.inference_ == "ep":
             components = [
-                graph_gp.propagated_component(problem, fit, labels, float(log_weight))
+                ssgp.propagated_component(problem, fit, labels, float(log_weight))
                 for fit, log_weight in zip(fits, log_weights)
             ]
             mixed, sentence = converged, f"Expectation propagation converged, {estimate}"
         else:
             components = self._sample(problem, labels, fits, log_weights)
             summary = summarise(self.draws_)
-            mixed, said = verdict(summary, n_chains=graph_gp.N_CHAINS)
+            mixed, said = verdict(summary, n_chains=ssgp.N_CHAINS)
             mixed, sentence = mixed and converged, f"{said} Parameters were found {estimate}"
         if not converged:
             sentence = (
@@ -252,7 +252,7 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
         self.diagnostics_ = {
             **summary,
             "log_evidence": self.log_evidence_,
-            "n_iterations": len(self.log_evidences_),
+            "n_iterations": len(self.objectives_),
             "n_components": len(components),
             "interrupted": False,
             "mixed": mixed,
@@ -268,7 +268,7 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
         components = []
         streams = generator(self.random_state).spawn(len(fits))
         for stream, fit, log_weight in zip(streams, fits, log_weights):
-            draws, lower = graph_gp.sample_auxiliary(
+            draws, lower = ssgp.sample_auxiliary(
                 stream,
                 fit,
                 labels,
@@ -282,7 +282,7 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
             size = max(4, math.ceil(PREDICTIVE_DRAWS * math.exp(log_weight)))
             kept = np.linspace(0, len(pooled) - 1, min(size, len(pooled))).round().astype(int)
             components.append(
-                graph_gp.sampled_component(problem, fit, pooled[kept], lower, float(log_weight))
+                ssgp.sampled_component(problem, fit, pooled[kept], lower, float(log_weight))
             )
         return components
 
@@ -290,7 +290,7 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
         self.label_distributions_ = np.eye(len(labels.classes))[labels.codes]
         unknown = ~labels.is_labelled
         if unknown.any():
-            log_p = graph_gp.predict_log_proba(self.posterior_, X[unknown])
+            log_p = ssgp.predict_log_proba(self.posterior_, X[unknown])
             self.label_distributions_[unknown] = np.exp(log_p)
         self.transduction_ = labels.classes[np.argmax(self.label_distributions_, axis=1)]
 
@@ -299,7 +299,7 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities; X (m, d) -> (m, K). Far from all data they are equal."""
         check_is_fitted(self)
-        return np.exp(graph_gp.predict_log_proba(self.posterior_, validate_rows(self, X)))
+        return np.exp(ssgp.predict_log_proba(self.posterior_, validate_rows(self, X)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row; X (m, d) -> (m,)."""
@@ -313,7 +313,7 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the functions; X (m, d) -> (m, 1) or (m, K) each."""
         check_is_fitted(self)
-        return graph_gp.predict_latent(self.posterior_, validate_rows(self, X))
+        return ssgp.predict_latent(self.posterior_, validate_rows(self, X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the labelled rows; unlabelled ones are left out."""
@@ -335,17 +335,17 @@ class SSGPClassifier(ClassifierMixin, BaseEstimator):
                 f"selection={self.selection!r} is none of {', '.join(map(repr, SELECTIONS))}."
             )
         check_evidence(self)
-        if self.inference not in ("auto", "ep", "sample"):
-            raise ValueError(f"inference={self.inference!r} is none of 'auto', 'ep', 'sample'.")
+        if self.inference not in ("auto", "ep", "mcmc"):
+            raise ValueError(f"inference={self.inference!r} is none of 'auto', 'ep', 'mcmc'.")
         if self.inference == "ep" and n_classes > 2:
             raise ValueError(
-                f"inference='ep' takes two classes, and y has {n_classes}; use 'sample' or 'auto'."
+                f"inference='ep' takes two classes, and y has {n_classes}; use 'mcmc' or 'auto'."
             )
-        automatic = "ep" if n_classes == 2 else "sample"
+        automatic = "ep" if n_classes == 2 else "mcmc"
         self.inference_ = automatic if self.inference == "auto" else self.inference
 
 
-class GraphGPRegressor(RegressorMixin, BaseEstimator):
+class SSGPRegressor(RegressorMixin, BaseEstimator):
     """Gaussian process regression told of the graph of all rows, with a target or without.
 
     f ~ GP(0, K̃/γ_A), with K̃ the base kernel after it was told that f varies little along the
@@ -364,7 +364,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
     ----------
     transduction_ : (n,) targets as given, and the mean of f where there was none
     log_evidence_ : float
-    log_evidences_ : (t,) after every iteration, of targets scaled to unit variance
+    objectives_ : (t,) after every iteration, of targets scaled to unit variance
     ratio_, ambient_weight_, noise_variance_ : γ_I/γ_A, γ_A (of scaled targets) and σ²
     kernel_ : K̃/γ_A of scaled targets
     posterior_ : SSGPPosterior, what prediction needs
@@ -377,11 +377,11 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from atoll.estimators import GraphGPRegressor
+    >>> from atoll.estimators import SSGPRegressor
     >>> angle = np.linspace(0, 6, 60)
     >>> X = np.column_stack([np.cos(angle), np.sin(angle)])
     >>> y = np.where(np.arange(60) % 12 == 0, angle, np.nan)   # five targets on an arc
-    >>> mean, deviation = GraphGPRegressor(n_neighbors=4).fit(X, y).predict(X, return_std=True)
+    >>> mean, deviation = SSGPRegressor(n_neighbors=4).fit(X, y).predict(X, return_std=True)
     >>> bool(np.abs(mean[:49] - angle[:49]).max() < 0.5)
     True
     """
@@ -423,7 +423,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         check_evidence(self)
         if y is None:
             raise ValueError(
-                "GraphGPRegressor requires y to be passed, but the target y is None. Pass one "
+                "SSGPRegressor requires y to be passed, but the target y is None. Pass one "
                 "number a row, NaN where it is unknown."
             )
         X = read_rows(self, X, reset=True)
@@ -437,17 +437,17 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         scaled = (y[known] - self.shift_) / self.scale_
         problem = Problem(base_kernel(self.kernel, X), graph_of(self, X))
         with progress(self.verbose, type(self).__name__) as report:
-            fit, trace, converged = graph_gp.maximise_regression(
+            fit, trace, converged = ssgp.maximise_regression(
                 problem, known, scaled, full=self.evidence == "full", report=report
             )
-        self.log_evidences_ = trace
+        self.objectives_ = trace
         self.log_evidence_ = fit.log_evidence - len(known) * math.log(self.scale_)
         self.ambient_weight_, self.ratio_, noise = np.exp(fit.log_parameters[-3:]).tolist()
         self.noise_variance_ = noise * self.scale_**2
         self.kernel_ = ConstantKernel(1.0 / self.ambient_weight_, "fixed") * (
             problem.warped_kernel_at(fit.log_parameters[:-1])
         )
-        self.posterior_ = graph_gp.regression_posterior(problem, fit, X[known], scaled)
+        self.posterior_ = ssgp.regression_posterior(problem, fit, X[known], scaled)
         what = "converged" if converged else "had not converged; scale the features"
         sentence = f"The search {what}, with {self.log_evidence_:.2f} for the log evidence."
         self.diagnostics_ = {
@@ -458,7 +458,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
             "verdict": sentence,
         }
         if not converged:
-            warnings.warn(f"GraphGPRegressor: {sentence}", ConvergenceWarning, stacklevel=2)
+            warnings.warn(f"SSGPRegressor: {sentence}", ConvergenceWarning, stacklevel=2)
         self.transduction_ = y.copy()
         unknown = np.isnan(y)
         if unknown.any():
@@ -490,7 +490,7 @@ class GraphGPRegressor(RegressorMixin, BaseEstimator):
         return float(r2_score(y[known], predicted[known], sample_weight=chosen))
 
     def _moments(self, X: Array) -> tuple[Array, Array]:
-        mean, variance = graph_gp.predict_latent(self.posterior_, X)
+        mean, variance = ssgp.predict_latent(self.posterior_, X)
         return self.shift_ + self.scale_ * mean[:, 0], self.scale_**2 * variance[:, 0]
 
     def __sklearn_tags__(self) -> Any:

@@ -18,7 +18,6 @@ A new row's embedding is the mean of those of its nearest rows on the graph, wei
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,13 +33,13 @@ from atoll.core.graphs import (
     self_tuning_weights,
     smoothest_modes,
 )
+from atoll.core.memory import in_chunks
 
 Array = NDArray[np.float64]
 
 SHAPES = ("matern", "diffusion", "low_pass")
 EXTENSION_NEIGHBOURS = 10
 SHARPNESS = 4.0  # of the weights of a new row's neighbours, as on the graph's edges
-_CHUNK_ENTRIES = 2**20
 
 
 def spectral_weights(values: Array, shape: str, scale: float, smoothness: float) -> Array:
@@ -140,13 +139,6 @@ def extend(values: Array, extension: Extension) -> Array:
         (extension.weights.ravel(), extension.indices.ravel(), starts), shape=(m, n)
     )
     return mixing @ values
-
-
-def in_chunks(n: int, entries: int) -> Iterator[slice]:
-    """Pieces of n rows that need `entries` numbers each: about 8 MiB a piece."""
-    step = max(1, _CHUNK_ENTRIES // max(1, entries))
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))
 
 
 class SpectralGraph:

@@ -431,8 +431,8 @@ def _chains(model: Any) -> dict[str, Any]:
     if "jitter" in diagnostics:
         section["facts"].append(("Largest jitter used", f"{diagnostics['jitter']:.1e}"))
     figure, names, left_out = trace_figure(getattr(model, "draws_", None) or {})
-    if hasattr(model, "log_posteriors_"):
-        section["ascent"] = png_address(ascent_figure(model.log_posteriors_))
+    if hasattr(model, "objectives_"):
+        section["ascent"] = png_address(ascent_figure(model.objectives_))
     if figure is not None:
         section["picture"] = png_address(figure)
         section["traces"] = names

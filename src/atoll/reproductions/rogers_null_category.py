@@ -80,7 +80,7 @@ def make_model(
     """The standard model where `null_width` is None; kernel is γ or "sampled"."""
     settings: dict[str, Any] = {
         "kernel": "isotropic" if isinstance(kernel, str) else fixed_kernel(kernel),
-        "inference": "gibbs",
+        "inference": "mcmc",
         "n_chains": N_CHAINS,
         "n_warmup": cell["n_samples"] // 2,
         "n_samples": cell["n_samples"],

@@ -29,8 +29,8 @@ from atoll.estimators import (
 )
 from atoll.inference.ep import Sites
 from atoll.kernels.graph_warped import Geometry, penalty_factor
-from atoll.models import graph_gp, laplacian
-from atoll.models.graph_gp import AMBIENT_WEIGHTS, LENGTH_FACTORS, NOISE, RATIOS, Labels, Problem
+from atoll.models import laplacian, ssgp
+from atoll.models.ssgp import AMBIENT_WEIGHTS, LENGTH_FACTORS, NOISE, RATIOS, Labels, Problem
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
 from atoll.reproductions.lawrence import fit_quietly
 from atoll.reproductions.tables import Estimate, estimate, group, markdown_table
@@ -157,7 +157,7 @@ class Fitted(NamedTuple):
 def fit_ssgp(warped: Warped, y: Rows, rows: Rows) -> list[Fitted]:
     """One for each γ_A of the grid; those that the noise cannot tell apart are fitted once."""
     gram = warped.gram[np.ix_(rows, rows)]
-    most = graph_gp.LARGEST_SIGNAL / float(np.diagonal(gram).mean())
+    most = ssgp.LARGEST_SIGNAL / float(np.diagonal(gram).mean())
     found: dict[float, Fitted] = {}
     scales = [min(1.0 / (ambient * NOISE**2), most) for ambient in AMBIENT_WEIGHTS]
     sites: Sites | None = None
@@ -167,7 +167,7 @@ def fit_ssgp(warped: Warped, y: Rows, rows: Rows) -> list[Fitted]:
         if sites is not None:  # a cone of labels looks the same from near and far
             less = previous / scale
             sites = Sites(less * sites.precision, np.sqrt(less) * sites.shift)
-        fit = graph_gp.propagate_labels(C, Labels(rows, y[rows], 2), sites, MOST_SWEEPS)
+        fit = ssgp.propagate_labels(C, Labels(rows, y[rows], 2), sites, MOST_SWEEPS)
         sites, previous = fit.sites, scale
         cross = scale * warped.gram[rows]
         root = np.sqrt(fit.sites.precision)
@@ -212,7 +212,7 @@ def run_moons(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
     graph = neighbour_graph(X, 10)
     widths, lengths = LOG2_WIDTHS[:: cell["stride"]], LOG2_LENGTHS[:: cell["stride"]]
     surface = np.full((len(widths), len(lengths)), -np.inf)
-    best: tuple[float, Problem, graph_gp.Fit] | None = None
+    best: tuple[float, Problem, ssgp.Fit] | None = None
     for i, width in enumerate(2.0**widths):
         laplacian_matrix = normalised_laplacian(gaussian_weights(graph, float(width)))
         problem = Problem(RBF(1.0), Geometry.from_laplacian(X, laplacian_matrix, power=2))
@@ -220,7 +220,7 @@ def run_moons(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
             base = problem.base_gram(np.array([log_length]))
             for ratio in MOON_RATIOS:
                 x = np.array([log_length, 0.0, np.log(ratio)])
-                fit = graph_gp.fit_at(problem, labels, x, base=base)
+                fit = ssgp.fit_at(problem, labels, x, base=base)
                 surface[i, j] = max(surface[i, j], fit.log_evidence)
                 if best is None or fit.log_evidence > best[2].log_evidence:
                     best = (float(widths[i]), problem, fit)
@@ -228,7 +228,7 @@ def run_moons(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
     log2_width, problem, fit = best
     with np.errstate(divide="ignore"):
         alone = [
-            graph_gp.fit_at(problem, labels, np.array([np.log(2.0) * length, 0.0, -np.inf]))
+            ssgp.fit_at(problem, labels, np.array([np.log(2.0) * length, 0.0, -np.inf]))
             for length in lengths
         ]
     supervised = max(alone, key=lambda one: one.log_evidence)
@@ -242,14 +242,14 @@ def run_moons(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
         "surface": surface,
     }
     for name, one in (("ssgp", fit), ("gp", supervised)):
-        component = graph_gp.propagated_component(problem, one, labels)
-        posterior = graph_gp.SSGPPosterior(X[rows], (component,), NOISE)
-        predicted = graph_gp.predict_log_proba(posterior, X[unlabelled]).argmax(axis=1)
+        component = ssgp.propagated_component(problem, one, labels)
+        posterior = ssgp.SSGPPosterior(X[rows], (component,), NOISE)
+        predicted = ssgp.predict_log_proba(posterior, X[unlabelled]).argmax(axis=1)
         values[f"{name}_error"] = float(np.mean(predicted != y[unlabelled]))
         if cell["draw"] == 0:
             side = np.linspace(0.0, 1.0, cell["resolution"])
             points = np.column_stack([axis.ravel() for axis in np.meshgrid(side, side)])
-            mean, variance = graph_gp.predict_latent(posterior, points)
+            mean, variance = ssgp.predict_latent(posterior, points)
             values[f"{name}_mean"] = mean.reshape(len(side), -1)
             values[f"{name}_deviation"] = np.sqrt(variance).reshape(len(side), -1)
     return values
