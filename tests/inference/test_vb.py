@@ -155,9 +155,9 @@ def test_no_iteration_of_the_maximisation_lowers_the_bound(kind):
         given, _ = problem(kind, 100 + seed, n_max=15)
         reported = []
         result = given.maximise(report=lambda i, b, to=reported: to.append((i, b)))
-        assert np.isfinite(result.lower_bounds).all()
-        assert np.diff(result.lower_bounds).min(initial=0.0) > -1e-9, f"seed {seed}"
-        assert reported == list(enumerate(result.lower_bounds))[1:]
+        assert np.isfinite(result.log_evidences).all()
+        assert np.diff(result.log_evidences).min(initial=0.0) > -1e-9, f"seed {seed}"
+        assert reported == list(enumerate(result.log_evidences))[1:]
 
 
 @EVERY_KIND
@@ -171,7 +171,7 @@ def test_the_result_is_what_its_parameters_say(kind, seed):
     mean = result.weights + there.gram() @ result.weights
     location = mean - (result.weights.T / np.diagonal(Q)).T
     bound = bound_at(Q, log_det, there.regions(), location)
-    assert bound + log_prior(there) == pytest.approx(result.lower_bounds[-1], abs=1e-6)
+    assert bound + log_prior(there) == pytest.approx(result.log_evidences[-1], abs=1e-6)
     assert np.abs(np.concatenate(standardised(there))).max() <= type_two.PRIOR_REACH + 1e-9
     again = there.ascend(location)
     np.testing.assert_allclose(again.variance, result.auxiliary_variance, atol=1e-3)
@@ -420,7 +420,7 @@ def test_no_parameters_nearby_have_a_higher_bound(kind):
             moved = at + step * spread * direction
             near = there._replace(theta=moved[:p], phi=moved[p:])
             bound = near.ascend().lower_bounds[-1]
-            assert bound + log_prior(near) < result.lower_bounds[-1]
+            assert bound + log_prior(near) < result.log_evidences[-1]
 
 
 def test_a_search_cut_short_says_that_it_has_not_converged():
@@ -428,7 +428,7 @@ def test_a_search_cut_short_says_that_it_has_not_converged():
     assert given.maximise().converged
     short = given.maximise(max_iterations=1)
     assert not short.converged
-    assert len(short.lower_bounds) == 2
+    assert len(short.log_evidences) == 2
 
 
 def test_with_no_free_parameter_there_is_one_bound():
@@ -438,7 +438,7 @@ def test_with_no_free_parameter_there_is_one_bound():
     C = gram_function(prior, given.inputs)(np.zeros(0))
     Q, log_det = precision_and_log_det(C)
     expected = vb.ascend(Q, log_det, given.regions(), np.zeros(10))
-    assert result.lower_bounds == pytest.approx([expected.lower_bounds[-1]], abs=1e-9)
+    assert result.log_evidences == pytest.approx([expected.lower_bounds[-1]], abs=1e-9)
     assert result.converged
     assert result.log_parameters.shape == result.region_parameters.shape == (0,)
     np.testing.assert_allclose(result.weights, Q @ expected.mean, atol=1e-6)
@@ -472,7 +472,7 @@ def test_two_functions_have_the_maximum_of_one():
     one = Problem(inputs, prior, fixed_regions(probit.regions(codes)), prior.mean, np.zeros(0))
     two = one._replace(family=fixed_regions(multinomial_probit.regions(codes, 2)))
     of_one, of_two = one.maximise(), two.maximise()
-    assert of_two.lower_bounds[-1] == pytest.approx(of_one.lower_bounds[-1], abs=1e-6)
+    assert of_two.log_evidences[-1] == pytest.approx(of_one.log_evidences[-1], abs=1e-6)
     np.testing.assert_allclose(of_two.log_parameters, of_one.log_parameters, atol=1e-2)
 
 
@@ -514,6 +514,6 @@ def test_at_given_parameters_it_is_the_ascent_there():
     best = vb.maximise(gram_function(prior, X), gradient, prior, family)
     C = gram_function(prior, X)(best.log_parameters)
     found = vb.at(C, family, best.log_parameters, best.region_parameters, np.zeros(20))
-    assert np.all(np.diff(found.lower_bounds) >= 0)
+    assert np.all(np.diff(found.log_evidences) >= 0)
     np.testing.assert_allclose(found.weights, best.weights, atol=1e-4)
     np.testing.assert_allclose(found.auxiliary_variance, best.auxiliary_variance, atol=1e-4)

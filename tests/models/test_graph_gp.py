@@ -175,7 +175,7 @@ def test_coefficients_of_many_labels_are_those_of_the_variational_posterior():
     kernel = ConstantKernel(np.exp(4.0)) * DotProduct(0.0, "fixed")
     prior = kernel_prior(kernel, features)._replace(sd=np.array([2.0]))
     direct = probit_gp.variational(features, codes, prior, 3)
-    posterior = probit_gp.variational_posterior(direct, features, prior)
+    posterior = probit_gp.approximate_posterior(direct, features, prior)
     mean, variance = probit_gp.predict_latent(posterior, features[:5])
     ours = model.latent_moments(found, features[:5])
     np.testing.assert_allclose(ours[0], mean, rtol=1e-5, atol=1e-6)

@@ -26,6 +26,10 @@ class PartialLabels(NamedTuple):
     is_labelled: NDArray[np.bool_]
     classes: NDArray[Any]
 
+    def of(self, rows: NDArray[Any]) -> PartialLabels:
+        """Return the labels of some rows, given as a mask or as places."""
+        return PartialLabels(self.codes[rows], self.is_labelled[rows], self.classes)
+
     @property
     def n_labelled(self) -> int:
         return int(self.is_labelled.sum())
@@ -85,6 +89,26 @@ def parse_labels(
     codes = np.zeros(len(values), dtype=np.intp)
     codes[is_labelled] = known_codes
     return PartialLabels(codes, is_labelled, distinct)
+
+
+def unlabelled_marker(labels: PartialLabels, unlabelled: Any) -> Any:
+    """Return what marks an unlabelled row beside a null, as `unlabelled` was understood in a fit.
+
+    Parameters
+    ----------
+    labels : what `parse_labels` made of the y of the fit
+    unlabelled : as it was given to it
+
+    Examples
+    --------
+    >>> unlabelled_marker(parse_labels([1, 2, -1]), "auto")
+    -1
+    >>> unlabelled_marker(parse_labels([-1, 1, 1]), "auto") is None   # -1 is a class here
+    True
+    """
+    if not (isinstance(unlabelled, str) and unlabelled == "auto"):
+        return unlabelled
+    return None if -1 in labels.classes.tolist() else -1
 
 
 def require_classes(labels: PartialLabels, *, at_least: int = 2) -> None:

@@ -22,8 +22,7 @@ from atoll.estimators.sampled import SampledClassifier
 from atoll.inference.chains import Record, Sampler
 from atoll.inference.ep import NEGATIVE
 from atoll.inference.ivm import IVMResult
-from atoll.inference.type_two import LogPrior, Report
-from atoll.inference.vb import VariationalResult
+from atoll.inference.type_two import Approximation, LogPrior, Report
 from atoll.kernels.hyperparameters import KernelPrior, kernel_at
 from atoll.likelihoods import null_category as null_likelihood
 from atoll.models import informative_vector, null_category, probit_gp
@@ -114,7 +113,7 @@ class AuxiliaryClassifier(SampledClassifier):
 
     def _variational(
         self, X: Array, labels: PartialLabels, prior: KernelPrior, report: Report
-    ) -> VariationalResult:
+    ) -> Approximation:
         regions = self._family(X, labels, prior)
         return probit_gp.regions_variational(X, regions, prior, report=report)
 
@@ -156,9 +155,9 @@ class AuxiliaryClassifier(SampledClassifier):
 
             if self.inference_ == "vb":
                 result = self._variational(X, labels, prior, report)
-                self.posterior_ = probit_gp.variational_posterior(result, X, prior)
-                self.objectives_ = result.lower_bounds
-                found = Search(result.log_parameters, result.lower_bounds, result.converged,
+                self.posterior_ = probit_gp.approximate_posterior(result, X, prior)
+                self.objectives_ = result.log_evidences
+                found = Search(result.log_parameters, result.log_evidences, result.converged,
                                result.jitter)  # fmt: skip
                 self._describe_regions(result.region_parameters[None])
             else:
@@ -174,7 +173,7 @@ class AuxiliaryClassifier(SampledClassifier):
     ) -> Search:
         """Sets `posterior_`, and what the model says of its regions."""
         result = probit_gp.regions_propagation(X, self._family(X, labels, prior), prior, report)
-        self.posterior_: Any = probit_gp.propagated_posterior(result, X, prior)
+        self.posterior_: Any = probit_gp.approximate_posterior(result, X, prior)
         self._describe_regions(result.region_parameters[None])
         return Search(result.log_parameters, result.log_evidences, result.converged, result.jitter)
 
@@ -580,7 +579,7 @@ n_jobs, verbose
 
     def _variational(
         self, X: Array, labels: PartialLabels, prior: KernelPrior, report: Report
-    ) -> VariationalResult:
+    ) -> Approximation:
         regions = self._family(X, labels, prior)
         return null_category.variational(X, labels.is_labelled, prior, regions, report)
 

@@ -55,6 +55,27 @@ def validate_training(
     return X, labels
 
 
+def read_labels(
+    y: Any, n_rows: int, unlabelled: Any, classes: Sequence[Any] | None, *, at_least: int = 2
+) -> PartialLabels:
+    """Return the labels of n rows, checked.
+
+    Parameters
+    ----------
+    classes : all of them in their order, where it is not that of sorting
+    at_least : how many classes must have a labelled row
+    """
+    labels = parse_labels(y, unlabelled=unlabelled, classes=classes)
+    if len(labels.codes) != n_rows:
+        raise ValueError(
+            f"y has {len(labels.codes)} labels and X has {n_rows} rows; pass one label per row, "
+            "with None, NaN or -1 where it is unknown."
+        )
+    if at_least:
+        require_classes(labels, at_least=at_least)
+    return labels
+
+
 def validate_rows(estimator: BaseEstimator, X: Any) -> Array:
     """Check and convert what a prediction was given: the columns of the fit, all finite."""
     return read_rows(estimator, X, reset=False)

@@ -34,7 +34,7 @@ from scipy.linalg import lapack
 from atoll.core.linalg import cholesky_inverse, jittered_cholesky, solve_lower
 from atoll.core.regions import RegionFamily, RegionGradients, Regions, regions_of_rows
 from atoll.inference.auxiliary_gibbs import GramFunction, LogParameterPrior
-from atoll.inference.type_two import Evaluation, LogPrior, Report
+from atoll.inference.type_two import Approximation, Evaluation, LogPrior, Report
 from atoll.inference.type_two import maximise as maximise_evidence
 
 Array = NDArray[np.float64]
@@ -92,28 +92,6 @@ class Propagation(NamedTuple):
     cavity_variance: Array
     n_negative: int
     verdict: str
-
-
-class EPResult(NamedTuple):
-    """The maximum of EP's log evidence.
-
-    weights : (n,) or (n, K) b
-    noise_variance : (n,) 1/τ: the posterior is that of a regression with this noise
-    log_parameters, region_parameters : θ and φ there
-    log_evidences : (t,) after every iteration of θ and φ, with the log prior relative to its peak
-    converged : whether the search, and the sites at its end, stopped by themselves
-    jitter : what factoring took
-    n_negative : rows whose likelihood asked for a negative precision
-    """
-
-    weights: Array
-    noise_variance: Array
-    log_parameters: Array
-    region_parameters: Array
-    log_evidences: Array
-    converged: bool
-    jitter: float
-    n_negative: int = 0
 
 
 def no_sites(n: int, n_functions: int = 1) -> Sites:
@@ -565,7 +543,7 @@ def maximise(
     report: Report | None = None,
     tolerance: float = 1e-6,
     max_iterations: int | None = None,
-) -> EPResult:
+) -> Approximation:
     """`maximise_together` of one problem, from no sites; negative precisions are zeroed."""
     zeros = family.at(family.mean).regions.zeros()
     sites = no_sites(len(zeros), zeros.size // len(zeros))
@@ -579,13 +557,13 @@ def maximise(
         max_iterations=max_iterations,
     )
     (found,), (phi,) = best.found, best.region_parameters
-    return EPResult(
+    return Approximation(
         found.weights,
-        1.0 / found.sites.precision,
         best.log_parameters,
         phi,
         best.log_evidences,
         best.converged,
         jittered_cholesky(gram(best.log_parameters)).jitter,
-        found.n_negative,
+        noise_variance=1.0 / found.sites.precision,
+        n_negative=found.n_negative,
     )

@@ -56,6 +56,33 @@ class Maximum(NamedTuple):
     converged: bool
 
 
+class Approximation(NamedTuple):
+    """A Gaussian posterior of functions known through z = f + ε, at the best θ and φ.
+
+    Every deterministic inference over regions returns one, so that models need not ask which.
+
+    weights : (n,) or (n, K), V^{-1} times the mean of z
+    log_parameters, region_parameters : θ and φ
+    log_evidences : (t,) the log evidence after every iteration, its estimate or a bound on it,
+        with the log prior relative to its peak
+    converged : whether the search stopped by itself
+    jitter : what factoring took
+    auxiliary_variance : (n,) of z, where the inference leaves it one
+    noise_variance : (n,) of z given f, where it is not one
+    n_negative : rows whose likelihood asked for a negative precision
+    """
+
+    weights: Array
+    log_parameters: Array
+    region_parameters: Array
+    log_evidences: Array
+    converged: bool
+    jitter: float
+    auxiliary_variance: Array | None = None
+    noise_variance: Array | None = None
+    n_negative: int = 0
+
+
 def maximise(
     evaluate: Callable[[Array, Array, Any], Evaluation],
     prior: LogParameterPrior,

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from atoll.core.linalg import cholesky_inverse, cholesky_log_det, jittered_cholesky
 from atoll.core.regions import RegionFamily, RegionGradients, Regions
 from atoll.inference.auxiliary_gibbs import GramFunction, LogParameterPrior
-from atoll.inference.type_two import Evaluation, Report
+from atoll.inference.type_two import Approximation, Evaluation, Report
 from atoll.inference.type_two import maximise as maximise_evidence
 
 Array = NDArray[np.float64]
@@ -49,26 +49,6 @@ class Ascent(NamedTuple):
     variance: Array
     gradients: RegionGradients
     lower_bounds: Array
-
-
-class VariationalResult(NamedTuple):
-    """The maximum of the bound.
-
-    weights : (n,) or (n, K), V^{-1} z̄
-    auxiliary_variance : (n,) of z under q
-    log_parameters, region_parameters : θ and φ there
-    lower_bounds : (t,) after every iteration of θ and φ, with the log prior relative to its peak
-    converged : whether it stopped by itself
-    jitter : what factoring took
-    """
-
-    weights: Array
-    auxiliary_variance: Array
-    log_parameters: Array
-    region_parameters: Array
-    lower_bounds: Array
-    converged: bool
-    jitter: float
 
 
 def ascend(
@@ -143,7 +123,7 @@ def maximise(
     *,
     max_iterations: int | None = None,
     report: Report | None = None,
-) -> VariationalResult:
+) -> Approximation:
     """The bound's maximum over q, θ and φ, with q at its best for each θ and φ.
 
     The bound's gradient by θ needs no derivative of q, which is at a maximum: it is that of
@@ -173,14 +153,14 @@ def maximise(
         evaluate, prior, family, location, max_iterations=max_iterations, report=report
     )
     weights, variance, jitter = best.posterior
-    return VariationalResult(
+    return Approximation(
         weights,
-        variance,
         best.log_parameters,
         best.region_parameters,
         best.log_evidences,
         best.converged,
         jitter,
+        auxiliary_variance=variance,
     )
 
 
@@ -190,14 +170,20 @@ def at(
     log_parameters: Array,
     region_parameters: Array,
     start: Array,
-) -> VariationalResult:
+) -> Approximation:
     """The bound's maximum over q alone, at θ and φ that something else has chosen.
 
-    Its `lower_bounds` are those of the iterations of q, without a prior of θ and φ.
+    Its `log_evidences` are the bounds of the iterations of q, without a prior of θ and φ.
     """
     q, _, weights, jitter = _best_factors(gram_matrix, family.at(region_parameters).regions, start)
-    return VariationalResult(
-        weights, q.variance, log_parameters, region_parameters, q.lower_bounds, True, jitter
+    return Approximation(
+        weights,
+        log_parameters,
+        region_parameters,
+        q.lower_bounds,
+        True,
+        jitter,
+        auxiliary_variance=q.variance,
     )
 
 

@@ -385,8 +385,9 @@ def approximate(
     covariance = variance * cholesky_inverse(jittered_cholesky(precision).lower)
     mean = variance * features.T @ weights
     follow = covariance @ features.T  # how a goes with z, which is not known either
+    assert found.auxiliary_variance is not None  # variational Bayes leaves z one
     covariance += follow * found.auxiliary_variance @ follow.T
-    return NormalPosterior(mean, covariance, found.lower_bounds, found.converged)
+    return NormalPosterior(mean, covariance, found.log_evidences, found.converged)
 
 
 # Prediction ---------------------------------------------------------------------------------------

@@ -22,8 +22,7 @@ from atoll.core.regions import PreparedRegions, RegionFamily, regions_of_rows
 from atoll.inference import auxiliary_gibbs, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
-from atoll.inference.type_two import Report
-from atoll.inference.vb import VariationalResult
+from atoll.inference.type_two import Approximation, Report
 from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import null_category
 from atoll.models.probit_gp import (
@@ -114,7 +113,7 @@ def variational(
     prior: KernelPrior,
     regions: RegionFamily,
     report: Report | None = None,
-) -> VariationalResult:
+) -> Approximation:
     """Variational Bayes, with unlabelled rows at the θ and φ of highest evidence.
 
     Rows in one of several regions are free to go where their neighbours go, and q(z) = Π q(z_n)

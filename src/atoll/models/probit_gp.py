@@ -24,9 +24,7 @@ from atoll.core.regions import RegionFamily, fixed_regions, log_region_probabili
 from atoll.inference import auxiliary_gibbs, ep, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
-from atoll.inference.ep import EPResult
-from atoll.inference.type_two import Report
-from atoll.inference.vb import VariationalResult
+from atoll.inference.type_two import Approximation, Report
 from atoll.kernels.conditioning import conditional_moments, mixture_moments
 from atoll.kernels.hyperparameters import KernelPrior, gram_function, gram_gradient_function
 from atoll.likelihoods import multinomial_probit, probit
@@ -101,7 +99,7 @@ def variational(
     prior: KernelPrior,
     n_classes: int = 2,
     report: Report | None = None,
-) -> VariationalResult:
+) -> Approximation:
     """Variational Bayes for labelled rows."""
     return regions_variational(inputs, family(codes, n_classes), prior, report=report)
 
@@ -151,7 +149,7 @@ def regions_variational(
     regions: RegionFamily,
     prior: KernelPrior,
     report: Report | None = None,
-) -> VariationalResult:
+) -> Approximation:
     """Variational Bayes under any regions."""
     return vb.maximise(
         gram_function(prior, inputs),
@@ -162,27 +160,13 @@ def regions_variational(
     )
 
 
-def variational_posterior(
-    result: VariationalResult, inputs: Array, prior: KernelPrior
-) -> LatentPosterior:
-    """What prediction needs of a variational fit: one draw, at the parameters of highest bound."""
-    return LatentPosterior(
-        prior,
-        inputs,
-        result.log_parameters[None],
-        result.weights[None],
-        result.region_parameters[None],
-        result.auxiliary_variance[None],
-    )
-
-
 def regions_propagation(
     inputs: Array,
     regions: RegionFamily,
     prior: KernelPrior,
     report: Report | None = None,
     tolerance: float = 1e-6,
-) -> EPResult:
+) -> Approximation:
     """Expectation propagation under any regions; tolerance: of the moments."""
     return ep.maximise(
         gram_function(prior, inputs),
@@ -194,15 +178,19 @@ def regions_propagation(
     )
 
 
-def propagated_posterior(result: EPResult, inputs: Array, prior: KernelPrior) -> LatentPosterior:
-    """What prediction needs of expectation propagation: a regression with each row's own noise."""
+def approximate_posterior(
+    result: Approximation, inputs: Array, prior: KernelPrior
+) -> LatentPosterior:
+    """Return what prediction needs of an approximation: one draw, at its best parameters."""
+    of_z, noise = result.auxiliary_variance, result.noise_variance
     return LatentPosterior(
         prior,
         inputs,
         result.log_parameters[None],
         result.weights[None],
         result.region_parameters[None],
-        noise_variance=result.noise_variance[None],
+        auxiliary_variance=None if of_z is None else of_z[None],
+        noise_variance=None if noise is None else noise[None],
     )
 
 

@@ -1,0 +1,321 @@
+"""What a constructor parameter may be, declared once.
+
+A `Rule` serves the check in `fit`, the message where it fails ("n_chains must be a whole number, at
+least 1, got 0."), the value that the command line reads from a word, and the help that it shows.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from atoll.inference.registry import METHODS
+
+
+class Rule(ABC):
+    """The values that a parameter may take.
+
+    options : what they are, in words that go on from "must be"; alternatives are joined by "or"
+    """
+
+    options: tuple[str, ...]
+
+    @abstractmethod
+    def allows(self, value: Any) -> bool:
+        """Return whether the parameter may have this value."""
+
+    def read(self, word: str) -> Any:
+        """Return the value that a word of the command line stands for; ValueError if none."""
+        raise ValueError(word)
+
+    def __or__(self, other: Rule) -> Rule:
+        return _Either(self, other)
+
+    def __str__(self) -> str:
+        *first, last = self.options
+        return f"{', '.join(first)} or {last}" if first else last
+
+
+class _Either(Rule):
+    def __init__(self, *rules: Rule):
+        self.rules = rules
+        self.options = tuple(option for rule in rules for option in rule.options)
+
+    def allows(self, value: Any) -> bool:
+        return any(rule.allows(value) for rule in self.rules)
+
+    def read(self, word: str) -> Any:
+        for rule in self.rules:
+            try:
+                return rule.read(word)
+            except ValueError:
+                continue
+        raise ValueError(word)
+
+
+class Whole(Rule):
+    """A whole number from `least` upward."""
+
+    def __init__(self, least: int):
+        self.least = least
+        self.options = (f"a whole number, at least {least}",)
+
+    def allows(self, value: Any) -> bool:
+        return _is_whole(value) and value >= self.least
+
+    def read(self, word: str) -> int:
+        return int(word)
+
+
+class Number(Rule):
+    """A finite number within limits, each of which may be left out.
+
+    Parameters
+    ----------
+    least, most : limits that are allowed themselves
+    above, below : limits that are not
+    """
+
+    def __init__(
+        self,
+        *,
+        least: float | None = None,
+        above: float | None = None,
+        most: float | None = None,
+        below: float | None = None,
+    ):
+        self.least, self.above, self.most, self.below = least, above, most, below
+        if (least, above, most, below) == (None, 0, None, None):
+            self.options = ("a positive number",)
+        else:
+            limits = {"at least": least, "above": above, "at most": most, "below": below}
+            said = [f"{how} {limit:g}" for how, limit in limits.items() if limit is not None]
+            self.options = (" ".join(["a number", " and ".join(said)]).strip(),)
+
+    def allows(self, value: Any) -> bool:
+        if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+            return False
+        x = float(value)
+        return (
+            np.isfinite(x)
+            and (self.least is None or x >= self.least)
+            and (self.above is None or x > self.above)
+            and (self.most is None or x <= self.most)
+            and (self.below is None or x < self.below)
+        )
+
+    def read(self, word: str) -> float:
+        return float(word)
+
+
+class OneOf(Rule):
+    """One of some words."""
+
+    def __init__(self, *words: str):
+        self.words = words
+        self.options = tuple(f'"{word}"' for word in words)
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, str) and value in self.words
+
+    def read(self, word: str) -> str:
+        if word not in self.words:
+            raise ValueError(word)
+        return word
+
+
+class Flag(Rule):
+    """True or False."""
+
+    options = ("True", "False")
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, bool | np.bool_)
+
+    def read(self, word: str) -> bool:
+        values = {"true": True, "yes": True, "false": False, "no": False}
+        if word.lower() not in values:
+            raise ValueError(word)
+        return values[word.lower()]
+
+
+class Nothing(Rule):
+    """None, with what it means.
+
+    Parameters
+    ----------
+    meaning : in words, such as "for all rows"
+    """
+
+    def __init__(self, meaning: str = ""):
+        self.options = (f"None ({meaning})" if meaning else "None",)
+
+    def allows(self, value: Any) -> bool:
+        return value is None
+
+    def read(self, word: str) -> None:
+        if word.lower() != "none":
+            raise ValueError(word)
+
+
+class A(Rule):
+    """An object of certain types; the command line has no word for it.
+
+    Parameters
+    ----------
+    text : what it is, with its article
+    types : of which it is an instance
+    """
+
+    def __init__(self, text: str, *types: type):
+        self.types = types
+        self.options = (text,)
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, self.types)
+
+
+class Path(Rule):
+    """The path of a file or folder.
+
+    Parameters
+    ----------
+    text : what is there, with its article
+    """
+
+    def __init__(self, text: str):
+        self.options = (text,)
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, str | os.PathLike)
+
+    def read(self, word: str) -> str:
+        return word
+
+
+class Listed(Rule):
+    """A sequence of values, on the command line with commas between; what is in it `fit` checks.
+
+    Parameters
+    ----------
+    text : what it is, with its article
+    item : of every value, where the command line is to read it as more than a word
+    """
+
+    def __init__(self, text: str, item: Rule | None = None):
+        self.item = item
+        self.options = (text,)
+
+    def allows(self, value: Any) -> bool:
+        is_sequence = hasattr(value, "__len__") and not isinstance(value, str | Mapping)
+        return is_sequence and (self.item is None or all(map(self.item.allows, value)))
+
+    def read(self, word: str) -> list[Any]:
+        words = [part.strip() for part in word.split(",")]
+        return words if self.item is None else [self.item.read(part) for part in words]
+
+
+class Anything(Rule):
+    """Whatever `fit` makes of it.
+
+    Parameters
+    ----------
+    text : what it is meant to be
+    """
+
+    def __init__(self, text: str):
+        self.options = (text,)
+
+    def allows(self, value: Any) -> bool:
+        return True
+
+    def read(self, word: str) -> str:
+        return word
+
+
+class _Processes(Whole):
+    """A number of processes: any whole number but 0."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.options = ("a whole number other than 0",)
+
+    def allows(self, value: Any) -> bool:
+        return _is_whole(value) and value != 0
+
+
+def inference(*names: str) -> Rule:
+    """Return the rule of `inference=` for an estimator: names of the one registry, or "auto"."""
+    strangers = set(names) - {"auto", *METHODS}
+    if strangers:
+        raise KeyError(f"{sorted(strangers)} are not in atoll.inference.registry.METHODS")
+    return OneOf(*names)
+
+
+KERNEL = OneOf("isotropic", "ard") | A("a scikit-learn kernel", Kernel)
+RANDOM_STATE = (
+    Nothing()
+    | Whole(0)
+    | A("a numpy Generator", np.random.Generator, np.random.RandomState, np.random.SeedSequence)
+)
+COMMON: dict[str, Rule] = {
+    "unlabelled": OneOf("auto") | Nothing("nulls alone") | Anything("a value"),
+    "verbose": Flag(),
+}
+"""Parameters of every classifier."""
+RANDOM: dict[str, Rule] = {"random_state": RANDOM_STATE, "n_jobs": Nothing() | _Processes()}
+"""Parameters of what is random and may run in several processes."""
+CHAINS: dict[str, Rule] = RANDOM | {
+    "n_chains": Whole(1),
+    "n_warmup": Whole(0),
+    "n_samples": Whole(1),
+    "thin": Whole(1),
+    "checkpoint": Nothing() | Path("the path of a folder"),
+}
+"""Parameters of Markov chains."""
+
+
+def check_parameters(estimator: Any) -> None:
+    """Raise a ValueError for the first parameter that has a value its rule does not allow."""
+    for name, rule in estimator.parameters.items():
+        check_value(name, getattr(estimator, name), rule)
+
+
+def check_value(name: str, value: Any, rule: Rule) -> None:
+    """Raise a ValueError unless the rule allows the value.
+
+    Examples
+    --------
+    >>> check_value("n_chains", 0, Whole(1))
+    Traceback (most recent call last):
+        ...
+    ValueError: n_chains must be a whole number, at least 1, got 0.
+    """
+    if not rule.allows(value):
+        raise ValueError(f"{name} must be {rule}, got {value!r}.")
+
+
+def read_value(name: str, word: str, rule: Rule) -> Any:
+    """Return the value that a word of the command line gives a parameter.
+
+    Examples
+    --------
+    >>> read_value("n_active", "none", Nothing() | Whole(2)), read_value("bias", "0.5", Number())
+    (None, 0.5)
+    """
+    try:
+        value = rule.read(word)
+    except ValueError:
+        raise ValueError(f"{name} must be {rule}, got {word!r}.") from None
+    check_value(name, value, rule)
+    return value
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)

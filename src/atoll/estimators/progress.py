@@ -1,0 +1,56 @@
+"""One progress bar for every search and pass over rows; chains have their own."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from tqdm import tqdm
+
+
+class Progress:
+    """A bar on standard error, and nothing unless asked.
+
+    Parameters
+    ----------
+    verbose : whether to show it
+    title : what is under way
+    unit : what is counted, in the plural
+    value : name of the number shown beside the count
+    total : how many there will be, where that is known
+
+    Examples
+    --------
+    >>> with Progress(False, "EM", "iterations", value="log-posterior") as bar:
+    ...     bar.report(1, -12.5)
+    """
+
+    def __init__(
+        self, verbose: bool, title: str, unit: str, *, value: str = "", total: int | None = None
+    ):
+        self.verbose, self.title, self.unit = bool(verbose), title, unit
+        self.value, self.total = value, total
+
+    def __enter__(self) -> Self:
+        self.bar: Any = tqdm(
+            total=self.total,
+            disable=not self.verbose,
+            desc=self.title,
+            unit=f" {self.unit}",
+            unit_scale=self.total is not None,
+        )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.close()
+
+    def report(self, *numbers: float) -> None:
+        """Count one more; the last number given is shown beside the count."""
+        self.bar.update()
+        if numbers and self.value:
+            self.bar.set_postfix({self.value: f"{numbers[-1]:.3f}"})
+
+    def advance(self, n: int) -> None:
+        """Count n more of a known total, and begin anew once it was reached."""
+        if self.bar.n >= (self.total or 0):
+            self.bar.reset()
+        self.bar.update(n)

@@ -1,0 +1,392 @@
+"""The shell of every estimator: what is the same for all of them is here, once.
+
+A subclass says one thing, how data become a `Fit`. Checks of parameters, rows and labels, what is
+unlabelled, memory, predictions, the transduction, scores, entropy, the verdict and its warning are
+the shell's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from abc import ABCMeta, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from atoll.core.labels import PartialLabels, parse_labels, unlabelled_marker
+from atoll.core.memory import check_memory
+from atoll.diagnostics import entropy
+from atoll.diagnostics import to_arviz as draws_to_arviz
+from atoll.estimators.parameters import RANDOM_STATE, Rule, Whole, check_parameters, check_value
+from atoll.estimators.validation import generator, read_labels, read_rows
+
+Array = NDArray[np.float64]
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Fit(NamedTuple):
+    """What a subclass makes of the data; the shell makes fitted attributes of it.
+
+    posterior : what prediction needs, `posterior_`
+    diagnostics : `diagnostics_`: "verdict", a sentence on how inference went; "mixed" for chains,
+        "converged" for everything else, of which a False one is a warning; and whatever else
+    transduction : (u, K) class probabilities of the unlabelled rows; None: the posterior is asked
+    traces : `draws_`, name -> (chain, draw) array
+    objectives : `objectives_`, (t,) what was maximised or bounded, after every iteration
+    attributes : further fitted attributes, by their names
+    remarks : further warnings
+    """
+
+    posterior: Any
+    diagnostics: Mapping[str, Any]
+    transduction: Array | None = None
+    traces: Mapping[str, Array] = NOTHING
+    objectives: Array | None = None
+    attributes: Mapping[str, Any] = NOTHING
+    remarks: tuple[str, ...] = ()
+
+
+class Need(NamedTuple):
+    """Memory that a fit will take.
+
+    n_bytes : at its peak
+    what : needs them, such as "a kernel matrix of 100000 rows"
+    instead : what to do where there is less
+    """
+
+    n_bytes: int
+    what: str
+    instead: str
+
+    def check(self) -> None:
+        """Raise a ValueError where the machine has less."""
+        check_memory(self.n_bytes, what=self.what, instead=self.instead)
+
+
+class Estimator(BaseEstimator, metaclass=ABCMeta):
+    """What classifiers, regressors and densities share."""
+
+    paper: ClassVar[str]
+    summary: ClassVar[str]
+    parameters: ClassVar[Mapping[str, Rule]]
+
+    def _read_rows(self, X: Any, *, reset: bool = False) -> Any:
+        """Return rows as the model takes them; `reset` sets the estimator's columns by them."""
+        return read_rows(self, X, reset=reset)
+
+    def _begin(self) -> None:
+        """Check the parameters, and forget what an earlier fit has left."""
+        check_parameters(self)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+
+    def _keep(self, fit: Fit) -> None:
+        """Set the fitted attributes, and warn where the verdict is that something went wrong."""
+        for name, value in fit.attributes.items():
+            setattr(self, name, value)
+        self.posterior_ = fit.posterior
+        self.draws_ = dict(fit.traces)
+        if fit.objectives is not None:
+            self.objectives_ = fit.objectives
+        found = self.diagnostics_ = {"interrupted": False, **fit.diagnostics}
+        went_wrong = not (found.get("mixed", True) and found.get("converged", True))
+        for remark in ((found["verdict"],) if went_wrong else ()) + fit.remarks:
+            warn_user(f"{type(self).__name__}: {remark}", ConvergenceWarning)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "diagnostics_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
+
+class SemiSupervisedClassifier(ClassifierMixin, Estimator):
+    """A classifier that is given labels for some rows."""
+
+    # What a subclass says -------------------------------------------------------------------------
+
+    @abstractmethod
+    def _fit(self, X: Any, labels: PartialLabels) -> Fit:
+        """Find the posterior; `classes_` is set already."""
+
+    def _class_order(self, y: Any) -> Sequence[Any] | None:
+        """Return the classes in their order, where it is not that of sorting."""
+        return None
+
+    def _check_labels(self, labels: PartialLabels) -> None:
+        """Raise a ValueError for labels that these parameters cannot take."""
+
+    def _memory(self, X: Any, labels: PartialLabels) -> Need | None:
+        """Return what the fit will take, where it might be too much."""
+        return None
+
+    # What all of them do --------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from labelled and unlabelled rows.
+
+        Parameters
+        ----------
+        X : (n, d) array or data frame of finite numbers
+        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
+
+        Returns
+        -------
+        self
+        """
+        self._begin()
+        X, labels = self._read_training(X, y)
+        need = self._memory(X, labels)
+        if need is not None:
+            need.check()
+        self._keep_labels(labels)
+        fit = self._fit(X, labels)
+        self._keep(fit)
+        self._transduce(X, labels, fit.transduction)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row; X (m, d) -> (m,)."""
+        check_is_fitted(self)
+        return self.classes_[self._codes(self._read_rows(X))]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy over the labelled rows; unlabelled ones are left out.
+
+        Parameters
+        ----------
+        X : (m, d)
+        y : (m,) labels, with the same markers for unlabelled rows as in `fit`
+        sample_weight : (m,), default=None
+        """
+        predicted = self.predict(X)
+        labels = parse_labels(y, unlabelled=self.unlabelled_)
+        known = labels.is_labelled
+        if not known.any():
+            raise ValueError(
+                f"y has no labelled row among {len(known)}; there is nothing to score."
+            )
+        right = predicted[known] == labels.classes[labels.codes[known]]
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(np.average(right, weights=weights))
+
+    @abstractmethod
+    def _codes(self, X: Any) -> NDArray[np.intp]:
+        """Return the most probable class of rows that were read already, as codes (m,)."""
+
+    @abstractmethod
+    def _transduce(self, X: Any, labels: PartialLabels, found: Array | None) -> None:
+        """Set the classes of the training rows; given labels stay as given."""
+
+    def _read_training(self, X: Any, y: Any) -> tuple[Any, PartialLabels]:
+        """Return rows and labels, checked."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None. Pass "
+                "one label per row, with None, NaN or -1 where it is unknown."
+            )
+        rows = self._read_rows(X, reset=True)
+        unlabelled = getattr(self, "unlabelled", "auto")
+        labels = read_labels(y, rows.shape[0], unlabelled, self._class_order(y))
+        self._check_labels(labels)
+        return rows, labels
+
+    def _keep_labels(self, labels: PartialLabels) -> None:
+        self.classes_ = labels.classes
+        self.unlabelled_ = unlabelled_marker(labels, getattr(self, "unlabelled", "auto"))
+
+
+class Classifier(SemiSupervisedClassifier):
+    """A classifier with class probabilities, from a posterior that answers the protocol."""
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return class probabilities, averaged over the posterior; X (m, d) -> (m, K)."""
+        check_is_fitted(self)
+        return np.exp(self.posterior_.log_proba(self._read_rows(X)))
+
+    def predict_entropy(self, X: Any) -> Array:
+        """Return the entropy of the class probabilities in nats: how unsure; X (m, d) -> (m,)."""
+        return entropy(self.predict_proba(X))
+
+    def sample_proba(self, X: Any, n_samples: int = 100, *, random_state: Any = None) -> Array:
+        """Draw class probabilities from the posterior, of all rows jointly.
+
+        Rows of one draw belong together: they come from the same functions. The spread over draws
+        is what the model does not know; the mean over draws is `predict_proba`.
+
+        Parameters
+        ----------
+        X : (m, d)
+        n_samples : int, default=100
+        random_state : None, int or numpy Generator, default=None
+
+        Returns
+        -------
+        (n_samples, m, K) array
+        """
+        check_is_fitted(self)
+        check_value("n_samples", n_samples, Whole(1))
+        check_value("random_state", random_state, RANDOM_STATE)
+        rows = self._read_rows(X)
+        m, K = rows.shape[0], len(self.classes_)
+        check_memory(
+            8 * (2 * n_samples * m * K + 4 * m * m),
+            what=f"{n_samples} joint draws at {m} rows",
+            instead="Ask for fewer rows or draws at a time.",
+        )
+        return self.posterior_.draws(rows, int(n_samples), generator(random_state))
+
+    @available_if(lambda self: type(self)._has_functions)
+    def predict_latent(self, X: Any) -> tuple[Array, Array]:
+        """Return mean and variance of the latent functions; X (m, d) -> (m, F) each."""
+        check_is_fitted(self)
+        return self.posterior_.latent(self._read_rows(X))
+
+    _has_functions: ClassVar[bool] = True
+
+    def to_arviz(self) -> Any:
+        """Return the recorded draws as ArviZ's data structure, for its plots and summaries."""
+        check_is_fitted(self)
+        if not self.draws_:
+            raise ValueError(
+                f"this {type(self).__name__} was fitted without Markov chains and has no draws to "
+                'export; where it has inference="mcmc", fit it with that.'
+            )
+        return draws_to_arviz(self.draws_, attrs={"model": type(self).__name__})
+
+    def _codes(self, X: Any) -> NDArray[np.intp]:
+        return np.argmax(self.posterior_.log_proba(X), axis=1)
+
+    def _transduce(self, X: Any, labels: PartialLabels, found: Array | None) -> None:
+        self.label_distributions_ = np.eye(len(self.classes_))[labels.codes]
+        unknown = ~labels.is_labelled
+        if found is None and unknown.any():
+            found = np.exp(self.posterior_.log_proba(X[unknown]))
+        if found is not None:
+            self.label_distributions_[unknown] = found
+        self.transduction_ = self.classes_[np.argmax(self.label_distributions_, axis=1)]
+
+
+class MarginClassifier(SemiSupervisedClassifier):
+    """A classifier with decisions and no probabilities; its posterior has a `decide(X)`."""
+
+    def decision_function(self, X: Any) -> Array:
+        """Return how far a row is on the side of the second class (m,), or of each (m, K)."""
+        check_is_fitted(self)
+        return self.posterior_.decide(self._read_rows(X))
+
+    def _codes(self, X: Any) -> NDArray[np.intp]:
+        scores = self.posterior_.decide(X)
+        return (scores > 0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
+
+    def _transduce(self, X: Any, labels: PartialLabels, found: Array | None) -> None:
+        codes, unknown = labels.codes.copy(), ~labels.is_labelled
+        if unknown.any():
+            codes[unknown] = self._codes(X[unknown]) if found is None else found
+        self.transduction_ = self.classes_[codes]
+
+
+class GenerativeClassifier(Classifier):
+    """A classifier whose posterior is one over densities of rows, too."""
+
+    def score_samples(self, X: Any) -> Array:
+        """Return the log-density of each row, in the units of X; X (m, d) -> (m,)."""
+        check_is_fitted(self)
+        return self.posterior_.log_density(self._read_rows(X))
+
+    def sample(
+        self, n_samples: int = 1, *, label: Any = None, random_state: Any = None
+    ) -> tuple[Any, NDArray[Any]]:
+        """Draw rows and their classes from the predictive distribution.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        label : one of `classes_` for all rows, or (n_samples,) of them, default=None
+            None: classes are drawn as well.
+        random_state : None, int or numpy Generator, default=None
+
+        Returns
+        -------
+        X : (n_samples, d) rows
+        y : (n_samples,) their classes
+        """
+        check_is_fitted(self)
+        check_value("n_samples", n_samples, Whole(1))
+        check_value("random_state", random_state, RANDOM_STATE)
+        codes = None if label is None else self._wanted_codes(label, int(n_samples))
+        rows, codes = self.posterior_.sample(generator(random_state), int(n_samples), codes)
+        return rows, self.classes_[codes]
+
+    def _wanted_codes(self, label: Any, n: int) -> NDArray[np.intp]:
+        known = self.classes_.tolist()
+        wanted = np.asarray(label, dtype=object)
+        if wanted.shape not in ((), (n,)):
+            raise ValueError(
+                f"label must be one class, or one per row ({n}), got {wanted.size} of them."
+            )
+        strangers = [value for value in wanted.ravel().tolist() if value not in known]
+        if strangers:
+            raise ValueError(f"label={strangers[0]!r} is none of the classes {known!r}.")
+        codes = np.array([known.index(value) for value in wanted.ravel().tolist()], dtype=np.intp)
+        return np.broadcast_to(codes, (n,)) if wanted.shape == () else codes
+
+
+class DensityEstimator(DensityMixin, Estimator):
+    """A density of rows without labels."""
+
+    @abstractmethod
+    def _fit(self, X: Any) -> Fit:
+        """Find the posterior."""
+
+    def _memory(self, X: Any) -> Need | None:
+        """Return what the fit will take, where it might be too much."""
+        return None
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from rows, (n, d); labels are not for this model."""
+        if y is not None:
+            raise ValueError(
+                f"{type(self).__name__} takes no labels; leave y out, or use a classifier."
+            )
+        self._begin()
+        rows = self._read_rows(X, reset=True)
+        need = self._memory(rows)
+        if need is not None:
+            need.check()
+        self._keep(self._fit(rows))
+        return self
+
+    def score_samples(self, X: Any) -> Array:
+        """Return the log-density of each row, in the units of X; X (m, d) -> (m,)."""
+        check_is_fitted(self)
+        return self.posterior_.log_density(self._read_rows(X))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the total log-density of the rows."""
+        return float(self.score_samples(X).sum())
+
+    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Any:
+        """Draw rows from the predictive density, (n_samples, d)."""
+        check_is_fitted(self)
+        check_value("n_samples", n_samples, Whole(1))
+        check_value("random_state", random_state, RANDOM_STATE)
+        return self.posterior_.sample(generator(random_state), int(n_samples))[0]
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called the library, however deep inside it this is."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("atoll."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
