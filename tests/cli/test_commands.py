@@ -23,7 +23,12 @@ from atoll.estimators.persistence import load_model, save_model
 # A handful of sweeps cannot mix, and the estimators say so.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-TINY = ["--n-chains", "2", "--n-warmup", "3", "--n-samples", "4", "--quiet"]
+
+def settings(*pairs):
+    return [word for pair in pairs for word in ("--set", pair)]
+
+
+TINY = [*settings("n_chains=2", "n_warmup=3", "n_samples=4"), "--quiet"]
 
 
 def run(*arguments):
@@ -76,7 +81,7 @@ def model(data, tmp_path):
 def fit_arguments(data, out, *more, model="null-category"):
     fixed = ["--target", "kind", "--model", model, "--out", out, "--drop", "row"]
     options = MODELS[model]().get_params()
-    starts = ["--n-starts", 1] if "n_starts" in options else []
+    starts = ["--set", "n_starts=1"] if "n_starts" in options else []
     tiny = TINY if "n_chains" in options else [*starts, "--quiet"]
     return ["fit", data, *fixed, *tiny, *more]
 
@@ -108,6 +113,16 @@ def test_every_model_is_listed_with_its_class_paper_and_purpose():
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
+def test_the_parameters_of_a_model_are_listed_with_defaults_and_what_they_may_be(name):
+    lines = succeed("models", name).splitlines()
+    parameters = {line.split()[0]: line for line in lines[1:]}
+    of_the_command = {"random_state", "n_jobs", "checkpoint", "unlabelled", "verbose"}
+    assert parameters.keys() == MODELS[name]().get_params(deep=False).keys() - of_the_command
+    for parameter, line in parameters.items():
+        assert str(MODELS[name].parameters[parameter]) in line
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_fit_then_predict_gives_what_the_estimator_gives(data, tmp_path, name, suffix):
     saved, out = tmp_path / "model.atoll", tmp_path / f"predictions{suffix}"
@@ -131,14 +146,14 @@ def test_fit_then_predict_gives_what_the_estimator_gives(data, tmp_path, name, s
 
 def test_moment_matching_takes_an_active_set(data, tmp_path):
     saved = tmp_path / "model.atoll"
-    succeed(*fit_arguments(data, saved, "--inference", "adf", "--n-active", 8))
+    succeed(*fit_arguments(data, saved, *settings("inference=adf", "n_active=8")))
     model = load_model(saved).estimator
     assert (model.inference_, model.diagnostics_["n_active"]) == ("adf", 8)
 
 
 def test_the_mixture_takes_its_own_options_and_no_kernel(data, tmp_path):
     out = tmp_path / "m.atoll"
-    options = ["--n-components", 3, "--covariance", "diagonal", "--inference", "vb"]
+    options = settings("n_components=3", "covariance=diagonal", "inference=vb")
     succeed(*fit_arguments(data, out, *options, model="dp-mixture"))
     bundle = load_model(out)
     chosen = bundle.estimator.get_params()
@@ -149,8 +164,9 @@ def test_the_mixture_takes_its_own_options_and_no_kernel(data, tmp_path):
     assert "Did the fit converge?" in page
     assert "Components used" in page
     assert "Log evidence, at least" in page
-    said = fail(*fit_arguments(data, out, "--kernel", "ard", model="dp-mixture"))
-    assert "--kernel does not apply to the model 'dp-mixture'" in said
+    said = fail(*fit_arguments(data, out, "--set", "kernel=ard", model="dp-mixture"))
+    assert "dp-mixture has no parameter kernel" in said
+    assert "n_components" in said
 
 
 def test_the_same_seed_gives_the_same_predictions_and_another_seed_others(data, tmp_path):
@@ -185,7 +201,7 @@ def test_quiet_commands_say_nothing(data, model, tmp_path):
 
 def test_settings_reach_the_estimator(data, tmp_path):
     out = tmp_path / "m.atoll"
-    more = ["--kernel", "ard", "--null-width", "0.5", "--seed", "7", "--no-standardise"]
+    more = [*settings("kernel=ard", "null-width=0.5"), "--seed", "7", "--no-standardise"]
     succeed(*fit_arguments(data, out, *more))
     bundle = load_model(out)
     settings = bundle.estimator.get_params(deep=False)
@@ -327,13 +343,20 @@ def test_features_that_are_no_numbers_are_named(data, tmp_path, change, message)
         (["--target", "kinds"], "did you mean 'kind'"),
         (["--drop", "colour"], "'colour' is not in the table"),
         (["--model", "random-forest"], "null-category, ordinal-gp, probit-gp, softmax-gp"),
-        (["--model", "probit-gp", "--null-width", "1"], "--null-width does not apply"),
-        (["--null-width", "-1"], "null_width=-1"),
-        (["--null-width", "wide"], "--null-width wide: give a number, or sample"),
-        (["--missing-rates", "0.5,often"], "--missing-rates often: give a number, or sample"),
-        (["--missing-rates", "0.5"], "missing_rates=.*2 numbers"),
-        (["--classes", "a,b"], "--classes does not apply"),
-        (["--inference", "map"], "inference='map' is none of"),
+        (
+            ["--model", "probit-gp", "--set", "null_width=1"],
+            "probit-gp has no parameter null_width",
+        ),
+        (["--set", "null_width=-1"], "null_width must be .*, got -1.0"),
+        (["--set", "null_width=wide"], "null_width must be .*, got 'wide'"),
+        (["--set", "nul_width=1"], "did you mean null_width"),
+        (["--set", "null_width"], "write it as KEY=VALUE"),
+        (["--set", "missing_rates=0.5,often"], "missing_rates must be .*, got '0.5,often'"),
+        (["--set", "missing_rates=0.5"], "missing_rates.*2 numbers"),
+        (["--set", "classes=a,b"], "null-category has no parameter classes"),
+        (["--set", "inference=map"], "inference must be .*, got 'map'"),
+        (["--set", "random_state=1"], "use --seed"),
+        (["--model", "informative-vector", "--n-jobs", "2"], "--n-jobs does not apply"),
         (["--out", "absent/model.atoll"], "does not exist"),
     ],
 )
@@ -471,7 +494,7 @@ def test_the_program_complains_and_warns_in_one_line_each(data, tmp_path):
 def test_ctrl_c_keeps_what_was_drawn_and_saves_it(data, tmp_path):
     out = tmp_path / "m.atoll"
     fixed = ["--target", "kind", "--model", "probit-gp", "--out", out, "--drop", "row"]
-    sampling = ["--n-chains", 1, "--n-warmup", 0, "--n-samples", 1_000_000]
+    sampling = settings("n_chains=1", "n_warmup=0", "n_samples=1000000")
     terminal, its_end = pty.openpty()  # bars are for terminals, and as wide as they are
     termios.tcsetwinsize(its_end, (24, 100))
     process = command("fit", data, *fixed, *sampling, stderr=its_end)
@@ -504,7 +527,7 @@ def read_terminal(terminal, until=None):
 
 def test_no_bars_are_drawn_into_a_file(data, tmp_path):
     fixed = ["--target", "kind", "--model", "probit-gp", "--drop", "row"]
-    sampling = ["--n-chains", 2, "--n-warmup", 5, "--n-samples", 5]
+    sampling = settings("n_chains=2", "n_warmup=5", "n_samples=5")
     process = command("fit", data, *fixed, *sampling, "--out", tmp_path / "m.atoll")
     _, err = process.communicate()
     assert process.returncode == 0

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import sys
 import warnings
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atoll import __version__
+from atoll.cli.settings import (
+    classes_in_type,
+    pairs,
+    read_settings,
+    set_or_refuse,
+    set_where_known,
+    settable_parameters,
+)
 from atoll.cli.terminal import make_folder, one_line_errors, speaker, table_lines
 
 if TYPE_CHECKING:
@@ -34,46 +41,7 @@ datasets_app = typer.Typer(help="Data sets to try a model on.", no_args_is_help=
 app.add_typer(datasets_app, name="datasets")
 
 
-SAMPLING = "Model and sampling"
 PREDICTION_BATCH = 5000
-
-
-class KernelName(StrEnum):
-    """Kernels that have a name; others are given in Python."""
-
-    isotropic = "isotropic"
-    ard = "ard"
-
-
-class BaseDensityName(StrEnum):
-    """Base densities of Archipelago."""
-
-    auto = "auto"
-    gaussian = "gaussian"
-    sampled_gaussian = "sampled-gaussian"
-    student_t = "student-t"
-    mixture = "mixture"
-
-
-class CovarianceName(StrEnum):
-    """Covariances of the components of a mixture."""
-
-    auto = "auto"
-    full = "full"
-    diagonal = "diagonal"
-    tied = "tied"
-    factor = "factor"
-
-
-class InferenceName(StrEnum):
-    """How a posterior is found."""
-
-    auto = "auto"
-    mcmc = "mcmc"
-    map = "map"
-    vb = "vb"
-    ep = "ep"
-    adf = "adf"
 
 
 DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="Table of rows, .csv or .parquet.")]
@@ -147,94 +115,18 @@ def fit(
             "scikit-learn), none, or a value."
         ),
     ] = "auto",
-    kernel: Annotated[
-        KernelName | None,
-        typer.Option(help="Covariance of the functions.", rich_help_panel=SAMPLING),
-    ] = None,
-    inference: Annotated[
-        InferenceName | None,
+    settings: Annotated[
+        list[str] | None,
         typer.Option(
-            help="Gibbs sampling, variational Bayes, expectation propagation or, for null-category "
-            "and informative-vector, assumed-density filtering; auto samples up to 300 rows "
-            "(probit-gp, null-category, ordinal-gp). For dp-mixture: map or vb.",
-            rich_help_panel=SAMPLING,
+            "--set",
+            metavar="KEY=VALUE",
+            help="A parameter of the model; repeatable. `atoll models NAME` lists them.",
         ),
-    ] = None,
-    null_width: Annotated[
-        str | None,
-        typer.Option(
-            help="Width of the null category, or, for null-category, sample: to learn it.",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
-    missing_rates: Annotated[
-        str | None,
-        typer.Option(
-            help="Chance that a label is missing, a number a class with commas between, or sample: "
-            "to learn them (null-category).",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            help="The classes from lowest to highest, with commas between (ordinal-gp).",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
-    n_active: Annotated[
-        int | None,
-        typer.Option(
-            help="Keep to so many rows, the most telling ones (informative-vector; null-category "
-            "with --inference ep or adf).",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
-    n_components: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Most components a class may use (dp-mixture).", rich_help_panel=SAMPLING
-        ),
-    ] = None,
-    covariance: Annotated[
-        CovarianceName | None,
-        typer.Option(help="Of the components (dp-mixture).", rich_help_panel=SAMPLING),
-    ] = None,
-    extra_classes: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Classes without a label to look for (archipelago, dp-mixture).",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
-    base_density: Annotated[
-        BaseDensityName | None,
-        typer.Option(
-            help="What proposes rows (archipelago); auto is one Gaussian unless the rows are far "
-            "from any.",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = None,
-    n_starts: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Starts, of which the best is kept (dp-mixture).", rich_help_panel=SAMPLING
-        ),
-    ] = None,
-    n_chains: Annotated[
-        int | None, typer.Option(min=1, help="Markov chains.", rich_help_panel=SAMPLING)
-    ] = None,
-    n_warmup: Annotated[
-        int | None, typer.Option(min=0, help="Sweeps to drop, a chain.", rich_help_panel=SAMPLING)
-    ] = None,
-    n_samples: Annotated[
-        int | None, typer.Option(min=1, help="Draws to keep, a chain.", rich_help_panel=SAMPLING)
     ] = None,
     n_jobs: Jobs = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Folder to resume from after an interruption.", rich_help_panel=SAMPLING),
+        typer.Option(help="Folder to resume from after an interruption."),
     ] = None,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -254,28 +146,11 @@ def fit(
     check_writable(out)
     if checkpoint is not None:
         make_folder(checkpoint)
-    settings = {
-        "kernel": None if kernel is None else kernel.value,
-        "inference": None if inference is None else inference.value,
-        "null_width": None if null_width is None else _number(null_width, "--null-width"),
-        "missing_rates": None if missing_rates is None else _rates(missing_rates),
-        "classes": classes,
-        "n_active": n_active,
-        "n_components": n_components,
-        "covariance": None if covariance is None else covariance.value,
-        "extra_classes": extra_classes,
-        "base_density": None if base_density is None else base_density.value,
-        "n_starts": n_starts,
-        "n_chains": n_chains,
-        "n_warmup": n_warmup,
-        "n_samples": n_samples,
-        "checkpoint": None if checkpoint is None else str(checkpoint),
-    }
-    estimator = _make_estimator(model, {k: v for k, v in settings.items() if v is not None})
+    kind = _choose(_models(), model, "model", "atoll models")
+    estimator = kind(**read_settings(kind, model, settings or []))
     # The labels are settled here, once: past this point only a null is unlabelled.
-    estimator.set_params(
-        unlabelled=None, random_state=seed, n_jobs=n_jobs, verbose=_show_progress(quiet)
-    )
+    set_where_known(estimator, unlabelled=None, verbose=_show_progress(quiet), random_state=seed)
+    set_or_refuse(estimator, model, n_jobs=n_jobs, checkpoint=checkpoint and str(checkpoint))
 
     table = prepare(
         read_table(data), target, standardise=not no_standardise, encode=encode, drop=drop or ()
@@ -285,8 +160,8 @@ def fit(
     require_classes(labels)
     for line in _description(data, labels, table.preprocessing):
         say(line)
-    if classes is not None:
-        estimator.set_params(classes=_class_order(classes, labels.classes))
+    if estimator.get_params().get("classes") is not None:
+        estimator.set_params(classes=classes_in_type(estimator.classes, labels.classes))
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
     with warnings.catch_warnings():
@@ -294,8 +169,7 @@ def fit(
             warnings.simplefilter("ignore", ConvergenceWarning)
         estimator.fit(table.X, y)
 
-    of_this_run = {"verbose": False, "checkpoint": None}  # not of the model
-    estimator.set_params(**{k: v for k, v in of_this_run.items() if k in estimator.get_params()})
+    set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     save_model(_bundle(estimator, table.preprocessing, table.X, y, target), out)
     say(estimator.diagnostics_["verdict"])
     say(f"Model saved in {out}.")
@@ -383,12 +257,19 @@ def report(
 
 @app.command()
 @one_line_errors
-def models() -> None:
-    """List the models: what each is for, and the paper it comes from."""
-    from atoll.estimators import MODELS
-
-    rows = [[name, kind.__name__, kind.paper, kind.summary] for name, kind in MODELS.items()]
-    for line in table_lines(["name", "class", "paper", "what it is for"], rows):
+def models(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of a model, for its parameters.")
+    ] = None,
+) -> None:
+    """List the models with their papers, or the parameters of one, for --set."""
+    if name is None:
+        header = ["name", "class", "paper", "what it is for"]
+        rows = [[key, kind.__name__, kind.paper, kind.summary] for key, kind in _models().items()]
+    else:
+        kind = _choose(_models(), name, "model", "atoll models")
+        header, rows = ["parameter", "default", "may be"], settable_parameters(kind)
+    for line in table_lines(header, rows):
         typer.echo(line)
 
 
@@ -512,46 +393,10 @@ def _choose(registry: dict[str, Any], name: str, what: str, listing: str) -> Any
     return registry[name]
 
 
-def _make_estimator(name: str, settings: dict[str, Any]) -> Any:
+def _models() -> dict[str, Any]:
     from atoll.estimators import MODELS
 
-    kind = _choose(MODELS, name, "model", "atoll models")
-    estimator = kind()
-    known = estimator.get_params(deep=False)
-    for parameter in settings:
-        if parameter not in known:
-            option = "--" + parameter.replace("_", "-")
-            raise ValueError(f"{option} does not apply to the model {name!r}; leave it out.")
-    return estimator.set_params(**settings)
-
-
-def _number(text: str, option: str) -> float | str:
-    """A number, or the word "sample"."""
-    if text == "sample":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{option} {text}: give a number, or sample.") from None
-
-
-def _rates(text: str) -> str | list[float | str]:
-    if text == "sample":
-        return text
-    return [_number(part, "--missing-rates") for part in text.split(",")]
-
-
-def _class_order(text: str, found: Any) -> list[Any]:
-    """The classes of `--classes`, in the type of those found in the table."""
-    names = [part.strip() for part in text.split(",")]
-    if found.dtype.kind in "OUT":
-        return names
-    try:
-        return [int(name) for name in names]
-    except ValueError:
-        raise ValueError(
-            f"--classes {text}: the labels are numbers; give whole numbers with commas between."
-        ) from None
+    return MODELS
 
 
 def _unlabelled_value(text: str, y: Any) -> Any:
@@ -681,16 +526,13 @@ def _parse_settings(
 
     known = [key for key in inspect.signature(generator).parameters if key != "random_state"]
     options = {}
-    for setting in settings:
-        key, equals, text = setting.partition("=")
-        if not equals:
-            raise ValueError(f"--set {setting}: write it as KEY=VALUE.")
+    for key, text in pairs(settings):
         if key not in known:
-            raise ValueError(f"--set {setting}: {name} has the settings {', '.join(known)}.")
+            raise ValueError(f"--set {key}={text}: {name} has the settings {', '.join(known)}.")
         try:
             options[key] = ast.literal_eval(text)
         except (ValueError, SyntaxError):
             raise ValueError(
-                f"--set {setting}: {text!r} is not a number or a list of numbers."
+                f"--set {key}={text}: {text!r} is not a number or a list of numbers."
             ) from None
     return options

@@ -1,0 +1,98 @@
+"""KEY=VALUE on the command line: parameters of a model, read and checked by its own rules."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+# Parameters that the command sets itself.
+BY_OPTION = {
+    "random_state": "--seed",
+    "n_jobs": "--n-jobs",
+    "checkpoint": "--checkpoint",
+    "unlabelled": "--unlabelled",
+    "verbose": "--quiet",
+}
+
+
+def pairs(settings: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield key and value of each KEY=VALUE."""
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set {setting}: write it as KEY=VALUE.")
+        yield key.strip().replace("-", "_"), text.strip()
+
+
+def read_settings(kind: Any, name: str, settings: list[str]) -> dict[str, Any]:
+    """Return the constructor's arguments that the settings give.
+
+    Parameters
+    ----------
+    kind : class of an estimator
+    name : of the model, as the user wrote it
+    settings : each a KEY=VALUE
+    """
+    from atoll.estimators.parameters import read_value
+
+    options = {}
+    for key, text in pairs(settings):
+        if key in BY_OPTION:
+            raise ValueError(f"--set {key}={text}: use {BY_OPTION[key]} for that.")
+        if key not in kind.parameters:
+            known = [known for known in kind.parameters if known not in BY_OPTION]
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise ValueError(
+                f"--set {key}={text}: {name} has no parameter {key}; {hint}`atoll models {name}` "
+                f"lists them: {', '.join(known)}."
+            )
+        options[key] = read_value(key, text, kind.parameters[key])
+    return options
+
+
+def settable_parameters(kind: Any) -> list[list[str]]:
+    """Return name, default and allowed values of each parameter, for a table."""
+    defaults = inspect.signature(kind).parameters
+    return [
+        [name, _shown(defaults[name].default), str(rule)]
+        for name, rule in kind.parameters.items()
+        if name not in BY_OPTION
+    ]
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def set_where_known(estimator: Any, **values: Any) -> None:
+    """Set the parameters that the estimator has."""
+    known = estimator.get_params(deep=False)
+    estimator.set_params(**{name: value for name, value in values.items() if name in known})
+
+
+def set_or_refuse(estimator: Any, name: str, **values: Any) -> None:
+    """Set parameters that were given; ValueError where the model has none of that name."""
+    known = estimator.get_params(deep=False)
+    for parameter, value in values.items():
+        if value is None:
+            continue
+        if parameter not in known:
+            option = BY_OPTION[parameter]
+            raise ValueError(f"{option} does not apply to the model {name!r}; leave it out.")
+        estimator.set_params(**{parameter: value})
+
+
+def classes_in_type(names: list[Any], found: Any) -> list[Any]:
+    """Return classes as given on the command line in the type of those found in the table."""
+    if found.dtype.kind in "OUT":
+        return list(names)
+    try:
+        return [int(name) for name in names]
+    except ValueError:
+        raise ValueError(
+            f"--set classes={','.join(map(str, names))}: the labels are numbers; give whole "
+            "numbers with commas between."
+        ) from None
