@@ -204,9 +204,9 @@ def test_settings_reach_the_estimator(data, tmp_path):
     more = [*settings("kernel=ard", "null-width=0.5"), "--seed", "7", "--no-standardise"]
     succeed(*fit_arguments(data, out, *more))
     bundle = load_model(out)
-    settings = bundle.estimator.get_params(deep=False)
-    assert (settings["kernel"], settings["null_width"], settings["random_state"]) == ("ard", 0.5, 7)
-    assert (settings["n_chains"], settings["n_warmup"], settings["n_samples"]) == (2, 3, 4)
+    found = bundle.estimator.get_params(deep=False)
+    assert (found["kernel"], found["null_width"], found["random_state"]) == ("ard", 0.5, 7)
+    assert (found["n_chains"], found["n_warmup"], found["n_samples"]) == (2, 3, 4)
     np.testing.assert_array_equal(bundle.X[:, 1], read_table(data)["weight"])
 
 

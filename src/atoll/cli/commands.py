@@ -135,6 +135,7 @@ def fit(
 
     Ctrl-C keeps what was drawn so far and saves the model from it.
     """
+    # Many parameters because a command's options are its parameters.
     from sklearn.exceptions import ConvergenceWarning
 
     from atoll.core.files import check_writable

@@ -99,6 +99,7 @@ def simulation_based_calibration(
     >>> test(np.sqrt(1 / 2)), test(1 / 2)
     (True, False)
     """
+    # Many parameters because a test of a whole model is handed its parts: prior, data, posterior.
     for name, value in (("n_simulations", n_simulations), ("n_draws", n_draws)):
         if value < 1:
             raise ValueError(f"{name} is {value}; it must be at least 1.")

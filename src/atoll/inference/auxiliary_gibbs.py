@@ -18,6 +18,7 @@ conditional and drawn from its prior, exactly: K − 1 functions are sampled, no
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -269,8 +270,9 @@ def _step_function_and_scales(
                 rng, whitened, theta, lower, prepared.regions, prior, tuned, adapt
             )
         else:
+            to_function = partial(_scaled_product, scale, lower)
             whitened, f, theta, current = _slice_function(
-                rng, whitened, f, current, theta, scale, lower, family.at(phi).total, prior
+                rng, whitened, f, current, theta, to_function, family.at(phi).total, prior
             )
         if family.stretch is not None and v is not None:
             phi, c = _stretch(rng, phi, f, theta[v], family, prior, v)
@@ -294,13 +296,13 @@ def _slice_function(
     latent: Array,
     current: float,
     log_parameters: Array,
-    scale: float,
-    lower: Array,
+    to_function: Callable[[Array], Array],
     total: Callable[[Array], float],
     prior: LogParameterPrior,
 ) -> tuple[Array, Array, Array, float]:
-    """ν, f and θ after an elliptical slice of ν, f = scale L ν, and one of the log variance.
+    """Return ν, f and θ after an elliptical slice of ν, and one of the log variance.
 
+    to_function : ν -> f
     total, current : f -> the log-likelihood, and that at `latent`; the new one is returned last
     """
     theta, v = log_parameters.copy(), prior.variance_index
@@ -308,13 +310,18 @@ def _slice_function(
     along = rng.standard_normal(whitened.shape)
     (f, whitened), current, _ = elliptical_slice.step(
         rng, np.stack([latent, whitened]), current,
-        lambda pair: total(pair[0]), np.stack([scale * (lower @ along), along]),
+        lambda pair: total(pair[0]), np.stack([to_function(along), along]),
     )  # fmt: skip
     if v is not None:
         theta[v], f, current = elliptical_slice.step_log_variance(
             rng, theta[v], f, current, total, prior.mean[v], prior.sd[v]
         )
     return whitened, f, theta, current
+
+
+def _scaled_product(scale: float, lower: Array, whitened: Array) -> Array:
+    """Return f = scale L ν."""
+    return scale * (lower @ whitened)
 
 
 def _hamiltonian_step(

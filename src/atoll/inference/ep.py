@@ -141,6 +141,7 @@ def propagate(
     >>> found.converged, float(np.exp(found.log_evidences[-1]).round(6))
     (True, 0.5)
     """
+    # Many parameters because an iteration that may oscillate needs several knobs, by keyword.
     check_options(negative, schedule)
     C = gram_matrix
     current = _posterior(C, start, negative)

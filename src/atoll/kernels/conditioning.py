@@ -77,6 +77,7 @@ def sample_conditional(
     -------
     (n, m) or (n, m, K) : draws of one function, or of K that share their covariance
     """
+    # Many parameters because they are those of `conditional_moments`, a stream and a count.
     cross = gram(prior, log_parameters, inputs, X)
     whitened = solve_lower(cholesky, cross)
     covariance = gram(prior, log_parameters, X)

@@ -168,6 +168,7 @@ def decision_map(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['0', '1', 'unlabelled', 'boundary']
     """
+    # Many parameters because each is a choice of who draws, by keyword, with a default.
     if grid is None:
         grid = probability_grid(
             estimator, X, plane=plane, resolution=resolution, feature_names=feature_names

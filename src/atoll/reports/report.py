@@ -129,6 +129,7 @@ def write_report(
     >>> path.read_text(encoding="utf-8")[:15]
     '<!DOCTYPE html>'
     """
+    # Many parameters because each is a choice of the page's reader, by keyword, with a default.
     check_writable(path)  # before the long work, not after
     fitted = _read(estimator, X, y, feature_names, unlabelled)
     held_out = None

@@ -310,6 +310,7 @@ def draw_figure_21(results: list[Result], path: Path) -> None:
 
 def compare_figure_21(results: list[Result]) -> str:
     """Set what the lecture says of the null category beside the paired changes of the losses."""
+    # Long because most of it is the page's prose, with numbers in their places.
     groups = group(results, "kernel", "null_width")
     widths = [w for kernel, w in groups if kernel == GAMMA and w]
 
