@@ -9,8 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import atoll
-from atoll.estimators import MODELS, ArchipelagoClassifier
-from atoll.estimators.sampled import SampledClassifier
+from atoll.estimators import CLASSIFIERS, MODELS, ArchipelagoClassifier
+from atoll.estimators.shell import SemiSupervisedClassifier
+from walking import SAMPLED, parameters_of
 
 # Long enough to classify well, short enough for some two hundred fits. None is expected to fail.
 SHORT = {"n_chains": 1, "n_warmup": 20, "n_samples": 20}
@@ -20,25 +21,35 @@ SHORTER = {"n_chains": 1, "n_warmup": 9, "n_samples": 6}  # its rejections make 
 def short(model):
     if model is ArchipelagoClassifier:
         return model(**SHORTER)
-    if "selection" in model().get_params():  # a search at every fit takes minutes
-        return model(selection=None, noise=0.3, n_warmup=2, n_samples=6)
-    return model(**SHORT) if issubclass(model, SampledClassifier) else model()
+    if model in SAMPLED.values():
+        return model(**SHORT)
+    known = parameters_of(model)
+    if "selection" not in known:
+        return model()
+    # A search at every fit takes minutes.
+    of_samples = {"noise": 0.3, "n_warmup": 2, "n_samples": 6} if "noise" in known else {}
+    return model(selection=None, **of_samples)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([short(model) for model in MODELS.values()])
+@parametrize_with_checks([short(model) for model in CLASSIFIERS.values()])
 def test_scikit_learn_estimator_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         check(estimator)
 
 
-def test_every_public_classifier_is_in_the_list_of_models():
-    public = {name for name in atoll.__all__ if hasattr(getattr(atoll, name), "predict_proba")}
-    assert public == {model.__name__ for model in MODELS.values()}
+def test_every_public_classifier_has_the_shell_and_is_in_the_list_that_tests_walk():
+    public = [
+        getattr(atoll, name) for name in atoll.__all__ if name.endswith(("Classifier", "SVC"))
+    ]
+    assert set(public) == set(CLASSIFIERS.values())
+    assert all(issubclass(model, SemiSupervisedClassifier) for model in public)
+    with_probabilities = {model for model in public if hasattr(model(), "predict_proba")}
+    assert with_probabilities == set(MODELS.values())
 
 
-@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("model", CLASSIFIERS.values(), ids=CLASSIFIERS)
 def test_every_model_says_its_paper_and_has_an_example(model):
     assert model.paper
     assert model.summary

@@ -16,7 +16,7 @@ from atoll.estimators.softmax_gp import SoftmaxGPClassifier
 from atoll.estimators.ssgp import SSGPClassifier, SSGPRegressor
 from atoll.estimators.transductive_svm import TransductiveSVC
 
-# Every public classifier, by its name on the command line. The tests walk this list.
+# Every classifier with class probabilities, by its name on the command line.
 MODELS: dict[str, Any] = {
     "archipelago": ArchipelagoClassifier,
     "dp-mixture": DPMixtureClassifier,
@@ -29,7 +29,15 @@ MODELS: dict[str, Any] = {
     "ssgp": SSGPClassifier,
 }
 
+# Every public classifier. The tests walk this list.
+CLASSIFIERS: dict[str, Any] = MODELS | {
+    "laplacian-rls": LaplacianRLSClassifier,
+    "laplacian-svc": LaplacianSVC,
+    "transductive-svc": TransductiveSVC,
+}
+
 __all__ = [
+    "CLASSIFIERS",
     "MODELS",
     "ArchipelagoClassifier",
     "ArchipelagoDensity",

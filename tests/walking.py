@@ -1,0 +1,61 @@
+"""Every public classifier, by what it can do, and small fits of it: what tests walk over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atoll.estimators import CLASSIFIERS, MODELS
+
+
+def parameters_of(model):
+    return model().get_params(deep=False)
+
+
+SAMPLED = {name: m for name, m in MODELS.items() if {"n_chains", "kernel"} <= set(parameters_of(m))}
+RANDOM = {name: m for name, m in CLASSIFIERS.items() if "random_state" in parameters_of(m)}
+PARALLEL = {name: m for name, m in CLASSIFIERS.items() if "n_jobs" in parameters_of(m)}
+KERNELS = {name: m for name, m in MODELS.items() if "kernel" in parameters_of(m)}
+FUNCTIONS = {name: m for name, m in MODELS.items() if hasattr(m(), "predict_latent")}
+
+
+def over(models, argument="model"):
+    """Parametrise a test by models."""
+    return pytest.mark.parametrize(argument, models.values(), ids=models)
+
+
+SHORT = {
+    "n_chains": 2,
+    "n_warmup": 5,
+    "n_samples": 10,
+    "n_draws": 20,
+    "n_components": 3,
+    "n_starts": 1,
+    "random_state": 0,
+}
+
+
+def short(model, **options):
+    """The model with as little work as shows that it works; `options` go first."""
+    known = parameters_of(model)
+    settings = {name: value for name, value in SHORT.items() if name in known}
+    if "selection" in known:  # a search at every fit takes seconds
+        settings["selection"] = None
+    return model(**{**settings, **options})
+
+
+CLASSES = ["a", "b", "c"]
+
+
+def problem(n_unlabelled=4):
+    """X (10, 2), distinct rows well apart, and y with three classes and some rows unlabelled."""
+    rng = np.random.default_rng(5)
+    grid = np.array([[i, j] for i in range(5) for j in range(2)], dtype=float)
+    X = 2.0 * grid + rng.uniform(-0.5, 0.5, size=grid.shape)
+    y = np.array([*np.resize(CLASSES, 10 - n_unlabelled), *[None] * n_unlabelled])
+    return X, y
+
+
+def queries(X):
+    """New rows: near the data, far from them, and two of them."""
+    return np.concatenate([X[:3] + 0.3, [[1e6, 0.0]], X[-2:]])
