@@ -1,6 +1,7 @@
 """atoll: calibrated class probabilities from many rows and few labels.
 
-Estimators are loaded when they are first used, so that `import atoll` is quick.
+The public names are those of `atoll.estimators`, which is loaded when one of them is first used, so
+that `import atoll` is quick.
 """
 
 from __future__ import annotations
@@ -11,55 +12,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from atoll.estimators import (
-        ArchipelagoClassifier,
-        ArchipelagoDensity,
-        DPMixtureClassifier,
-        GraphGPClassifier,
-        InformativeVectorClassifier,
-        LaplacianRLSClassifier,
-        LaplacianSVC,
-        NullCategoryClassifier,
-        OrdinalGPClassifier,
-        ProbitGPClassifier,
-        RowChunks,
-        SemiSupervisedKFold,
-        SoftmaxGPClassifier,
-        SSGPClassifier,
-        SSGPRegressor,
-        TransductiveSVC,
-        load_model,
-        save_model,
-    )
+    from atoll.estimators import *  # noqa: F403
 
-__all__ = [
-    "ArchipelagoClassifier",
-    "ArchipelagoDensity",
-    "DPMixtureClassifier",
-    "GraphGPClassifier",
-    "InformativeVectorClassifier",
-    "LaplacianRLSClassifier",
-    "LaplacianSVC",
-    "NullCategoryClassifier",
-    "OrdinalGPClassifier",
-    "ProbitGPClassifier",
-    "RowChunks",
-    "SSGPClassifier",
-    "SSGPRegressor",
-    "SemiSupervisedKFold",
-    "SoftmaxGPClassifier",
-    "TransductiveSVC",
-    "__version__",
-    "load_model",
-    "save_model",
-]
+_NOT_HERE = ("CLASSIFIERS", "MODELS")  # lists for tests and the command line
+
+
+def _public_names() -> list[str]:
+    names = import_module("atoll.estimators").__all__
+    return sorted({*names, "__version__"}.difference(_NOT_HERE))
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
+    if name == "__all__":
+        return _public_names()
+    if not name.startswith("_") and name in _public_names():
         return getattr(import_module("atoll.estimators"), name)
     raise AttributeError(f"module 'atoll' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return _public_names()
