@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from atoll.core.graphs import (
     self_tuning_weights,
 )
 from atoll.core.labels import PartialLabels
-from atoll.core.memory import check_memory, in_chunks
+from atoll.core.memory import check_memory
 from atoll.diagnostics import entropy
 from atoll.estimators.validation import (
     generator,
@@ -30,46 +30,17 @@ from atoll.estimators.validation import (
     validate_rows,
     validate_training,
 )
-from atoll.kernels.graph_spectral import (
-    EXTENSION_NEIGHBOURS,
-    Extension,
-    extend,
-    extension_weights,
-    graph_modes,
-    nearest_rows,
-)
-from atoll.models import graph_gp, graph_softmax
-from atoll.models.graph_gp import ConePosterior, Posterior, SoftmaxPosterior
+from atoll.kernels.graph_spectral import graph_modes
+from atoll.models import graph_gp
+from atoll.models.graph_gp import GraphLabels
+from atoll.models.graph_posterior import GraphPosterior
+from atoll.models.graph_recipe import RECIPE, Recipe
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 METRICS = ("euclidean", "precomputed", "graph")
-# Beyond so many labels a class, they can tell how noisy they are: a softmax. Beyond so many labels
-# times other classes, draws without noise are slow, and a softmax is as good from fewer labels on.
-MOST_A_CLASS = 10
-MOST_CONSTRAINTS, MOST_A_CLASS_THEN = 100, 5
-# Its curvature is a dense matrix. With more coefficients than this there are many classes, and
-# variational Bayes takes its place.
-MOST_COEFFICIENTS = 2000
-DRAWS_A_SOFTMAX_DRAW = 4  # a draw gives probabilities there, and only a vote without noise
-MOST_LABELS = 4000  # beyond, a random part of them stands for all
-LEAST_MODES, MODES_A_CLASS = 64, 6
-
-
-class GraphPosterior(NamedTuple):
-    """What prediction needs.
-
-    rows : (n, d) rows of the graph; (n, 0) where distances or weights are given instead
-    features : (n, p) v at these rows
-    kept : (n,) which training rows they are
-    coefficients : the posterior of the functions' coefficients
-    """
-
-    rows: Array
-    features: Array
-    kept: Index
-    coefficients: Posterior
+LIKELIHOODS = ("auto", "argmax", "softmax")
 
 
 class GraphGPClassifier(ClassifierMixin, BaseEstimator):
@@ -77,11 +48,11 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     Every row is joined to its nearest ones, and a class is a function that varies slowly along that
     graph: f_c ~ GP(0, Matérn kernel on the graph's spectrum), y = argmax_c f_c. Nothing needs to be
-    set. The posterior given the labels is sampled exactly, by rejection-free moves inside the cone
-    that the labels leave; beyond ten labels a class a softmax, whose noise the labels tell, takes
-    the place of argmax_c f_c, and Hamiltonian Monte Carlo that of these moves. Draws that cut
-    through crowds of rows, or whose classes come in other proportions than the labels, have less
-    weight. New rows follow their nearest rows on the graph.
+    set. The posterior given the labels is sampled by many chains, whose moves inside the cone that
+    the labels leave are never rejected; with more than ten labels per class a softmax, whose noise
+    the labels tell, takes the place of argmax_c f_c, and Hamiltonian Monte Carlo that of these
+    moves. Draws are then weighted: those that cut through crowds of rows, or whose classes come in
+    other proportions than the labels, count less. New rows follow their nearest rows on the graph.
 
     Time and memory grow as n log n up to `max_graph_rows` rows, beyond as n: the graph is then that
     of all labelled rows and a random part of the others. A fit of 200 rows takes about 50 ms, of a
@@ -89,33 +60,41 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_neighbors : int
-        Of each row in the graph.
-    metric : "euclidean", "precomputed" or "graph"
+    n_neighbors : int, default=15
+        Neighbours of each row in the graph.
+    metric : {"euclidean", "precomputed", "graph"}, default="euclidean"
         X holds rows of numbers; or distances between rows of any kind, (n, n) in `fit` and from new
         rows to those of the fit, (m, n), afterwards; or weights of a graph's edges in that form,
         dense or sparse.
-    max_graph_rows : int
+    max_graph_rows : int, default=10000
         Rows of the graph, at most.
-    n_draws : int
+    n_draws : int, default=256
         Draws of the posterior, each from a chain of its own; a quarter as many of a softmax.
-    unlabelled : "auto", None or a value
+    likelihood : {"auto", "argmax", "softmax"}, default="auto"
+        What a label says: that its function is the largest, without noise, or a softmax whose noise
+        the labels tell. "auto" is the argmax for few labels per class and the softmax for more.
+        With very many classes a probit, found by variational Bayes, takes the softmax's place.
+    recipe : Recipe, default=None
+        Every tuned number, as `atoll.models.graph_recipe` documents them; None is the tuned recipe.
+    unlabelled : "auto", None or a value, default="auto"
         What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
         classes would remain.
-    random_state : None, int or numpy Generator
-    n_jobs : int, optional
+    random_state : None, int or numpy Generator, default=None
+        Seed of the chains, and of the choice of rows where not all are on the graph.
+    n_jobs : int, default=None
         Processors for the search of neighbours of new rows.
-    verbose : bool
-        Progress on standard error.
+    verbose : bool, default=False
+        Whether progress is written to standard error.
 
     Attributes
     ----------
     classes_ : (K,) the labels, sorted
+    likelihood_ : "argmax", "softmax" or "probit", what was used
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     posterior_ : GraphPosterior, what prediction needs
     draws_ : empty dict, for those who look for traces
-    n_graph_rows_ : int
+    n_graph_rows_ : int, rows of the graph
     eigenvalues_ : (m,) of the graph's modes
     diagnostics_ : dict with what was chosen, sweeps, effective draws and a verdict in words
 
@@ -147,6 +126,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         metric: str = "euclidean",
         max_graph_rows: int = 10_000,
         n_draws: int = 256,
+        likelihood: str = "auto",
+        recipe: Recipe | None = None,
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -156,6 +137,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         self.metric = metric
         self.max_graph_rows = max_graph_rows
         self.n_draws = n_draws
+        self.likelihood = likelihood
+        self.recipe = recipe
         self.unlabelled = unlabelled
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -178,8 +161,9 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         X, labels = self._read_training(X, y)
+        recipe = RECIPE if self.recipe is None else self.recipe
         rng = generator(self.random_state)
-        labelled = _some_labels(rng, labels)
+        labelled = _some_labels(rng, labels, recipe.choice.most_labels)
         kept = self._choose_rows(rng, X.shape[0], labelled)
         self._say(f"graph of {len(kept)} rows")
         rows, graph = self._graph(X, kept)
@@ -187,23 +171,32 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         is_labelled = np.zeros(len(kept), bool)
         is_labelled[position] = True
         K = len(labels.classes)
-        n_modes = max(LEAST_MODES, MODES_A_CLASS * K)
+        n_modes = recipe.prior.n_modes(K)
         check_memory(
             8 * 8 * len(kept) * n_modes,
             what=f"{n_modes} modes of {len(kept)} rows",
             instead="Choose a smaller max_graph_rows.",
         )
         modes = graph_modes(graph, n_modes, is_labelled)
-        features = graph_gp.row_features(modes, K, len(labelled))
-        codes = labels.codes[labelled]
+        features = graph_gp.row_features(modes, K, len(labelled), recipe.prior)
         self._say(f"posterior of {K} classes given {len(labelled)} labels")
-        coefficients = self._infer(rng, features, position, codes, K, graph)
-        self.posterior_ = GraphPosterior(rows, features, kept, coefficients)
+        known = GraphLabels(features, position, labels.codes[labelled], K, graph)
+        coefficients = graph_gp.infer(rng, known, self.n_draws, self.likelihood, recipe)
+        self.posterior_ = GraphPosterior(
+            rows,
+            features,
+            kept,
+            coefficients,
+            self.metric,
+            self.n_jobs,
+            recipe.prior.new_row_neighbours,
+        )
         self.classes_ = labels.classes
         self.n_graph_rows_ = len(kept)
         self.eigenvalues_ = modes.values
         self.draws_: dict[str, Array] = {}  # nothing is traced: one draw of each chain is kept
-        self.diagnostics_ = self._diagnose(len(labelled), X.shape[0])
+        self.diagnostics_ = self._diagnose(recipe, X.shape[0])
+        self.likelihood_ = self.diagnostics_["likelihood"]
         self._label_training_rows(X, labels)
         return self
 
@@ -245,60 +238,26 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         rows = X[kept]  # our own copy
         return rows, self_tuning_weights(neighbour_graph(rows, k))
 
-    def _infer(
-        self,
-        rng: np.random.Generator,
-        features: Array,
-        labelled: Index,
-        codes: Index,
-        n_classes: int,
-        graph: sparse.csr_array,
-    ) -> Posterior:
-        problem = (rng, features, labelled, codes, n_classes, graph)
-        is_slow = len(codes) * (n_classes - 1) > MOST_CONSTRAINTS
-        if len(codes) <= (MOST_A_CLASS_THEN if is_slow else MOST_A_CLASS) * n_classes:
-            return graph_gp.draw(*problem, self.n_draws)
-        if features.shape[1] * n_classes <= MOST_COEFFICIENTS:
-            n_draws = max(1, self.n_draws // DRAWS_A_SOFTMAX_DRAW)
-            return graph_gp.draw_softmax(*problem, n_draws)
-        return graph_gp.approximate(features[labelled], codes, n_classes)
-
     def _label_training_rows(self, X: Any, labels: PartialLabels) -> None:
-        p = np.empty((X.shape[0], len(self.classes_)))
-        kept = self.posterior_.kept
-        p[kept] = graph_gp.predict_proba(self.posterior_.coefficients, self.posterior_.features)
-        others = np.setdiff1d(np.arange(X.shape[0]), kept, assume_unique=True)
-        if len(others):
-            self._say(f"{len(others)} more rows")
-            p[others] = self._proba(X, others)
+        n_others = X.shape[0] - self.n_graph_rows_
+        if n_others:
+            self._say(f"{n_others} more rows")
+        p = self.posterior_.training_proba(X)
         known = labels.is_labelled
         p[known] = np.eye(len(self.classes_))[labels.codes[known]]
         self.label_distributions_ = p
         self.transduction_ = self.classes_[np.argmax(p, axis=1)]
 
-    def _diagnose(self, n_labels: int, n: int) -> dict[str, Any]:
-        found = self.posterior_.coefficients
+    def _diagnose(self, recipe: Recipe, n: int) -> dict[str, Any]:
+        found = self.posterior_.coefficients.diagnostics(recipe)
         part = "" if self.n_graph_rows_ == n else f" of {n}"
         graph = f"The graph has {self.n_graph_rows_}{part} rows and {len(self.eigenvalues_)} modes."
         if self.metric == "euclidean" and is_approximate(self.posterior_.rows):
             graph += " Its neighbours were searched by an approximate index (usearch)."
-        if isinstance(found, ConePosterior | SoftmaxPosterior):
-            mixed, sentence, details = _diagnose_draws(found)
-        else:
-            mixed = found.converged
-            state = "converged" if mixed else "had not converged"
-            sentence = (
-                f"With {n_labels} labels of many classes variational Bayes took over; it {state} "
-                f"in {len(found.log_evidences) - 1} iterations."
-            )
-            details = {
-                "inference": "variational Bayes",
-                "log_evidence": float(found.log_evidences[-1]),
-                "n_iterations": len(found.log_evidences) - 1,
-            }
-        if not mixed:
-            warnings.warn(f"{type(self).__name__}: {sentence}", ConvergenceWarning, stacklevel=3)
-        return {**details, "mixed": mixed, "interrupted": False, "verdict": f"{sentence} {graph}"}
+        if not found.setdefault("mixed", found.get("converged")):
+            sentence = f"{type(self).__name__}: {found['verdict']}"
+            warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        return {**found, "interrupted": False, "verdict": f"{found['verdict']} {graph}"}
 
     def _say(self, what: str) -> None:
         if self.verbose:
@@ -309,7 +268,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities; X (m, d) -> (m, K)."""
         check_is_fitted(self)
-        return self._proba(self._read_rows(X))
+        return np.exp(self.posterior_.log_proba(self._read_rows(X)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, (m,)."""
@@ -323,36 +282,11 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the functions, each (m, F): F is 1 for two classes, else K."""
         check_is_fitted(self)
-        X = self._read_rows(X)
-        pieces = [
-            graph_gp.latent_moments(self.posterior_.coefficients, self._features(X, piece))
-            for piece in in_chunks(X.shape[0], self.posterior_.features.shape[1])
-        ]
-        mean, variance = zip(*pieces)
-        return np.concatenate(mean), np.concatenate(variance)
+        return self.posterior_.latent(self._read_rows(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the labelled rows that are predicted right."""
         return labelled_accuracy(self, self.predict(X), y, sample_weight)
-
-    def _proba(self, X: Any, chosen: Index | None = None) -> Array:
-        """Class probabilities of the rows of X, or of those chosen, piece by piece."""
-        n = X.shape[0] if chosen is None else len(chosen)
-        p = np.empty((n, len(self.classes_)))
-        for piece in in_chunks(n, self.posterior_.features.shape[1]):
-            features = self._features(X, piece if chosen is None else chosen[piece])
-            p[piece] = graph_gp.predict_proba(self.posterior_.coefficients, features)
-        return p
-
-    def _features(self, X: Any, piece: slice | Index) -> Array:
-        found = self.posterior_
-        part = X[piece]
-        if self.metric == "euclidean":
-            return extend(found.features, nearest_rows(found.rows, part, self.n_jobs))
-        part = part[:, found.kept]
-        if self.metric == "precomputed":
-            return extend(found.features, _nearest_by_distance(part))
-        return _features_by_weight(found.features, sparse.csr_array(part))
 
     def _read_rows(self, X: Any) -> Any:
         if self.metric == "graph" and sparse.issparse(X):
@@ -371,6 +305,10 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         if self.metric not in METRICS:
             raise ValueError(f"metric={self.metric!r} is none of {', '.join(map(repr, METRICS))}.")
+        if self.likelihood not in LIKELIHOODS:
+            raise ValueError(
+                f"likelihood={self.likelihood!r} is none of {', '.join(map(repr, LIKELIHOODS))}."
+            )
         for name, least in (("n_neighbors", 1), ("max_graph_rows", 100), ("n_draws", 20)):
             value = getattr(self, name)
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
@@ -383,44 +321,15 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _diagnose_draws(found: ConePosterior | SoftmaxPosterior) -> tuple[bool, str, dict[str, Any]]:
-    """Whether chains mixed, what to say of them, and numbers."""
-    n_draws, effective = len(found.weights), float(1.0 / np.sum(found.weights**2))
-    details: dict[str, Any] = {
-        "n_draws": n_draws,
-        "effective_draws": effective,
-        "memory": found.memory,
-    }
-    if isinstance(found, ConePosterior):
-        limit, count, steps = graph_gp.MEMORY_LIMIT, found.n_sweeps, "sweeps"
-        details |= {"inference": "exact draws", "n_sweeps": count}
-        cause = "Check the labels for errors: labels that contradict their neighbours make "
-        cause += "chains slow."
-    else:
-        limit, count, steps = graph_softmax.MEMORY_LIMIT, found.n_steps, "steps"
-        details |= {
-            "inference": "Hamiltonian Monte Carlo",
-            "n_steps": count,
-            "log_amplitude": float(found.weights @ found.log_amplitudes),
-        }
-        cause = "Fit again with another random_state to see how far they are apart."
-    if found.memory < limit:
-        sentence = f"{n_draws} chains forgot where they had been within {count // 2} {steps}; "
-        sentence += f"their draws are worth {effective:.0f}."
-        return True, sentence, details
-    sentence = f"{n_draws} chains had not mixed after {count} {steps}: probabilities may be too "
-    return False, f"{sentence}bold. {cause}", details
-
-
-def _some_labels(rng: np.random.Generator, labels: PartialLabels) -> Index:
-    """The labelled rows, in order; of too many a random part, with every class in it."""
+def _some_labels(rng: np.random.Generator, labels: PartialLabels, most: int) -> Index:
+    """Return the labelled rows, in order; of too many a random part, with every class in it."""
     rows = np.flatnonzero(labels.is_labelled)
-    if len(rows) <= MOST_LABELS:
+    if len(rows) <= most:
         return rows
     shuffled = rng.permutation(rows)
     first = np.unique(labels.codes[shuffled], return_index=True)[1]
     rest = np.delete(shuffled, first)
-    return np.sort(np.concatenate([shuffled[first], rest[: MOST_LABELS - len(first)]]))
+    return np.sort(np.concatenate([shuffled[first], rest[: most - len(first)]]))
 
 
 def _check_square(X: Any, metric: str) -> None:
@@ -454,25 +363,3 @@ def _graph_of_distances(D: Array, k: int) -> NeighbourGraph:
     edges = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
     edges.data[:] = D[rows, columns]  # stored zeros are edges between copies
     return NeighbourGraph(edges, lengths.max(axis=1))
-
-
-def _nearest_by_distance(D: Array) -> Extension:
-    k = min(EXTENSION_NEIGHBOURS, D.shape[1])
-    nearest = np.argpartition(D, k - 1, axis=1)[:, :k]
-    distances = np.take_along_axis(D, nearest, axis=1)
-    order = np.argsort(distances, axis=1)
-    nearest = np.take_along_axis(nearest, order, axis=1)
-    return Extension(nearest, extension_weights(np.take_along_axis(distances, order, axis=1)))
-
-
-def _features_by_weight(features: Array, weights: sparse.csr_array) -> Array:
-    """Means of the features of the rows that each new row is joined to.
-
-    One that is joined to none is like rows that no label reaches.
-    """
-    total = np.asarray(weights.sum(axis=1)).ravel()
-    out = (weights @ features) / np.where(total > 0, total, 1.0)[:, None]
-    alone = total == 0
-    out[alone, -2] = 1.0
-    out[alone, -1] = features[0, -1]
-    return out
