@@ -189,11 +189,12 @@ def test_the_latent_functions_agree_with_the_probabilities():
 @pytest.mark.parametrize(
     ("settings_", "X", "message"),
     [
-        ({"metric": "cosine"}, np.eye(4), "metric='cosine' is none of"),
-        ({"likelihood": "probit"}, np.eye(4), "likelihood='probit' is none of"),
-        ({"n_neighbors": 0}, np.eye(4), "n_neighbors=0 is not an integer of at least 1"),
-        ({"n_draws": 2.5}, np.eye(4), "n_draws=2.5 is not an integer"),
-        ({"max_graph_rows": 3}, np.eye(4), "max_graph_rows=3 is not"),
+        ({"metric": "cosine"}, np.eye(4), "metric must be .* got 'cosine'"),
+        ({"likelihood": "probit"}, np.eye(4), 'likelihood must be "auto", "argmax" or "softmax"'),
+        ({"recipe": {}}, np.eye(4), "recipe must be .* or a Recipe, got {}"),
+        ({"n_neighbors": 0}, np.eye(4), "n_neighbors must be a whole number, at least 1, got 0"),
+        ({"n_draws": 2.5}, np.eye(4), r"n_draws must be a whole number, at least 20, got 2\.5"),
+        ({"max_graph_rows": 3}, np.eye(4), "max_graph_rows must be .* at least 100, got 3"),
         ({"metric": "precomputed"}, np.ones((4, 3)), "give a square matrix"),
         ({"metric": "precomputed"}, -np.ones((4, 4)), "negative distances"),
         ({"metric": "graph"}, np.triu(np.ones((4, 4))), "not symmetric"),

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from numbers import Integral
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.graphs import (
     NeighbourGraph,
@@ -22,14 +18,9 @@ from atoll.core.graphs import (
     self_tuning_weights,
 )
 from atoll.core.labels import PartialLabels
-from atoll.core.memory import check_memory
-from atoll.diagnostics import entropy
-from atoll.estimators.validation import (
-    generator,
-    labelled_accuracy,
-    validate_rows,
-    validate_training,
-)
+from atoll.estimators.parameters import COMMON, RANDOM, A, Nothing, OneOf, Rule, Whole
+from atoll.estimators.shell import Classifier, Fit, Need
+from atoll.estimators.validation import generator
 from atoll.kernels.graph_spectral import graph_modes
 from atoll.models import graph_gp
 from atoll.models.graph_gp import GraphLabels
@@ -39,11 +30,8 @@ from atoll.models.graph_recipe import RECIPE, Recipe
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-METRICS = ("euclidean", "precomputed", "graph")
-LIKELIHOODS = ("auto", "argmax", "softmax")
 
-
-class GraphGPClassifier(ClassifierMixin, BaseEstimator):
+class GraphGPClassifier(Classifier):
     """Gaussian process classifier on the graph of all rows: the one to try first.
 
     Every row is joined to its nearest ones, and a class is a function that varies slowly along that
@@ -93,7 +81,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     posterior_ : GraphPosterior, what prediction needs
-    draws_ : empty dict, for those who look for traces
+    draws_ : empty dict: one draw of each chain is kept, and nothing is traced
     n_graph_rows_ : int, rows of the graph
     eigenvalues_ : (m,) of the graph's modes
     diagnostics_ : dict with what was chosen, sweeps, effective draws and a verdict in words
@@ -118,6 +106,18 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     paper = "after Sindhwani, Chu & Keerthi 2007; Borovitskiy et al. 2021"
     summary = "the one to try first: two or more classes, learns from unlabelled rows, to millions"
+    parameters: ClassVar[Mapping[str, Rule]] = (
+        COMMON
+        | RANDOM
+        | {
+            "n_neighbors": Whole(1),
+            "metric": OneOf("euclidean", "precomputed", "graph"),
+            "max_graph_rows": Whole(100),
+            "n_draws": Whole(20),
+            "likelihood": OneOf("auto", "argmax", "softmax"),
+            "recipe": Nothing("the tuned one") | A("a Recipe", Recipe),
+        }
+    )
 
     def __init__(
         self,
@@ -146,23 +146,17 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     # Fitting --------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Build the graph and find the posterior.
+    def _memory(self, X: Any, labels: PartialLabels) -> Need:
+        recipe = self._recipe()
+        n_labels = min(labels.n_labelled, recipe.choice.most_labels)
+        n = min(X.shape[0], max(self.max_graph_rows, n_labels))
+        n_modes = recipe.prior.n_modes(len(labels.classes))
+        return Need(
+            8 * 8 * n * n_modes, f"{n_modes} modes of {n} rows", "Choose a smaller max_graph_rows."
+        )
 
-        Parameters
-        ----------
-        X : (n, d) array or data frame of finite numbers; (n, n) distances or weights as `metric`
-            says
-        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
-
-        Returns
-        -------
-        self
-        """
-        self._check_parameters()
-        X, labels = self._read_training(X, y)
-        recipe = RECIPE if self.recipe is None else self.recipe
-        rng = generator(self.random_state)
+    def _fit(self, X: Any, labels: PartialLabels) -> Fit:
+        recipe, rng = self._recipe(), generator(self.random_state)
         labelled = _some_labels(rng, labels, recipe.choice.most_labels)
         kept = self._choose_rows(rng, X.shape[0], labelled)
         self._say(f"graph of {len(kept)} rows")
@@ -171,18 +165,12 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         is_labelled = np.zeros(len(kept), bool)
         is_labelled[position] = True
         K = len(labels.classes)
-        n_modes = recipe.prior.n_modes(K)
-        check_memory(
-            8 * 8 * len(kept) * n_modes,
-            what=f"{n_modes} modes of {len(kept)} rows",
-            instead="Choose a smaller max_graph_rows.",
-        )
-        modes = graph_modes(graph, n_modes, is_labelled)
+        modes = graph_modes(graph, recipe.prior.n_modes(K), is_labelled)
         features = graph_gp.row_features(modes, K, len(labelled), recipe.prior)
         self._say(f"posterior of {K} classes given {len(labelled)} labels")
         known = GraphLabels(features, position, labels.codes[labelled], K, graph)
         coefficients = graph_gp.infer(rng, known, self.n_draws, self.likelihood, recipe)
-        self.posterior_ = GraphPosterior(
+        posterior = GraphPosterior(
             rows,
             features,
             kept,
@@ -191,32 +179,26 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
             self.n_jobs,
             recipe.prior.new_row_neighbours,
         )
-        self.classes_ = labels.classes
-        self.n_graph_rows_ = len(kept)
-        self.eigenvalues_ = modes.values
-        self.draws_: dict[str, Array] = {}  # nothing is traced: one draw of each chain is kept
-        self.diagnostics_ = self._diagnose(recipe, X.shape[0])
-        self.likelihood_ = self.diagnostics_["likelihood"]
-        self._label_training_rows(X, labels)
-        return self
+        if len(kept) < X.shape[0]:
+            self._say(f"{X.shape[0] - len(kept)} more rows")
+        found = coefficients.diagnostics(recipe)
+        found["verdict"] += f" {self._describe_graph(rows, X.shape[0], len(modes.values))}"
+        return Fit(
+            posterior,
+            found,
+            transduction=posterior.training_proba(X)[~labels.is_labelled],
+            attributes={
+                "likelihood_": found["likelihood"],
+                "n_graph_rows_": len(kept),
+                "eigenvalues_": modes.values,
+            },
+        )
 
-    def _read_training(self, X: Any, y: Any) -> tuple[Any, PartialLabels]:
-        if self.metric == "graph" and sparse.issparse(X):
-            X = check_array(X, accept_sparse="csr", dtype=np.float64)
-            stand_in = np.zeros((X.shape[0], 1))
-            _, labels = validate_training(self, stand_in, y, unlabelled=self.unlabelled)
-            self.n_features_in_ = X.shape[1]
-        else:
-            X, labels = validate_training(self, X, y, unlabelled=self.unlabelled)
-        n = X.shape[0]
-        if n < 2:
-            raise ValueError(f"X has {n} row(s) (n_samples = {n}); a graph needs at least 2.")
-        if self.metric != "euclidean":
-            _check_square(X, self.metric)
-        return X, labels
+    def _recipe(self) -> Recipe:
+        return RECIPE if self.recipe is None else self.recipe
 
     def _choose_rows(self, rng: np.random.Generator, n: int, labelled: Index) -> Index:
-        """Rows of the graph, in order: the labelled ones, and as many others as fit."""
+        """Return the rows of the graph, in order: the labelled ones, and as many others as fit."""
         if n <= self.max_graph_rows:
             return np.arange(n)
         others = np.setdiff1d(np.arange(n), labelled)
@@ -225,6 +207,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         return np.sort(np.concatenate([labelled, chosen]))
 
     def _graph(self, X: Any, kept: Index) -> tuple[Array, sparse.csr_array]:
+        """Return the rows of the graph, and the weights of its edges."""
         whole = len(kept) == X.shape[0]
         if self.metric == "graph":
             W = sparse.csr_array(X)
@@ -238,81 +221,39 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         rows = X[kept]  # our own copy
         return rows, self_tuning_weights(neighbour_graph(rows, k))
 
-    def _label_training_rows(self, X: Any, labels: PartialLabels) -> None:
-        n_others = X.shape[0] - self.n_graph_rows_
-        if n_others:
-            self._say(f"{n_others} more rows")
-        p = self.posterior_.training_proba(X)
-        known = labels.is_labelled
-        p[known] = np.eye(len(self.classes_))[labels.codes[known]]
-        self.label_distributions_ = p
-        self.transduction_ = self.classes_[np.argmax(p, axis=1)]
-
-    def _diagnose(self, recipe: Recipe, n: int) -> dict[str, Any]:
-        found = self.posterior_.coefficients.diagnostics(recipe)
-        part = "" if self.n_graph_rows_ == n else f" of {n}"
-        graph = f"The graph has {self.n_graph_rows_}{part} rows and {len(self.eigenvalues_)} modes."
-        if self.metric == "euclidean" and is_approximate(self.posterior_.rows):
-            graph += " Its neighbours were searched by an approximate index (usearch)."
-        if not found.setdefault("mixed", found.get("converged")):
-            sentence = f"{type(self).__name__}: {found['verdict']}"
-            warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
-        return {**found, "interrupted": False, "verdict": f"{found['verdict']} {graph}"}
+    def _describe_graph(self, rows: Array, n: int, n_modes: int) -> str:
+        part = "" if len(rows) == n else f" of {n}"
+        sentence = f"The graph has {len(rows)}{part} rows and {n_modes} modes."
+        if self.metric == "euclidean" and is_approximate(rows):
+            sentence += " Its neighbours were searched by an approximate index (usearch)."
+        return sentence
 
     def _say(self, what: str) -> None:
         if self.verbose:
             print(f"{type(self).__name__}: {what}", file=sys.stderr)
 
-    # Prediction -----------------------------------------------------------------------------------
+    # Rows, distances or weights -------------------------------------------------------------------
 
-    def predict_proba(self, X: Any) -> Array:
-        """Class probabilities; X (m, d) -> (m, K)."""
-        check_is_fitted(self)
-        return np.exp(self.posterior_.log_proba(self._read_rows(X)))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row, (m,)."""
-        best = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[best]
-
-    def predict_entropy(self, X: Any) -> Array:
-        """Entropy of the class probabilities in nats, (m,): high where a label would teach most."""
-        return entropy(self.predict_proba(X))
-
-    def predict_latent(self, X: Any) -> tuple[Array, Array]:
-        """Mean and variance of the functions, each (m, F): F is 1 for two classes, else K."""
-        check_is_fitted(self)
-        return self.posterior_.latent(self._read_rows(X))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the labelled rows that are predicted right."""
-        return labelled_accuracy(self, self.predict(X), y, sample_weight)
-
-    def _read_rows(self, X: Any) -> Any:
+    def _read_rows(self, X: Any, *, reset: bool = False) -> Any:
         if self.metric == "graph" and sparse.issparse(X):
             X = check_array(X, accept_sparse="csr", dtype=np.float64)
+            if reset:
+                self.n_features_in_ = X.shape[1]
             if X.shape[1] != self.n_features_in_:
                 raise ValueError(
                     f"X has {X.shape[1]} columns and the fit had {self.n_features_in_} rows; pass "
                     "one weight for each of them."
                 )
         else:
-            X = validate_rows(self, X)
+            X = super()._read_rows(X, reset=reset)
+        n = X.shape[0]
+        if reset and n < 2:
+            raise ValueError(f"X has {n} row(s) (n_samples = {n}); a graph needs at least 2.")
         if self.metric != "euclidean":
             _check_sign(X, self.metric)
+            if reset:
+                _check_square(X, self.metric)
         return X
-
-    def _check_parameters(self) -> None:
-        if self.metric not in METRICS:
-            raise ValueError(f"metric={self.metric!r} is none of {', '.join(map(repr, METRICS))}.")
-        if self.likelihood not in LIKELIHOODS:
-            raise ValueError(
-                f"likelihood={self.likelihood!r} is none of {', '.join(map(repr, LIKELIHOODS))}."
-            )
-        for name, least in (("n_neighbors", 1), ("max_graph_rows", 100), ("n_draws", 20)):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name}={value!r} is not an integer of at least {least}.")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -338,7 +279,6 @@ def _check_square(X: Any, metric: str) -> None:
             f"X has shape {X.shape}; with metric={metric!r} give a square matrix, one row and one "
             "column for each row of the data."
         )
-    _check_sign(X, metric)
     apart = abs(X - X.T)
     if apart.max() > 1e-8 * abs(X).max():
         raise ValueError(f"X is not symmetric; with metric={metric!r} give (X + X.T) / 2.")
@@ -351,7 +291,7 @@ def _check_sign(X: Any, metric: str) -> None:
 
 
 def _graph_of_distances(D: Array, k: int) -> NeighbourGraph:
-    """Each row's k nearest others by given distances, an edge where either chose the other."""
+    """Join each row to its k nearest others by given distances, where either chose the other."""
     n = len(D)
     D = D.copy()
     np.fill_diagonal(D, np.inf)

@@ -239,12 +239,7 @@ def _probit_proba(mean: Array, variance: Array) -> Array:
     """Return the class probabilities for functions of mean (m, F) and variance (m,), (m, K)."""
     if mean.shape[1] == 1:
         return np.exp(probit.log_class_probabilities(mean[:, 0], variance))
-    return np.concatenate(
-        [
-            multinomial_probit.class_probabilities(mean[piece], variance[piece])
-            for piece in in_chunks(len(mean), mean.shape[1] * multinomial_probit.GRID_NODES)
-        ]
-    )
+    return multinomial_probit.class_probabilities(mean, variance)
 
 
 def _diagnostics_of_chains(
