@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from atoll import GraphGPClassifier
 from atoll.core.graphs import neighbour_graph, self_tuning_weights, smoothest_modes
 from atoll.datasets import hide_labels
-from atoll.estimators import graph_gp
+from atoll.models.graph_recipe import RECIPE
 
 
 def moons(n=200, per_class=3, seed=0, noise=0.1):
@@ -101,13 +102,39 @@ def test_many_labels_are_given_to_a_softmax():
     X, truth, _ = moons(600, noise=0.25)
     y = hide_labels(truth, per_class=60, marker=None, random_state=0)
     model = GraphGPClassifier(random_state=0).fit(X, y)
-    assert model.diagnostics_["inference"] == "Hamiltonian Monte Carlo"
+    assert model.likelihood_ == "softmax"
     assert model.diagnostics_["mixed"]
     assert model.diagnostics_["n_draws"] == 64
     new, new_truth = make_moons(1000, noise=0.25, random_state=5)
     assert model.score(new, new_truth) > 0.9
     mean, variance = model.predict_latent(new)
     assert mean.shape == variance.shape == (1000, 1)
+
+
+def test_the_likelihood_may_be_chosen_and_is_otherwise_that_of_the_number_of_labels():
+    X, _, few = moons()
+    _, _, many = moons(per_class=15)
+    for y, automatic, other in ((few, "argmax", "softmax"), (many, "softmax", "argmax")):
+        models = {
+            name: GraphGPClassifier(likelihood=name, random_state=0).fit(X, y)
+            for name in ("auto", automatic, other)
+        }
+        assert models["auto"].likelihood_ == automatic
+        assert models[other].likelihood_ == other
+        p = {name: model.predict_proba(X) for name, model in models.items()}
+        np.testing.assert_array_equal(p["auto"], p[automatic])
+        assert np.abs(p["auto"] - p[other]).max() > 0.01
+
+
+def test_a_recipe_changes_the_fit_and_the_tuned_one_is_the_default():
+    X, _, y = moons()
+    rough = replace(RECIPE, prior=replace(RECIPE.prior, smoothness=1.0))
+    default, tuned, other = (
+        GraphGPClassifier(recipe=recipe, random_state=0).fit(X, y).predict_proba(X)
+        for recipe in (None, RECIPE, rough)
+    )
+    np.testing.assert_array_equal(default, tuned)
+    assert np.abs(default - other).max() > 0.01
 
 
 def test_labels_in_plenty_leave_no_doubt_where_there_is_none():
@@ -117,22 +144,23 @@ def test_labels_in_plenty_leave_no_doubt_where_there_is_none():
     assert np.median(p.max(axis=1)) > 0.9995
 
 
-def test_many_labels_of_many_classes_are_given_to_variational_bayes(monkeypatch):
+def test_many_labels_of_many_classes_are_given_to_variational_bayes():
     X, truth, _ = moons(600, noise=0.25)
     y = hide_labels(truth, per_class=60, marker=None, random_state=0)
-    monkeypatch.setattr(graph_gp, "MOST_COEFFICIENTS", 10)
-    model = GraphGPClassifier(random_state=0).fit(X, y)
-    assert model.diagnostics_["inference"] == "variational Bayes"
+    recipe = replace(RECIPE, choice=replace(RECIPE.choice, most_coefficients=10))
+    model = GraphGPClassifier(recipe=recipe, random_state=0).fit(X, y)
+    assert model.likelihood_ == "probit"
+    assert model.diagnostics_["inference"] == "vb"
     new, new_truth = make_moons(1000, noise=0.25, random_state=5)
     assert model.score(new, new_truth) > 0.9
     mean, variance = model.predict_latent(new)
     assert mean.shape == variance.shape == (1000, 1)
 
 
-def test_of_very_many_labels_a_part_stands_for_all(monkeypatch):
+def test_of_very_many_labels_a_part_stands_for_all():
     X, truth, _ = moons(400)
-    monkeypatch.setattr(graph_gp, "MOST_LABELS", 50)
-    model = GraphGPClassifier(random_state=0).fit(X, truth.astype(object))
+    recipe = replace(RECIPE, choice=replace(RECIPE.choice, most_labels=50))
+    model = GraphGPClassifier(recipe=recipe, random_state=0).fit(X, truth.astype(object))
     assert model.score(X, truth) > 0.97
     np.testing.assert_array_equal(model.transduction_, truth)
 
@@ -161,10 +189,12 @@ def test_the_latent_functions_agree_with_the_probabilities():
 @pytest.mark.parametrize(
     ("settings_", "X", "message"),
     [
-        ({"metric": "cosine"}, np.eye(4), "metric='cosine' is none of"),
-        ({"n_neighbors": 0}, np.eye(4), "n_neighbors=0 is not an integer of at least 1"),
-        ({"n_draws": 2.5}, np.eye(4), "n_draws=2.5 is not an integer"),
-        ({"max_graph_rows": 3}, np.eye(4), "max_graph_rows=3 is not"),
+        ({"metric": "cosine"}, np.eye(4), "metric must be .* got 'cosine'"),
+        ({"likelihood": "probit"}, np.eye(4), 'likelihood must be "auto", "argmax" or "softmax"'),
+        ({"recipe": {}}, np.eye(4), "recipe must be .* or a Recipe, got {}"),
+        ({"n_neighbors": 0}, np.eye(4), "n_neighbors must be a whole number, at least 1, got 0"),
+        ({"n_draws": 2.5}, np.eye(4), r"n_draws must be a whole number, at least 20, got 2\.5"),
+        ({"max_graph_rows": 3}, np.eye(4), "max_graph_rows must be .* at least 100, got 3"),
         ({"metric": "precomputed"}, np.ones((4, 3)), "give a square matrix"),
         ({"metric": "precomputed"}, -np.ones((4, 4)), "negative distances"),
         ({"metric": "graph"}, np.triu(np.ones((4, 4))), "not symmetric"),
@@ -183,22 +213,21 @@ def test_new_weights_of_another_width_are_refused():
         model.predict(sparse.csr_array(np.ones((2, 3))))
 
 
-def test_labels_that_contradict_each_other_are_said_to_be_slow(monkeypatch):
+def test_labels_that_contradict_each_other_are_said_to_be_slow():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 2))
-    monkeypatch.setattr(graph_gp.graph_gp, "MOST_SWEEPS", 32)
-    monkeypatch.setattr(graph_gp, "MOST_CONSTRAINTS", 1000)
-    monkeypatch.setattr(graph_gp, "MOST_A_CLASS", 1000)
+    recipe = replace(RECIPE, argmax=replace(RECIPE.argmax, most_sweeps=32))
+    model = GraphGPClassifier(likelihood="argmax", recipe=recipe, random_state=0)
     with pytest.warns(ConvergenceWarning, match="contradict"):
-        GraphGPClassifier(random_state=0).fit(X, rng.integers(5, size=60).astype(str))
+        model.fit(X, rng.integers(5, size=60).astype(str))
 
 
-def test_chains_of_a_softmax_that_have_not_mixed_are_said_to(monkeypatch):
+def test_chains_of_a_softmax_that_have_not_mixed_are_said_to():
     X, truth, _ = moons(100)
-    monkeypatch.setattr(graph_gp.graph_softmax, "MEMORY_LIMIT", -1.0)
-    monkeypatch.setattr(graph_gp.graph_softmax, "MOST_STEPS", 20)
+    recipe = replace(RECIPE, softmax=replace(RECIPE.softmax, memory_limit=-1.0, most_steps=20))
+    model = GraphGPClassifier(recipe=recipe, random_state=0)
     with pytest.warns(ConvergenceWarning, match="64 chains had not mixed after 40 steps"):
-        GraphGPClassifier(random_state=0).fit(X, truth.astype(object))
+        model.fit(X, truth.astype(object))
 
 
 def test_progress_is_said_on_standard_error(capsys):

@@ -11,7 +11,10 @@ from atoll.core.graphs import neighbour_graph, self_tuning_weights
 from atoll.diagnostics import geweke_test
 from atoll.inference.cone_sampling import turn_beside
 from atoll.kernels.graph_spectral import graph_modes
+from atoll.likelihoods import argmax
 from atoll.models import graph_gp as model
+from atoll.models.graph_gp import GraphLabels
+from atoll.models.graph_recipe import RECIPE
 
 
 def features_of(n=40, n_classes=3, seed=0, n_modes=12):
@@ -23,7 +26,7 @@ def features_of(n=40, n_classes=3, seed=0, n_modes=12):
 # The sampler --------------------------------------------------------------------------------------
 
 
-def geweke(n_classes):
+def geweke(n_classes, nugget=0.5):
     """Of the sweep of f at four labelled rows and the coefficients given f.
 
     A label is a function of f, and would never change if f kept most of itself: its part that
@@ -31,20 +34,20 @@ def geweke(n_classes):
     """
     features, _ = features_of(n_classes=n_classes)
     v = features[[0, 7, 21, 30]]
-    lower = np.linalg.cholesky(model.label_covariance(v))
+    lower = np.linalg.cholesky(model.label_covariance(v, nugget))
     F = 1 if n_classes == 2 else n_classes
 
     def prior(rng):
         return rng.standard_normal((v.shape[1], F))
 
     def data(rng, a):
-        f = v @ a + np.sqrt(model.NUGGET) * rng.standard_normal((len(v), F))
-        return f, model.classes_of(f)
+        f = v @ a + np.sqrt(nugget) * rng.standard_normal((len(v), F))
+        return f, argmax.classes_of(f)
 
     def sweep(rng, a, data):
         f, codes = data
         f = model.sweep(rng, f[None], lower, codes)
-        return model.sample_coefficients(rng, v, lower, f)[0]
+        return model.sample_coefficients(rng, v, lower, f, nugget)[0]
 
     def statistics(a, data):
         f, codes = v @ a, data[1]
@@ -57,8 +60,7 @@ def geweke(n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
-def test_geweke_holds_for_sweep_and_coefficients(n_classes, monkeypatch):
-    monkeypatch.setattr(model, "NUGGET", 0.5)
+def test_geweke_holds_for_sweep_and_coefficients(n_classes):
     result = geweke(n_classes)
     assert result.smallest_adjusted_p_value > 1e-6, str(result)
 
@@ -67,7 +69,6 @@ def test_geweke_catches_a_class_that_is_turned_without_its_limits(monkeypatch):
     def careless(rng, lower, z, side, limits):
         return turn_beside(rng, lower, z, side, limits - 5.0 * side)
 
-    monkeypatch.setattr(model, "NUGGET", 0.5)
     monkeypatch.setattr(model.cone_sampling, "turn_beside", careless)
     assert geweke(3).smallest_adjusted_p_value < 1e-9
 
@@ -78,17 +79,19 @@ def test_class_probabilities_of_a_new_row_meet_importance_sampling(n_classes):
     labelled, codes = np.array([0, 7, 21, 30]), np.array([0, 1, n_classes - 1, 1])
     rng = np.random.default_rng(5)
     n_draws = 40_000
-    found = model.draw(rng, features, labelled, codes, n_classes, None, n_draws)
-    p = model.predict_proba(found, features)
+    found = model.draw(rng, GraphLabels(features, labelled, codes, n_classes), n_draws)
+    p = found.proba(features)
     # Draws of the prior that happen to give the labels.
     right = np.zeros(n_classes)[None].repeat(40, axis=0)
     n_kept = 0
     for _ in range(100):
         a, _ = model.sample_prior(rng, features, n_classes, 10_000)
         F = a.shape[2]
-        f = features[labelled] @ a + np.sqrt(model.NUGGET) * rng.standard_normal((10_000, 4, F))
-        kept = (model.classes_of(f) == codes).all(axis=1)
-        labels = model.classes_of(features @ a[kept])
+        f = features[labelled] @ a + np.sqrt(RECIPE.argmax.nugget) * rng.standard_normal(
+            (10_000, 4, F)
+        )
+        kept = (argmax.classes_of(f) == codes).all(axis=1)
+        labels = argmax.classes_of(features @ a[kept])
         right += np.stack([(labels == k).sum(axis=0) for k in range(n_classes)], axis=1)
         n_kept += int(kept.sum())
     exact = right / n_kept
@@ -101,7 +104,7 @@ def test_a_cone_s_energy_is_chi_squared_and_its_draws_give_the_labels():
     # Sweeps alone, without the exact redraw of the energy that `sample_labelled` adds.
     rng = np.random.default_rng(2)
     features, _ = features_of(60, 3, n_modes=20)
-    codes = model.classes_of(features[:9] @ rng.standard_normal((features.shape[1], 3)))
+    codes = argmax.classes_of(features[:9] @ rng.standard_normal((features.shape[1], 3)))
     covariance = model.label_covariance(features[:9])
     lower = np.linalg.cholesky(covariance)
     f = np.repeat(model.one_hot(codes, 3)[None], 400, axis=0)
@@ -109,7 +112,7 @@ def test_a_cone_s_energy_is_chi_squared_and_its_draws_give_the_labels():
         f = model.sweep(rng, f, lower, codes)
     energy = np.einsum("slf,slf->s", f, np.linalg.inv(covariance) @ f)
     assert stats.kstest(energy, stats.chi2(27).cdf).pvalue > 1e-6
-    assert (model.classes_of(f) == codes).all()
+    assert (argmax.classes_of(f) == codes).all()
 
 
 def test_a_normal_beside_its_limits_has_the_moments_of_a_truncated_one():
@@ -143,7 +146,8 @@ def test_a_labelling_weighs_its_shares_and_its_cut():
     together = np.array([[1.0], [1.0]])  # classes 0, 1, 1, 1
     apart = np.array([[1.0], [-1.0]])  # classes 0, 0, 0, 1
     a = np.stack([together, apart])
-    found = model._labelling_log_weights(features, a, np.array([0, 3]), np.array([0, 1]), 2, W)
+    known = GraphLabels(features, np.array([0, 3]), np.array([0, 1]), 2, W)
+    found = model.labelling_log_weights(known, W, a)
     mean_degree = 9.0 / 4.0
     expected = 3 * 2 * 0.5 * (np.log(0.25) + np.log(0.75)) - 0.3 * 2.0 / mean_degree
     np.testing.assert_allclose(found, [expected, expected], rtol=1e-12)
@@ -177,7 +181,7 @@ def test_coefficients_of_many_labels_are_those_of_the_variational_posterior():
     direct = probit_gp.variational(features, codes, prior, 3)
     posterior = probit_gp.approximate_posterior(direct, features, prior)
     mean, variance = probit_gp.predict_latent(posterior, features[:5])
-    ours = model.latent_moments(found, features[:5])
+    ours = found.latent(features[:5])
     np.testing.assert_allclose(ours[0], mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(ours[1], variance, rtol=1e-4)
 
@@ -187,7 +191,7 @@ def test_two_classes_of_many_labels_are_a_probit():
     features, _ = features_of(40, 2)
     codes = (rng.random(40) < 0.5).astype(int)
     found = model.approximate(features, codes, 2)
-    p = model.predict_proba(found, features)
-    mean, variance = model.latent_moments(found, features)
+    p = found.proba(features)
+    mean, variance = found.latent(features)
     np.testing.assert_allclose(p[:, 1], ndtr(mean[:, 0] / np.sqrt(1 + variance[:, 0])), rtol=1e-9)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)

@@ -10,6 +10,7 @@ from scipy.special import expit, softmax
 from atoll.diagnostics import geweke_test
 from atoll.inference import hmc_chains
 from atoll.models import graph_softmax as model
+from atoll.models.graph_recipe import RECIPE
 
 AMPLITUDE = np.exp(0.5 * 2.0)
 
@@ -72,7 +73,8 @@ def test_laplace_s_evidence_of_one_coefficient_is_near_the_integral():
     height = model.log_posterior(found.mode.T, np.array([AMPLITUDE]), v, codes)[0][0]
     centre = float(found.mode[0, 0])
     integral = quad(density, centre - 2, centre + 2, points=[centre])[0]
-    prior = -0.5 * ((2.0 - model.AMPLITUDE_CENTRE) / model.AMPLITUDE_SPREAD) ** 2
+    recipe = RECIPE.softmax
+    prior = -0.5 * ((2.0 - recipe.amplitude_centre) / recipe.amplitude_spread) ** 2
     exact = height + np.log(integral / np.sqrt(2 * np.pi)) + prior
     assert abs(found.log_evidence - exact) < 0.01
 
@@ -161,8 +163,11 @@ def test_chains_start_as_often_at_each_amplitude_as_its_evidence_says(n_classes)
     evidence = np.array([one.log_evidence for one in found])
     share = np.exp(evidence - evidence.max())
     share /= share.sum()
-    chosen = model._in_proportion(np.random.default_rng(0), list(evidence), 100)
-    counts = np.bincount(chosen, minlength=len(found))
+    features = v / np.sqrt(2.0) if n_classes == 2 else v
+    drawn = model.sample(np.random.default_rng(0), features, codes, n_classes, 100)
+    at = np.array([one.log_amplitude for one in found])
+    counts = (drawn.log_amplitudes[:, None] == at).sum(axis=0)
+    assert counts.sum() == 100
     assert np.abs(counts - 100 * share).max() <= 1.0
 
 

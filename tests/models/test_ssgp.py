@@ -225,7 +225,7 @@ def test_a_ratio_of_zero_is_the_supervised_process():
     np.testing.assert_allclose(found.log_evidence, expected.log_evidences[-1], rtol=0, atol=1e-7)
     component = ssgp.propagated_component(made, found, labels)
     posterior = SSGPPosterior(X[labels.rows], (component,), 0.1)
-    mean, variance = ssgp.predict_latent(posterior, X)
+    mean, variance = posterior.latent(X)
     cross = made.base(X[labels.rows], X) / 0.1**2
     np.testing.assert_allclose(mean[:, 0] / 0.1, cross.T @ expected.weights, atol=1e-4)
     explained = np.einsum("ij,ij->j", cross, expected.site_inverse @ cross)
@@ -264,7 +264,7 @@ def test_weights_of_the_grid_are_its_evidences():
 def test_points_that_the_noise_cannot_tell_apart_are_one_in_the_average():
     made, labels, _ = problem(2, RBF(0.8))
     fits = list(ssgp.fit_grid(made, labels))
-    kept, log_weights = ssgp.average(fits)
+    kept, log_weights = ssgp.weigh(fits)
     assert 25 <= len(kept) < 80
     np.testing.assert_allclose(np.exp(log_weights).sum(), 1.0)
     # The supervised points: of γ_A = 1e-6, 1e-4, 1e-2 and 1 the first three are at the cap.
@@ -279,7 +279,7 @@ def test_points_that_the_noise_cannot_tell_apart_are_one_in_the_average():
 # The posterior ------------------------------------------------------------------------------------
 
 
-def test_exact_draws_agree_with_expectation_propagation_on_two_classes():
+def test_chains_agree_with_expectation_propagation_on_two_classes():
     made, labels, X = problem(2, RBF(0.8), noise=0.3)
     fit = fit_at(made, labels, parameters(made.base))
     rng = np.random.default_rng(0)
@@ -288,8 +288,7 @@ def test_exact_draws_agree_with_expectation_propagation_on_two_classes():
     sampled = ssgp.sampled_component(made, fit, pooled, lower)
     propagated = ssgp.propagated_component(made, fit, labels)
     ours, theirs = (
-        np.exp(ssgp.predict_log_proba(SSGPPosterior(X[labels.rows], (c,), 0.3), X))
-        for c in (sampled, propagated)
+        np.exp(SSGPPosterior(X[labels.rows], (c,), 0.3).log_proba(X)) for c in (sampled, propagated)
     )
     # 4000 draws leave a hundredth; expectation propagation is nearer than that for a probit.
     np.testing.assert_allclose(ours, theirs, atol=0.03)
@@ -304,7 +303,7 @@ def test_more_classes_meet_brute_force_on_two_labels():
     draws, lower = ssgp.sample_auxiliary(rng, fit, labels, n_samples=1000)
     component = ssgp.sampled_component(made, fit, draws.reshape(-1, 3, 3), lower)
     posterior = SSGPPosterior(X[labels.rows], (component,), 0.3)
-    ours = np.exp(ssgp.predict_log_proba(posterior, target))[0]
+    ours = np.exp(posterior.log_proba(target))[0]
     kernel = GraphWarpedKernel(made.kernel_at(fit.log_parameters), made.geometry, 20.0)
     V = fit.scale * kernel(np.concatenate([X[labels.rows], target])) + np.eye(4)
     z = np.linalg.cholesky(V) @ rng.standard_normal((300_000, 4, 3))
@@ -346,7 +345,7 @@ def test_regression_is_scikit_learn_s_on_the_warped_kernel():
     theirs.fit(X[labels.rows], targets)
     np.testing.assert_allclose(found.log_evidence, theirs.log_marginal_likelihood_value_)
     posterior = ssgp.regression_posterior(made, found, X[labels.rows], targets)
-    mean, variance = ssgp.predict_latent(posterior, X)
+    mean, variance = posterior.latent(X)
     expected, deviation = theirs.predict(X, return_std=True)
     np.testing.assert_allclose(mean[:, 0], expected, atol=1e-9)
     np.testing.assert_allclose(variance[:, 0] + 0.2, deviation**2, atol=1e-9)

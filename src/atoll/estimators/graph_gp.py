@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from numbers import Integral
-from typing import Any, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.graphs import (
     NeighbourGraph,
@@ -22,66 +18,29 @@ from atoll.core.graphs import (
     self_tuning_weights,
 )
 from atoll.core.labels import PartialLabels
-from atoll.core.memory import check_memory, in_chunks
-from atoll.diagnostics import entropy
-from atoll.estimators.validation import (
-    generator,
-    labelled_accuracy,
-    validate_rows,
-    validate_training,
-)
-from atoll.kernels.graph_spectral import (
-    EXTENSION_NEIGHBOURS,
-    Extension,
-    extend,
-    extension_weights,
-    graph_modes,
-    nearest_rows,
-)
-from atoll.models import graph_gp, graph_softmax
-from atoll.models.graph_gp import ConePosterior, Posterior, SoftmaxPosterior
+from atoll.estimators.parameters import COMMON, RANDOM, A, Nothing, OneOf, Rule, Whole
+from atoll.estimators.shell import Classifier, Fit, Need
+from atoll.estimators.validation import generator
+from atoll.kernels.graph_spectral import graph_modes
+from atoll.models import graph_gp
+from atoll.models.graph_gp import GraphLabels
+from atoll.models.graph_posterior import GraphPosterior
+from atoll.models.graph_recipe import RECIPE, Recipe
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-METRICS = ("euclidean", "precomputed", "graph")
-# Beyond so many labels a class, they can tell how noisy they are: a softmax. Beyond so many labels
-# times other classes, draws without noise are slow, and a softmax is as good from fewer labels on.
-MOST_A_CLASS = 10
-MOST_CONSTRAINTS, MOST_A_CLASS_THEN = 100, 5
-# Its curvature is a dense matrix. With more coefficients than this there are many classes, and
-# variational Bayes takes its place.
-MOST_COEFFICIENTS = 2000
-DRAWS_A_SOFTMAX_DRAW = 4  # a draw gives probabilities there, and only a vote without noise
-MOST_LABELS = 4000  # beyond, a random part of them stands for all
-LEAST_MODES, MODES_A_CLASS = 64, 6
 
-
-class GraphPosterior(NamedTuple):
-    """What prediction needs.
-
-    rows : (n, d) rows of the graph; (n, 0) where distances or weights are given instead
-    features : (n, p) v at these rows
-    kept : (n,) which training rows they are
-    coefficients : the posterior of the functions' coefficients
-    """
-
-    rows: Array
-    features: Array
-    kept: Index
-    coefficients: Posterior
-
-
-class GraphGPClassifier(ClassifierMixin, BaseEstimator):
+class GraphGPClassifier(Classifier):
     """Gaussian process classifier on the graph of all rows: the one to try first.
 
     Every row is joined to its nearest ones, and a class is a function that varies slowly along that
     graph: f_c ~ GP(0, Matérn kernel on the graph's spectrum), y = argmax_c f_c. Nothing needs to be
-    set. The posterior given the labels is sampled exactly, by rejection-free moves inside the cone
-    that the labels leave; beyond ten labels a class a softmax, whose noise the labels tell, takes
-    the place of argmax_c f_c, and Hamiltonian Monte Carlo that of these moves. Draws that cut
-    through crowds of rows, or whose classes come in other proportions than the labels, have less
-    weight. New rows follow their nearest rows on the graph.
+    set. The posterior given the labels is sampled by many chains, whose moves inside the cone that
+    the labels leave are never rejected; with more than ten labels per class a softmax, whose noise
+    the labels tell, takes the place of argmax_c f_c, and Hamiltonian Monte Carlo that of these
+    moves. Draws are then weighted: those that cut through crowds of rows, or whose classes come in
+    other proportions than the labels, count less. New rows follow their nearest rows on the graph.
 
     Time and memory grow as n log n up to `max_graph_rows` rows, beyond as n: the graph is then that
     of all labelled rows and a random part of the others. A fit of 200 rows takes about 50 ms, of a
@@ -89,33 +48,41 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_neighbors : int
-        Of each row in the graph.
-    metric : "euclidean", "precomputed" or "graph"
+    n_neighbors : int, default=15
+        Neighbours of each row in the graph.
+    metric : {"euclidean", "precomputed", "graph"}, default="euclidean"
         X holds rows of numbers; or distances between rows of any kind, (n, n) in `fit` and from new
         rows to those of the fit, (m, n), afterwards; or weights of a graph's edges in that form,
         dense or sparse.
-    max_graph_rows : int
+    max_graph_rows : int, default=10000
         Rows of the graph, at most.
-    n_draws : int
+    n_draws : int, default=256
         Draws of the posterior, each from a chain of its own; a quarter as many of a softmax.
-    unlabelled : "auto", None or a value
+    likelihood : {"auto", "argmax", "softmax"}, default="auto"
+        What a label says: that its function is the largest, without noise, or a softmax whose noise
+        the labels tell. "auto" is the argmax for few labels per class and the softmax for more.
+        With very many classes a probit, found by variational Bayes, takes the softmax's place.
+    recipe : Recipe, default=None
+        Every tuned number, as `atoll.models.graph_recipe` documents them; None is the tuned recipe.
+    unlabelled : "auto", None or a value, default="auto"
         What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
         classes would remain.
-    random_state : None, int or numpy Generator
-    n_jobs : int, optional
+    random_state : None, int or numpy Generator, default=None
+        Seed of the chains, and of the choice of rows where not all are on the graph.
+    n_jobs : int, default=None
         Processors for the search of neighbours of new rows.
-    verbose : bool
-        Progress on standard error.
+    verbose : bool, default=False
+        Whether progress is written to standard error.
 
     Attributes
     ----------
     classes_ : (K,) the labels, sorted
+    likelihood_ : "argmax", "softmax" or "probit", what was used
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     posterior_ : GraphPosterior, what prediction needs
-    draws_ : empty dict, for those who look for traces
-    n_graph_rows_ : int
+    draws_ : empty dict: one draw of each chain is kept, and nothing is traced
+    n_graph_rows_ : int, rows of the graph
     eigenvalues_ : (m,) of the graph's modes
     diagnostics_ : dict with what was chosen, sweeps, effective draws and a verdict in words
 
@@ -139,6 +106,18 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     paper = "after Sindhwani, Chu & Keerthi 2007; Borovitskiy et al. 2021"
     summary = "the one to try first: two or more classes, learns from unlabelled rows, to millions"
+    parameters: ClassVar[Mapping[str, Rule]] = (
+        COMMON
+        | RANDOM
+        | {
+            "n_neighbors": Whole(1),
+            "metric": OneOf("euclidean", "precomputed", "graph"),
+            "max_graph_rows": Whole(100),
+            "n_draws": Whole(20),
+            "likelihood": OneOf("auto", "argmax", "softmax"),
+            "recipe": Nothing("the tuned one") | A("a Recipe", Recipe),
+        }
+    )
 
     def __init__(
         self,
@@ -147,6 +126,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         metric: str = "euclidean",
         max_graph_rows: int = 10_000,
         n_draws: int = 256,
+        likelihood: str = "auto",
+        recipe: Recipe | None = None,
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -156,6 +137,8 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         self.metric = metric
         self.max_graph_rows = max_graph_rows
         self.n_draws = n_draws
+        self.likelihood = likelihood
+        self.recipe = recipe
         self.unlabelled = unlabelled
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -163,23 +146,18 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     # Fitting --------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Build the graph and find the posterior.
+    def _memory(self, X: Any, labels: PartialLabels) -> Need:
+        recipe = self._recipe()
+        n_labels = min(labels.n_labelled, recipe.choice.most_labels)
+        n = min(X.shape[0], max(self.max_graph_rows, n_labels))
+        n_modes = recipe.prior.n_modes(len(labels.classes))
+        return Need(
+            8 * 8 * n * n_modes, f"{n_modes} modes of {n} rows", "Choose a smaller max_graph_rows."
+        )
 
-        Parameters
-        ----------
-        X : (n, d) array or data frame of finite numbers; (n, n) distances or weights as `metric`
-            says
-        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
-
-        Returns
-        -------
-        self
-        """
-        self._check_parameters()
-        X, labels = self._read_training(X, y)
-        rng = generator(self.random_state)
-        labelled = _some_labels(rng, labels)
+    def _fit(self, X: Any, labels: PartialLabels) -> Fit:
+        recipe, rng = self._recipe(), generator(self.random_state)
+        labelled = _some_labels(rng, labels, recipe.choice.most_labels)
         kept = self._choose_rows(rng, X.shape[0], labelled)
         self._say(f"graph of {len(kept)} rows")
         rows, graph = self._graph(X, kept)
@@ -187,43 +165,40 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         is_labelled = np.zeros(len(kept), bool)
         is_labelled[position] = True
         K = len(labels.classes)
-        n_modes = max(LEAST_MODES, MODES_A_CLASS * K)
-        check_memory(
-            8 * 8 * len(kept) * n_modes,
-            what=f"{n_modes} modes of {len(kept)} rows",
-            instead="Choose a smaller max_graph_rows.",
-        )
-        modes = graph_modes(graph, n_modes, is_labelled)
-        features = graph_gp.row_features(modes, K, len(labelled))
-        codes = labels.codes[labelled]
+        modes = graph_modes(graph, recipe.prior.n_modes(K), is_labelled)
+        features = graph_gp.row_features(modes, K, len(labelled), recipe.prior)
         self._say(f"posterior of {K} classes given {len(labelled)} labels")
-        coefficients = self._infer(rng, features, position, codes, K, graph)
-        self.posterior_ = GraphPosterior(rows, features, kept, coefficients)
-        self.classes_ = labels.classes
-        self.n_graph_rows_ = len(kept)
-        self.eigenvalues_ = modes.values
-        self.draws_: dict[str, Array] = {}  # nothing is traced: one draw of each chain is kept
-        self.diagnostics_ = self._diagnose(len(labelled), X.shape[0])
-        self._label_training_rows(X, labels)
-        return self
+        known = GraphLabels(features, position, labels.codes[labelled], K, graph)
+        coefficients = graph_gp.infer(rng, known, self.n_draws, self.likelihood, recipe)
+        posterior = GraphPosterior(
+            rows,
+            features,
+            kept,
+            coefficients,
+            self.metric,
+            self.n_jobs,
+            recipe.prior.new_row_neighbours,
+        )
+        if len(kept) < X.shape[0]:
+            self._say(f"{X.shape[0] - len(kept)} more rows")
+        found = coefficients.diagnostics(recipe)
+        found["verdict"] += f" {self._describe_graph(rows, X.shape[0], len(modes.values))}"
+        return Fit(
+            posterior,
+            found,
+            transduction=posterior.training_proba(X)[~labels.is_labelled],
+            attributes={
+                "likelihood_": found["likelihood"],
+                "n_graph_rows_": len(kept),
+                "eigenvalues_": modes.values,
+            },
+        )
 
-    def _read_training(self, X: Any, y: Any) -> tuple[Any, PartialLabels]:
-        if self.metric == "graph" and sparse.issparse(X):
-            X = check_array(X, accept_sparse="csr", dtype=np.float64)
-            stand_in = np.zeros((X.shape[0], 1))
-            _, labels = validate_training(self, stand_in, y, unlabelled=self.unlabelled)
-            self.n_features_in_ = X.shape[1]
-        else:
-            X, labels = validate_training(self, X, y, unlabelled=self.unlabelled)
-        n = X.shape[0]
-        if n < 2:
-            raise ValueError(f"X has {n} row(s) (n_samples = {n}); a graph needs at least 2.")
-        if self.metric != "euclidean":
-            _check_square(X, self.metric)
-        return X, labels
+    def _recipe(self) -> Recipe:
+        return RECIPE if self.recipe is None else self.recipe
 
     def _choose_rows(self, rng: np.random.Generator, n: int, labelled: Index) -> Index:
-        """Rows of the graph, in order: the labelled ones, and as many others as fit."""
+        """Return the rows of the graph, in order: the labelled ones, and as many others as fit."""
         if n <= self.max_graph_rows:
             return np.arange(n)
         others = np.setdiff1d(np.arange(n), labelled)
@@ -232,6 +207,7 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         return np.sort(np.concatenate([labelled, chosen]))
 
     def _graph(self, X: Any, kept: Index) -> tuple[Array, sparse.csr_array]:
+        """Return the rows of the graph, and the weights of its edges."""
         whole = len(kept) == X.shape[0]
         if self.metric == "graph":
             W = sparse.csr_array(X)
@@ -245,136 +221,39 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         rows = X[kept]  # our own copy
         return rows, self_tuning_weights(neighbour_graph(rows, k))
 
-    def _infer(
-        self,
-        rng: np.random.Generator,
-        features: Array,
-        labelled: Index,
-        codes: Index,
-        n_classes: int,
-        graph: sparse.csr_array,
-    ) -> Posterior:
-        problem = (rng, features, labelled, codes, n_classes, graph)
-        is_slow = len(codes) * (n_classes - 1) > MOST_CONSTRAINTS
-        if len(codes) <= (MOST_A_CLASS_THEN if is_slow else MOST_A_CLASS) * n_classes:
-            return graph_gp.draw(*problem, self.n_draws)
-        if features.shape[1] * n_classes <= MOST_COEFFICIENTS:
-            n_draws = max(1, self.n_draws // DRAWS_A_SOFTMAX_DRAW)
-            return graph_gp.draw_softmax(*problem, n_draws)
-        return graph_gp.approximate(features[labelled], codes, n_classes)
-
-    def _label_training_rows(self, X: Any, labels: PartialLabels) -> None:
-        p = np.empty((X.shape[0], len(self.classes_)))
-        kept = self.posterior_.kept
-        p[kept] = graph_gp.predict_proba(self.posterior_.coefficients, self.posterior_.features)
-        others = np.setdiff1d(np.arange(X.shape[0]), kept, assume_unique=True)
-        if len(others):
-            self._say(f"{len(others)} more rows")
-            p[others] = self._proba(X, others)
-        known = labels.is_labelled
-        p[known] = np.eye(len(self.classes_))[labels.codes[known]]
-        self.label_distributions_ = p
-        self.transduction_ = self.classes_[np.argmax(p, axis=1)]
-
-    def _diagnose(self, n_labels: int, n: int) -> dict[str, Any]:
-        found = self.posterior_.coefficients
-        part = "" if self.n_graph_rows_ == n else f" of {n}"
-        graph = f"The graph has {self.n_graph_rows_}{part} rows and {len(self.eigenvalues_)} modes."
-        if self.metric == "euclidean" and is_approximate(self.posterior_.rows):
-            graph += " Its neighbours were searched by an approximate index (usearch)."
-        if isinstance(found, ConePosterior | SoftmaxPosterior):
-            mixed, sentence, details = _diagnose_draws(found)
-        else:
-            mixed = found.converged
-            state = "converged" if mixed else "had not converged"
-            sentence = (
-                f"With {n_labels} labels of many classes variational Bayes took over; it {state} "
-                f"in {len(found.log_evidences) - 1} iterations."
-            )
-            details = {
-                "inference": "variational Bayes",
-                "log_evidence": float(found.log_evidences[-1]),
-                "n_iterations": len(found.log_evidences) - 1,
-            }
-        if not mixed:
-            warnings.warn(f"{type(self).__name__}: {sentence}", ConvergenceWarning, stacklevel=3)
-        return {**details, "mixed": mixed, "interrupted": False, "verdict": f"{sentence} {graph}"}
+    def _describe_graph(self, rows: Array, n: int, n_modes: int) -> str:
+        part = "" if len(rows) == n else f" of {n}"
+        sentence = f"The graph has {len(rows)}{part} rows and {n_modes} modes."
+        if self.metric == "euclidean" and is_approximate(rows):
+            sentence += " Its neighbours were searched by an approximate index (usearch)."
+        return sentence
 
     def _say(self, what: str) -> None:
         if self.verbose:
             print(f"{type(self).__name__}: {what}", file=sys.stderr)
 
-    # Prediction -----------------------------------------------------------------------------------
+    # Rows, distances or weights -------------------------------------------------------------------
 
-    def predict_proba(self, X: Any) -> Array:
-        """Class probabilities; X (m, d) -> (m, K)."""
-        check_is_fitted(self)
-        return self._proba(self._read_rows(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row, (m,)."""
-        best = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[best]
-
-    def predict_entropy(self, X: Any) -> Array:
-        """Entropy of the class probabilities in nats, (m,): high where a label would teach most."""
-        return entropy(self.predict_proba(X))
-
-    def predict_latent(self, X: Any) -> tuple[Array, Array]:
-        """Mean and variance of the functions, each (m, F): F is 1 for two classes, else K."""
-        check_is_fitted(self)
-        X = self._read_rows(X)
-        pieces = [
-            graph_gp.latent_moments(self.posterior_.coefficients, self._features(X, piece))
-            for piece in in_chunks(X.shape[0], self.posterior_.features.shape[1])
-        ]
-        mean, variance = zip(*pieces)
-        return np.concatenate(mean), np.concatenate(variance)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the labelled rows that are predicted right."""
-        return labelled_accuracy(self, self.predict(X), y, sample_weight)
-
-    def _proba(self, X: Any, chosen: Index | None = None) -> Array:
-        """Class probabilities of the rows of X, or of those chosen, piece by piece."""
-        n = X.shape[0] if chosen is None else len(chosen)
-        p = np.empty((n, len(self.classes_)))
-        for piece in in_chunks(n, self.posterior_.features.shape[1]):
-            features = self._features(X, piece if chosen is None else chosen[piece])
-            p[piece] = graph_gp.predict_proba(self.posterior_.coefficients, features)
-        return p
-
-    def _features(self, X: Any, piece: slice | Index) -> Array:
-        found = self.posterior_
-        part = X[piece]
-        if self.metric == "euclidean":
-            return extend(found.features, nearest_rows(found.rows, part, self.n_jobs))
-        part = part[:, found.kept]
-        if self.metric == "precomputed":
-            return extend(found.features, _nearest_by_distance(part))
-        return _features_by_weight(found.features, sparse.csr_array(part))
-
-    def _read_rows(self, X: Any) -> Any:
+    def _read_rows(self, X: Any, *, reset: bool = False) -> Any:
         if self.metric == "graph" and sparse.issparse(X):
             X = check_array(X, accept_sparse="csr", dtype=np.float64)
+            if reset:
+                self.n_features_in_ = X.shape[1]
             if X.shape[1] != self.n_features_in_:
                 raise ValueError(
                     f"X has {X.shape[1]} columns and the fit had {self.n_features_in_} rows; pass "
                     "one weight for each of them."
                 )
         else:
-            X = validate_rows(self, X)
+            X = super()._read_rows(X, reset=reset)
+        n = X.shape[0]
+        if reset and n < 2:
+            raise ValueError(f"X has {n} row(s) (n_samples = {n}); a graph needs at least 2.")
         if self.metric != "euclidean":
             _check_sign(X, self.metric)
+            if reset:
+                _check_square(X, self.metric)
         return X
-
-    def _check_parameters(self) -> None:
-        if self.metric not in METRICS:
-            raise ValueError(f"metric={self.metric!r} is none of {', '.join(map(repr, METRICS))}.")
-        for name, least in (("n_neighbors", 1), ("max_graph_rows", 100), ("n_draws", 20)):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name}={value!r} is not an integer of at least {least}.")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -383,44 +262,15 @@ class GraphGPClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _diagnose_draws(found: ConePosterior | SoftmaxPosterior) -> tuple[bool, str, dict[str, Any]]:
-    """Whether chains mixed, what to say of them, and numbers."""
-    n_draws, effective = len(found.weights), float(1.0 / np.sum(found.weights**2))
-    details: dict[str, Any] = {
-        "n_draws": n_draws,
-        "effective_draws": effective,
-        "memory": found.memory,
-    }
-    if isinstance(found, ConePosterior):
-        limit, count, steps = graph_gp.MEMORY_LIMIT, found.n_sweeps, "sweeps"
-        details |= {"inference": "exact draws", "n_sweeps": count}
-        cause = "Check the labels for errors: labels that contradict their neighbours make "
-        cause += "chains slow."
-    else:
-        limit, count, steps = graph_softmax.MEMORY_LIMIT, found.n_steps, "steps"
-        details |= {
-            "inference": "Hamiltonian Monte Carlo",
-            "n_steps": count,
-            "log_amplitude": float(found.weights @ found.log_amplitudes),
-        }
-        cause = "Fit again with another random_state to see how far they are apart."
-    if found.memory < limit:
-        sentence = f"{n_draws} chains forgot where they had been within {count // 2} {steps}; "
-        sentence += f"their draws are worth {effective:.0f}."
-        return True, sentence, details
-    sentence = f"{n_draws} chains had not mixed after {count} {steps}: probabilities may be too "
-    return False, f"{sentence}bold. {cause}", details
-
-
-def _some_labels(rng: np.random.Generator, labels: PartialLabels) -> Index:
-    """The labelled rows, in order; of too many a random part, with every class in it."""
+def _some_labels(rng: np.random.Generator, labels: PartialLabels, most: int) -> Index:
+    """Return the labelled rows, in order; of too many a random part, with every class in it."""
     rows = np.flatnonzero(labels.is_labelled)
-    if len(rows) <= MOST_LABELS:
+    if len(rows) <= most:
         return rows
     shuffled = rng.permutation(rows)
     first = np.unique(labels.codes[shuffled], return_index=True)[1]
     rest = np.delete(shuffled, first)
-    return np.sort(np.concatenate([shuffled[first], rest[: MOST_LABELS - len(first)]]))
+    return np.sort(np.concatenate([shuffled[first], rest[: most - len(first)]]))
 
 
 def _check_square(X: Any, metric: str) -> None:
@@ -429,7 +279,6 @@ def _check_square(X: Any, metric: str) -> None:
             f"X has shape {X.shape}; with metric={metric!r} give a square matrix, one row and one "
             "column for each row of the data."
         )
-    _check_sign(X, metric)
     apart = abs(X - X.T)
     if apart.max() > 1e-8 * abs(X).max():
         raise ValueError(f"X is not symmetric; with metric={metric!r} give (X + X.T) / 2.")
@@ -442,7 +291,7 @@ def _check_sign(X: Any, metric: str) -> None:
 
 
 def _graph_of_distances(D: Array, k: int) -> NeighbourGraph:
-    """Each row's k nearest others by given distances, an edge where either chose the other."""
+    """Join each row to its k nearest others by given distances, where either chose the other."""
     n = len(D)
     D = D.copy()
     np.fill_diagonal(D, np.inf)
@@ -454,25 +303,3 @@ def _graph_of_distances(D: Array, k: int) -> NeighbourGraph:
     edges = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
     edges.data[:] = D[rows, columns]  # stored zeros are edges between copies
     return NeighbourGraph(edges, lengths.max(axis=1))
-
-
-def _nearest_by_distance(D: Array) -> Extension:
-    k = min(EXTENSION_NEIGHBOURS, D.shape[1])
-    nearest = np.argpartition(D, k - 1, axis=1)[:, :k]
-    distances = np.take_along_axis(D, nearest, axis=1)
-    order = np.argsort(distances, axis=1)
-    nearest = np.take_along_axis(nearest, order, axis=1)
-    return Extension(nearest, extension_weights(np.take_along_axis(distances, order, axis=1)))
-
-
-def _features_by_weight(features: Array, weights: sparse.csr_array) -> Array:
-    """Means of the features of the rows that each new row is joined to.
-
-    One that is joined to none is like rows that no label reaches.
-    """
-    total = np.asarray(weights.sum(axis=1)).ravel()
-    out = (weights @ features) / np.where(total > 0, total, 1.0)[:, None]
-    alone = total == 0
-    out[alone, -2] = 1.0
-    out[alone, -1] = features[0, -1]
-    return out

@@ -5,40 +5,54 @@ They have decisions and no probabilities. One abstract class; each estimator is 
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
-from typing import Any, Self
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.gaussian_process.kernels import Kernel
-from sklearn.utils.validation import check_is_fitted
 
-from atoll.estimators.ssgp import (
-    base_kernel,
-    check_dense,
-    check_positive,
-    check_ratio,
-    graph_of,
-    progress,
-)
-from atoll.estimators.validation import (
-    generator,
-    labelled_accuracy,
-    validate_rows,
-    validate_training,
-)
-from atoll.kernels.conditioning import CHUNK_ENTRIES
+from atoll.core.labels import PartialLabels
+from atoll.estimators.graph_warped import WARPED, dense_need, problem_of
+from atoll.estimators.parameters import COMMON, RANDOM_STATE, Nothing, Number, OneOf, Rule
+from atoll.estimators.progress import Progress
+from atoll.estimators.shell import Fit, MarginClassifier, Need
+from atoll.estimators.validation import generator
 from atoll.kernels.graph_warped import GraphWarpedKernel
 from atoll.models import laplacian, ssgp
-from atoll.models.ssgp import Problem, warp
+from atoll.models.laplacian import LeastSquares, SupportVectors
+from atoll.models.ssgp import Problem
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 
-class LaplacianClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class Choice(NamedTuple):
+    """Parameters, and the errors of cross-validation that chose them.
+
+    log_parameters : (p,) the base kernel's
+    ratio, ambient_weight : γ_I/γ_A and γ_A
+    cv_errors : (t,) at every point of the grid; none where nothing was searched
+    """
+
+    log_parameters: Array
+    ratio: float
+    ambient_weight: float
+    cv_errors: Array
+
+
+class LaplacianClassifier(MarginClassifier):
     """A machine on the graph-warped kernel, its parameters by cross-validation."""
+
+    parameters: ClassVar[Mapping[str, Rule]] = {
+        **COMMON,
+        **WARPED,
+        "selection": OneOf("cv") | Nothing("as given"),
+        "ratio": Number(least=0),
+        "ambient_weight": Number(above=0),
+        "random_state": RANDOM_STATE,
+    }
 
     def __init__(
         self,
@@ -73,99 +87,58 @@ class LaplacianClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """What cross-validation tries."""
 
     @abstractmethod
-    def _fit_machine(self, gram: Array, codes: Codes) -> None:
-        """Fit at the parameters chosen; gram (l, l)."""
+    def _solve(
+        self, kernel: GraphWarpedKernel, inputs: Array, codes: Codes, ambient_weight: float
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return what decisions need, fitted at the parameters chosen, and its attributes."""
 
-    @abstractmethod
-    def _decide(self, cross: Array) -> Array:
-        """Decisions from K̃(x, labelled rows), (m, l) -> (m,) for two classes, else (m, K)."""
+    def _memory(self, X: Array, labels: PartialLabels) -> Need:
+        return dense_need(self, len(X), labels.n_labelled)
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Find the decision function given labelled and unlabelled rows.
-
-        Parameters
-        ----------
-        X : (n, d) array or data frame of finite numbers
-        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
-
-        Returns
-        -------
-        self
-        """
-        X, labels = validate_training(self, X, y, unlabelled=self.unlabelled)
-        check_positive(self, "ambient_weight")
-        check_ratio(self)
-        if self.selection not in ("cv", None):
-            raise ValueError(f"selection={self.selection!r} is neither 'cv' nor None.")
-        check_dense(self, len(X), labels.n_labelled)
-        self.classes_ = labels.classes
-        problem = Problem(base_kernel(self.kernel, X), graph_of(self, X))
+    def _fit(self, X: Array, labels: PartialLabels) -> Fit:
+        problem = problem_of(self, X)
         known = np.flatnonzero(labels.is_labelled)
         codes = labels.codes[known]
-        theta = self._select(problem, known, codes)
-        base = problem.kernel_at(theta)
-        self.kernel_ = GraphWarpedKernel(base, problem.geometry, self.ratio_, "fixed")
-        self.inputs_ = X[known]
-        self._fit_machine(self.kernel_(self.inputs_), codes)
-        self.transduction_ = labels.classes[labels.codes]
-        unknown = ~labels.is_labelled
-        if unknown.any():
-            self.transduction_[unknown] = self._predict(X[unknown])
-        return self
+        chosen = self._select(problem, known, codes)
+        base = problem.kernel_at(chosen.log_parameters)
+        kernel = GraphWarpedKernel(base, problem.geometry, chosen.ratio, "fixed")
+        machine, attributes = self._solve(kernel, X[known], codes, chosen.ambient_weight)
+        how = "as given"
+        if len(chosen.cv_errors):
+            how = f"chosen by cross-validation, with an error of {chosen.cv_errors.min():.3f}"
+        return Fit(
+            machine,
+            {"converged": True, "verdict": f"The machine was fitted; its parameters were {how}."},
+            attributes={
+                **attributes,
+                "ratio_": chosen.ratio,
+                "ambient_weight_": chosen.ambient_weight,
+                "cv_errors_": chosen.cv_errors,
+                "kernel_": kernel,
+            },
+        )
 
-    def _select(self, problem: Problem, known: NDArray[np.intp], codes: Codes) -> Array:
-        """The base kernel's log-parameters; sets `ratio_`, `ambient_weight_` and the errors."""
-        self.ratio_, self.ambient_weight_ = float(self.ratio), float(self.ambient_weight)
-        self.cv_errors_ = np.zeros(0)
+    def _select(self, problem: Problem, known: NDArray[np.intp], codes: Codes) -> Choice:
         if self.selection is None:
-            return problem.base.theta
+            theta = problem.base.theta
+            return Choice(theta, float(self.ratio), float(self.ambient_weight), np.zeros(0))
         rng = generator(self.random_state)
         fold = laplacian.folds(rng, codes)
         points, errors = [], []
-        with progress(self.verbose, type(self).__name__, "error") as report:
+        with Progress(self.verbose, type(self).__name__, "points", value="error") as bar:
             for theta in ssgp.base_grid(problem.base, ssgp.LENGTH_FACTORS):
                 base = problem.base_gram(theta)
                 for ratio in ssgp.RATIOS:
-                    gram = warp(base, problem.geometry, ratio, known).gram
+                    gram = ssgp.warp(base, problem.geometry, ratio, known).gram
                     for ambient in ssgp.AMBIENT_WEIGHTS:
                         error = laplacian.cross_validate(gram, codes, fold, ambient, self._machine)
                         points.append((theta, ratio, ambient))
                         errors.append(error)
-                        report(error)
-        self.cv_errors_ = np.array(errors)
+                        bar.report(error)
+        found = np.array(errors)
         # Counts of few labels leave many ties, and nothing says which of them is best.
-        chosen = int(rng.choice(np.flatnonzero(self.cv_errors_ == self.cv_errors_.min())))
-        theta, self.ratio_, self.ambient_weight_ = points[chosen]
-        return theta
-
-    def _scores(self, X: Array) -> Array:
-        rows = max(1, CHUNK_ENTRIES // len(self.kernel_.geometry.rows))
-        parts = [X[i : i + rows] for i in range(0, len(X), rows)]
-        return np.concatenate([self._decide(self.kernel_(part, self.inputs_)) for part in parts])
-
-    def _predict(self, X: Array) -> NDArray[Any]:
-        scores = self._scores(X)
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
-        return self.classes_[codes]
-
-    def decision_function(self, X: Any) -> Array:
-        """How far on the side of the second class (m,), or of each of several (m, K)."""
-        check_is_fitted(self)
-        return self._scores(validate_rows(self, X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row; X (m, d) -> (m,)."""
-        check_is_fitted(self)
-        return self._predict(validate_rows(self, X))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over the labelled rows; unlabelled ones are left out."""
-        return labelled_accuracy(self, self.predict(X), y, sample_weight)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
+        best = int(rng.choice(np.flatnonzero(found == found.min())))
+        return Choice(*points[best], found)
 
 
 class LaplacianSVC(LaplacianClassifier):
@@ -176,15 +149,32 @@ class LaplacianSVC(LaplacianClassifier):
 
     Parameters
     ----------
-    kernel, n_neighbors, weights, normalised, power, unlabelled, verbose
-        As in SSGPClassifier.
-    selection : "cv" or None
-        Cross-validation over SSGP's grid, five folds or, up to ten labels, one at a time; labels
-        are hidden, their rows stay in the graph. Ties are broken at random. None: the next two.
-    ratio, ambient_weight : float
-        γ_I/γ_A and γ_A where `selection` is None.
-    random_state : None, int or numpy Generator
-        For folds and ties.
+    kernel : {"isotropic", "ard"} or a scikit-learn kernel, default="isotropic"
+        K. Free length-scales are searched within a factor of four of the root-mean-square length
+        of the centred rows, or of the values given.
+    n_neighbors : int, default=10
+        Neighbours of each row in the graph.
+    weights : {"gaussian", "self-tuning", "binary"}, default="gaussian"
+        Weights of the graph's edges; the width of "gaussian" is their mean length.
+    normalised : bool, default=True
+        Whether the Laplacian is I − D^{-1/2} W D^{-1/2} or D − W.
+    power : int, default=2
+        p of L^p; the paper has 2 for images and 5 for text.
+    selection : "cv" or None, default="cv"
+        Cross-validation over SSGP's grid, with five folds or, up to ten labels, one label at a
+        time; labels are hidden, their rows stay in the graph. Ties are broken at random. None:
+        the next two parameters are taken as they are.
+    ratio : float, default=100.0
+        γ_I/γ_A where `selection` is None.
+    ambient_weight : float, default=1e-2
+        γ_A where `selection` is None.
+    unlabelled : "auto", None or a value, default="auto"
+        What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
+        classes would remain.
+    random_state : None, int or numpy Generator, default=None
+        Seed of folds and ties.
+    verbose : bool, default=False
+        Whether progress is written to standard error.
 
     Attributes
     ----------
@@ -193,6 +183,8 @@ class LaplacianSVC(LaplacianClassifier):
     cv_errors_ : (t,) at every point of the grid
     ratio_, ambient_weight_ : chosen
     kernel_ : K̃
+    posterior_ : what decisions need
+    diagnostics_ : dict with a verdict in words
     machine_ : the fitted SVC
 
     References
@@ -217,24 +209,46 @@ class LaplacianSVC(LaplacianClassifier):
     def _machine(self) -> laplacian.Machine:
         return laplacian.svc_machine
 
-    def _fit_machine(self, gram: Array, codes: Codes) -> None:
-        self.machine_ = laplacian.fit_svc(gram, codes, self.ambient_weight_)
-
-    def _decide(self, cross: Array) -> Array:
-        return self.machine_.decision_function(cross)
+    def _solve(
+        self, kernel: GraphWarpedKernel, inputs: Array, codes: Codes, ambient_weight: float
+    ) -> tuple[SupportVectors, dict[str, Any]]:
+        machine = laplacian.fit_svc(kernel(inputs), codes, ambient_weight)
+        return SupportVectors(kernel, inputs, machine), {"machine_": machine}
 
 
 class LaplacianRLSClassifier(LaplacianClassifier):
     """Laplacian regularised least squares: ridge regression of ±1 on the graph-warped kernel.
 
-    min (1/l) Σ (y − f)² + γ_A ‖f‖² + γ_I f_Dᵀ L^p f_D, one function a class.
+    min (1/l) Σ (y − f)² + γ_A ‖f‖² + γ_I f_Dᵀ L^p f_D, one function per class.
 
     Parameters
     ----------
-    kernel, n_neighbors, weights, normalised, power, unlabelled, verbose
-        As in SSGPClassifier.
-    selection, ratio, ambient_weight, random_state
-        As in LaplacianSVC.
+    kernel : {"isotropic", "ard"} or a scikit-learn kernel, default="isotropic"
+        K. Free length-scales are searched within a factor of four of the root-mean-square length
+        of the centred rows, or of the values given.
+    n_neighbors : int, default=10
+        Neighbours of each row in the graph.
+    weights : {"gaussian", "self-tuning", "binary"}, default="gaussian"
+        Weights of the graph's edges; the width of "gaussian" is their mean length.
+    normalised : bool, default=True
+        Whether the Laplacian is I − D^{-1/2} W D^{-1/2} or D − W.
+    power : int, default=2
+        p of L^p; the paper has 2 for images and 5 for text.
+    selection : "cv" or None, default="cv"
+        Cross-validation over SSGP's grid, with five folds or, up to ten labels, one label at a
+        time; labels are hidden, their rows stay in the graph. Ties are broken at random. None:
+        the next two parameters are taken as they are.
+    ratio : float, default=100.0
+        γ_I/γ_A where `selection` is None.
+    ambient_weight : float, default=1e-2
+        γ_A where `selection` is None.
+    unlabelled : "auto", None or a value, default="auto"
+        What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
+        classes would remain.
+    random_state : None, int or numpy Generator, default=None
+        Seed of folds and ties.
+    verbose : bool, default=False
+        Whether progress is written to standard error.
 
     Attributes
     ----------
@@ -243,6 +257,8 @@ class LaplacianRLSClassifier(LaplacianClassifier):
     cv_errors_ : (t,) at every point of the grid
     ratio_, ambient_weight_ : chosen
     kernel_ : K̃
+    posterior_ : what decisions need
+    diagnostics_ : dict with a verdict in words
     coefficients_ : (l, K) α, f_k(x) = Σ_n α_nk K̃(x, x_n)
 
     References
@@ -267,11 +283,9 @@ class LaplacianRLSClassifier(LaplacianClassifier):
     def _machine(self) -> laplacian.Machine:
         return laplacian.least_squares_machine
 
-    def _fit_machine(self, gram: Array, codes: Codes) -> None:
-        self.coefficients_ = laplacian.fit_least_squares(
-            gram, codes, self.ambient_weight_, len(self.classes_)
-        )
-
-    def _decide(self, cross: Array) -> Array:
-        scores = cross @ self.coefficients_
-        return scores[:, 1] if scores.shape[1] == 2 else scores
+    def _solve(
+        self, kernel: GraphWarpedKernel, inputs: Array, codes: Codes, ambient_weight: float
+    ) -> tuple[LeastSquares, dict[str, Any]]:
+        K = len(self.classes_)
+        alpha = laplacian.fit_least_squares(kernel(inputs), codes, ambient_weight, K)
+        return LeastSquares(kernel, inputs, alpha), {"coefficients_": alpha}

@@ -110,14 +110,27 @@ def extension_weights(distances: Array) -> Array:
     return q / q.sum(axis=1, keepdims=True)
 
 
-def nearest_rows(rows: Array, X: Array, n_jobs: int | None = None) -> Extension:
-    """The rows of the graph nearest to each row of X."""
-    k = min(EXTENSION_NEIGHBOURS, len(rows))
+def nearest_rows(
+    rows: Array, X: Array, n_jobs: int | None = None, *, n_nearest: int = EXTENSION_NEIGHBOURS
+) -> Extension:
+    """Return the rows of the graph nearest to each row of X."""
+    k = min(n_nearest, len(rows))
     centre = rows.mean(axis=0)  # ‖a − b‖² is expanded in many dimensions, and loses digits
     indices = nearest(rows - centre, X - centre, k, n_jobs=n_jobs)
     distances = np.empty(indices.shape)
     for piece in in_chunks(len(X), k * X.shape[1]):  # anew: copies are at exactly zero
         distances[piece] = _lengths(X[piece, None] - rows[indices[piece]])
+    return _nearest_first(indices, distances)
+
+
+def nearest_by_distance(D: Array, *, n_nearest: int = EXTENSION_NEIGHBOURS) -> Extension:
+    """Return the rows of the graph nearest to each new row, by its distances to them (m, n)."""
+    k = min(n_nearest, D.shape[1])
+    indices = np.argpartition(D, k - 1, axis=1)[:, :k]
+    return _nearest_first(indices, np.take_along_axis(D, indices, axis=1))
+
+
+def _nearest_first(indices: NDArray[np.intp], distances: Array) -> Extension:
     order = np.argsort(distances, axis=1)
     indices = np.take_along_axis(indices, order, axis=1)
     return Extension(indices, extension_weights(np.take_along_axis(distances, order, axis=1)))

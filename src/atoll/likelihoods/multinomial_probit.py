@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from atoll.core.gaussian import log_expected_product_of_ndtr
+from atoll.core.memory import in_chunks
 from atoll.core.regions import Margins
 
 Array = NDArray[np.float64]
@@ -79,7 +80,13 @@ def class_probabilities(mean: Array, variance: Array) -> Array:
     >>> class_probabilities(np.array([[0.0, 0.0, 1.0]]), np.array([0.5])).round(3)
     array([[0.21 , 0.21 , 0.579]])
     """
-    m = mean / np.sqrt(1.0 + variance)[:, None]
+    p = np.empty(mean.shape)
+    for part in in_chunks(len(mean), mean.shape[1] * GRID_NODES):
+        p[part] = _on_grid(mean[part] / np.sqrt(1.0 + variance[part])[:, None])
+    return p
+
+
+def _on_grid(m: Array) -> Array:
     m = m - m.max(axis=1, keepdims=True)  # the largest z lies within the grid
     t = np.linspace(*GRID_ENDS, GRID_NODES)
     below = t - m[..., None]  # (n, K, T)

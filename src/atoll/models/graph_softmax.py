@@ -1,7 +1,8 @@
 """Functions under a softmax whose steepness is not known: the default's model of many labels.
 
 prior: independent coefficients, a log-normal amplitude. likelihood: softmax. inference: the
-amplitude by Laplace's evidence, the coefficients given it by Hamiltonian Monte Carlo.
+amplitude by Laplace's evidence, the coefficients given it by Hamiltonian Monte Carlo. The numbers
+below are those of `SoftmaxRecipe`.
 
     a_c ~ N(0, I),   u ~ N(5, 2²),   f_c(x) = e^{u/2} v(x)ᵀ a_c,   P(y = c) = exp f_c / Σ_k exp f_k
 
@@ -26,18 +27,12 @@ from scipy.special import expit, log_expit
 from atoll.core.linalg import cholesky_solve, jittered_cholesky, solve_lower
 from atoll.inference import hmc_chains
 from atoll.inference.hmc_chains import Chains
+from atoll.likelihoods import softmax
+from atoll.models.graph_recipe import RECIPE, SoftmaxRecipe
+from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
-
-AMPLITUDE_CENTRE, AMPLITUDE_SPREAD = 5.0, 2.0  # of u
-AMPLITUDES = np.arange(1.0, 12.0)  # where the evidence is looked at
-NEGLIGIBLE = 4.0  # nats of evidence below the highest
-# Steps of every chain: doubled as long as the chains remember where they were half-way.
-WARMUP_STEPS, FIRST_STEPS, MOST_STEPS = 20, 20, 320
-LEAPFROG_STEPS = (4, 9)  # 4 to 8, drawn at random
-TARGET_ACCEPTANCE = 0.8
-MEMORY_LIMIT = 0.3
 
 
 class SoftmaxDraws(NamedTuple):
@@ -74,36 +69,37 @@ class Approximation(NamedTuple):
 
 
 def own_features(features: Array, n_classes: int) -> Array:
-    """Features of the functions: a difference of two has twice the variance of one."""
+    """Return the functions' own features: a difference of two has twice the variance of one."""
     return features * np.sqrt(2.0) if n_classes == 2 else features
 
 
 def sample_prior(
-    rng: np.random.Generator, features: Array, n_classes: int
+    rng: np.random.Generator,
+    features: Array,
+    n_classes: int,
+    recipe: SoftmaxRecipe = RECIPE.softmax,
 ) -> tuple[float, Array, Codes]:
-    """u, a (p, F) and the labels of rows with features (n, p)."""
-    u = AMPLITUDE_CENTRE + AMPLITUDE_SPREAD * rng.standard_normal()
+    """Draw u, a (p, F) and the labels of rows with features (n, p)."""
+    u = recipe.amplitude_centre + recipe.amplitude_spread * rng.standard_normal()
     a = rng.standard_normal((features.shape[1], 1 if n_classes == 2 else n_classes))
     return u, a, sample_labels(rng, np.exp(0.5 * u) * own_features(features, n_classes) @ a)
 
 
 def sample_labels(rng: np.random.Generator, latent: Array) -> Codes:
-    """(n, F) -> (n,)."""
+    """Draw the labels of rows given the functions; (n, F) -> (n,)."""
     p = class_probabilities(latent)
     return (rng.random((len(p), 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
 
 
 def class_probabilities(latent: Array) -> Array:
-    """Softmax; latent (..., F) -> (..., K)."""
+    """Return the softmax, of one function that of it and zero; latent (..., F) -> (..., K)."""
     if latent.shape[-1] == 1:
         return np.concatenate([expit(-latent), expit(latent)], axis=-1)
-    odds = np.exp(latent - latent.max(axis=-1, keepdims=True))
-    odds /= odds.sum(axis=-1, keepdims=True)
-    return odds
+    return softmax.class_probabilities(latent)
 
 
 def _of_functions(latent: Array) -> Array:
-    """Probabilities that belong to the functions, (..., F): of two classes the second's."""
+    """Return the functions' own probabilities, (..., F): of two classes the second's."""
     return class_probabilities(latent)[..., -latent.shape[-1] :]
 
 
@@ -111,7 +107,7 @@ def _of_functions(latent: Array) -> Array:
 
 
 def log_posterior(x: Array, amplitude: Array, v: Array, codes: Codes) -> tuple[Array, Array]:
-    """Log density of a given the amplitude, up to a constant, (S,), and its gradient.
+    """Return the log density of a given the amplitude, up to a constant, and its gradient.
 
     Parameters
     ----------
@@ -119,6 +115,11 @@ def log_posterior(x: Array, amplitude: Array, v: Array, codes: Codes) -> tuple[A
     amplitude : (S,) e^{u/2}
     v : (l, p) features of the labelled rows, as `own_features` has them
     codes : (l,) their classes
+
+    Returns
+    -------
+    log_density : (S,)
+    gradient : (S, Fp)
     """
     n_draws, (n, p) = len(x), v.shape
     latent = amplitude[:, None] * (v @ x.reshape(-1, p).T).reshape(n, n_draws, -1)
@@ -128,7 +129,7 @@ def log_posterior(x: Array, amplitude: Array, v: Array, codes: Codes) -> tuple[A
 
 
 def _likelihood(latent: Array, codes: Codes) -> tuple[Array, Array]:
-    """Σ log P(y) over rows, (S,), and its slope; latent (l, S, F)."""
+    """Return Σ log P(y) over rows, (S,), and its slope, (l, S, F); latent (l, S, F)."""
     rows = np.arange(len(codes))
     if latent.shape[2] == 1:
         side = np.where(codes == 1, 1.0, -1.0)[:, None]
@@ -144,7 +145,7 @@ def _likelihood(latent: Array, codes: Codes) -> tuple[Array, Array]:
 
 
 def curvature(v: Array, weights: Array) -> Array:
-    """I + Σ_n w_n ⊗ v_n v_nᵀ, (Fp, Fp), function by function; weights (l, F, F)."""
+    """Return I + Σ_n w_n ⊗ v_n v_nᵀ, (Fp, Fp), function by function; weights (l, F, F)."""
     p, n_functions = v.shape[1], weights.shape[1]
     blocks = np.empty((n_functions, p, n_functions, p))
     for i in range(n_functions):
@@ -157,15 +158,21 @@ def curvature(v: Array, weights: Array) -> Array:
 
 
 def _softmax_weights(p: Array) -> Array:
-    """diag(p) − p pᵀ; (..., F) -> (..., F, F)."""
+    """Return diag(p) − p pᵀ; (..., F) -> (..., F, F)."""
     weights = -p[..., :, None] * p[..., None, :]
     index = np.arange(p.shape[-1])
     weights[..., index, index] += p
     return weights
 
 
-def approximate(v: Array, codes: Codes, log_amplitude: float, start: Array) -> Approximation:
-    """Newton's method for the mode of a at one amplitude, from start (p, F)."""
+def approximate(
+    v: Array,
+    codes: Codes,
+    log_amplitude: float,
+    start: Array,
+    recipe: SoftmaxRecipe = RECIPE.softmax,
+) -> Approximation:
+    """Find the mode of a at one amplitude by Newton's method, from start (p, F)."""
     p, n_functions = start.shape
     scaled = np.exp(0.5 * log_amplitude) * v
 
@@ -188,58 +195,66 @@ def approximate(v: Array, codes: Codes, log_amplitude: float, start: Array) -> A
         before, (height, gradient) = height, value(a)
         if height <= before:
             break
-    deviation = (log_amplitude - AMPLITUDE_CENTRE) / AMPLITUDE_SPREAD
+    deviation = (log_amplitude - recipe.amplitude_centre) / recipe.amplitude_spread
     log_evidence = height - np.sum(np.log(np.diagonal(lower))) - 0.5 * deviation**2
     return Approximation(log_amplitude, float(log_evidence), a, lower)
 
 
-def approximations(v: Array, codes: Codes, n_functions: int) -> list[Approximation]:
-    """From a low amplitude up, until the evidence is past its highest."""
+def approximations(
+    v: Array, codes: Codes, n_functions: int, recipe: SoftmaxRecipe = RECIPE.softmax
+) -> list[Approximation]:
+    """Approximate from the lowest amplitude up, until the evidence is past its highest."""
     found: list[Approximation] = []
     a, highest = np.zeros((v.shape[1], n_functions)), -np.inf
-    for u in AMPLITUDES:
-        one = approximate(v, codes, float(u), a)
+    for u in recipe.amplitudes:
+        one = approximate(v, codes, u, a, recipe)
         found.append(one)
         highest = max(highest, one.log_evidence)
-        if one.log_evidence < highest - NEGLIGIBLE:
+        if one.log_evidence < highest - recipe.negligible:
             break
         a = one.mode
     return found
 
 
 def sample(
-    rng: np.random.Generator, features: Array, codes: Codes, n_classes: int, n_draws: int
+    rng: np.random.Generator,
+    features: Array,
+    codes: Codes,
+    n_classes: int,
+    n_draws: int,
+    recipe: SoftmaxRecipe = RECIPE.softmax,
 ) -> SoftmaxDraws:
-    """Draws of the coefficients given labels, one from each of many chains.
+    """Draw the coefficients given labels, one draw from each of many chains.
 
     Parameters
     ----------
     features : (l, p) of the labelled rows
     codes : (l,) in 0..K−1
+    n_draws : S, the number of chains
     """
     v = own_features(features, n_classes)
-    found = approximations(v, codes, 1 if n_classes == 2 else n_classes)
-    chosen = _in_proportion(rng, [one.log_evidence for one in found], n_draws)
+    found = approximations(v, codes, 1 if n_classes == 2 else n_classes, recipe)
+    evidences = np.array([one.log_evidence for one in found])
+    chosen = chosen_states(rng, n_draws, np.exp(evidences - evidences.max()))
     u = np.array([found[i].log_amplitude for i in chosen])
     start = np.stack([found[i].mode.T.ravel() for i in chosen])
     lower = found[int(np.median(chosen))].lower
-    x, n_steps, memory = sample_given_amplitudes(rng, v, codes, u, start, lower)
+    x, n_steps, memory = sample_given_amplitudes(rng, v, codes, u, start, lower, recipe)
     a = x.reshape(n_draws, -1, v.shape[1]).transpose(0, 2, 1)
     scale = np.exp(0.5 * u) * (np.sqrt(2.0) if n_classes == 2 else 1.0)
     return SoftmaxDraws(scale[:, None, None] * a, u, n_steps, memory)
 
 
-def _in_proportion(rng: np.random.Generator, log_weights: list[float], n_draws: int) -> Codes:
-    """(S,) indices, each as often as its weight says up to rounding, in order."""
-    weights = np.exp(np.array(log_weights) - max(log_weights))
-    places = (rng.random() + np.arange(n_draws)) / n_draws
-    return np.searchsorted(np.cumsum(weights) / weights.sum(), places).clip(0, len(weights) - 1)
-
-
 def sample_given_amplitudes(
-    rng: np.random.Generator, v: Array, codes: Codes, u: Array, start: Array, lower: Array
+    rng: np.random.Generator,
+    v: Array,
+    codes: Codes,
+    u: Array,
+    start: Array,
+    lower: Array,
+    recipe: SoftmaxRecipe = RECIPE.softmax,
 ) -> tuple[Array, int, float]:
-    """Chains of a, each at its own log amplitude u (S,).
+    """Run chains of a, each at its own log amplitude u (S,).
 
     Parameters
     ----------
@@ -260,34 +275,36 @@ def sample_given_amplitudes(
         return log_posterior(x, amplitude, v, codes)
 
     def advance(chains: Chains, log_size: float) -> tuple[Chains, float]:
-        size, count = np.exp(log_size) * rng.uniform(0.8, 1.2), int(rng.integers(*LEAPFROG_STEPS))
+        size = np.exp(log_size) * rng.uniform(0.8, 1.2)
+        count = int(rng.integers(*recipe.leapfrog_steps))
         chains, acceptance = hmc_chains.step(rng, chains, log_density, transform, size, count)
         return chains, float(acceptance.mean())
 
     def summary(chains: Chains) -> Array:
-        """The mean of each function at its own rows, less that of chains of its u, (S, F)."""
+        """Return each function's mean at its own rows, less that of chains of its u, (S, F)."""
         a = chains.position.reshape(len(u), -1, v.shape[1])
         means = np.einsum("sfp,pf->sf", a, v.T @ of_rows)
         for value in np.unique(u):
             means[u == value] -= means[u == value].mean(axis=0)
         return means
 
-    chains, log_size, half = hmc_chains.init(start, log_density), np.log(0.3), WARMUP_STEPS // 2
-    for i in range(WARMUP_STEPS):
+    chains, log_size = hmc_chains.init(start, log_density), np.log(recipe.first_step_size)
+    half = recipe.warmup_steps // 2
+    for i in range(recipe.warmup_steps):
         chains, acceptance = advance(chains, log_size)
-        log_size += (acceptance - TARGET_ACCEPTANCE) / np.sqrt(1 + i % half)
+        log_size += (acceptance - recipe.target_acceptance) / np.sqrt(1 + i % half)
         if i == half - 1:
             mean = curvature(v, mean_weights(chains.position, amplitude, v))
             transform = _inverse(jittered_cholesky(mean).lower)
     n_steps = 0
     while True:
         before = summary(chains)
-        for _ in range(max(FIRST_STEPS, n_steps)):
+        for _ in range(max(recipe.first_steps, n_steps)):
             chains, _ = advance(chains, log_size)
-        n_steps += max(FIRST_STEPS, n_steps)
+        n_steps += max(recipe.first_steps, n_steps)
         memory = hmc_chains.memory(before, summary(chains))
-        if memory < MEMORY_LIMIT or n_steps >= MOST_STEPS:
-            return chains.position, WARMUP_STEPS + n_steps, memory
+        if memory < recipe.memory_limit or n_steps >= recipe.most_steps:
+            return chains.position, recipe.warmup_steps + n_steps, memory
 
 
 def _inverse(lower: Array) -> Array:
@@ -295,14 +312,14 @@ def _inverse(lower: Array) -> Array:
 
 
 def _own_rows(codes: Codes, n_functions: int) -> Array:
-    """(l, F) one where the function is that of the label; of two classes, its side."""
+    """Return (l, F): one where the function is that of the label; of two classes, its side."""
     if n_functions == 1:
         return np.where(codes == 1, 1.0, -1.0)[:, None]
     return np.eye(n_functions)[codes]
 
 
 def mean_weights(x: Array, amplitude: Array, v: Array) -> Array:
-    """Mean over chains x (S, Fp) of the curvature's weights, (l, F, F)."""
+    """Return the mean over chains x (S, Fp) of the curvature's weights, (l, F, F)."""
     n_functions = x.shape[1] // v.shape[1]
     out = np.zeros((len(v), n_functions, n_functions))
     for row, scale in zip(x, amplitude):

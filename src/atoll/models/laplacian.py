@@ -11,13 +11,16 @@ graph, as the paper's does: five folds, or one label at a time where there are t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
 from atoll.core.linalg import cholesky_solve, jittered_cholesky
+from atoll.core.memory import in_chunks
+from atoll.kernels.graph_warped import GraphWarpedKernel
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -28,20 +31,63 @@ N_FOLDS = 5
 MOST_LEFT_ONE_OUT = 10  # section 4
 
 
+class SupportVectors(NamedTuple):
+    """A support vector machine on K̃.
+
+    kernel : K̃
+    inputs : (l, d) labelled rows
+    machine : fitted on their Gram matrix
+    """
+
+    kernel: GraphWarpedKernel
+    inputs: Array
+    machine: SVC
+
+    def decide(self, X: Array) -> Array:
+        """Return how far rows are on the side of the second class (m,), or of each (m, K)."""
+        cross = _cross_grams(self.kernel, X, self.inputs)
+        return np.concatenate([self.machine.decision_function(k) for k in cross])
+
+
+class LeastSquares(NamedTuple):
+    """Least squares on K̃, one function per class.
+
+    kernel : K̃
+    inputs : (l, d) labelled rows
+    coefficients : (l, K) α, f_k(x) = Σ_n α_nk K̃(x, x_n)
+    """
+
+    kernel: GraphWarpedKernel
+    inputs: Array
+    coefficients: Array
+
+    def decide(self, X: Array) -> Array:
+        """Return how far rows are on the side of the second class (m,), or of each (m, K)."""
+        cross = _cross_grams(self.kernel, X, self.inputs)
+        scores = np.concatenate([k @ self.coefficients for k in cross])
+        return scores[:, 1] if scores.shape[1] == 2 else scores
+
+
+def _cross_grams(kernel: GraphWarpedKernel, X: Array, inputs: Array) -> Iterator[Array]:
+    """Yield K̃ of some rows of X at a time with the labelled rows."""
+    for part in in_chunks(len(X), len(kernel.geometry.rows)):
+        yield kernel(X[part], inputs)
+
+
 def fit_svc(gram: Array, codes: Codes, ambient_weight: float) -> SVC:
-    """The hinge loss, C = 1/(2 l γ_A); gram (l, l), codes (l,)."""
+    """Fit the hinge loss, C = 1/(2 l γ_A); gram (l, l), codes (l,)."""
     return SVC(kernel="precomputed", C=1.0 / (2.0 * len(codes) * ambient_weight)).fit(gram, codes)
 
 
 def fit_least_squares(gram: Array, codes: Codes, ambient_weight: float, n_classes: int) -> Array:
-    """α of one function a class, with targets ±1: (K̃ + γ_A l I) α = Y; (l, K)."""
+    """Return α of one function per class, with targets ±1: (K̃ + γ_A l I) α = Y; (l, K)."""
     targets = np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
     ridge = ambient_weight * len(codes) * np.eye(len(codes))
     return cholesky_solve(jittered_cholesky(gram + ridge).lower, targets)
 
 
 def svc_machine(gram: Array, codes: Codes, ambient_weight: float) -> Callable[[Array], Codes]:
-    """Predictions of `fit_svc`; of the one class there is, where there is one."""
+    """Return the predictions of `fit_svc`; of the one class there is, where there is one."""
     if np.all(codes == codes[0]):
         return lambda cross: np.full(len(cross), codes[0])
     return fit_svc(gram, codes, ambient_weight).predict
@@ -50,15 +96,17 @@ def svc_machine(gram: Array, codes: Codes, ambient_weight: float) -> Callable[[A
 def least_squares_machine(
     gram: Array, codes: Codes, ambient_weight: float
 ) -> Callable[[Array], Codes]:
-    """Predictions of `fit_least_squares`."""
+    """Return the predictions of `fit_least_squares`."""
     classes, inverse = np.unique(codes, return_inverse=True)
     alpha = fit_least_squares(gram, inverse, ambient_weight, len(classes))
     return lambda cross: classes[np.argmax(cross @ alpha, axis=1)]
 
 
 def folds(rng: np.random.Generator, codes: Codes) -> NDArray[np.intp]:
-    """(l,) fold of each label: one a label where there are ten or fewer, else five, each with
-    its share of every class.
+    """Return the fold of each label, (l,).
+
+    One label per fold where there are ten or fewer, else five folds, each with its share of every
+    class.
     """
     if len(codes) <= MOST_LEFT_ONE_OUT:
         return np.arange(len(codes))
@@ -72,7 +120,7 @@ def folds(rng: np.random.Generator, codes: Codes) -> NDArray[np.intp]:
 def cross_validate(
     gram: Array, codes: Codes, fold: NDArray[np.intp], ambient_weight: float, machine: Machine
 ) -> float:
-    """Share of the labels that are wrong when their fold is hidden; gram (l, l) of K̃."""
+    """Return the share of the labels that are wrong when their fold is hidden; gram (l, l)."""
     wrong = 0
     for held_out in np.unique(fold):
         test = fold == held_out

@@ -244,12 +244,12 @@ def run_moons(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
     for name, one in (("ssgp", fit), ("gp", supervised)):
         component = ssgp.propagated_component(problem, one, labels)
         posterior = ssgp.SSGPPosterior(X[rows], (component,), NOISE)
-        predicted = ssgp.predict_log_proba(posterior, X[unlabelled]).argmax(axis=1)
+        predicted = posterior.log_proba(X[unlabelled]).argmax(axis=1)
         values[f"{name}_error"] = float(np.mean(predicted != y[unlabelled]))
         if cell["draw"] == 0:
             side = np.linspace(0.0, 1.0, cell["resolution"])
             points = np.column_stack([axis.ravel() for axis in np.meshgrid(side, side)])
-            mean, variance = ssgp.predict_latent(posterior, points)
+            mean, variance = posterior.latent(points)
             values[f"{name}_mean"] = mean.reshape(len(side), -1)
             values[f"{name}_deviation"] = np.sqrt(variance).reshape(len(side), -1)
     return values

@@ -1,0 +1,348 @@
+"""What the default classifier knows after its labels, and how it tells it for new rows.
+
+A `GraphPosterior` knows the rows of the graph and how a new row attaches to them; the posterior of
+the functions' coefficients inside it knows the likelihood, and answers for rows of features v(x):
+
+    `ConePosterior`       weighted draws, each of which votes for the class of the largest function
+    `SoftmaxPosterior`    weighted draws under a softmax
+    `NormalPosterior`     a normal under a probit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from atoll.core.linalg import jittered_cholesky
+from atoll.core.memory import in_chunks
+from atoll.kernels.graph_spectral import (
+    EXTENSION_NEIGHBOURS,
+    extend,
+    nearest_by_distance,
+    nearest_rows,
+)
+from atoll.likelihoods import argmax, multinomial_probit, probit
+from atoll.models import graph_softmax
+from atoll.models.graph_recipe import RECIPE, Recipe
+from atoll.models.posterior import chosen_states
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+class FeaturePosterior(Protocol):
+    """A posterior of the coefficients, which answers for rows of features (m, p)."""
+
+    def proba(self, features: Array) -> Array:
+        """Return the class probabilities; (m, p) -> (m, K)."""
+
+    def latent(self, features: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the functions; (m, p) -> (m, F) each."""
+
+    def draws(self, features: Array, n: int, rng: np.random.Generator) -> Array:
+        """Return n joint draws of the class probabilities; (m, p) -> (n, m, K)."""
+
+    def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
+        """Return how it was found, in numbers and with a verdict in words."""
+
+
+# The coefficients ---------------------------------------------------------------------------------
+
+
+class ConePosterior(NamedTuple):
+    """Weighted draws of the functions; F is one for two classes, else one per class.
+
+    coefficients : (S, p, F) a
+    weights : (S,) sum to one
+    n_sweeps : of every chain
+    memory : correlation of the chains with themselves half-way
+    """
+
+    coefficients: Array
+    weights: Array
+    n_sweeps: int
+    memory: float
+
+    def proba(self, features: Array) -> Array:
+        """Return the share of the votes for each class, and of one more; (m, p) -> (m, K).
+
+        The one more is shared by all classes: draws cannot say that something never happens.
+        """
+        n_draws, _, F = self.coefficients.shape
+        n_classes = max(F, 2)
+        counts = np.full((len(features), n_classes), 1.0 / n_classes)
+        for piece, latent in _latent_by_piece(self.coefficients, features):
+            if F == 1:
+                share = (latent[..., 0] > 0) @ self.weights
+                counts[piece] += n_draws * np.stack([1.0 - share, share], axis=1)
+            else:
+                winner = argmax.classes_of(latent)
+                for k in range(n_classes):
+                    counts[piece, k] += n_draws * ((winner == k) @ self.weights)
+        counts = np.maximum(counts, 0.0)
+        return counts / counts.sum(axis=1, keepdims=True)
+
+    def latent(self, features: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the functions; (m, p) -> (m, F) each."""
+        return _weighted_moments(self.coefficients, self.weights, features)
+
+    def draws(self, features: Array, n: int, rng: np.random.Generator) -> Array:
+        """Return n joint draws of the class probabilities; (m, p) -> (n, m, K).
+
+        Each is the labelling of one draw of the functions, with its share of the one more vote of
+        `proba` in it: every draw then stays one labelling of all rows, and the mean of few draws
+        does not say of a class that it never happens, as it could if one draw in S + 1 were
+        uniform.
+        """
+        n_draws = len(self.weights)
+        chosen = self.coefficients[chosen_states(rng, n, self.weights)]
+        out = np.empty((n, len(features), max(chosen.shape[2], 2)))
+        for piece, latent in _latent_by_piece(chosen, features):
+            out[:, piece] = argmax.class_probabilities(latent).swapaxes(0, 1)
+        return (n_draws * out + 1.0 / out.shape[2]) / (n_draws + 1.0)
+
+    def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
+        """Return how the chains went, in numbers and with a verdict in words."""
+        slow = "Check the labels for errors: labels that contradict their neighbours make chains "
+        found = _diagnostics_of_chains(
+            self, self.n_sweeps, "sweeps", recipe.argmax.memory_limit, slow + "slow."
+        )
+        return {"likelihood": "argmax", "n_sweeps": self.n_sweeps, **found}
+
+
+class SoftmaxPosterior(NamedTuple):
+    """Weighted draws of the functions under a softmax.
+
+    coefficients : (S, p, F) a, in units of the softmax
+    weights : (S,) sum to one
+    log_amplitudes : (S,) of the variance of the functions
+    n_steps : of every chain
+    memory : correlation of the chains with themselves half-way
+    """
+
+    coefficients: Array
+    weights: Array
+    log_amplitudes: Array
+    n_steps: int
+    memory: float
+
+    def proba(self, features: Array) -> Array:
+        """Return the class probabilities; (m, p) -> (m, K)."""
+        out = np.empty((len(features), max(self.coefficients.shape[2], 2)))
+        for piece, latent in _latent_by_piece(self.coefficients, features):
+            each = graph_softmax.class_probabilities(latent)
+            out[piece] = np.einsum("s,msk->mk", self.weights, each)
+        return out / out.sum(axis=1, keepdims=True)
+
+    def latent(self, features: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the functions; (m, p) -> (m, F) each."""
+        return _weighted_moments(self.coefficients, self.weights, features)
+
+    def draws(self, features: Array, n: int, rng: np.random.Generator) -> Array:
+        """Return n joint draws of the class probabilities; (m, p) -> (n, m, K)."""
+        chosen = self.coefficients[chosen_states(rng, n, self.weights)]
+        out = np.empty((n, len(features), max(chosen.shape[2], 2)))
+        for piece, latent in _latent_by_piece(chosen, features):
+            out[:, piece] = graph_softmax.class_probabilities(latent).swapaxes(0, 1)
+        return out
+
+    def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
+        """Return how the chains went, in numbers and with a verdict in words."""
+        again = "Fit again with another random_state to see how far they are apart."
+        found = _diagnostics_of_chains(
+            self, self.n_steps, "steps", recipe.softmax.memory_limit, again
+        )
+        log_amplitude = float(self.weights @ self.log_amplitudes)
+        return {
+            "likelihood": "softmax",
+            "n_steps": self.n_steps,
+            "log_amplitude": log_amplitude,
+            **found,
+        }
+
+
+class NormalPosterior(NamedTuple):
+    """Functions of a probit in units of its noise.
+
+    mean : (p, F) of a
+    covariance : (p, p), of every a_c
+    log_evidences : (t,) the bound after every iteration
+    converged : whether the search stopped by itself
+    """
+
+    mean: Array
+    covariance: Array
+    log_evidences: Array
+    converged: bool
+
+    def proba(self, features: Array) -> Array:
+        """Return the class probabilities; (m, p) -> (m, K)."""
+        mean, variance = self.latent(features)
+        return _probit_proba(mean, variance[:, 0])
+
+    def latent(self, features: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the functions; (m, p) -> (m, F) each."""
+        variance = np.einsum("ij,ij->i", features @ self.covariance, features)
+        mean = features @ self.mean
+        return mean, np.repeat(np.maximum(variance, 0.0)[:, None], mean.shape[1], axis=1)
+
+    def draws(self, features: Array, n: int, rng: np.random.Generator) -> Array:
+        """Return n joint draws of the class probabilities; (m, p) -> (n, m, K)."""
+        lower = jittered_cholesky(self.covariance).lower
+        a = self.mean + lower @ rng.standard_normal((n, *self.mean.shape))
+        out = np.empty((n, len(features), max(a.shape[2], 2)))
+        for piece, latent in _latent_by_piece(a, features):
+            flat = latent.reshape(-1, a.shape[2])
+            p = _probit_proba(flat, np.zeros(len(flat)))
+            out[:, piece] = p.reshape(*latent.shape[:2], -1).swapaxes(0, 1)
+        return out
+
+    def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
+        """Return how the search went, in numbers and with a verdict in words."""
+        n_iterations = len(self.log_evidences) - 1
+        state = "converged" if self.converged else "had not converged"
+        return {
+            "likelihood": "probit",
+            "inference": "vb",
+            "log_evidence": float(self.log_evidences[-1]),
+            "n_iterations": n_iterations,
+            "converged": self.converged,
+            "verdict": f"With many labels of many classes variational Bayes took over; it {state} "
+            f"in {n_iterations} iterations.",
+        }
+
+
+def _latent_by_piece(a: Array, features: Array) -> Iterator[tuple[slice, Array]]:
+    """Yield some rows at a time, and every draw's functions there, (rows, S, F); a (S, p, F)."""
+    n_draws, p, F = a.shape
+    flat = a.transpose(1, 0, 2).reshape(p, n_draws * F)
+    for piece in in_chunks(len(features), n_draws * F):
+        yield piece, (features[piece] @ flat).reshape(-1, n_draws, F)
+
+
+def _weighted_moments(a: Array, weights: Array, features: Array) -> tuple[Array, Array]:
+    """Return mean and variance over weighted draws a (S, p, F), each (m, F)."""
+    centre = np.einsum("s,spf->pf", weights, a)
+    means, variances = features @ centre, np.empty((len(features), a.shape[2]))
+    for k in range(a.shape[2]):
+        apart = np.sqrt(weights)[:, None] * (a[:, :, k] - centre[:, k])
+        spread = apart.T @ apart
+        variances[:, k] = np.einsum("ij,ij->i", features @ spread, features)
+    return means, np.maximum(variances, 0.0)
+
+
+def _probit_proba(mean: Array, variance: Array) -> Array:
+    """Return the class probabilities for functions of mean (m, F) and variance (m,), (m, K)."""
+    if mean.shape[1] == 1:
+        return np.exp(probit.log_class_probabilities(mean[:, 0], variance))
+    return multinomial_probit.class_probabilities(mean, variance)
+
+
+def _diagnostics_of_chains(
+    found: ConePosterior | SoftmaxPosterior, count: int, steps: str, limit: float, cause: str
+) -> dict[str, Any]:
+    """Return whether chains mixed after so many steps, and what their draws are worth."""
+    n_draws, effective = len(found.weights), float(1.0 / np.sum(found.weights**2))
+    mixed = found.memory < limit
+    if mixed:
+        said = f"{n_draws} chains forgot where they had been within {count // 2} {steps}; "
+        said += f"their draws are worth {effective:.0f}."
+    else:
+        said = f"{n_draws} chains had not mixed after {count} {steps}: probabilities may be too "
+        said += f"bold. {cause}"
+    return {
+        "inference": "mcmc",
+        "n_draws": n_draws,
+        "effective_draws": effective,
+        "memory": found.memory,
+        "mixed": mixed,
+        "verdict": said,
+    }
+
+
+# New rows -----------------------------------------------------------------------------------------
+
+
+class GraphPosterior(NamedTuple):
+    """The posterior of the functions on a graph, for its rows and for new ones.
+
+    rows : (n, d) rows of the graph; (n, 0) where distances or weights are given instead
+    features : (n, p) v at these rows
+    kept : (n,) which training rows they are
+    coefficients : the posterior of the functions' coefficients
+    metric : "euclidean" for new rows of numbers; "precomputed" for rows of distances, or "graph"
+        for rows of weights, each to all training rows
+    n_jobs : processors for the search of neighbours
+    n_nearest : rows of the graph that a new row is the mean of
+    """
+
+    rows: Array
+    features: Array
+    kept: Codes
+    coefficients: FeaturePosterior
+    metric: str = "euclidean"
+    n_jobs: int | None = None
+    n_nearest: int = EXTENSION_NEIGHBOURS
+
+    def log_proba(self, X: Any) -> Array:
+        """Return log P(y = k | x, data); X (m, d), or (m, n) as `metric` says -> (m, K)."""
+        with np.errstate(divide="ignore"):  # of a class that no draw leaves a chance
+            return np.log(self.proba(X))
+
+    def proba(self, X: Any) -> Array:
+        """Return P(y = k | x, data); X as in `log_proba` -> (m, K)."""
+        parts = [self.coefficients.proba(features) for features in self._features_by_piece(X)]
+        return np.concatenate(parts)
+
+    def latent(self, X: Any) -> tuple[Array, Array]:
+        """Return mean and variance of the functions; X as in `log_proba` -> (m, F) each."""
+        parts = [self.coefficients.latent(features) for features in self._features_by_piece(X)]
+        mean, variance = zip(*parts)
+        return np.concatenate(mean), np.concatenate(variance)
+
+    def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
+        """Return n joint draws of the class probabilities; X as in `log_proba` -> (n, m, K)."""
+        features = np.concatenate(list(self._features_by_piece(X)))
+        return self.coefficients.draws(features, n, rng)
+
+    def training_proba(self, X: Any) -> Array:
+        """Return the class probabilities of the n training rows: of the graph's, and the others."""
+        on_graph = self.coefficients.proba(self.features)
+        p = np.empty((X.shape[0], on_graph.shape[1]))
+        p[self.kept] = on_graph
+        others = np.setdiff1d(np.arange(X.shape[0]), self.kept, assume_unique=True)
+        for piece in in_chunks(len(others), self.features.shape[1]):
+            some = others[piece]
+            p[some] = self.coefficients.proba(self._attach(X[some]))
+        return p
+
+    def _features_by_piece(self, X: Any) -> Iterator[Array]:
+        """Yield v of some rows of X at a time, (rows, p)."""
+        for piece in in_chunks(X.shape[0], self.features.shape[1]):
+            yield self._attach(X[piece])
+
+    def _attach(self, X: Any) -> Array:
+        if self.metric == "euclidean":
+            nearest = nearest_rows(self.rows, X, self.n_jobs, n_nearest=self.n_nearest)
+            return extend(self.features, nearest)
+        X = X[:, self.kept]
+        if self.metric == "precomputed":
+            return extend(self.features, nearest_by_distance(X, n_nearest=self.n_nearest))
+        return _features_by_weight(self.features, sparse.csr_array(X))
+
+
+def _features_by_weight(features: Array, weights: sparse.csr_array) -> Array:
+    """Return the mean features of the rows that each new row is joined to.
+
+    A row that is joined to none is like rows that no label reaches.
+    """
+    total = np.asarray(weights.sum(axis=1)).ravel()
+    out = (weights @ features) / np.where(total > 0, total, 1.0)[:, None]
+    alone = total == 0
+    out[alone, -2] = 1.0
+    out[alone, -1] = features[0, -1]
+    return out

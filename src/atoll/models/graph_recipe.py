@@ -1,0 +1,193 @@
+"""The recipe of the default classifier: every number that was tuned, in one frozen object.
+
+Vary it with `dataclasses.replace`:
+
+    recipe = replace(RECIPE, prior=replace(RECIPE.prior, smoothness=2.0))
+
+The numbers were tuned on label draws of their own; `benchmarks/results/graph_gp.md` measures
+them on others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class PriorRecipe:
+    """The functions before any label, f_c = v(x)ᵀ a_c with a spectral weight s(λ) = (λ + κ)^−ν.
+
+    Attributes
+    ----------
+    least_modes, modes_per_class : int
+        Modes of the graph: so many per class, and no fewer than the least.
+    smoothness : float
+        ν.
+    scale_share : float
+        κ in units of an eigenvalue: the K-th, and the l-th for the part that follows l labels.
+    fine_weight, most_fine_weight : float
+        Weight of that part, at first and at most.
+    fine_labels : int
+        Labels beyond which that weight grows with them.
+    constant_variance : float
+        ρ, the variance of the constant in each function.
+    new_row_neighbours : int
+        Rows of the graph whose functions a new row averages.
+    """
+
+    least_modes: int = 64
+    modes_per_class: int = 6
+    smoothness: float = 3.0
+    scale_share: float = 0.1
+    fine_weight: float = 0.03
+    most_fine_weight: float = 0.3
+    fine_labels: int = 100
+    constant_variance: float = 0.3
+    new_row_neighbours: int = 10
+
+    def n_modes(self, n_classes: int) -> int:
+        """Return the number of modes for K classes."""
+        return max(self.least_modes, self.modes_per_class * n_classes)
+
+
+@dataclass(frozen=True)
+class LabellingRecipe:
+    """The weight of a draw, by the labels that it gives to all rows of the graph.
+
+    Attributes
+    ----------
+    balance_strength : float
+        Of the shares of the classes, which are to be like those of the labels.
+    cut_strength : float
+        Of the edges between classes, in units of the mean degree.
+    least_effective_share : float
+        Weights are flattened until the draws are worth at least this share of their number.
+    """
+
+    balance_strength: float = 3.0
+    cut_strength: float = 0.3
+    least_effective_share: float = 0.05
+
+
+@dataclass(frozen=True)
+class ChoiceRecipe:
+    """Which likelihood takes which labels.
+
+    Attributes
+    ----------
+    most_labels : int
+        Beyond, a random part of the labels stands for all.
+    argmax_labels_per_class : int
+        Labels per class that the argmax takes at most: more can tell how noisy they are.
+    many_constraints, argmax_labels_per_class_then : int
+        With more labels times other classes than this, draws of the argmax are slow, and a softmax
+        is as good from fewer labels on.
+    most_coefficients : int
+        Coefficients that the softmax takes at most, since its curvature is a dense matrix of them;
+        beyond, a probit is found by variational Bayes.
+    """
+
+    most_labels: int = 4000
+    argmax_labels_per_class: int = 10
+    many_constraints: int = 100
+    argmax_labels_per_class_then: int = 5
+    most_coefficients: int = 2000
+
+
+@dataclass(frozen=True)
+class ArgmaxRecipe:
+    """Chains inside the cone that the labels leave.
+
+    Attributes
+    ----------
+    nugget : float
+        Variance of each label's own part: it may disagree with its nearest rows.
+    first_sweeps, most_sweeps : int
+        Of every chain: doubled as long as the chains remember where they were half-way.
+    memory_limit : float
+        Correlation of the chains with themselves half-way below which they have forgotten it.
+    """
+
+    nugget: float = 1e-3
+    first_sweeps: int = 16
+    most_sweeps: int = 512
+    memory_limit: float = 0.3
+
+
+@dataclass(frozen=True)
+class SoftmaxRecipe:
+    """Chains of Hamiltonian Monte Carlo under a softmax of unknown steepness e^{u/2}.
+
+    Attributes
+    ----------
+    amplitude_centre, amplitude_spread : float
+        Mean and standard deviation of u.
+    amplitudes : tuple of float
+        Values of u at which the evidence is looked at.
+    negligible : float
+        Nats below the highest evidence at which no higher u is looked at.
+    warmup_steps, first_steps, most_steps : int
+        Of every chain; the steps after the warm-up are doubled as long as the chains remember where
+        they were half-way.
+    first_step_size : float
+        Before it is adapted.
+    leapfrog_steps : pair of int
+        Within each step, drawn at random: from the first number to one below the second.
+    target_acceptance : float
+        That the step size is adapted to.
+    memory_limit : float
+        Correlation of the chains with themselves half-way below which they have forgotten it.
+    votes_per_draw : int
+        Draws of the argmax that one draw is worth, since it gives probabilities and not a vote.
+    """
+
+    amplitude_centre: float = 5.0
+    amplitude_spread: float = 2.0
+    amplitudes: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0)
+    negligible: float = 4.0
+    warmup_steps: int = 20
+    first_steps: int = 20
+    most_steps: int = 320
+    first_step_size: float = 0.3
+    leapfrog_steps: tuple[int, int] = (4, 9)
+    target_acceptance: float = 0.8
+    memory_limit: float = 0.3
+    votes_per_draw: int = 4
+
+
+@dataclass(frozen=True)
+class ProbitRecipe:
+    """The probit of very many labels: its log variance in units of its noise.
+
+    Attributes
+    ----------
+    log_variance_centre, log_variance_spread : float
+        Mean and standard deviation of its prior.
+    """
+
+    log_variance_centre: float = 4.0
+    log_variance_spread: float = 2.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Every tuned number of the default classifier, in the order of their use.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> smoother = replace(RECIPE, prior=replace(RECIPE.prior, smoothness=4.0))
+    >>> smoother.prior.smoothness, smoother.prior.constant_variance
+    (4.0, 0.3)
+    """
+
+    prior: PriorRecipe = field(default_factory=PriorRecipe)
+    choice: ChoiceRecipe = field(default_factory=ChoiceRecipe)
+    argmax: ArgmaxRecipe = field(default_factory=ArgmaxRecipe)
+    softmax: SoftmaxRecipe = field(default_factory=SoftmaxRecipe)
+    probit: ProbitRecipe = field(default_factory=ProbitRecipe)
+    labellings: LabellingRecipe = field(default_factory=LabellingRecipe)
+
+
+RECIPE = Recipe()
+"""The tuned one."""
