@@ -359,7 +359,7 @@ def test_an_extra_class_finds_the_group_without_a_label():
     model = classifier(extra_classes=["new"]).fit(X, y)
     assert model.classes_.tolist() == ["a", "b", "new"]
     assert np.mean(model.transduction_ == truth) > 0.98
-    assert classifier(extra_classes=1).fit(X, y).classes_.tolist() == ["a", "b", "extra_1"]
+    assert classifier(extra_classes=1).fit(X, y).classes_.tolist() == ["a", "b", "extra 1"]
     codes = np.where(y == "a", 4, np.where(y == "b", 5, -1)).astype(int)
     assert classifier(extra_classes=2).fit(X, codes).classes_.tolist() == [4, 5, 6, 7]
 
@@ -429,8 +429,8 @@ def test_a_seed_gives_the_same_fit_and_processes_change_nothing():
         ({"covariance_scale": [1.0] * 3}, r"covariance_scale=.*shape \(3,\); with 2 features"),
         ({"prior_mean": [0.0]}, r"prior_mean=.*shape \(1,\); with 2 features"),
         ({"step_decay": 0.5}, r"step_decay=0\.5"),
-        ({"extra_classes": -1}, "extra_classes=-1"),
-        ({"extra_classes": [0]}, "names a class that has labels"),
+        ({"extra_classes": -1}, "extra_classes must be .* got -1"),
+        ({"extra_classes": [0]}, "names 0, a class that is there"),
     ],
     ids=str,
 )

@@ -17,7 +17,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.chunks import DaskRows, RowSource, is_dask
-from atoll.core.labels import PartialLabels, parse_labels, require_classes
+from atoll.core.labels import (
+    PartialLabels,
+    parse_labels,
+    require_classes,
+    unlabelled_marker,
+    with_extra_classes,
+)
 from atoll.core.memory import check_memory
 from atoll.core.passes import Reservoir, Summary, as_rows, choose, summarise
 from atoll.diagnostics import entropy
@@ -304,7 +310,8 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
             self.feature_names_in_ = np.array(summary.names, dtype=object)
         labels = parse_labels(_as_labels(summary.labels), unlabelled=self.unlabelled)
         require_classes(labels)
-        read = partial(_read_codes, labels.classes.tolist(), _marker(self.unlabelled, labels))
+        marker = unlabelled_marker(labels, self.unlabelled)
+        read = partial(_read_codes, labels.classes.tolist(), marker)
         starts = np.concatenate([[0], np.cumsum(summary.lengths)]).tolist()
         sizes = _reservoir_sizes(len(labels.classes))
         sample = source.total(partial(_choose_chunk, read, starts, seed, sizes))
@@ -326,7 +333,7 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[Ascent, Mixture]:
         """Starts on the sample, then EM on all rows; sets everything but the transduction."""
         d, n = len(rows.summary.mean), rows.summary.n_rows
-        self.classes_ = _with_extra_classes(classes, self.extra_classes)
+        self.classes_ = with_extra_classes(classes, self.extra_classes)
         C = len(self.classes_)
         covariance = self._covariance(d)
         shift = rows.summary.mean.copy()
@@ -602,13 +609,6 @@ def _as_labels(distinct: frozenset[Any]) -> Any:
     return np.array(values, dtype=object)
 
 
-def _marker(unlabelled: Any, labels: PartialLabels) -> Any:
-    """What means unlabelled in every chunk, as all of them together settled it."""
-    if not (isinstance(unlabelled, str) and unlabelled == "auto"):
-        return unlabelled
-    return -1 if labels.classes.dtype.kind in "iu" and -1 not in labels.classes else None
-
-
 def _read_codes(classes: list[Any], marker: Any, y: Any) -> Codes:
     return _codes(parse_labels(y, unlabelled=marker, classes=classes))
 
@@ -643,31 +643,6 @@ def _start_rows(sample: Reservoir, n_classes: int) -> tuple[Array, Codes]:
     room = max(START_ROWS - n_labelled, START_ROWS // 2)
     kept = ~unlabelled | (np.cumsum(unlabelled) <= room)
     return sample.rows[kept], sample.codes[kept].astype(np.intp)
-
-
-def _with_extra_classes(classes: NDArray[Any], extra: Any) -> NDArray[Any]:
-    if isinstance(extra, Integral) and not isinstance(extra, bool):
-        if extra < 0:
-            raise ValueError(f"extra_classes={extra!r} must not be negative.")
-        if classes.dtype.kind in "iuf":
-            names = [classes.max() + 1 + i for i in range(int(extra))]
-        elif classes.dtype.kind == "b" and extra:
-            raise ValueError(
-                f"extra_classes={extra!r}: labels that are booleans have no room for more; make "
-                "them strings."
-            )
-        else:
-            names = [f"extra_{i + 1}" for i in range(int(extra))]
-    else:
-        names = list(extra)
-    known = set(classes.tolist())
-    if known & set(names):
-        raise ValueError(f"extra_classes={extra!r} names a class that has labels; choose others.")
-    if not names:
-        return classes
-    if classes.dtype.kind in "iuf":
-        return np.concatenate([classes, np.array(names)])
-    return np.concatenate([classes.astype(object), np.array(names, dtype=object)])
 
 
 # --- progress -------------------------------------------------------------------------------------
