@@ -82,7 +82,7 @@ def check_ascent(seed):
     assert np.isfinite(ascent.objectives).all()
     assert all(np.isfinite(part).all() for part in ascent.state.components)
     fitted = posterior(model, ascent.state, np.zeros(X.shape[1]), np.ones(X.shape[1]))
-    p = np.exp(fitted.log_class_probabilities(X))
+    p = np.exp(fitted.log_proba(X))
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=0, atol=1e-12)
     return largest_fall(ascent.objectives)
 
