@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from atoll import DPMixtureClassifier, RowChunks, load_model, save_model
 from atoll.core import chunks, memory
 from atoll.datasets import hide_labels, make_pinwheel, make_rings
+from atoll.models import dp_mixture
 from atoll.models.dp_mixture import START_ROWS
 
 SAME = 1e-8
@@ -251,8 +252,6 @@ def test_partial_fit_on_the_same_rows_is_one_iteration_of_em():
     after = model.online_
     assert after.n_seen == 2 * before.n_seen == 400
     # Half of the old average, half of the new one.
-    from atoll.models import dp_mixture
-
     p = model.posterior_
     found = dp_mixture.expect(
         dp_mixture.e_step(before.model, before.state, p.shift, p.scale), X, y.astype(int)
@@ -277,6 +276,23 @@ def test_partial_fit_needs_all_classes_at_first_and_keeps_them():
         classifier().partial_fit(X[truth == 0], truth[truth == 0])
     assert model.fit(X, truth).n_iter_ >= 1
     assert not hasattr(model, "online_")
+
+
+def test_a_stream_keeps_what_unlabelled_meant_and_says_how_far_it_came():
+    X, truth, _ = pinwheel(60)
+    signs = np.where(truth == 0, -1, 1)  # -1 is a class
+    model = classifier().partial_fit(X[:40], signs[:40])
+    assert model.unlabelled_ is None
+    seen = model.class_weights_
+    model.partial_fit(X[40:], np.full(20, -1))  # all of that class, and labelled
+    assert model.class_weights_[0] > seen[0]
+    assert model.diagnostics_["verdict"] == "Online EM has taken 2 steps, over 60 rows."
+    assert "converged" not in model.diagnostics_
+    counts = model.online_.statistics.counts(2).sum(axis=1)
+    size = 2**-0.6
+    np.testing.assert_allclose(counts / 60, [
+        (1 - size) * np.mean(signs[:40] == -1) + size, (1 - size) * np.mean(signs[:40] == 1),
+    ])  # fmt: skip
 
 
 def test_an_online_model_goes_on_after_it_was_saved(tmp_path):
@@ -336,6 +352,37 @@ def test_rows_drawn_from_the_model_are_not_novel_and_far_ones_are(inference):
     only, same = model.sample(50, label=1, random_state=2)
     assert set(same.tolist()) == {1}
     assert np.mean(model.predict(only) == 1) > 0.9
+    assert model.sample(3, label=[2, 0, 2], random_state=2)[1].tolist() == [2, 0, 2]
+    with pytest.raises(ValueError, match=r"label=3 is none of the classes \[0, 1, 2\]"):
+        model.sample(3, label=3)
+    with pytest.raises(ValueError, match=r"one per row .3., got 2"):
+        model.sample(3, label=[0, 1])
+
+
+@pytest.mark.parametrize("inference", ["map", "vb"])
+def test_a_point_has_no_spread_and_variational_bayes_has(inference):
+    X, _, y = pinwheel(60)
+    model = classifier(inference=inference).fit(X, y)
+    p = model.sample_proba(X[:8], 20, random_state=0)
+    assert p.shape == (20, 8, 3)
+    assert not hasattr(model, "predict_latent")
+    if inference == "map":
+        np.testing.assert_allclose(p.std(axis=0), 0.0, atol=1e-15)
+    else:
+        assert p.std(axis=0).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("inference", "words"),
+    [("map", "EM converged in"), ("vb", "at a lower bound on the log evidence of")],
+)
+def test_diagnostics_say_what_was_reached_and_whether_it_converged(inference, words):
+    X, _, y = pinwheel(90)
+    found = classifier(inference=inference, n_components=8).fit(X, y)
+    assert found.diagnostics_["converged"]
+    assert "mixed" not in found.diagnostics_
+    assert found.diagnostics_["objective"] == found.objectives_[-1]
+    assert words in found.diagnostics_["verdict"]
 
 
 def test_components_belong_to_the_class_predicted():
