@@ -6,7 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from atoll.core.labels import parse_labels, require_classes
+from atoll.core.labels import (
+    parse_labels,
+    require_classes,
+    unlabelled_marker,
+    with_extra_classes,
+)
 
 
 def mask(y, **options):
@@ -112,3 +117,80 @@ def test_no_label_and_one_class_are_named_with_the_fix():
     with pytest.raises(ValueError, match=r"one class \('setosa'\) among 2 labelled rows"):
         require_classes(parse_labels(["setosa", None, "setosa"]))
     require_classes(parse_labels(["a", "b"]))
+
+
+def test_minus_one_is_a_class_where_classes_name_it():
+    labels = parse_labels([-1, 0, 1, None], classes=[-1, 0, 1])
+    assert labels.is_labelled.tolist() == [True, True, True, False]
+    assert parse_labels([-1, 0, 1], classes=[-1, 0, 1], unlabelled=-1).n_labelled == 2
+
+
+@pytest.mark.parametrize(
+    ("y", "unlabelled", "marker"),
+    [
+        ([3, 4, -1], "auto", -1),
+        ([3, 4, None], "auto", -1),
+        ([3.0, 4.0, np.nan], "auto", -1),
+        ([-1, 1, 1], "auto", None),
+        ([-1.0, 0.0, 1.0], "auto", None),
+        (["a", "b", None], "auto", -1),
+        ([True, False, None], "auto", -1),
+        (["a", "b", "auto?"], "auto?", "auto?"),
+        ([-1, 0, 1], 0, 0),
+        ([-1, 0, 1], None, None),
+    ],
+)
+def test_labels_read_again_by_the_marker_are_the_same(y, unlabelled, marker):
+    labels = parse_labels(y, unlabelled=unlabelled)
+    assert unlabelled_marker(labels, unlabelled) == marker
+    again = parse_labels(y, unlabelled=marker)
+    assert again.is_labelled.tolist() == labels.is_labelled.tolist()
+    assert again.classes.tolist() == labels.classes.tolist()
+
+
+@pytest.mark.parametrize(
+    ("classes", "extra", "expected"),
+    [
+        ([4, 7], 0, [4, 7]),
+        ([4, 7], 2, [4, 7, 8, 9]),
+        ([7, 4], 1, [7, 4, 8]),
+        ([4.0, 7.0], 1, [4.0, 7.0, 8.0]),
+        (["a", "b"], 2, ["a", "b", "extra 1", "extra 2"]),
+        (np.array(["a", "b"]), ("new",), ["a", "b", "new"]),
+        ([4, 7], [1, 30], [4, 7, 1, 30]),
+        ([False, True], 0, [False, True]),
+        ([False, True], [], [False, True]),
+        ([], 2, ["extra 1", "extra 2"]),
+        (np.array([]), ["new"], ["new"]),
+    ],
+)
+def test_extra_classes_follow_those_with_labels(classes, extra, expected):
+    found = with_extra_classes(classes, extra).tolist()
+    assert found == expected
+    assert list(map(type, found)) == list(map(type, expected))
+
+
+def test_numbers_of_extra_classes_outgrow_a_narrow_dtype():
+    found = with_extra_classes(np.array([0, 127], dtype=np.int8), 2)
+    assert found.tolist() == [0, 127, 128, 129]
+    assert with_extra_classes(np.array([0, 1], dtype=np.int32), 1).dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("classes", "extra", "message"),
+    [
+        ([4, 7], -1, "extra_classes must be a whole number of at least 0, got -1"),
+        ([4, 7], True, "must be a whole number or a sequence of names, got True"),
+        ([4, 7], 1.5, "must be a whole number or a sequence of names, got 1.5"),
+        (["a", "b"], "new", "must be a whole number or a sequence of names, got 'new'"),
+        ([4, 7], [7], "names 7, a class that is there already"),
+        (["a", "b"], ["new", "new"], "names 'new', a class that is there already"),
+        (["a", "extra 1"], 1, "names 'extra 1', a class that is there already"),
+        ([4, 7], ["new"], "several types .number, string.; make them all strings"),
+        (["a", "b"], [3], "several types .number, string.; make them all strings"),
+        ([False, True], 1, "booleans, which have room for two classes; make the labels strings"),
+    ],
+)  # fmt: skip
+def test_unusable_extra_classes_are_refused_with_the_fix(classes, extra, message):
+    with pytest.raises(ValueError, match=message):
+        with_extra_classes(classes, extra)

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from atoll import DPMixtureClassifier, RowChunks, load_model, save_model
 from atoll.core import chunks, memory
 from atoll.datasets import hide_labels, make_pinwheel, make_rings
+from atoll.models import dp_mixture
 from atoll.models.dp_mixture import START_ROWS
 
 SAME = 1e-8
@@ -50,7 +51,7 @@ def assert_same_fit(one, other, X):
     np.testing.assert_allclose(
         one.posterior_.covariances(), other.posterior_.covariances(), rtol=0, atol=SAME
     )
-    p, q = (np.exp(model.posterior_.log_class_probabilities(X)) for model in (one, other))
+    p, q = (np.exp(model.posterior_.log_proba(X)) for model in (one, other))
     np.testing.assert_allclose(p, q, rtol=0, atol=SAME)
 
 
@@ -114,7 +115,8 @@ def test_chunks_show_progress(capfd):
     classifier(verbose=True).fit(RowChunks.from_arrays(X, y, chunk_rows=100))
     shown = capfd.readouterr().err
     assert "300 rows" in shown
-    assert "log_posterior" in shown
+    assert "log-posterior=" in shown
+    assert "pass" in shown
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,7 @@ def test_bad_sources_are_refused(tmp_path):
     X, _, y = pinwheel(30)
     with pytest.raises(ValueError, match="no file"):
         RowChunks.from_csv(tmp_path / "absent.csv", "kind")
-    with pytest.raises(ValueError, match="chunk_rows=0"):
+    with pytest.raises(ValueError, match=r"chunk_rows must be .* got 0"):
         RowChunks.from_arrays(X, y, chunk_rows=0)
     pd.DataFrame(X).to_csv(tmp_path / "rows.csv", index=False)
     with pytest.raises(ValueError, match=r"target='kind' is not a column .*'0', '1'"):
@@ -250,8 +252,6 @@ def test_partial_fit_on_the_same_rows_is_one_iteration_of_em():
     after = model.online_
     assert after.n_seen == 2 * before.n_seen == 400
     # Half of the old average, half of the new one.
-    from atoll.models import dp_mixture
-
     p = model.posterior_
     found = dp_mixture.expect(
         dp_mixture.e_step(before.model, before.state, p.shift, p.scale), X, y.astype(int)
@@ -276,6 +276,23 @@ def test_partial_fit_needs_all_classes_at_first_and_keeps_them():
         classifier().partial_fit(X[truth == 0], truth[truth == 0])
     assert model.fit(X, truth).n_iter_ >= 1
     assert not hasattr(model, "online_")
+
+
+def test_a_stream_keeps_what_unlabelled_meant_and_says_how_far_it_came():
+    X, truth, _ = pinwheel(60)
+    signs = np.where(truth == 0, -1, 1)  # -1 is a class
+    model = classifier().partial_fit(X[:40], signs[:40])
+    assert model.unlabelled_ is None
+    seen = model.class_weights_
+    model.partial_fit(X[40:], np.full(20, -1))  # all of that class, and labelled
+    assert model.class_weights_[0] > seen[0]
+    assert model.diagnostics_["verdict"] == "Online EM has taken 2 steps, over 60 rows."
+    assert "converged" not in model.diagnostics_
+    counts = model.online_.statistics.counts(2).sum(axis=1)
+    size = 2**-0.6
+    np.testing.assert_allclose(counts / 60, [
+        (1 - size) * np.mean(signs[:40] == -1) + size, (1 - size) * np.mean(signs[:40] == 1),
+    ])  # fmt: skip
 
 
 def test_an_online_model_goes_on_after_it_was_saved(tmp_path):
@@ -332,9 +349,40 @@ def test_rows_drawn_from_the_model_are_not_novel_and_far_ones_are(inference):
     assert gap < 0.09
     assert np.all(model.novelty([[1e3, 0.0], [0.0, -1e3]]) > 0.995)
     assert set(classes.tolist()) == {0, 1, 2}
-    only, same = model.sample(50, classes=1, random_state=2)
+    only, same = model.sample(50, label=1, random_state=2)
     assert set(same.tolist()) == {1}
     assert np.mean(model.predict(only) == 1) > 0.9
+    assert model.sample(3, label=[2, 0, 2], random_state=2)[1].tolist() == [2, 0, 2]
+    with pytest.raises(ValueError, match=r"label=3 is none of the classes \[0, 1, 2\]"):
+        model.sample(3, label=3)
+    with pytest.raises(ValueError, match=r"one per row .3., got 2"):
+        model.sample(3, label=[0, 1])
+
+
+@pytest.mark.parametrize("inference", ["map", "vb"])
+def test_a_point_has_no_spread_and_variational_bayes_has(inference):
+    X, _, y = pinwheel(60)
+    model = classifier(inference=inference).fit(X, y)
+    p = model.sample_proba(X[:8], 20, random_state=0)
+    assert p.shape == (20, 8, 3)
+    assert not hasattr(model, "predict_latent")
+    if inference == "map":
+        np.testing.assert_allclose(p.std(axis=0), 0.0, atol=1e-15)
+    else:
+        assert p.std(axis=0).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("inference", "words"),
+    [("map", "EM converged in"), ("vb", "at a lower bound on the log evidence of")],
+)
+def test_diagnostics_say_what_was_reached_and_whether_it_converged(inference, words):
+    X, _, y = pinwheel(90)
+    found = classifier(inference=inference, n_components=8).fit(X, y)
+    assert found.diagnostics_["converged"]
+    assert "mixed" not in found.diagnostics_
+    assert found.diagnostics_["objective"] == found.objectives_[-1]
+    assert words in found.diagnostics_["verdict"]
 
 
 def test_components_belong_to_the_class_predicted():
@@ -359,7 +407,7 @@ def test_an_extra_class_finds_the_group_without_a_label():
     model = classifier(extra_classes=["new"]).fit(X, y)
     assert model.classes_.tolist() == ["a", "b", "new"]
     assert np.mean(model.transduction_ == truth) > 0.98
-    assert classifier(extra_classes=1).fit(X, y).classes_.tolist() == ["a", "b", "extra_1"]
+    assert classifier(extra_classes=1).fit(X, y).classes_.tolist() == ["a", "b", "extra 1"]
     codes = np.where(y == "a", 4, np.where(y == "b", 5, -1)).astype(int)
     assert classifier(extra_classes=2).fit(X, codes).classes_.tolist() == [4, 5, 6, 7]
 
@@ -415,22 +463,24 @@ def test_a_seed_gives_the_same_fit_and_processes_change_nothing():
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"n_components": 0}, "n_components=0"),
-        ({"n_starts": 1.5}, r"n_starts=1\.5"),
-        ({"covariance": "round"}, "covariance='round' is none of"),
-        ({"inference": "mcmc"}, "inference='mcmc'"),
-        ({"inference": "vb", "covariance": "tied"}, "'tied' is fitted by inference='map' only"),
-        ({"concentration": 0.5}, r"concentration=0\.5 .*at least 1"),
-        ({"inference": "vb", "concentration": 0.0}, r"concentration=0\.0 .*positive"),
-        ({"class_concentration": np.nan}, "class_concentration=nan"),
-        ({"mean_precision": -1}, "mean_precision=-1"),
-        ({"degrees": 0.5}, r"degrees=0\.5 must be above 1"),
-        ({"covariance_scale": [[1.0, 2.0], [2.0, 1.0]]}, "covariance_scale=.*positive definite"),
-        ({"covariance_scale": [1.0] * 3}, r"covariance_scale=.*shape \(3,\); with 2 features"),
-        ({"prior_mean": [0.0]}, r"prior_mean=.*shape \(1,\); with 2 features"),
-        ({"step_decay": 0.5}, r"step_decay=0\.5"),
-        ({"extra_classes": -1}, "extra_classes=-1"),
-        ({"extra_classes": [0]}, "names a class that has labels"),
+        ({"n_components": 0}, "n_components must be a whole number, at least 1, got 0"),
+        ({"n_starts": 1.5}, r"n_starts must be a whole number, at least 1, got 1\.5"),
+        ({"covariance": "round"}, "covariance must be .* got 'round'"),
+        ({"inference": "mcmc"}, 'inference must be "map" or "vb", got .mcmc'),
+        ({"inference": "vb", "covariance": "tied"}, 'covariance must be .* with inference="vb"'),
+        ({"concentration": 0.5}, r"concentration must be at least 1 .* got 0\.5"),
+        ({"inference": "vb", "concentration": 0.0}, r"concentration must be a positive .* got 0"),
+        ({"class_concentration": np.nan}, "class_concentration must be .* got nan"),
+        ({"mean_precision": -1}, "mean_precision must be a positive number, got -1"),
+        ({"degrees": 0.5}, r"degrees must be a number above 1, got 0\.5"),
+        ({"covariance_scale": [[1.0, 2.0], [2.0, 1.0]]}, "covariance_scale must be a positive"),
+        ({"covariance_scale": [1.0, -1.0]}, "covariance_scale must be .* got .1.0, -1.0"),
+        ({"covariance_scale": [1.0] * 3}, r"covariance_scale must have the shape .* 2 features"),
+        ({"prior_mean": [0.0]}, r"prior_mean must have the shape \(\) or \(2,\) for 2 features"),
+        ({"step_decay": 0.5}, r"step_decay must be .* got 0\.5"),
+        ({"scale_features": "yes"}, "scale_features must be True or False, got 'yes'"),
+        ({"extra_classes": -1}, "extra_classes must be .* got -1"),
+        ({"extra_classes": [0]}, "names 0, a class that is there"),
     ],
     ids=str,
 )

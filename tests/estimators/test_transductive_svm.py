@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atoll import TransductiveSVC
 from atoll.datasets import hide_labels, make_crescents, make_pinwheel
-from atoll.estimators import load_model, save_model
+from atoll.estimators import load_model, save_model, transductive_svm
 from atoll.models.transductive_svm import assign, positive_count
 
 
@@ -91,12 +92,36 @@ def test_costs_grow_to_that_of_a_labelled_row():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"C": 0}, "C=0 must be a positive number"),
-        ({"unlabelled_cost": -1.0}, "unlabelled_cost=-1.0 must be a positive number"),
-        ({"positive_share": 1.5}, "positive_share=1.5 must be None or between 0 and 1"),
+        ({"C": 0}, "C must be a positive number, got 0"),
+        ({"kernel": "round"}, 'kernel must be "linear", .* got .round'),
+        ({"gamma": -1.0}, 'gamma must be "scale", "auto" or a number at least 0, got -1.0'),
+        ({"unlabelled_cost": -1.0}, "unlabelled_cost must be a positive number, got -1.0"),
+        ({"positive_share": 1.5}, r"positive_share must be None .* below 1, got 1\.5"),
     ],
 )
 def test_bad_parameters_are_named(options, words):
     X, y = make_crescents(20, random_state=0)
     with pytest.raises(ValueError, match=words):
         TransductiveSVC(**options).fit(X, y)
+
+
+def test_a_share_for_more_than_two_classes_is_refused():
+    X, y = make_pinwheel(30, n_classes=3, random_state=0)
+    with pytest.raises(ValueError, match=r"positive_share must be None for 3 classes, got 0\.5"):
+        TransductiveSVC(positive_share=0.5).fit(X, y)
+
+
+def test_labels_that_do_not_come_to_rest_warn_with_the_fix(monkeypatch):
+    X, truth = make_crescents(60, random_state=4)
+    y = hide_labels(truth, per_class=5, marker=None, random_state=4)
+    model = TransductiveSVC().fit(X, y)
+    assert model.diagnostics_["converged"]
+    assert f"{model.n_trained_} machines" in model.diagnostics_["verdict"]
+
+    def restless(*args, **options):
+        return assign(*args, **options)._replace(settled=False)
+
+    monkeypatch.setattr(transductive_svm, "assign", restless)
+    with pytest.warns(ConvergenceWarning, match="back and forth at some cost; lower C"):
+        model.fit(X, y)
+    assert not model.diagnostics_["converged"]

@@ -9,7 +9,16 @@ import pytest
 from scipy.integrate import dblquad, quad
 from scipy.optimize import minimize
 from scipy.special import multigammaln, softmax
-from scipy.stats import beta, dirichlet, invgamma, invwishart, kstest, multivariate_normal, norm
+from scipy.stats import (
+    beta,
+    dirichlet,
+    invgamma,
+    invwishart,
+    ks_2samp,
+    kstest,
+    multivariate_normal,
+    norm,
+)
 
 from atoll.models import dp_mixture
 from atoll.models.dp_mixture import (
@@ -26,7 +35,8 @@ from atoll.models.dp_mixture import (
     posterior,
     start_state,
 )
-from atoll.models.gaussian_components import Components, NormalPrior, family
+from atoll.models.gaussian_components import Components, NormalPrior, family, scores
+from atoll.models.posterior import DensityPosterior, Posterior
 
 FAMILIES = ["full", "diagonal", "tied", "factor"]
 SETTINGS = [*((f, "map") for f in FAMILIES), ("full", "vb"), ("diagonal", "vb")]
@@ -82,7 +92,7 @@ def check_ascent(seed):
     assert np.isfinite(ascent.objectives).all()
     assert all(np.isfinite(part).all() for part in ascent.state.components)
     fitted = posterior(model, ascent.state, np.zeros(X.shape[1]), np.ones(X.shape[1]))
-    p = np.exp(fitted.log_class_probabilities(X))
+    p = np.exp(fitted.log_proba(X))
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=0, atol=1e-12)
     return largest_fall(ascent.objectives)
 
@@ -232,7 +242,7 @@ def weighted_rows():
 
 
 def moments_of(kind, X, R, density=None):
-    from atoll.models.gaussian_components import add_moments, scores
+    from atoll.models.gaussian_components import add_moments
 
     features = np.empty((kind.n_features(X.shape[1]), len(X)))
     kind.write_features(np.ascontiguousarray(X.T), features)
@@ -442,6 +452,141 @@ def test_ctrl_c_keeps_the_last_whole_iteration():
     calls[:] = [1, 1, 1]
     with pytest.raises(KeyboardInterrupt):
         ascend(model, total, state, np.zeros(2), np.ones(2), max_iter=50, tol=0.0)
+
+
+# Draws --------------------------------------------------------------------------------------------
+
+
+def fitted_posterior(covariance, inference, *, C=2, K=3, n=24, seed=0):
+    """A posterior of few rows in units of their own, and rows to ask it about."""
+    rng = np.random.default_rng([11, seed])
+    codes = np.arange(n) % C
+    X = rng.normal(size=(n, 2)) + 2 * codes[:, None]
+    codes[::3] = -1
+    model = mixture(2, C, K, covariance, inference)
+    state = climb(model, X, codes, rng, 0, max_iter=30, tol=1e-8).state
+    shift, scale = np.array([5.0, -1.0]), np.array([2.0, 0.5])
+    return posterior(model, state, shift, scale), X[:5] * scale + shift
+
+
+VARIATIONAL = ["full", "diagonal"]
+
+
+@pytest.mark.parametrize(("covariance", "inference"), SETTINGS)
+def test_the_posterior_answers_the_protocol(covariance, inference):
+    fitted, X = fitted_posterior(covariance, inference)
+    assert isinstance(fitted, Posterior)
+    assert isinstance(fitted, DensityPosterior)
+    for n in (1, 7):
+        p = fitted.draws(X, n, np.random.default_rng(3))
+        assert p.shape == (n, 5, 2)
+        np.testing.assert_allclose(p.sum(axis=2), 1.0, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(p, fitted.draws(X, n, np.random.default_rng(3)))
+
+
+@pytest.mark.parametrize("covariance", FAMILIES)
+def test_the_maximum_of_the_posterior_is_one_point_and_every_draw_is_it(covariance):
+    fitted, X = fitted_posterior(covariance, "map")
+    p = fitted.draws(X, 3, np.random.default_rng(0))
+    np.testing.assert_allclose(p, np.exp(fitted.log_proba(X))[None].repeat(3, 0), atol=1e-15)
+
+
+@pytest.mark.parametrize("covariance", VARIATIONAL)
+def test_draws_of_the_joint_density_have_the_predictive_one_as_their_mean(covariance):
+    fitted, X = fitted_posterior(covariance, "vb")
+    drawn = np.exp(fitted.log_class_joint_draws(X, 20_000, np.random.default_rng(1)))
+    error = drawn.std(axis=0) / np.sqrt(len(drawn))
+    assert np.all(np.abs(drawn.mean(axis=0) - np.exp(fitted.log_class_joint(X))) < 6 * error)
+    # Draws of class probabilities, weighted by their densities of the row, have those of x.
+    density = drawn.sum(axis=2, keepdims=True)
+    p = fitted.draws(X, 20_000, np.random.default_rng(1))
+    gap = density * (p - np.exp(fitted.log_proba(X)))
+    assert np.all(np.abs(gap.mean(axis=0)) < 6 * gap.std(axis=0) / np.sqrt(len(gap)))
+    assert drawn.std(axis=0).min() > 0
+
+
+@pytest.mark.parametrize("covariance", VARIATIONAL)
+def test_equal_rows_are_equal_in_every_draw_whatever_else_is_asked(covariance):
+    fitted, X = fitted_posterior(covariance, "vb")
+    both = fitted.draws(np.concatenate([X, X[::-1]]), 50, np.random.default_rng(2))
+    np.testing.assert_allclose(both[:, :5], both[:, :4:-1], rtol=0, atol=1e-13)
+    alone = fitted.draws(X[1:2], 50, np.random.default_rng(2))
+    np.testing.assert_allclose(both[:, 1:2], alone, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("covariance", VARIATIONAL)
+def test_draws_of_one_component_have_their_closed_form(covariance):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 2)) @ [[1.0, 0.8], [0.0, 0.5]]
+    model = mixture(2, 1, 1, covariance, "vb")
+    q = climb(model, X, np.full(6, -1), rng, 0, max_iter=3, tol=0.0).state
+    fitted = posterior(model, q, np.zeros(2), np.ones(2))
+    drawn = fitted.log_class_joint_draws(X, 8000, rng)[:, :, 0]
+    # E_q log N(x; m, Σ) of the E-step.
+    features = np.empty((model.family.n_features(2), 6))
+    model.family.write_features(np.ascontiguousarray(X.T), features)
+    expected = scores(model.family.expected_density(q.components), X.T, features)[0][0]
+    error = drawn.std(axis=0) / np.sqrt(len(drawn))
+    assert np.all(np.abs(drawn.mean(axis=0) - expected) < 6 * error)
+    # What two rows have in common: their ratio of densities, from other random numbers.
+    means, precisions, degrees, scales = q.components
+    n = 5000
+    if covariance == "full":
+        S = invwishart(degrees[0], scales[0] @ scales[0].T).rvs(size=n, random_state=rng)
+    else:
+        variances = invgamma(degrees[0] / 2, scale=scales[0] / 2).rvs(size=(n, 2), random_state=rng)
+        S = variances[:, :, None] * np.eye(2)
+    noise = np.linalg.cholesky(S / precisions[0]) @ rng.standard_normal((n, 2, 1))
+    centred = X[:2].T - means[0][:, None] - noise  # (n, 2, 2): a row is a column
+    squares = (centred * np.linalg.solve(S, centred)).sum(axis=1)
+    ratios = 0.5 * (squares[:, 1] - squares[:, 0])
+    assert ks_2samp(drawn[:, 0] - drawn[:, 1], ratios).pvalue > 1e-6
+
+
+def test_drawn_weights_are_dirichlet_and_their_sticks_beta():
+    fitted, _ = fitted_posterior("full", "vb", C=2, K=3)
+    # Components that are known exactly and far from each other: a row at a mean tells its weight.
+    means = 100.0 * np.arange(12).reshape(6, 2)
+    known = fitted._replace(
+        means=means, spread=np.tile(np.eye(2), (6, 1, 1)),
+        degrees=np.full(6, 1e12), mean_precisions=np.full(6, 1e12),
+    )  # fmt: skip
+    n, at_mean = 4000, -np.log(2 * np.pi) - np.log(fitted.scale).sum()
+    rows = means * fitted.scale + fitted.shift
+    drawn = known.log_class_joint_draws(rows, n, np.random.default_rng(0))
+    for c in (0, 1):
+        weights = np.exp(drawn[:, 3 * c : 3 * c + 3, c] - at_mean)  # ρ_c π_ck
+        rho = weights.sum(axis=1)
+        a = fitted.class_counts
+        assert kstest(rho, beta(a[c], a.sum() - a[c]).cdf).pvalue > 1e-6
+        left = rho
+        for k in (0, 1):
+            of_stick = beta(*fitted.sticks[:, c, k])
+            assert kstest(weights[:, k] / left, of_stick.cdf).pvalue > 1e-6
+            left = left - weights[:, k]
+
+
+def test_a_mixture_without_what_draws_need_says_so():
+    fitted, X = fitted_posterior("full", "vb")
+    with pytest.raises(ValueError, match="fit it again"):
+        fitted._replace(sticks=np.empty(0)).draws(X, 3, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("covariance", "inference"), SETTINGS)
+def test_far_from_all_data_class_probabilities_still_sum_to_one(covariance, inference):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    X[:, 1] = 2.0  # a column that says nothing
+    model = mixture(3, 2, 3, covariance, inference)
+    shift = X.mean(axis=0)
+    state = climb(model, X - shift, np.arange(60) % 2, rng, 0, max_iter=20, tol=1e-6).state
+    fitted = posterior(model, state, shift, np.ones(3))
+    directions = np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [-1.0, 2.0, 0.5]])
+    for distance in (1e3, 1e6, 1e8, 1e10, 1e90, 1e200):
+        p = np.exp(fitted.log_proba(distance * directions))
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+        drawn = fitted.draws(distance * directions, 3, rng)
+        np.testing.assert_allclose(drawn.sum(axis=2), 1.0, rtol=0, atol=1e-12)
 
 
 # Densities ----------------------------------------------------------------------------------------

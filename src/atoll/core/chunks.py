@@ -27,7 +27,7 @@ class RowSource(Protocol):
     """Rows and labels in chunks, in a fixed order, that can be gone through again and again."""
 
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
-        """Sum of `function(number, X, y)` over the chunks; `tick` hears the rows of each."""
+        """Return the sum of `function(number, X, y)` over chunks; `tick` hears the rows of each."""
         ...
 
 
@@ -54,7 +54,7 @@ class RowChunks:
 
     @classmethod
     def from_arrays(cls, X: Any, y: Any, *, chunk_rows: int = CHUNK_ROWS) -> RowChunks:
-        """Chunks of arrays, or of memory maps: X (n, d) and y (n,)."""
+        """Take chunks of arrays, or of memory maps: X (n, d) and y (n,)."""
         _check_chunk_rows(chunk_rows)
         return cls(partial(_of_arrays, X, y, chunk_rows))
 
@@ -62,7 +62,7 @@ class RowChunks:
     def from_npy(
         cls, X: str | os.PathLike[str], y: Any, *, chunk_rows: int = CHUNK_ROWS
     ) -> RowChunks:
-        """Chunks of a .npy file of rows; y is another, or an array.
+        """Read chunks of a .npy file of rows; y is another such file, or an array.
 
         The file is mapped anew for every chunk, so that no more than one chunk of it is ever
         resident.
@@ -81,7 +81,7 @@ class RowChunks:
         chunk_rows: int = CHUNK_ROWS,
         **options: Any,
     ) -> RowChunks:
-        """Chunks of a CSV file, read by pandas; `target` is the column of labels.
+        """Read chunks of a CSV file by pandas; `target` is the column of labels.
 
         Blank cells of that column are unlabelled rows. `options` go to `pandas.read_csv`; give
         `dtype={target: str}` where its labels are words.
@@ -93,12 +93,12 @@ class RowChunks:
     def from_parquet(
         cls, path: str | os.PathLike[str], target: str, *, chunk_rows: int = CHUNK_ROWS
     ) -> RowChunks:
-        """Chunks of a Parquet file; `target` is the column of labels."""
+        """Read chunks of a Parquet file; `target` is the column of labels."""
         _check_chunk_rows(chunk_rows)
         return cls(partial(_of_parquet, _existing(path), target, chunk_rows))
 
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
-        """Sum of `function(number, X, y)` over the chunks, in their order."""
+        """Return the sum of `function(number, X, y)` over the chunks, in their order."""
         result = None
         for number, (X, y) in enumerate(self.make()):
             part = function(number, X, y)
@@ -125,7 +125,7 @@ class DaskRows:
         self.partitions = _partitions(X, y)
 
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
-        """Sum of `function(number, X, y)` over the partitions, added pairwise in their order."""
+        """Return the sum of `function(number, X, y)` over the partitions, added in pairs."""
         dask = _import_dask()
         apply, add = dask.delayed(_apply, pure=False), dask.delayed(_add, pure=False)
         shared = dask.delayed(function, traverse=False, pure=False)  # sent once, not with each part
@@ -137,7 +137,7 @@ class DaskRows:
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection; told without importing Dask."""
+    """Return whether X is a Dask collection, without importing Dask."""
     return hasattr(X, "__dask_graph__")
 
 
@@ -160,7 +160,7 @@ def _import_dask() -> Any:
 
 
 def _partitions(X: Any, y: Any) -> list[tuple[Any, Any]]:
-    """Delayed pieces of X and y that belong together."""
+    """Return delayed pieces of X and y that belong together."""
     if hasattr(X, "rechunk"):
         X = X.rechunk({1: -1})
         lengths = X.chunks[0]
@@ -180,7 +180,7 @@ def _partitions(X: Any, y: Any) -> list[tuple[Any, Any]]:
         lengths = lengths if known else _lengths(rows)
         stops = np.cumsum(np.asarray(lengths, dtype=int))
         if len(y) != stops[-1]:
-            raise ValueError(f"y has {len(y)} labels and X has {stops[-1]} rows; pass one a row.")
+            raise ValueError(f"y has {len(y)} labels and X has {stops[-1]} rows; pass one per row.")
         labels = np.split(y, stops[:-1])
     if len(labels) != len(rows):
         raise ValueError(
@@ -241,7 +241,6 @@ def _existing(path: str | os.PathLike[str]) -> Path:
 
 
 def _check_chunk_rows(chunk_rows: int) -> None:
-    if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, int | np.integer):
-        raise ValueError(f"chunk_rows={chunk_rows!r} is not a whole number; give one from 1 up.")
-    if chunk_rows < 1:
-        raise ValueError(f"chunk_rows={chunk_rows!r} must be at least 1.")
+    is_whole = isinstance(chunk_rows, int | np.integer) and not isinstance(chunk_rows, bool)
+    if not is_whole or chunk_rows < 1:
+        raise ValueError(f"chunk_rows must be a whole number of at least 1, got {chunk_rows!r}.")

@@ -6,8 +6,8 @@ Past this boundary a missing label is a mask, never a number.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from numbers import Real
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,9 +52,9 @@ def parse_labels(
     ----------
     y : (n,) numbers, strings, booleans or objects
     unlabelled : "auto", None or a value
-        "auto": -1 in an integer `y` is unlabelled, unless fewer than two classes would remain;
-        then -1 is a class. None: nulls alone are unlabelled. A value: rows equal to it are
-        unlabelled.
+        "auto": -1 in an integer `y` is unlabelled, unless fewer than two classes would remain or
+        `classes` names it; then -1 is a class. None: nulls alone are unlabelled. A value: rows
+        equal to it are unlabelled.
     classes : sequence, optional
         All classes, in the order wanted for the codes. Without it: those of the labelled rows,
         sorted.
@@ -78,6 +78,8 @@ def parse_labels(
     known = _plain_dtype(values[is_labelled])
     _refuse_unusable(known)
 
+    if classes is not None and _is_auto(unlabelled) and -1 in list(classes):
+        unlabelled = None
     marked = _marked_unlabelled(known, unlabelled)
     is_labelled[is_labelled] = ~marked
     known = known[~marked]
@@ -92,23 +94,92 @@ def parse_labels(
 
 
 def unlabelled_marker(labels: PartialLabels, unlabelled: Any) -> Any:
-    """Return what marks an unlabelled row beside a null, as `unlabelled` was understood in a fit.
+    """Return what means unlabelled beside nulls, after `parse_labels` has read the rows of a fit.
+
+    Labels that come later are read with this marker, so that what "auto" meant is decided once.
 
     Parameters
     ----------
-    labels : what `parse_labels` made of the y of the fit
-    unlabelled : as it was given to it
+    labels : PartialLabels
+        What was found with the same `unlabelled`.
+    unlabelled : "auto", None or a value
+        "auto": -1 where that is none of the classes, and else None.
+
+    Returns
+    -------
+    None (nulls alone) or a value
 
     Examples
     --------
-    >>> unlabelled_marker(parse_labels([1, 2, -1]), "auto")
+    >>> unlabelled_marker(parse_labels([4, 5, -1]), "auto")
     -1
-    >>> unlabelled_marker(parse_labels([-1, 1, 1]), "auto") is None   # -1 is a class here
-    True
+    >>> print(unlabelled_marker(parse_labels([-1, 1, 1]), "auto"))
+    None
     """
-    if not (isinstance(unlabelled, str) and unlabelled == "auto"):
+    if not _is_auto(unlabelled):
         return unlabelled
     return None if -1 in labels.classes.tolist() else -1
+
+
+def with_extra_classes(classes: ArrayLike, extra: Any) -> NDArray[Any]:
+    """Return the classes that have labels, followed by extra classes without any.
+
+    Parameters
+    ----------
+    classes : (K,) numbers, strings, booleans or objects
+    extra : int or sequence of names
+        How many, or which. Given a number, numbers go on from the largest, and strings are
+        called "extra 1", "extra 2", ...
+
+    Examples
+    --------
+    >>> with_extra_classes([4, 5], 2).tolist()
+    [4, 5, 6, 7]
+    >>> with_extra_classes(["cat", "dog"], 1).tolist()
+    ['cat', 'dog', 'extra 1']
+    >>> with_extra_classes(["cat", "dog"], ["fox"]).tolist()
+    ['cat', 'dog', 'fox']
+    """
+    known = _plain_dtype(classes if isinstance(classes, np.ndarray) else _as_vector(classes))
+    names = _extra_names(known, extra)
+    if not names:
+        return known
+    taken = [name for place, name in enumerate(names) if name in known.tolist() + names[:place]]
+    if taken:
+        raise ValueError(
+            f"extra_classes={extra!r} names {taken[0]!r}, a class that is there already; choose "
+            "another name."
+        )
+    kinds = sorted({_kind(value) for value in [*known.tolist(), *names]})
+    if len(kinds) > 1:
+        raise ValueError(
+            f"extra_classes={extra!r} and the labels are of several types ({', '.join(kinds)}); "
+            "make them all strings, or all numbers."
+        )
+    if known.dtype.kind not in "iuf":
+        return np.concatenate([known.astype(object), np.array(names, dtype=object)])
+    dtype = np.result_type(known.dtype, *(np.min_scalar_type(name) for name in names))
+    return np.concatenate([known, np.array(names)]).astype(dtype)
+
+
+def _extra_names(known: NDArray[Any], extra: Any) -> list[Any]:
+    """Return the names of the extra classes: as given, or made up."""
+    if isinstance(extra, str | bool | np.bool_) or not isinstance(extra, Integral | Iterable):
+        raise ValueError(
+            f"extra_classes must be a whole number or a sequence of names, got {extra!r}."
+        )
+    if not isinstance(extra, Integral):
+        return list(extra)
+    if extra < 0:
+        raise ValueError(f"extra_classes must be a whole number of at least 0, got {extra!r}.")
+    if extra and known.dtype.kind == "b":
+        raise ValueError(
+            f"extra_classes={extra!r} must be 0 where the labels are booleans, which have room "
+            "for two classes; make the labels strings."
+        )
+    if known.size and known.dtype.kind in "iuf":
+        return [known.max().item() + 1 + i for i in range(int(extra))]
+    return [f"extra {i + 1}" for i in range(int(extra))]
 
 
 def require_classes(labels: PartialLabels, *, at_least: int = 2) -> None:
@@ -129,7 +200,7 @@ def require_classes(labels: PartialLabels, *, at_least: int = 2) -> None:
 def _as_vector(y: Any) -> NDArray[Any]:
     """y as a one-dimensional array that has not yet turned nulls into strings or numbers."""
     if y is None:
-        raise ValueError("y is None; pass one label a row, with None or NaN where it is unknown.")
+        raise ValueError("y is None; pass one label per row, with None or NaN where it is unknown.")
     if hasattr(y, "to_numpy"):  # pandas: its extension types become objects
         values = y.to_numpy(dtype=object) if _is_extension(y) else y.to_numpy()
     elif isinstance(y, np.ndarray):
@@ -210,7 +281,7 @@ def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_
     nothing = np.zeros(len(known), dtype=bool)
     if unlabelled is None:
         return nothing
-    if not (isinstance(unlabelled, str) and unlabelled == "auto"):
+    if not _is_auto(unlabelled):
         # Element by element: NumPy compares a string array with a number only by a warning.
         return np.fromiter((bool(v == unlabelled) for v in known), dtype=bool, count=len(known))
     if known.dtype.kind not in "iu":
@@ -230,6 +301,10 @@ def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_
             stacklevel=3,
         )
     return minus_one
+
+
+def _is_auto(unlabelled: Any) -> bool:
+    return isinstance(unlabelled, str) and unlabelled == "auto"
 
 
 def _codes_in(known: NDArray[Any], classes: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -1,21 +1,144 @@
-"""What a first pass over rows in chunks gathers: their scale, their labels, a sample of them.
+"""Passes over rows, wherever they are: in memory, in chunks on disk, or on a cluster.
 
-Each result adds, so that chunks may come one after the other or from a cluster.
+The first passes gather the scale of the rows, their labels and a sample of them; what they find is
+`Rows`, over which a model can sum as often as it needs. Every result of a chunk adds to that of
+another, so that chunks may come one after the other or from a cluster.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.core.labels import parse_labels
+from atoll.core.chunks import RowSource
+from atoll.core.labels import PartialLabels, parse_labels, require_classes, unlabelled_marker
+from atoll.core.memory import in_chunks
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.integer]
+Tick = Callable[[int], None]
 
 BLOCK = 65536
+
+
+class Rows(NamedTuple):
+    """The rows of a fit, wherever they are.
+
+    total : sums a function of rows (b, d) and their codes (b,), -1 where unlabelled, over all
+        chunks; `tick`, its second argument, hears the number of rows of every chunk that was read
+    summary : their number and scale
+    sample : some of them, the same ones however the rows are cut into chunks
+    """
+
+    total: Callable[..., Any]
+    summary: Summary
+    sample: Reservoir
+
+
+def rows_in_memory(
+    X: Array, labels: PartialLabels, seed: int, sizes: Callable[[int], tuple[int, ...]]
+) -> Rows:
+    """Return the rows of an array X (n, d).
+
+    Parameters
+    ----------
+    seed : of the sample
+    sizes : number of classes -> `Reservoir.sizes` of the sample
+    """
+    codes = signed_codes(labels)
+    return Rows(
+        partial(_of_array, X, codes),
+        summarise(0, X, np.zeros(len(X))),
+        choose(0, X, codes, seed, sizes(len(labels.classes))),
+    )
+
+
+def rows_of_source(
+    source: RowSource, seed: int, sizes: Callable[[int], tuple[int, ...]], *, unlabelled: Any
+) -> tuple[Rows, PartialLabels]:
+    """Return the rows of a source, and its distinct labels; two passes over the rows.
+
+    Parameters
+    ----------
+    seed, sizes : as in `rows_in_memory`
+    unlabelled : "auto", None or a value, as in `parse_labels`; "auto" is settled by the labels of
+        all chunks together
+    """
+    summary = source.total(summarise)
+    labels = parse_labels(_as_labels(summary.labels), unlabelled=unlabelled)
+    require_classes(labels)
+    read = partial(_read_codes, labels.classes.tolist(), unlabelled_marker(labels, unlabelled))
+    starts = np.concatenate([[0], np.cumsum(summary.lengths)]).tolist()
+    sizes_here = sizes(len(labels.classes))
+    sample = source.total(partial(_choose_chunk, read, starts, seed, sizes_here))
+    return Rows(partial(_of_source, source, read), summary, sample), labels
+
+
+def signed_codes(labels: PartialLabels) -> Codes:
+    """Return codes (n,), -1 where there is no label; one byte each where that will do.
+
+    Examples
+    --------
+    >>> signed_codes(parse_labels(["cat", None, "dog"])).tolist()
+    [0, -1, 1]
+    """
+    small = np.int8 if len(labels.classes) < 128 else np.int32
+    return np.where(labels.is_labelled, labels.codes, -1).astype(small)
+
+
+def _of_array(
+    X: Array, codes: Codes, function: Callable[[Any, Codes], Any], tick: Tick | None = None
+) -> Any:
+    return function(X, codes)
+
+
+def _of_source(
+    source: RowSource,
+    read: Callable[[Any], Codes],
+    function: Callable[[Any, Codes], Any],
+    tick: Tick | None = None,
+) -> Any:
+    return source.total(partial(_on_codes, read, function), tick)
+
+
+def _on_codes(
+    read: Callable[[Any], Codes], function: Callable[[Any, Codes], Any], number: int, X: Any, y: Any
+) -> Any:
+    return function(as_rows(X), read(y))
+
+
+def _read_codes(classes: list[Any], marker: Any, y: Any) -> Codes:
+    return signed_codes(parse_labels(y, unlabelled=marker, classes=classes))
+
+
+def _choose_chunk(
+    read: Callable[[Any], Codes],
+    starts: list[int],
+    seed: int,
+    sizes: tuple[int, ...],
+    number: int,
+    X: Any,
+    y: Any,
+) -> Reservoir:
+    return choose(starts[number], X, read(y), seed, sizes)
+
+
+def _as_labels(distinct: frozenset[Any]) -> Any:
+    """Return distinct labels as a y: whole numbers as integers, whatever a chunk read them as."""
+    values = list(distinct)
+    if values and all(isinstance(v, float) and v.is_integer() for v in values):
+        return np.array(values).astype(np.int64)
+    if values and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+        return np.array([int(v) for v in values])
+    return np.array(values, dtype=object)
+
+
+# --- the scale of the rows, and their labels ------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -40,7 +163,7 @@ class Summary:
 
     @property
     def deviation(self) -> Array:
-        """(d,) standard deviations; one where a feature is constant."""
+        """Standard deviations (d,); one where a feature is constant."""
         deviation = np.sqrt(self.squares / max(self.n_rows, 1))
         # What rounding leaves of a constant feature is no scale.
         tiny = deviation <= 1e-12 * np.abs(self.mean)
@@ -69,7 +192,7 @@ def _columns(summary: Summary) -> str:
 
 
 def as_rows(X: Any) -> Array:
-    """Rows of a chunk as an array (b, d); floats and integers as they are, else float64."""
+    """Return a chunk's rows as an array (b, d): floats and integers as they are, else float64."""
     if hasattr(X, "to_numpy"):
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     X = np.asarray(X)
@@ -77,35 +200,36 @@ def as_rows(X: Any) -> Array:
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:
-    """Names of a data frame's columns, or None."""
+    """Return the names of a data frame's columns, or None."""
     columns = getattr(X, "columns", None)
     return None if columns is None else tuple(map(str, columns))
 
 
 def summarise(number: int, X: Any, y: Any) -> Summary:
-    """Summary of one chunk; a ValueError where a number is not finite."""
+    """Return the summary of one chunk; raise a ValueError where a number is not finite."""
     rows = as_rows(X)
     if rows.ndim != 2:
         raise ValueError(f"chunk {number} has shape {rows.shape}; give rows (b, d).")
     labels = parse_labels(y, unlabelled=None)
     if len(labels.codes) != len(rows):
         raise ValueError(
-            f"chunk {number} has {len(rows)} rows and {len(labels.codes)} labels; give one a row."
+            f"chunk {number} has {len(rows)} rows and {len(labels.codes)} labels; give one per row."
         )
     total: Summary | None = None
-    for start in range(0, max(len(rows), 1), BLOCK):
-        block = rows[start : start + BLOCK].astype(np.float64)
+    for part in in_chunks(max(len(rows), 1), 1, most=BLOCK):
+        block = rows[part].astype(np.float64)
         bad = ~np.isfinite(block).all(axis=1)
         if bad.any():
+            row = part.start + int(bad.argmax())
             raise ValueError(
-                f"X contains NaN or infinity (inf) in row {start + int(bad.argmax())} of chunk "
-                f"{number}; drop such rows or fill them."
+                f"X contains NaN or infinity (inf) in row {row} of chunk {number}; drop such rows "
+                "or fill them."
             )
         mean = block.mean(axis=0) if len(block) else np.zeros(rows.shape[1])
-        part = Summary(
+        found = Summary(
             (len(block),), mean, ((block - mean) ** 2).sum(axis=0), frozenset(), column_names(X)
         )
-        total = part if total is None else total + part
+        total = found if total is None else total + found
     assert total is not None
     return Summary(
         (len(rows),),
@@ -114,6 +238,9 @@ def summarise(number: int, X: Any, y: Any) -> Summary:
         frozenset(labels.classes.tolist()),
         total.names,
     )
+
+
+# --- a sample of the rows -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -125,7 +252,7 @@ class Reservoir:
 
     keys: NDArray[np.uint64]
     rows: Array
-    codes: NDArray[np.integer]
+    codes: Codes
     sizes: tuple[int, ...]
 
     def __add__(self, other: Reservoir) -> Reservoir:
@@ -138,7 +265,7 @@ class Reservoir:
 
 
 def row_keys(first: int, n: int, seed: int) -> NDArray[np.uint64]:
-    """(n,) keys of the rows numbered from `first`: a hash of number and seed (splitmix64).
+    """Return keys (n,) of the rows numbered from `first`: a hash of number and seed (splitmix64).
 
     Examples
     --------
@@ -154,9 +281,9 @@ def row_keys(first: int, n: int, seed: int) -> NDArray[np.uint64]:
 
 
 def keep_smallest(
-    keys: NDArray[np.uint64], rows: Any, codes: NDArray[np.integer], sizes: tuple[int, ...]
+    keys: NDArray[np.uint64], rows: Any, codes: Codes, sizes: tuple[int, ...]
 ) -> Reservoir:
-    """A reservoir of these rows."""
+    """Return a reservoir of these rows."""
     chosen = []
     for code, size in enumerate(sizes, start=-1):
         places = np.flatnonzero(codes == code)
@@ -168,9 +295,7 @@ def keep_smallest(
     return Reservoir(keys[order], np.asarray(rows[order], dtype=np.float64), codes[order], sizes)
 
 
-def choose(
-    first: int, X: Any, codes: NDArray[np.integer], seed: int, sizes: tuple[int, ...]
-) -> Reservoir:
-    """The reservoir of one chunk, whose rows are numbered from `first`."""
+def choose(first: int, X: Any, codes: Codes, seed: int, sizes: tuple[int, ...]) -> Reservoir:
+    """Return the reservoir of one chunk, whose rows are numbered from `first`."""
     rows = as_rows(X)
     return keep_smallest(row_keys(first, len(rows), seed), rows, codes, sizes)

@@ -2,71 +2,53 @@
 
 from __future__ import annotations
 
-import math
-import warnings
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from atoll.core.chunks import DaskRows, RowSource, is_dask
-from atoll.core.labels import PartialLabels, parse_labels, require_classes
-from atoll.core.memory import check_memory
-from atoll.core.passes import Reservoir, Summary, as_rows, choose, summarise
-from atoll.diagnostics import entropy
-from atoll.estimators.validation import (
-    generator,
-    labelled_accuracy,
-    validate_rows,
-    validate_training,
+from atoll.core.chunks import DaskRows, is_dask
+from atoll.core.labels import PartialLabels, with_extra_classes
+from atoll.core.passes import Rows, rows_in_memory, rows_of_source, signed_codes
+from atoll.estimators.parameters import (
+    COMMON,
+    RANDOM,
+    Flag,
+    Listed,
+    Nothing,
+    Number,
+    OneOf,
+    Rule,
+    Whole,
+    check_value,
+    inference,
 )
+from atoll.estimators.progress import Progress
+from atoll.estimators.shell import Fit, GenerativeClassifier, Need
+from atoll.estimators.validation import generator, read_labels
+from atoll.inference.registry import METHODS
 from atoll.models import dp_mixture
 from atoll.models.dp_mixture import (
-    START_ROWS,
-    UNLABELLED,
     Ascent,
-    Codes,
     Mixture,
-    State,
+    MixturePosterior,
+    Online,
+    Search,
     Statistics,
-    Total,
-    VariationalState,
+    reservoir_sizes,
 )
 from atoll.models.gaussian_components import NormalPrior
 
 Array = NDArray[np.float64]
 
-COVARIANCES = ("auto", "full", "diagonal", "tied", "factor")
 FULL_FEATURES = 50  # up to so many "auto" takes full covariances
 REFERENCE_DRAWS = 2000  # of the model itself, against which novelty is measured
 
 
-class Rows(NamedTuple):
-    """The rows of a fit, wherever they are: how to sum over them, their scale, some of them."""
-
-    total: Total
-    summary: Summary
-    sample: Reservoir
-
-
-class Online(NamedTuple):
-    """What `partial_fit` carries on: statistics of an average row, and how many were seen."""
-
-    model: Mixture
-    state: State
-    average: Statistics
-    n_seen: float
-    n_steps: int
-
-
-class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
+class DPMixtureClassifier(GenerativeClassifier):
     """Dirichlet process mixture of Gaussians in every class, learned from all rows.
 
     A row has class c with probability ρ_c and, given it, comes from one of K Gaussians with
@@ -80,45 +62,57 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int
-        K, the most components a class may use; a warning says when it uses them all.
-    covariance : "auto", "full", "diagonal", "tied" or "factor"
+    n_components : int, default=20
+        K, the most components that a class may use; a warning says when it uses them all.
+    covariance : {"auto", "full", "diagonal", "tied", "factor"}, default="auto"
         Of the components; "tied" is one for all, "factor" is W Wᵀ plus a diagonal. "auto" is
-        "full" up to 50 features and "factor" beyond.
-    n_factors : int
-        Columns of W.
-    inference : "map" or "vb"
-        The maximum of the posterior, or variational Bayes ("full" and "diagonal" only), which
-        keeps the uncertainty of weights, means and covariances and is better calibrated from few
-        rows.
-    concentration : float
-        α; at least 1 under "map", whose density is not bounded below it.
-    class_concentration : float
-        γ of the Dirichlet prior of class weights; at least 1 under "map".
-    mean_precision, prior_mean, degrees, covariance_scale : float or array
-        λ, μ, n_0 (None: number of features) and R_0 (a number, a diagonal or a matrix) of the
-        components' prior, for scaled features. The defaults are the paper's.
-    scale_features : bool
+        "full" up to 50 features, and beyond them "factor", or "diagonal" with `inference="vb"`.
+    n_factors : int, default=5
+        Columns of W, where `covariance` is "factor".
+    inference : {"map", "vb"}, default="map"
+        The maximum of the posterior by EM, or variational Bayes (with "full" and "diagonal"
+        covariances), which keeps the uncertainty of weights, means and covariances and is better
+        calibrated from few rows.
+    concentration : float, default=2.0
+        α; at least 1 under "map", whose density is unbounded otherwise.
+    class_concentration : float, default=1.0
+        γ of the Dirichlet prior of the class weights; at least 1 under "map".
+    mean_precision : float, default=0.5
+        λ of the components' prior, m ~ N(μ, Σ / λ).
+    prior_mean : float or (d,) array, default=0.0
+        μ of the components' prior, for scaled features.
+    degrees : float or None, default=None
+        Degrees of freedom n_0 of the components' prior, Σ ~ IW(n_0, R_0); above d − 1. None: the
+        number of features d.
+    covariance_scale : float, (d,) or (d, d) array, default=1.0
+        R_0 of the components' prior, for scaled features: a multiple of the identity, a diagonal
+        or a matrix.
+    scale_features : bool, default=True
         Whether features are centred and scaled to unit variance first.
-    extra_classes : int or sequence of names
-        Classes without a label, which only unlabelled rows feed.
-    n_starts, max_iter, tol : int, int, float
-        Starts, of which the best goes on; iterations at most; the gain in log-posterior, for each
-        number of the data, below which EM ends.
-    step_decay : float
+    extra_classes : int or sequence of names, default=0
+        Classes without a label, to which unlabelled rows alone may belong. Given a number, they
+        are numbered on from the largest label, or called "extra 1", "extra 2", ...
+    n_starts : int, default=4
+        Starts, of which the best goes on with all rows.
+    max_iter : int, default=300
+        Iterations at most.
+    tol : float, default=1e-5
+        The gain in log-posterior, per number of the data, below which EM ends.
+    step_decay : float, default=0.6
         κ in (0.5, 1] of the steps (t + 1)^−κ of `partial_fit`.
-    unlabelled : "auto", None or a value
+    unlabelled : "auto", None or a value, default="auto"
         What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
         classes would remain.
-    random_state : None, int or numpy Generator
-    n_jobs : int, optional
-        Starts run at once, by joblib.
-    verbose : bool
-        Progress on standard error.
+    random_state : None, int or numpy Generator, default=None
+    n_jobs : int or None, default=None
+        How many starts joblib runs at once.
+    verbose : bool, default=False
+        Whether to show progress on standard error.
 
     Attributes
     ----------
     classes_ : (C,) the labels, sorted, then the extra classes
+    unlabelled_ : what meant unlabelled beside nulls
     n_components_ : (C,) components that hold at least one row each
     class_weights_ : (C,)
     weights_ : (C, K) within each class
@@ -128,9 +122,10 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
     transduction_ : (n,) the most probable class of each training row, as above
     objectives_ : (t,) log-posterior, up to a constant, at every iteration; under "vb" the
         bound on the log evidence. Of scaled features.
-    weight_deviations_, class_weight_deviations_ : posterior standard deviations, under "vb"
+    class_weight_deviations_, weight_deviations_ : posterior standard deviations, under "vb"
     posterior_ : MixturePosterior, what prediction needs
-    diagnostics_ : dict with iterations and a verdict in words
+    diagnostics_ : dict with the last objective, iterations, whether they converged, and a verdict
+        in words
     n_iter_ : int
 
     References
@@ -152,9 +147,35 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
     """
 
     paper = "Kimura, Nakada, Doucet & Matsumoto 2009"
-    online_: Online
-
     summary = "two or more classes, learns from unlabelled rows, millions of them; also a density"
+    parameters: ClassVar[Mapping[str, Rule]] = (
+        COMMON
+        | RANDOM
+        | {
+            "n_components": Whole(1),
+            "covariance": OneOf("auto", "full", "diagonal", "tied", "factor"),
+            "n_factors": Whole(1),
+            "inference": inference("map", "vb"),
+            "concentration": Number(above=0),
+            "class_concentration": Number(above=0),
+            "mean_precision": Number(above=0),
+            "prior_mean": Number() | Listed("one number per feature", Number()),
+            "degrees": Nothing("the number of features") | Number(above=0),
+            "covariance_scale": (
+                Number(above=0)
+                | Listed("one positive number per feature", Number(above=0))
+                | Listed("a positive definite matrix")
+            ),
+            "scale_features": Flag(),
+            "extra_classes": Whole(0) | Listed("a sequence of names"),
+            "n_starts": Whole(1),
+            "max_iter": Whole(1),
+            "tol": Number(),
+            "step_decay": Number(above=0.5, most=1),
+        }
+    )
+    _has_functions = False
+    online_: Online
 
     def __init__(
         self,
@@ -204,7 +225,7 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
     # Fitting --------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the mixture given labelled and unlabelled rows.
+        """Learn from labelled and unlabelled rows.
 
         Parameters
         ----------
@@ -216,27 +237,36 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        self._check_parameters()
-        self.__dict__.pop("online_", None)
-        if is_dask(X):
-            if y is None:
-                raise ValueError("y is None; pass the labels of a Dask X as a Dask array or array.")
-            return self._fit_source(DaskRows(X, y))
-        if hasattr(X, "total"):
-            if y is not None:
-                raise ValueError(
-                    "y is given twice: chunks of rows bring their labels; leave y out."
-                )
-            return self._fit_source(X)
-        X, labels = validate_training(self, X, y, unlabelled=self.unlabelled)
+        if is_dask(X) or hasattr(X, "total"):
+            return self._fit_source(X, y)
+        return super().fit(X, y)
+
+    def _fit(self, X: Array, labels: PartialLabels) -> Fit:
         rng = generator(self.random_state)
-        rows = self._rows_in_memory(X, labels, _seed(rng))
-        self._fit_rows(rows, labels.classes, rng)
-        self.label_distributions_ = np.eye(len(self.classes_))[labels.codes]
-        unknown = ~labels.is_labelled
-        if unknown.any():
-            self.label_distributions_[unknown] = self._proba(X[unknown])
-        self.transduction_ = self.classes_[np.argmax(self.label_distributions_, axis=1)]
+        rows = rows_in_memory(X, labels, _seed(rng), reservoir_sizes)
+        return self._fit_rows(rows, rng)[0]
+
+    def _fit_source(self, X: Any, y: Any) -> Self:
+        """Fit rows in chunks, which stay where they are; they have no transduction."""
+        self._begin()
+        if is_dask(X) and y is None:
+            raise ValueError("y is None; pass the labels of a Dask X as a Dask array or array.")
+        if not is_dask(X) and y is not None:
+            raise ValueError("y is given twice: chunks of rows bring their labels; leave y out.")
+        rng = generator(self.random_state)
+        source = DaskRows(X, y) if is_dask(X) else X
+        rows, labels = rows_of_source(
+            source, _seed(rng), reservoir_sizes, unlabelled=self.unlabelled
+        )
+        self.n_features_in_ = len(rows.summary.mean)
+        if rows.summary.names is not None:
+            self.feature_names_in_ = np.array(rows.summary.names, dtype=object)
+        self._keep_labels(labels)
+        self._need(self.n_features_in_, len(self.classes_)).check()
+        with Progress(self.verbose, "pass", "rows", total=rows.summary.n_rows) as bar:
+            heard = rows._replace(total=partial(rows.total, tick=bar.advance))
+            fit, _ = self._fit_rows(heard, rng)
+        self._keep(fit)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -251,210 +281,137 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
         X : (b, d) rows
         y : (b,) labels, unlabelled rows marked as in `fit`
         classes : all classes; needed in the first call where y does not hold them all
+
+        Returns
+        -------
+        self
         """
         if not hasattr(self, "online_"):
             return self._begin_online(X, y, classes)
-        X = validate_rows(self, X)
-        if classes is not None and list(classes) != self.classes_[: len(classes)].tolist():
+        rows = self._read_rows(X)
+        known = self.classes_.tolist()
+        if classes is not None and list(classes) != known[: len(classes)]:
             raise ValueError(
-                f"classes={list(classes)!r} differ from {self.classes_.tolist()!r} of the first "
-                "call to partial_fit; leave them out, or begin anew with fit."
+                f"classes={list(classes)!r} differ from {known!r} of the first call to "
+                "partial_fit; leave them out, or begin anew with fit."
             )
-        marker = self.unlabelled
-        if isinstance(marker, str) and marker == "auto":
-            marker = None if -1 in self.classes_.tolist() else -1
-        labels = parse_labels(y, unlabelled=marker, classes=self.classes_.tolist())
-        if len(labels.codes) != len(X):
-            raise ValueError(f"y has {len(labels.codes)} labels and X has {len(X)} rows.")
-        model, state, average, n_seen, n_steps = self.online_
-        step = dp_mixture.e_step(model, state, self.posterior_.shift, self.posterior_.scale)
-        found = dp_mixture.expect(step, X, _codes(labels))
-        size = (n_steps + 1.0) ** -self.step_decay
-        average = average.scaled(1 - size) + found.scaled(size / found.n_rows)
-        n_seen += found.n_rows
-        whole = average.scaled(n_seen)
-        state = dp_mixture.m_step(model, whole, state)
-        self.online_ = Online(model, state, average, n_seen, n_steps + 1)
+        labels = read_labels(y, len(rows), self.unlabelled_, known, at_least=0)
         shift, scale = self.posterior_.shift, self.posterior_.scale
-        self._describe(model, state, whole, shift, scale, generator(self.random_state))
+        online = dp_mixture.online_step(
+            self.online_, rows, signed_codes(labels), shift, scale, decay=self.step_decay
+        )
+        posterior = dp_mixture.posterior(online.model, online.state, shift, scale)
+        found = self._described(posterior, online.statistics, generator(self.random_state))
+        self._keep_online(online, Fit(posterior, {}, attributes=found))
         return self
 
     def _begin_online(self, X: Any, y: Any, classes: Any) -> Self:
-        self._check_parameters()
-        X, labels = validate_training(
-            self, X, y, unlabelled=self.unlabelled, classes=classes, at_least=0
-        )
+        self._begin()
+        rows = self._read_rows(X, reset=True)
+        labels = read_labels(y, len(rows), self.unlabelled, classes, at_least=0)
         if len(labels.classes) < 2:
             raise ValueError("classes must be given in the first call to partial_fit.")
+        self._memory(rows, labels).check()
+        self._keep_labels(labels)
         rng = generator(self.random_state)
-        rows = self._rows_in_memory(X, labels, _seed(rng))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # more rows are to come
-            ascent, model = self._fit_rows(rows, labels.classes, rng)
-        n = ascent.statistics.n_rows
-        self.online_ = Online(model, ascent.state, ascent.statistics.scaled(1 / n), n, 1)
+        fit, online = self._fit_rows(rows_in_memory(rows, labels, _seed(rng), reservoir_sizes), rng)
+        self._keep_online(online, fit)
         return self
 
-    def _fit_source(self, source: RowSource) -> Self:
-        rng = generator(self.random_state)
-        seed = _seed(rng)
-        summary = source.total(summarise)
-        self.n_features_in_ = len(summary.mean)
-        if summary.names is not None:
-            self.feature_names_in_ = np.array(summary.names, dtype=object)
-        labels = parse_labels(_as_labels(summary.labels), unlabelled=self.unlabelled)
-        require_classes(labels)
-        read = partial(_read_codes, labels.classes.tolist(), _marker(self.unlabelled, labels))
-        starts = np.concatenate([[0], np.cumsum(summary.lengths)]).tolist()
-        sizes = _reservoir_sizes(len(labels.classes))
-        sample = source.total(partial(_choose_chunk, read, starts, seed, sizes))
-        with _ticker(self.verbose, summary.n_rows) as tick:
-            rows = Rows(lambda f: source.total(partial(_on_codes, read, f), tick), summary, sample)
-            self._fit_rows(rows, labels.classes, rng)
-        for name in ("label_distributions_", "transduction_"):  # of an earlier fit
-            self.__dict__.pop(name, None)
-        return self
+    def _keep_online(self, online: Online, fit: Fit) -> None:
+        """Set the fitted attributes; nothing is amiss yet, for more rows are to come."""
+        verdict = f"Online EM has taken {online.n_steps} steps, over {online.n_seen:.0f} rows."
+        diagnostics = {"n_iterations": online.n_steps, "verdict": verdict}
+        attributes = {**fit.attributes, "online_": online}
+        self._keep(fit._replace(diagnostics=diagnostics, attributes=attributes, remarks=()))
 
-    def _rows_in_memory(self, X: Array, labels: PartialLabels, seed: int) -> Rows:
-        codes = _codes(labels)
-        summary = summarise(0, X, np.zeros(len(X)))
-        sample = choose(0, X, codes, seed, _reservoir_sizes(len(labels.classes)))
-        return Rows(lambda f: f(X, codes), summary, sample)
+    def _keep_labels(self, labels: PartialLabels) -> None:
+        super()._keep_labels(labels)
+        self.classes_ = with_extra_classes(labels.classes, self.extra_classes)
 
-    def _fit_rows(
-        self, rows: Rows, classes: NDArray[Any], rng: np.random.Generator
-    ) -> tuple[Ascent, Mixture]:
-        """Starts on the sample, then EM on all rows; sets everything but the transduction."""
-        d, n = len(rows.summary.mean), rows.summary.n_rows
-        self.classes_ = _with_extra_classes(classes, self.extra_classes)
-        C = len(self.classes_)
-        covariance = self._covariance(d)
+    def _fit_rows(self, rows: Rows, rng: np.random.Generator) -> tuple[Fit, Online]:
+        """Starts on the sample, then EM on all rows."""
         shift = rows.summary.mean.copy()
-        scale = rows.summary.deviation if self.scale_features else np.ones(d)
-        prior = self._prior(d, np.zeros(d) if self.scale_features else shift)
-        self._check_memory(covariance, d, C)
-        model = Mixture(
-            C,
-            int(self.n_components),
-            covariance,
-            min(int(self.n_factors), d),
-            prior,
-            float(self.concentration),
-            np.full(C, float(self.class_concentration)),
-            self.inference,
+        scale = rows.summary.deviation if self.scale_features else np.ones(len(shift))
+        model = self._model(len(shift), np.zeros(len(shift)) if self.scale_features else shift)
+        search = Search(self.n_starts, self.max_iter, self.tol, self.n_jobs)
+        value = METHODS[self.inference].objective
+        with Progress(
+            self.verbose, f"{rows.summary.n_rows} rows", "iterations", value=value
+        ) as bar:
+            ascent = dp_mixture.fit_mixture(model, rows, shift, scale, rng, search, bar.report)
+        posterior = dp_mixture.posterior(model, ascent.state, shift, scale)
+        attributes = self._described(posterior, ascent.statistics, rng)
+        attributes["n_iter_"] = max(1, len(ascent.objectives) - 1)
+        diagnostics, remarks = self._diagnose(ascent, attributes["n_components_"])
+        fit = Fit(
+            posterior,
+            diagnostics,
+            objectives=ascent.objectives,
+            attributes=attributes,
+            remarks=remarks,
         )
-        sample, codes = _start_rows(rows.sample, C)
-        scaled = (sample - shift) / scale
-        options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
-        starts = Parallel(n_jobs=self.n_jobs)(
-            delayed(dp_mixture.climb)(model, scaled, codes, stream, number, **options)
-            for number, stream in enumerate(rng.spawn(self.n_starts))
-        )
-        best = max(starts, key=lambda start: start.objectives[-1])
-        with _bar(self.verbose, n) as report:
-            ascent = dp_mixture.ascend(
-                model, rows.total, best.state, shift, scale, report=report, **options
-            )
-        if len(sample) == n:  # the start saw all rows: one climb
-            trace = np.concatenate([best.objectives[:-1], ascent.objectives])
-            ascent = ascent._replace(objectives=trace)
-        self._describe(model, ascent.state, ascent.statistics, shift, scale, rng)
-        self.objectives_ = ascent.objectives
-        self.n_iter_ = max(1, len(ascent.objectives) - 1)
-        self.draws_: dict[str, Array] = {}
-        self.diagnostics_ = self._diagnose(ascent)
-        return ascent, model
+        return fit, dp_mixture.begin_online(model, ascent)
 
-    def _describe(
-        self,
-        model: Mixture,
-        state: State,
-        statistics: Statistics,
-        shift: Array,
-        scale: Array,
-        rng: np.random.Generator,
-    ) -> None:
-        """Set the attributes that speak of the mixture."""
-        p = self.posterior_ = dp_mixture.posterior(model, state, shift, scale)
-        counts = statistics.counts(model.n_classes)
-        self.n_components_ = (counts >= 1.0).sum(axis=1)
-        self.class_weights_ = np.exp(p.log_class_weights)
-        self.weights_ = np.exp(p.log_weights)
-        self.means_ = (p.means * p.scale + p.shift).reshape(*p.log_weights.shape, -1)
-        draws, _ = p.sample(rng, REFERENCE_DRAWS)
-        self.reference_log_densities_ = np.sort(p.log_density(draws))
-        if isinstance(state, VariationalState):
-            of_classes, of_components = dp_mixture.weight_deviations(state)
-            self.class_weight_deviations_, self.weight_deviations_ = of_classes, of_components
+    def _described(
+        self, posterior: MixturePosterior, statistics: Statistics, rng: np.random.Generator
+    ) -> dict[str, Any]:
+        """Return the fitted attributes that speak of the mixture."""
+        p = posterior
+        drawn, _ = p.sample(rng, REFERENCE_DRAWS)
+        found = {
+            "n_components_": (statistics.counts(len(self.classes_)) >= 1.0).sum(axis=1),
+            "class_weights_": np.exp(p.log_class_weights),
+            "weights_": np.exp(p.log_weights),
+            "means_": (p.means * p.scale + p.shift).reshape(*p.log_weights.shape, -1),
+            "reference_log_densities_": np.sort(p.log_density(drawn)),
+        }
+        if self.inference == "vb":
+            of_classes, of_components = p.weight_deviations()
+            found |= {"class_weight_deviations_": of_classes, "weight_deviations_": of_components}
+        return found
 
-    def _diagnose(self, ascent: Ascent) -> dict[str, Any]:
-        name = "EM" if self.inference == "map" else "Variational Bayes"
-        what = "log-posterior" if self.inference == "map" else "bound on the log evidence"
-        value = float(ascent.objectives[-1])
-        n = len(ascent.objectives) - 1
+    def _diagnose(
+        self, ascent: Ascent, n_used: NDArray[np.intp]
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Return the diagnostics, and what is to be said besides."""
+        method = METHODS[self.inference]
+        value, n = float(ascent.objectives[-1]), len(ascent.objectives) - 1
+        reached = f"{n} iterations, at a {method.objective} of {value:.2f}."
         if ascent.converged:
-            sentence = f"{name} converged in {n} iterations, at a {what} of {value:.2f}."
+            verdict = f"{method.title} converged in {reached}"
         elif ascent.interrupted:
-            sentence = f"{name} was interrupted after {n} iterations, at a {what} of {value:.2f}."
+            verdict = f"{method.title} was interrupted after {reached}"
         else:
-            sentence = (
-                f"{name} had not converged after {n} iterations; raise max_iter "
+            verdict = (
+                f"{method.title} had not converged after {n} iterations; raise max_iter "
                 f"({self.max_iter}) or tol ({self.tol:g})."
             )
-        if not ascent.converged:
-            warnings.warn(f"{type(self).__name__}: {sentence}", ConvergenceWarning, stacklevel=4)
-        full = np.flatnonzero(self.n_components_ == self.n_components)
+        remarks = []
+        full = np.flatnonzero(n_used == self.n_components)
         if self.n_components > 1 and full.size:
             names = ", ".join(repr(c) for c in self.classes_[full].tolist())
-            cut = (
-                f"the truncation binds: every one of the {self.n_components} sticks of class "
+            remarks.append(
+                f"The truncation binds: every one of the {self.n_components} sticks of class "
                 f"{names} carries weight. Raise n_components."
             )
-            warnings.warn(f"{type(self).__name__}: {cut}", ConvergenceWarning, stacklevel=4)
-            sentence += f" But {cut}"
         return {
-            what.replace("-", "_").replace(" ", "_"): value,
+            "objective": value,
             "n_iterations": n,
             "interrupted": ascent.interrupted,
-            "mixed": ascent.converged,
-            "verdict": sentence,
-        }
+            "converged": ascent.converged,
+            "verdict": " ".join([verdict, *remarks]),
+        }, tuple(remarks if ascent.converged else ())
 
-    # Prediction -----------------------------------------------------------------------------------
-
-    def predict_proba(self, X: Any) -> Array:
-        """Class probabilities; X (m, d) -> (m, C)."""
-        check_is_fitted(self)
-        return self._proba(validate_rows(self, X))
-
-    def _proba(self, X: Array) -> Array:
-        return np.exp(self.posterior_.log_class_probabilities(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row; X (m, d) -> (m,)."""
-        probabilities = self.predict_proba(X)
-        return self.classes_[np.argmax(probabilities, axis=1)]
-
-    def predict_entropy(self, X: Any) -> Array:
-        """Entropy of the class probabilities in nats: how unsure; X (m, d) -> (m,)."""
-        return entropy(self.predict_proba(X))
+    # What else it answers -------------------------------------------------------------------------
 
     def predict_component(self, X: Any) -> NDArray[np.intp]:
-        """The most probable component of each row, class code × K + place; X (m, d) -> (m,)."""
+        """Return the most probable component of each row, class code × K + place, (m,)."""
         check_is_fitted(self)
-        return self.posterior_.component(validate_rows(self, X))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over the labelled rows; unlabelled ones are left out."""
-        return labelled_accuracy(self, self.predict(X), y, sample_weight)
-
-    def score_samples(self, X: Any) -> Array:
-        """log p(x), in the units of X; X (m, d) -> (m,)."""
-        check_is_fitted(self)
-        return self.posterior_.log_density(validate_rows(self, X))
+        return self.posterior_.component(self._read_rows(X))
 
     def novelty(self, X: Any) -> Array:
-        """How strange a row is: the share of the model's own draws that are more probable.
+        """Return how strange each row is: the share of the model's own draws more probable than it.
 
         Near 1 is novel; rows of the training data's kind are spread over [0, 1]. X (m, d) -> (m,).
         """
@@ -462,32 +419,21 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
         reference = self.reference_log_densities_
         return 1.0 - np.searchsorted(reference, density, side="left") / len(reference)
 
-    def sample(
-        self, n_samples: int = 1, *, classes: Any = None, random_state: Any = None
-    ) -> tuple[Array, NDArray[Any]]:
-        """Draw rows (n, d) and their classes (n,).
+    # The model and its parameters -----------------------------------------------------------------
 
-        Parameters
-        ----------
-        n_samples : int
-        classes : (n,) class of each row wanted, or one for all; left out, they are drawn
-        random_state : None, int or numpy Generator
-        """
-        check_is_fitted(self)
-        codes: Any = None
-        if classes is not None:
-            wanted = np.broadcast_to(np.asarray(classes, dtype=object), (n_samples,))
-            known = parse_labels(wanted.tolist(), unlabelled=None, classes=self.classes_.tolist())
-            codes = known.codes
-        X, codes = self.posterior_.sample(generator(random_state), n_samples, codes)
-        return X, self.classes_[codes]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
-
-    # Parameters -----------------------------------------------------------------------------------
+    def _model(self, d: int, shift: Array) -> Mixture:
+        """Return the model of d features; the prior's mean is given for rows minus `shift`."""
+        C = len(self.classes_)
+        return Mixture(
+            C,
+            int(self.n_components),
+            self._covariance(d),
+            min(int(self.n_factors), d),
+            self._prior(d, shift),
+            float(self.concentration),
+            np.full(C, float(self.class_concentration)),
+            self.inference,
+        )
 
     def _covariance(self, d: int) -> str:
         if self.covariance != "auto":
@@ -499,10 +445,12 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
             "prior_mean": ((), (d,)),
             "covariance_scale": ((), (d,), (d, d)),
         }.items():
-            if np.shape(getattr(self, name)) not in shapes:
+            value = getattr(self, name)
+            if np.shape(value) not in shapes:
+                words = " or ".join(map(str, shapes))
                 raise ValueError(
-                    f"{name}={getattr(self, name)!r} has shape {np.shape(getattr(self, name))}; "
-                    f"with {d} features give one of {', '.join(map(str, shapes))}."
+                    f"{name} must have the shape {words} for {d} features, got {value!r} of shape "
+                    f"{np.shape(value)}."
                 )
         prior = dp_mixture.default_prior(
             d,
@@ -511,208 +459,48 @@ class DPMixtureClassifier(ClassifierMixin, BaseEstimator):
             degrees=self.degrees,
             covariance_scale=self.covariance_scale,
         )
-        if prior.degrees <= d - 1:
-            raise ValueError(
-                f"degrees={self.degrees!r} must be above {d - 1}, one less than the features."
-            )
+        check_value("degrees", prior.degrees, Number(above=d - 1))
         return prior._replace(mean=prior.mean - shift)
 
-    def _check_memory(self, covariance: str, d: int, n_classes: int) -> None:
-        J = n_classes * self.n_components
+    def _memory(self, X: Array, labels: PartialLabels) -> Need:
+        return self._need(X.shape[1], len(with_extra_classes(labels.classes, self.extra_classes)))
+
+    def _need(self, d: int, n_classes: int) -> Need:
+        covariance, J = self._covariance(d), n_classes * self.n_components
         numbers = {"full": 6 * J * d * d, "tied": 6 * d * d + 4 * J * d}
-        check_memory(
+        return Need(
             8 * numbers.get(covariance, 8 * J * d * (1 + self.n_factors)),
-            what=f"{type(self).__name__} with {J} {covariance} covariances of {d} features",
-            instead='Use covariance="factor" or "diagonal", or fewer components.',
+            f"{type(self).__name__} with {J} {covariance} covariances of {d} features",
+            'Use covariance="factor" or "diagonal", or fewer components.',
         )
 
-    def _check_parameters(self) -> None:
-        for name, least in {
-            "n_components": 1,
-            "n_factors": 1,
-            "n_starts": 1,
-            "max_iter": 1,
-        }.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name}={value!r} must be a whole number, at least {least}.")
-        if self.covariance not in COVARIANCES:
-            raise ValueError(
-                f"covariance={self.covariance!r} is none of {', '.join(map(repr, COVARIANCES))}."
-            )
-        if self.inference not in ("map", "vb"):
-            raise ValueError(f"inference={self.inference!r} is neither 'map' nor 'vb'.")
+    def _begin(self) -> None:
+        super()._begin()
         if self.inference == "vb" and self.covariance in ("tied", "factor"):
             raise ValueError(
-                f"covariance={self.covariance!r} is fitted by inference='map' only; use 'full' or "
-                "'diagonal' with 'vb'."
+                'covariance must be "auto", "full" or "diagonal" with inference="vb", got '
+                f"{self.covariance!r}."
             )
-        lowest = 1.0 if self.inference == "map" else 0.0
-        for name in ("concentration", "class_concentration"):
-            value = getattr(self, name)
-            if not _is_number(value) or value < lowest or value <= 0:
-                below = (
-                    " (below 1 the density has no maximum; inference='vb' takes any positive one)"
-                    if lowest
-                    else ""
-                )
-                raise ValueError(
-                    f"{name}={value!r} must be a number, {'at least 1' if lowest else 'positive'}"
-                    f"{below}."
-                )
-        if not _is_number(self.mean_precision) or self.mean_precision <= 0:
-            raise ValueError(f"mean_precision={self.mean_precision!r} must be a positive number.")
-        if not _is_number(self.tol):
-            raise ValueError(f"tol={self.tol!r} must be a number.")
-        if not _is_number(self.step_decay) or not 0.5 < self.step_decay <= 1:
-            raise ValueError(f"step_decay={self.step_decay!r} must be above 0.5, and at most 1.")
-        R = np.asarray(self.covariance_scale, dtype=np.float64)
-        positive = np.linalg.eigvalsh(R).min() > 0 if R.ndim == 2 else (R > 0).all()
-        if not np.isfinite(R).all() or not positive:
-            raise ValueError(
-                f"covariance_scale={self.covariance_scale!r} must be positive: a number, a "
-                "diagonal or a positive definite matrix."
-            )
+        if self.inference == "map":
+            for name in ("concentration", "class_concentration"):
+                if getattr(self, name) < 1:
+                    raise ValueError(
+                        f'{name} must be at least 1 with inference="map", whose density has no '
+                        f'maximum below it ("vb" takes any positive one), got '
+                        f"{getattr(self, name)!r}."
+                    )
+        if not _is_positive(np.asarray(self.covariance_scale, dtype=np.float64)):
+            rule = self.parameters["covariance_scale"]
+            raise ValueError(f"covariance_scale must be {rule}, got {self.covariance_scale!r}.")
 
 
-# --- rows and labels ------------------------------------------------------------------------------
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+def _is_positive(R: Array) -> bool:
+    """Return whether numbers are positive, and a matrix positive definite."""
+    if R.ndim != 2:
+        return bool((R > 0).all())
+    symmetric = R.shape[0] == R.shape[1] and np.isfinite(R).all() and np.allclose(R, R.T)
+    return bool(symmetric and np.linalg.eigvalsh(R).min() > 0)
 
 
 def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**62))
-
-
-def _codes(labels: PartialLabels) -> Codes:
-    """(n,) codes, UNLABELLED where there is no label; one byte each where that will do."""
-    small = np.int8 if len(labels.classes) < 128 else np.int32
-    return np.where(labels.is_labelled, labels.codes, UNLABELLED).astype(small)
-
-
-def _as_labels(distinct: frozenset[Any]) -> Any:
-    """The distinct labels as a y: whole numbers as integers, whatever a chunk read them as."""
-    values = list(distinct)
-    if values and all(isinstance(v, float) and v.is_integer() for v in values):
-        return np.array(values).astype(np.int64)
-    if values and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
-        return np.array([int(v) for v in values])
-    return np.array(values, dtype=object)
-
-
-def _marker(unlabelled: Any, labels: PartialLabels) -> Any:
-    """What means unlabelled in every chunk, as all of them together settled it."""
-    if not (isinstance(unlabelled, str) and unlabelled == "auto"):
-        return unlabelled
-    return -1 if labels.classes.dtype.kind in "iu" and -1 not in labels.classes else None
-
-
-def _read_codes(classes: list[Any], marker: Any, y: Any) -> Codes:
-    return _codes(parse_labels(y, unlabelled=marker, classes=classes))
-
-
-def _on_codes(
-    read: Callable[[Any], Codes], function: Callable[[Any, Codes], Any], number: int, X: Any, y: Any
-) -> Any:
-    return function(as_rows(X), read(y))
-
-
-def _choose_chunk(
-    read: Callable[[Any], Codes],
-    starts: list[int],
-    seed: int,
-    sizes: tuple[int, ...],
-    number: int,
-    X: Any,
-    y: Any,
-) -> Reservoir:
-    return choose(starts[number], X, read(y), seed, sizes)
-
-
-def _reservoir_sizes(n_classes: int) -> tuple[int, ...]:
-    """Most rows kept: of the unlabelled, then of each class."""
-    return (START_ROWS, *[max(START_ROWS // n_classes, 20)] * n_classes)
-
-
-def _start_rows(sample: Reservoir, n_classes: int) -> tuple[Array, Codes]:
-    """The rows that starts are found on; half of them labelled, where there are so many."""
-    unlabelled = sample.codes < 0
-    n_labelled = int((~unlabelled).sum())
-    room = max(START_ROWS - n_labelled, START_ROWS // 2)
-    kept = ~unlabelled | (np.cumsum(unlabelled) <= room)
-    return sample.rows[kept], sample.codes[kept].astype(np.intp)
-
-
-def _with_extra_classes(classes: NDArray[Any], extra: Any) -> NDArray[Any]:
-    if isinstance(extra, Integral) and not isinstance(extra, bool):
-        if extra < 0:
-            raise ValueError(f"extra_classes={extra!r} must not be negative.")
-        if classes.dtype.kind in "iuf":
-            names = [classes.max() + 1 + i for i in range(int(extra))]
-        elif classes.dtype.kind == "b" and extra:
-            raise ValueError(
-                f"extra_classes={extra!r}: labels that are booleans have no room for more; make "
-                "them strings."
-            )
-        else:
-            names = [f"extra_{i + 1}" for i in range(int(extra))]
-    else:
-        names = list(extra)
-    known = set(classes.tolist())
-    if known & set(names):
-        raise ValueError(f"extra_classes={extra!r} names a class that has labels; choose others.")
-    if not names:
-        return classes
-    if classes.dtype.kind in "iuf":
-        return np.concatenate([classes, np.array(names)])
-    return np.concatenate([classes.astype(object), np.array(names, dtype=object)])
-
-
-# --- progress -------------------------------------------------------------------------------------
-
-
-class _bar:
-    """Iterations and the log-posterior on standard error; nothing unless asked."""
-
-    def __init__(self, verbose: bool, n_rows: int):
-        self.verbose, self.n_rows = verbose, n_rows
-
-    def __enter__(self) -> Callable[[int, float], None]:
-        from tqdm import tqdm
-
-        self.bar = tqdm(disable=not self.verbose, desc=f"{self.n_rows} rows", unit=" iterations")
-
-        def report(iteration: int, value: float) -> None:
-            self.bar.update()
-            self.bar.set_postfix(log_posterior=f"{value:.3f}")
-
-        return report
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.close()
-
-
-class _ticker:
-    """Rows read in the current pass, for fits that read many chunks."""
-
-    def __init__(self, verbose: bool, n_rows: int):
-        self.verbose, self.n_rows = verbose, n_rows
-
-    def __enter__(self) -> Callable[[int], None]:
-        from tqdm import tqdm
-
-        self.bar = tqdm(
-            total=self.n_rows, disable=not self.verbose, desc="pass", unit=" rows", unit_scale=True
-        )
-
-        def tick(n: int) -> None:
-            if self.bar.n >= self.n_rows:
-                self.bar.reset()
-            self.bar.update(n)
-
-        return tick
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.close()

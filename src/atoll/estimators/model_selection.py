@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 
 from atoll.core.labels import PartialLabels, parse_labels
+from atoll.estimators.parameters import Whole, check_value
 
 
 class SemiSupervisedKFold(BaseCrossValidator):
@@ -52,14 +53,11 @@ class SemiSupervisedKFold(BaseCrossValidator):
         unlabelled: Any = "auto",
         random_state: int | np.random.Generator | None = None,
     ) -> None:
-        if not isinstance(n_splits, (int, np.integer)) or isinstance(n_splits, bool):
-            raise ValueError(f"n_splits={n_splits!r}; give an integer of at least 2.")
-        if n_splits < 2:
-            raise ValueError(f"n_splits={n_splits}; cross-validation needs at least 2 folds.")
+        check_value("n_splits", n_splits, Whole(2))
         if not shuffle and random_state is not None:
             raise ValueError(
-                f"random_state={random_state!r} has no effect with shuffle=False; "
-                "leave it out, or pass shuffle=True."
+                "random_state must be None with shuffle=False, where nothing is random, got "
+                f"{random_state!r}."
             )
         self.n_splits = n_splits
         self.shuffle = shuffle

@@ -11,7 +11,7 @@ and so on until no label changes; then their cost is doubled, up to that of the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,17 @@ Train = Callable[[Signs, Array], Array]
 
 LEAST_COST = 1e-3  # of an unlabelled row at first, relative to a labelled one
 COST_FACTOR = 2.0
+
+
+class Machines(NamedTuple):
+    """Trained machines: one for two classes, else one per class, which it tells from the rest."""
+
+    machines: tuple[Any, ...]
+
+    def decide(self, X: Array) -> Array:
+        """Return signed distances to the boundary, in margins; X (m, d) -> (m,) or (m, K)."""
+        values = [machine.decision_function(X) for machine in self.machines]
+        return values[0] if len(values) == 1 else np.column_stack(values)
 
 
 class Assignment(NamedTuple):
@@ -41,7 +52,7 @@ class Assignment(NamedTuple):
 
 
 def positive_count(n_unlabelled: int, share: float) -> int:
-    """How many unlabelled rows are to be positive: their share, but one of each class at least."""
+    """Return how many unlabelled rows are to be positive: a share, but one per class at least."""
     if n_unlabelled < 2:
         return round(n_unlabelled * share)
     return int(np.clip(round(n_unlabelled * share), 1, n_unlabelled - 1))
@@ -56,11 +67,11 @@ def assign(
     unlabelled_cost: float = 1.0,
     max_exchanges: int = 10,
 ) -> Assignment:
-    """Labels of the unlabelled rows, by annealed self-labelling.
+    """Label the unlabelled rows, by annealed self-labelling.
 
     Parameters
     ----------
-    train : trains a machine, and gives its decision values
+    train : trains a machine, and returns its decision values
     codes : (n,) in {0, 1}, read where labelled
     share : of the positive class among the unlabelled rows
     unlabelled_cost : of an unlabelled row at the end, relative to a labelled one

@@ -99,7 +99,7 @@ def run_example(make: Callable[..., Any], cell: Cell) -> dict[str, Any]:
         "components_of_class_0": int(model.n_components_[0]),
         "components_of_class_1": int(model.n_components_[1]),
         "iterations": model.n_iter_,
-        "converged": int(model.diagnostics_["mixed"]),
+        "converged": int(model.diagnostics_["converged"]),
     }
     if cell["replicate"] == 0:
         values |= {
@@ -277,7 +277,7 @@ def run_unlabelled(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
         "loss": float(-model.score_samples(X_test).mean()),
         "accuracy": float(np.mean(model.predict(X_test) == y_test)),
         "components": int(model.n_components_.sum()),
-        "converged": int(model.diagnostics_["mixed"]),
+        "converged": int(model.diagnostics_["converged"]),
     }
 
 
