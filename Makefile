@@ -76,20 +76,20 @@ clean: ## remove the virtual environment and everything built
 # --- set-up ---------------------------------------------------------------------------------------
 
 $(RUNTIME): $(PROJECT) requirements/test.txt | $(BIN)/python
-	@echo "installing atoll and what it needs, at the tested versions (minutes the first time)"
-	@$(PIP) install -q -c requirements/test.txt -e .
+	@echo "installing atoll and what the demo needs, at the tested versions (minutes the first time)"
+	@$(PIP) install -q -c requirements/test.txt -e ".[cli,report]"
 	@touch $@
 
 $(TESTING): $(PROJECT) requirements/test.txt | $(BIN)/python
-	@echo "installing the test requirements (minutes the first time)"
+	@echo "installing every extra and the test requirements (minutes the first time)"
 	@$(PIP) install -q -r requirements/test.txt
 	@echo "installing atoll"
 	@$(PIP) install -q --no-deps --no-build-isolation -e .
 	@touch $(RUNTIME) $@
 
 $(DOCUMENTING): $(RUNTIME) requirements/docs.txt
-	@echo "installing the documentation's requirements"
-	@$(PIP) install -q -c requirements/test.txt -r requirements/docs.txt
+	@echo "installing every extra and the documentation's requirements"
+	@$(PIP) install -q -c requirements/test.txt -r requirements/docs.txt -e ".[all]"
 	@touch $@
 
 $(BIN)/python:

@@ -1,22 +1,39 @@
-"""What imports what: the one-way rule, and what `import atoll` leaves alone."""
+"""What imports what: the one-way rule, the core and the extras, and what is imported late."""
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from atoll.core.extras import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = ROOT / "pyproject.toml"
-SLOW_TO_IMPORT = ("matplotlib", "pandas", "jax", "arviz", "dask")
+SLOW_TO_IMPORT = ("matplotlib", "pandas", "jax", "arviz", "arviz_stats", "dask")
 LINT = (
     "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
 )
+
+
+PROJECT = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+# `atoll.cli.main` asks for typer before it imports the modules beside it.
+BEHIND_A_DOOR = {("atoll/cli", "typer")}
+# Nothing in atoll imports it: ArviZ reads and writes its files with it.
+NOT_IMPORTED = {"h5netcdf"}
+
+
+def names_of(requirements):
+    return {canonicalize_name(Requirement(line).name) for line in requirements}
 
 
 def run_python(code, *, cwd=ROOT, path=None):
@@ -38,7 +55,7 @@ def test_import_atoll_leaves_the_slow_libraries_alone(slow):
 
 
 def test_the_command_starts_without_the_slow_libraries():
-    assert modules_after("import atoll.cli").isdisjoint(SLOW_TO_IMPORT)
+    assert modules_after("import atoll.cli.commands").isdisjoint(SLOW_TO_IMPORT)
 
 
 def test_every_public_name_can_be_had_from_the_package():
@@ -79,3 +96,84 @@ def test_every_subpackage_has_its_place_in_the_rule():
     }
     subpackages = {file.parent.name for file in (ROOT / "src" / "atoll").glob("*/__init__.py")}
     assert subpackages == placed
+
+
+# --- the core and the extras ----------------------------------------------------------------------
+
+
+def nodes_that_run(tree):
+    """Every node of a module but those that only a type checker sees."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            waiting += ast.iter_child_nodes(node)
+
+
+def imported_packages(tree):
+    for node in nodes_that_run(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module.partition(".")[0]
+
+
+def imported_extras(tree):
+    """Packages that a module names in calls of `import_extra`."""
+    for node in nodes_that_run(tree):
+        match node:
+            case ast.Call(func=ast.Name("import_extra"), args=[ast.Constant(module)]):
+                yield module.partition(".")[0]
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """Path -> syntax tree of every module of the package."""
+    paths = sorted((ROOT / "src").rglob("*.py"))
+    return {
+        path.relative_to(ROOT / "src"): ast.parse(path.read_text(encoding="utf-8"))
+        for path in paths
+    }
+
+
+def test_every_import_is_of_the_core_or_by_import_extra(modules):
+    core, owners = names_of(PROJECT["dependencies"]), packages_distributions()
+    wrong = []
+    for path, tree in modules.items():
+        for package in set(imported_packages(tree)) - sys.stdlib_module_names - {"atoll"}:
+            is_core = core & {canonicalize_name(owner) for owner in owners.get(package, ())}
+            is_behind = path.stem != "__init__" and (str(path.parent), package) in BEHIND_A_DOOR
+            if not (is_core or is_behind):
+                wrong.append(f"{path} imports {package}")
+    assert wrong == []
+
+
+def test_the_walk_over_the_imports_sees_them():
+    code = """
+if TYPE_CHECKING:
+    import pandas
+def draw():
+    from matplotlib.figure import Figure
+    import_extra("dask.array")
+"""
+    assert list(imported_packages(ast.parse(code))) == ["matplotlib"]
+    assert list(imported_extras(ast.parse(code))) == ["dask"]
+
+
+def test_every_extra_package_is_used_and_is_installed_by_the_extra_it_names(modules):
+    used = {package for tree in modules.values() for package in imported_extras(tree)}
+    assert used == set(EXTRAS)
+    declared = PROJECT["optional-dependencies"]
+    for package, extra in EXTRAS.items():
+        assert package in names_of(declared[extra.name]), package
+
+
+def test_no_extra_is_without_code_behind_it():
+    extras = {k: v for k, v in PROJECT["optional-dependencies"].items() if k not in ("all", "dev")}
+    assert {extra.name for extra in EXTRAS.values()} == set(extras)
+    assert names_of(line for lines in extras.values() for line in lines) == (
+        set(EXTRAS) | NOT_IMPORTED | {"atoll"}
+    )
+    (everything,) = map(Requirement, PROJECT["optional-dependencies"]["all"])
+    assert (everything.name, everything.extras) == ("atoll", set(extras))

@@ -7,11 +7,14 @@ import importlib.metadata
 import inspect
 import pkgutil
 import re
+import sys
 import tomllib
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import atoll
 from atoll.estimators import MODELS
@@ -22,12 +25,23 @@ PAGES_WITH_CODE = [README, *(ROOT / "docs" / f"{n}.md" for n in ("getting-starte
 MODULES = [module.name for module in pkgutil.walk_packages(atoll.__path__, "atoll.")]
 
 
-def pinned(name):
-    """Name -> version of a requirements file; every line must pin one."""
+PYTHONS = ("3.11", "3.12", "3.13")
+PIN = re.compile(r"([a-z0-9-]+)==([\w.]+)(?:; python_version (<|>=) \"3\.\d+\")?")
+
+
+def pinned(name, python):
+    """Name -> version that a requirements file gives a Python; every line must pin one."""
     lines = (ROOT / "requirements" / name).read_text(encoding="utf-8").splitlines()
     wanted = [line for line in lines if line and not line.startswith("#")]
-    assert all(re.fullmatch(r"[a-z0-9-]+==[\w.]+", line) for line in wanted), wanted
-    return dict(line.split("==") for line in wanted)
+    assert all(PIN.fullmatch(line) for line in wanted), wanted
+    pins = [PIN.fullmatch(line).groups() for line in wanted if applies(line, python)]
+    assert len({pin[0] for pin in pins}) == len(pins), f"two versions of a package for {python}"
+    return {name: version for name, version, _ in pins}
+
+
+def applies(line, python):
+    marker = Requirement(line).marker
+    return marker is None or marker.evaluate({"python_version": python})
 
 
 def test_the_version_has_one_source():
@@ -47,18 +61,46 @@ def test_every_public_function_and_class_has_a_docstring(name):
             assert value.__doc__, f"{name}.{public}"
 
 
-def test_every_dependency_is_pinned_for_the_tests():
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        project = tomllib.load(file)["project"]
-    names = [re.match(r"[\w-]+", wanted).group().lower() for wanted in project["dependencies"]]
-    assert set(names) <= set(pinned("test.txt"))
+def needs(name, extras):
+    """Distributions that a distribution with these extras needs on this Python, in turn."""
+    found, waiting = set(), [(name, frozenset(extras))]
+    while waiting:
+        name, extras = one = waiting.pop()
+        if one in found:
+            continue
+        found.add(one)
+        for wanted in map(Requirement, importlib.metadata.requires(name) or ()):
+            marker = wanted.marker
+            if not marker or any(marker.evaluate({"extra": e}) for e in extras | {""}):
+                waiting.append((canonicalize_name(wanted.name), frozenset(wanted.extras)))
+    return {name for name, _ in found}
 
 
-def test_no_package_is_pinned_to_two_versions():
-    tests, docs = pinned("test.txt"), pinned("docs.txt")
-    assert {name: tests[name] for name in tests.keys() & docs.keys()} == {
-        name: docs[name] for name in tests.keys() & docs.keys()
-    }
+def test_everything_that_atoll_and_its_tests_need_is_pinned():
+    pins = pinned("test.txt", ".".join(map(str, sys.version_info[:2])))
+    tools = ("pytest", "pytest-xdist", "hypothesis", "mpmath", "mypy", "ruff", "import-linter")
+    needed = needs("atoll", ["all"]).union(*(needs(t, []) for t in (*tools, "hatchling")))
+    assert needed - {"atoll"} - set(pins) == set()
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_supported_python_has_a_pin_for_every_dependency(python):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"Programming Language :: Python :: {python}" in project["classifiers"]
+    extras = project["optional-dependencies"]
+    lines = project["dependencies"] + [
+        line for extra in extras if extra != "dev" for line in extras[extra]
+    ]
+    wanted = {r.name: r.specifier for r in map(Requirement, lines) if r.name != "atoll"}
+    pins = pinned("test.txt", python)
+    assert {name: pins.get(name) for name in wanted if pins.get(name) not in wanted[name]} == {}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_no_package_is_pinned_to_two_versions(python):
+    tests, docs = pinned("test.txt", python), pinned("docs.txt", python)
+    shared = tests.keys() & docs.keys()
+    assert {name: tests[name] for name in shared} == {name: docs[name] for name in shared}
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)

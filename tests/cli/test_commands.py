@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import atoll
-from atoll.cli import app
+from atoll.cli.commands import app
 from atoll.core.tables import read_table
 from atoll.estimators import MODELS
 from atoll.estimators.persistence import load_model, save_model
@@ -95,7 +95,7 @@ def test_the_version_is_the_packages():
 
 def test_help_imports_nothing_heavy():
     script = (
-        "import sys; from atoll.cli import app; from typer.testing import CliRunner\n"
+        "import sys; from atoll.cli.commands import app; from typer.testing import CliRunner\n"
         "assert CliRunner().invoke(app, ['fit', '--help']).exit_code == 0\n"
         "heavy = {'pandas', 'sklearn', 'scipy', 'matplotlib', 'arviz', 'skops'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"

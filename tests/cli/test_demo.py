@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from atoll.cli import app
+from atoll.cli.commands import app
 from atoll.core.labels import parse_labels
 from atoll.core.tables import read_table
 from atoll.reports import demo

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from atoll.cli.commands import app
+import sys
 
-__all__ = ["app", "main"]
+from atoll.core.extras import MissingExtraError, import_extra
+
+__all__ = ["main"]
 
 
 def main() -> None:
     """Run the command with the arguments of this process."""
+    try:
+        import_extra("typer")  # the modules of this package need it to be imported at all
+    except MissingExtraError as error:
+        print(f"atoll: {error}", file=sys.stderr)
+        sys.exit(2)
+    from atoll.cli.commands import app
+
     app(prog_name="atoll")

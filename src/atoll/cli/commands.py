@@ -19,6 +19,7 @@ from atoll.cli.settings import (
     settable_parameters,
 )
 from atoll.cli.terminal import make_folder, one_line_errors, speaker, table_lines
+from atoll.core.extras import import_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -306,12 +307,12 @@ def make_dataset(
     The same seed gives the same rows with and without --labels-per-class.
     """
     import numpy as np
-    import pandas as pd
 
     from atoll.core.files import check_writable
     from atoll.core.tables import check_table_path, write_table
     from atoll.datasets import DATASETS, hide_labels
 
+    pd = import_extra("pandas")
     check_table_path(out)
     check_writable(out)
     generator = _choose(DATASETS, name, "data set", "atoll datasets list")
@@ -475,11 +476,11 @@ def _load_bundle(path: Path) -> ModelBundle:
 
 def _predictions(estimator: Any, X: NDArray[np.float64], *, progress: bool) -> pd.DataFrame:
     import numpy as np
-    import pandas as pd
     from tqdm import tqdm
 
     from atoll.diagnostics import entropy
 
+    pd = import_extra("pandas")
     # In batches: each holds a kernel matrix of its rows against the training rows.
     starts = range(0, len(X), PREDICTION_BATCH)
     bar = tqdm(starts, desc="predicting", unit="batch", disable=not progress or len(starts) < 2)

@@ -11,6 +11,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 
+from atoll.core.extras import MissingExtraError
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -19,7 +21,7 @@ INTERRUPTED = 130
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Make bad input one line on standard error and exit code 2.
+    """Make bad input, and a package that is not installed, one line on standard error, exit code 2.
 
     Anything else is a bug and keeps its traceback; so does bad input where the environment
     variable ATOLL_TRACEBACK is set.
@@ -35,7 +37,7 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
                 return command(*args, **kwargs)
         except BrokenPipeError:  # the reader of a pipe has left; typer ends quietly
             raise
-        except (ValueError, OSError, MemoryError) as error:
+        except (ValueError, OSError, MemoryError, MissingExtraError) as error:
             complain(_message(error))
             raise typer.Exit(BAD_INPUT) from error
         except KeyboardInterrupt as interruption:

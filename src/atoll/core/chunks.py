@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from atoll.core.extras import import_extra
+
 CHUNK_ROWS = 100_000
 
 Chunk = tuple[Any, Any]
@@ -121,12 +123,12 @@ class DaskRows:
     """
 
     def __init__(self, X: Any, y: Any):
-        _import_dask()
+        import_extra("dask")
         self.partitions = _partitions(X, y)
 
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
         """Return the sum of `function(number, X, y)` over the partitions, added in pairs."""
-        dask = _import_dask()
+        dask = import_extra("dask")
         apply, add = dask.delayed(_apply, pure=False), dask.delayed(_add, pure=False)
         shared = dask.delayed(function, traverse=False, pure=False)  # sent once, not with each part
         parts = [apply(shared, number, X, y) for number, (X, y) in enumerate(self.partitions)]
@@ -147,16 +149,6 @@ def _apply(function: OfChunk, number: int, X: Any, y: Any) -> Any:
 
 def _add(first: Any, second: Any) -> Any:
     return first + second
-
-
-def _import_dask() -> Any:
-    try:
-        import dask
-    except ImportError:
-        raise ImportError(
-            "rows on a cluster need Dask, an extra of atoll: pip install 'atoll[dask]'."
-        ) from None
-    return dask
 
 
 def _partitions(X: Any, y: Any) -> list[tuple[Any, Any]]:
@@ -191,7 +183,7 @@ def _partitions(X: Any, y: Any) -> list[tuple[Any, Any]]:
 
 
 def _lengths(rows: list[Any]) -> list[int]:
-    dask = _import_dask()
+    dask = import_extra("dask")
     return list(dask.compute(*(dask.delayed(len)(part) for part in rows)))
 
 
@@ -210,16 +202,14 @@ def _of_npy(path: Path, labels: Any, chunk_rows: int) -> Iterator[Chunk]:
 
 
 def _of_csv(path: Path, target: str, chunk_rows: int, options: dict[str, Any]) -> Iterator[Chunk]:
-    import pandas as pd
-
+    pd = import_extra("pandas")
     with pd.read_csv(path, chunksize=chunk_rows, **options) as reader:
         for frame in reader:
             yield _split(frame, target, path)
 
 
 def _of_parquet(path: Path, target: str, chunk_rows: int) -> Iterator[Chunk]:
-    import pyarrow.parquet as parquet
-
+    parquet = import_extra("pyarrow.parquet")
     with parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=chunk_rows):
             yield _split(batch.to_pandas(), target, path)

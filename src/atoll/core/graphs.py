@@ -16,6 +16,8 @@ from scipy import linalg, sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from atoll.core.extras import import_extra
+
 # Edge lengths are recomputed in pieces of about this many numbers (32 MiB).
 _CHUNK_SIZE = 2**22
 # Up to so many features trees find neighbours fast; with more, rows × queries × features beyond
@@ -127,9 +129,7 @@ def is_approximate(rows: Any, X: Any = None) -> bool:
 
 
 def _approximate_nearest(rows: np.ndarray, X: np.ndarray | None, k: int) -> np.ndarray:
-    from usearch.index import Index
-
-    index = Index(ndim=rows.shape[1], metric="l2sq", dtype="f32")
+    index = import_extra("usearch.index").Index(ndim=rows.shape[1], metric="l2sq", dtype="f32")
     index.add(np.arange(len(rows)), rows.astype(np.float32))
     queries = rows if X is None else X
     found = index.search(queries.astype(np.float32), k + (X is None)).keys.astype(np.int64)

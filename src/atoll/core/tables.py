@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_CATEGORIES = 100
 """A column with more distinct values than this is not encoded: it names rows, not groups."""
+
+_PACKAGES = {".csv": ("pandas",), ".parquet": ("pandas", "pyarrow")}
 
 
 class Preprocessing(NamedTuple):
@@ -104,7 +107,7 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
 
 def check_table_path(path: str | os.PathLike[str]) -> None:
-    """Raise a ValueError unless the suffix of `path` is one that `write_table` can write."""
+    """Raise unless the suffix of `path` is one that `write_table` can write here and now."""
     _table_format(Path(path))
 
 
@@ -239,8 +242,7 @@ def read_target(column: pd.Series) -> NDArray[Any]:
     >>> read_target(pd.Series([1.0, None, 2.0])).tolist()
     [1, None, 2]
     """
-    import pandas as pd
-
+    pd = import_extra("pandas")
     values = np.array(column.astype(object), dtype=object)
     values[column.isna().to_numpy()] = None
     if pd.api.types.is_float_dtype(column.dtype):
@@ -256,17 +258,18 @@ def read_target(column: pd.Series) -> NDArray[Any]:
 
 def _table_format(path: Path) -> str:
     suffix = path.suffix.lower()
-    if suffix not in (".csv", ".parquet"):
+    if suffix not in _PACKAGES:
         raise ValueError(
             f"{str(path)!r} does not end in .csv or .parquet; tables are read and written in "
             "these two formats."
         )
+    for package in _PACKAGES[suffix]:
+        import_extra(package)
     return suffix[1:]
 
 
 def _read_csv(source: Path) -> pd.DataFrame:
-    import pandas as pd
-
+    pd = import_extra("pandas")
     try:
         with warnings.catch_warnings():
             # Rows longer than the header would otherwise lose cells with no more than a warning.
@@ -286,9 +289,7 @@ def _read_csv(source: Path) -> pd.DataFrame:
 
 
 def _read_parquet(source: Path) -> pd.DataFrame:
-    import pandas as pd
-    import pyarrow
-
+    pd, pyarrow = import_extra("pandas"), import_extra("pyarrow")
     try:
         return pd.read_parquet(source)
     except (pyarrow.ArrowException, OSError) as error:
@@ -303,9 +304,8 @@ def _label(value: Any) -> Any:
 
 
 def _is_numeric(column: pd.Series) -> bool:
-    from pandas.api.types import is_complex_dtype, is_numeric_dtype
-
-    return bool(is_numeric_dtype(column.dtype)) and not is_complex_dtype(column.dtype)
+    types = import_extra("pandas.api.types")
+    return bool(types.is_numeric_dtype(column.dtype)) and not types.is_complex_dtype(column.dtype)
 
 
 def _as_floats(column: pd.Series) -> NDArray[np.float64]:

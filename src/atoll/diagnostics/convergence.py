@@ -1,4 +1,4 @@
-"""Have the chains mixed, and how much are their draws worth? Computed by ArviZ."""
+"""Have the chains mixed, and how much are their draws worth? Computed by arviz-stats."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atoll.core.extras import import_extra
+
 Array = NDArray[np.float64]
 
-# ArviZ cuts every chain in two and needs at least two draws in each half.
+# arviz-stats cuts every chain in two and needs at least two draws in each half.
 FEWEST_DRAWS = 4
 
 
@@ -92,7 +94,6 @@ def ess_tail(draws: ArrayLike) -> float | Array:
     >>> bool(1400 < ess_tail(independent) < 2600)
     True
     """
-    # ArviZ 1.x has no default for prob when it is handed an array.
     return _for_each_entry(
         draws, lambda chains: _ess_of_one(chains, method="tail", prob=(0.05, 0.95))
     )
@@ -276,8 +277,13 @@ def _import_arviz() -> ModuleType:
     with warnings.catch_warnings():
         # ArviZ 0.23 announces version 1 with a warning, once a day.
         warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing a major refactor", FutureWarning)
-        import arviz
-    return arviz
+        return import_extra("arviz")
+
+
+def _array_stats() -> Any:
+    from arviz_stats.base import array_stats  # here: it takes a second to import
+
+    return array_stats
 
 
 def _check_draws(draws: ArrayLike, name: str = "draws") -> NDArray[Any]:
@@ -310,7 +316,7 @@ def _r_hat_of_one(chains: Array) -> float:
     if (np.ptp(_halves(chains), axis=1) == 0).all():
         return 1.0 if np.ptp(chains) == 0 else math.inf
     with np.errstate(divide="ignore", invalid="ignore"):  # folded draws may all be the same
-        return float(_import_arviz().rhat(chains))
+        return float(_array_stats().rhat(chains))
 
 
 def _ess_of_one(chains: Array, **options: Any) -> float:
@@ -319,7 +325,7 @@ def _ess_of_one(chains: Array, **options: Any) -> float:
     if np.ptp(chains) == 0:
         return float(chains.size)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return float(_import_arviz().ess(chains, **options))
+        return float(_array_stats().ess(chains, **options))
 
 
 def _mcse_of_one(chains: Array) -> float:
@@ -327,7 +333,7 @@ def _mcse_of_one(chains: Array) -> float:
         return math.nan
     if np.ptp(chains) == 0:
         return 0.0
-    return float(_import_arviz().mcse(chains, method="mean"))
+    return float(_array_stats().mcse(chains, method="mean"))
 
 
 def _is_undefined(chains: Array) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from atoll.core.extras import import_extra
 from atoll.plotting.palette import class_colours, class_names, new_axes, plain_text, tidy
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def class_counts(
 
 
 def _grey_keys(labels: list[str]) -> list:
-    from matplotlib.patches import Patch
-
+    Patch = import_extra("matplotlib.patches").Patch
     solid, hatched = labels
     return [
         Patch(facecolor="#888888", edgecolor="#888888", label=solid),

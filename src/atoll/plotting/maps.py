@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atoll.core.extras import import_extra
 from atoll.plotting.palette import (
     INK,
     UNLABELLED_COLOUR,
@@ -303,9 +304,7 @@ def _as_fitted(estimator: Any, rows: NDArray[np.float64]) -> Any:
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         return rows
-    import pandas as pd
-
-    return pd.DataFrame(rows, columns=names)
+    return import_extra("pandas").DataFrame(rows, columns=names)
 
 
 def _row_codes(estimator: Any, X: Any, y: Any, unlabelled: Any) -> NDArray[np.int64]:
@@ -417,16 +416,13 @@ def _entropy(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _pale_purples() -> Any:
     """White to a purple on which grey dots can still be seen."""
-    from matplotlib import colormaps
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("pale", colormaps["Purples"](np.linspace(0, 0.72, 64)))
+    purples = import_extra("matplotlib").colormaps["Purples"](np.linspace(0, 0.72, 64))
+    return import_extra("matplotlib.colors").LinearSegmentedColormap.from_list("pale", purples)
 
 
 def _legend(ax: Axes, classes: Any, codes: NDArray[np.int64], *, boundary: bool) -> None:
     """Name the classes to the right of the map, where nothing is drawn."""
-    from matplotlib.lines import Line2D
-
+    Line2D = import_extra("matplotlib.lines").Line2D
     names = [plain_text(name) for name in class_names(classes)]
     looks = list(zip(names, class_colours(len(names)), class_markers(len(names))))
     handles = [

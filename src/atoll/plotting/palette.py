@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atoll.core.extras import import_extra
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours (their black and grey left out: grey means unlabelled), then three of
 # Tol's. The strongest contrast under every common colour blindness comes first.
@@ -48,9 +51,8 @@ def class_colours(n_classes: int) -> NDArray[np.float64]:
     >>> class_colours(12).shape
     (12, 3)
     """
-    from matplotlib import colormaps
-    from matplotlib.colors import to_rgb
-
+    colormaps = import_extra("matplotlib").colormaps
+    to_rgb = import_extra("matplotlib.colors").to_rgb
     fixed = [to_rgb(colour) for colour in _COLOURS[:n_classes]]
     golden_ratio = (np.sqrt(5) - 1) / 2
     positions = (0.15 + golden_ratio * np.arange(max(0, n_classes - len(_COLOURS)))) % 1
@@ -105,10 +107,18 @@ def plain_text(text: object) -> str:
 
 
 def new_axes(width: float = 6.4, height: float = 4.8) -> Axes:
-    """Axes of a new figure that pyplot does not know of; a legend beside them is kept inside."""
-    from matplotlib.figure import Figure
+    """Axes of a new figure; a legend beside them is kept inside."""
+    return new_figure(width, height).add_subplot()
 
-    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+
+def new_figure(width: float, height: float, **padding: float) -> Figure:
+    """Figure of this size in inches, laid out so that nothing overlaps, that pyplot does not keep.
+
+    `padding` goes to matplotlib's constrained layout, such as ``h_pad=0.07``.
+    """
+    figure = import_extra("matplotlib.figure").Figure(figsize=(width, height))
+    figure.set_layout_engine("constrained", **padding)
+    return figure
 
 
 def tidy(ax: Axes, *, keep: Iterable[str] = ("left", "bottom")) -> None:

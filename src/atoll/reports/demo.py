@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def run_demo(
     -------
     DemoFiles
     """
+    for package in ("matplotlib", "jinja2", "pandas"):  # before the long work, not after
+        import_extra(package)
     size = QUICK if quick else FULL
     files = DemoFiles(*(Path(out) / n for n in ("demo.png", "demo.html", "crescents.csv")))
     for file in files:
@@ -216,11 +219,10 @@ def _score(estimator: Any, problem: Problem) -> Scores:
 
 def _draw(path: Path, problem: Problem, models: Sequence[Any], scores: Sequence[Scores]) -> None:
     """Two decision maps side by side, with a cross on every new row that the model gets wrong."""
-    from matplotlib.figure import Figure
-
     from atoll.plotting import decision_map
+    from atoll.plotting.palette import new_figure
 
-    figure = Figure(figsize=(11.5, 5), layout="constrained")
+    figure = new_figure(11.5, 5)
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
     titles = ("Labelled rows alone", "With the unlabelled rows")
     for model, score, title, ax in zip(models, scores, titles, axes):
@@ -250,10 +252,9 @@ def _draw(path: Path, problem: Problem, models: Sequence[Any], scores: Sequence[
 
 
 def _write_table(path: Path, problem: Problem) -> None:
-    import pandas as pd
-
     from atoll.core.tables import write_table
 
+    pd = import_extra("pandas")
     columns = {"x0": problem.X[:, 0], "x1": problem.X[:, 1]}
     write_table(pd.DataFrame(columns | {"label": pd.array(problem.y, dtype="Int64")}), path)
 

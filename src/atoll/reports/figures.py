@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.plotting import trace_plot
+from atoll.plotting.palette import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,15 +59,13 @@ def scalar_draws(draws: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.flo
 
 def trace_figure(draws: Mapping[str, Any]) -> tuple[Figure | None, list[str], int]:
     """Traces of the first dozen scalars: the figure, their names, and how many are left out."""
-    from matplotlib.figure import Figure
-
     shown = list(islice(scalar_draws(draws), _MOST_TRACES))
     if not shown:
         return None, [], 0
     total = sum(int(np.prod(np.shape(values)[2:])) for values in draws.values())
     n_columns = min(2, len(shown))
     n_rows = -(-len(shown) // n_columns)
-    figure = Figure(figsize=(4.6 * n_columns, 0.3 + 1.9 * n_rows), layout="constrained")
+    figure = new_figure(4.6 * n_columns, 0.3 + 1.9 * n_rows)
     panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
     for panel, (name, values) in zip(panels, shown):
         trace_plot(values, panel, name=name)
@@ -77,9 +76,7 @@ def trace_figure(draws: Mapping[str, Any]) -> tuple[Figure | None, list[str], in
 
 def ascent_figure(objectives: NDArray[np.float64]) -> Figure:
     """What an iterative fit climbed, against the iteration."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.4, 2.6), layout="constrained")
+    figure = new_figure(5.4, 2.6)
     axis = figure.subplots()
     axis.plot(np.arange(len(objectives)), objectives, color="#2166ac", linewidth=1.4)
     axis.set(xlabel="iteration", ylabel="objective")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
 from atoll.core.labels import PartialLabels
 from atoll.diagnostics import entropy as predictive_entropy
@@ -131,6 +132,8 @@ def write_report(
     """
     # Many parameters because each is a choice of the page's reader, by keyword, with a default.
     check_writable(path)  # before the long work, not after
+    for package in ("matplotlib", "jinja2"):
+        import_extra(package)
     fitted = _read(estimator, X, y, feature_names, unlabelled)
     held_out = None
     if cross_validate:
@@ -476,10 +479,9 @@ def _judged(value: float | None, is_good: Any, layout: str) -> dict[str, Any]:
 
 
 def _render(**sections: Any) -> str:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    jinja2 = import_extra("jinja2")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(number=_number, percent=_percent)
     source = files("atoll.reports").joinpath("template.html").read_text(encoding="utf-8")

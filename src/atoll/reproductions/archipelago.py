@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
+from atoll.core.extras import import_extra
 from atoll.datasets import hide_labels, load_oil_flow, load_wine, make_pinwheel
 from atoll.estimators import (
     ArchipelagoClassifier,
@@ -21,7 +22,7 @@ from atoll.estimators import (
     ProbitGPClassifier,
     SoftmaxGPClassifier,
 )
-from atoll.plotting.palette import GRID, class_colours, tidy
+from atoll.plotting.palette import GRID, class_colours, new_figure, tidy
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
 from atoll.reproductions.tables import (
     Estimate,
@@ -251,11 +252,8 @@ def run_table_1_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 def draw_table_1(results: list[Result], path: Path) -> None:
     """Error and perplexity against labels a class, one column a data set; the paper's dashed."""
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
     by_data = group(results, "data")
-    figure = Figure(figsize=(2.2 + 2.6 * len(by_data), 6), layout="constrained")
+    figure = new_figure(2.2 + 2.6 * len(by_data), 6)
     axes = figure.subplots(2, len(by_data), sharex=True, sharey="row", squeeze=False)
     for column, (data, part) in zip(axes.T, by_data.items()):
         for axis, value in zip(column, PAPER_NUMBERS):
@@ -269,13 +267,14 @@ def draw_table_1(results: list[Result], path: Path) -> None:
     axes[1, 0].set_ylim(0.95, 40)
     axes[1, 0].set_yticks([1, 2, 5, 10, 20, 40], ["1", "2", "5", "10", "20", "40"])
     axes[1, 0].minorticks_off()
+    lines = import_extra("matplotlib.lines")
     keys = [
-        Line2D([], [], color=colour, marker=marker, label=name)
+        lines.Line2D([], [], color=colour, marker=marker, label=name)
         for name, colour, marker in zip(MODELS.values(), class_colours(len(MODELS)), "osD^")
     ]
     keys += [
-        Line2D([], [], color="black", label="ours (± 2 standard errors)"),
-        Line2D([], [], color="black", linestyle=":", label="the paper's"),
+        lines.Line2D([], [], color="black", label="ours (± 2 standard errors)"),
+        lines.Line2D([], [], color="black", linestyle=":", label="the paper's"),
     ]
     n_columns = 3 if len(by_data) < 4 else len(keys)
     figure.legend(handles=keys, loc="outside lower center", ncols=n_columns, fontsize="small")

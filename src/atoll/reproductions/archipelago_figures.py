@@ -22,6 +22,7 @@ from atoll.plotting.palette import (
     UNLABELLED_COLOUR,
     class_colours,
     class_markers,
+    new_figure,
     tidy,
 )
 from atoll.reproductions.archipelago import (
@@ -170,12 +171,10 @@ def run_figure_1_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 def draw_figure_1(results: list[Result], path: Path) -> None:
     """Four panels: proposals, functions, slices with variates, and what is kept as what."""
-    from matplotlib.figure import Figure
-
     drawn = next(r.values for r in results if "x" in r.values)
     x, r, outcomes = drawn["x"], drawn["r"], drawn["outcomes"]
     colours, markers = class_colours(N_CLASSES), class_markers(N_CLASSES)
-    figure = Figure(figsize=(11, 7), layout="constrained")
+    figure = new_figure(11, 7)
     (a, b), (c, d) = figure.subplots(2, 2, sharex=True)
 
     a.plot(LINE, np.exp(BASE.log_density(LINE[:, None])), color=INK)
@@ -316,10 +315,8 @@ def _entropy(p: Array) -> Array:
 
 def draw_figure_3(results: list[Result], path: Path) -> None:
     """A row a toy set: modes of Archipelago, modes of the softmax GP, entropy of Archipelago."""
-    from matplotlib.figure import Figure
-
     drawn = [r for r in results if "archipelago_map" in r.values]
-    figure = Figure(figsize=(10.2, 3.2 * len(drawn)), layout="constrained")
+    figure = new_figure(10.2, 3.2 * len(drawn))
     axes = figure.subplots(len(drawn), 3, squeeze=False)
     for row, (cell, values) in zip(axes, drawn):
         task = make_task(cell)
@@ -442,10 +439,8 @@ def run_figure_4_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 def draw_figure_4(results: list[Result], path: Path) -> None:
     """A row for each kind of moves: autocorrelation and trace of M."""
-    from matplotlib.figure import Figure
-
     by_moves = group(results, "moves")
-    figure = Figure(figsize=(11, 2.5 * len(by_moves)), layout="constrained")
+    figure = new_figure(11, 2.5 * len(by_moves))
     axes = figure.subplots(len(by_moves), 2, squeeze=False, width_ratios=[1, 1.4])
     traces = {moves: np.array([r.values["trace"] for r in p]) for moves, p in by_moves.items()}
     highest = max(float(t.max()) for t in traces.values())

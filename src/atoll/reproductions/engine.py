@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 import atoll
+from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
 from atoll.inference.chains import SamplingInterrupted
 from atoll.reproductions.cache import (
@@ -152,12 +153,13 @@ def run(
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"seed={seed!r} is not a seed; give an integer from 0 upward.")
+    import_extra("matplotlib")  # before the long work, not after it
     cells = check_cells(experiment, experiment.cells(quick, int(seed)))
     folder = _make_folder(Path(out) / experiment.name, "out")
     cache_folder = _make_folder(Path(out) / "cache" if cache is None else Path(cache), "cache")
     files = [folder / f for f in ("cells.csv", f"{experiment.name}.md", f"{experiment.name}.png")]
     for file in files:
-        check_writable(file)  # before the long work, not after it
+        check_writable(file)
 
     home = _absolute_data_home(data_home)
     outcomes = _run_cells(experiment, cells, cache_folder, home, n_jobs, progress)

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from atoll.datasets import make_rings, make_spirals
 from atoll.estimators import DPMixtureClassifier
+from atoll.plotting.palette import new_figure
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
 from atoll.reproductions.tables import (
     Estimate,
@@ -135,11 +136,9 @@ def class_density(values: dict[str, Any], c: int, points: Array) -> Array:
 
 def draw_rings(results: list[Result], path: Path) -> None:
     """Figures 1 and 2: the rows, and the density of each class."""
-    from matplotlib.figure import Figure
-
     first = next(r for r in results if "means" in r.values)
     X, y, _ = draw_rows(make_rings, N_LABELLED, N_UNLABELLED, streams(first.cell)[0])
-    figure = Figure(figsize=(11, 9.6), layout="constrained")
+    figure = new_figure(11, 9.6)
     (labelled, unlabelled), densities = figure.subplots(2, 2, sharex=True, sharey=True)
     for c in (0, 1):
         scatter(labelled, X[y == c], c)
@@ -172,11 +171,9 @@ def scatter(axis: Axes, X: Array, c: int) -> None:
 
 def draw_spirals(results: list[Result], path: Path) -> None:
     """Figures 3 and 4: the rows, and the longest axis of every component."""
-    from matplotlib.figure import Figure
-
     first = next(r for r in results if "means" in r.values)
     X, y, _ = draw_rows(make_spirals, N_LABELLED, N_UNLABELLED, streams(first.cell)[0])
-    figure = Figure(figsize=(11, 10), layout="constrained")
+    figure = new_figure(11, 10)
     panels = figure.subplots(2, 2, subplot_kw={"projection": "3d"}).ravel()
     for c in (0, 1):
         panels[c].scatter(*X[y == c].T, s=8, c=COLOURS[c], marker=MARKERS[c])
@@ -283,11 +280,9 @@ def run_unlabelled(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 def draw_unlabelled(results: list[Result], path: Path) -> None:
     """Figure 5: predictive loss and accuracy against the number of data."""
-    from matplotlib.figure import Figure
-
     by_size = group(results, "unlabelled")
     total = [2 * (N_FEW_LABELLED + size) for size in by_size]
-    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    figure = new_figure(10, 3.8)
     for axis, value, title in zip(
         figure.subplots(1, 2),
         ("loss", "accuracy"),

@@ -22,6 +22,7 @@ from atoll.inference.adf import filter_rows
 from atoll.kernels.hyperparameters import KernelPrior, kernel_at, kernel_prior
 from atoll.models import informative_vector
 from atoll.models.informative_vector import NoiseModel
+from atoll.plotting.palette import new_figure
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
 from atoll.reproductions.tables import (
     Estimate,
@@ -196,10 +197,8 @@ def share_near_zero(model: Any, X: Array) -> float:
 
 def draw_crescent(results: list[Result], path: Path) -> None:
     """The two panels of figure 4."""
-    from matplotlib.figure import Figure
-
     own = [r.values for r in results if "X" in r.values]
-    figure = Figure(figsize=(11, 5.4), layout="constrained")
+    figure = new_figure(11, 5.4)
     if not own:
         axis = figure.subplots()
         axis.set_axis_off()
@@ -380,10 +379,8 @@ def run_digits(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 def draw_digits(results: list[Result], path: Path) -> None:
     """Figure 5: area under the ROC curve against the probability of a label."""
-    from matplotlib.figure import Figure
-
     by_probability = dict(sorted(group(results, "probability").items()))
-    figure = Figure(figsize=(8, 5), layout="constrained")
+    figure = new_figure(8, 5)
     axis = figure.subplots()
     for i, (name, (line, marker, colour)) in enumerate(STYLES.items()):
         found = [estimate_value(part, name) for part in by_probability.values()]

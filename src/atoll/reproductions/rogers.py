@@ -15,6 +15,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import log_loss, zero_one_loss
 
 from atoll.estimators import ProbitGPClassifier
+from atoll.plotting.palette import new_figure
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
 from atoll.reproductions.tables import (
     Estimate,
@@ -129,14 +130,9 @@ def run_figure_15_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]
 
 def draw_figure_15(results: list[Result], path: Path) -> None:
     """Figure 14's data, figure 15's surfaces, and under them the losses against γ."""
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     surfaces = [r for r in results if "surface" in r.values]
     X, y = two_gaussians(N_TRAIN, figure_15_streams(surfaces[0].cell)[0])
-    figure = Figure(
-        figsize=(3 * (1 + len(surfaces)), 6.6), layout=ConstrainedLayoutEngine(h_pad=0.07)
-    )
+    figure = new_figure(3 * (1 + len(surfaces)), 6.6, h_pad=0.07)
     top, bottom = np.asarray(figure.subfigures(2, 1, height_ratios=[1, 1.1]), dtype=object)
     data_axis, *surface_axes = top.subplots(1, 1 + len(surfaces), sharex=True, sharey=True)
 

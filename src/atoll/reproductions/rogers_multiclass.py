@@ -11,7 +11,7 @@ from scipy.special import softmax
 from sklearn.metrics import log_loss, zero_one_loss
 
 from atoll.estimators import ProbitGPClassifier
-from atoll.plotting.palette import class_colours, class_markers
+from atoll.plotting.palette import class_colours, class_markers, new_figure
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
 from atoll.reproductions.rogers import PAPER, fit_quietly, fixed_kernel, verdict
 from atoll.reproductions.tables import (
@@ -108,12 +108,9 @@ def run_figure_16_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]
 
 def draw_figure_16(results: list[Result], path: Path) -> None:
     """The rows, the map of each class, and under them the losses against the number of rows."""
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     drawn = next(r for r in results if "maps" in r.values)
     X, y = four_clouds(drawn.cell["n_train"], figure_16_streams(drawn.cell)[0])
-    figure = Figure(figsize=(14, 6.8), layout=ConstrainedLayoutEngine(h_pad=0.07))
+    figure = new_figure(14, 6.8, h_pad=0.07)
     top, bottom = np.asarray(figure.subfigures(2, 1, height_ratios=[1.15, 1]), dtype=object)
     data_axis, *map_axes = top.subplots(1, 1 + N_CLASSES, sharex=True, sharey=True)
     draw_classes(data_axis, X, y)

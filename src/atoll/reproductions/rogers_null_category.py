@@ -15,6 +15,7 @@ from scipy.special import expit
 from sklearn.metrics import log_loss, zero_one_loss
 
 from atoll.estimators import NullCategoryClassifier, ProbitGPClassifier
+from atoll.plotting.palette import new_figure
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
 from atoll.reproductions.rogers import PAPER, fit_quietly, fixed_kernel, verdict
 from atoll.reproductions.tables import (
@@ -165,10 +166,8 @@ def run_figure_20_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]
 
 def draw_figure_20(results: list[Result], path: Path) -> None:
     """Figure 17's rows, figure 20's map, and the losses against the number of labels."""
-    from matplotlib.figure import Figure
-
     drawn = next(r for r in results if "surface" in r.values)
-    figure = Figure(figsize=(12, 6.6), layout="constrained")
+    figure = new_figure(12, 6.6)
     top, bottom = np.asarray(figure.subfigures(2, 1, height_ratios=[1, 1]), dtype=object)
     data_axis, map_axis = top.subplots(1, 2, sharex=True, sharey=True)
     draw_rows(data_axis, drawn.cell)
@@ -274,10 +273,8 @@ def run_figure_21_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]
 
 def draw_figure_21(results: list[Result], path: Path) -> None:
     """Maps without and with the null category, and the losses against its width."""
-    from matplotlib.figure import Figure
-
     drawn = [r for r in results if "surface" in r.values]
-    figure = Figure(figsize=(12, 3.4 * ((len(drawn) + 1) // 2) + 3.3), layout="constrained")
+    figure = new_figure(12, 3.4 * ((len(drawn) + 1) // 2) + 3.3)
     heights = [1.05 * ((len(drawn) + 1) // 2), 1]
     top, bottom = np.asarray(figure.subfigures(2, 1, height_ratios=heights), dtype=object)
     axes = top.subplots((len(drawn) + 1) // 2, 2, sharex=True, sharey=True, squeeze=False)

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import binomtest, norm
 
+from atoll.core.extras import import_extra
 from atoll.likelihoods import multinomial_probit, null_category, probit
-from atoll.plotting.palette import class_colours
+from atoll.plotting.palette import class_colours, new_figure
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
 from atoll.reproductions.rogers import PAPER
 from atoll.reproductions.tables import markdown_table
@@ -148,10 +149,8 @@ def sector(k: int, null_width: float, reach: float = 100.0) -> Array:
 
 def draw_figure_22(results: list[Result], path: Path) -> None:
     """The four diagrams, each region with its probability."""
-    from matplotlib.figure import Figure
-
     drawn = {r.cell["figure"]: r for r in results if r.cell["figure"]}
-    figure = Figure(figsize=(10.5, 9.2), layout="constrained")
+    figure = new_figure(10.5, 9.2)
     axes = figure.subplots(2, 2, height_ratios=[0.62, 1])
     for axis, number in zip(axes[0], ("18", "19")):
         _draw_half_lines(axis, drawn[number])
@@ -190,14 +189,15 @@ def _draw_half_lines(axis: Axes, result: Result) -> None:
 
 def _draw_sectors(axis: Axes, result: Result) -> None:
     """Three classes' regions in the plane of contrasts, draws of z, and circles around f."""
-    from matplotlib.patches import Circle, Polygon
-
+    patches = import_extra("matplotlib.patches")
     width, colours = result.cell["null_width"], class_colours(3)
     axis.set_facecolor((*_grey(NULL_COLOUR), 0.35))
     for k, colour in enumerate(colours):
         corners = sector(k, width)
-        axis.add_patch(Polygon(corners, facecolor="white", edgecolor="none", zorder=0.5))
-        axis.add_patch(Polygon(corners, facecolor=colour, alpha=0.3, edgecolor="none", zorder=0.6))
+        axis.add_patch(patches.Polygon(corners, facecolor="white", edgecolor="none", zorder=0.5))
+        axis.add_patch(
+            patches.Polygon(corners, facecolor=colour, alpha=0.3, edgecolor="none", zorder=0.6)
+        )
         axis.plot(*corners[[1, 0, 2]].T, color="black", linewidth=1, zorder=1)
     z = draw_auxiliary(result.cell, N_DRAWN_DOTS)
     region, (x1, x2) = regions_of(z, width), (z @ CONTRASTS).T
@@ -205,7 +205,7 @@ def _draw_sectors(axis: Axes, result: Result) -> None:
         axis.scatter(x1[region == k], x2[region == k], s=7, color=colour, linewidths=0, zorder=2)
     centre = np.asarray(result.cell["mean"]) @ CONTRASTS
     for radius in (1, 2):
-        axis.add_patch(Circle(tuple(centre), radius, fill=False, linewidth=1, zorder=3))
+        axis.add_patch(patches.Circle(tuple(centre), radius, fill=False, linewidth=1, zorder=3))
     axis.plot(*centre, "k+", markersize=9, zorder=3)
     box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "alpha": 0.85, "linewidth": 0}
     axis.annotate("$f_n$", tuple(centre), (14, 0), textcoords="offset points", va="center",
@@ -235,9 +235,7 @@ def _region_text(result: Result, name: str) -> str:
 
 
 def _grey(colour: str) -> tuple[float, float, float]:
-    from matplotlib.colors import to_rgb
-
-    return to_rgb(colour)
+    return import_extra("matplotlib.colors").to_rgb(colour)
 
 
 def compare_figure_22(results: list[Result]) -> str:

@@ -31,6 +31,7 @@ from atoll.inference.ep import Sites
 from atoll.kernels.graph_warped import Geometry, penalty_factor
 from atoll.models import laplacian, ssgp
 from atoll.models.ssgp import AMBIENT_WEIGHTS, LENGTH_FACTORS, NOISE, RATIOS, Labels, Problem
+from atoll.plotting.palette import new_figure
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
 from atoll.reproductions.lawrence import fit_quietly
 from atoll.reproductions.tables import Estimate, estimate, group, markdown_table
@@ -257,13 +258,11 @@ def run_moons(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 def picture_moons(results: list[Result], path: Path) -> None:
     """Figure 1: mean of GP, evidence, mean and deviation of SSGP."""
-    from matplotlib.figure import Figure
-
     first = next(r for r in results if "ssgp_mean" in r.values)
     X, y, rows = draw_moons(first.cell)
     v = first.values
     side = np.linspace(0.0, 1.0, len(v["ssgp_mean"]))
-    figure = Figure(figsize=(11, 9), layout="constrained")
+    figure = new_figure(11, 9)
     (a, b), (c, d) = figure.subplots(2, 2)
     for axis, name, title in ((a, "gp", "(a) GP: predictive mean"), (c, "ssgp", "(c) SSGP: mean")):
         surface = v[f"{name}_mean"] / np.abs(v[f"{name}_mean"]).max()
@@ -419,10 +418,8 @@ def curves_of(results: list[Result], kind: str) -> Curves:
 
 def picture_curves(results: list[Result], path: Path, kind: str, models: tuple[str, ...]) -> None:
     """A panel a data set: solid, best over the grid; dashed, chosen."""
-    from matplotlib.figure import Figure
-
     by_data = group(results, "data")
-    figure = Figure(figsize=(4.6 * len(by_data), 4.0), layout="constrained")
+    figure = new_figure(4.6 * len(by_data), 4.0)
     panels = figure.subplots(1, len(by_data), squeeze=False)[0]
     colours = {"SSGP": SSGP_COLOUR, "GP": GP_COLOUR, "LapSVM": SVM_COLOUR}
     how = {"SSGP": "by evidence", "GP": "by evidence", "LapSVM": "by cross-validation"}
@@ -701,9 +698,7 @@ def areas_by_model(results: list[Result]) -> dict[str, dict[float, Estimate]]:
 
 def picture_6(results: list[Result], path: Path) -> None:
     """Figure 6: area under the ROC curve against the probability of a label."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    figure = new_figure(6.4, 4.4)
     axis = figure.subplots()
     for (model, found), marker in zip(areas_by_model(results).items(), "osv^D"):
         axis.errorbar(
