@@ -24,9 +24,10 @@ from atoll.inference.ep import NEGATIVE
 from atoll.inference.ivm import IVMResult
 from atoll.inference.type_two import Approximation, LogPrior, Report
 from atoll.kernels.hyperparameters import KernelPrior, kernel_at
+from atoll.likelihoods import RegionLikelihood
 from atoll.likelihoods import null_category as null_likelihood
 from atoll.models import informative_vector, null_category, probit_gp
-from atoll.models.informative_vector import NoiseModel, SitesPosterior
+from atoll.models.informative_vector import NoiseModel
 from atoll.models.probit_gp import LatentPosterior
 
 Array = NDArray[np.float64]
@@ -108,8 +109,8 @@ class AuxiliaryClassifier(SampledClassifier):
         """What the labels say of z."""
 
     @abstractmethod
-    def _log_class_probabilities(self, mean: Array, variance: Array, phi: Array) -> Array:
-        """(m, K) log class probabilities of latent moments, at one draw of φ."""
+    def _likelihood(self, n_classes: int) -> RegionLikelihood:
+        """What class probabilities follow from the functions and φ."""
 
     def _variational(
         self, X: Array, labels: PartialLabels, prior: KernelPrior, report: Report
@@ -155,7 +156,8 @@ class AuxiliaryClassifier(SampledClassifier):
 
             if self.inference_ == "vb":
                 result = self._variational(X, labels, prior, report)
-                self.posterior_ = probit_gp.approximate_posterior(result, X, prior)
+                likelihood = self._likelihood(len(labels.classes))
+                self.posterior_ = probit_gp.approximate_posterior(result, X, prior, likelihood)
                 self.objectives_ = result.log_evidences
                 found = Search(result.log_parameters, result.log_evidences, result.converged,
                                result.jitter)  # fmt: skip
@@ -173,7 +175,8 @@ class AuxiliaryClassifier(SampledClassifier):
     ) -> Search:
         """Sets `posterior_`, and what the model says of its regions."""
         result = probit_gp.regions_propagation(X, self._family(X, labels, prior), prior, report)
-        self.posterior_: Any = probit_gp.approximate_posterior(result, X, prior)
+        likelihood = self._likelihood(len(labels.classes))
+        self.posterior_: Any = probit_gp.approximate_posterior(result, X, prior, likelihood)
         self._describe_regions(result.region_parameters[None])
         return Search(result.log_parameters, result.log_evidences, result.converged, result.jitter)
 
@@ -201,20 +204,21 @@ class AuxiliaryClassifier(SampledClassifier):
 
     def _make_posterior(self, X: Array, prior: KernelPrior, draws: Record) -> LatentPosterior:
         return LatentPosterior(
-            prior, X, draws["log_parameters"], draws["weights"], draws["region_parameters"]
+            prior,
+            X,
+            draws["log_parameters"],
+            draws["weights"],
+            draws["region_parameters"],
+            self._likelihood(len(self.classes_)),
         )
 
     # Prediction -----------------------------------------------------------------------------------
 
     def _log_proba(self, X: Array) -> Array:
-        if isinstance(self.posterior_, SitesPosterior):
-            return informative_vector.predict_log_proba(self.posterior_, X)
-        return probit_gp.predict_log_proba(self.posterior_, X, self._log_class_probabilities)
+        return self.posterior_.log_proba(X)
 
     def _latent(self, X: Array) -> tuple[Array, Array]:
-        if isinstance(self.posterior_, SitesPosterior):
-            return informative_vector.predict_latent(self.posterior_, X)
-        return probit_gp.predict_latent(self.posterior_, X)
+        return self.posterior_.latent(X)
 
 
 class ProbitGPClassifier(AuxiliaryClassifier):
@@ -302,8 +306,8 @@ class ProbitGPClassifier(AuxiliaryClassifier):
         self.posterior_ = informative_vector.posterior(result, X, prior, noise, biases)
         return search_of(result)
 
-    def _log_class_probabilities(self, mean: Array, variance: Array, phi: Array) -> Array:
-        return probit_gp.log_class_probabilities(mean, variance, phi)
+    def _likelihood(self, n_classes: int) -> RegionLikelihood:
+        return probit_gp.likelihood(n_classes)
 
 
 class NullCategoryClassifier(AuxiliaryClassifier):
@@ -449,7 +453,7 @@ n_jobs, verbose
         if not transductive:
             return super().predict_proba(X)
         check_is_fitted(self)
-        if not isinstance(self.posterior_, SitesPosterior):
+        if not hasattr(self.posterior_, "transductive_log_proba"):
             raise ValueError(
                 f"transductive=True takes a model fitted by expectation propagation, and this one "
                 f'was by {self.inference_!r}; fit it with inference="ep" or "adf".'
@@ -460,9 +464,7 @@ n_jobs, verbose
             what=f"a transductive prediction of {len(rows)} rows",
             instead="Predict fewer rows at a time.",
         )
-        return np.exp(
-            informative_vector.predict_transductive_log_proba(self.posterior_, rows, self.negative)
-        )
+        return np.exp(self.posterior_.transductive_log_proba(rows, self.negative))
 
     def _check_labels(self, labels: PartialLabels) -> None:
         super()._check_labels(labels)
@@ -560,10 +562,10 @@ n_jobs, verbose
             )
         p = informative_vector.posterior(result, X, prior, noise, biases, noise_variance)
         self.posterior_ = p
-        self.null_width_, self.bias_ = float(p.null_width.mean()), p.bias
+        self.null_width_, self.bias_ = float(p.likelihood.null_width.mean()), p.bias
         if self._free_rates:
-            self.missing_rates_ = np.exp(p.log_rates) if len(problems) > 1 else np.exp(
-                p.log_rates[0])  # fmt: skip
+            rates = np.exp(p.likelihood.log_rates)
+            self.missing_rates_ = rates if len(problems) > 1 else rates[0]
         elif not isinstance(self.missing_rates, str):
             self.missing_rates_ = self.missing_rates
         return search_of(result)
@@ -583,11 +585,8 @@ n_jobs, verbose
         regions = self._family(X, labels, prior)
         return null_category.variational(X, labels.is_labelled, prior, regions, report)
 
-    def _log_class_probabilities(self, mean: Array, variance: Array, phi: Array) -> Array:
-        width = float(np.exp(phi[0])) if self._fixed_width is None else self._fixed_width
-        if mean.ndim == 1:
-            return null_likelihood.log_class_probabilities(mean, variance, width)
-        return null_likelihood.log_margin_class_probabilities(mean, variance, width)
+    def _likelihood(self, n_classes: int) -> RegionLikelihood:
+        return null_likelihood.NullCategory(self._fixed_width, n_classes)
 
     def _describe_regions(self, region_parameters: Array) -> None:
         phi, width = region_parameters, self._fixed_width

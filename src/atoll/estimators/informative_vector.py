@@ -171,7 +171,7 @@ class InformativeVectorClassifier(ClassifierMixin, BaseEstimator):
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the latent functions; X (m, d) -> (m, n_functions) each."""
         check_is_fitted(self)
-        return informative_vector.predict_latent(self.posterior_, validate_rows(self, X))
+        return self.posterior_.latent(validate_rows(self, X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -243,7 +243,7 @@ class InformativeVectorClassifier(ClassifierMixin, BaseEstimator):
         }
 
     def _proba(self, X: Array) -> Array:
-        return np.exp(informative_vector.predict_log_proba(self.posterior_, X))
+        return np.exp(self.posterior_.log_proba(X))
 
     def _check_memory(self, n: int) -> None:
         d = n if self.n_active is None else min(int(self.n_active), n)

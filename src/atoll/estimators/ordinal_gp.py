@@ -15,7 +15,7 @@ from atoll.core.labels import PartialLabels
 from atoll.core.regions import RegionFamily
 from atoll.estimators.auxiliary_gp import AuxiliaryClassifier, check_null_width
 from atoll.kernels.hyperparameters import KernelPrior
-from atoll.likelihoods import ordinal
+from atoll.likelihoods import RegionLikelihood, ordinal
 from atoll.models import ordinal_gp
 
 Array = NDArray[np.float64]
@@ -182,10 +182,8 @@ verbose
             X, labels.codes, labels.is_labelled, prior, len(labels.classes), float(self.null_width)
         )
 
-    def _log_class_probabilities(self, mean: Array, variance: Array, phi: Array) -> Array:
-        width = float(self.null_width)
-        cut_points = ordinal.cut_points_at(phi, width)
-        return ordinal.log_class_probabilities(mean, variance, cut_points, width)
+    def _likelihood(self, n_classes: int) -> RegionLikelihood:
+        return ordinal.Ordinal(float(self.null_width))
 
     def _describe_regions(self, region_parameters: Array) -> None:
         cut_points = ordinal.cut_points_at(region_parameters, float(self.null_width))

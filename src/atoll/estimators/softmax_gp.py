@@ -86,7 +86,7 @@ class SoftmaxGPClassifier(SampledClassifier):
         return SoftmaxPosterior(prior, X, draws["log_parameters"], draws["weights"])
 
     def _log_proba(self, X: Array) -> Array:
-        return softmax_gp.predict_log_proba(self.posterior_, X)
+        return self.posterior_.log_proba(X)
 
     def _latent(self, X: Array) -> tuple[Array, Array]:
-        return softmax_gp.predict_latent(self.posterior_, X)
+        return self.posterior_.latent(X)
