@@ -21,9 +21,9 @@ from scipy.special import logsumexp
 
 from atoll.core.linalg import cholesky_solve, jittered_cholesky
 from atoll.core.regions import RegionFamily, fixed_regions, log_region_probability
-from atoll.inference import auxiliary_gibbs, ep, vb
+from atoll.inference import auxiliary_gibbs, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
-from atoll.inference.chains import Sampler
+from atoll.inference.chains import Record, Sampler
 from atoll.inference.type_two import Approximation, Report
 from atoll.kernels.conditioning import (
     conditional_moments,
@@ -192,14 +192,10 @@ def sampler(
 
 
 def variational(
-    inputs: Array,
-    codes: NDArray[np.intp],
-    prior: KernelPrior,
-    n_classes: int = 2,
-    report: Report | None = None,
+    inputs: Array, codes: NDArray[np.intp], prior: KernelPrior, n_classes: int = 2
 ) -> Approximation:
-    """Variational Bayes for labelled rows."""
-    return regions_variational(inputs, family(codes, n_classes), prior, report=report)
+    """Return the posterior of labelled rows by variational Bayes; parameters as of `sampler`."""
+    return approximate(vb.maximise, inputs, family(codes, n_classes), prior)
 
 
 def regions_sampler(
@@ -242,37 +238,42 @@ def regions_sampler(
     return Sampler(init, sweep, record)
 
 
-def regions_variational(
+def approximate(
+    maximise: Callable[..., Approximation],
     inputs: Array,
     regions: RegionFamily,
     prior: KernelPrior,
     report: Report | None = None,
+    **options: Any,
 ) -> Approximation:
-    """Variational Bayes under any regions."""
-    return vb.maximise(
+    """Return the approximate posterior under any regions.
+
+    Parameters
+    ----------
+    maximise : of a method over regions, such as `ep.maximise`
+    options : of that function
+    """
+    return maximise(
         gram_function(prior, inputs),
         gram_gradient_function(prior, inputs),
         prior,
         regions,
         report=report,
+        **options,
     )
 
 
-def regions_propagation(
-    inputs: Array,
-    regions: RegionFamily,
-    prior: KernelPrior,
-    report: Report | None = None,
-    tolerance: float = 1e-6,
-) -> Approximation:
-    """Expectation propagation under any regions; tolerance: of the moments."""
-    return ep.maximise(
-        gram_function(prior, inputs),
-        gram_gradient_function(prior, inputs),
+def sampled_posterior(
+    draws: Record, inputs: Array, prior: KernelPrior, likelihood: RegionLikelihood
+) -> LatentPosterior:
+    """Return what prediction needs of draws that `regions_sampler` recorded, (S, …) each."""
+    return LatentPosterior(
         prior,
-        regions,
-        report=report,
-        tolerance=tolerance,
+        inputs,
+        draws["log_parameters"],
+        draws["weights"],
+        draws["region_parameters"],
+        likelihood,
     )
 
 
