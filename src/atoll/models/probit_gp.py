@@ -192,10 +192,14 @@ def sampler(
 
 
 def variational(
-    inputs: Array, codes: NDArray[np.intp], prior: KernelPrior, n_classes: int = 2
+    inputs: Array,
+    codes: NDArray[np.intp],
+    prior: KernelPrior,
+    n_classes: int = 2,
+    report: Report | None = None,
 ) -> Approximation:
     """Return the posterior of labelled rows by variational Bayes; parameters as of `sampler`."""
-    return approximate(vb.maximise, inputs, family(codes, n_classes), prior)
+    return approximate(vb.maximise, inputs, family(codes, n_classes), prior, report)
 
 
 def regions_sampler(
