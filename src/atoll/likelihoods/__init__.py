@@ -22,7 +22,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.likelihoods import multinomial_probit, null_category, ordinal, probit, softmax
+from atoll.likelihoods import argmax, multinomial_probit, null_category, ordinal, probit, softmax
 
 Array = NDArray[np.float64]
 
@@ -37,6 +37,7 @@ REGIONS = MappingProxyType(
 GRADIENTS = MappingProxyType(
     {
         "softmax": softmax,
+        "argmax": argmax,
     }
 )
 LIKELIHOODS = MappingProxyType(REGIONS | GRADIENTS)

@@ -44,12 +44,6 @@ def _relative_odds(latent: Array) -> tuple[Array, Array]:
     return top, np.exp(latent - top)
 
 
-def class_probabilities(latent: Array) -> Array:
-    """Return softmax(latent); (..., K) -> (..., K)."""
-    odds = np.exp(latent - latent.max(axis=-1, keepdims=True))
-    return odds / odds.sum(axis=-1, keepdims=True)
-
-
 def log_class_probabilities(mean: Array, variance: Array, *, scramble: int = 0) -> Array:
     """log E softmax(f) for independent f_k ~ N(mean_k, variance_k); (..., K) -> (..., K).
 
