@@ -121,6 +121,6 @@ def test_a_regression_of_sites_predicts_at_the_active_rows_what_ep_found():
     C = gram_function(prior, X)(result.log_parameters)
     found = ep.propagate(C, probit.regions(codes), ep.no_sites(30), tolerance=1e-9)
     posterior = iv.posterior(result, X, prior, iv.NoiseModel(), [0.0])
-    mean, variance = iv.predict_latent(posterior, X)
+    mean, variance = posterior.latent(X)
     np.testing.assert_allclose(mean[:, 0], found.mean, atol=1e-3)
     np.testing.assert_allclose(variance[:, 0], found.variance, atol=1e-3)

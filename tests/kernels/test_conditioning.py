@@ -6,7 +6,12 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from atoll.kernels import conditioning
-from atoll.kernels.conditioning import conditional_moments, mixture_moments
+from atoll.kernels.conditioning import (
+    conditional_moments,
+    distinct_rows,
+    mixture_moments,
+    sample_conditional,
+)
 from atoll.kernels.hyperparameters import gram, kernel_prior
 
 RNG = np.random.default_rng(0)
@@ -122,3 +127,55 @@ def test_a_mixture_of_one_component_is_that_component():
     mean, variance = mixture_moments(zip(means, variances))
     np.testing.assert_array_equal(mean, means[0])
     np.testing.assert_array_equal(variance, variances[0])
+
+
+# Joint draws --------------------------------------------------------------------------------------
+
+
+def joint_draws(problem, n, rows=X, seed=0):
+    prior, theta, A, values = problem
+    return sample_conditional(
+        np.random.default_rng(seed), prior, theta, INPUTS, np.linalg.cholesky(A),
+        np.linalg.solve(A, values), rows, n,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_joint_draws_have_the_dense_formulas_mean_and_covariance(kernel):
+    problem, n = known(kernel, (8, 2)), 4000
+    prior, theta, A, values = problem
+    k = prior.kernel.clone_with_theta(theta)
+    cross = k(X, INPUTS)
+    mean, S = cross @ np.linalg.solve(A, values), k(X) - cross @ np.linalg.solve(A, cross.T)
+    f = joint_draws(problem, n)
+    assert f.shape == (n, 13, 2)
+    spread = np.diagonal(S)
+    assert np.all(np.abs(f.mean(axis=0) - mean) < 6 * np.sqrt(spread / n)[:, None])
+    for of_function in np.moveaxis(f, 2, 0):
+        error = np.sqrt((S**2 + np.outer(spread, spread)) / n)
+        assert np.all(np.abs(np.cov(of_function.T) - S) < 6 * error)
+    between = np.mean((f[..., 0] - mean[:, 0]) * (f[..., 1] - mean[:, 1]), axis=0)
+    assert np.all(np.abs(between) < 6 * spread / np.sqrt(n))  # the functions are independent
+
+
+@pytest.mark.parametrize("shape", [(8,), (8, 3)])
+def test_equal_rows_have_equal_values_in_a_joint_draw(shape):
+    f = joint_draws(known("isotropic", shape), 4, X[[0, 1, 0, 1, 1]])
+    assert f.shape == (4, 5, *shape[1:])
+    np.testing.assert_array_equal(f[:, :2], f[:, 2:4])
+    np.testing.assert_array_equal(f[:, 1], f[:, 4])
+
+
+def test_a_joint_draw_where_all_is_known_is_what_is_known():
+    prior = kernel_prior(RBF(0.5), INPUTS)
+    A = gram(prior, prior.mean, INPUTS)
+    values = np.linalg.cholesky(A) @ RNG.normal(size=8)
+    f = joint_draws((prior, prior.mean, A, values), 3, INPUTS)
+    np.testing.assert_allclose(f, np.tile(values, (3, 1)), atol=1e-3)
+
+
+def test_rows_that_are_not_numbers_count_as_different():
+    words = np.array(["one", "two", "one"], dtype=object)
+    rows, place = distinct_rows(words)
+    assert rows is words
+    assert place.tolist() == [0, 1, 2]

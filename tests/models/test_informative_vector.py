@@ -11,6 +11,7 @@ from atoll.core.labels import PartialLabels
 from atoll.inference.adf import Filtered
 from atoll.inference.ep import Sites
 from atoll.kernels.hyperparameters import gram, kernel_prior
+from atoll.likelihoods.null_category import OneAgainstTheRest
 from atoll.models import informative_vector as iv
 
 X = np.random.default_rng(0).normal(size=(12, 2))
@@ -29,9 +30,9 @@ def sites_posterior(n_problems=1, width=1.0, rates=(1.0, 1.0), negative=False, v
         tuple(0.05 * rng.normal(size=12) for _ in range(n_problems)),
         tuple(noise),
         np.linspace(0.2, 0.5, n_problems),
-        np.full(n_problems, width),
-        np.log(np.tile(rates, (n_problems, 1))),
-        variance,
+        OneAgainstTheRest(
+            np.full(n_problems, width), np.log(np.tile(rates, (n_problems, 1))), variance
+        ),
     )
 
 
@@ -41,7 +42,7 @@ def test_latent_moments_are_those_of_the_regression(negative):
     new = X[:5] + 0.3
     K, cross = (gram(PRIOR, PRIOR.mean, X, Y) for Y in (X, new))
     V = K + 1e-6 * K[0, 0] * np.eye(12) + np.diag(p.noise_variance[0])
-    mean, variance = iv.predict_latent(p, new)
+    mean, variance = p.latent(new)
     np.testing.assert_allclose(mean[:, 0], cross.T @ p.weights[0] + 0.2, rtol=1e-10)
     exact = K[0, 0] - np.diagonal(cross.T @ np.linalg.solve(V, cross))
     np.testing.assert_allclose(variance[:, 0], exact, rtol=1e-7)
@@ -51,17 +52,18 @@ def test_latent_moments_are_those_of_the_regression(negative):
 def test_two_classes_are_renormalised_without_the_null_category(noise_variance):
     """Paper 001, eq. 2: each class times the chance that its label is missing."""
     p = sites_posterior(rates=(0.3, 0.9), variance=noise_variance)
-    ((mean, variance),) = iv.latent_moments(p, X + 0.1)
+    mean, variance = (part[:, 0] for part in p.latent(X + 0.1))
     sd = np.sqrt(noise_variance + variance)
     up, down = 0.9 * ndtr((mean - 0.5) / sd), 0.3 * ndtr((-mean - 0.5) / sd)
-    found = np.exp(iv.predict_log_proba(p, X + 0.1))
+    found = np.exp(p.log_proba(X + 0.1))
     np.testing.assert_allclose(found[:, 1], up / (up + down), rtol=1e-9)
 
 
 def test_more_classes_are_conditioned_on_exactly_one_being_true():
     p = sites_posterior(n_problems=3, width=0.0)
-    found = np.exp(iv.predict_log_proba(p, X))
-    yes = np.stack([ndtr(m / np.sqrt(1 + v)) for m, v in iv.latent_moments(p, X)], axis=1)
+    found = np.exp(p.log_proba(X))
+    mean, variance = p.latent(X)
+    yes = ndtr(mean / np.sqrt(1 + variance))
     joint = np.stack(
         [yes[:, k] * np.prod(np.delete(1 - yes, k, axis=1), axis=1) for k in range(3)], axis=1
     )
@@ -73,16 +75,16 @@ def test_one_row_alone_changes_no_class_probability_transductively():
     """A row's own site is left out of its cavity: it says that the row is not null, no more."""
     p = sites_posterior(rates=(0.3, 0.9))
     for row in X[:4] + 0.2:
-        plain = iv.predict_log_proba(p, row[None])
-        transductive = iv.predict_transductive_log_proba(p, row[None])
+        plain = p.log_proba(row[None])
+        transductive = p.transductive_log_proba(row[None])
         np.testing.assert_allclose(transductive, plain, atol=1e-5)
 
 
 def test_rows_together_change_each_other_transductively():
     p = sites_posterior()
     new = X + 0.2
-    together = iv.predict_transductive_log_proba(p, new)
-    assert np.max(np.abs(together - iv.predict_log_proba(p, new))) > 0.01
+    together = p.transductive_log_proba(new)
+    assert np.max(np.abs(together - p.log_proba(new))) > 0.01
     np.testing.assert_allclose(np.exp(together).sum(axis=1), 1.0, atol=1e-12)
 
 

@@ -110,20 +110,20 @@ def brute_force(prior, X, n_functions, log_prob_of_rows, log_classes, unlabelled
     )
 
 
-def questions(prior, X, exact, log_classes_of_moments):
+def questions(prior, X, exact, likelihood, phi=NOTHING):
     """What is compared: f, f's probabilities at a new row, and those of the unlabelled rows."""
 
     def exact_means(draws):
         n_chains, n_draws = draws["log_likelihood"].shape
         flat = {name: v.reshape(n_chains * n_draws, *v.shape[2:]) for name, v in draws.items()}
         posterior = probit_gp.LatentPosterior(
-            prior, X, flat["log_parameters"], flat["weights"], flat["region_parameters"]
+            prior, X, flat["log_parameters"], flat["weights"], flat["region_parameters"], likelihood
         )
         # Averages of P(class, not null), normalised after: a ratio, whose noise is its numerator's.
         p = np.array(
             [
-                np.exp(log_classes_of_moments(mean, variance))[0]
-                for mean, variance in probit_gp.latent_moments(posterior, NEW)
+                np.exp(likelihood.log_class_probabilities(mean, variance, phi))[0]
+                for mean, variance in posterior.moments(NEW)
             ]
         )
         p = (p / p.sum(axis=1).mean()).reshape(n_chains, n_draws, -1)
@@ -165,7 +165,7 @@ def test_probit_gp_of_two_classes(n):
     )  # fmt: skip
     assert_means_agree(
         probit_gp.sampler(X, codes, prior), n,
-        questions(prior, X, exact, probit.log_class_probabilities),
+        questions(prior, X, exact, probit.Probit()),
     )  # fmt: skip
 
 
@@ -200,9 +200,7 @@ def test_null_category_of_two_classes(n):
     family = null_category.family(codes, is_labelled, 2, width)
     assert_means_agree(
         null_model.sampler(X, codes, is_labelled, prior, family), 10 + n,
-        questions(
-            prior, X, exact, lambda m, v: null_category.log_class_probabilities(m, v, width)
-        ),
+        questions(prior, X, exact, null_category.NullCategory(width, 2)),
     )  # fmt: skip
 
 
@@ -240,7 +238,7 @@ def test_probit_gp_of_three_classes(n):
     )
     assert_means_agree(
         probit_gp.sampler(X, codes, prior, 3), 20 + n,
-        questions(prior, X, exact, multinomial_probit.log_class_probabilities),
+        questions(prior, X, exact, multinomial_probit.MultinomialProbit()),
         n_samples=500,
     )  # fmt: skip
 
@@ -258,9 +256,7 @@ def test_null_category_of_three_classes(n):
     family = null_category.family(codes, is_labelled, 3, width)
     assert_means_agree(
         null_model.sampler(X, codes, is_labelled, prior, family), 30 + n,
-        questions(
-            prior, X, exact, lambda m, v: null_category.log_margin_class_probabilities(m, v, width)
-        ),
+        questions(prior, X, exact, null_category.NullCategory(width, 3)),
         n_samples=400,
     )  # fmt: skip
 
@@ -287,11 +283,10 @@ def test_ordinal_gp(n, n_classes, width):
 
     exact = brute_force(prior, X, 1, log_prob, log_classes, [])
     family = fixed_regions(ordinal.regions(codes, is_labelled, b, width))
+    phi = np.append(b[:1], np.log(np.diff(b) - width))
     assert_means_agree(
         probit_gp.regions_sampler(X, family, prior), 40 + n,
-        questions(
-            prior, X, exact, lambda m, v: ordinal.log_class_probabilities(m, v, b, width)
-        ),
+        questions(prior, X, exact, ordinal.Ordinal(width), phi),
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import pytest
 from atoll.diagnostics import geweke_test
 from atoll.inference import hmc
 from atoll.kernels.hyperparameters import gram, gram_function, kernel_prior
+from atoll.likelihoods import softmax
 from atoll.models import softmax_gp
 from atoll.models.softmax_gp import SoftmaxState
 
@@ -46,7 +47,7 @@ def test_geweke_joint_test_of_the_sweep():
     result = geweke_test(
         np.random.default_rng(0),
         sample_prior,
-        sample_data=lambda rng, p: softmax_gp.sample_labels(rng, functions(*p)),
+        sample_data=lambda rng, p: softmax.sample(rng, functions(*p)),
         sweep=sweep,
         statistics=statistics,
         n_chains=200,
@@ -74,7 +75,7 @@ def test_the_gradient_of_the_joint_matches_finite_differences():
 def test_prior_labels_follow_the_softmax_of_the_functions():
     rng = np.random.default_rng(2)
     g = np.tile([1.0, 0.0, -1.0], (20_000, 1))
-    share = np.bincount(softmax_gp.sample_labels(rng, g)) / len(g)
+    share = np.bincount(softmax.sample(rng, g)) / len(g)
     exact = np.exp([1.0, 0.0, -1.0]) / np.exp([1.0, 0.0, -1.0]).sum()
     assert np.all(np.abs(share - exact) < 6 * np.sqrt(exact / len(g)))
 

@@ -4,14 +4,15 @@ from typing import Any
 
 from atoll.core.chunks import RowChunks
 from atoll.estimators.archipelago import ArchipelagoClassifier, ArchipelagoDensity
-from atoll.estimators.auxiliary_gp import NullCategoryClassifier, ProbitGPClassifier
 from atoll.estimators.dp_mixture import DPMixtureClassifier
 from atoll.estimators.graph_gp import GraphGPClassifier
 from atoll.estimators.informative_vector import InformativeVectorClassifier
 from atoll.estimators.laplacian import LaplacianRLSClassifier, LaplacianSVC
 from atoll.estimators.model_selection import SemiSupervisedKFold
+from atoll.estimators.null_category import NullCategoryClassifier
 from atoll.estimators.ordinal_gp import OrdinalGPClassifier
 from atoll.estimators.persistence import load_model, save_model
+from atoll.estimators.probit_gp import ProbitGPClassifier
 from atoll.estimators.softmax_gp import SoftmaxGPClassifier
 from atoll.estimators.ssgp import SSGPClassifier, SSGPRegressor
 from atoll.estimators.transductive_svm import TransductiveSVC

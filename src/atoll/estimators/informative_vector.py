@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
-from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.labels import PartialLabels
-from atoll.core.memory import check_memory
-from atoll.diagnostics import entropy
-from atoll.estimators.auxiliary_gp import check_moment_matching, search_of, variance_prior
-from atoll.estimators.validation import labelled_accuracy, validate_rows, validate_training
-from atoll.inference.ivm import REFINEMENTS
+from atoll.estimators import moment_matching
+from atoll.estimators.moment_matching import active_memory, match_moments, matching_of
+from atoll.estimators.parameters import COMMON, KERNEL, inference
+from atoll.estimators.progress import Progress
+from atoll.estimators.searches import search_of_active_sets
+from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.kernels.hyperparameters import kernel_at, kernel_prior
-from atoll.models import informative_vector
 from atoll.models.informative_vector import NoiseModel
 
 Array = NDArray[np.float64]
 
 
-class InformativeVectorClassifier(ClassifierMixin, BaseEstimator):
+class InformativeVectorClassifier(Classifier):
     """Probit Gaussian process on an active set of the labelled rows: thousands of them, quickly.
 
     f ~ GP(0, C(θ)), z_n ~ N(f(x_n) + b, 1), y_n is the second class where z_n > 0. Rows join the
@@ -34,45 +30,47 @@ class InformativeVectorClassifier(ClassifierMixin, BaseEstimator):
     Unlabelled rows set the scale of the prior alone. More than two classes are as many functions,
     each class against the rest, conditioned on one of them being true.
 
-    O(n d²) time a round and O(n d) memory for n labelled rows and d active ones.
+    O(n d²) time per round and O(n d) memory for n labelled rows and d active ones. Nothing is
+    random.
 
     Parameters
     ----------
-    kernel : "isotropic", "ard" or a scikit-learn kernel
+    kernel : "isotropic", "ard" or a scikit-learn kernel, default="isotropic"
         The first two put a prior on amplitude and length-scales that follows the units of X. A
         kernel's own free parameters have a log-normal prior about the values given.
-    n_active : int or None
+    n_active : int or None, default=100
         d, of every function. None: all labelled rows.
-    inference : "adf" or "ep"
+    inference : "adf" or "ep", default="adf"
         What the kernel's parameters are learned by: the sites as the pass left them, as in the
         paper, or expectation propagation on the active set.
-    n_rounds : int
+    n_rounds : int, default=15
         At most so many selections; fewer where the parameters come to rest.
-    bias : float, "share" or "learn"
-        b; "share" gives each class its share of the labels where f is zero.
-    noise_variance : float
+    bias : float, "share" or "learn", default=0.0
+        b; "share" gives each class its share of the labels where f is zero, "learn" learns it
+        around that.
+    noise_variance : float, default=1.0
         Of z given f.
-    variance_rate : float, optional
+    variance_rate : float, default=None
         Of an exponential prior on the kernel's variances, in place of the log-normal one.
-    negative : "zero" or "allow"
+    negative : "zero" or "allow", default="zero"
         What becomes of a site of negative precision; the probit has none.
-    unlabelled : "auto", None or a value
-        What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
-        classes would remain.
-    random_state, n_jobs
-        Not used: nothing is random, and it runs on one core. For the other models' sake.
-    verbose : bool
-        A progress bar on standard error.
+    unlabelled : "auto", None or a value, default="auto"
+        What in y means unlabelled beside nulls. "auto": -1 in an integer y, unless fewer than two
+        classes would remain. None: nothing.
+    verbose : bool, default=False
+        Whether to show a progress bar on standard error.
 
     Attributes
     ----------
     classes_ : (K,) the labels, sorted
-    active_ : rows of the training data that are active, an array for every function
+    unlabelled_ : what meant unlabelled beside nulls
+    active_ : rows of the training data that are active, one array per function
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
-    posterior_ : SitesPosterior, what prediction needs
-    log_evidence_ : of the active set, estimated
-    bias_ : b of every function
+    posterior_ : what prediction needs
+    objectives_ : (t,) estimated log evidence of the active rows after every round
+    log_evidence_ : the last of these
+    bias_ : (number of functions,) b
     kernel_ : the kernel at its learned parameters
     diagnostics_ : dict with the log evidence, rounds, active rows, jitter and a verdict in words
     draws_ : empty: nothing is sampled
@@ -93,8 +91,11 @@ class InformativeVectorClassifier(ClassifierMixin, BaseEstimator):
     (20, True)
     """
 
-    paper: ClassVar[str] = "Lawrence, Seeger & Herbrich 2003; Lawrence & Jordan 2005"
-    summary: ClassVar[str] = "two or more classes, labelled rows only; fast on thousands of rows"
+    paper = "Lawrence, Seeger & Herbrich 2003; Lawrence & Jordan 2005"
+    summary = "two or more classes, labelled rows only; fast on thousands of rows"
+    parameters = (
+        {"kernel": KERNEL, "inference": inference("adf", "ep")} | moment_matching.RULES | COMMON
+    )
 
     def __init__(
         self,
@@ -108,8 +109,6 @@ class InformativeVectorClassifier(ClassifierMixin, BaseEstimator):
         variance_rate: float | None = None,
         negative: str = "zero",
         unlabelled: Any = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
         verbose: bool = False,
     ):
         self.kernel = kernel
@@ -121,134 +120,38 @@ class InformativeVectorClassifier(ClassifierMixin, BaseEstimator):
         self.variance_rate = variance_rate
         self.negative = negative
         self.unlabelled = unlabelled
-        self.random_state = random_state
-        self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Select active rows and learn the kernel on them.
+    def _memory(self, X: Array, labels: PartialLabels) -> Need:
+        return active_memory(self, labels.n_labelled)
 
-        Parameters
-        ----------
-        X : (n, d) array or data frame of finite numbers
-        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
-        """
-        X, labels = validate_training(self, X, y, unlabelled=self.unlabelled)
-        check_moment_matching(self)
-        if self.inference not in REFINEMENTS:
-            raise ValueError(
-                f"inference={self.inference!r} is none of {', '.join(map(repr, REFINEMENTS))}."
-            )
-        self.classes_ = labels.classes
-        labelled = np.flatnonzero(labels.is_labelled)
-        self._check_memory(len(labelled))
-        self._fit_rows(X, labels, labelled)
-        self.label_distributions_ = np.eye(len(labels.classes))[labels.codes]
-        unknown = ~labels.is_labelled
-        if unknown.any():
-            self.label_distributions_[unknown] = self._proba(X[unknown])
-        self.transduction_ = labels.classes[np.argmax(self.label_distributions_, axis=1)]
-        return self
-
-    def predict_proba(self, X: Any) -> Array:
-        """Class probabilities; X (m, d) -> (m, K)."""
-        check_is_fitted(self)
-        return self._proba(validate_rows(self, X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row; X (m, d) -> (m,)."""
-        probabilities = self.predict_proba(X)  # first: it says so where nothing is fitted
-        return self.classes_[np.argmax(probabilities, axis=1)]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over the labelled rows; unlabelled ones are left out."""
-        return labelled_accuracy(self, self.predict(X), y, sample_weight)
-
-    def predict_entropy(self, X: Any) -> Array:
-        """Entropy of the class probabilities in nats: how unsure; X (m, d) -> (m,)."""
-        return entropy(self.predict_proba(X))
-
-    def predict_latent(self, X: Any) -> tuple[Array, Array]:
-        """Mean and variance of the latent functions; X (m, d) -> (m, n_functions) each."""
-        check_is_fitted(self)
-        return informative_vector.predict_latent(self.posterior_, validate_rows(self, X))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
-
-    # Parts of fit ---------------------------------------------------------------------------------
-
-    def _fit_rows(self, X: Array, labels: PartialLabels, labelled: NDArray[np.intp]) -> None:
-        from tqdm import tqdm
-
-        prior = kernel_prior(self.kernel, X)
-        of_rows = PartialLabels(
-            labels.codes[labelled], np.ones(len(labelled), dtype=bool), labels.classes
-        )
-        problems = informative_vector.against_the_rest(of_rows)
-        noise = NoiseModel(null_width=0.0, learn_bias=self.bias == "learn")
-        biases = [
-            informative_vector.share_bias(codes, of_rows.is_labelled)
-            if isinstance(self.bias, str)
-            else float(self.bias)
-            for codes in problems
-        ]
-        families = [
-            informative_vector.family(codes, of_rows.is_labelled, noise, bias)
-            for codes, bias in zip(problems, biases)
-        ]
-        with tqdm(disable=not self.verbose, desc="Informative vectors", unit=" rounds") as bar:
-            result = informative_vector.fit(
+    def _fit(self, X: Array, labels: PartialLabels) -> Fit:
+        prior, labelled = kernel_prior(self.kernel, X), np.flatnonzero(labels.is_labelled)
+        with Progress(self.verbose, "Informative vectors", "rounds", value="log evidence") as bar:
+            result, posterior = match_moments(
+                matching_of(self),
                 X[labelled],
-                families,
+                labels.of(labelled),
                 prior,
-                refine=self.inference,
-                n_active=self.n_active,
-                n_rounds=int(self.n_rounds),
-                log_prior=variance_prior(prior, self.variance_rate),
-                negative=self.negative,
-                noise_variance=float(self.noise_variance),
-                report=lambda *_: bar.update(),
+                NoiseModel(learn_bias=self.bias == "learn"),
+                bar.report,
             )
-        self.posterior_ = informative_vector.posterior(
-            result, X[labelled], prior, noise, biases, float(self.noise_variance)
-        )
-        self.active_ = [labelled[one.rows] for one in result.problems]
-        self.bias_ = self.posterior_.bias
-        self.kernel_ = kernel_at(prior, result.log_parameters)
-        self.draws_: dict[str, Any] = {}
-        found = search_of(result)
-        self.log_evidence_ = found.log_evidence
-        steps = f"{found.n_steps} {found.step}{'s' * (found.n_steps != 1)}"
-        sentence = (
-            f"The active set and its kernel came to rest in {steps}, with an estimate of "
+        found = search_of_active_sets(result)
+        verdict = (
+            f"The active set and its kernel came to rest in {found.steps}, with an estimate of "
             f"{found.log_evidence:.2f} for the log evidence of the active rows."
             if found.converged
-            else f"The kernel was still moving after {steps}; standardise the features, or raise "
-            "n_active."
+            else f"The kernel was still moving after {found.steps}; standardise the features, or "
+            "raise n_active."
         )
-        if not found.converged:
-            warnings.warn(f"{type(self).__name__}: {sentence}", ConvergenceWarning, stacklevel=3)
-        self.diagnostics_ = {
-            "log_evidence": found.log_evidence,
-            "n_iterations": found.n_steps,
-            "n_active": found.more["n_active"],
-            "n_negative": found.more["n_negative"],
-            "jitter": found.jitter,
-            "interrupted": False,
-            "mixed": found.converged,
-            "verdict": sentence,
-        }
-
-    def _proba(self, X: Array) -> Array:
-        return np.exp(informative_vector.predict_log_proba(self.posterior_, X))
-
-    def _check_memory(self, n: int) -> None:
-        d = n if self.n_active is None else min(int(self.n_active), n)
-        check_memory(
-            8 * (2 * d * n + 8 * d * d),
-            what=f"{type(self).__name__} with {d} active rows of {n}",
-            instead="Lower n_active.",
+        return Fit(
+            posterior,
+            found.diagnostics(verdict),
+            objectives=result.log_evidences,
+            attributes={
+                "active_": [labelled[one.rows] for one in result.problems],
+                "bias_": posterior.bias,
+                "kernel_": kernel_at(prior, result.log_parameters),
+                "log_evidence_": found.log_evidence,
+            },
         )

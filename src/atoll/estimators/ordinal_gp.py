@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,16 +10,24 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from atoll.core.labels import PartialLabels
-from atoll.core.regions import RegionFamily
-from atoll.estimators.auxiliary_gp import AuxiliaryClassifier, check_null_width
-from atoll.kernels.hyperparameters import KernelPrior
+from atoll.estimators.auxiliary_gp import (
+    RULES,
+    RegionModel,
+    chosen_inference,
+    fit_by_chains,
+    fit_by_search,
+    memory,
+)
+from atoll.estimators.parameters import Listed, Nothing, Number, check_value
+from atoll.estimators.shell import Classifier, Fit, Need, warn_user
+from atoll.kernels.hyperparameters import kernel_prior
 from atoll.likelihoods import ordinal
 from atoll.models import ordinal_gp
 
 Array = NDArray[np.float64]
 
 
-class OrdinalGPClassifier(AuxiliaryClassifier):
+class OrdinalGPClassifier(Classifier):
     """Gaussian process classifier for classes that have an order, such as grades or stages.
 
     f ~ GP(0, C(θ)), z_n ~ N(f(x_n), 1), and y_n is the class between whose cut points z_n falls:
@@ -33,32 +39,55 @@ class OrdinalGPClassifier(AuxiliaryClassifier):
 
     Parameters
     ----------
-    classes : sequence, optional
-        All classes, lowest first; one without a labelled row is allowed. By default those of y,
-        sorted, or the order of an ordered pandas Categorical.
-    null_width : float
+    classes : sequence, default=None
+        All classes, lowest first; one without a labelled row is allowed. None: those of y, sorted,
+        or the order of an ordered pandas Categorical.
+    null_width : float, default=0.0
         w, in units of the noise of z, which has variance one. 0: unlabelled rows are left out.
-    inference : "auto", "mcmc", "vb" or "ep"
-        As in ProbitGPClassifier, and expectation propagation, for labelled rows, which "auto"
-        takes beyond 300 of them.
-    kernel, n_chains, n_warmup, n_samples, thin, checkpoint, unlabelled, random_state, n_jobs, \
-verbose
-        As in ProbitGPClassifier.
+    kernel : "isotropic", "ard" or a scikit-learn kernel, default="isotropic"
+        The first two put a wide prior on amplitude and length-scales that follows the units of X. A
+        kernel's own free parameters are sampled around the values given; fixed ones stay.
+    inference : "auto", "mcmc", "vb" or "ep", default="auto"
+        "mcmc" is Gibbs sampling. "vb", variational Bayes, and "ep", expectation propagation, take
+        seconds where sampling takes minutes, with θ and the cut points at their best values; "ep"
+        is for labelled rows alone. "auto" samples up to 300 rows in the model; beyond, it takes
+        "ep", or "vb" where unlabelled rows take part.
+    n_chains : int, default=4
+        Markov chains.
+    n_warmup : int, default=200
+        Sweeps per chain that are dropped.
+    n_samples : int, default=300
+        Draws kept per chain.
+    thin : int, default=1
+        Sweeps per draw kept.
+    checkpoint : path of a folder, default=None
+        Where chains are saved as they run; the same call goes on from there, to the same draws.
+    unlabelled : "auto", None or a value, default="auto"
+        What in y means unlabelled beside nulls. "auto": -1 in an integer y, unless fewer than two
+        classes would remain. None: nothing.
+    random_state : None, int or numpy Generator, default=None
+        Seed of the chains.
+    n_jobs : int, default=None
+        Chains run at once, by joblib.
+    verbose : bool, default=False
+        Whether to show a progress bar on standard error.
 
     Attributes
     ----------
     classes_ : (K,) lowest first
-    cut_points_ : (K−1,) posterior mean of b
+    cut_points_ : (K−1,) posterior mean of b, or its best value
     inference_ : "mcmc", "vb" or "ep", what was used
+    unlabelled_ : what meant unlabelled beside nulls
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
-    posterior_ : LatentPosterior, what prediction needs
+    posterior_ : what prediction needs
     draws_ : dict of (chain, draw) arrays: log-likelihood, log-parameters, the first cut point and
-        the logarithms of the gaps; empty after "vb" and "ep"
-    objectives_ : (t,) bound on the log evidence after every iteration, after "vb"
-    log_evidence_ : its estimate, after "ep"
+        the logarithms of the gaps; empty but for "mcmc"
+    objectives_ : (t,) log evidence after every iteration: a lower bound on it ("vb") or an estimate
+        of it ("ep")
+    log_evidence_ : the last of these
     diagnostics_ : dict with R-hat, effective sample sizes, jitter and a verdict in words
-    kernel_ : the kernel at the posterior mean of its log-parameters, or where the bound is highest
+    kernel_ : the kernel at the posterior mean of its log-parameters, or at their best values
 
     References
     ----------
@@ -80,7 +109,10 @@ verbose
 
     paper = "Rogers 2014 (lecture); Chu & Ghahramani 2005"
     summary = "classes with an order; cut points learned; unlabelled rows with a null width"
-    inferences = ("auto", "mcmc", "vb", "ep")
+    parameters = {
+        "classes": Nothing("those of y") | Listed("all classes, lowest first"),
+        "null_width": Number(least=0),
+    } | RULES
 
     def __init__(
         self,
@@ -99,41 +131,46 @@ verbose
         n_jobs: int | None = None,
         verbose: bool = False,
     ):
-        super().__init__(
-            kernel=kernel,
-            inference=inference,
-            n_chains=n_chains,
-            n_warmup=n_warmup,
-            n_samples=n_samples,
-            thin=thin,
-            checkpoint=checkpoint,
-            unlabelled=unlabelled,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
         self.classes = classes
         self.null_width = null_width
+        self.kernel = kernel
+        self.inference = inference
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_samples = n_samples
+        self.thin = thin
+        self.checkpoint = checkpoint
+        self.unlabelled = unlabelled
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def predict_rank(self, X: Any) -> Array:
-        """Expected rank, 0 for the lowest class to K − 1; X (m, d) -> (m,)."""
+        """Return the expected rank, 0 for the lowest class to K − 1; X (m, d) -> (m,)."""
         return self.predict_proba(X) @ np.arange(len(self.classes_), dtype=float)
 
     def predict_median(self, X: Any) -> NDArray[Any]:
-        """The median class: of all, that with the least expected error in rank; (m, d) -> (m,)."""
-        return self.classes_[_lowest_reaching(self.predict_proba(X), 0.5)]
+        """Return the median class: the one of least expected error in rank; X (m, d) -> (m,)."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[_lowest_reaching(probabilities, 0.5)]
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray[Any]:
-        """Lowest and highest class of the central interval; X (m, d) -> (m, 2).
+        """Return lowest and highest class of the central interval; X (m, d) -> (m, 2).
 
         Classes are discrete, so that the interval holds at least `coverage` of the probability.
+
+        Parameters
+        ----------
+        X : (m, d)
+        coverage : float, default=0.9
         """
-        if not (isinstance(coverage, Real) and 0.0 < float(coverage) < 1.0):
-            raise ValueError(f"coverage={coverage!r} must be a number between 0 and 1.")
+        check_value("coverage", coverage, Number(above=0, below=1))
         tail = 0.5 * (1.0 - float(coverage))
         p = self.predict_proba(X)
         ends = [_lowest_reaching(p, tail), _lowest_reaching(p, 1.0 - tail)]
         return self.classes_[np.stack(ends, axis=1)]
+
+    # Parts of fit ---------------------------------------------------------------------------------
 
     def _class_order(self, y: Any) -> Sequence[Any] | None:
         if self.classes is not None:
@@ -144,8 +181,6 @@ verbose
         return None
 
     def _check_labels(self, labels: PartialLabels) -> None:
-        check_null_width(self.null_width, may_sample=False)
-        super()._check_labels(labels)
         if self.inference == "ep" and self._has_unlabelled(labels):
             raise ValueError(
                 f'inference="ep" takes labelled rows alone, and null_width={self.null_width!r} '
@@ -154,46 +189,50 @@ verbose
         if labels.classes.dtype.kind in "OU" and self.classes is None:
             names = labels.classes.tolist()
             if len(names) > 2 and names == sorted(names):
-                warnings.warn(
+                warn_user(
                     f"{type(self).__name__}: the classes are words, taken in the order of the "
                     f"alphabet: {', '.join(map(str, names))}. Pass classes=[lowest, …, highest].",
                     UserWarning,
-                    stacklevel=3,
                 )
+
+    def _memory(self, X: Array, labels: PartialLabels) -> Need:
+        return memory(self, int(self._rows_used(labels).sum()), len(labels.classes))
+
+    def _fit(self, X: Array, labels: PartialLabels) -> Fit:
+        used, width = self._rows_used(labels), float(self.null_width)
+        prior = kernel_prior(self.kernel, X)
+        if isinstance(self.kernel, str):
+            prior = ordinal_gp.widened(prior)
+        rows, of_rows = X[used], labels.of(used)
+        regions = ordinal_gp.family(
+            rows, of_rows.codes, of_rows.is_labelled, prior, len(labels.classes), width
+        )
+        model = RegionModel(
+            rows,
+            prior,
+            regions,
+            ordinal.Ordinal(width),
+            lambda phi: {"cut_points_": ordinal.cut_points_at(phi, width).mean(axis=0)},
+        )
+        of_many = "vb" if self._has_unlabelled(labels) else "ep"
+        method = chosen_inference(self, len(rows), of_many=of_many)
+        if method == "mcmc":
+            return fit_by_chains(self, model, X, labels)
+        return fit_by_search(self, method, model)
 
     def _has_unlabelled(self, labels: PartialLabels) -> bool:
         """Whether a row without a label takes part."""
         return bool((self._rows_used(labels) & ~labels.is_labelled).any())
 
     def _rows_used(self, labels: PartialLabels) -> NDArray[np.bool_]:
+        """(n,) the rows that enter the model."""
         if self.null_width > 0:
             return np.ones(len(labels.codes), dtype=bool)
         return labels.is_labelled
 
-    def _inference_of_many(self, labels: PartialLabels) -> str:
-        return "vb" if self._has_unlabelled(labels) else "ep"
-
-    def _kernel_prior(self, X: Array) -> KernelPrior:
-        prior = super()._kernel_prior(X)
-        return ordinal_gp.widened(prior) if isinstance(self.kernel, str) else prior
-
-    def _family(self, X: Array, labels: PartialLabels, prior: KernelPrior) -> RegionFamily:
-        return ordinal_gp.family(
-            X, labels.codes, labels.is_labelled, prior, len(labels.classes), float(self.null_width)
-        )
-
-    def _log_class_probabilities(self, mean: Array, variance: Array, phi: Array) -> Array:
-        width = float(self.null_width)
-        cut_points = ordinal.cut_points_at(phi, width)
-        return ordinal.log_class_probabilities(mean, variance, cut_points, width)
-
-    def _describe_regions(self, region_parameters: Array) -> None:
-        cut_points = ordinal.cut_points_at(region_parameters, float(self.null_width))
-        self.cut_points_ = cut_points.mean(axis=0)
-
 
 def _lowest_reaching(probabilities: Array, level: float) -> NDArray[np.intp]:
-    """The lowest rank at which the cumulative probability reaches the level; (m, K) -> (m,)."""
+    """Return the lowest rank whose cumulative probability reaches the level; (m, K) -> (m,)."""
     below = np.cumsum(probabilities, axis=1)
     # The last sum is one up to rounding, and reaches any level.
     return np.argmax(below >= level - 1e-12, axis=1)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from atoll.core.labels import PartialLabels
-from atoll.estimators.sampled import SampledClassifier
-from atoll.inference.chains import Record, Sampler
-from atoll.kernels.hyperparameters import KernelPrior
+from atoll.estimators import sampling
+from atoll.estimators.parameters import CHAINS, COMMON, KERNEL
+from atoll.estimators.shell import Classifier, Fit, Need
+from atoll.kernels.hyperparameters import kernel_at, kernel_prior
 from atoll.models import softmax_gp
 from atoll.models.softmax_gp import SoftmaxPosterior
 
 Array = NDArray[np.float64]
 
+DENSE_COPIES = 5  # n × n matrices alive at once in a chain
 
-class SoftmaxGPClassifier(SampledClassifier):
+
+class SoftmaxGPClassifier(Classifier):
     """Softmax Gaussian process classifier for two or more classes, from labelled rows.
 
-    One function a class, g_k ~ GP(0, C(θ)); P(y = k | x) ∝ exp g_k(x). Functions are sampled by
+    One function per class, g_k ~ GP(0, C(θ)); P(y = k | x) ∝ exp g_k(x). Functions are sampled by
     Hamiltonian Monte Carlo in whitened coordinates, the kernel's log-parameters by elliptical
     slice sampling. Unlabelled rows set the scale of the prior alone: this is the supervised
     baseline that a semi-supervised model has to beat.
@@ -27,28 +33,37 @@ class SoftmaxGPClassifier(SampledClassifier):
 
     Parameters
     ----------
-    kernel : "isotropic", "ard" or a scikit-learn kernel
+    kernel : "isotropic", "ard" or a scikit-learn kernel, default="isotropic"
         The first two put a prior on amplitude and length-scales that follows the units of X. A
-        kernel's own free parameters are sampled around the values given; fixed ones stay.
-    n_chains, n_warmup, n_samples, thin : int
-        Chains; sweeps dropped, then draws kept in each, one every `thin` sweeps.
-    checkpoint : path of a folder, optional
+        kernel's own free parameters are sampled around the values given; fixed ones stay. One
+        kernel serves all classes.
+    n_chains : int, default=4
+        Markov chains.
+    n_warmup : int, default=200
+        Sweeps per chain that are dropped.
+    n_samples : int, default=300
+        Draws kept per chain.
+    thin : int, default=1
+        Sweeps per draw kept.
+    checkpoint : path of a folder, default=None
         Where chains are saved as they run; the same call goes on from there, to the same draws.
-    unlabelled : "auto", None or a value
-        What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
-        classes would remain.
-    random_state : None, int or numpy Generator
-    n_jobs : int, optional
+    unlabelled : "auto", None or a value, default="auto"
+        What in y means unlabelled beside nulls. "auto": -1 in an integer y, unless fewer than two
+        classes would remain. None: nothing.
+    random_state : None, int or numpy Generator, default=None
+        Seed of the chains.
+    n_jobs : int, default=None
         Chains run at once, by joblib.
-    verbose : bool
-        Progress bars on standard error.
+    verbose : bool, default=False
+        Whether to show a progress bar on standard error.
 
     Attributes
     ----------
     classes_ : (K,) the labels, sorted
+    unlabelled_ : what meant unlabelled beside nulls
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
-    posterior_ : SoftmaxPosterior, what prediction needs
+    posterior_ : what prediction needs
     draws_ : dict of (chain, draw) arrays: log-likelihood and log-parameters
     diagnostics_ : dict with R-hat, effective sample sizes, acceptance, jitter and a verdict
     kernel_ : the kernel at the posterior mean of its log-parameters
@@ -71,22 +86,46 @@ class SoftmaxGPClassifier(SampledClassifier):
 
     paper = "Williams & Barber 1998; baseline of Adams & Ghahramani 2009"
     summary = "two or more classes, labelled rows only"
-    dense_copies = 5
+    parameters = {"kernel": KERNEL} | CHAINS | COMMON
 
-    def _check_labels(self, labels: PartialLabels) -> None:
-        """Any number of classes will do."""
+    def __init__(
+        self,
+        *,
+        kernel: str | Kernel = "isotropic",
+        n_chains: int = 4,
+        n_warmup: int = 200,
+        n_samples: int = 300,
+        thin: int = 1,
+        checkpoint: str | None = None,
+        unlabelled: Any = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ):
+        self.kernel = kernel
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_samples = n_samples
+        self.thin = thin
+        self.checkpoint = checkpoint
+        self.unlabelled = unlabelled
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
-    def _rows_used(self, labels: PartialLabels) -> NDArray[np.bool_]:
-        return labels.is_labelled
+    def _memory(self, X: Array, labels: PartialLabels) -> Need:
+        return sampling.dense_need(self, labels.n_labelled, len(labels.classes), DENSE_COPIES)
 
-    def _sampler(self, X: Array, labels: PartialLabels, prior: KernelPrior) -> Sampler:
-        return softmax_gp.sampler(X, labels.codes, prior, len(labels.classes))
-
-    def _make_posterior(self, X: Array, prior: KernelPrior, draws: Record) -> SoftmaxPosterior:
-        return SoftmaxPosterior(prior, X, draws["log_parameters"], draws["weights"])
-
-    def _log_proba(self, X: Array) -> Array:
-        return softmax_gp.predict_log_proba(self.posterior_, X)
-
-    def _latent(self, X: Array) -> tuple[Array, Array]:
-        return softmax_gp.predict_latent(self.posterior_, X)
+    def _fit(self, X: Array, labels: PartialLabels) -> Fit:
+        prior, known = kernel_prior(self.kernel, X), labels.is_labelled
+        sampler = softmax_gp.sampler(X[known], labels.codes[known], prior, len(labels.classes))
+        result = sampling.sample(self, sampler, X, labels)
+        pooled = sampling.pool(result.draws)
+        traces = sampling.named_scalars(result.draws, prior.names)
+        mean = sampling.mean_log_parameters(result.draws)
+        return Fit(
+            SoftmaxPosterior(prior, X[known], pooled["log_parameters"], pooled["weights"]),
+            sampling.diagnose(result, traces),
+            traces=traces,
+            attributes={"kernel_": kernel_at(prior, mean)},
+        )

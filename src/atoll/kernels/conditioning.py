@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.linalg import jittered_cholesky, solve_lower
+from atoll.core.memory import in_chunks
 from atoll.kernels.hyperparameters import KernelPrior, gram, gram_diagonal
 
 Array = NDArray[np.float64]
 
 CHUNK_ENTRIES = 4_000_000  # kernel entries held at once: 32 MB
+UNKNOWN = 1e-10  # of a process's own variance, at rows where it is known to rounding
 
 
 def conditional_moments(
@@ -24,7 +27,7 @@ def conditional_moments(
     X: Array,
     known_variance: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Mean k_xᵀ w and variance k(x, x) − k_xᵀ A^{-1} k_x at every row x of X.
+    """Return mean k_xᵀ w and variance k(x, x) − k_xᵀ A^{-1} k_x at every row x of X.
 
     In chunks of X: the memory is bounded whatever its length.
 
@@ -43,9 +46,7 @@ def conditional_moments(
     variance : (m,)
     """
     mean, variance = np.empty((len(X), *weights.shape[1:])), np.empty(len(X))
-    rows = max(1, CHUNK_ENTRIES // len(inputs))
-    for first in range(0, len(X), rows):
-        part = slice(first, first + rows)
+    for part in in_chunks(len(X), len(inputs), most=CHUNK_ENTRIES):
         cross = gram(prior, log_parameters, inputs, X[part])
         mean[part] = cross.T @ weights
         whitened = solve_lower(cholesky, cross)
@@ -67,34 +68,65 @@ def sample_conditional(
     weights: Array,
     X: Array,
     n: int,
-    known_variance: Array | None = None,
 ) -> Array:
     """Draw functions at all rows of X jointly; parameters as those of `conditional_moments`.
 
-    The covariance of the rows is held whole: O(m² (n_inputs + m)) time and 8·3·m² bytes.
+    Equal rows have equal values. The covariance of the rows is held whole: O(m² (n_inputs + m))
+    time and 8·3·m² bytes.
 
     Returns
     -------
     (n, m) or (n, m, K) : draws of one function, or of K that share their covariance
     """
-    # Many parameters because they are those of `conditional_moments`, a stream and a count.
-    cross = gram(prior, log_parameters, inputs, X)
+    rows, place = distinct_rows(X)
+    cross = gram(prior, log_parameters, inputs, rows)
     whitened = solve_lower(cholesky, cross)
-    covariance = gram(prior, log_parameters, X)
-    own = 1e-10 * float(np.diagonal(covariance).mean())  # where rows are known to rounding
+    covariance = gram(prior, log_parameters, rows)
+    least = UNKNOWN * float(np.diagonal(covariance).mean())
     covariance -= whitened.T @ whitened
-    covariance[np.diag_indices_from(covariance)] += own
-    if known_variance is not None:
-        of_known = solve_lower(cholesky, whitened, transposed=True)
-        covariance += (of_known.T * known_variance) @ of_known
+    return sample_jointly(rng, cross.T @ weights, covariance, least, n)[:, place]
+
+
+def sample_jointly(
+    rng: np.random.Generator, mean: Array, covariance: Array, least_variance: float, n: int
+) -> Array:
+    """Draw n times from normal distributions that share a covariance, which is overwritten.
+
+    Parameters
+    ----------
+    mean : (m,) or (m, K)
+    covariance : (m, m), positive semi-definite up to rounding
+    least_variance : added to the diagonal, so that it factors where nothing is unknown
+
+    Returns
+    -------
+    (n, m) or (n, m, K)
+    """
+    covariance[np.diag_indices_from(covariance)] += least_variance
     lower = jittered_cholesky(covariance).lower
-    mean = cross.T @ weights
     noise = rng.standard_normal((n, *mean.shape))
-    return mean + np.einsum("ij,sj...->si...", lower, noise)
+    return mean + (lower @ noise.reshape(n, len(mean), -1)).reshape(noise.shape)
+
+
+def distinct_rows(X: Any) -> tuple[Any, NDArray[np.intp]]:
+    """Return the rows that differ, and for every row which of them it is.
+
+    Rows that are not of numbers count as different.
+
+    Examples
+    --------
+    >>> distinct_rows(np.array([[2.0], [1.0], [2.0]]))
+    (array([[1.],
+           [2.]]), array([1, 0, 1]))
+    """
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiu":
+        return X, np.arange(len(X))
+    rows, place = np.unique(X, axis=0, return_inverse=True)
+    return rows, place.reshape(-1)
 
 
 def mixture_moments(components: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Mean and variance of an equal mixture, from the (mean, variance) of each component."""
+    """Return mean and variance of an equal mixture, from those of each component."""
     count, mean, spread = 0, np.zeros(()), np.zeros(())
     for component_mean, component_variance in components:
         count += 1

@@ -1,17 +1,66 @@
-"""What a label says about a function: one file a likelihood.
+"""What a label says about a function: one file per likelihood, two seams, one registry.
 
-Each has `log_prob` (the label given the latent value), `log_class_probabilities` (the classes given
-the latent mean and variance) and `sample` (labels given the latent value). Those of the
-auxiliary-variable family, z = f + ε with ε ~ N(0, 1), also have `regions`, the set of z that a
-label allows, and, where those regions have free parameters, a `family` of them with a prior.
+A likelihood of *regions* says in which set a label confines z = f + ε, ε ~ N(0, 1). Its file has
+
+- `regions`, the set of z per row, and, where the sets have free parameters, a `family` of them;
+- `log_prob` of a label given f, `log_class_probabilities` of all classes given the mean and
+  variance of f, and `sample`, labels given f;
+- a small immutable object that answers `RegionLikelihood` and travels with a posterior.
+
+A likelihood with a *gradient* is any other. Its file has `log_prob` of a label given f, `gradient`
+of the sum of these, `class_probabilities` given f, and `sample`.
+
+A new likelihood is its file, its line in the registry, and its oracle in
+`tests/likelihoods/test_likelihoods.py`, which walks the registry.
 """
 
-from atoll.likelihoods import multinomial_probit, null_category, ordinal, probit, softmax
+from __future__ import annotations
 
-LIKELIHOODS = {
-    "probit": probit,
-    "multinomial_probit": multinomial_probit,
-    "ordinal": ordinal,
-    "null_category": null_category,
-    "softmax": softmax,
-}
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.likelihoods import argmax, multinomial_probit, null_category, ordinal, probit, softmax
+
+Array = NDArray[np.float64]
+
+REGIONS = MappingProxyType(
+    {
+        "probit": probit,
+        "multinomial_probit": multinomial_probit,
+        "ordinal": ordinal,
+        "null_category": null_category,
+    }
+)
+GRADIENTS = MappingProxyType(
+    {
+        "softmax": softmax,
+        "argmax": argmax,
+    }
+)
+LIKELIHOODS = MappingProxyType(REGIONS | GRADIENTS)
+
+
+class RegionLikelihood(Protocol):
+    """What a posterior asks of a likelihood made of regions."""
+
+    def log_class_probabilities(
+        self, mean: Array, variance: Array, region_parameters: Array
+    ) -> Array:
+        """Return log P(y = k) for f ~ N(mean, variance) with the regions at φ.
+
+        Where there is a null region they fall short of one together by its mass: a prediction
+        normalises after it has averaged over the posterior.
+
+        Parameters
+        ----------
+        mean : (...,) of one function, or (..., F) of several
+        variance : (...,), the same for all functions
+        region_parameters : (q,) φ
+
+        Returns
+        -------
+        (..., K)
+        """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
@@ -13,6 +15,16 @@ from atoll.core.regions import Margins
 Array = NDArray[np.float64]
 
 GRID_ENDS, GRID_NODES = (-6.5, 9.0), 40  # of z less the largest mean
+
+
+class MultinomialProbit(NamedTuple):
+    """The likelihood that a posterior of one function per class carries; nothing of it is free."""
+
+    def log_class_probabilities(
+        self, mean: Array, variance: Array, region_parameters: Array
+    ) -> Array:
+        """Return log P(y = k) for f_k ~ N(mean_k, variance); (..., K), (...,) -> (..., K)."""
+        return log_class_probabilities(mean, variance)
 
 
 def regions(codes: NDArray[np.intp], n_classes: int) -> Margins:

@@ -12,10 +12,11 @@ the model above, at the same w and kernel.
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_ndtr
+from scipy.special import expit, log_ndtr, logsumexp
 
 from atoll.core.regions import (
     Intervals,
@@ -35,6 +36,76 @@ Array = NDArray[np.float64]
 LOG_WIDTH_MEAN, LOG_WIDTH_SD = 0.0, 0.5
 # Of the log odds that a class's label is missing, where they are free: nearly uniform rates.
 LOG_ODDS_SD = 1.8
+
+
+class NullCategory(NamedTuple):
+    """The likelihood that a posterior carries.
+
+    null_width : w; None where it is free, and exp φ₀
+    n_classes : K; two have one function, more have one function each
+    """
+
+    null_width: float | None
+    n_classes: int
+
+    def width_at(self, region_parameters: Array) -> float:
+        """Return w at φ."""
+        return float(np.exp(region_parameters[0])) if self.null_width is None else self.null_width
+
+    def log_class_probabilities(
+        self, mean: Array, variance: Array, region_parameters: Array
+    ) -> Array:
+        """Return log P(z in region k) for f ~ N(mean, variance); (...,) or (..., K) -> (..., K).
+
+        They fall short of one together by the mass of the null region.
+        """
+        of_moments = (
+            log_class_probabilities if self.n_classes == 2 else log_margin_class_probabilities
+        )
+        return of_moments(mean, variance, self.width_at(region_parameters))
+
+
+class OneAgainstTheRest(NamedTuple):
+    """The likelihood of P problems of two classes each, of which exactly one says yes.
+
+    P = 1 is one problem of two classes, which are its no and its yes. P ≥ 3 is as many classes,
+    each against the rest:
+
+        P(k) ∝ P(z_k > w/2) Π_{j ≠ k} P(z_j < −w/2),     z_k ~ N(f_k, σ²)
+
+    where an answer weighs as much as its label is missing: γ₁ for a yes, γ₀ for a no.
+
+    null_width : (P,) w of every problem
+    log_rates : (P, 2) log of γ₀, γ₁
+    noise_variance : σ²
+    """
+
+    null_width: Array
+    log_rates: Array
+    noise_variance: float
+
+    def log_class_probabilities(
+        self, mean: Array, variance: Array, region_parameters: Array
+    ) -> Array:
+        """Return log P(k), normalised, for independent f_k; (..., P) each -> (..., K)."""
+        beyond = self.noise_variance - 1.0  # of the noise that the closed forms have
+        answers = log_class_probabilities(mean, variance + beyond, self.null_width)
+        return self.log_exactly_one(answers + self.log_rates)
+
+    def log_exactly_one(self, log_answers: Array) -> Array:
+        """Return log P(k), normalised, given log P(no) and log P(yes); (..., P, 2) -> (..., K)."""
+        if len(self.null_width) == 1:
+            log_p = log_answers[..., 0, :]
+        else:
+            no, yes = log_answers[..., 0], log_answers[..., 1]
+            log_p = np.stack(
+                [
+                    yes[..., k] + np.delete(no, k, axis=-1).sum(axis=-1)
+                    for k in range(len(self.null_width))
+                ],
+                axis=-1,
+            )
+        return log_p - logsumexp(log_p, axis=-1, keepdims=True)
 
 
 def margin(null_width: float) -> float:
@@ -97,13 +168,13 @@ def log_prob(
     return log_region_probability(of_rows, f, 1.0)
 
 
-def log_class_probabilities(mean: Array, variance: Array, null_width: float) -> Array:
+def log_class_probabilities(mean: Array, variance: Array, null_width: ArrayLike) -> Array:
     """log P(z in region k) for f ~ N(mean, variance); (...,) -> (..., 2).
 
     Both together fall short of one by the mass of the null region. A prediction renormalises
     (paper 001, eq. 2) after averaging over the posterior, not before.
     """
-    a, sd = 0.5 * null_width, np.sqrt(1.0 + np.asarray(variance))
+    a, sd = 0.5 * np.asarray(null_width), np.sqrt(1.0 + np.asarray(variance))
     mean = np.asarray(mean)
     return np.stack([log_ndtr((-mean - a) / sd), log_ndtr((mean - a) / sd)], axis=-1)
 

@@ -11,6 +11,7 @@ intercept, would fix the first rank's share at one half.
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,22 @@ from atoll.core.regions import (
 )
 
 Array = NDArray[np.float64]
+
+
+class Ordinal(NamedTuple):
+    """The likelihood that a posterior of one function carries; its cut points are in φ.
+
+    null_width : w
+    """
+
+    null_width: float
+
+    def log_class_probabilities(
+        self, mean: Array, variance: Array, region_parameters: Array
+    ) -> Array:
+        """Return log P(y = k) for f ~ N(mean, variance) at φ; (...,) -> (..., K)."""
+        cut_points = cut_points_at(region_parameters, self.null_width)
+        return log_class_probabilities(mean, variance, cut_points, self.null_width)
 
 
 def regions(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
@@ -9,6 +11,16 @@ from scipy.special import log_ndtr
 from atoll.core.regions import Intervals
 
 Array = NDArray[np.float64]
+
+
+class Probit(NamedTuple):
+    """The likelihood that a posterior of one function carries; nothing of it is free."""
+
+    def log_class_probabilities(
+        self, mean: Array, variance: Array, region_parameters: Array
+    ) -> Array:
+        """Return log P(y = k) for f ~ N(mean, variance); (...,) -> (..., 2)."""
+        return log_class_probabilities(mean, variance)
 
 
 def regions(codes: NDArray[np.intp]) -> Intervals:

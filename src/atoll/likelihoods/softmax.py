@@ -29,6 +29,12 @@ def gradient(latent: Array, codes: NDArray[np.intp]) -> Array:
     return slope
 
 
+def class_probabilities(latent: Array) -> Array:
+    """Return softmax(latent); (..., K) -> (..., K)."""
+    odds = np.exp(latent - latent.max(axis=-1, keepdims=True))
+    return odds / odds.sum(axis=-1, keepdims=True)
+
+
 def _relative_odds(latent: Array) -> tuple[Array, Array]:
     """The largest function of each row, (n, 1), and exp(latent − it), (n, K).
 
@@ -36,12 +42,6 @@ def _relative_odds(latent: Array) -> tuple[Array, Array]:
     """
     top = latent.max(axis=1, keepdims=True)
     return top, np.exp(latent - top)
-
-
-def class_probabilities(latent: Array) -> Array:
-    """Return softmax(latent); (..., K) -> (..., K)."""
-    odds = np.exp(latent - latent.max(axis=-1, keepdims=True))
-    return odds / odds.sum(axis=-1, keepdims=True)
 
 
 def log_class_probabilities(mean: Array, variance: Array, *, scramble: int = 0) -> Array:
@@ -72,10 +72,8 @@ def log_class_probabilities(mean: Array, variance: Array, *, scramble: int = 0) 
     else:
         points = symmetric_points(mean.shape[-1], scramble)
         latent = mean[..., None, :] + np.sqrt(variance)[..., None, :] * points
-        odds = np.exp(latent - latent.max(axis=-1, keepdims=True))
-        odds /= odds.sum(axis=-1, keepdims=True)
         with np.errstate(divide="ignore"):  # past 1e-308 a probability is zero
-            log_p = np.log(odds.mean(axis=-2))
+            log_p = np.log(class_probabilities(latent).mean(axis=-2))
     return log_p - logsumexp(log_p, axis=-1, keepdims=True)
 
 

@@ -11,31 +11,30 @@ conditioned on the one thing that ties them: exactly one of them says yes,
 
     P(k) ∝ P(z_k > w/2) Π_{j ≠ k} P(z_j < −w/2).
 
-The multinomial probit ties them inside every row instead, where a Gaussian site is K × K and a
-cavity's K values have different variances; variational Bayes, whose z are independent, does that
-exactly (`null_category.py`).
+The multinomial probit ties them inside every row instead (`probit_gp.py`, `null_category.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
-from scipy.special import logsumexp, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 from scipy.stats import beta
 
 from atoll.core.labels import PartialLabels
 from atoll.core.linalg import cholesky_solve, jittered_cholesky
+from atoll.core.memory import in_chunks
 from atoll.core.regions import RegionFamily, log_region_shares, shifted, with_bias
 from atoll.inference import ep, ivm
 from atoll.inference.adf import Filtered
 from atoll.inference.ivm import Check, FamilyOf, IVMResult, KernelAccess, Rows
 from atoll.inference.type_two import LogPrior, Report
-from atoll.kernels.conditioning import CHUNK_ENTRIES
+from atoll.kernels.conditioning import CHUNK_ENTRIES, UNKNOWN, distinct_rows, sample_jointly
 from atoll.kernels.hyperparameters import (
     NUGGET,
     KernelPrior,
@@ -46,6 +45,7 @@ from atoll.kernels.hyperparameters import (
     gram_gradient_function,
 )
 from atoll.likelihoods import null_category
+from atoll.likelihoods.null_category import OneAgainstTheRest
 
 Array = NDArray[np.float64]
 
@@ -54,21 +54,21 @@ BIAS_SD = 2.0  # of its normal prior, where it is learned
 LEAST_SHARE_ROWS = 1
 # Times the centre of the prior: where fits start from until one is believed.
 LENGTH_SCALE_STARTS = (1.0, 1.4, 2.0, 2.8, 4.0)
+NO_PARAMETERS = np.zeros(0)  # of the regions: they are in the likelihood
 
 
 class SitesPosterior(NamedTuple):
     """Functions known through Gaussian sites; predicts without its model.
 
-    One entry of every tuple a problem: one for two classes, else K, class k against the rest.
+    One entry of every tuple per problem: one for two classes, else K, class k against the rest.
 
     prior : the kernel
     log_parameters : (p,) θ
     inputs : (d, D) active rows, each
     weights : (d,) b, each
     noise_variance : (d,) 1/τ, each; negative where a site's precision is
-    bias, null_width : (number of problems,)
-    log_rates : (number of problems, 2) log of γ₀, γ₁
-    likelihood_variance : σ² of z given f
+    bias : (number of problems,)
+    likelihood : what class probabilities follow from the functions
     """
 
     prior: KernelPrior
@@ -77,9 +77,88 @@ class SitesPosterior(NamedTuple):
     weights: tuple[Array, ...]
     noise_variance: tuple[Array, ...]
     bias: Array
-    null_width: Array
-    log_rates: Array
-    likelihood_variance: float = 1.0
+    likelihood: OneAgainstTheRest
+
+    def log_proba(self, X: Array) -> Array:
+        """Return log P(y = k | x, its label missing), paper 001, eq. 2; X (m, D) -> (m, K)."""
+        return self.likelihood.log_class_probabilities(*self.latent(X), NO_PARAMETERS)
+
+    def latent(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and variance of f(x), the bias added; X (m, D) -> (m, problems) each.
+
+        In chunks of X: the memory is bounded whatever its length.
+        """
+        shape = (len(X), len(self.inputs))
+        mean, variance = np.empty(shape), np.empty(shape)
+        for k, (inputs, weights) in enumerate(zip(self.inputs, self.weights)):
+            solve = self._solver(k)
+            variance[:, k] = gram_diagonal(self.prior, self.log_parameters, X)
+            for part in in_chunks(len(X), len(inputs), most=CHUNK_ENTRIES):
+                cross = gram(self.prior, self.log_parameters, inputs, X[part])
+                mean[part, k] = cross.T @ weights
+                variance[part, k] -= np.einsum("ij,ij->j", cross, solve(cross))
+        return mean + self.bias, np.maximum(variance, 0.0)  # rounding may fall below zero
+
+    def draws(self, X: Array, n: int, rng: np.random.Generator) -> Array:
+        """Return n joint draws of the class probabilities; X (m, D) -> (n, m, K).
+
+        A draw is normalised by itself: over classes that are not null, and over the cases in which
+        exactly one problem says yes. `log_proba` normalises averages. For two classes without a
+        null region the mean of the draws approaches `exp(log_proba(X))`; else it is near.
+        """
+        rows, place = distinct_rows(X)
+        least = UNKNOWN * float(gram_diagonal(self.prior, self.log_parameters, rows).mean())
+        functions = []
+        for k, (inputs, weights) in enumerate(zip(self.inputs, self.weights)):
+            cross = gram(self.prior, self.log_parameters, inputs, rows)
+            mean = cross.T @ weights + self.bias[k]
+            covariance = gram(self.prior, self.log_parameters, rows)
+            covariance -= cross.T @ self._solver(k)(cross)
+            functions.append(sample_jointly(rng, mean, covariance, least, n)[:, place])
+        f = np.stack(functions, axis=-1)
+        return np.exp(self.likelihood.log_class_probabilities(f, np.zeros_like(f), NO_PARAMETERS))
+
+    def transductive_log_proba(self, X: Array, negative: str = "zero") -> Array:
+        """Return `log_proba(X)` of functions updated by the rows of X (paper 001, section 4.1).
+
+        Each row is known to be in one of the classes, never in the null region: the sites of the
+        training rows stay, those of X are found by expectation propagation, all together, in O(m³)
+        time. A row's classes are weighed at its cavity, so that it is counted once.
+        """
+        likelihood, nothing = self.likelihood, np.zeros(len(X), dtype=np.intp)
+        means, answers = self.latent(X)[0], []
+        for k, mean in enumerate(means.T):
+            cross = gram(self.prior, self.log_parameters, self.inputs[k], X)
+            C = gram_function(self.prior, X)(self.log_parameters)
+            C -= cross.T @ self._solver(k)(cross)
+            regions = null_category.regions(
+                nothing,
+                nothing.astype(bool),
+                float(likelihood.null_width[k]),
+                np.exp(likelihood.log_rates[k]),
+            )
+            around = shifted(regions, mean)
+            found = ep.propagate(
+                C,
+                around,
+                ep.no_sites(len(X)),
+                negative=negative,
+                noise_variance=likelihood.noise_variance,
+            )
+            sd = np.sqrt(likelihood.noise_variance + found.cavity_variance)
+            answers.append(log_region_shares(around, found.cavity_mean, sd))
+        return likelihood.log_exactly_one(np.stack(answers, axis=-2))
+
+    def _solver(self, k: int) -> Callable[[Array], Array]:
+        """right (d, m) -> (C + diag(1/τ))^{-1} right, of problem k."""
+        noise = self.noise_variance[k]
+        V = gram_function(self.prior, self.inputs[k])(self.log_parameters)
+        V[np.diag_indices_from(V)] += noise
+        if np.all(noise > 0):
+            lower = jittered_cholesky(V).lower
+            return lambda right: cholesky_solve(lower, right)
+        factors = lu_factor(V)  # with a negative precision V is not positive definite
+        return lambda right: lu_solve(factors, right)
 
 
 # What the labels say ------------------------------------------------------------------------------
@@ -325,106 +404,5 @@ def posterior(
         tuple(one.weights for one in result.problems),
         tuple(1.0 / one.sites.precision for one in result.problems),
         np.array(final_biases),
-        np.array(widths),
-        log_rates,
-        noise_variance,
+        OneAgainstTheRest(np.array(widths), log_rates, noise_variance),
     )
-
-
-# Prediction ---------------------------------------------------------------------------------------
-
-
-def latent_moments(posterior: SitesPosterior, X: Array) -> Iterator[tuple[Array, Array]]:
-    """Mean and variance of f(x), the bias added, of every problem; X (m, D) -> (m,) each.
-
-    In chunks of X: the memory is bounded whatever its length.
-    """
-    p = posterior
-    for k, (inputs, weights) in enumerate(zip(p.inputs, p.weights)):
-        solve = _solver(p, k)
-        mean, variance = np.empty(len(X)), gram_diagonal(p.prior, p.log_parameters, X)
-        rows = max(1, CHUNK_ENTRIES // len(inputs))
-        for first in range(0, len(X), rows):
-            part = slice(first, first + rows)
-            cross = gram(p.prior, p.log_parameters, inputs, X[part])
-            mean[part] = cross.T @ weights
-            variance[part] -= np.einsum("ij,ij->j", cross, solve(cross))
-        yield mean + p.bias[k], np.maximum(variance, 0.0)  # rounding may fall below zero
-
-
-def predict_latent(posterior: SitesPosterior, X: Array) -> tuple[Array, Array]:
-    """Mean and variance of the functions; X (m, D) -> (m, number of problems) each."""
-    moments = list(latent_moments(posterior, X))
-    return np.stack([m for m, _ in moments], axis=1), np.stack([v for _, v in moments], axis=1)
-
-
-def predict_log_proba(posterior: SitesPosterior, X: Array) -> Array:
-    """log P(y = k | x, its label missing), paper 001, eq. 2; X (m, D) -> (m, K)."""
-    moments = latent_moments(posterior, X)
-    beyond = posterior.likelihood_variance - 1.0  # of the likelihood's own noise
-    log_p = [
-        null_category.log_class_probabilities(mean, variance + beyond, width) + log_rates
-        for (mean, variance), width, log_rates in zip(
-            moments, posterior.null_width, posterior.log_rates
-        )
-    ]
-    return _exactly_one(log_p)
-
-
-def predict_transductive_log_proba(
-    posterior: SitesPosterior, X: Array, negative: str = "zero"
-) -> Array:
-    """As `predict_log_proba`, with the process updated by the rows of X (paper 001, section 4.1).
-
-    Each is known to be in one of the classes, never in the null region: the sites of the training
-    rows stay, those of X are found by expectation propagation, all together, in O(m³) time. A row's
-    classes are weighed at its cavity, so that it is counted once.
-    """
-    p = posterior
-    nothing = np.zeros(len(X), dtype=np.intp)
-    log_p = []
-    for k, (mean, _) in enumerate(latent_moments(p, X)):
-        cross = gram(p.prior, p.log_parameters, p.inputs[k], X)
-        C = gram_function(p.prior, X)(p.log_parameters) - cross.T @ _solver(p, k)(cross)
-        regions = null_category.regions(
-            nothing, nothing.astype(bool), float(p.null_width[k]), np.exp(p.log_rates[k])
-        )
-        around = shifted(regions, mean)
-        found = ep.propagate(
-            C,
-            around,
-            ep.no_sites(len(X)),
-            negative=negative,
-            noise_variance=p.likelihood_variance,
-        )
-        sd = np.sqrt(p.likelihood_variance + found.cavity_variance)
-        log_p.append(log_region_shares(around, found.cavity_mean, sd))
-    return _exactly_one(log_p)
-
-
-def _exactly_one(log_probabilities: list[Array]) -> Array:
-    """Classes of one problem, or of K of which one says yes; (m, 2) each -> (m, K), normalised."""
-    if len(log_probabilities) == 1:
-        log_p = log_probabilities[0]
-    else:
-        no, yes = np.moveaxis(np.stack(log_probabilities, axis=1), 2, 0)
-        log_p = np.stack(
-            [
-                yes[:, k] + np.delete(no, k, axis=1).sum(axis=1)
-                for k in range(len(log_probabilities))
-            ],
-            axis=1,
-        )
-    return log_p - logsumexp(log_p, axis=1, keepdims=True)
-
-
-def _solver(posterior: SitesPosterior, k: int) -> Callable[[Array], Array]:
-    """right (d, m) -> (C + diag(1/τ))^{-1} right of problem k."""
-    noise = posterior.noise_variance[k]
-    V = gram_function(posterior.prior, posterior.inputs[k])(posterior.log_parameters)
-    V[np.diag_indices_from(V)] += noise
-    if np.all(noise > 0):
-        lower = jittered_cholesky(V).lower
-        return lambda right: cholesky_solve(lower, right)
-    factors = lu_factor(V)  # not positive definite with a negative precision, though not singular
-    return lambda right: lu_solve(factors, right)

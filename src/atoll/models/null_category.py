@@ -19,18 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.linalg import cholesky_inverse
 from atoll.core.regions import PreparedRegions, RegionFamily, regions_of_rows
-from atoll.inference import auxiliary_gibbs, vb
+from atoll.inference import auxiliary_gibbs, ep, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
 from atoll.inference.type_two import Approximation, Report
 from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import null_category
-from atoll.models.probit_gp import (
-    regions_propagation,
-    regions_sampler,
-    regions_variational,
-    sample_function,
-)
+from atoll.models.probit_gp import approximate, regions_sampler, sample_function
 
 Array = NDArray[np.float64]
 
@@ -123,8 +118,8 @@ def variational(
     at the function that the propagation found.
     """
     if is_labelled.all():
-        return regions_variational(inputs, regions, prior, report=report)
-    chosen = regions_propagation(inputs, regions, prior, report, CLOSE_ENOUGH)
+        return approximate(vb.maximise, inputs, regions, prior, report)
+    chosen = approximate(ep.maximise, inputs, regions, prior, report, tolerance=CLOSE_ENOUGH)
     C = gram_function(prior, inputs)(chosen.log_parameters)
     found = vb.at(C, regions, chosen.log_parameters, chosen.region_parameters, C @ chosen.weights)
     return found._replace(converged=chosen.converged)

@@ -1,7 +1,7 @@
 """The probit Gaussian process of paper 004 (Rogers 2014), by its auxiliary variables.
 
-prior: a kernel C(θ), log θ normal. likelihood: probit. inference: auxiliary-variable Gibbs, or
-variational Bayes.
+prior: a kernel C(θ), log θ normal. likelihood: probit. inference: auxiliary-variable Gibbs,
+variational Bayes, or expectation propagation.
 
     two classes     f ~ N(0, C(θ))      z_n ~ N(f_n, 1)         y_n = 1 where z_n > 0
     K classes       f_k ~ N(0, C(θ))    z_nk ~ N(f_nk, 1)       y_n = argmax_k z_nk
@@ -21,16 +21,20 @@ from scipy.special import logsumexp
 
 from atoll.core.linalg import cholesky_solve, jittered_cholesky
 from atoll.core.regions import RegionFamily, fixed_regions, log_region_probability
-from atoll.inference import auxiliary_gibbs, ep, vb
+from atoll.inference import auxiliary_gibbs, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
-from atoll.inference.chains import Sampler
+from atoll.inference.chains import Record, Sampler
 from atoll.inference.type_two import Approximation, Report
-from atoll.kernels.conditioning import conditional_moments, mixture_moments
+from atoll.kernels.conditioning import (
+    conditional_moments,
+    mixture_moments,
+    sample_conditional,
+)
 from atoll.kernels.hyperparameters import KernelPrior, gram_function, gram_gradient_function
-from atoll.likelihoods import multinomial_probit, probit
+from atoll.likelihoods import RegionLikelihood, multinomial_probit, probit
+from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
-LogClassProbabilities = Callable[[Array, Array, Array], Array]
 
 
 class LatentPosterior(NamedTuple):
@@ -38,9 +42,10 @@ class LatentPosterior(NamedTuple):
 
     prior : the kernel
     inputs : (n, d) rows at which z is known
-    log_parameters : (S, p)
+    log_parameters : (S, p) θ
     weights : (S, n) or (S, n, K), V^{-1} z
     region_parameters : (S, q) φ
+    likelihood : what class probabilities follow from the functions and φ
     auxiliary_variance : (S, n) of z; None where z was drawn
     noise_variance : (S, n) of z given f; None for the model's own, which is one
     """
@@ -50,8 +55,96 @@ class LatentPosterior(NamedTuple):
     log_parameters: Array
     weights: Array
     region_parameters: Array
+    likelihood: RegionLikelihood
     auxiliary_variance: Array | None = None
     noise_variance: Array | None = None
+
+    def log_proba(self, X: Array) -> Array:
+        """Return log P(y = k | x, data), averaged over draws, then normalised; (m, d) -> (m, K)."""
+        total: Array | None = None
+        for (mean, variance), phi in zip(self.moments(X), self.region_parameters):
+            log_p = self.likelihood.log_class_probabilities(mean, variance, phi)
+            total = log_p if total is None else np.logaddexp(total, log_p)
+        assert total is not None  # a posterior has a draw
+        return _normalised(total)
+
+    def latent(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the functions; X (m, d) -> (m, F) each."""
+
+        def by_function() -> Iterator[tuple[Array, Array]]:
+            for mean, variance in self.moments(X):
+                columns = mean.reshape(len(X), -1)
+                yield columns, np.broadcast_to(variance[:, None], columns.shape)
+
+        return mixture_moments(by_function())
+
+    def draws(self, X: Array, n: int, rng: np.random.Generator) -> Array:
+        """Return n joint draws of the class probabilities; X (m, d) -> (n, m, K).
+
+        With a null region a draw is normalised by itself. `log_proba` normalises after it has
+        averaged, which weighs a draw by its chance that the row is not null: the mean of the draws
+        is then near `exp(log_proba(X))`, and not the same.
+        """
+        S = len(self.log_parameters)
+        states, counts = np.unique(chosen_states(rng, n, np.full(S, 1 / S)), return_counts=True)
+        gram_at, parts = gram_function(self.prior, self.inputs), []
+        for s, count in zip(states, counts):
+            f = self._sample_functions(rng, s, X, count, gram_at)
+            no_variance = np.zeros(f.shape[:2])
+            phi = self.region_parameters[s]
+            log_p = self.likelihood.log_class_probabilities(f, no_variance, phi)
+            parts.append(np.exp(_normalised(log_p)))
+        return np.concatenate(parts)
+
+    def moments(self, X: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield mean and variance of f(x) at every row of X, draw by draw of the posterior.
+
+        f(x) | z, θ is Gaussian: mean k_xᵀ V^{-1} z, variance k(x, x) − k_xᵀ V^{-1} k_x, the same
+        for all functions. No f need be drawn. Where z itself has a variance, as in variational
+        Bayes, f has that of k_xᵀ V^{-1} z besides. X (m, d) -> pairs of (m,) or (m, K), and (m,).
+        """
+        gram_at, of_z = gram_function(self.prior, self.inputs), self.auxiliary_variance
+        for s, (theta, weights) in enumerate(zip(self.log_parameters, self.weights)):
+            yield conditional_moments(
+                self.prior,
+                theta,
+                self.inputs,
+                self._factor(s, gram_at),
+                weights,
+                X,
+                known_variance=None if of_z is None else of_z[s],
+            )
+
+    def _factor(self, s: int, gram_at: Callable[[Array], Array]) -> Array:
+        """The lower factor of V, the covariance of z, in draw s."""
+        V = gram_at(self.log_parameters[s])
+        V[np.diag_indices_from(V)] += 1.0 if self.noise_variance is None else self.noise_variance[s]
+        return jittered_cholesky(V).lower
+
+    def _sample_functions(
+        self,
+        rng: np.random.Generator,
+        s: int,
+        X: Array,
+        n: int,
+        gram_at: Callable[[Array], Array],
+    ) -> Array:
+        """Draw f at the rows of X, jointly, n times given draw s; -> (n, m) or (n, m, K)."""
+        lower, weights = self._factor(s, gram_at), self.weights[s]
+        given = (self.prior, self.log_parameters[s], self.inputs, lower)
+        if self.auxiliary_variance is None:
+            return sample_conditional(rng, *given, weights, X, n)
+        # Every draw has a z of its own: so many functions that share their covariance.
+        shape = (len(weights), n, *weights.shape[1:])
+        noise = rng.standard_normal(shape).reshape(len(weights), -1)
+        noise *= np.sqrt(self.auxiliary_variance[s])[:, None]
+        of_draws = weights[:, None] + cholesky_solve(lower, noise).reshape(shape)
+        (f,) = sample_conditional(rng, *given, of_draws.reshape(len(weights), -1), X, 1)
+        return np.moveaxis(f.reshape(len(X), *shape[1:]), 1, 0)
+
+
+def _normalised(log_probabilities: Array) -> Array:
+    return log_probabilities - logsumexp(log_probabilities, axis=-1, keepdims=True)
 
 
 # The generative process ---------------------------------------------------------------------------
@@ -86,6 +179,11 @@ def family(codes: NDArray[np.intp], n_classes: int) -> RegionFamily:
     return fixed_regions(multinomial_probit.regions(codes, n_classes))
 
 
+def likelihood(n_classes: int) -> RegionLikelihood:
+    """The probit of one function for two classes, of one function per class for more."""
+    return probit.Probit() if n_classes == 2 else multinomial_probit.MultinomialProbit()
+
+
 def sampler(
     inputs: Array, codes: NDArray[np.intp], prior: KernelPrior, n_classes: int = 2
 ) -> Sampler:
@@ -100,8 +198,8 @@ def variational(
     n_classes: int = 2,
     report: Report | None = None,
 ) -> Approximation:
-    """Variational Bayes for labelled rows."""
-    return regions_variational(inputs, family(codes, n_classes), prior, report=report)
+    """Return the posterior of labelled rows by variational Bayes; parameters as of `sampler`."""
+    return approximate(vb.maximise, inputs, family(codes, n_classes), prior, report)
 
 
 def regions_sampler(
@@ -144,42 +242,47 @@ def regions_sampler(
     return Sampler(init, sweep, record)
 
 
-def regions_variational(
+def approximate(
+    maximise: Callable[..., Approximation],
     inputs: Array,
     regions: RegionFamily,
     prior: KernelPrior,
     report: Report | None = None,
+    **options: Any,
 ) -> Approximation:
-    """Variational Bayes under any regions."""
-    return vb.maximise(
+    """Return the approximate posterior under any regions.
+
+    Parameters
+    ----------
+    maximise : of a method over regions, such as `ep.maximise`
+    options : of that function
+    """
+    return maximise(
         gram_function(prior, inputs),
         gram_gradient_function(prior, inputs),
         prior,
         regions,
         report=report,
+        **options,
     )
 
 
-def regions_propagation(
-    inputs: Array,
-    regions: RegionFamily,
-    prior: KernelPrior,
-    report: Report | None = None,
-    tolerance: float = 1e-6,
-) -> Approximation:
-    """Expectation propagation under any regions; tolerance: of the moments."""
-    return ep.maximise(
-        gram_function(prior, inputs),
-        gram_gradient_function(prior, inputs),
+def sampled_posterior(
+    draws: Record, inputs: Array, prior: KernelPrior, likelihood: RegionLikelihood
+) -> LatentPosterior:
+    """Return what prediction needs of draws that `regions_sampler` recorded, (S, …) each."""
+    return LatentPosterior(
         prior,
-        regions,
-        report=report,
-        tolerance=tolerance,
+        inputs,
+        draws["log_parameters"],
+        draws["weights"],
+        draws["region_parameters"],
+        likelihood,
     )
 
 
 def approximate_posterior(
-    result: Approximation, inputs: Array, prior: KernelPrior
+    result: Approximation, inputs: Array, prior: KernelPrior, likelihood: RegionLikelihood
 ) -> LatentPosterior:
     """Return what prediction needs of an approximation: one draw, at its best parameters."""
     of_z, noise = result.auxiliary_variance, result.noise_variance
@@ -189,70 +292,7 @@ def approximate_posterior(
         result.log_parameters[None],
         result.weights[None],
         result.region_parameters[None],
+        likelihood,
         auxiliary_variance=None if of_z is None else of_z[None],
         noise_variance=None if noise is None else noise[None],
     )
-
-
-# Prediction ---------------------------------------------------------------------------------------
-
-
-def latent_moments(posterior: LatentPosterior, X: Array) -> Iterator[tuple[Array, Array]]:
-    """Mean and variance of f(x) at every row of X, one draw of the posterior at a time.
-
-    f(x) | z, θ is Gaussian: mean k_xᵀ V^{-1} z, variance k(x, x) − k_xᵀ V^{-1} k_x, the same for
-    all functions. No f need be drawn. Where z itself has a variance, as in variational Bayes, f has
-    that of k_xᵀ V^{-1} z besides. X (m, d) -> pairs of (m,) or (m, K), and (m,).
-    """
-    prior, inputs = posterior.prior, posterior.inputs
-    gram_at = gram_function(prior, inputs)
-    of_z, noise = posterior.auxiliary_variance, posterior.noise_variance
-    for s, (theta, weights) in enumerate(zip(posterior.log_parameters, posterior.weights)):
-        V = gram_at(theta)
-        V[np.diag_indices_from(V)] += 1.0 if noise is None else noise[s]
-        lower = jittered_cholesky(V).lower
-        yield conditional_moments(
-            prior,
-            theta,
-            inputs,
-            lower,
-            weights,
-            X,
-            known_variance=None if of_z is None else of_z[s],
-        )
-
-
-def predict_latent(posterior: LatentPosterior, X: Array) -> tuple[Array, Array]:
-    """Mean and variance over the whole posterior; X (m, d) -> (m, n_functions) each."""
-
-    def by_function() -> Iterator[tuple[Array, Array]]:
-        for mean, variance in latent_moments(posterior, X):
-            columns = mean.reshape(len(X), -1)
-            yield columns, np.broadcast_to(variance[:, None], columns.shape)
-
-    return mixture_moments(by_function())
-
-
-def predict_log_proba(
-    posterior: LatentPosterior, X: Array, log_class_probabilities: LogClassProbabilities
-) -> Array:
-    """log P(y = k | x, data), averaged over draws and then normalised; X (m, d) -> (m, K).
-
-    Parameters
-    ----------
-    log_class_probabilities : mean, variance, φ of a draw -> (m, K)
-    """
-    total: Array | None = None
-    draws = zip(latent_moments(posterior, X), posterior.region_parameters)
-    for (mean, variance), phi in draws:
-        log_p = log_class_probabilities(mean, variance, phi)
-        total = log_p if total is None else np.logaddexp(total, log_p)
-    assert total is not None  # a posterior has a draw
-    return total - logsumexp(total, axis=1, keepdims=True)
-
-
-def log_class_probabilities(mean: Array, variance: Array, region_parameters: Array) -> Array:
-    """Of the probit, for one function or one a class; (m,) or (m, K) -> (m, 2) or (m, K)."""
-    if mean.ndim == 1:
-        return probit.log_class_probabilities(mean, variance)
-    return multinomial_probit.log_class_probabilities(mean, variance)

@@ -19,11 +19,18 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from atoll.core.linalg import jittered_cholesky, solve_lower
+from atoll.core.memory import in_chunks
 from atoll.inference import elliptical_slice, hmc
 from atoll.inference.chains import Sampler
-from atoll.kernels.conditioning import CHUNK_ENTRIES, conditional_moments, mixture_moments
+from atoll.kernels.conditioning import (
+    CHUNK_ENTRIES,
+    conditional_moments,
+    mixture_moments,
+    sample_conditional,
+)
 from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import softmax
+from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
 
@@ -60,6 +67,42 @@ class SoftmaxPosterior(NamedTuple):
     log_parameters: Array
     weights: Array
 
+    def log_proba(self, X: Array) -> Array:
+        """Return log P(y = k | x, data), eq. 6, averaged over draws; X (m, d) -> (m, K)."""
+        K = self.weights.shape[2]
+        total = np.full((len(X), K), -np.inf)
+        for draw, (mean, variance) in enumerate(self.moments(X)):
+            for part in in_chunks(len(X), softmax.N_POINTS * K**2, most=CHUNK_ENTRIES):
+                log_p = softmax.log_class_probabilities(mean[part], variance[part], scramble=draw)
+                total[part] = np.logaddexp(total[part], log_p)
+        return total - logsumexp(total, axis=1, keepdims=True)
+
+    def latent(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the K functions; X (m, d) -> (m, K) each."""
+        return mixture_moments(self.moments(X))
+
+    def draws(self, X: Array, n: int, rng: np.random.Generator) -> Array:
+        """Return n joint draws of the class probabilities; X (m, d) -> (n, m, K)."""
+        S = len(self.log_parameters)
+        states, counts = np.unique(chosen_states(rng, n, np.full(S, 1 / S)), return_counts=True)
+        gram_at, parts = gram_function(self.prior, self.inputs), []
+        for s, count in zip(states, counts):
+            theta = self.log_parameters[s]
+            lower = jittered_cholesky(gram_at(theta)).lower
+            g = sample_conditional(
+                rng, self.prior, theta, self.inputs, lower, self.weights[s], X, count
+            )
+            parts.append(softmax.class_probabilities(g))
+        return np.concatenate(parts)
+
+    def moments(self, X: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield mean and variance of g(x), (m, K) each, draw by draw of the posterior."""
+        gram_at = gram_function(self.prior, self.inputs)
+        for theta, weights in zip(self.log_parameters, self.weights):
+            lower = jittered_cholesky(gram_at(theta)).lower
+            mean, variance = conditional_moments(self.prior, theta, self.inputs, lower, weights, X)
+            yield mean, np.broadcast_to(variance[:, None], mean.shape)
+
 
 # The generative process ---------------------------------------------------------------------------
 
@@ -71,12 +114,7 @@ def sample_prior(
     log_parameters = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
     lower = jittered_cholesky(gram_function(prior, inputs)(log_parameters)).lower
     g = lower @ rng.standard_normal((len(inputs), n_classes))
-    return log_parameters, g, sample_labels(rng, g)
-
-
-def sample_labels(rng: np.random.Generator, latent: Array) -> NDArray[np.intp]:
-    """Labels given the functions, by Gumbel's trick; (n, K) -> (n,)."""
-    return np.argmax(latent + rng.gumbel(size=latent.shape), axis=1)
+    return log_parameters, g, softmax.sample(rng, g)
 
 
 # Inference ----------------------------------------------------------------------------------------
@@ -187,34 +225,3 @@ def sweep_log_parameters(
         prior.mean,
     )
     return state._replace(log_parameters=theta)
-
-
-# Prediction ---------------------------------------------------------------------------------------
-
-
-def latent_moments(posterior: SoftmaxPosterior, X: Array) -> Iterator[tuple[Array, Array]]:
-    """Mean and variance of g(x), both (m, K), one draw of the posterior at a time."""
-    prior, inputs = posterior.prior, posterior.inputs
-    gram_at = gram_function(prior, inputs)
-    for theta, weights in zip(posterior.log_parameters, posterior.weights):
-        lower = jittered_cholesky(gram_at(theta)).lower
-        mean, variance = conditional_moments(prior, theta, inputs, lower, weights, X)
-        yield mean, np.broadcast_to(variance[:, None], mean.shape)
-
-
-def predict_latent(posterior: SoftmaxPosterior, X: Array) -> tuple[Array, Array]:
-    """Mean and variance of the K functions over the whole posterior; X (m, d) -> (m, K) each."""
-    return mixture_moments(latent_moments(posterior, X))
-
-
-def predict_log_proba(posterior: SoftmaxPosterior, X: Array) -> Array:
-    """log P(y = k | x, data), eq. 6, averaged over draws; X (m, d) -> (m, K)."""
-    n_classes = posterior.weights.shape[2]
-    total = np.full((len(X), n_classes), -np.inf)
-    rows = max(1, CHUNK_ENTRIES // (softmax.N_POINTS * n_classes**2))
-    for draw, (mean, variance) in enumerate(latent_moments(posterior, X)):
-        for first in range(0, len(X), rows):
-            part = slice(first, first + rows)
-            log_p = softmax.log_class_probabilities(mean[part], variance[part], scramble=draw)
-            total[part] = np.logaddexp(total[part], log_p)
-    return total - logsumexp(total, axis=1, keepdims=True)

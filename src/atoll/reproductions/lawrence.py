@@ -364,7 +364,7 @@ def run_digits(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
         "ncnm": ncnm.predict_proba(test)[:, 1],
         "svm": svm.decision_function(test),
         "tsvm": tsvm.decision_function(test),
-        "published": informative_vector.predict_log_proba(published, test)[:, 1],
+        "published": published.log_proba(test)[:, 1],
         "transductive": ncnm.predict_proba(test, transductive=True)[:, 1],
     }
     return {name: float(roc_auc_score(truth, score)) for name, score in scores.items()} | {

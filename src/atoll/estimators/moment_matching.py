@@ -1,0 +1,150 @@
+"""What classifiers by moment matching share: EP or ADF, on all rows or on active ones.
+
+Two classes are one problem. More are one problem per class, against the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.labels import PartialLabels
+from atoll.estimators.parameters import Nothing, Number, OneOf, Rule, Whole
+from atoll.estimators.progress import Progress
+from atoll.estimators.searches import search_of_active_sets
+from atoll.estimators.shell import Fit, Need
+from atoll.inference.ep import NEGATIVE
+from atoll.inference.ivm import IVMResult
+from atoll.inference.registry import METHODS
+from atoll.inference.type_two import Report
+from atoll.kernels.hyperparameters import KernelPrior, kernel_at
+from atoll.models import informative_vector
+from atoll.models.informative_vector import NoiseModel, SitesPosterior
+
+Array = NDArray[np.float64]
+
+RULES: dict[str, Rule] = {
+    "n_active": Nothing("for all rows") | Whole(2),
+    "n_rounds": Whole(1),
+    "bias": Number() | OneOf("share", "learn"),
+    "noise_variance": Number(above=0),
+    "variance_rate": Nothing() | Number(above=0),
+    "negative": OneOf(*NEGATIVE),
+}
+# Labelled rows are active before any other where they are at most such a share of the active set.
+LABELLED_SHARE = 0.25
+
+
+class Matching(NamedTuple):
+    """How moments are matched; by default by EP on all rows.
+
+    refine : "ep" or "adf"; the other entries are parameters of the estimators
+    """
+
+    refine: str = "ep"
+    n_active: int | None = None
+    n_rounds: int = 15
+    bias: float | str = 0.0
+    noise_variance: float = 1.0
+    variance_rate: float | None = None
+    negative: str = "zero"
+
+
+def matching_of(estimator: Any) -> Matching:
+    """Return what an estimator's parameters ask for."""
+    return Matching(
+        estimator.inference,
+        estimator.n_active,
+        int(estimator.n_rounds),
+        estimator.bias,
+        float(estimator.noise_variance),
+        estimator.variance_rate,
+        estimator.negative,
+    )
+
+
+def match_moments(
+    matching: Matching,
+    X: Array,
+    labels: PartialLabels,
+    prior: KernelPrior,
+    noise: NoiseModel,
+    report: Report,
+) -> tuple[IVMResult, SitesPosterior]:
+    """Find the sites of rows that enter the model, and the posterior that they make.
+
+    With unlabelled rows a fit is believed only where they fall to the classes as the labels do.
+
+    Parameters
+    ----------
+    noise : what of the likelihood is given, and what is learned
+    """
+    problems, seen = informative_vector.against_the_rest(labels), labels.is_labelled
+    biases = [
+        informative_vector.share_bias(codes, seen)
+        if isinstance(matching.bias, str)
+        else float(matching.bias)
+        for codes in problems
+    ]
+    families = [
+        informative_vector.family(codes, seen, noise, bias) for codes, bias in zip(problems, biases)
+    ]
+    rate, variance = matching.variance_rate, matching.noise_variance
+    options: dict[str, Any] = {
+        "refine": matching.refine,
+        "n_active": matching.n_active,
+        "n_rounds": matching.n_rounds,
+        "log_prior": None
+        if rate is None
+        else informative_vector.exponential_prior(prior, float(rate)),
+        "negative": matching.negative,
+        "noise_variance": variance,
+        "report": report,
+    }
+    if seen.all():
+        result = informative_vector.fit(X, families, prior, **options)
+    else:
+        d = matching.n_active
+        few = d is None or seen.sum() <= LABELLED_SHARE * d
+        options["first"] = seen if few else None  # rows without labels are to have a place
+        check = informative_vector.share_check(problems, seen, noise, biases, variance)
+        result = informative_vector.fit_with_restarts(X, families, prior, check, seen, **options)
+    return result, informative_vector.posterior(result, X, prior, noise, biases, variance)
+
+
+def fit_by_matching(
+    estimator: Any,
+    matching: Matching,
+    X: Array,
+    labels: PartialLabels,
+    prior: KernelPrior,
+    noise: NoiseModel,
+) -> Fit:
+    """Match moments, and make a fit of what was found; parameters as those of `match_moments`."""
+    method = matching.refine
+    title = METHODS[method].title
+    with Progress(estimator.verbose, title, "iterations", value="log evidence") as bar:
+        result, posterior = match_moments(matching, X, labels, prior, noise, bar.report)
+    found = search_of_active_sets(result)
+    return Fit(
+        posterior,
+        found.diagnostics(found.verdict(method)),
+        objectives=result.log_evidences,
+        attributes={
+            "inference_": method,
+            "kernel_": kernel_at(prior, result.log_parameters),
+            "log_evidence_": found.log_evidence,
+        },
+    )
+
+
+def active_memory(estimator: Any, n_rows: int) -> Need:
+    """Return the memory of active sets among so many rows."""
+    d = n_rows if estimator.n_active is None else min(int(estimator.n_active), n_rows)
+    return Need(
+        8 * (2 * d * n_rows + 8 * d * d),
+        f"{type(estimator).__name__} with {d} active rows of {n_rows}",
+        "Lower n_active.",
+    )

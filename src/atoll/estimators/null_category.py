@@ -1,0 +1,340 @@
+"""The null category classifier: a Gaussian process whose class boundary avoids the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils.validation import check_is_fitted
+
+from atoll.core.labels import PartialLabels
+from atoll.core.memory import check_memory
+from atoll.estimators import auxiliary_gp, moment_matching
+from atoll.estimators.auxiliary_gp import (
+    RegionModel,
+    chosen_inference,
+    fit_by_chains,
+    fit_by_search,
+)
+from atoll.estimators.moment_matching import fit_by_matching, matching_of
+from atoll.estimators.parameters import Listed, Nothing, Number, OneOf, inference
+from atoll.estimators.shell import Classifier, Fit, Need
+from atoll.inference.registry import OVER_REGIONS
+from atoll.kernels.hyperparameters import KernelPrior, kernel_prior
+from atoll.likelihoods import null_category as null_likelihood
+from atoll.models import null_category
+from atoll.models.informative_vector import NoiseModel
+
+Array = NDArray[np.float64]
+
+BY_MATCHING = ("ep", "adf")
+
+
+class NullCategoryClassifier(Classifier):
+    """Gaussian process classifier that learns from unlabelled rows: the null category.
+
+    As in the probit Gaussian process, a label confines z_n ~ N(f(x_n), 1); but between the classes
+    lies a null region, and no row, labelled or not, is in it: the boundary between the classes
+    moves to where there are no rows. Two classes: |z| < w/2 is null. More: class k is
+    z_k > z_i + w/√2 for every other i. With `null_width=0` and every row labelled it is
+    ProbitGPClassifier, draw for draw.
+
+    An exact sweep costs O(n³) time and 8·8·n² bytes for n rows, labelled or not: to about 2000.
+
+    Parameters
+    ----------
+    null_width : float or "sample", default=1.0
+        w, in units of the noise of z, which has variance one. 0 switches the null region off.
+        "sample" learns it, under a log-normal prior centred on one.
+    missing_rates : None, "sample", "share" or (K,) numbers, default=None
+        The chance that a row of each class has no label. None: the same for all, so that a missing
+        label does not speak for any class. "sample" learns them. "share" sets all to the share of
+        unlabelled rows, which changes the evidence alone.
+    kernel : "isotropic", "ard" or a scikit-learn kernel, default="isotropic"
+        The first two put a prior on amplitude and length-scales that follows the units of X. A
+        kernel's own free parameters are sampled around the values given; fixed ones stay. One
+        kernel serves all classes.
+    inference : "auto", "mcmc", "vb", "ep" or "adf", default="auto"
+        "mcmc" is Gibbs sampling. "vb", variational Bayes, takes a second where sampling takes
+        minutes, with θ at its best value and a narrower posterior. "auto" samples up to 300 rows
+        and takes variational Bayes beyond. "ep", expectation propagation, and "adf", one pass of
+        assumed-density filtering, match moments as the paper does, and set each of three or more
+        classes against the rest.
+    n_active : int or None, default=None
+        Of "ep" and "adf": keep to so many rows, the most telling ones (the informative vector
+        machine), in O(n n_active²) time. None: all rows.
+    n_rounds : int, default=15
+        Of "ep" and "adf": at most so many rounds of selecting rows and learning the kernel.
+    bias : float, "share" or "learn", default=0.0
+        Of "ep" and "adf": added to f. "share" gives each class its share of the labels where f is
+        zero; "learn" learns it around that.
+    noise_variance : float, default=1.0
+        Of "ep" and "adf": of z given f. The paper's likelihood is a step, nearly one at 1e-6, and
+        its noise a WhiteKernel.
+    variance_rate : float, default=None
+        Of "ep" and "adf": rate of an exponential prior on the kernel's variances, in place of the
+        log-normal one.
+    negative : "zero" or "allow", default="zero"
+        Of "ep" and "adf": what becomes of a site of negative precision.
+    n_chains : int, default=4
+        Markov chains.
+    n_warmup : int, default=200
+        Sweeps per chain that are dropped.
+    n_samples : int, default=300
+        Draws kept per chain.
+    thin : int, default=1
+        Sweeps per draw kept.
+    checkpoint : path of a folder, default=None
+        Where chains are saved as they run; the same call goes on from there, to the same draws.
+    unlabelled : "auto", None or a value, default="auto"
+        What in y means unlabelled beside nulls. "auto": -1 in an integer y, unless fewer than two
+        classes would remain. None: nothing.
+    random_state : None, int or numpy Generator, default=None
+        Seed of the chains.
+    n_jobs : int, default=None
+        Chains run at once, by joblib.
+    verbose : bool, default=False
+        Whether to show a progress bar on standard error.
+
+    Attributes
+    ----------
+    classes_ : (K,) the labels, sorted
+    inference_ : "mcmc", "vb", "ep" or "adf", what was used
+    unlabelled_ : what meant unlabelled beside nulls
+    null_width_ : w as given, or its posterior mean
+    missing_rates_ : (K,) as given, or their posterior means; None where they are the same for all.
+        Learned by "ep" or "adf" with three or more classes: (K, 2), of the rest and of the class
+    bias_ : (number of functions,) b, after "ep" and "adf"
+    label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
+    transduction_ : (n,) the most probable class of each training row
+    posterior_ : what prediction needs
+    draws_ : dict of (chain, draw) arrays: log-likelihood, log-parameters, whatever else is sampled,
+        and the expected share of every class but the first among the unlabelled rows; empty but
+        for "mcmc"
+    objectives_ : (t,) log evidence after every step: a lower bound on it ("vb") or an estimate of
+        it ("ep" and "adf", of the active rows where there are such)
+    log_evidence_ : the last of these
+    diagnostics_ : dict with R-hat, effective sample sizes, jitter and a verdict in words
+    kernel_ : the kernel at the posterior mean of its log-parameters, or at their best values
+
+    References
+    ----------
+    N. D. Lawrence and M. I. Jordan, "Semi-supervised learning via Gaussian processes" (2005).
+    S. Rogers and M. Girolami, "Multi-class semi-supervised learning with the ε-truncated
+    multinomial probit Gaussian process" (2007). S. Rogers, lecture "GPs for classification and
+    ordinal regression via the auxiliary variable trick" (2014).
+
+    Examples
+    --------
+    >>> from atoll.datasets import hide_labels, make_crescents
+    >>> from atoll.estimators import NullCategoryClassifier
+    >>> X, truth = make_crescents(n_samples=40, random_state=0)
+    >>> y = hide_labels(truth, per_class=4, marker=None, random_state=0)
+    >>> model = NullCategoryClassifier(n_chains=2, n_samples=600, random_state=0)
+    >>> model.fit(X, y).transduction_.shape
+    (40,)
+    """
+
+    paper = "Lawrence & Jordan 2005; Rogers & Girolami 2007; Rogers 2014 (lecture)"
+    summary = "two or more classes, learns from unlabelled rows: the boundary avoids the data"
+    parameters = (
+        {
+            "null_width": Number(least=0) | OneOf("sample"),
+            "missing_rates": Nothing("the same for all classes")
+            | OneOf("sample", "share")
+            | Listed("one number in [0, 1) per class", Number(least=0, below=1)),
+        }
+        | auxiliary_gp.RULES
+        | {"inference": inference("auto", "mcmc", *OVER_REGIONS, "adf")}
+        | moment_matching.RULES
+    )
+
+    def __init__(
+        self,
+        *,
+        null_width: float | str = 1.0,
+        missing_rates: Any = None,
+        kernel: str | Kernel = "isotropic",
+        inference: str = "auto",
+        n_active: int | None = None,
+        n_rounds: int = 15,
+        bias: float | str = 0.0,
+        noise_variance: float = 1.0,
+        variance_rate: float | None = None,
+        negative: str = "zero",
+        n_chains: int = 4,
+        n_warmup: int = 200,
+        n_samples: int = 300,
+        thin: int = 1,
+        checkpoint: str | None = None,
+        unlabelled: Any = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ):
+        self.null_width = null_width
+        self.missing_rates = missing_rates
+        self.kernel = kernel
+        self.inference = inference
+        self.n_active = n_active
+        self.n_rounds = n_rounds
+        self.bias = bias
+        self.noise_variance = noise_variance
+        self.variance_rate = variance_rate
+        self.negative = negative
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_samples = n_samples
+        self.thin = thin
+        self.checkpoint = checkpoint
+        self.unlabelled = unlabelled
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def predict_proba(self, X: Any, transductive: bool = False) -> Array:
+        """Return class probabilities, averaged over the posterior; X (m, d) -> (m, K).
+
+        Far from all data they are those of the prior, never NaN.
+
+        Parameters
+        ----------
+        X : (m, d)
+        transductive : bool, default=False
+            Whether the rows of X, which are in no null region either, update the functions first,
+            all together (paper, section 4.1), after "ep" or "adf". O(m³) time.
+        """
+        if not transductive:
+            return super().predict_proba(X)
+        check_is_fitted(self)
+        if not hasattr(self.posterior_, "transductive_log_proba"):
+            raise ValueError(
+                "transductive=True takes a model fitted by expectation propagation, and this one "
+                f'was by {self.inference_!r}; fit it with inference="ep" or "adf".'
+            )
+        rows = self._read_rows(X)
+        check_memory(
+            8 * 6 * len(rows) ** 2,
+            what=f"a transductive prediction of {len(rows)} rows",
+            instead="Predict fewer rows at a time.",
+        )
+        return np.exp(self.posterior_.transductive_log_proba(rows, self.negative))
+
+    # Parts of fit ---------------------------------------------------------------------------------
+
+    def _check_labels(self, labels: PartialLabels) -> None:
+        self._check_missing_rates(labels)
+        if self.inference in BY_MATCHING:
+            return
+        for name, default in (("n_active", None), ("bias", 0.0), ("noise_variance", 1.0),
+                              ("variance_rate", None)):  # fmt: skip
+            if getattr(self, name) != default:
+                raise ValueError(
+                    f"{name} is of moment matching: with inference={self.inference!r} it must be "
+                    f'{default!r}, got {getattr(self, name)!r}; use inference="ep" or "adf".'
+                )
+
+    def _check_missing_rates(self, labels: PartialLabels) -> None:
+        rates, K = self.missing_rates, len(labels.classes)
+        if rates is None or isinstance(rates, str):
+            return
+        if len(rates) != K:
+            raise ValueError(
+                f"missing_rates must be {K} numbers in [0, 1), one per class in the order "
+                f"{labels.classes.tolist()!r}, got {rates!r}."
+            )
+        if not labels.is_labelled.all() and not np.any(rates):
+            raise ValueError(
+                f"missing_rates={rates!r} says that no label is ever missing, and "
+                f"{int((~labels.is_labelled).sum())} are; give a positive rate, or None."
+            )
+        if K > 2 and self.inference in BY_MATCHING:
+            raise ValueError(
+                f'missing_rates={rates!r} with {K} classes takes inference="mcmc" or "vb": moment '
+                "matching sets one class against all others."
+            )
+
+    def _memory(self, X: Array, labels: PartialLabels) -> Need:
+        if self.inference in BY_MATCHING and self.n_active is not None:
+            return moment_matching.active_memory(self, len(X))
+        return auxiliary_gp.memory(self, len(X), len(labels.classes))
+
+    def _fit(self, X: Array, labels: PartialLabels) -> Fit:
+        K, prior, seen = len(labels.classes), kernel_prior(self.kernel, X), labels.is_labelled
+        method = chosen_inference(self, len(X))
+        if method in BY_MATCHING:
+            return self._fit_by_matching(X, labels, prior)
+        regions = null_likelihood.family(
+            labels.codes,
+            seen,
+            K,
+            self._fixed_width,
+            self._given_rates(labels, K),
+            sample_missing_rates=self._free_rates,
+        )
+        likelihood = null_likelihood.NullCategory(self._fixed_width, K)
+
+        def describe(phi: Array) -> dict[str, Any]:
+            width = self._fixed_width
+            rates = null_likelihood.missing_rates_at(phi, K).mean(axis=0)
+            return {
+                "null_width_": float(np.exp(phi[:, 0]).mean()) if width is None else width,
+                "missing_rates_": rates if self._free_rates else self._said_rates(labels),
+            }
+
+        model = RegionModel(X, prior, regions, likelihood, describe)
+        if method == "mcmc":
+            sampler = null_category.sampler(X, labels.codes, seen, prior, regions)
+            return fit_by_chains(self, model, X, labels, sampler)
+        if method == "vb":
+            return fit_by_search(
+                self,
+                method,
+                model,
+                lambda report: null_category.variational(X, seen, prior, regions, report),
+            )
+        return fit_by_search(self, method, model)
+
+    def _fit_by_matching(self, X: Array, labels: PartialLabels, prior: KernelPrior) -> Fit:
+        noise = NoiseModel(
+            self._fixed_width,
+            self._given_rates(labels, 2),
+            self._free_rates,
+            self.bias == "learn",
+        )
+        fit = fit_by_matching(self, matching_of(self), X, labels, prior, noise)
+        widths, log_rates, _ = fit.posterior.likelihood
+        rates = np.exp(log_rates if len(widths) > 1 else log_rates[0])
+        return fit._replace(
+            attributes={
+                **fit.attributes,
+                "null_width_": float(widths.mean()),
+                "bias_": fit.posterior.bias,
+                "missing_rates_": rates if self._free_rates else self._said_rates(labels),
+            }
+        )
+
+    def _given_rates(self, labels: PartialLabels, n_classes: int) -> Any:
+        """Return γ of so many classes; None where they are free, or say nothing."""
+        if self._free_rates or self.missing_rates is None:
+            return None
+        if isinstance(self.missing_rates, str):
+            missing = (~labels.is_labelled).mean()
+            return None if missing == 0 else np.full(n_classes, missing)
+        return self.missing_rates
+
+    def _said_rates(self, labels: PartialLabels) -> Any:
+        """Return γ as given, or the unlabelled share, the best of rates that are all the same."""
+        if isinstance(self.missing_rates, str):
+            return np.full(len(labels.classes), (~labels.is_labelled).mean())
+        return self.missing_rates
+
+    @property
+    def _fixed_width(self) -> float | None:
+        return None if isinstance(self.null_width, str) else float(self.null_width)
+
+    @property
+    def _free_rates(self) -> bool:
+        return isinstance(self.missing_rates, str) and self.missing_rates == "sample"
