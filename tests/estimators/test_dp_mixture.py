@@ -198,10 +198,12 @@ def die_once(block, folder, block_info=None):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_cluster_of_two_workers_gives_the_same_fit_and_survives_a_killed_worker(many, tmp_path):
+def test_a_cluster_of_two_workers_gives_the_same_fit_and_survives_a_killed_worker(tmp_path):
     da = pytest.importorskip("dask.array")
     distributed = pytest.importorskip("distributed")
-    X, y, in_memory = many
+    X, _, y = pinwheel(900)
+    short = {"max_iter": 8, "tol": -1.0}
+    in_memory = classifier(**short).fit(X, y)
     looks = tmp_path / "looks"
     looks.mkdir()
     with (
@@ -211,12 +213,12 @@ def test_a_cluster_of_two_workers_gives_the_same_fit_and_survives_a_killed_worke
         ) as cluster,
         distributed.Client(cluster) as client,
     ):  # fmt: skip
-        rows, labels = da.from_array(X, chunks=(3000, -1)), da.from_array(y, chunks=3000)
-        assert_same_fit(classifier().fit(rows, labels), in_memory, X)
+        rows, labels = da.from_array(X, chunks=(300, -1)), da.from_array(y, chunks=300)
+        assert_same_fit(classifier(**short).fit(rows, labels), in_memory, X)
         before = set(client.run(os.getpid).values())
         assert len(before) == 2
         fragile = rows.map_blocks(die_once, folder=str(looks), dtype=X.dtype, meta=np.empty((0, 2)))
-        fitted = classifier().fit(fragile, labels)
+        fitted = classifier(**short).fit(fragile, labels)
         client.wait_for_workers(2, timeout=60)
         assert set(client.run(os.getpid).values()) != before, "no worker died"
     assert len(os.listdir(looks)) > 5, "the fit went on"

@@ -114,24 +114,24 @@ class Family(Protocol):
 
 
 def scale_matrix(prior: NormalPrior) -> Array:
-    """R_0 as a matrix, (d, d)."""
+    """Return R_0 as a matrix, (d, d)."""
     R = prior.covariance_scale
     return np.diag(R) if R.ndim == 1 else R
 
 
 def scale_diagonal(prior: NormalPrior) -> Array:
-    """The diagonal of R_0, (d,)."""
+    """Return the diagonal of R_0, (d,)."""
     R = prior.covariance_scale
     return R if R.ndim == 1 else np.diag(R).copy()
 
 
 def marginal_degrees(prior: NormalPrior) -> float:
-    """Degrees of one variance of an inverse Wishart matrix: n_0 − d + 1."""
+    """Return the degrees of one variance of an inverse Wishart matrix, n_0 − d + 1."""
     return prior.degrees - len(prior.mean) + 1.0
 
 
 def cholesky_stack(matrices: Array) -> Array:
-    """Lower factors of (J, d, d); jitter only where rounding left one not positive."""
+    """Return lower factors of (J, d, d); jitter only where rounding left one not positive."""
     try:
         return np.asarray(np.linalg.cholesky(matrices), dtype=np.float64)
     except np.linalg.LinAlgError:
@@ -139,23 +139,23 @@ def cholesky_stack(matrices: Array) -> Array:
 
 
 def log_determinants(lower: Array) -> Array:
-    """(J,) log |L Lᵀ| of (J, d, d) lower factors."""
+    """Return log |L Lᵀ| (J,) of lower factors (J, d, d)."""
     return 2.0 * np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
 
 
 def _inverses(lower: Array) -> Array:
-    """(J, d, d) inverses of lower factors."""
+    """Return the inverses of lower factors, (J, d, d)."""
     identity = np.eye(lower.shape[1])
     return np.stack([solve_triangular(L, identity, lower=True) for L in lower])
 
 
 def _pairs(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Places of the products x_i x_j, i ≤ j, in the order in which they are written."""
+    """Return i and j of the products x_i x_j, i ≤ j, in the order in which they are written."""
     return np.triu_indices(d)
 
 
 def _quadratic_density(means: Array, precision_factors: Array, constants: Array) -> Density:
-    """Θ of constant_j − ½ ‖P_j (x − m_j)‖², with P (J, d, d)."""
+    """Return Θ of constant_j − ½ ‖P_j (x − m_j)‖², with P (J, d, d)."""
     J, d = means.shape
     whitened = (precision_factors @ means[:, :, None])[:, :, 0]
     precision = precision_factors.transpose(0, 2, 1) @ precision_factors
@@ -168,7 +168,7 @@ def _quadratic_density(means: Array, precision_factors: Array, constants: Array)
 
 
 def _diagonal_linear(means: Array, precisions: Array, constants: Array) -> Array:
-    """Θ of constant_j − ½ Σ_i p_ji (x_i − m_ji)², for φ = (1, x, x²)."""
+    """Return Θ of constant_j − ½ Σ_i p_ji (x_i − m_ji)², for φ = (1, x, x²)."""
     return np.column_stack(
         [
             constants - 0.5 * (precisions * means**2).sum(axis=1),
@@ -192,7 +192,7 @@ def _write_squares(X: Array, out: Array) -> None:
 def _log_normal_inverse_gamma(
     means: Array, variances: Array, prior: NormalPrior, mean_precision: float
 ) -> float:
-    """Σ log of m | σ² ~ N(μ, σ²/λ), σ² ~ IW_1(n, R) over all components and features."""
+    """Return Σ log p of m | σ² ~ N(μ, σ²/λ), σ² ~ IW_1(n, R), over components and features."""
     n, R = marginal_degrees(prior), scale_diagonal(prior)
     log_variance = np.log(variances)
     normal = -0.5 * (LOG_2PI - np.log(mean_precision) + log_variance) - 0.5 * mean_precision * (
@@ -212,7 +212,7 @@ def _log_normal_inverse_gamma(
 
 @dataclass(frozen=True)
 class Full:
-    """A covariance matrix a component: the paper's."""
+    """One covariance matrix per component, as in the paper."""
 
     name: str = "full"
 
@@ -274,12 +274,12 @@ class Full:
     # Variational Bayes ----------------------------------------------------------------------------
 
     def posterior(self, moments: Moments, prior: NormalPrior) -> NormalPosterior:
-        """q(m, Σ) of every component."""
+        """Return q(m, Σ) of every component."""
         N, m, S = self._scatter(moments, prior)
         return NormalPosterior(m, N + prior.mean_precision, N + prior.degrees, cholesky_stack(S))
 
     def expected_density(self, q: NormalPosterior) -> Density:
-        """E_q log N(x; m, Σ), as a density of the same form."""
+        """Return E_q log N(x; m, Σ), as a density of the same form."""
         d = q.means.shape[1]
         inverse = np.sqrt(q.degrees)[:, None, None] * _inverses(q.scales)
         half = 0.5 * (q.degrees[:, None] - np.arange(d))
@@ -288,7 +288,7 @@ class Full:
         return _quadratic_density(q.means, inverse, constants)
 
     def divergence(self, q: NormalPosterior, prior: NormalPrior) -> float:
-        """KL(q ‖ prior), summed over components."""
+        """Return KL(q ‖ prior), summed over components."""
         d = q.means.shape[1]
         n0, lam0 = prior.degrees, prior.mean_precision
         inverse = _inverses(q.scales)
@@ -348,12 +348,12 @@ class Diagonal:
         )
 
     def posterior(self, moments: Moments, prior: NormalPrior) -> NormalPosterior:
-        """q(m, σ²) of every component."""
+        """Return q(m, σ²) of every component."""
         N, m, S = self._scatter(moments, prior)
         return NormalPosterior(m, N + prior.mean_precision, N + marginal_degrees(prior), S)
 
     def expected_density(self, q: NormalPosterior) -> Density:
-        """E_q log N(x; m, σ²), as a density of the same form."""
+        """Return E_q log N(x; m, σ²), as a density of the same form."""
         J, d = q.means.shape
         n = q.degrees[:, None]
         log_precision = (digamma(n / 2) - np.log(q.scales / 2)).sum(axis=1)
@@ -362,7 +362,7 @@ class Diagonal:
         return Density(linear, *_no_projections(J, d), np.empty((0, 0)))
 
     def divergence(self, q: NormalPosterior, prior: NormalPrior) -> float:
-        """KL(q ‖ prior), summed over components and features."""
+        """Return KL(q ‖ prior), summed over components and features."""
         n0, R, lam0 = marginal_degrees(prior), scale_diagonal(prior), prior.mean_precision
         n, ratio = q.degrees[:, None], (lam0 / q.mean_precisions)[:, None]
         normal = 0.5 * (
@@ -453,7 +453,7 @@ class Factor:
         return Density(linear, G, (G @ m[:, :, None])[:, :, 0], np.empty((0, 0)))
 
     def _projections(self, components: Components) -> tuple[Array, Array]:
-        """G (J, q, d) = L⁻¹ Wᵀ Ψ⁻¹ and L (J, q, q), the lower factor of I + Wᵀ Ψ⁻¹ W."""
+        """Return G (J, q, d) = L⁻¹ Wᵀ Ψ⁻¹ and L (J, q, q), the lower factor of I + Wᵀ Ψ⁻¹ W."""
         _, noise, W = components
         scaled = W / noise[:, :, None]
         lower = cholesky_stack(np.eye(W.shape[2]) + W.transpose(0, 2, 1) @ scaled)
@@ -540,7 +540,7 @@ def _empty_moments(
 
 
 def family(name: str, n_factors: int) -> Any:
-    """The family of that name: "full", "diagonal", "tied" or "factor".
+    """Return the family of that name: "full", "diagonal", "tied" or "factor".
 
     Examples
     --------
@@ -552,7 +552,7 @@ def family(name: str, n_factors: int) -> Any:
 
 
 def scores(density: Density, X: Array, features: Array) -> tuple[Array, Array]:
-    """Log-densities (J, b) of rows X (d, b), and the projections (J, q, b) behind them."""
+    """Return log-densities (J, b) of rows X (d, b), and the projections (J, q, b) behind them."""
     out = density.linear @ features
     J, q, d = density.projections.shape
     raw = np.empty((J, q, 0))
