@@ -5,6 +5,7 @@ the functions' coefficients inside it knows the likelihood, and answers for rows
 
     `ConePosterior`       weighted draws, each of which votes for the class of the largest function
     `SoftmaxPosterior`    weighted draws under a softmax
+    `PooledPosterior`     both of them, with their shares
     `NormalPosterior`     a normal under a probit
 """
 
@@ -162,6 +163,63 @@ class SoftmaxPosterior(NamedTuple):
             "n_steps": self.n_steps,
             "log_amplitude": log_amplitude,
             **found,
+        }
+
+
+class PooledPosterior(NamedTuple):
+    """Both likelihoods side by side, between few labels and many.
+
+    votes : the posterior of the argmax, its functions on the scale of the softmax's
+    soft : the posterior of the softmax
+    share : of the softmax
+    """
+
+    votes: ConePosterior
+    soft: SoftmaxPosterior
+    share: float
+
+    def proba(self, features: Array) -> Array:
+        """Return the class probabilities; (m, p) -> (m, K)."""
+        return (1.0 - self.share) * self.votes.proba(features) + self.share * self.soft.proba(
+            features
+        )
+
+    def latent(self, features: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the functions; (m, p) -> (m, F) each."""
+        mean, variance = self.votes.latent(features)
+        other, other_variance = self.soft.latent(features)
+        apart = self.share * (1.0 - self.share) * (mean - other) ** 2
+        return (
+            (1.0 - self.share) * mean + self.share * other,
+            (1.0 - self.share) * variance + self.share * other_variance + apart,
+        )
+
+    def draws(self, features: Array, n: int, rng: np.random.Generator) -> Array:
+        """Return n joint draws of the class probabilities; (m, p) -> (n, m, K)."""
+        is_soft = chosen_states(rng, n, np.array([1.0 - self.share, self.share]))
+        n_soft = int(is_soft.sum())
+        parts = [
+            part.draws(features, count, rng)
+            for part, count in ((self.votes, n - n_soft), (self.soft, n_soft))
+            if count
+        ]
+        return np.concatenate(parts)
+
+    def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
+        """Return how the chains of both went, in numbers and with a verdict in words."""
+        votes, soft = self.votes.diagnostics(recipe), self.soft.diagnostics(recipe)
+        return {
+            **votes,
+            **soft,
+            "likelihood": "pooled",
+            "softmax_share": self.share,
+            "n_draws": votes["n_draws"] + soft["n_draws"],
+            "effective_draws": votes["effective_draws"] + soft["effective_draws"],
+            "memory": max(votes["memory"], soft["memory"]),
+            "mixed": votes["mixed"] and soft["mixed"],
+            "verdict": f"Argmax and softmax were averaged, the softmax with a share of "
+            f"{self.share:.0%}. Of the argmax, {votes['verdict']} Of the softmax, "
+            f"{soft['verdict']}",
         }
 
 
