@@ -285,7 +285,10 @@ def draw_both(
     soft = draw_softmax(rng, known, max(least, n_softmax), recipe)
     scale = np.exp(0.5 * float(soft.weights @ soft.log_amplitudes))
     scale *= np.sqrt(2.0) if known.n_classes == 2 else 1.0
-    return PooledPosterior(votes._replace(coefficients=scale * votes.coefficients), soft, share)
+    # The one more vote is one among n_draws, however many of them are the argmax's.
+    one_more = len(votes.weights) / n_draws
+    votes = votes._replace(coefficients=scale * votes.coefficients, one_more=one_more)
+    return PooledPosterior(votes, soft, share)
 
 
 def sample_coefficients(
