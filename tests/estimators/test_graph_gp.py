@@ -126,6 +126,21 @@ def test_the_likelihood_may_be_chosen_and_is_otherwise_that_of_the_number_of_lab
         assert np.abs(p["auto"] - p[other]).max() > 0.01
 
 
+def test_the_softmax_takes_over_little_by_little():
+    X, truth, _ = moons(300, noise=0.3)
+    shares = []
+    for per_class in (8, 9, 11, 13, 14):
+        y = hide_labels(truth, per_class=per_class, marker=None, random_state=0)
+        model = GraphGPClassifier(random_state=0).fit(X, y)
+        shares.append(model.diagnostics_.get("softmax_share"))
+        expected = {8: "argmax", 14: "softmax"}.get(per_class, "pooled")
+        assert model.likelihood_ == expected
+        if expected == "pooled":
+            assert "were averaged" in model.diagnostics_["verdict"]
+            assert model.diagnostics_["n_draws"] <= 256
+    np.testing.assert_allclose(shares[1:4], [1 / 6, 1 / 2, 5 / 6])
+
+
 def test_a_recipe_changes_the_fit_and_the_tuned_one_is_the_default():
     X, _, y = moons()
     rough = replace(RECIPE, prior=replace(RECIPE.prior, smoothness=1.0))

@@ -195,3 +195,25 @@ def test_two_classes_of_many_labels_are_a_probit():
     mean, variance = found.latent(features)
     np.testing.assert_allclose(p[:, 1], ndtr(mean[:, 0] / np.sqrt(1 + variance[:, 0])), rtol=1e-9)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+
+
+# Few labels and many ------------------------------------------------------------------------------
+
+
+def test_the_share_of_the_softmax_grows_with_the_labels_and_never_jumps():
+    for n_classes in (2, 3, 4, 5, 10, 30):
+        n_labels = np.arange(n_classes, 20 * n_classes)
+        share = np.array([RECIPE.choice.softmax_share(n, n_classes) for n in n_labels])
+        assert share[0] == 0.0
+        assert share[-1] == 1.0
+        # The band is six tenths of at least five labels per class wide.
+        assert np.all((np.diff(share) >= 0) & (np.diff(share) <= 1 / (3 * n_classes) + 1e-12))
+
+
+@pytest.mark.parametrize(("likelihood", "kind"), [("argmax", "argmax"), ("softmax", "softmax")])
+def test_a_likelihood_that_is_asked_for_is_used_whatever_the_labels(likelihood, kind):
+    features, W = features_of(60, 2)
+    for n_labels in (4, 50):
+        known = GraphLabels(features, np.arange(n_labels), np.arange(n_labels) % 2, 2, W)
+        found = model.infer(np.random.default_rng(0), known, 20, likelihood)
+        assert found.diagnostics()["likelihood"] == kind

@@ -20,7 +20,7 @@ from atoll.models.posterior import FunctionPosterior
 X = np.random.default_rng(0).standard_normal((40, 2))
 W = self_tuning_weights(neighbour_graph(X, 6))
 MODES = graph_modes(W, 12)
-KINDS = pytest.mark.parametrize("kind", ["argmax", "softmax", "probit"])
+KINDS = pytest.mark.parametrize("kind", ["argmax", "softmax", "pooled", "probit"])
 CLASSES = pytest.mark.parametrize("n_classes", [2, 3])
 
 
@@ -35,6 +35,8 @@ def posterior(kind, n_classes, n_draws=40, graph=W):
     if kind == "probit":
         return model.approximate(labels.features[labels.rows], labels.codes, n_classes)
     rng = np.random.default_rng(1)
+    if kind == "pooled":
+        return model.draw_both(rng, labels, n_draws, 0.4)
     find = model.draw if kind == "argmax" else model.draw_softmax
     return find(rng, labels, n_draws)
 
@@ -49,8 +51,8 @@ def test_the_mean_of_many_draws_is_the_prediction(kind, n_classes):
     apart = np.abs(draws.mean(axis=0) - found.proba(features))
     if kind == "probit":
         assert (apart < 6 * draws.std(axis=0) / np.sqrt(4000) + 1e-4).all()
-    else:  # each of the 40 states serves its share of the draws, rounded
-        assert apart.max() < 40 / 4000
+    else:  # each of the 40 states (50 of a pool) serves its share of the draws, rounded
+        assert apart.max() < 50 / 4000
 
 
 @KINDS
@@ -109,6 +111,21 @@ def test_the_functions_behind_draws_of_a_probit_have_the_posterior_s_covariance(
                                atol=6 * np.sqrt(2 / n))  # fmt: skip
     np.testing.assert_allclose(f.mean(axis=0), (features @ found.mean)[:, 0],
                                atol=6 * sd.max() / np.sqrt(n))  # fmt: skip
+
+
+@CLASSES
+def test_a_pool_is_both_likelihoods_on_one_scale(n_classes):
+    found, features = posterior("pooled", n_classes), known(n_classes).features
+    p = 0.6 * found.votes.proba(features) + 0.4 * found.soft.proba(features)
+    np.testing.assert_allclose(found.proba(features), p, rtol=1e-12)
+    parts = [part.latent(features) for part in (found.votes, found.soft)]
+    shares = np.array([0.6, 0.4])[:, None, None]
+    mean = sum(shares[i] * parts[i][0] for i in range(2))
+    second = sum(shares[i] * (parts[i][1] + parts[i][0] ** 2) for i in range(2))
+    np.testing.assert_allclose(found.latent(features)[0], mean, rtol=1e-10)
+    np.testing.assert_allclose(found.latent(features)[1], second - mean**2, rtol=1e-8)
+    sizes = [np.abs(m).mean() for m, _ in parts]
+    assert 0.2 < sizes[0] / sizes[1] < 5.0
 
 
 # New rows -----------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from atoll.inference.ep import no_sites, propagate
 from atoll.kernels.graph_warped import Geometry, GraphWarpedKernel
 from atoll.likelihoods import multinomial_probit, probit
 from atoll.models import ssgp
+from atoll.models.posterior import FunctionPosterior
 from atoll.models.ssgp import Labels, Problem, SSGPPosterior, fit_at, regression_at
 
 CASES = pytest.mark.parametrize(
@@ -316,6 +317,75 @@ def test_more_classes_meet_brute_force_on_two_labels():
     assert multinomial_probit.regions(labels.codes, 3).n_free == 2
 
 
+def posterior_of(kind, n_classes=2):
+    """Of expectation propagation, of chains, or of an average of two components."""
+    made, labels, X = problem(n_classes, RBF(0.8), n_labels=5, noise=0.5)
+    fits = [fit_at(made, labels, parameters(made.base, ratio=ratio)) for ratio in (20.0, 2.0)]
+    if kind == "ep":
+        components = [ssgp.propagated_component(made, fits[0], labels)]
+    elif kind == "average":
+        components = [
+            ssgp.propagated_component(made, fit, labels, np.log(share))
+            for fit, share in zip(fits, (0.7, 0.3))
+        ]
+    else:
+        rng = np.random.default_rng(3)
+        draws, lower = ssgp.sample_auxiliary(rng, fits[0], labels, n_samples=10)
+        pooled = draws.reshape(-1, *draws.shape[2:])
+        components = [ssgp.sampled_component(made, fits[0], pooled, lower)]
+    return SSGPPosterior(X[labels.rows], tuple(components), 0.5), X
+
+
+KINDS = pytest.mark.parametrize(
+    ("kind", "n_classes"), [("ep", 2), ("average", 2), ("mcmc", 2), ("mcmc", 3)]
+)
+
+
+@KINDS
+def test_the_mean_of_many_joint_draws_is_the_prediction(kind, n_classes):
+    posterior, X = posterior_of(kind, n_classes)
+    assert isinstance(posterior, FunctionPosterior)
+    n = 4000
+    draws = posterior.draws(X[:12], n, np.random.default_rng(0))
+    assert draws.shape == (n, 12, n_classes)
+    np.testing.assert_allclose(draws.sum(axis=2), 1.0, rtol=1e-12)
+    apart = draws.mean(axis=0) - np.exp(posterior.log_proba(X[:12]))
+    assert (np.abs(apart) < 6 * draws.std(axis=0) / np.sqrt(n) + 40 / n / 6).all()
+
+
+@KINDS
+@pytest.mark.parametrize("n", [3, 100])
+def test_equal_rows_are_equal_in_every_draw_and_a_seed_repeats_them(kind, n_classes, n):
+    posterior, X = posterior_of(kind, n_classes)
+    rows = np.concatenate([X[:6], X[:3]])
+    draws, again = (posterior.draws(rows, n, np.random.default_rng(0)) for _ in "ab")
+    np.testing.assert_array_equal(draws[:, :3], draws[:, 6:])
+    np.testing.assert_array_equal(draws, again)
+
+
+def test_functions_drawn_jointly_vary_together_as_the_warped_process_does():
+    made, labels, X = problem(2, RBF(0.8), n_labels=5, noise=0.5)
+    fit = fit_at(made, labels, parameters(made.base))
+    component = ssgp.propagated_component(made, fit, labels)
+    kernel = made.warped_kernel_at(fit.log_parameters)
+    rows, known = X[:8], X[labels.rows]
+    sites = np.diag(1.0 / fit.propagation.sites.precision)
+    cross = fit.scale * kernel(known, rows)
+    exact = fit.scale * kernel(rows) - cross.T @ np.linalg.solve(fit.gram + sites, cross)
+    n = 20_000
+    f = component.sample(np.random.default_rng(0), known, rows, np.zeros(n, dtype=int))[..., 0]
+    sd = np.sqrt(np.diagonal(exact))
+    # An entry of a correlation of n draws is off by 1/√n or less, a variance by √(2/n).
+    np.testing.assert_allclose(
+        np.cov(f.T) / np.outer(sd, sd), exact / np.outer(sd, sd), atol=6 * np.sqrt(2 / n)
+    )
+    np.testing.assert_allclose(
+        f.mean(axis=0), cross.T @ fit.propagation.weights, atol=6 * sd.max() / np.sqrt(n)
+    )
+    together = exact[0, 1:] / (sd[0] * sd[1:])
+    assert together.max() > 0.3
+
+
 # Regression ---------------------------------------------------------------------------------------
 
 
@@ -349,3 +419,28 @@ def test_regression_is_scikit_learn_s_on_the_warped_kernel():
     expected, deviation = theirs.predict(X, return_std=True)
     np.testing.assert_allclose(mean[:, 0], expected, atol=1e-9)
     np.testing.assert_allclose(variance[:, 0] + 0.2, deviation**2, atol=1e-9)
+    _, joint = theirs.predict(X[:6], return_cov=True)
+    n = 20_000
+    rows = np.concatenate([X[:6], X[:2]])
+    f = posterior.draws(rows, n, np.random.default_rng(0))
+    np.testing.assert_array_equal(f[:, :2], f[:, 6:])
+    sd = np.sqrt(variance[:6, 0])
+    found = np.cov(f[:, :6].T) / np.outer(sd, sd)
+    joint[np.diag_indices(6)] -= 0.2  # of f, not of y
+    np.testing.assert_allclose(found, joint / np.outer(sd, sd), atol=6 * np.sqrt(2 / n))
+    np.testing.assert_allclose(f[:, :6].mean(axis=0), mean[:6, 0], atol=6 * sd.max() / np.sqrt(n))
+
+
+def test_a_regression_s_posterior_is_told_in_the_units_of_its_targets():
+    made, labels, X = problem(2, RBF(0.8))
+    targets = np.random.default_rng(0).normal(size=8)
+    found = regression_at(made, labels.rows, targets, np.append(parameters(made.base), -1.0))
+    plain, moved = (
+        ssgp.regression_posterior(made, found, X[labels.rows], targets, *units)
+        for units in ((0.0, 1.0), (7.0, 10.0))
+    )
+    np.testing.assert_allclose(moved.latent(X)[0], 7.0 + 10.0 * plain.latent(X)[0])
+    np.testing.assert_allclose(moved.latent(X)[1], 100.0 * plain.latent(X)[1])
+    assert moved.noise_variance == pytest.approx(100.0 * np.exp(-1.0))
+    first, second = (p.draws(X, 5, np.random.default_rng(0)) for p in (plain, moved))
+    np.testing.assert_allclose(second, 7.0 + 10.0 * first)

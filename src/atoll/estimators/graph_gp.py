@@ -37,8 +37,8 @@ class GraphGPClassifier(Classifier):
     Every row is joined to its nearest ones, and a class is a function that varies slowly along that
     graph: f_c ~ GP(0, Matérn kernel on the graph's spectrum), y = argmax_c f_c. Nothing needs to be
     set. The posterior given the labels is sampled by many chains, whose moves inside the cone that
-    the labels leave are never rejected; with more than ten labels per class a softmax, whose noise
-    the labels tell, takes the place of argmax_c f_c, and Hamiltonian Monte Carlo that of these
+    the labels leave are never rejected; with many labels, from some ten per class on, a softmax
+    whose noise they tell takes the place of argmax_c f_c, and Hamiltonian Monte Carlo that of these
     moves. Draws are then weighted: those that cut through crowds of rows, or whose classes come in
     other proportions than the labels, count less. New rows follow their nearest rows on the graph.
 
@@ -60,8 +60,9 @@ class GraphGPClassifier(Classifier):
         Draws of the posterior, each from a chain of its own; a quarter as many of a softmax.
     likelihood : {"auto", "argmax", "softmax"}, default="auto"
         What a label says: that its function is the largest, without noise, or a softmax whose noise
-        the labels tell. "auto" is the argmax for few labels per class and the softmax for more.
-        With very many classes a probit, found by variational Bayes, takes the softmax's place.
+        the labels tell. "auto" is the argmax for few labels per class and the softmax for many, and
+        between them (8 to 14 labels per class for two classes) an average of both. With very many
+        classes a probit, found by variational Bayes, takes the softmax's place.
     recipe : Recipe, default=None
         Every tuned number, as `atoll.models.graph_recipe` documents them; None is the tuned recipe.
     unlabelled : "auto", None or a value, default="auto"
@@ -77,7 +78,7 @@ class GraphGPClassifier(Classifier):
     Attributes
     ----------
     classes_ : (K,) the labels, sorted
-    likelihood_ : "argmax", "softmax" or "probit", what was used
+    likelihood_ : "argmax", "softmax", "pooled" (both) or "probit", what was used
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     posterior_ : GraphPosterior, what prediction needs

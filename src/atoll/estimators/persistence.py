@@ -82,6 +82,7 @@ TRUSTED_TYPES: tuple[str, ...] = (
     "atoll.models.graph_posterior.ConePosterior",
     "atoll.models.graph_posterior.GraphPosterior",
     "atoll.models.graph_posterior.NormalPosterior",
+    "atoll.models.graph_posterior.PooledPosterior",
     "atoll.models.graph_posterior.SoftmaxPosterior",
     "atoll.models.transductive_svm.Machines",
     "sklearn.gaussian_process.kernels.ConstantKernel",

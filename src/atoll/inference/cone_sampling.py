@@ -1,4 +1,4 @@
-"""Exact draws from a normal distribution restricted to a cone, by turning on ellipses.
+"""Chains of draws from a normal distribution restricted to a cone, by turning on ellipses.
 
 z ~ N(0, V) subject to A z > 0. Through z and a fresh draw ν of N(0, V) goes the ellipse
 z cos θ + ν sin θ (Murray, Adams & MacKay 2010); on it every constraint allows half a turn, and

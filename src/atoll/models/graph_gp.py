@@ -1,7 +1,8 @@
 """The default classifier: a Gaussian process on the smoothest functions of the data's graph.
 
 prior: a spectral graph kernel with a constant. likelihood: y is the class whose function is
-largest, without noise; with many labels, a softmax whose noise they tell (`graph_softmax.py`).
+largest, without noise; with many labels, a softmax whose noise they tell (`graph_softmax.py`);
+between few and many, an average of the two.
 inference: chains of draws inside the cone that the labels leave; Hamiltonian Monte Carlo for the
 softmax; variational Bayes for a probit where that has too many coefficients.
 
@@ -47,12 +48,12 @@ from atoll.models.graph_posterior import (
     ConePosterior,
     FeaturePosterior,
     NormalPosterior,
+    PooledPosterior,
     SoftmaxPosterior,
 )
 from atoll.models.graph_recipe import (
     RECIPE,
     ArgmaxRecipe,
-    ChoiceRecipe,
     LabellingRecipe,
     PriorRecipe,
     ProbitRecipe,
@@ -226,23 +227,16 @@ def infer(
     n_draws : of the argmax; a quarter as many of the softmax
     likelihood : "argmax", "softmax", or "auto" for that which the labels ask for
     """
-    chosen = choose_likelihood(known, recipe.choice) if likelihood == "auto" else likelihood
-    if chosen == "argmax":
+    shares = {"argmax": 0.0, "softmax": 1.0}
+    share = shares.get(likelihood, recipe.choice.softmax_share(len(known.codes), known.n_classes))
+    if share == 0.0:
         return draw(rng, known, n_draws, recipe)
-    n_coefficients = known.features.shape[1] * known.n_classes
-    if n_coefficients <= recipe.choice.most_coefficients:
+    if known.features.shape[1] * known.n_classes > recipe.choice.most_coefficients:
+        v = known.features[known.rows]
+        return approximate(v, known.codes, known.n_classes, recipe=recipe.probit)
+    if share == 1.0:
         return draw_softmax(rng, known, max(1, n_draws // recipe.softmax.votes_per_draw), recipe)
-    return approximate(
-        known.features[known.rows], known.codes, known.n_classes, recipe=recipe.probit
-    )
-
-
-def choose_likelihood(known: GraphLabels, recipe: ChoiceRecipe = RECIPE.choice) -> str:
-    """Return "argmax" for few labels per class, "softmax" for more."""
-    n_labels, K = len(known.codes), known.n_classes
-    is_slow = n_labels * (K - 1) > recipe.many_constraints
-    most = recipe.argmax_labels_per_class_then if is_slow else recipe.argmax_labels_per_class
-    return "argmax" if n_labels <= most * K else "softmax"
+    return draw_both(rng, known, n_draws, share, recipe)
 
 
 def draw(
@@ -268,6 +262,33 @@ def draw_softmax(
     return SoftmaxPosterior(
         found.coefficients, weights, found.log_amplitudes, found.n_steps, found.memory
     )
+
+
+def draw_both(
+    rng: np.random.Generator,
+    known: GraphLabels,
+    n_draws: int,
+    share: float,
+    recipe: Recipe = RECIPE,
+) -> PooledPosterior:
+    """Draw the functions under both likelihoods, with chains in proportion to their shares.
+
+    The scale of functions does not matter to the argmax, which takes that of the softmax here.
+
+    Parameters
+    ----------
+    share : of the softmax, between 0 and 1
+    """
+    least = recipe.choice.least_chains
+    votes = draw(rng, known, max(least, round((1.0 - share) * n_draws)), recipe)
+    n_softmax = round(share * n_draws / recipe.softmax.votes_per_draw)
+    soft = draw_softmax(rng, known, max(least, n_softmax), recipe)
+    scale = np.exp(0.5 * float(soft.weights @ soft.log_amplitudes))
+    scale *= np.sqrt(2.0) if known.n_classes == 2 else 1.0
+    # The one more vote is one among n_draws, however many of them are the argmax's.
+    one_more = len(votes.weights) / n_draws
+    votes = votes._replace(coefficients=scale * votes.coefficients, one_more=one_more)
+    return PooledPosterior(votes, soft, share)
 
 
 def sample_coefficients(

@@ -5,6 +5,7 @@ the functions' coefficients inside it knows the likelihood, and answers for rows
 
     `ConePosterior`       weighted draws, each of which votes for the class of the largest function
     `SoftmaxPosterior`    weighted draws under a softmax
+    `PooledPosterior`     both of them, with their shares
     `NormalPosterior`     a normal under a probit
 """
 
@@ -60,21 +61,21 @@ class ConePosterior(NamedTuple):
     weights : (S,) sum to one
     n_sweeps : of every chain
     memory : correlation of the chains with themselves half-way
+    one_more : the weight, in draws, of a vote beside the draws' that all classes share: draws
+        cannot say that something never happens
     """
 
     coefficients: Array
     weights: Array
     n_sweeps: int
     memory: float
+    one_more: float = 1.0
 
     def proba(self, features: Array) -> Array:
-        """Return the share of the votes for each class, and of one more; (m, p) -> (m, K).
-
-        The one more is shared by all classes: draws cannot say that something never happens.
-        """
+        """Return the share of the votes for each class, the one more among them; -> (m, K)."""
         n_draws, _, F = self.coefficients.shape
         n_classes = max(F, 2)
-        counts = np.full((len(features), n_classes), 1.0 / n_classes)
+        counts = np.full((len(features), n_classes), self.one_more / n_classes)
         for piece, latent in _latent_by_piece(self.coefficients, features):
             if F == 1:
                 share = (latent[..., 0] > 0) @ self.weights
@@ -93,17 +94,16 @@ class ConePosterior(NamedTuple):
     def draws(self, features: Array, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities; (m, p) -> (n, m, K).
 
-        Each is the labelling of one draw of the functions, with its share of the one more vote of
-        `proba` in it: every draw then stays one labelling of all rows, and the mean of few draws
-        does not say of a class that it never happens, as it could if one draw in S + 1 were
-        uniform.
+        Each is the labelling of one draw of the functions, with its part of the one more vote in
+        it: every draw then stays one labelling of all rows, and the mean of few draws does not say
+        of a class that it never happens, as it could if one draw in S + 1 were uniform.
         """
         n_draws = len(self.weights)
         chosen = self.coefficients[chosen_states(rng, n, self.weights)]
         out = np.empty((n, len(features), max(chosen.shape[2], 2)))
         for piece, latent in _latent_by_piece(chosen, features):
             out[:, piece] = argmax.class_probabilities(latent).swapaxes(0, 1)
-        return (n_draws * out + 1.0 / out.shape[2]) / (n_draws + 1.0)
+        return (n_draws * out + self.one_more / out.shape[2]) / (n_draws + self.one_more)
 
     def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
         """Return how the chains went, in numbers and with a verdict in words."""
@@ -162,6 +162,63 @@ class SoftmaxPosterior(NamedTuple):
             "n_steps": self.n_steps,
             "log_amplitude": log_amplitude,
             **found,
+        }
+
+
+class PooledPosterior(NamedTuple):
+    """Both likelihoods side by side, between few labels and many.
+
+    votes : the posterior of the argmax, its functions on the scale of the softmax's
+    soft : the posterior of the softmax
+    share : of the softmax
+    """
+
+    votes: ConePosterior
+    soft: SoftmaxPosterior
+    share: float
+
+    def proba(self, features: Array) -> Array:
+        """Return the class probabilities; (m, p) -> (m, K)."""
+        return (1.0 - self.share) * self.votes.proba(features) + self.share * self.soft.proba(
+            features
+        )
+
+    def latent(self, features: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the functions; (m, p) -> (m, F) each."""
+        mean, variance = self.votes.latent(features)
+        other, other_variance = self.soft.latent(features)
+        apart = self.share * (1.0 - self.share) * (mean - other) ** 2
+        return (
+            (1.0 - self.share) * mean + self.share * other,
+            (1.0 - self.share) * variance + self.share * other_variance + apart,
+        )
+
+    def draws(self, features: Array, n: int, rng: np.random.Generator) -> Array:
+        """Return n joint draws of the class probabilities; (m, p) -> (n, m, K)."""
+        is_soft = chosen_states(rng, n, np.array([1.0 - self.share, self.share]))
+        n_soft = int(is_soft.sum())
+        parts = [
+            part.draws(features, count, rng)
+            for part, count in ((self.votes, n - n_soft), (self.soft, n_soft))
+            if count
+        ]
+        return np.concatenate(parts)
+
+    def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
+        """Return how the chains of both went, in numbers and with a verdict in words."""
+        votes, soft = self.votes.diagnostics(recipe), self.soft.diagnostics(recipe)
+        return {
+            **votes,
+            **soft,
+            "likelihood": "pooled",
+            "softmax_share": self.share,
+            "n_draws": votes["n_draws"] + soft["n_draws"],
+            "effective_draws": votes["effective_draws"] + soft["effective_draws"],
+            "memory": max(votes["memory"], soft["memory"]),
+            "mixed": votes["mixed"] and soft["mixed"],
+            "verdict": f"Argmax and softmax were averaged, the softmax with a share of "
+            f"{self.share:.0%}. Of the argmax, {votes['verdict']} Of the softmax, "
+            f"{soft['verdict']}",
         }
 
 

@@ -77,21 +77,44 @@ class ChoiceRecipe:
     ----------
     most_labels : int
         Beyond, a random part of the labels stands for all.
-    argmax_labels_per_class : int
-        Labels per class that the argmax takes at most: more can tell how noisy they are.
-    many_constraints, argmax_labels_per_class_then : int
-        With more labels times other classes than this, draws of the argmax are slow, and a softmax
-        is as good from fewer labels on.
+    argmax_labels : int
+        Labels per class at which the argmax gives way to the softmax: more can tell how noisy they
+        are.
+    many_constraints, least_argmax_labels : int
+        The argmax gives way earlier where labels times other classes exceed the first number, since
+        its draws are slow there, but not before there are as many labels per class as the second.
+    band : pair of float
+        The change-over, in units of these labels per class: below the first number the argmax
+        stands alone and above the second the softmax; between them both are found, and averaged
+        with shares that go from one to the other.
+    least_chains : int
+        Chains of either, where both are found.
     most_coefficients : int
         Coefficients that the softmax takes at most, since its curvature is a dense matrix of them;
         beyond, a probit is found by variational Bayes.
     """
 
     most_labels: int = 4000
-    argmax_labels_per_class: int = 10
+    argmax_labels: int = 10
     many_constraints: int = 100
-    argmax_labels_per_class_then: int = 5
+    least_argmax_labels: int = 5
+    band: tuple[float, float] = (0.8, 1.4)
+    least_chains: int = 16
     most_coefficients: int = 2000
+
+    def softmax_share(self, n_labels: int, n_classes: int) -> float:
+        """Return the share of the softmax: 0 for few labels per class, 1 for many.
+
+        Examples
+        --------
+        >>> [round(RECIPE.choice.softmax_share(2 * n, 2), 2) for n in (8, 11, 14)]
+        [0.0, 0.5, 1.0]
+        """
+        fast = self.many_constraints / (n_classes * (n_classes - 1))
+        gives_way = min(max(fast, self.least_argmax_labels), self.argmax_labels)
+        first, last = self.band
+        place = n_labels / n_classes / gives_way
+        return min(max((place - first) / (last - first), 0.0), 1.0)
 
 
 @dataclass(frozen=True)

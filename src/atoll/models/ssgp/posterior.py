@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from atoll.core.linalg import jittered_cholesky, solve_lower
 from atoll.core.memory import in_chunks
 from atoll.inference.cone_sampling import sample_cone
+from atoll.kernels.conditioning import UNKNOWN, distinct_rows, sample_jointly
 from atoll.kernels.graph_warped import GraphWarpedKernel
 from atoll.likelihoods import multinomial_probit, probit
 from atoll.models.posterior import chosen_states
@@ -68,17 +69,15 @@ class Component(NamedTuple):
         inputs : (l, d) labelled rows
         states : (n,) which of the S draws
         """
-        rows, place = np.unique(X, axis=0, return_inverse=True)
+        rows, place = distinct_rows(X)
         cross = self.scale * self.kernel(inputs, rows)
         covariance = self.scale * self.kernel(rows)
-        own = 1e-10 * float(np.diagonal(covariance).mean())  # where rows are known to rounding
+        least = UNKNOWN * float(np.diagonal(covariance).mean())
         known = self.whitener @ cross
         covariance -= known.T @ known
-        covariance[np.diag_indices_from(covariance)] += own
-        lower = jittered_cholesky(covariance).lower
         mean = np.einsum("im,sif->smf", cross, self.weights[states])
-        f = mean + lower @ rng.standard_normal(mean.shape)
-        return f[:, place.ravel()]
+        apart = sample_jointly(rng, np.zeros(mean.shape[1:]), covariance, least, len(states))
+        return (mean + apart)[:, place]
 
 
 class SSGPPosterior(NamedTuple):
