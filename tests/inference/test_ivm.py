@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from atoll.datasets import make_crescents
 from atoll.inference import ep
+from atoll.inference.ivm import Plan
 from atoll.kernels.hyperparameters import gram_function, gram_gradient_function, kernel_prior
 from atoll.likelihoods import probit
 from atoll.models import informative_vector as iv
@@ -52,14 +53,12 @@ def test_rounds_stop_when_the_hyper_parameters_rest(refine):
     X, codes, seen = crescents()
     prior = kernel_prior("isotropic", X)
     family = iv.family(codes, seen, iv.NoiseModel(1.0), 0.0)
-    result = iv.fit(X, [family], prior, refine=refine, n_active=25)
+    result = iv.fit(X, [family], prior, Plan(refine, 25))
     assert result.converged
     assert 1 <= len(result.log_evidences) <= 15
     (active,) = result.problems
     assert len(set(active.rows)) == 25
-    once = iv.fit(
-        X, [family], prior, refine=refine, n_active=25, n_rounds=1, begin=result.log_parameters
-    )
+    once = iv.fit(X, [family], prior, Plan(refine, 25, 1, begin=result.log_parameters))
     np.testing.assert_allclose(once.log_parameters, result.log_parameters, atol=0.3)
 
 
@@ -94,10 +93,10 @@ def test_rounds_end_before_the_first_selection_that_is_not_believed():
         calls.append(len(passes))
         return len(calls) <= 2
 
-    result = iv.fit(X, [family], prior, refine="adf", n_active=25, check=twice)
+    result = iv.fit(X, [family], prior, Plan("adf", 25, check=twice))
     assert result.believed
     assert len(result.log_evidences) == 1
-    refused = iv.fit(X, [family], prior, refine="adf", n_active=25, check=lambda *_: False)
+    refused = iv.fit(X, [family], prior, Plan("adf", 25, check=lambda *_: False))
     assert not refused.believed
     np.testing.assert_array_equal(refused.log_parameters, prior.mean)
 

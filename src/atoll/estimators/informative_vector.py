@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from atoll.core.labels import PartialLabels
 from atoll.estimators import moment_matching
-from atoll.estimators.moment_matching import active_memory, match_moments, matching_of
+from atoll.estimators.moment_matching import active_memory, match_moments, plan_of
 from atoll.estimators.parameters import COMMON, KERNEL, inference
 from atoll.estimators.progress import Progress
 from atoll.estimators.searches import search_of_active_sets
@@ -129,11 +129,12 @@ class InformativeVectorClassifier(Classifier):
         prior, labelled = kernel_prior(self.kernel, X), np.flatnonzero(labels.is_labelled)
         with Progress(self.verbose, "Informative vectors", "rounds", value="log evidence") as bar:
             result, posterior = match_moments(
-                matching_of(self),
+                plan_of(self, prior),
                 X[labelled],
                 labels.of(labelled),
                 prior,
                 NoiseModel(learn_bias=self.bias == "learn"),
+                self.bias,
                 bar.report,
             )
         found = search_of_active_sets(result)

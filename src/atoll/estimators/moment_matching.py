@@ -5,7 +5,7 @@ Two classes are one problem. More are one problem per class, against the rest.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,12 @@ from atoll.estimators.progress import Progress
 from atoll.estimators.searches import search_of_active_sets
 from atoll.estimators.shell import Fit, Need
 from atoll.inference.ep import NEGATIVE
-from atoll.inference.ivm import IVMResult
+from atoll.inference.ivm import IVMResult, Plan
 from atoll.inference.registry import METHODS
 from atoll.inference.type_two import Report
 from atoll.kernels.hyperparameters import KernelPrior, kernel_at
 from atoll.models import informative_vector
-from atoll.models.informative_vector import NoiseModel, SitesPosterior
+from atoll.models.informative_vector import NoiseModel, SitesPosterior, exponential_prior
 
 Array = NDArray[np.float64]
 
@@ -37,96 +37,72 @@ RULES: dict[str, Rule] = {
 LABELLED_SHARE = 0.25
 
 
-class Matching(NamedTuple):
-    """How moments are matched; by default by EP on all rows.
-
-    refine : "ep" or "adf"; the other entries are parameters of the estimators
-    """
-
-    refine: str = "ep"
-    n_active: int | None = None
-    n_rounds: int = 15
-    bias: float | str = 0.0
-    noise_variance: float = 1.0
-    variance_rate: float | None = None
-    negative: str = "zero"
-
-
-def matching_of(estimator: Any) -> Matching:
-    """Return what an estimator's parameters ask for."""
-    return Matching(
+def plan_of(estimator: Any, prior: KernelPrior) -> Plan:
+    """Return how moments are to be matched, from an estimator's parameters."""
+    rate = estimator.variance_rate
+    return Plan(
         estimator.inference,
         estimator.n_active,
         int(estimator.n_rounds),
-        estimator.bias,
-        float(estimator.noise_variance),
-        estimator.variance_rate,
-        estimator.negative,
+        log_prior=None if rate is None else exponential_prior(prior, float(rate)),
+        negative=estimator.negative,
+        noise_variance=float(estimator.noise_variance),
     )
 
 
 def match_moments(
-    matching: Matching,
+    plan: Plan,
     X: Array,
     labels: PartialLabels,
     prior: KernelPrior,
     noise: NoiseModel,
+    bias: float | str,
     report: Report,
 ) -> tuple[IVMResult, SitesPosterior]:
-    """Find the sites of rows that enter the model, and the posterior that they make.
+    """Find the sites of the rows that enter the model, and the posterior that they make.
 
     With unlabelled rows a fit is believed only where they fall to the classes as the labels do.
 
     Parameters
     ----------
     noise : what of the likelihood is given, and what is learned
+    bias : as the estimators' parameter of that name
     """
     problems, seen = informative_vector.against_the_rest(labels), labels.is_labelled
     biases = [
-        informative_vector.share_bias(codes, seen)
-        if isinstance(matching.bias, str)
-        else float(matching.bias)
+        informative_vector.share_bias(codes, seen) if isinstance(bias, str) else float(bias)
         for codes in problems
     ]
     families = [
-        informative_vector.family(codes, seen, noise, bias) for codes, bias in zip(problems, biases)
+        informative_vector.family(codes, seen, noise, b) for codes, b in zip(problems, biases)
     ]
-    rate, variance = matching.variance_rate, matching.noise_variance
-    options: dict[str, Any] = {
-        "refine": matching.refine,
-        "n_active": matching.n_active,
-        "n_rounds": matching.n_rounds,
-        "log_prior": None
-        if rate is None
-        else informative_vector.exponential_prior(prior, float(rate)),
-        "negative": matching.negative,
-        "noise_variance": variance,
-        "report": report,
-    }
+    variance = plan.noise_variance
     if seen.all():
-        result = informative_vector.fit(X, families, prior, **options)
+        result = informative_vector.fit(X, families, prior, plan, report)
     else:
-        d = matching.n_active
-        few = d is None or seen.sum() <= LABELLED_SHARE * d
-        options["first"] = seen if few else None  # rows without labels are to have a place
-        check = informative_vector.share_check(problems, seen, noise, biases, variance)
-        result = informative_vector.fit_with_restarts(X, families, prior, check, seen, **options)
+        few = plan.n_active is None or seen.sum() <= LABELLED_SHARE * plan.n_active
+        plan = plan._replace(
+            check=informative_vector.share_check(problems, seen, noise, biases, variance),
+            first=seen if few else None,  # rows without labels are to have a place
+        )
+        result = informative_vector.fit_with_restarts(X, families, prior, plan, seen, report)
     return result, informative_vector.posterior(result, X, prior, noise, biases, variance)
 
 
 def fit_by_matching(
     estimator: Any,
-    matching: Matching,
+    plan: Plan,
     X: Array,
     labels: PartialLabels,
     prior: KernelPrior,
     noise: NoiseModel,
+    bias: float | str = 0.0,
 ) -> Fit:
     """Match moments, and make a fit of what was found; parameters as those of `match_moments`."""
-    method = matching.refine
+    method = plan.refine
     title = METHODS[method].title
     with Progress(estimator.verbose, title, "iterations", value="log evidence") as bar:
-        result, posterior = match_moments(matching, X, labels, prior, noise, bar.report)
+        result, posterior = match_moments(plan, X, labels, prior, noise, bias, bar.report)
     found = search_of_active_sets(result)
     return Fit(
         posterior,

@@ -18,7 +18,7 @@ from atoll.estimators.auxiliary_gp import (
     fit_by_chains,
     fit_by_search,
 )
-from atoll.estimators.moment_matching import fit_by_matching, matching_of
+from atoll.estimators.moment_matching import fit_by_matching, plan_of
 from atoll.estimators.parameters import Listed, Nothing, Number, OneOf, inference
 from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.inference.registry import OVER_REGIONS
@@ -304,7 +304,7 @@ class NullCategoryClassifier(Classifier):
             self._free_rates,
             self.bias == "learn",
         )
-        fit = fit_by_matching(self, matching_of(self), X, labels, prior, noise)
+        fit = fit_by_matching(self, plan_of(self, prior), X, labels, prior, noise, self.bias)
         widths, log_rates, _ = fit.posterior.likelihood
         rates = np.exp(log_rates if len(widths) > 1 else log_rates[0])
         return fit._replace(

@@ -17,8 +17,9 @@ from atoll.estimators.auxiliary_gp import (
     fit_by_search,
     memory,
 )
-from atoll.estimators.moment_matching import Matching, fit_by_matching
+from atoll.estimators.moment_matching import fit_by_matching
 from atoll.estimators.shell import Classifier, Fit, Need
+from atoll.inference.ivm import ON_ALL_ROWS
 from atoll.kernels.hyperparameters import kernel_prior
 from atoll.models import probit_gp
 from atoll.models.informative_vector import NoiseModel
@@ -139,7 +140,7 @@ class ProbitGPClassifier(Classifier):
         K, prior = len(labels.classes), kernel_prior(self.kernel, X)
         method = chosen_inference(self, len(rows))
         if method == "ep" and K == 2:  # the informative vector machine with every row active
-            return fit_by_matching(self, Matching(), rows, of_rows, prior, NoiseModel())
+            return fit_by_matching(self, ON_ALL_ROWS, rows, of_rows, prior, NoiseModel())
         regions = probit_gp.family(of_rows.codes, K)
         model = RegionModel(rows, prior, regions, probit_gp.likelihood(K))
         if method == "mcmc":

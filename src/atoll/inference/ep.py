@@ -25,7 +25,7 @@ gradient is exact without zeroed sites, and an approximation with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -463,10 +463,7 @@ def maximise_together(
     log_prior: LogPrior | None = None,
     report: Report | None = None,
     max_iterations: int | None = None,
-    negative: str = "allow",
-    schedule: str = "parallel",
-    noise_variance: float = 1.0,
-    tolerance: float = 1e-6,
+    **options: Any,
 ) -> SharedMaximum:
     """EP's log evidences, added up, at their maximum over the shared θ and every problem's φ.
 
@@ -478,7 +475,7 @@ def maximise_together(
     prior : of θ
     begin : θ and all φ to begin with, else the centres of their priors
     log_prior : of θ in place of the normal one
-    tolerance : of the moments; the evidence is off by its square
+    options : of `propagate`; with moments to some tolerance the evidence is off by its square
     """
     ends = np.cumsum([len(problem.family.mean) for problem in problems])[:-1]
 
@@ -486,15 +483,7 @@ def maximise_together(
         total, by_theta, by_phi, found = 0.0, np.zeros(len(theta)), [], []
         for problem, own, start in zip(problems, np.split(phi, ends), starts):
             C, regions = problem.gram(theta), problem.family.at(own).regions
-            one = propagate(
-                C,
-                regions,
-                start,
-                negative=negative,
-                schedule=schedule,
-                noise_variance=noise_variance,
-                tolerance=tolerance,
-            )
+            one = propagate(C, regions, start, **options)
             b = one.weights.reshape(len(C), -1)
             M = 0.5 * (b @ b.T - regions.n_free * one.site_inverse)
             by_theta = by_theta + problem.gram_gradient(theta, C, M)

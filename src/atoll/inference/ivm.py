@@ -101,145 +101,201 @@ class IVMResult(NamedTuple):
     whole: bool = False
 
 
+class Plan(NamedTuple):
+    """How rows are selected, and how hyper-parameters are learned on them.
+
+    refine : "ep" or "adf"
+    n_active : d, for every problem; None for all rows, which need no second selection under EP
+    n_rounds : at most so many
+    first : (n,) rows that are selected before any other
+    check : whether a selection is believed; rounds end before the first that is not
+    begin : θ of the first selection, else the centre of its prior
+    log_prior : of θ in place of the normal one
+    negative, noise_variance : as in `ep.propagate`
+    """
+
+    refine: str = "ep"
+    n_active: int | None = None
+    n_rounds: int = 15
+    first: NDArray[np.bool_] | None = None
+    check: Check | None = None
+    begin: Array | None = None
+    log_prior: LogPrior | None = None
+    negative: str = "zero"
+    noise_variance: float = 1.0
+
+
+ON_ALL_ROWS = Plan()
+
+
+class _Setting(NamedTuple):
+    """All that stays the same from round to round; `joined` and `ends` are of all φ end to end."""
+
+    kernel: KernelAccess
+    families: Sequence[FamilyOf]
+    prior: LogParameterPrior
+    plan: Plan
+    of_all: Sequence[RegionFamily]
+    joined: RegionFamily
+    ends: NDArray[np.intp]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all rows are active."""
+        return self.plan.n_active is None or self.plan.n_active >= self.kernel.n
+
+
+class _Round(NamedTuple):
+    """What a round leaves: θ, all φ, a selection there, the active sets, and their evidences."""
+
+    log_parameters: Array
+    region_parameters: Array
+    passes: Sequence[Filtered]
+    actives: tuple[Active, ...]
+    log_evidences: Array
+    settled: bool
+
+
 def alternate(
     kernel: KernelAccess,
     families: Sequence[FamilyOf],
     prior: LogParameterPrior,
-    *,
-    n_active: int | None = None,
-    n_rounds: int = 15,
-    refine: str = "ep",
-    first: NDArray[np.bool_] | None = None,
-    check: Check | None = None,
-    begin: Array | None = None,
-    log_prior: LogPrior | None = None,
-    negative: str = "zero",
-    noise_variance: float = 1.0,
+    plan: Plan,
     report: Report | None = None,
 ) -> IVMResult:
     """Select, then optimise, until the hyper-parameters rest or the rounds are over.
 
     Parameters
     ----------
-    families : rows -> what their labels say, one a problem; the problems share θ
+    families : rows -> what their labels say, one per problem; the problems share θ
     prior : of θ
-    n_active : d, for every problem; None for all rows, which need no second selection under EP
-    refine : "ep" or "adf"
-    first : (n,) rows that are selected before any other
-    check : whether a selection is believed; rounds end before the first that is not
-    begin : θ of the first selection, else the centre of its prior
-    log_prior : of θ in place of the normal one
-    negative, noise_variance : as in `ep.propagate`
     report : called with the round and its log evidence
     """
-    everyone = np.arange(kernel.n)
-    of_all = [family(everyone) for family in families]
-    joined = joined_families(of_all)
+    of_all = [family(np.arange(kernel.n)) for family in families]
     ends = np.cumsum([len(one.mean) for one in of_all])[:-1]
-    whole = n_active is None or n_active >= kernel.n
-
-    def select(theta: Array, phi: Array) -> list[Filtered]:
-        column, diagonal = kernel.column(theta), kernel.diagonal(theta)
-        return [
-            filter_rows(
-                column,
-                diagonal,
-                family.at(own).regions,
-                n_active,
-                first=first,
-                negative=negative,
-                noise_variance=noise_variance,
-            )
-            for family, own in zip(of_all, np.split(phi, ends))
-        ]
-
-    def held(passes: Sequence[Filtered], theta: Array, phi: Array) -> tuple[Active, ...]:
-        found = [held_posterior(kernel.part(one.rows)[0](theta), one.sites, negative)
-                 for one in passes]  # fmt: skip
-        return tuple(
-            Active(one.rows, each.sites, each.weights, own, one.n_negative)
-            for one, each, own in zip(passes, found, np.split(phi, ends))
-        )
-
-    theta, phi = prior.mean if begin is None else begin, joined.mean
-    passes = select(theta, phi)
-    actives = held(passes, theta, phi)
+    setting = _Setting(kernel, families, prior, plan, of_all, joined_families(of_all), ends)
+    check, joined = plan.check, setting.joined
+    theta, phi = prior.mean if plan.begin is None else plan.begin, joined.mean
+    passes: Sequence[Filtered] = _select(setting, theta, phi)
+    actives = _held(setting, passes, theta, phi)
     believed = check is None or check(passes, np.split(phi, ends))
+    by_iteration = setting.whole and plan.refine == "ep"  # and one round is enough
     evidences: list[float] = []
     converged = False
-    for round_ in range(n_rounds if believed else 0):
-        problems = [
-            Problem(*kernel.part(one.rows), family(one.rows), one.sites)
-            for one, family in zip(passes, families)
-        ]
-        if refine == "ep":
-            best = maximise_together(
-                problems,
-                prior,
-                begin=(theta, phi),
-                log_prior=log_prior,
-                max_iterations=None if whole else ROUND_ITERATIONS,
-                report=report if whole else None,
-                negative=negative,
-                noise_variance=noise_variance,
-            )
-            new_theta, new_phi = best.log_parameters, np.concatenate(best.region_parameters)
-            value, settled = float(best.log_evidences[-1]), best.converged
-            fresh = passes if whole else select(new_theta, new_phi)
-            found = tuple(
-                Active(one.rows, each.sites, each.weights, own, each.n_negative)
-                for one, each, own in zip(passes, best.found, best.region_parameters)
-            )
-        else:
-            new_theta, new_phi = _maximise_held(
-                problems, passes, prior, joined, ends, (theta, phi), log_prior, negative,
-                noise_variance,
-            )  # fmt: skip
-            fresh = select(new_theta, new_phi)
-            value, settled = sum(one.log_evidence for one in fresh), True
-            found = held(fresh, new_theta, new_phi)
-        if check is not None and not check(fresh, np.split(new_phi, ends)):
+    for round_ in range(plan.n_rounds if believed else 0):
+        refine = _refine_by_propagation if plan.refine == "ep" else _refine_held
+        new = refine(setting, passes, theta, phi, report if by_iteration else None)
+        if check is not None and not check(new.passes, np.split(new.region_parameters, ends)):
             converged = True  # as far as it is believed
             break
-        by_theta, by_phi = (new_theta - theta) / prior.sd, (new_phi - phi) / joined.sd
+        by_theta = (new.log_parameters - theta) / prior.sd
+        by_phi = (new.region_parameters - phi) / joined.sd
         moved = np.max(np.abs(np.concatenate([by_theta, by_phi])), initial=0.0)
-        theta, phi, passes, actives = new_theta, new_phi, fresh, found
-        if refine == "ep" and whole:
-            evidences, converged = best.log_evidences.tolist(), settled
+        theta, phi, passes, actives = new[:4]
+        if by_iteration:
+            evidences, converged = new.log_evidences.tolist(), new.settled
             break
-        evidences.append(value)
-        converged = settled and moved < LITTLE
+        evidences.append(float(new.log_evidences[-1]))
+        converged = new.settled and moved < LITTLE
         if report is not None:
-            report(round_, value)
+            report(round_, evidences[-1])
         if moved < MOVED:
             break
     jitter = max(jittered_cholesky(kernel.part(one.rows)[0](theta)).jitter for one in actives)
-    return IVMResult(actives, theta, np.array(evidences), converged, jitter, believed,
-                     whole and refine == "ep")  # fmt: skip
+    return IVMResult(actives, theta, np.array(evidences), converged, jitter, believed, by_iteration)
 
 
-def _maximise_held(
-    problems: Sequence[Problem],
+def _select(setting: _Setting, theta: Array, phi: Array) -> list[Filtered]:
+    kernel, plan = setting.kernel, setting.plan
+    column, diagonal = kernel.column(theta), kernel.diagonal(theta)
+    return [
+        filter_rows(
+            column,
+            diagonal,
+            family.at(own).regions,
+            plan.n_active,
+            first=plan.first,
+            negative=plan.negative,
+            noise_variance=plan.noise_variance,
+        )
+        for family, own in zip(setting.of_all, np.split(phi, setting.ends))
+    ]
+
+
+def _held(
+    setting: _Setting, passes: Sequence[Filtered], theta: Array, phi: Array
+) -> tuple[Active, ...]:
+    """Return the active sets with their sites as the passes left them."""
+    found = [
+        held_posterior(setting.kernel.part(one.rows)[0](theta), one.sites, setting.plan.negative)
+        for one in passes
+    ]
+    return tuple(
+        Active(one.rows, each.sites, each.weights, own, one.n_negative)
+        for one, each, own in zip(passes, found, np.split(phi, setting.ends))
+    )
+
+
+def _problems(setting: _Setting, passes: Sequence[Filtered]) -> list[Problem]:
+    """Return the problems of the rows selected, which begin with their sites."""
+    return [
+        Problem(*setting.kernel.part(one.rows), family(one.rows), one.sites)
+        for one, family in zip(passes, setting.families)
+    ]
+
+
+def _refine_by_propagation(
+    setting: _Setting,
     passes: Sequence[Filtered],
-    prior: LogParameterPrior,
-    joined: RegionFamily,
-    ends: NDArray[np.intp],
-    begin: tuple[Array, Array],
-    log_prior: LogPrior | None,
-    negative: str,
-    noise_variance: float,
-) -> tuple[Array, Array]:
+    theta: Array,
+    phi: Array,
+    report: Report | None,
+) -> _Round:
+    """θ and φ where EP's evidence of the active sets is highest."""
+    plan = setting.plan
+    best = maximise_together(
+        _problems(setting, passes),
+        setting.prior,
+        begin=(theta, phi),
+        log_prior=plan.log_prior,
+        max_iterations=None if setting.whole else ROUND_ITERATIONS,
+        report=report,
+        negative=plan.negative,
+        noise_variance=plan.noise_variance,
+    )
+    new_phi = np.concatenate(best.region_parameters)
+    return _Round(
+        best.log_parameters,
+        new_phi,
+        passes if setting.whole else _select(setting, best.log_parameters, new_phi),
+        tuple(
+            Active(one.rows, each.sites, each.weights, own, each.n_negative)
+            for one, each, own in zip(passes, best.found, best.region_parameters)
+        ),
+        best.log_evidences,
+        best.converged,
+    )
+
+
+def _refine_held(
+    setting: _Setting,
+    passes: Sequence[Filtered],
+    theta: Array,
+    phi: Array,
+    report: Report | None,
+) -> _Round:
     """θ from the regression that the sites make, φ from the rows' probabilities when taken."""
+    plan, problems = setting.plan, _problems(setting, passes)
 
     def evaluate(theta: Array, phi: Array, start: None) -> Evaluation:
         total, by_theta, by_phi = 0.0, np.zeros(len(theta)), []
-        for problem, one, own in zip(problems, passes, np.split(phi, ends)):
+        for problem, one, own in zip(problems, passes, np.split(phi, setting.ends)):
             C = problem.gram(theta)
-            held = held_posterior(C, one.sites, negative)
+            held = held_posterior(C, one.sites, plan.negative)
             b = held.weights
             M = 0.5 * (np.outer(b, b) - held.site_inverse)
             by_theta = by_theta + problem.gram_gradient(theta, C, M)
-            sd = np.sqrt(noise_variance + one.cavity_variance)
+            sd = np.sqrt(plan.noise_variance + one.cavity_variance)
             slopes = problem.family.at(own).regions.gradients(one.cavity_mean, sd)
             by_phi.append(problem.family.gradient(own, slopes))
             total += held.log_evidence + float(slopes.log_probability.sum())
@@ -247,11 +303,16 @@ def _maximise_held(
 
     best = maximise_evidence(
         evaluate,
-        prior,
-        joined,
+        setting.prior,
+        setting.joined,
         None,
-        begin=begin,
-        log_prior=log_prior,
+        begin=(theta, phi),
+        log_prior=plan.log_prior,
         max_iterations=ROUND_ITERATIONS,
+        report=report,
     )
-    return best.log_parameters, best.region_parameters
+    new_theta, new_phi = best.log_parameters, best.region_parameters
+    fresh = _select(setting, new_theta, new_phi)
+    value = sum(one.log_evidence for one in fresh)
+    actives = _held(setting, fresh, new_theta, new_phi)
+    return _Round(new_theta, new_phi, fresh, actives, np.array([value]), True)

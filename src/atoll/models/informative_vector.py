@@ -32,7 +32,15 @@ from atoll.core.memory import in_chunks
 from atoll.core.regions import RegionFamily, log_region_shares, shifted, with_bias
 from atoll.inference import ep, ivm
 from atoll.inference.adf import Filtered
-from atoll.inference.ivm import Check, FamilyOf, IVMResult, KernelAccess, Rows
+from atoll.inference.ivm import (
+    ON_ALL_ROWS,
+    Check,
+    FamilyOf,
+    IVMResult,
+    KernelAccess,
+    Plan,
+    Rows,
+)
 from atoll.inference.type_two import LogPrior, Report
 from atoll.kernels.conditioning import CHUNK_ENTRIES, UNKNOWN, distinct_rows, sample_jointly
 from atoll.kernels.hyperparameters import (
@@ -288,34 +296,11 @@ def fit(
     inputs: Array,
     families: Sequence[FamilyOf],
     prior: KernelPrior,
-    *,
-    refine: str = "ep",
-    n_active: int | None = None,
-    n_rounds: int = 15,
-    log_prior: LogPrior | None = None,
-    negative: str = "zero",
-    noise_variance: float = 1.0,
-    first: NDArray[np.bool_] | None = None,
-    check: Check | None = None,
-    begin: Array | None = None,
+    plan: Plan = ON_ALL_ROWS,
     report: Report | None = None,
 ) -> IVMResult:
-    """Moments matched on all rows, or on active ones; see `inference.ivm.alternate`."""
-    return ivm.alternate(
-        kernel_access(prior, inputs),
-        families,
-        prior,
-        n_active=n_active,
-        n_rounds=n_rounds,
-        refine=refine,
-        first=first,
-        check=check,
-        begin=begin,
-        log_prior=log_prior,
-        negative=negative,
-        noise_variance=noise_variance,
-        report=report,
-    )
+    """Match moments on all rows, or on active ones; see `inference.ivm.alternate`."""
+    return ivm.alternate(kernel_access(prior, inputs), families, prior, plan, report)
 
 
 def share_check(
@@ -352,11 +337,11 @@ def fit_with_restarts(
     inputs: Array,
     families: Sequence[FamilyOf],
     prior: KernelPrior,
-    check: Check,
+    plan: Plan,
     is_labelled: NDArray[np.bool_],
-    **options: Any,
+    report: Report | None = None,
 ) -> IVMResult:
-    """`fit` from longer and longer length-scales until a fit is believed, else on labelled rows.
+    """Match moments from longer and longer length-scales until a fit passes the plan's check.
 
     A longer length-scale makes the function that the labels alone imply simpler, and its sign at
     the unlabelled rows more like the classes. Where no start is believed the unlabelled rows are
@@ -366,13 +351,13 @@ def fit_with_restarts(
                           for name in prior.names])  # fmt: skip
     for longer in LENGTH_SCALE_STARTS if of_length.any() else (1.0,):
         begin = prior.mean + np.log(longer) * of_length
-        result = fit(inputs, families, prior, check=check, begin=begin, **options)
+        result = fit(inputs, families, prior, plan._replace(begin=begin), report)
         if result.believed:
             return result
     labelled = np.flatnonzero(is_labelled)
-    options |= {"n_active": None, "first": None}
     alone = [partial(_of_labelled, family, labelled) for family in families]
-    result = fit(inputs[labelled], alone, prior, **options)
+    on_all = plan._replace(n_active=None, first=None, check=None)
+    result = fit(inputs[labelled], alone, prior, on_all, report)
     problems = tuple(one._replace(rows=labelled[one.rows]) for one in result.problems)
     return result._replace(problems=problems, believed=False)
 

@@ -19,6 +19,7 @@ from atoll.datasets import load_crescent, load_usps_3vs5, make_crescents
 from atoll.estimators import InformativeVectorClassifier, NullCategoryClassifier, TransductiveSVC
 from atoll.inference import ep
 from atoll.inference.adf import filter_rows
+from atoll.inference.ivm import Plan
 from atoll.kernels.hyperparameters import KernelPrior, kernel_at, kernel_prior
 from atoll.models import informative_vector
 from atoll.models.informative_vector import NoiseModel
@@ -337,10 +338,12 @@ def fit_as_published(X: Array, y: NDArray[Any], n_active: int) -> informative_ve
         X,
         [informative_vector.family(codes, seen, noise, bias)],
         prior,
-        refine="adf",
-        n_active=n_active,
-        log_prior=informative_vector.exponential_prior(prior, VARIANCE_RATE, keep_others=False),
-        noise_variance=STEP,
+        Plan(
+            "adf",
+            n_active,
+            log_prior=informative_vector.exponential_prior(prior, VARIANCE_RATE, keep_others=False),
+            noise_variance=STEP,
+        ),
     )
     return informative_vector.posterior(result, X, prior, noise, [bias], STEP)
 
