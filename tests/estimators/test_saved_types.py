@@ -7,11 +7,13 @@ import io
 import json
 import runpy
 import tarfile
+import warnings
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
@@ -19,6 +21,7 @@ from atoll.core.graphs import Modes
 from atoll.estimators import saved_format_1
 from atoll.estimators.persistence import load_model, save_model
 from atoll.estimators.saved_types import TYPES
+from atoll.estimators.shell import Estimator
 from atoll.kernels.graph_warped import Geometry, GraphWarpedKernel
 
 HERE = Path(__file__).parent
@@ -110,6 +113,7 @@ def test_a_type_of_ours_without_a_stable_name_is_not_saved(path, monkeypatch):
 # --- files of atoll 0.1 --------------------------------------------------------------------------
 
 OLD = tarfile.open(HERE / "saved" / "format1.tar.xz")  # noqa: SIM115
+MAKING = runpy.run_path(str(HERE / "saved" / "make_format1.py"))
 OLD_NAMES = sorted(n.removesuffix(".atoll") for n in OLD.getnames() if n.endswith(".atoll"))
 
 
@@ -149,6 +153,28 @@ def test_files_of_atoll_0_1_predict_what_they_predicted_then(old_files, name):
             assert found.tolist() == values.tolist()
         else:
             np.testing.assert_allclose(found, values, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", sorted(MAKING["CASES"]))
+def test_a_model_of_atoll_0_1_has_the_attributes_of_a_fit_of_now(old_files, name):
+    model = load_model(old_files / f"{name}.atoll")
+    if not isinstance(model, Estimator):
+        pytest.skip("not on the shell yet")
+    X, y = MAKING["rows_of"](MAKING["CASES"][name][2])
+    fresh = clone(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if name == "mixture-online":
+            fresh.partial_fit(X, y, classes=[0, 1])
+        else:
+            fresh.fit(
+                X, {"ssgp-regressor": y.astype(float), "archipelago-density": None}.get(name, y)
+            )
+    assert vars(model).keys() == vars(fresh).keys()
+    assert type(model.posterior_) is type(fresh.posterior_)
+    verdicts = {"mixed", "converged"}
+    if name != "graph-normal":  # which takes more rows
+        assert verdicts & model.diagnostics_.keys() == verdicts & fresh.diagnostics_.keys()
 
 
 def test_files_of_atoll_0_1_hold_every_estimator(old_files):

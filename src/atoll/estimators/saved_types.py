@@ -22,7 +22,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from atoll.estimators.saved_upgrades import one_vocabulary
+from atoll.estimators import saved_upgrades as upgrades
 
 Fields = dict[str, Any]
 
@@ -51,44 +51,73 @@ class SavedType(NamedTuple):
 
 TYPES: dict[str, SavedType] = {
     # Estimators, and what the command line saves.
-    "archipelago-classifier": SavedType("atoll.estimators.archipelago.ArchipelagoClassifier"),
-    "archipelago-density": SavedType("atoll.estimators.archipelago.ArchipelagoDensity"),
+    "archipelago-classifier": SavedType(
+        "atoll.estimators.archipelago.ArchipelagoClassifier", (upgrades.estimator_2,)
+    ),
+    "archipelago-density": SavedType(
+        "atoll.estimators.archipelago.ArchipelagoDensity", (upgrades.estimator_2,)
+    ),
     "dp-mixture-classifier": SavedType(
-        "atoll.estimators.dp_mixture.DPMixtureClassifier", (one_vocabulary,)
+        "atoll.estimators.dp_mixture.DPMixtureClassifier", (upgrades.estimator_2,)
     ),
-    "graph-gp-classifier": SavedType("atoll.estimators.graph_gp.GraphGPClassifier"),
+    "graph-gp-classifier": SavedType(
+        "atoll.estimators.graph_gp.GraphGPClassifier", (upgrades.graph_gp_classifier_2,)
+    ),
     "informative-vector-classifier": SavedType(
-        "atoll.estimators.informative_vector.InformativeVectorClassifier"
+        "atoll.estimators.informative_vector.InformativeVectorClassifier", (upgrades.estimator_2,)
     ),
-    "laplacian-rls-classifier": SavedType("atoll.estimators.laplacian.LaplacianRLSClassifier"),
-    "laplacian-svc": SavedType("atoll.estimators.laplacian.LaplacianSVC"),
+    "laplacian-rls-classifier": SavedType(
+        "atoll.estimators.laplacian.LaplacianRLSClassifier", (upgrades.laplacian_rls_classifier_2,)
+    ),
+    "laplacian-svc": SavedType(
+        "atoll.estimators.laplacian.LaplacianSVC", (upgrades.laplacian_svc_2,)
+    ),
     "model-bundle": SavedType("atoll.estimators.persistence.ModelBundle"),
     "null-category-classifier": SavedType(
-        "atoll.estimators.auxiliary_gp.NullCategoryClassifier", (one_vocabulary,)
+        "atoll.estimators.auxiliary_gp.NullCategoryClassifier", (upgrades.estimator_2,)
     ),
     "ordinal-gp-classifier": SavedType(
-        "atoll.estimators.ordinal_gp.OrdinalGPClassifier", (one_vocabulary,)
+        "atoll.estimators.ordinal_gp.OrdinalGPClassifier", (upgrades.estimator_2,)
     ),
     "probit-gp-classifier": SavedType(
-        "atoll.estimators.auxiliary_gp.ProbitGPClassifier", (one_vocabulary,)
+        "atoll.estimators.auxiliary_gp.ProbitGPClassifier", (upgrades.estimator_2,)
     ),
-    "softmax-gp-classifier": SavedType("atoll.estimators.softmax_gp.SoftmaxGPClassifier"),
-    "ssgp-classifier": SavedType("atoll.estimators.ssgp.SSGPClassifier", (one_vocabulary,)),
-    "ssgp-regressor": SavedType("atoll.estimators.ssgp.SSGPRegressor", (one_vocabulary,)),
-    "transductive-svc": SavedType("atoll.estimators.transductive_svm.TransductiveSVC"),
+    "softmax-gp-classifier": SavedType(
+        "atoll.estimators.softmax_gp.SoftmaxGPClassifier", (upgrades.estimator_2,)
+    ),
+    "ssgp-classifier": SavedType(
+        "atoll.estimators.ssgp.SSGPClassifier", (upgrades.ssgp_classifier_2,)
+    ),
+    "ssgp-regressor": SavedType(
+        "atoll.estimators.ssgp.SSGPRegressor", (upgrades.ssgp_regressor_2,)
+    ),
+    "transductive-svc": SavedType(
+        "atoll.estimators.transductive_svm.TransductiveSVC", (upgrades.estimator_2,)
+    ),
     # Posteriors and their parts.
     "archipelago-posterior": SavedType("atoll.models.archipelago.ArchipelagoPosterior"),
-    "graph-cone-posterior": SavedType("atoll.models.graph_gp.ConePosterior"),
-    "graph-normal-posterior": SavedType("atoll.models.graph_gp.NormalPosterior"),
-    "graph-posterior": SavedType("atoll.estimators.graph_gp.GraphPosterior"),
-    "graph-softmax-posterior": SavedType("atoll.models.graph_gp.SoftmaxPosterior"),
+    "graph-cone-posterior": SavedType("atoll.models.graph_posterior.ConePosterior"),
+    "graph-normal-posterior": SavedType("atoll.models.graph_posterior.NormalPosterior"),
+    "graph-posterior": SavedType("atoll.models.graph_posterior.GraphPosterior"),
+    "graph-softmax-posterior": SavedType("atoll.models.graph_posterior.SoftmaxPosterior"),
     "latent-posterior": SavedType("atoll.models.probit_gp.LatentPosterior"),
     "mixture-density": SavedType("atoll.models.dp_mixture.MixtureDensity"),
     "mixture-posterior": SavedType("atoll.models.dp_mixture.MixturePosterior"),
+    "laplacian-least-squares": SavedType("atoll.models.laplacian.LeastSquares"),
+    "laplacian-support-vectors": SavedType("atoll.models.laplacian.SupportVectors"),
     "sites-posterior": SavedType("atoll.models.informative_vector.SitesPosterior"),
     "softmax-posterior": SavedType("atoll.models.softmax_gp.SoftmaxPosterior"),
-    "ssgp-component": SavedType("atoll.models.ssgp.Component"),
-    "ssgp-posterior": SavedType("atoll.models.ssgp.SSGPPosterior"),
+    "ssgp-component": SavedType("atoll.models.ssgp.posterior.Component"),
+    "ssgp-posterior": SavedType("atoll.models.ssgp.posterior.SSGPPosterior"),
+    "ssgp-regression-posterior": SavedType("atoll.models.ssgp.regression.RegressionPosterior"),
+    # The recipe of the default classifier.
+    "graph-recipe": SavedType("atoll.models.graph_recipe.Recipe"),
+    "graph-recipe-argmax": SavedType("atoll.models.graph_recipe.ArgmaxRecipe"),
+    "graph-recipe-choice": SavedType("atoll.models.graph_recipe.ChoiceRecipe"),
+    "graph-recipe-labellings": SavedType("atoll.models.graph_recipe.LabellingRecipe"),
+    "graph-recipe-prior": SavedType("atoll.models.graph_recipe.PriorRecipe"),
+    "graph-recipe-probit": SavedType("atoll.models.graph_recipe.ProbitRecipe"),
+    "graph-recipe-softmax": SavedType("atoll.models.graph_recipe.SoftmaxRecipe"),
     # What a mixture keeps to learn on from more rows.
     "gaussian-components": SavedType("atoll.models.gaussian_components.Components"),
     "gaussian-components-moments": SavedType("atoll.models.gaussian_components.Moments"),
