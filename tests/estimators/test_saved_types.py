@@ -171,10 +171,11 @@ def test_a_model_of_atoll_0_1_has_the_attributes_of_a_fit_of_now(old_files, name
                 X, {"ssgp-regressor": y.astype(float), "archipelago-density": None}.get(name, y)
             )
     assert vars(model).keys() == vars(fresh).keys()
-    assert type(model.posterior_) is type(fresh.posterior_)
-    verdicts = {"mixed", "converged"}
-    if name != "graph-normal":  # which takes more rows
-        assert verdicts & model.diagnostics_.keys() == verdicts & fresh.diagnostics_.keys()
+    if name != "probit-ep-3":  # one class against the rest then, the joint model now
+        assert type(model.posterior_) is type(fresh.posterior_)
+    if name != "graph-normal":  # which takes more rows now
+        verdicts = {"mixed", "converged"} & model.diagnostics_.keys()
+        assert verdicts <= fresh.diagnostics_.keys()
 
 
 def test_files_of_atoll_0_1_hold_every_estimator(old_files):

@@ -58,13 +58,14 @@ TYPES: dict[str, SavedType] = {
         "atoll.estimators.archipelago.ArchipelagoDensity", (upgrades.estimator_2,)
     ),
     "dp-mixture-classifier": SavedType(
-        "atoll.estimators.dp_mixture.DPMixtureClassifier", (upgrades.estimator_2,)
+        "atoll.estimators.dp_mixture.DPMixtureClassifier", (upgrades.dp_mixture_classifier_2,)
     ),
     "graph-gp-classifier": SavedType(
         "atoll.estimators.graph_gp.GraphGPClassifier", (upgrades.graph_gp_classifier_2,)
     ),
     "informative-vector-classifier": SavedType(
-        "atoll.estimators.informative_vector.InformativeVectorClassifier", (upgrades.estimator_2,)
+        "atoll.estimators.informative_vector.InformativeVectorClassifier",
+        (upgrades.informative_vector_classifier_2,),
     ),
     "laplacian-rls-classifier": SavedType(
         "atoll.estimators.laplacian.LaplacianRLSClassifier", (upgrades.laplacian_rls_classifier_2,)
@@ -74,13 +75,14 @@ TYPES: dict[str, SavedType] = {
     ),
     "model-bundle": SavedType("atoll.estimators.persistence.ModelBundle"),
     "null-category-classifier": SavedType(
-        "atoll.estimators.auxiliary_gp.NullCategoryClassifier", (upgrades.estimator_2,)
+        "atoll.estimators.null_category.NullCategoryClassifier",
+        (upgrades.null_category_classifier_2,),
     ),
     "ordinal-gp-classifier": SavedType(
-        "atoll.estimators.ordinal_gp.OrdinalGPClassifier", (upgrades.estimator_2,)
+        "atoll.estimators.ordinal_gp.OrdinalGPClassifier", (upgrades.ordinal_gp_classifier_2,)
     ),
     "probit-gp-classifier": SavedType(
-        "atoll.estimators.auxiliary_gp.ProbitGPClassifier", (upgrades.estimator_2,)
+        "atoll.estimators.probit_gp.ProbitGPClassifier", (upgrades.probit_gp_classifier_2,)
     ),
     "softmax-gp-classifier": SavedType(
         "atoll.estimators.softmax_gp.SoftmaxGPClassifier", (upgrades.estimator_2,)
@@ -92,7 +94,7 @@ TYPES: dict[str, SavedType] = {
         "atoll.estimators.ssgp.SSGPRegressor", (upgrades.ssgp_regressor_2,)
     ),
     "transductive-svc": SavedType(
-        "atoll.estimators.transductive_svm.TransductiveSVC", (upgrades.estimator_2,)
+        "atoll.estimators.transductive_svm.TransductiveSVC", (upgrades.transductive_svc_2,)
     ),
     # Posteriors and their parts.
     "archipelago-posterior": SavedType("atoll.models.archipelago.ArchipelagoPosterior"),
@@ -100,16 +102,27 @@ TYPES: dict[str, SavedType] = {
     "graph-normal-posterior": SavedType("atoll.models.graph_posterior.NormalPosterior"),
     "graph-posterior": SavedType("atoll.models.graph_posterior.GraphPosterior"),
     "graph-softmax-posterior": SavedType("atoll.models.graph_posterior.SoftmaxPosterior"),
-    "latent-posterior": SavedType("atoll.models.probit_gp.LatentPosterior"),
-    "mixture-density": SavedType("atoll.models.dp_mixture.MixtureDensity"),
-    "mixture-posterior": SavedType("atoll.models.dp_mixture.MixturePosterior"),
+    "latent-posterior": SavedType(
+        "atoll.models.probit_gp.LatentPosterior", (upgrades.latent_posterior_2,)
+    ),
+    "mixture-density": SavedType("atoll.models.dp_mixture.density.MixtureDensity"),
+    "mixture-posterior": SavedType("atoll.models.dp_mixture.prediction.MixturePosterior"),
     "laplacian-least-squares": SavedType("atoll.models.laplacian.LeastSquares"),
     "laplacian-support-vectors": SavedType("atoll.models.laplacian.SupportVectors"),
-    "sites-posterior": SavedType("atoll.models.informative_vector.SitesPosterior"),
+    "sites-posterior": SavedType(
+        "atoll.models.informative_vector.SitesPosterior", (upgrades.sites_posterior_2,)
+    ),
     "softmax-posterior": SavedType("atoll.models.softmax_gp.SoftmaxPosterior"),
     "ssgp-component": SavedType("atoll.models.ssgp.posterior.Component"),
     "ssgp-posterior": SavedType("atoll.models.ssgp.posterior.SSGPPosterior"),
     "ssgp-regression-posterior": SavedType("atoll.models.ssgp.regression.RegressionPosterior"),
+    "transductive-machines": SavedType("atoll.models.transductive_svm.Machines"),
+    # Likelihoods.
+    "multinomial-probit": SavedType("atoll.likelihoods.multinomial_probit.MultinomialProbit"),
+    "null-category": SavedType("atoll.likelihoods.null_category.NullCategory"),
+    "one-against-the-rest": SavedType("atoll.likelihoods.null_category.OneAgainstTheRest"),
+    "ordinal": SavedType("atoll.likelihoods.ordinal.Ordinal"),
+    "probit": SavedType("atoll.likelihoods.probit.Probit"),
     # The recipe of the default classifier.
     "graph-recipe": SavedType("atoll.models.graph_recipe.Recipe"),
     "graph-recipe-argmax": SavedType("atoll.models.graph_recipe.ArgmaxRecipe"),
@@ -123,11 +136,11 @@ TYPES: dict[str, SavedType] = {
     "gaussian-components-moments": SavedType("atoll.models.gaussian_components.Moments"),
     "gaussian-components-posterior": SavedType("atoll.models.gaussian_components.NormalPosterior"),
     "gaussian-components-prior": SavedType("atoll.models.gaussian_components.NormalPrior"),
-    "mixture-map-state": SavedType("atoll.models.dp_mixture.MapState"),
-    "mixture-model": SavedType("atoll.models.dp_mixture.Mixture"),
-    "mixture-online": SavedType("atoll.estimators.dp_mixture.Online"),
-    "mixture-statistics": SavedType("atoll.models.dp_mixture.Statistics"),
-    "mixture-variational-state": SavedType("atoll.models.dp_mixture.VariationalState"),
+    "mixture-map-state": SavedType("atoll.models.dp_mixture.model.MapState"),
+    "mixture-model": SavedType("atoll.models.dp_mixture.model.Mixture"),
+    "mixture-online": SavedType("atoll.models.dp_mixture.em.Online"),
+    "mixture-statistics": SavedType("atoll.models.dp_mixture.em.Statistics"),
+    "mixture-variational-state": SavedType("atoll.models.dp_mixture.model.VariationalState"),
     # Kernels, graphs, densities, tables.
     "density-with-constants": SavedType("atoll.core.densities.WithConstants"),
     "gaussian": SavedType("atoll.core.densities.Gaussian"),

@@ -8,6 +8,7 @@ says which function belongs to which type.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ def laplacian_svc_2(fields: Fields) -> Fields:
     """The machine, its kernel and its rows are one posterior."""
     from atoll.models.laplacian import SupportVectors
 
-    fields = _laplacian_2(fields)
+    fields = _margin_classifier_2(fields, converged=True)
     if "machine_" in fields:
         inputs = fields.pop("inputs_")
         fields["posterior_"] = SupportVectors(fields["kernel_"], inputs, fields["machine_"])
@@ -105,23 +106,109 @@ def laplacian_rls_classifier_2(fields: Fields) -> Fields:
     """The coefficients, their kernel and their rows are one posterior."""
     from atoll.models.laplacian import LeastSquares
 
-    fields = _laplacian_2(fields)
+    fields = _margin_classifier_2(fields, converged=True)
     if "coefficients_" in fields:
         inputs = fields.pop("inputs_")
         fields["posterior_"] = LeastSquares(fields["kernel_"], inputs, fields["coefficients_"])
     return fields
 
 
-def _laplacian_2(fields: Fields) -> Fields:
+def transductive_svc_2(fields: Fields) -> Fields:
+    """The machines are the posterior."""
+    from atoll.models.transductive_svm import Machines
+
+    fields = _margin_classifier_2(fields)
+    if "machines_" in fields:
+        fields["posterior_"] = Machines(tuple(fields.pop("machines_")))
+    return fields
+
+
+def _margin_classifier_2(fields: Fields, **found: Any) -> Fields:
     fields = estimator_2(fields)
-    return fields | (_NO_DIAGNOSTICS if "classes_" in fields else {})
+    if "classes_" in fields:
+        verdict = "The machine was fitted by atoll 0.1, which kept no diagnostics of it."
+        fields["diagnostics_"] = {"interrupted": False, **found, "verdict": verdict}
+        fields["draws_"] = {}
+    return fields
 
 
-_NO_DIAGNOSTICS = {
-    "draws_": {},
-    "diagnostics_": {
-        "interrupted": False,
-        "converged": True,
-        "verdict": "The machine was fitted by an earlier version, which kept no diagnostics.",
-    },
-}
+def searched_2(fields: Fields) -> Fields:
+    """A search leaves its trace and the log evidence; of one of them version 1 kept the other."""
+    fields = estimator_2(fields)
+    if "log_evidence_" in fields:
+        fields.setdefault("objectives_", np.array([fields["log_evidence_"]]))
+    elif "objectives_" in fields:
+        fields["log_evidence_"] = float(fields["objectives_"][-1])
+    return fields
+
+
+def informative_vector_classifier_2(fields: Fields) -> Fields:
+    """Nothing in it is random, or takes several processes."""
+    fields = searched_2(fields)
+    return {name: value for name, value in fields.items() if name not in ("random_state", "n_jobs")}
+
+
+def probit_gp_classifier_2(fields: Fields) -> Fields:
+    """The likelihood travels with the posterior."""
+    from atoll.models import probit_gp
+
+    fields = searched_2(fields)
+    return _with_likelihood(fields, lambda: probit_gp.likelihood(len(fields["classes_"])))
+
+
+def ordinal_gp_classifier_2(fields: Fields) -> Fields:
+    """The likelihood travels with the posterior."""
+    from atoll.likelihoods.ordinal import Ordinal
+
+    fields = searched_2(fields)
+    return _with_likelihood(fields, lambda: Ordinal(float(fields["null_width"])))
+
+
+def null_category_classifier_2(fields: Fields) -> Fields:
+    """The likelihood travels with the posterior."""
+    from atoll.likelihoods.null_category import NullCategory
+
+    fields = searched_2(fields)
+    width = fields["null_width"]
+    fixed = None if isinstance(width, str) else float(width)
+    return _with_likelihood(fields, lambda: NullCategory(fixed, len(fields["classes_"])))
+
+
+def _with_likelihood(fields: Fields, likelihood: Callable[[], Any]) -> Fields:
+    """A `LatentPosterior` of version 1 left its likelihood to the estimator; others had theirs."""
+    posterior = fields.get("posterior_")
+    if posterior is not None and posterior.likelihood is None:
+        fields["posterior_"] = posterior._replace(likelihood=likelihood())
+    return fields
+
+
+def latent_posterior_2(fields: Fields) -> Fields:
+    """The likelihood is a field; the estimator that holds the posterior gives it."""
+    return {**fields, "likelihood": None}
+
+
+def sites_posterior_2(fields: Fields) -> Fields:
+    """What is of the likelihood is one field."""
+    from atoll.likelihoods.null_category import OneAgainstTheRest
+
+    names = ("null_width", "log_rates", "likelihood_variance")
+    return {
+        **{name: value for name, value in fields.items() if name not in names},
+        "likelihood": OneAgainstTheRest(*(fields[name] for name in names)),
+    }
+
+
+def dp_mixture_classifier_2(fields: Fields) -> Fields:
+    """Diagnostics have one name for what was climbed; of online learning they count steps."""
+    fields = estimator_2(fields)
+    if "diagnostics_" in fields:
+        old = ("log_posterior", "bound_on_the_log_evidence")
+        fields["diagnostics_"] = renamed(fields["diagnostics_"], dict.fromkeys(old, "objective"))
+    if "online_" in fields:
+        steps, seen = fields["online_"].n_steps, fields["online_"].n_seen
+        fields["diagnostics_"] = {
+            "interrupted": False,
+            "n_iterations": steps,
+            "verdict": f"Online EM has taken {steps} steps, over {seen:.0f} rows.",
+        }
+    return fields
