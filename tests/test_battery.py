@@ -165,9 +165,8 @@ def fit(name):
         return (model.fit(X) if class_name.endswith("Density") else model.fit(X, y)), X
 
 
-def predictions(name):
-    """What a case predicts: name of the method -> array."""
-    model, X = fit(name)
+def predictions(model, X):
+    """What a model predicts near its rows X: name of the method -> array."""
     rows = np.concatenate([X[:4] + 0.1, X[-2:], X[:1] + 50.0])
     found = {}
     for method in ("predict_proba", "decision_function", "score_samples"):
@@ -201,7 +200,7 @@ def arithmetic():
 
 def everything():
     """Name of case / name of method -> array."""
-    found = {f"{name}/{what}": v for name in CASES for what, v in predictions(name).items()}
+    found = {f"{name}/{what}": v for name in CASES for what, v in predictions(*fit(name)).items()}
     found |= {f"regression/{what}": v for what, v in regression().items()}
     return found | {"arithmetic": np.array(arithmetic())}
 
@@ -217,10 +216,19 @@ def assert_as_recorded(name, found):
         np.testing.assert_allclose(values, RECORDED[f"{name}/{what}"], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.skipif(not SAME_ARITHMETIC, reason="recorded on a machine with other arithmetic")
 @pytest.mark.parametrize("name", CASES)
-def test_fixed_seeds_predict_what_was_recorded(name):
-    assert_as_recorded(name, predictions(name))
+def test_fixed_seeds_predict_what_was_recorded_and_from_a_file_the_same(name, tmp_path):
+    model, X = fit(name)
+    found = predictions(model, X)
+    atoll.save_model(model, tmp_path / "model.atoll")
+    loaded = atoll.load_model(tmp_path / "model.atoll")
+    assert vars(loaded).keys() == vars(model).keys()
+    again = predictions(loaded, X)
+    assert again.keys() == found.keys()
+    assert all(np.array_equal(again[what], found[what], equal_nan=True) for what in found)
+    if not SAME_ARITHMETIC:
+        pytest.skip("recorded on a machine with other arithmetic")
+    assert_as_recorded(name, found)
 
 
 @pytest.mark.skipif(not SAME_ARITHMETIC, reason="recorded on a machine with other arithmetic")

@@ -1,18 +1,23 @@
 """Models in files that hold data alone: loading one runs no code from it.
 
 A model file is one header line, which names the format, the atoll that wrote it and the
-checksum of what follows, and then a skops archive: arrays and JSON. skops rebuilds only
-objects whose types are trusted by name, and `TRUSTED_TYPES` is that list.
+checksum of what follows, and then an archive of skops: arrays, and a schema in JSON. Objects of
+ours are told in the schema by stable names, `atoll.estimators.saved_types.TYPES`; those of
+scikit-learn and of users by the place of their type, and skops rebuilds only types that are
+trusted by name.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import os
 import re
+import tokenize
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,70 +26,20 @@ from numpy.typing import NDArray
 
 from atoll import __version__
 from atoll.core.files import atomic_path
+from atoll.core.memory import check_memory
 from atoll.core.tables import Preprocessing
+from atoll.estimators import saved_format_1
+from atoll.estimators.saved_records import REBUILDING, from_records, to_records
+from atoll.estimators.saved_types import UnreadableRecord, present_layout
 
-FORMAT = 1
+FORMAT = 2
 """Raised when a file that an older atoll cannot read is written."""
 
+MAX_BYTES = 8 * 2**30
+"""What a model file may unpack to, unless its reader says otherwise."""
+
 TRUSTED_TYPES: tuple[str, ...] = (
-    "atoll.core.densities.Gaussian",
-    "atoll.core.densities.GaussianMixture",
-    "atoll.core.densities.NormalInverseWishart",
-    "atoll.core.densities.StudentT",
-    "atoll.core.densities.WithConstants",
-    "atoll.core.graphs.Modes",
-    "atoll.core.tables.Preprocessing",
-    "atoll.estimators.archipelago.ArchipelagoClassifier",
-    "atoll.estimators.archipelago.ArchipelagoDensity",
-    "atoll.estimators.dp_mixture.DPMixtureClassifier",
-    "atoll.models.dp_mixture.em.Online",
-    "atoll.estimators.graph_gp.GraphGPClassifier",
-    "atoll.estimators.informative_vector.InformativeVectorClassifier",
-    "atoll.estimators.laplacian.LaplacianRLSClassifier",
-    "atoll.estimators.laplacian.LaplacianSVC",
-    "atoll.estimators.null_category.NullCategoryClassifier",
-    "atoll.estimators.ordinal_gp.OrdinalGPClassifier",
-    "atoll.estimators.persistence.ModelBundle",
-    "atoll.estimators.probit_gp.ProbitGPClassifier",
-    "atoll.estimators.softmax_gp.SoftmaxGPClassifier",
-    "atoll.estimators.ssgp.SSGPRegressor",
-    "atoll.estimators.ssgp.SSGPClassifier",
-    "atoll.estimators.transductive_svm.TransductiveSVC",
-    "atoll.kernels.graph_spectral.SpectralGraph",
-    "atoll.kernels.graph_spectral.SpectralGraphKernel",
-    "atoll.kernels.graph_warped.Geometry",
-    "atoll.kernels.graph_warped.GraphWarpedKernel",
-    "atoll.kernels.hyperparameters.KernelPrior",
-    "atoll.likelihoods.multinomial_probit.MultinomialProbit",
-    "atoll.likelihoods.null_category.NullCategory",
-    "atoll.likelihoods.null_category.OneAgainstTheRest",
-    "atoll.likelihoods.ordinal.Ordinal",
-    "atoll.likelihoods.probit.Probit",
-    "atoll.models.archipelago.ArchipelagoPosterior",
-    "atoll.models.dp_mixture.model.MapState",
-    "atoll.models.dp_mixture.model.Mixture",
-    "atoll.models.dp_mixture.density.MixtureDensity",
-    "atoll.models.dp_mixture.prediction.MixturePosterior",
-    "atoll.models.dp_mixture.em.Statistics",
-    "atoll.models.dp_mixture.model.VariationalState",
-    "atoll.models.gaussian_components.Components",
-    "atoll.models.gaussian_components.Moments",
-    "atoll.models.gaussian_components.NormalPosterior",
-    "atoll.models.gaussian_components.NormalPrior",
-    "atoll.models.laplacian.LeastSquares",
-    "atoll.models.laplacian.SupportVectors",
-    "atoll.models.ssgp.posterior.Component",
-    "atoll.models.ssgp.posterior.SSGPPosterior",
-    "atoll.models.ssgp.regression.RegressionPosterior",
-    "atoll.models.informative_vector.SitesPosterior",
-    "atoll.models.probit_gp.LatentPosterior",
-    "atoll.models.softmax_gp.SoftmaxPosterior",
-    "atoll.models.graph_posterior.ConePosterior",
-    "atoll.models.graph_posterior.GraphPosterior",
-    "atoll.models.graph_posterior.NormalPosterior",
-    "atoll.models.graph_posterior.PooledPosterior",
-    "atoll.models.graph_posterior.SoftmaxPosterior",
-    "atoll.models.transductive_svm.Machines",
+    REBUILDING,
     "sklearn.gaussian_process.kernels.ConstantKernel",
     "sklearn.gaussian_process.kernels.DotProduct",
     "sklearn.gaussian_process.kernels.Exponentiation",
@@ -97,7 +52,7 @@ TRUSTED_TYPES: tuple[str, ...] = (
     "sklearn.gaussian_process.kernels.Sum",
     "sklearn.gaussian_process.kernels.WhiteKernel",
 )
-"""What a model file may hold beyond plain data, NumPy arrays and scikit-learn's estimators."""
+"""What skops may rebuild beyond plain data, NumPy arrays and scikit-learn's estimators."""
 
 _MAGIC = b"atoll model, "
 _HEADER = re.compile(
@@ -114,9 +69,12 @@ _REBUILDING_ERRORS = (
     TypeError,
     AttributeError,
     ValueError,
+    ArithmeticError,
     ImportError,
-    NotImplementedError,
-    RecursionError,
+    RuntimeError,
+    MemoryError,
+    SyntaxError,  # NumPy reads the header of an array as an expression
+    tokenize.TokenError,
 )
 
 
@@ -161,8 +119,11 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     import skops.io
 
     try:
-        archive = skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED)
-    except TypeError as error:  # skops's own, or from an object that has no state to save
+        archive = skops.io.dumps(model)
+        archive = _with_schema(
+            archive, lambda schema: to_records(schema, present_layout), zipfile.ZIP_DEFLATED
+        )
+    except TypeError as error:  # an object that skops or we have no form for
         raise ValueError(
             f"the {type(model).__name__} holds an object that cannot be saved as data: {error}"
         ) from error
@@ -172,14 +133,21 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         temporary.write_bytes(header.encode("ascii") + archive)
 
 
-def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str | type] = ()) -> Any:
-    """Read what `save_model` wrote; no code is run from the file.
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    trusted: Sequence[str | type] = (),
+    max_bytes: int = MAX_BYTES,
+) -> Any:
+    """Read what `save_model` wrote, in this version or an earlier one; run no code from the file.
 
     Parameters
     ----------
     path : path
-    trusted : sequence of str ("package.module.Type") or type
-        Types of your own (a kernel, say) that may be rebuilt, besides `TRUSTED_TYPES`.
+    trusted : sequence of str ("package.module.Type") or type, default=()
+        Types of your own (a kernel, say) that may be rebuilt, besides ours and scikit-learn's.
+    max_bytes : int, default=8 GiB
+        Refuse a file that would unpack to more, before anything of it is unpacked.
 
     Returns
     -------
@@ -189,16 +157,22 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str | type] = 
     ------
     ValueError
         If the file is missing, truncated, changed since it was written, written by a newer
-        format, no model at all, or holds a type that is not trusted.
+        format, larger than `max_bytes`, no model at all, or holds a type that is not trusted.
     """
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
     name = repr(str(path))
-    writer, archive = _read_archive(Path(path))
+    file_format, writer, archive = _read_archive(Path(path), max_bytes)
     trusted_names = {*TRUSTED_TYPES, *map(_type_name, trusted)}
     try:
+        archive = _with_schema(archive, _READERS[file_format], zipfile.ZIP_STORED)
         return skops.io.loads(archive, trusted=sorted(trusted_names))
+    except UnreadableRecord as error:
+        raise ValueError(
+            f"{name} holds {error}. It was written by atoll {writer}, and this is atoll "
+            f"{__version__}; upgrade atoll to read it."
+        ) from None
     except UntrustedTypesFoundException:
         strangers = sorted(set(skops.io.get_untrusted_types(data=archive)) - trusted_names)
         raise ValueError(
@@ -213,34 +187,95 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str | type] = 
         ) from error
 
 
-def _read_archive(path: Path) -> tuple[str, bytes]:
-    """Version of the atoll that wrote the file, and the archive, checked against its sum."""
+_SAVE_AGAIN = "Copy it again from its source, or fit and save the model again."
+
+_READERS: dict[int, Callable[[Any], Any]] = {
+    1: lambda schema: from_records(to_records(schema, saved_format_1.layout)),
+    2: from_records,
+}
+
+
+def _read_archive(path: Path, max_bytes: int) -> tuple[int, str, bytes]:
+    """Format of the file, version of the atoll that wrote it, and the archive.
+
+    The archive agrees with its checksum and unpacks to at most `max_bytes`.
+    """
     name = repr(str(path))
     if not path.exists():
         raise ValueError(f"there is no model file {name}; check the path.")
     if path.is_dir():
         raise ValueError(f"{name} is a folder; name a model file inside it.")
-    content = path.read_bytes()
-    header = _HEADER.match(content[:_LONGEST_HEADER])
+    if not path.is_file():
+        raise ValueError(f"{name} is not a regular file; name a file made by `atoll fit`.")
+    with path.open("rb") as file:
+        line = file.readline(_LONGEST_HEADER)
+        file_format, writer, digest = _read_header(name, line)
+        _check_size(name, path.stat().st_size - len(line), max_bytes)
+        archive = file.read()
+    if hashlib.sha256(archive).hexdigest() != digest:
+        raise ValueError(
+            f"{name} is damaged: it was cut short or changed after it was written. {_SAVE_AGAIN}"
+        )
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+            members = opened.infolist()
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{name} is damaged: it holds no archive. {_SAVE_AGAIN}") from error
+    _check_size(name, sum(member.file_size for member in members), max_bytes)
+    return file_format, writer, archive
+
+
+def _read_header(name: str, line: bytes) -> tuple[int, str, str]:
+    """Format, version of the atoll that wrote the file, and checksum."""
+    header = _HEADER.fullmatch(line)
     if header is None:
-        if _MAGIC.startswith(content[: len(_MAGIC)]) or content.startswith(_MAGIC):
+        if _MAGIC.startswith(line[: len(_MAGIC)]) or line.startswith(_MAGIC):
             raise ValueError(f"{name} is damaged: its first line is incomplete. {_SAVE_AGAIN}")
         raise ValueError(f"{name} is not an atoll model; name a file made by `atoll fit`.")
-    file_format, writer = int(header[1]), header[2].decode("ascii")
-    if file_format > FORMAT:
+    file_format, writer, digest = (
+        int(header[1]),
+        *(part.decode("ascii") for part in header.group(2, 3)),
+    )
+    if file_format not in _READERS:
         raise ValueError(
             f"{name} was written in format {file_format} by atoll {writer}, and this is atoll "
             f"{__version__}, which reads formats up to {FORMAT}; upgrade atoll to read it."
         )
-    archive = content[header.end() :]
-    if hashlib.sha256(archive).hexdigest().encode("ascii") != header[3]:
+    return file_format, writer, digest
+
+
+def _check_size(name: str, n_bytes: int, max_bytes: int) -> None:
+    if n_bytes > max_bytes:
         raise ValueError(
-            f"{name} is damaged: it was cut short or changed after it was written. {_SAVE_AGAIN}"
+            f"{name} unpacks to {n_bytes / 2**30:.3g} GiB, more than max_bytes="
+            f"{max_bytes / 2**30:.3g} GiB. If you trust where it comes from, raise max_bytes."
         )
-    return writer, archive
+    check_memory(
+        3 * n_bytes, what=f"the model in {name}", instead="Load it on a machine with more memory."
+    )
 
 
-_SAVE_AGAIN = "Copy it again from its source, or fit and save the model again."
+def _with_schema(archive: bytes, change: Callable[[Any], Any], compression: int) -> bytes:
+    """The archive with `change` applied to its schema.
+
+    A member never takes more memory than its declared size, whatever it holds.
+    """
+    changed = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(archive)) as old,
+        zipfile.ZipFile(changed, "w", compression) as new,
+    ):
+        if len(set(old.namelist())) < len(old.namelist()):
+            raise ValueError("two parts of the archive have the same name")
+        for member in old.infolist():
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{member.filename!r} is compressed in a way that is not ours")
+            with old.open(member) as part:
+                content = part.read(member.file_size)
+            if member.filename == "schema.json":
+                content = json.dumps(change(json.loads(content)), separators=(",", ":")).encode()
+            new.writestr(member.filename, content)
+    return changed.getvalue()
 
 
 def _type_name(trusted: str | type) -> str:

@@ -1,0 +1,239 @@
+"""The types that a model file may hold, each under a name that outlives its place in the code.
+
+In a file, an object of ours is a record: the stable name of its type, the version of the type and
+the object's fields by name. `TYPES` is the one list of names.
+
+A new type
+    Add a line to `TYPES`, under a name that no type has had before.
+A type that was moved or renamed in the code
+    Change its path. The stable name stays.
+A new field or parameter with a default
+    Nothing: an older file takes the default.
+Any other change of what an object holds
+    Append a function to the type's upgrades. It takes the fields of the last version, by name, and
+    returns those of the next. The version follows from the number of upgrades.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from atoll.estimators import saved_upgrades as upgrades
+
+Fields = dict[str, Any]
+
+
+class SavedType(NamedTuple):
+    """Where a type is defined, and how its older versions are read.
+
+    path : "package.module.Type"; imported only when an object of the type is met
+    upgrades : from version 1 to 2, from 2 to 3, ...; each takes the fields that an object had
+        and returns those it would have now. Objects among the fields are up to date already.
+    """
+
+    path: str
+    upgrades: tuple[Callable[[Fields], Fields], ...] = ()
+
+    @property
+    def version(self) -> int:
+        return 1 + len(self.upgrades)
+
+    def load(self) -> type:
+        """Import the type."""
+        module, _, name = self.path.rpartition(".")
+        found: type = getattr(importlib.import_module(module), name)
+        return found
+
+
+TYPES: dict[str, SavedType] = {
+    # Estimators, and what the command line saves.
+    "archipelago-classifier": SavedType(
+        "atoll.estimators.archipelago.ArchipelagoClassifier", (upgrades.estimator_2,)
+    ),
+    "archipelago-density": SavedType(
+        "atoll.estimators.archipelago.ArchipelagoDensity", (upgrades.estimator_2,)
+    ),
+    "dp-mixture-classifier": SavedType(
+        "atoll.estimators.dp_mixture.DPMixtureClassifier", (upgrades.dp_mixture_classifier_2,)
+    ),
+    "graph-gp-classifier": SavedType(
+        "atoll.estimators.graph_gp.GraphGPClassifier", (upgrades.graph_gp_classifier_2,)
+    ),
+    "informative-vector-classifier": SavedType(
+        "atoll.estimators.informative_vector.InformativeVectorClassifier",
+        (upgrades.informative_vector_classifier_2,),
+    ),
+    "laplacian-rls-classifier": SavedType(
+        "atoll.estimators.laplacian.LaplacianRLSClassifier", (upgrades.laplacian_rls_classifier_2,)
+    ),
+    "laplacian-svc": SavedType(
+        "atoll.estimators.laplacian.LaplacianSVC", (upgrades.laplacian_svc_2,)
+    ),
+    "model-bundle": SavedType("atoll.estimators.persistence.ModelBundle"),
+    "null-category-classifier": SavedType(
+        "atoll.estimators.null_category.NullCategoryClassifier",
+        (upgrades.null_category_classifier_2,),
+    ),
+    "ordinal-gp-classifier": SavedType(
+        "atoll.estimators.ordinal_gp.OrdinalGPClassifier", (upgrades.ordinal_gp_classifier_2,)
+    ),
+    "probit-gp-classifier": SavedType(
+        "atoll.estimators.probit_gp.ProbitGPClassifier", (upgrades.probit_gp_classifier_2,)
+    ),
+    "softmax-gp-classifier": SavedType(
+        "atoll.estimators.softmax_gp.SoftmaxGPClassifier", (upgrades.estimator_2,)
+    ),
+    "ssgp-classifier": SavedType(
+        "atoll.estimators.ssgp.SSGPClassifier", (upgrades.ssgp_classifier_2,)
+    ),
+    "ssgp-regressor": SavedType(
+        "atoll.estimators.ssgp.SSGPRegressor", (upgrades.ssgp_regressor_2,)
+    ),
+    "transductive-svc": SavedType(
+        "atoll.estimators.transductive_svm.TransductiveSVC", (upgrades.transductive_svc_2,)
+    ),
+    # Posteriors and their parts.
+    "archipelago-posterior": SavedType("atoll.models.archipelago.ArchipelagoPosterior"),
+    "graph-cone-posterior": SavedType("atoll.models.graph_posterior.ConePosterior"),
+    "graph-normal-posterior": SavedType("atoll.models.graph_posterior.NormalPosterior"),
+    "graph-pooled-posterior": SavedType("atoll.models.graph_posterior.PooledPosterior"),
+    "graph-posterior": SavedType("atoll.models.graph_posterior.GraphPosterior"),
+    "graph-softmax-posterior": SavedType("atoll.models.graph_posterior.SoftmaxPosterior"),
+    "latent-posterior": SavedType(
+        "atoll.models.probit_gp.LatentPosterior", (upgrades.latent_posterior_2,)
+    ),
+    "mixture-density": SavedType("atoll.models.dp_mixture.density.MixtureDensity"),
+    "mixture-posterior": SavedType("atoll.models.dp_mixture.prediction.MixturePosterior"),
+    "laplacian-least-squares": SavedType("atoll.models.laplacian.LeastSquares"),
+    "laplacian-support-vectors": SavedType("atoll.models.laplacian.SupportVectors"),
+    "sites-posterior": SavedType(
+        "atoll.models.informative_vector.SitesPosterior", (upgrades.sites_posterior_2,)
+    ),
+    "softmax-posterior": SavedType("atoll.models.softmax_gp.SoftmaxPosterior"),
+    "ssgp-component": SavedType("atoll.models.ssgp.posterior.Component"),
+    "ssgp-posterior": SavedType("atoll.models.ssgp.posterior.SSGPPosterior"),
+    "ssgp-regression-posterior": SavedType("atoll.models.ssgp.regression.RegressionPosterior"),
+    "transductive-machines": SavedType("atoll.models.transductive_svm.Machines"),
+    # Likelihoods.
+    "multinomial-probit": SavedType("atoll.likelihoods.multinomial_probit.MultinomialProbit"),
+    "null-category": SavedType("atoll.likelihoods.null_category.NullCategory"),
+    "one-against-the-rest": SavedType("atoll.likelihoods.null_category.OneAgainstTheRest"),
+    "ordinal": SavedType("atoll.likelihoods.ordinal.Ordinal"),
+    "probit": SavedType("atoll.likelihoods.probit.Probit"),
+    # The recipe of the default classifier.
+    "graph-recipe": SavedType("atoll.models.graph_recipe.Recipe"),
+    "graph-recipe-argmax": SavedType("atoll.models.graph_recipe.ArgmaxRecipe"),
+    "graph-recipe-choice": SavedType("atoll.models.graph_recipe.ChoiceRecipe"),
+    "graph-recipe-labellings": SavedType("atoll.models.graph_recipe.LabellingRecipe"),
+    "graph-recipe-prior": SavedType("atoll.models.graph_recipe.PriorRecipe"),
+    "graph-recipe-probit": SavedType("atoll.models.graph_recipe.ProbitRecipe"),
+    "graph-recipe-softmax": SavedType("atoll.models.graph_recipe.SoftmaxRecipe"),
+    # What a mixture keeps to learn on from more rows.
+    "gaussian-components": SavedType("atoll.models.gaussian_components.Components"),
+    "gaussian-components-moments": SavedType("atoll.models.gaussian_components.Moments"),
+    "gaussian-components-posterior": SavedType("atoll.models.gaussian_components.NormalPosterior"),
+    "gaussian-components-prior": SavedType("atoll.models.gaussian_components.NormalPrior"),
+    "mixture-map-state": SavedType("atoll.models.dp_mixture.model.MapState"),
+    "mixture-model": SavedType("atoll.models.dp_mixture.model.Mixture"),
+    "mixture-online": SavedType("atoll.models.dp_mixture.em.Online"),
+    "mixture-statistics": SavedType("atoll.models.dp_mixture.em.Statistics"),
+    "mixture-variational-state": SavedType("atoll.models.dp_mixture.model.VariationalState"),
+    # Kernels, graphs, densities, tables.
+    "density-with-constants": SavedType("atoll.core.densities.WithConstants"),
+    "gaussian": SavedType("atoll.core.densities.Gaussian"),
+    "gaussian-mixture": SavedType("atoll.core.densities.GaussianMixture"),
+    "graph-modes": SavedType("atoll.core.graphs.Modes"),
+    "graph-warped-geometry": SavedType("atoll.kernels.graph_warped.Geometry"),
+    "graph-warped-kernel": SavedType("atoll.kernels.graph_warped.GraphWarpedKernel"),
+    "kernel-prior": SavedType("atoll.kernels.hyperparameters.KernelPrior"),
+    "normal-inverse-wishart": SavedType("atoll.core.densities.NormalInverseWishart"),
+    "preprocessing": SavedType("atoll.core.tables.Preprocessing"),
+    "spectral-graph": SavedType("atoll.kernels.graph_spectral.SpectralGraph"),
+    "spectral-graph-kernel": SavedType("atoll.kernels.graph_spectral.SpectralGraphKernel"),
+    "student-t": SavedType("atoll.core.densities.StudentT"),
+}
+"""Stable name -> type. A name is for ever: files hold it."""
+
+_NAMES = {saved.path: name for name, saved in TYPES.items()}
+
+
+class UnreadableRecord(ValueError):
+    """A record of a type, or of a version of a type, that this atoll does not know."""
+
+
+class Layout(NamedTuple):
+    """How objects of a type are told in a file: its stable name, version and fields.
+
+    `fields` are those of a tuple, in their order; empty for other objects, whose fields are their
+    attributes.
+    """
+
+    name: str
+    version: int
+    fields: tuple[str, ...]
+
+
+def present_layout(path: str) -> Layout | None:
+    """Return the layout of the type at "package.module.Type", or None where it is not ours.
+
+    Raises
+    ------
+    TypeError
+        If it is ours and has no stable name.
+    """
+    if not path.startswith("atoll."):
+        return None
+    if path not in _NAMES:
+        raise TypeError(f"{path} has no stable name; give it one in atoll.estimators.saved_types.")
+    saved = TYPES[_NAMES[path]]
+    return Layout(_NAMES[path], saved.version, getattr(saved.load(), "_fields", ()))
+
+
+def readable_type(name: Any, version: Any) -> SavedType:
+    """Return the type of a record, or raise an `UnreadableRecord` that says what is not known."""
+    saved = TYPES.get(name) if isinstance(name, str) else None
+    if saved is None:
+        raise UnreadableRecord(f"an object of the kind {name!r}, which this atoll does not know")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise UnreadableRecord(f"an object of the kind {name!r} without a version")
+    if version > saved.version:
+        raise UnreadableRecord(
+            f"version {version} of {name!r}, of which this atoll reads versions up to "
+            f"{saved.version}"
+        )
+    return saved
+
+
+def rebuilt(header: Fields, *values: Any) -> Any:
+    """Return the object that a record tells of.
+
+    Parameters
+    ----------
+    header : dict with `name` and `version` of the type, and `fields`, the names of `values`
+    """
+    saved = readable_type(header["name"], header["version"])
+    fields = dict(zip(header["fields"], values, strict=True))
+    for upgrade in saved.upgrades[header["version"] - 1 :]:
+        fields = upgrade(fields)
+    kind = saved.load()
+    if issubclass(kind, tuple) or dataclasses.is_dataclass(kind):
+        return kind(**fields)
+    instance = kind.__new__(kind)
+    state = _default_parameters(kind) | fields
+    if hasattr(instance, "__setstate__"):
+        instance.__setstate__(state)
+    else:
+        instance.__dict__.update(state)
+    return instance
+
+
+def _default_parameters(kind: type) -> Fields:
+    """Defaults of an estimator's or a kernel's parameters; none of other types."""
+    if not hasattr(kind, "get_params"):
+        return {}
+    parameters = inspect.signature(kind).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
