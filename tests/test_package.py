@@ -21,10 +21,7 @@ from atoll.estimators import MODELS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES_WITH_CODE = [README, *(ROOT / "docs" / f"{n}.md" for n in ("getting-started", "labels"))]
 MODULES = [module.name for module in pkgutil.walk_packages(atoll.__path__, "atoll.")]
-
-
 PYTHONS = ("3.11", "3.12", "3.13")
 PIN = re.compile(r"([a-z0-9-]+)==([\w.]+)(?:; python_version (<|>=) \"3\.\d+\")?")
 
@@ -108,13 +105,3 @@ def test_every_model_has_a_page_and_a_line_in_the_readme(model):
     pages = (ROOT / "docs" / "models").glob("*.md")
     assert any(f"# {model.__name__}" in page.read_text(encoding="utf-8") for page in pages)
     assert model.__name__ in README.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: page.name)
-def test_the_python_on_the_page_runs(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # what it writes is not left in the repository
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
-    assert blocks
-    namespace = {"__name__": "__main__"}
-    for block in blocks:
-        exec(compile(block, str(page), "exec"), namespace)
