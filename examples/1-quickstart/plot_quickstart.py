@@ -2,15 +2,15 @@
 A dozen labels, and the rows without one
 ========================================
 
-Labels are dear and rows are cheap. Here are two crescents of 80 rows, of which only 12 are
-labelled. One model learns from those 12; its twin, with a null category, learns from all 80.
+Labels are expensive and rows are cheap. Here are two crescents with 80 rows in all, of which only
+12 are labelled. One model learns from those 12; its twin, with a null category, learns from all 80.
 """
 
 # %%
 # The data
 # --------
-# ``hide_labels`` keeps six labels a class and puts None in place of the others. None, NaN and a
-# blank cell all mean *unlabelled*.
+# ``hide_labels`` keeps six labels per class and replaces the others by None. None, NaN and a blank
+# cell all mean *unlabelled*.
 from atoll.datasets import hide_labels, make_crescents
 
 X, truth = make_crescents(80, random_state=1)
@@ -21,7 +21,7 @@ print(f"{len(y)} rows, {sum(label is not None for label in y)} labelled")
 # Two models
 # ----------
 # The estimators follow scikit-learn: ``fit``, ``predict``, ``predict_proba``. Both sample their
-# posterior with a few Markov chains and say whether these agree.
+# posterior with a few Markov chains and say whether the chains agree.
 from atoll import NullCategoryClassifier, ProbitGPClassifier
 
 settings = {"n_chains": 4, "n_warmup": 100, "n_samples": 200, "random_state": 0}
@@ -33,10 +33,10 @@ for model in (supervised, semi_supervised):
 # %%
 # What the unlabelled rows are worth
 # ----------------------------------
-# Both are scored on rows that neither has seen. The error counts wrong classes; the log-loss also
-# asks how sure the model was of them. Of six draws of rows and labels that were tried, this one
-# shows the largest difference; on most it is small, and on one the supervised model made fewer
-# errors. The command ``atoll demo`` averages over several draws.
+# Both models are scored on rows that neither has seen. The error counts wrong classes; the log-loss
+# also depends on how sure the model was. We tried six draws of rows and labels, and show the one
+# with the largest difference; in most the difference is small, and in one the supervised model made
+# fewer errors. The command ``atoll demo`` averages over several draws.
 from sklearn.metrics import log_loss
 
 X_new, truth_new = make_crescents(1000, random_state=2)
@@ -48,8 +48,8 @@ for model in (supervised, semi_supervised):
 # %%
 # Decision maps
 # -------------
-# Colour is the more probable class, its depth how sure the model is. The null category drives
-# the boundary out of the crescents, into the gap between them.
+# The colour shows the more probable class, and its depth how sure the model is. The null category
+# drives the boundary out of the crescents, into the gap between them.
 import matplotlib.pyplot as plt
 
 from atoll.plotting import decision_map
@@ -64,8 +64,8 @@ plt.show()
 # %%
 # The rows without a label
 # ------------------------
-# ``transduction_`` is the most probable class of every training row, and ``label_distributions_``
-# its probabilities; given labels stay as given.
+# ``transduction_`` holds the most probable class of every training row, and
+# ``label_distributions_`` the class probabilities; given labels stay as given.
 unlabelled = [label is None for label in y]
 wrong = (semi_supervised.transduction_ != truth)[unlabelled].sum()
 print(f"{wrong} of {sum(unlabelled)} unlabelled rows given the wrong class")

@@ -2,16 +2,16 @@
 Long runs: checkpoints, and whether to trust the draws
 ======================================================
 
-The models sample their posterior. A long run should survive an interruption, and every run should
-say whether its draws can be trusted. Here: a softmax Gaussian process on a pinwheel of three
-classes.
+Most models sample their posterior. A long run should survive an interruption, and every run should
+say whether its draws can be trusted. The example is a softmax Gaussian process on a pinwheel of
+three classes.
 """
 
 # %%
 # A run with a checkpoint
 # -----------------------
 # ``checkpoint=`` names a folder in which each chain is saved as it runs: every half minute, at the
-# end, and at Ctrl-C, which keeps the draws made so far and returns a fitted model.
+# end, and at Ctrl-C. Ctrl-C keeps the draws made so far, and ``fit`` returns a fitted model.
 import tempfile
 import warnings
 
@@ -26,15 +26,15 @@ folder = tempfile.TemporaryDirectory()
 settings = {"n_chains": 2, "n_warmup": 200, "random_state": 0}
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", ConvergenceWarning)  # too few draws, as we are about to see
+    warnings.simplefilter("ignore", ConvergenceWarning)  # too few draws, as the verdict says
     first = SoftmaxGPClassifier(n_samples=30, checkpoint=folder.name, **settings).fit(X, y)
 print(first.diagnostics_["verdict"])
 
 # %%
 # More draws, from where it stopped
 # ---------------------------------
-# The same call with a larger ``n_samples`` goes on from the checkpoint. The draws are the same, bit
-# for bit, as those of a run that was never cut. A checkpoint of other data or of other settings is
+# The same call with a larger ``n_samples`` continues from the checkpoint. The draws are the same,
+# bit for bit, as those of an uninterrupted run. A checkpoint of other data or other settings is
 # refused.
 model = SoftmaxGPClassifier(n_samples=1000, checkpoint=folder.name, **settings).fit(X, y)
 uncut = SoftmaxGPClassifier(n_samples=1000, **settings).fit(X, y)
@@ -44,9 +44,10 @@ print(all(np.array_equal(model.draws_[name], uncut.draws_[name]) for name in mod
 # %%
 # What the numbers mean
 # ---------------------
-# R-hat compares the chains with each other: near 1 they agree. The effective sample size is the
-# number of independent draws that would be as good, in the bulk and in the tails. A model whose
-# chains disagree warns by name and says what to change.
+# R-hat compares the chains with each other: values near 1 mean that they agree. The effective
+# sample size is the number of independent draws that would be as good, in the bulk and in the
+# tails. If the chains disagree, ``fit`` warns, naming the model and the quantity, and says what to
+# change.
 for name in model.draws_:
     print(
         f"{name:18} R-hat {model.diagnostics_['r_hat'][name]:.3f}   "

@@ -2,15 +2,17 @@
 The first model to try
 ======================
 
-``GraphGPClassifier`` needs no settings. It joins every row to its nearest ones and learns functions
-that vary slowly along that graph, one a class; what the labels leave open it says in probabilities.
+``GraphGPClassifier`` needs no settings. It joins every row to its nearest neighbours and learns one
+function per class that varies slowly along that graph; what the labels leave open is expressed as
+probabilities.
 """
 
 # %%
-# One label a class
-# -----------------
-# Five arms of a pinwheel, 300 rows, five labels and more. The map's colour is the most probable
-# class and its depth how sure the model is: pale where arms meet, and where labels leave a doubt.
+# One label per class
+# -------------------
+# A pinwheel with five arms and 300 rows, and five labels or more. The map's colour shows the most
+# probable class, and its depth how sure the model is: it is pale where arms meet, and where the
+# labels leave room for doubt.
 import matplotlib.pyplot as plt
 
 from atoll import GraphGPClassifier
@@ -32,8 +34,8 @@ print(model.diagnostics_["verdict"])
 # %%
 # Is it as sure as it should be?
 # ------------------------------
-# Of the rows that are given a class with probability 0.8, four in five should have it. New rows,
-# five draws of two labels a class.
+# Of the rows that are given a class with probability 0.8, four in five should belong to it. The
+# diagram shows new rows, for five draws of two labels per class.
 import numpy as np
 
 from atoll.diagnostics import expected_calibration_error
@@ -56,8 +58,8 @@ plt.show()
 # %%
 # More rows than a graph should hold
 # ----------------------------------
-# A hundred thousand rows and fifty labels. The graph is that of all labelled rows and a part of the
-# others; the rest follow their neighbours.
+# Now there are a hundred thousand rows and fifty labels. The graph joins all labelled rows and a
+# random part of the others; the remaining rows follow their neighbours on the graph.
 X, truth = make_pinwheel(100_000, n_classes=5, tangential_spread=0.2, random_state=5)
 y = hide_labels(truth, per_class=10, marker=None, random_state=0)
 model = GraphGPClassifier(max_graph_rows=3000, random_state=0).fit(X, y)

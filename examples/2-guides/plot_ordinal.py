@@ -2,13 +2,13 @@
 Grades, with their order
 ========================
 
-Classes such as *poor*, *fair*, *good* have an order, and a classifier that forgets it wastes
-labels. ``OrdinalGPClassifier`` learns one function and the cut points between the grades.
+Classes such as *poor*, *fair* and *good* have an order, and a classifier that forgets it wastes
+labels. ``OrdinalGPClassifier`` learns one function, and the cut points between the grades.
 """
 
 # %%
-# Ratings that follow one hidden quality, with noise; twenty of two hundred rows are rated. The
-# quality rises and falls with the first feature, so that no straight line will do.
+# The ratings follow one hidden quality, with noise; twenty of two hundred rows are rated. The
+# quality rises and falls with the first feature, so that no straight line separates the grades.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -24,7 +24,8 @@ y = hide_labels(truth, per_class=5, marker=None, random_state=0)
 unrated = np.array([label is None for label in y])
 
 # %%
-# ``classes`` gives the order, lowest first. The twin knows the same twenty labels and no order.
+# ``classes`` gives the order, lowest first. The nominal twin has the same twenty labels and no
+# order.
 ordinal = OrdinalGPClassifier(classes=grades, n_chains=2, random_state=0).fit(X, y)
 nominal = ProbitGPClassifier(n_chains=2, random_state=0).fit(X, y)
 
@@ -40,8 +41,8 @@ for name, model in {"with the order": ordinal, "without it": nominal}.items():
     )
 
 # %%
-# A rank can be averaged, and has an interval. Rows in the order of their expected rank: the bars
-# hold at least eight tenths of the probability.
+# A rank can be averaged, and has an interval. On the right, rows are sorted by their expected rank;
+# each bar holds at least eight tenths of the probability.
 some = np.flatnonzero(unrated)[:40]
 expected = ordinal.predict_rank(X[some])
 low, high = (rank(ends) for ends in ordinal.predict_interval(X[some], coverage=0.8).T)

@@ -2,16 +2,16 @@
 What to label next
 ==================
 
-When labels cost money, ask for that of the row that the model is least sure of. The entropy of the
-class probabilities ranks the rows: 0 for a row whose class is certain, log 2 = 0.69 nats for a row
-that could as well be of either class.
+When labels cost money, ask for the label of the row about which the model is least sure. The
+entropy of the class probabilities ranks the rows: it is 0 for a row whose class is certain, and log
+2 = 0.69 nats for a row that could equally well be of either class.
 """
 
 # %%
 # Rows ranked by entropy
 # ----------------------
-# Two wide crescents and six labels. ``predict_entropy`` gives the entropy of every row; the
-# highest are circled.
+# The data are two wide crescents with six labels. ``predict_entropy`` gives the entropy of every
+# row; the rows with the highest entropy are circled.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -40,16 +40,16 @@ ax.scatter(*X[next_rows].T, s=160, facecolors="none", edgecolors="black", linewi
 # %%
 # A loop
 # ------
-# Fit, ask for the label of the row at the top, fit again. One at a time, because the rows at the
-# top are often neighbours, and the second of them then teaches little. Beside it the same loop
-# with rows picked at random. Only the order of the rows matters here, so the chains are short, and
-# their warning that they are too short for more is not shown.
+# The loop fits, asks for the label of the row at the top, and fits again. It takes one row at a
+# time, because the rows at the top are often neighbours, and the second of them then teaches
+# little. For comparison, the same loop picks rows at random. Only the order of the rows matters
+# here, so the chains are short; their warning that they are too short for other uses is suppressed.
 ROUNDS = 6
 warnings.simplefilter("ignore", ConvergenceWarning)
 
 
 def errors_of_a_loop(by_entropy, seed):
-    """Error on new rows after each round, (ROUNDS + 1,)."""
+    """Return the error on new rows after each round, (ROUNDS + 1,)."""
     rng = np.random.default_rng(seed)
     X, truth = make_crescents(150, noise=1.5, random_state=rng)
     X_new, truth_new = make_crescents(300, noise=1.5, random_state=rng)
@@ -72,12 +72,12 @@ by_entropy = np.mean([errors_of_a_loop(True, seed) for seed in seeds], axis=0)
 at_random = np.mean([errors_of_a_loop(False, seed) for seed in seeds], axis=0)
 
 # %%
-# Here the labels near the boundary are the ones that teach. Three repetitions are a picture and not
-# a proof, and it is not so everywhere: on two rings, with four labels a round, rows of high entropy
-# started out behind random ones. Where a model knows next to nothing, all entropies are nearly
-# alike, and the rows at the top are close together. Labels picked by entropy no longer say how
-# common a class is, nor do they make a fair test set: keep some that were picked at random for
-# that.
+# Here the labels near the boundary are the ones that teach. Three repetitions are an illustration
+# and not a proof, and it is not so everywhere: on two rings, with four labels per round, rows of
+# high entropy started out behind random ones. Where a model knows next to nothing, all entropies
+# are nearly alike, and the rows at the top are close together. Labels picked by entropy no longer
+# say how common a class is, nor do they make a fair test set: for that, keep some that were picked
+# at random.
 n_labels = 4 + np.arange(ROUNDS + 1)
 figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
 ax.plot(n_labels, by_entropy, marker="o", label="highest entropy")

@@ -3,9 +3,9 @@ Islands from two labels each: Archipelago
 =========================================
 
 A small version of figure 3 of R. P. Adams and Z. Ghahramani, *Archipelago: nonparametric Bayesian
-semi-supervised learning* (2009): a pinwheel of three arms, two labels on each. A classifier that
-sees labels alone draws plain borders between six points; Archipelago learns from the other
-rows where the islands are, and labels colour their own.
+semi-supervised learning* (2009): a pinwheel of three arms, with two labels on each. A classifier
+that sees only the labelled rows draws plain borders between six points; Archipelago learns from the
+other rows where the islands are, and each label colours its own island.
 
 ``atoll reproduce archipelago-fig3`` and ``archipelago-table1`` run it in full.
 """
@@ -24,7 +24,8 @@ y = hide_labels(truth, per_class=2, random_state=1)
 X_test, y_test = make_pinwheel(900, n_classes=3, rate=0.5, random_state=2)
 
 # %%
-# Both models have the same kernel and prior. The chains are short here, and say so below.
+# Both models have the same kernel and prior. The chains are short here, and the verdict below says
+# so.
 models = {
     "softmax GP, labelled rows alone": SoftmaxGPClassifier(n_chains=2, random_state=0),
     "Archipelago, all rows": ArchipelagoClassifier(
@@ -40,8 +41,8 @@ for (name, model), ax in zip(models.items(), axes):
     decision_map(model, X, y, ax=ax, resolution=40, unlabelled=-1, legend=ax is axes[0])
     ax.set_title(f"{name}\nerror {error:.2f}, perplexity {np.exp(loss):.2f}")
 
-# The same posterior says how far a place is from every island: the probability that a row proposed
-# there is rejected. And it can make new rows, here of the first class.
+# The same posterior also says how far a place is from every island, by the probability that a row
+# proposed there is rejected. And it can draw new rows, here of the first class.
 low, high = X.min(axis=0) - 0.5, X.max(axis=0) + 0.5
 grid = np.stack(np.meshgrid(*np.linspace(low, high, 50).T), axis=-1)
 novelty = models["Archipelago, all rows"].novelty(grid.reshape(-1, 2)).reshape(50, 50)
@@ -56,6 +57,6 @@ figure.colorbar(image, ax=axes[2])
 plt.show()
 
 # %%
-# What the chains say of themselves, and the number of rejections they held.
+# The verdict on the chains, and the mean number of rejections in their states.
 print(models["Archipelago, all rows"].diagnostics_["verdict"])
 print(f"{models['Archipelago, all rows'].draws_['n_rejections'].mean():.0f} rejections on average")

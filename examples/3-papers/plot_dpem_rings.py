@@ -4,14 +4,14 @@ Two rings: a mixture in every class
 
 A small version of examples 1 and 3 of T. Kimura, Y. Nakada, A. Doucet and T. Matsumoto,
 *Semi-supervised learning scheme using Dirichlet process EM-algorithm* (2009): each class is a ring,
-each ring a Dirichlet process mixture of Gaussians, and unlabelled rows help to find it.
+each ring is a Dirichlet process mixture of Gaussians, and unlabelled rows help to find it.
 
 ``atoll reproduce dpem-rings``, ``dpem-spirals`` and ``dpem-unlabelled`` run the paper's three
 examples in full.
 """
 
 # %%
-# Eight labels of each ring, and 484 rows without one.
+# There are eight labels per ring, and 484 rows without a label.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -25,8 +25,9 @@ labelled = np.array([label is not None for label in y])
 X_test, truth_test = make_rings(2000, random_state=2)
 
 # %%
-# With the labelled rows alone, and with all of them. ``n_components`` is the most a class may use;
-# those that are not needed end without rows.
+# One model is fitted to the labelled rows only, the other to all rows. ``n_components`` is the
+# largest number of components that a class may use; components that are not needed end up without
+# rows.
 models = {
     "16 labelled rows": DPMixtureClassifier(random_state=0).fit(X[labelled], y[labelled]),
     "and 484 unlabelled ones": DPMixtureClassifier(random_state=0).fit(X, y),
@@ -41,8 +42,8 @@ for (name, model), ax in zip(models.items(), axes, strict=False):
     used = model.n_components_.tolist()
     print(f"{name}: error {error:.3f}, loss {loss:.3f}, components used {used}")
 
-# The model is also a density: it draws rows, and it says how strange a place is. Between the rings
-# and beyond them almost every row that the model draws is more probable.
+# The model is also a density: it draws rows, and it says how novel a place is. Places between the
+# rings and beyond them have a lower density than almost every row that the model draws.
 side = np.linspace(-6, 6, 120)
 grid = np.column_stack([axis.ravel() for axis in np.meshgrid(side, side)])
 novelty = models["and 484 unlabelled ones"].novelty(grid).reshape(120, 120)

@@ -4,13 +4,13 @@ What unlabelled rows are worth
 
 The toy problem of N. D. Lawrence and M. I. Jordan, *Semi-supervised learning via Gaussian
 processes* (2005): two crescents of four hundred points in all, each labelled with probability one
-tenth. The null category model learns from all rows, its supervised twin from the labelled ones
-alone.
+tenth. The null category model learns from all rows, its supervised twin only from the labelled
+ones.
 """
 
 # %%
-# Twenty draws of rows and labels; both models by variational Bayes, which takes a second or two for
-# four hundred rows.
+# We repeat the experiment for twenty draws of rows and labels. Both models are fitted by
+# variational Bayes, which takes a second or two for four hundred rows.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -41,7 +41,8 @@ for seed in range(N_DRAWS):
     losses.append([-np.mean(np.log(q[np.arange(len(q)), truth[unlabelled]])) for q in p])
 
 # %%
-# Mean over the draws, and the difference within each draw with its standard error.
+# The table shows means over the draws, and the mean difference within a draw with its standard
+# error.
 print(f"{'on unlabelled rows':20}{'probit GP':>12}{'null category':>15}{'difference':>20}")
 for name, values in {"error": np.array(errors), "log-loss": np.array(losses)}.items():
     difference = values[:, 1] - values[:, 0]
@@ -52,8 +53,8 @@ for name, values in {"error": np.array(errors), "log-loss": np.array(losses)}.it
     )
 
 # %%
-# The draw in which the twins differ most. Unlabelled rows are small and grey: the boundary on the
-# right keeps away from them.
+# The picture shows the draw in which the twins differ most. Unlabelled rows are small and grey: the
+# boundary on the right keeps away from them.
 gain = np.array(errors)[:, 0] - np.array(errors)[:, 1]
 X, truth, y, twins = one_draw(int(gain.argmax()))
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained", sharey=True)

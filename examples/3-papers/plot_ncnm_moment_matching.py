@@ -3,13 +3,13 @@ Crescents by moment matching
 ============================
 
 N. D. Lawrence and M. I. Jordan, *Semi-supervised learning via Gaussian processes* (2005), match
-moments: rows join the posterior one by one, the most telling first. The informative vector machine
-sees the labelled rows alone, the null category the others too. Both are deterministic and take a
-second.
+moments: rows join the posterior one by one, the most informative first. The informative vector
+machine sees only the labelled rows, the null category also the others. Both are deterministic and
+take a second.
 """
 
 # %%
-# Four hundred points, each labelled with probability one tenth.
+# There are four hundred points, each labelled with probability one tenth.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -25,8 +25,8 @@ supervised = InformativeVectorClassifier(n_active=None).fit(X, y)
 null_category = NullCategoryClassifier(inference="adf", n_active=100).fit(X, y)
 
 # %%
-# The active rows of the null category lie along the edges of the crescents: there an unlabelled row
-# tells most.
+# The active rows of the null category lie along the edges of the crescents, where an unlabelled row
+# is most informative.
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 for axis, model, title in (
     (axes[0], supervised, "IVM, labelled rows alone"),
@@ -39,7 +39,8 @@ for axis, model, title in (
 plt.show()
 
 # %%
-# New points may be looked at together: they, too, are in no null region, and move the boundary.
+# New points may be predicted together: they, too, are outside the null region, and move the
+# boundary.
 X_new, truth_new = make_crescents(300, random_state=rng)
 for name, p in {
     "IVM": supervised.predict_proba(X_new),

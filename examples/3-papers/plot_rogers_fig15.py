@@ -5,14 +5,14 @@ A probit Gaussian process as its kernel narrows
 A small version of figure 15 of S. Rogers, *GPs for classification and ordinal regression via the
 auxiliary variable trick* (2014): the probability of a class under the covariance
 :math:`\exp(-\gamma \lVert x - x' \rVert^2)`, held fixed, for growing :math:`\gamma`. The lecture's
-sentence is that "as γ is increased, the model overfits".
+conclusion is that "as γ is increased, the model overfits".
 
 ``atoll reproduce rogers-fig15`` runs it in full: more widths, more data sets, standard errors, and
-a page that sets the lecture beside what was measured.
+a page that compares the lecture with what was measured.
 """
 
 # %%
-# The lecture's data are not available; these are two overlapping Gaussians.
+# The lecture's data are not available; two overlapping Gaussians take their place.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
@@ -28,7 +28,7 @@ X_new, y_new = two_gaussians(1000, rng_test)
 
 # %%
 # ``length_scale_bounds="fixed"`` keeps a kernel's parameter as given; a free one would be sampled.
-# The loss on the rows fitted to keeps falling, the loss on new rows does not.
+# As γ grows, the loss on the fitted rows keeps falling, but the loss on new rows does not.
 figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
 for gamma, ax in zip((0.03, 0.3, 10.0), axes, strict=True):
     kernel = RBF(length_scale(gamma), length_scale_bounds="fixed")

@@ -3,16 +3,17 @@ Three classes by a probit Gaussian process
 ==========================================
 
 A small version of figure 16 of S. Rogers, *GPs for classification and ordinal regression via the
-auxiliary variable trick* (2014): one function a class, the class is the one with the largest
-:math:`z_k = f_k + \varepsilon_k`, and the covariance is :math:`\exp(-\lVert x - x' \rVert^2)`.
+auxiliary variable trick* (2014). There is one function per class, a row's class is the one with the
+largest :math:`z_k = f_k + \varepsilon_k`, and the covariance is
+:math:`\exp(-\lVert x - x' \rVert^2)`.
 
 ``atoll reproduce rogers-fig16`` runs it in full: more rows, more data sets, standard errors, and a
-page that sets the lecture beside what was measured.
+page that compares the lecture with what was measured.
 """
 
 # %%
-# The lecture's data are not available; these are three classes in four clouds, two of them of the
-# first class. Their true class probabilities are known.
+# The lecture's data are not available; three classes in four clouds, two of which belong to the
+# first class, take their place. Their true class probabilities are known.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import log_loss
@@ -40,7 +41,7 @@ for name, loss in losses.items():
     print(f"log-loss of the {name}: {loss:.3f}")
 
 # %%
-# One panel a class. Far from every row each class has probability 1/3.
+# There is one panel per class. Far from every row each class has probability 1/3.
 axis = np.linspace(-3.6, 3.6, 35)
 grid = np.column_stack([part.ravel() for part in np.meshgrid(axis, axis)])
 maps = model.predict_proba(grid).T.reshape(3, len(axis), len(axis))

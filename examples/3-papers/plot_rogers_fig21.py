@@ -3,17 +3,17 @@ A gap that unlabelled rows show: the null category
 ==================================================
 
 A small version of figures 20 and 21 of S. Rogers, *GPs for classification and ordinal regression
-via the auxiliary variable trick* (2014): a few labels among many rows, first with the unlabelled
-rows ignored, then with the null category, which lets no row lie between the classes and so moves
-the boundary to where there are none.
+via the auxiliary variable trick* (2014): a few labels among many rows. First the unlabelled rows
+are ignored; then the null category is used, which lets no row lie between the classes and so moves
+the boundary to where there are no rows.
 
 ``atoll reproduce rogers-fig20`` and ``rogers-fig21`` run it in full: more data sets, null widths
-and covariances, standard errors, and a page that sets the lecture beside what was measured.
+and covariances, standard errors, and a page that compares the lecture with what was measured.
 """
 
 # %%
-# The lecture's data are not available; these are two long clouds with a gap between them, and three
-# labels of each. ``-1`` marks a row without one.
+# The lecture's data are not available; two long clouds with a gap between them, and three labels in
+# each, take their place. ``-1`` marks a row without a label.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import log_loss
@@ -28,8 +28,8 @@ y = hide_all_but(3, truth)
 unlabelled = y == -1
 
 # %%
-# The null region's width is in units of the noise of z. At width 0 the unlabelled rows say nothing,
-# and the model is the standard one again.
+# The width of the null region is in units of the noise of z. At width 0 the unlabelled rows say
+# nothing, and the model is the standard one again.
 settings = {
     "kernel": fixed_kernel(0.3), "inference": "mcmc", "n_chains": 2, "n_warmup": 100,
     "n_samples": 300, "unlabelled": -1, "random_state": 0,

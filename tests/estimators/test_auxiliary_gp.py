@@ -167,7 +167,10 @@ def test_a_class_whose_labels_are_always_seen_has_no_unlabelled_rows():
         ({"null_width": np.nan}, r"null_width must be .* got nan\."),
         ({"missing_rates": (0.5, 0.5)}, r"must be 3 numbers .* in the order \[0, 1, 2\], got \(0"),
         ({"missing_rates": (0.5, 0.5, 1.0)}, r"missing_rates must be .* got \(0\.5, 0\.5, 1\.0\)"),
-        ({"missing_rates": "often"}, r"missing_rates must be None .*, \"sample\", \"share\" or one"),
+        (
+            {"missing_rates": "often"},
+            r"missing_rates must be None .*, \"sample\", \"share\" or one",
+        ),
         ({"missing_rates": (0, 0, 0)}, r"says that no label is ever missing, and 33 are"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Algorithms over functions; no model is named here."""
+"""Inference algorithms; they are handed functions and regions, and name no model."""

@@ -1,11 +1,12 @@
 """Assumed-density filtering for one function: every row once (Lawrence & Jordan 2005, section 4).
 
-A row joins the posterior by the Gaussian with the mean and variance of posterior times likelihood;
-`ep.py`, whose notation this is, comes back to it. Of n rows d may be taken, each where it tells
-most about the function: the active set of the informative vector machine (Lawrence, Seeger &
-Herbrich 2003), in O(n d²) time and O(n d) memory. What a row would tell is the entropy that it
-takes from its own latent value, −½ log(1 + v c), from its variance v and the second derivative c of
-its log likelihood: of all rows at once.
+When a row is taken, posterior times likelihood is replaced by the Gaussian with the same mean and
+variance. Each row is visited once, whereas `ep.py`, whose notation is used here, revisits them.
+Taking only d of the n rows, each time the most informative one, gives the active set of the
+informative vector machine (Lawrence, Seeger & Herbrich 2003) in O(n d²) time and O(n d) memory. A
+row's information is the entropy that it would remove from its own latent value, −½ log(1 + v c),
+where v is the variance of that value and c the second derivative of the row's log likelihood; it is
+computed for all rows at once.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ Rows = NDArray[np.intp]
 
 
 class Filtered(NamedTuple):
-    """What one pass over d of n rows leaves.
+    """The result of one pass that takes d of n rows.
 
-    rows : (d,) in the order taken
-    sites : (d,) of these rows
+    rows : (d,) the rows, in the order in which they were taken
+    sites : (d,) the sites of these rows
     mean, variance : (n,) of f at every row
-    cavity_mean, cavity_variance : (d,) of a row before it was taken
-    gains : (d,) entropy that a row took, in nats
+    cavity_mean, cavity_variance : (d,) moments of f at each row just before the row was taken
+    gains : (d,) entropy that each row removed, in nats
     log_evidence : log of the product of P(row | rows before it)
-    n_negative : rows whose likelihood asked for a negative precision when taken
+    n_negative : number of rows whose likelihood asked for a negative precision when taken
     """
 
     rows: Rows
@@ -57,17 +58,18 @@ def filter_rows(
     negative: str = "zero",
     noise_variance: float = 1.0,
 ) -> Filtered:
-    """Take `n_steps` rows into the posterior, the most telling first, or as `order` has them.
+    """Take `n_steps` rows into the posterior: always the most informative one, or as `order` says.
 
     Parameters
     ----------
-    column : row i -> covariances of f at i with f at all rows, (n,)
-    diagonal : (n,) prior variances
-    regions : of all n rows
-    n_steps : d; None for all
-    order : (d,) rows to take in turn, in place of the most telling
-    first : (n,) rows to take before any other, the most telling of them first
-    negative, noise_variance : as in `ep.propagate`
+    column : row i -> covariances of f at row i with f at all rows, (n,)
+    diagonal : (n,) prior variances of f
+    regions : the regions of all n rows
+    n_steps : d; None takes all rows
+    order : (d,) rows to take in this order, instead of the most informative ones
+    first : (n,) mask of rows to take before all others, the most informative of them first
+    negative : "zero" or "allow", what becomes of a negative precision
+    noise_variance : σ² of ε
 
     Examples
     --------

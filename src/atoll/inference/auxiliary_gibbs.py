@@ -1,18 +1,21 @@
 """Gibbs sampling of z = f + ε under any regions of z, of the kernel's log-parameters θ, and of φ.
 
 z ~ N(0, V), V = C(θ) + I, each z_n confined to its region. z and f are (n,), or (n, K) with one
-function a class, all with one kernel. φ are the regions' own free parameters, such as cut points.
+function per class, all with one kernel. φ are the regions' own free parameters, such as cut points.
 
-Against the lecture's sweep (paper 004: z | f, then f | z, θ | f) three things mix better. θ is
-drawn given z, whose marginal likelihood is Gaussian, and then ν, φ and θ with z integrated out,
-where ν = L^{-1} f is the whitened function: the first moves well where the labels say much, the
-second where they say little, and the two interwoven (Yu & Meng 2011) move well everywhere. The
-whole function moves at once: by elliptical slices, with each z_n drawn given the other z alone
-besides (Holmes & Held 2006); or, where there are several functions and one region a row, by a
-Hamiltonian step: slices shrink as functions become more, and there the likelihood is log-concave.
+The lecture's sweep is z | f, then f | z, then θ | f (paper 004). Ours mixes better for two reasons.
 
-Where regions say nothing of the mean of a row's z over classes, that mean is left out of θ's
-conditional and drawn from its prior, exactly: K − 1 functions are sampled, not K.
+θ is drawn twice: given z, whose marginal likelihood is Gaussian; and with z integrated out, given
+the whitened function ν = L^{-1} f. The first move works well where the labels say much, the second
+where they say little, and interwoven (Yu & Meng 2011) they work well everywhere.
+
+The whole function moves at once, with z integrated out: by elliptical slices, besides drawing each
+z_n given the other z (Holmes & Held 2006); or, with several functions and one region per row, by a
+Hamiltonian step, because slices shrink as the number of functions grows and the likelihood is
+log-concave there.
+
+Where regions say nothing about the mean of a row's z over classes, that mean is left out of θ's
+conditional and drawn exactly from its prior: K − 1 functions are sampled, not K.
 """
 
 from __future__ import annotations
@@ -32,10 +35,10 @@ from atoll.inference.elliptical_slice import ArcWidth
 Array = NDArray[np.float64]
 GramFunction = Callable[[Array], Array]
 
-# Slices of the whole function in a sweep: more where a row may change its region.
+# Slices of the whole function per sweep; the larger number is for rows that may change region.
 N_SLICES, N_SLICES_UNIONS = 2, 10
-LEAPFROG_STEPS = (5, 12)  # 5 to 11 in a Hamiltonian step, of which a sweep has one
-FARTHEST = 12.0  # deviations of the log variance's prior that a trajectory may reach
+LEAPFROG_STEPS = (5, 12)  # a Hamiltonian step has 5 to 11; a sweep has one such step
+FARTHEST = 12.0  # a trajectory may take the log variance this many prior deviations from its mean
 
 
 class LogParameterPrior(Protocol):
@@ -57,13 +60,13 @@ class AuxiliaryState(NamedTuple):
     """What the next sweep needs.
 
     auxiliary : (n,) or (n, K) z
-    latent : as z, f; zero before the first sweep
-    log_parameters : (p,) of the kernel
+    latent : f, in the shape of z; zero before the first sweep
+    log_parameters : (p,) θ
     region_parameters : (q,) φ
-    noisy_factor : (n, n) the lower factor of V at those log-parameters
-    jitter : that factoring C took
-    arc_given_z, arc_given_whitened : first arcs of the two steps of θ
-    step_size : of the whole function's Hamiltonian steps
+    noisy_factor : (n, n) lower Cholesky factor of V at θ
+    jitter : jitter that factoring C needed
+    arc_given_z, arc_given_whitened : widths of the first arcs of the two steps of θ
+    step_size : step size of the Hamiltonian steps of the whole function
     """
 
     auxiliary: Array
@@ -80,7 +83,7 @@ class AuxiliaryState(NamedTuple):
 def init(
     auxiliary: Array, log_parameters: Array, region_parameters: Array, gram: GramFunction
 ) -> AuxiliaryState:
-    """The state at z, θ and φ; gram: log-parameters -> C (n, n), a fresh array."""
+    """Return the state at z, θ and φ; gram: log-parameters -> C (n, n), a fresh array."""
     return AuxiliaryState(
         auxiliary,
         np.zeros_like(auxiliary),
@@ -102,16 +105,16 @@ def sweep(
     prior: LogParameterPrior,
     adapt: bool = False,
 ) -> AuxiliaryState:
-    """Every z_n given the others, θ given z, then f, φ and θ without z.
+    """Draw every z_n given the others, θ given z, then f, φ and θ with z integrated out.
 
-    p(z, θ, φ | labels) is invariant.
+    The sweep leaves p(z, θ, φ | labels) invariant.
 
     Parameters
     ----------
     family : the regions of the n rows at any φ
     gram : log-parameters -> C (n, n), a fresh array
-    prior : of the log-parameters; none of them keeps θ
-    adapt : whether arcs and the Hamiltonian step size are adapted, in warm-up
+    prior : prior of the log-parameters; if it has none, θ is fixed
+    adapt : whether to adapt the arcs and the Hamiltonian step size; true during warm-up
     """
     prepared = family.at(state.region_parameters)
     if not moves_along_gradient(prepared):
@@ -128,7 +131,7 @@ def sweep(
 def sample_auxiliary(
     rng: np.random.Generator, auxiliary: Array, precision: Array, prepared: PreparedRegions
 ) -> Array:
-    """Update each z_n | z_{-n}, confined to its region, in turn; f is integrated out.
+    """Update each z_n | z_{-n} in turn, confined to its region; f is integrated out.
 
     With Q = V^{-1}: z_n | z_{-n} ~ N(z_n − (Qz)_n / Q_nn, 1 / Q_nn), independently over classes.
     """
@@ -141,19 +144,19 @@ def sample_auxiliary(
     for n in range(len(z)):
         old = z[n]
         mean = old - Qz[n] * variances[n]
-        # Plain Python floats: the loop cannot be vectorised, and arrays of a few are slow.
+        # Plain Python floats, because the loop cannot be vectorised and tiny arrays are slow.
         new = np.array(update_row(n, old.tolist(), mean.tolist(), deviations[n], uniforms[n]))
         Qz += product(Q[n], new - old)
-        z[n] = new  # after that: `old` is a view of it
+        z[n] = new  # last, because `old` is a view of z[n]
     return z
 
 
 def shift(
     rng: np.random.Generator, state: AuxiliaryState, family: RegionFamily, index: int
 ) -> AuxiliaryState:
-    """Move all z and the regions along together, by a distance drawn from its normal conditional.
+    """Move all z and the regions together, by a distance drawn from its normal conditional.
 
-    No row leaves its region, so that c has the density N(z + c; 0, V) N(φ_index + c; its prior).
+    No row leaves its region: the distance c has density ∝ N(z + c; 0, V) × prior(φ_index + c).
     """
     z, phi = state.auxiliary, state.region_parameters.copy()
     column_sums = cholesky_solve(state.noisy_factor, np.ones(len(z)))  # of V^{-1}
@@ -172,10 +175,10 @@ def step_given_auxiliary(
     prior: LogParameterPrior,
     adapt: bool = False,
 ) -> AuxiliaryState:
-    """θ | z by elliptical slice sampling on N(z; 0, C(θ) + I) over the free dimensions of z."""
+    """Move θ | z by elliptical slice sampling on N(z; 0, C(θ) + I), over the free dimensions."""
     z, factor, arc = state.auxiliary, state.noisy_factor, state.arc_given_z
     if z.ndim == 2:
-        z = z - z.mean(axis=1, keepdims=True)  # contrasts: all that margins between classes see
+        z = z - z.mean(axis=1, keepdims=True)  # margins between classes depend on contrasts only
 
     def log_marginal(log_parameters: Array) -> float:
         nonlocal factor
@@ -190,7 +193,7 @@ def step_given_auxiliary(
         state = state._replace(arc_given_z=elliptical_slice.adapt_width(arc, info))
     if theta is state.log_parameters:
         return state
-    return state._replace(log_parameters=theta, noisy_factor=factor)  # the last one is accepted
+    return state._replace(log_parameters=theta, noisy_factor=factor)  # the last is accepted
 
 
 def step_given_whitened(
@@ -201,7 +204,7 @@ def step_given_whitened(
     prior: LogParameterPrior,
     adapt: bool = False,
 ) -> AuxiliaryState:
-    """ν, φ and θ on Π P(region_n(φ) | f = L(θ) ν), then z | f."""
+    """Move ν, φ and θ on Π P(region_n(φ) | f = L(θ) ν), then draw z | f."""
     lower, jitter = jittered_cholesky(gram(state.log_parameters))
     start = sample_whitened(rng, state.auxiliary, lower, state.noisy_factor)
     whitened, f, theta, phi, tuned = _step_function_and_scales(
@@ -209,10 +212,10 @@ def step_given_whitened(
     )
     state = state._replace(region_parameters=phi, step_size=tuned)
     prepared = family.at(phi)
-    if len(prior.mean) == 0:  # and the factor stays as it is
+    if len(prior.mean) == 0:  # θ is fixed, and so is the factor of V
         z = prepared.regions.sample(rng, f, 1.0)
         return state._replace(auxiliary=z, latent=f, jitter=jitter)
-    C, at_theta = lower, f  # what the last proposal of the step below leads to
+    C, at_theta = lower, f  # overwritten by each proposal of the step below
 
     def total_at(proposal: Array) -> float:
         nonlocal C, at_theta, jitter
@@ -228,7 +231,7 @@ def step_given_whitened(
     )  # fmt: skip
     if adapt:
         state = state._replace(arc_given_whitened=elliptical_slice.adapt_width(arc, info))
-    if new is theta:  # no proposal was accepted; else the last one was
+    if new is theta:  # no proposal was accepted; otherwise the last one was
         C, at_theta = gram(theta), f
     return state._replace(
         auxiliary=prepared.regions.sample(rng, at_theta, 1.0),
@@ -248,21 +251,21 @@ def _step_function_and_scales(
     prior: LogParameterPrior,
     adapt: bool,
 ) -> tuple[Array, Array, Array, Array, hmc.StepSize]:
-    """ν, f, θ and φ after some steps of ν and the log variance, and of φ; z integrated out.
+    """Return ν, f, θ, φ and the step size after steps of ν, the log variance and φ without z.
 
-    They move the whole function at once, and rows from one region to another, where z, one row
-    at a time, is held by its neighbours. A step costs O(n²), little beside a factor: a change
-    of variance scales L.
+    These steps move the whole function at once, and with it rows from one region to another; moved
+    one row at a time, a z is held by its neighbours. A step costs O(n²), little beside a Cholesky
+    factorisation, because a change of the variance only scales L.
     """
     theta, phi, v = state.log_parameters.copy(), state.region_parameters, prior.variance_index
     prepared, tuned = family.at(phi), state.step_size
-    if whitened.ndim == 2:  # what the regions say nothing of is drawn from its prior
+    if whitened.ndim == 2:  # the mean over classes, which no region constrains, is a prior draw
         K = whitened.shape[1]
         common = rng.standard_normal(len(whitened)) / np.sqrt(K)
         whitened = whitened + (common - whitened.mean(axis=1))[:, None]
     along_gradient = moves_along_gradient(prepared)
     n_slices = N_SLICES_UNIONS if prepared.several else N_SLICES
-    f, scale = lower @ whitened, 1.0  # of L, relative to `lower`
+    f, scale = lower @ whitened, 1.0  # L = scale × lower
     current = 0.0 if along_gradient else prepared.total(f)
     for _ in range(1 if along_gradient else n_slices):
         if along_gradient:
@@ -286,7 +289,7 @@ def _step_function_and_scales(
 
 
 def moves_along_gradient(prepared: PreparedRegions) -> bool:
-    """Whether the function takes Hamiltonian steps: K functions, and one region a row."""
+    """Return whether to take Hamiltonian steps: several functions, and one region per row."""
     return prepared.regions.n_free > 1 and not prepared.several
 
 
@@ -300,13 +303,14 @@ def _slice_function(
     total: Callable[[Array], float],
     prior: LogParameterPrior,
 ) -> tuple[Array, Array, Array, float]:
-    """Return ν, f and θ after an elliptical slice of ν, and one of the log variance.
+    """Return ν, f, θ and the log-likelihood after elliptical slices of ν and of the log variance.
 
     to_function : ν -> f
-    total, current : f -> the log-likelihood, and that at `latent`; the new one is returned last
+    total : f -> log-likelihood
+    current : log-likelihood at `latent`
     """
     theta, v = log_parameters.copy(), prior.variance_index
-    # f and ν lie on one ellipse each, at the same angle: no product with L for every proposal.
+    # f and ν turn by the same angle on an ellipse each, so that proposals need no product with L.
     along = rng.standard_normal(whitened.shape)
     (f, whitened), current, _ = elliptical_slice.step(
         rng, np.stack([latent, whitened]), current,
@@ -334,17 +338,17 @@ def _hamiltonian_step(
     tuned: hmc.StepSize,
     adapt: bool,
 ) -> tuple[Array, Array, Array, hmc.StepSize]:
-    """ν, f, θ and the step size after a Hamiltonian step of ν, f = L ν, and the log variance.
+    """Return ν, f, θ and the step size after a Hamiltonian step of ν and the log variance.
 
-    The log variance is the last coordinate, in units of its prior; without one, a normal number
-    that nothing depends on.
+    The log variance is the last coordinate, in units of its prior. If the kernel has none, the last
+    coordinate is a normal number on which nothing depends.
     """
     theta, v = log_parameters.copy(), prior.variance_index
     start = rng.standard_normal() if v is None else (theta[v] - prior.mean[v]) / prior.sd[v]
     spread = 0.0 if v is None else float(prior.sd[v])
 
     def function(position: Array) -> tuple[Array, float]:
-        """f, and by what L is scaled."""
+        """Return f and the factor by which L is scaled."""
         scale = float(np.exp(0.5 * spread * (position[-1] - start)))
         return scale * (lower @ position[:-1].reshape(whitened.shape)), scale
 
@@ -369,10 +373,10 @@ def _hamiltonian_step(
 def sample_region_parameters(
     rng: np.random.Generator, region_parameters: Array, latent: Array, family: RegionFamily
 ) -> Array:
-    """φ | f by slice sampling along each of the family's moves; z is integrated out.
+    """Move φ | f by slice sampling along each of the family's moves; z is integrated out.
 
-    The textbook's update of a cut point given z is confined between two z and hardly moves; with z
-    integrated out it is not (Cowles 1996).
+    The textbook's update of a cut point given z is confined between two neighbouring z and hardly
+    moves; with z integrated out it is not confined (Cowles 1996).
     """
     phi = region_parameters
     for move in family.moves:
@@ -396,9 +400,10 @@ def _stretch(
     prior: LogParameterPrior,
     variance_index: int,
 ) -> tuple[Array, float]:
-    """φ and f in one new scale, f by its variance, ν held; returns φ and the log of the factor.
+    """Rescale φ and f together, with ν held; return φ and the log of the factor.
 
-    Where the labels are many, cut points hold the scale of f and f holds that of the cut points.
+    f is rescaled through its variance. With many labels the cut points hold the scale of f, and f
+    holds the scale of the cut points, so that neither can change alone.
     """
     stretch = family.stretch
     assert stretch is not None
@@ -425,15 +430,16 @@ def sample_whitened(
     lower: Array,
     noisy_factor: Array,
 ) -> Array:
-    """Draw ν, f = L ν, given z by Matheron's rule: a prior draw, corrected by what z says of it.
+    """Draw ν, f = L ν, given z by Matheron's rule: a prior draw, corrected by the observed z.
 
-    f = f₀ + C V^{-1} (z − f₀ − ε₀) with f₀ = L ν₀ and C = L Lᵀ: so ν = ν₀ + Lᵀ V^{-1} (…), and L
+    f = f₀ + C V^{-1} (z − f₀ − ε₀) with f₀ = L ν₀ and C = L Lᵀ. Hence ν = ν₀ + Lᵀ V^{-1} (…), and L
     is never inverted.
 
     Parameters
     ----------
     auxiliary : z
-    lower, noisy_factor : L, and that of V
+    lower : L
+    noisy_factor : lower Cholesky factor of V
     """
     z = auxiliary
     prior = rng.standard_normal(z.shape)
@@ -448,13 +454,13 @@ def sample_latent(rng: np.random.Generator, state: AuxiliaryState, gram: GramFun
 
 
 def gaussian_log_marginal(lower: Array, auxiliary: Array, n_functions: int = 1) -> float:
-    """log N(z; 0, V) up to its constant, V = lower @ lower.T, for so many functions."""
+    """Return log N(z; 0, V) up to a constant, V = lower @ lower.T, summed over n_functions."""
     quadratic = float(np.sum(auxiliary * cholesky_solve(lower, auxiliary)))
     return -0.5 * quadratic - 0.5 * n_functions * cholesky_log_det(lower)
 
 
 def leave_one_out(state: AuxiliaryState) -> tuple[Array, Array]:
-    """Mean, as z, and standard deviation, (n,), of each z_n given the others."""
+    """Return the mean (in the shape of z) and the standard deviation (n,) of each z_n | z_{-n}."""
     variance = 1.0 / np.diagonal(cholesky_inverse(state.noisy_factor))
     drift = cholesky_solve(state.noisy_factor, state.auxiliary)
     mean = state.auxiliary - (variance * drift.T).T
@@ -462,7 +468,10 @@ def leave_one_out(state: AuxiliaryState) -> tuple[Array, Array]:
 
 
 def log_class_shares(state: AuxiliaryState, regions: Regions) -> Array:
-    """log P(z_n in region r | z_{-n}, its regions), (n, R): averages have less noise than z's."""
+    """Return log P(z_n in region r | z_{-n}, its regions), (n, R).
+
+    Averages of these over draws have less noise than counts of the z themselves.
+    """
     return log_region_shares(regions, *leave_one_out(state))
 
 
@@ -474,7 +483,7 @@ def slide_sweep(
     gram: GramFunction,
     prior: LogParameterPrior,
 ) -> tuple[Array, Array]:
-    """The lecture's own sweep, the yardstick: z | f, then f | z, then θ | f; (f, θ) -> (f, θ)."""
+    """Return f and θ after the lecture's sweep, the yardstick: z | f, then f | z, then θ | f."""
     z = regions.sample(rng, latent, 1.0)
     state = init(z, log_parameters, np.zeros(0), gram)
     f = sample_latent(rng, state, gram)
@@ -493,6 +502,6 @@ def slide_sweep(
 
 
 def _noisy_factor(gram_matrix: Array) -> Array:
-    """The lower factor of V = C + I; C is overwritten."""
+    """Return the lower Cholesky factor of V = C + I; C is overwritten."""
     gram_matrix[np.diag_indices_from(gram_matrix)] += 1.0
     return jittered_cholesky(gram_matrix).lower

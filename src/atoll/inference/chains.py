@@ -1,7 +1,7 @@
 """Several Markov chains from one seed: warm-up, thinning, progress, checkpoints, Ctrl-C.
 
-A sampler is handed over as a `Sampler`: how to start, one sweep, what to record. It knows
-nothing of chains, files or signals; this file knows nothing of models.
+A model hands over a `Sampler`, which says how to start, how to sweep and what to record. The
+sampler knows nothing about chains, files or signals; this file knows nothing about models.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from atoll.core.files import atomic_path
 Array = NDArray[Any]
 Record = dict[str, Array]
 
-CHECKPOINT_SECONDS = 30.0
+CHECKPOINT_SECONDS = 30.0  # between two writes of a chain's checkpoint
 NOTHING_KEPT = (
     "sampling was interrupted before any chain had a draw; nothing was kept but the checkpoint, "
     "where one was asked for."
@@ -45,12 +45,12 @@ class SamplingInterrupted(UserWarning):
 
 
 class Sampler(NamedTuple):
-    """A Markov chain, as functions.
+    """A Markov chain, given as three functions.
 
     init : rng -> state, a NamedTuple of arrays and numbers (nested NamedTuples allowed)
-    sweep : (rng, state, adapt) -> state; `adapt` is true in warm-up
-    record : (rng, state) -> dict of arrays and numbers to keep of a draw; an array may have
-        another number of rows in each draw
+    sweep : (rng, state, adapt) -> state; `adapt` is true during warm-up
+    record : (rng, state) -> dict of the arrays and numbers to keep of a draw; the number of rows of
+        an array may differ between draws
     """
 
     init: Callable[[np.random.Generator], Any]
@@ -59,9 +59,9 @@ class Sampler(NamedTuple):
 
 
 class ChainsResult(NamedTuple):
-    """What was drawn.
+    """The draws of all chains.
 
-    draws : name -> (n_chains, n_draws, ...)
+    draws : name -> (n_chains, n_draws, ...) array
     interrupted : whether Ctrl-C cut the run short
     """
 
@@ -84,20 +84,24 @@ def run_chains(
 ) -> ChainsResult:
     """Run independent chains and stack what they record.
 
-    Each chain has its own stream, spawned from `rng`, and one thread: the draws depend neither on
-    `n_jobs`, nor on `progress`, nor on how often a run was interrupted and resumed.
+    Each chain has its own random stream, spawned from `rng`, and one thread of linear algebra, so
+    that the draws do not depend on `n_jobs`, on `progress`, or on how often a run was interrupted
+    and resumed.
 
     Parameters
     ----------
-    sampler : one for all chains, or one a chain
-    n_chains, n_warmup, n_samples, thin : warm-up sweeps are dropped; then every `thin`-th sweep
-        is recorded until there are `n_samples`
-    rng : parent of the chains' streams
-    n_jobs : joblib's; None is one, -1 all cores, `joblib.parallel_config` chooses a cluster
-    progress : a bar a chain, on standard error
-    checkpoint : a folder, made where it does not exist, with one file a chain, written every 30
-        seconds and at the end or at Ctrl-C. A second run with the same folder goes on from it,
-        and gives the same draws to the last bit as a run that was never cut.
+    sampler : one sampler for all chains, or one per chain
+    n_chains : number of chains
+    n_warmup : sweeps that are dropped at the start of each chain
+    n_samples : draws to record per chain
+    thin : sweeps per recorded draw
+    rng : parent of the chains' random streams
+    n_jobs : number of parallel jobs, as in joblib: None is one, -1 is all cores; under
+        `joblib.parallel_config` the chains can run on a cluster
+    progress : whether to show one progress bar per chain on standard error
+    checkpoint : a folder, created if it does not exist, that holds one file per chain. A file is
+        written every 30 seconds, at the end and at Ctrl-C. A second run with the same folder
+        continues from there; its draws equal, to the last bit, those of an uninterrupted run.
     fingerprint : identifies the problem; a checkpoint of another problem is refused
 
     Returns
@@ -120,7 +124,7 @@ def run_chains(
     >>> result.draws["x"].shape
     (2, 50)
     """
-    # Many parameters because they are those that every estimator with chains has.
+    # So many parameters because every estimator with chains has them.
     check_counts(n_chains=n_chains, n_warmup=n_warmup, n_samples=n_samples, thin=thin)
     samplers = [sampler] * n_chains if isinstance(sampler, Sampler) else list(sampler)
     if checkpoint is not None:
@@ -143,7 +147,7 @@ def run_chains(
         try:
             chains = Parallel(n_jobs=n_jobs)(tasks)
         except BrokenProcessPool as error:
-            if os.path.exists(stop_file):  # Ctrl-C met the worker processes as they started
+            if os.path.exists(stop_file):  # Ctrl-C while the worker processes were starting
                 raise KeyboardInterrupt(NOTHING_KEPT) from error
             raise
         interrupted = os.path.exists(stop_file)
@@ -151,16 +155,16 @@ def run_chains(
 
 
 def _spawn(rng: np.random.Generator, n_chains: int) -> list[np.random.Generator]:
-    """One stream a chain, of the kind whose state a checkpoint can write, whatever `rng` is."""
+    """Return one random stream per chain, of a kind whose state a checkpoint can store."""
     seeds = cast(np.random.SeedSequence, rng.bit_generator.seed_seq).spawn(n_chains)
     return [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
 
 
 def _one_thread() -> Any:
-    """One thread of linear algebra: more would change the last bits of a draw.
+    """Limit linear algebra to one thread: more threads would change the last bits of a draw.
 
-    With `n_jobs` the chains themselves fill the cores. It holds for the whole process, so that it
-    stands around all chains as well as in each: chains may be threads, or other processes.
+    With `n_jobs` the chains themselves fill the cores. The limit applies to a whole process; it is
+    set around all chains and again in each chain, because chains may be threads or processes.
     """
     return threadpool_limits(limits=1, user_api="blas")
 
@@ -186,14 +190,14 @@ def _run_chain(
     file: Path | None,
     stop_file: str,
 ) -> list[Record]:
-    """One chain to its end, or to the stop flag; the records kept, in order."""
+    """Run one chain until it ends or the stop flag is set; return its records in order."""
     with _interrupts_left_to_the_parent(), _one_thread():
         state = sampler.init(rng)
         done = 0
         records: list[Record] = []
         if file is not None and file.exists():
             state, done, records = _read_checkpoint(file, rng, state, plan)
-            if done > plan.n_sweeps:  # of a longer run: what is asked for is there, the rest stays
+            if done > plan.n_sweeps:  # a longer run wrote it: return the first draws
                 return records[: plan.n_samples]
         saved_at = time.monotonic()
         with tqdm(
@@ -221,7 +225,11 @@ def _run_chain(
 
 
 def _stack(chains: list[list[Record]], n_samples: int, interrupted: bool) -> Record:
-    """(chain, draw, ...) arrays of one length: of an interrupted run, the most draws in all."""
+    """Stack the records into (chain, draw, ...) arrays.
+
+    Chains of an interrupted run differ in length. They are cut to the common length that keeps most
+    draws in total, and chains shorter than that are left out.
+    """
     lengths = sorted((len(records) for records in chains), reverse=True)
     totals = [(position + 1) * length for position, length in enumerate(lengths)]
     n_kept = lengths[int(np.argmax(totals))]
@@ -243,7 +251,7 @@ def _stack(chains: list[list[Record]], n_samples: int, interrupted: bool) -> Rec
 
 
 def stack_ragged(arrays: Sequence[Array]) -> Array:
-    """Stack arrays, filling up those with fewer rows than the longest: by NaN, or None in objects.
+    """Stack arrays; pad those shorter than the longest with NaN, or with None if they hold objects.
 
     Examples
     --------
@@ -267,21 +275,21 @@ def stack_ragged(arrays: Sequence[Array]) -> Array:
 
 @contextmanager
 def _stop_flag() -> Iterator[str]:
-    """A path that comes to exist at the first Ctrl-C; the second one interrupts as usual.
+    """Yield the path of a file that the first Ctrl-C creates; a second one interrupts as usual.
 
-    A file, not an event: chains may run in other processes.
+    The flag is a file rather than an event because chains may run in other processes.
     """
     with tempfile.TemporaryDirectory(prefix="atoll-") as folder:
         stop_file = os.path.join(folder, "stop")
         if threading.current_thread() is not threading.main_thread():
-            yield stop_file  # signals reach the main thread alone
+            yield stop_file  # only the main thread receives signals
             return
 
         def request_stop(signum: int, frame: Any) -> None:
             signal.signal(signal.SIGINT, previous)
             Path(stop_file).touch()
 
-        # None: a handler that was not set from Python, and cannot be put back.
+        # None means a handler that was not set from Python; it cannot be restored.
         previous = signal.getsignal(signal.SIGINT) or signal.default_int_handler
         signal.signal(signal.SIGINT, request_stop)
         try:
@@ -292,7 +300,7 @@ def _stop_flag() -> Iterator[str]:
 
 @contextmanager
 def _interrupts_left_to_the_parent() -> Iterator[None]:
-    """In a worker process: Ctrl-C reaches every process, and the parent's flag is enough."""
+    """Ignore Ctrl-C in a worker process: it reaches every process, and the parent sets the flag."""
     in_worker = multiprocessing.parent_process() is not None
     if not in_worker or threading.current_thread() is not threading.main_thread():
         yield
@@ -322,7 +330,7 @@ def _write_checkpoint(
 def _read_checkpoint(
     file: Path, rng: np.random.Generator, template: Any, plan: _Plan
 ) -> tuple[Any, int, list[Record]]:
-    """The state, sweeps done and records in a file; sets `rng` to where the chain was."""
+    """Return the state, the number of sweeps done and the records; restore the state of `rng`."""
     try:
         with open(file, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             header = json.loads(str(archive["header"]))
@@ -369,7 +377,7 @@ def _unflatten(template: Any, arrays: Mapping[str, Array], prefix: str = "") -> 
 
 
 def check_counts(**counts: int) -> None:
-    """Raise a ValueError unless each is a whole number: n_warmup from 0, all others from 1."""
+    """Raise a ValueError unless n_warmup is a whole number from 0, and all others from 1."""
     for name, value in counts.items():
         least = 0 if name == "n_warmup" else 1
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:

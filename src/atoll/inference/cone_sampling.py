@@ -1,9 +1,9 @@
-"""Chains of draws from a normal distribution restricted to a cone, by turning on ellipses.
+"""Markov chains inside a cone: a normal distribution restricted by linear constraints.
 
-z ~ N(0, V) subject to A z > 0. Through z and a fresh draw ν of N(0, V) goes the ellipse
-z cos θ + ν sin θ (Murray, Adams & MacKay 2010); on it every constraint allows half a turn, and
-since none has an offset their intersection is one arc, which contains θ = 0. A uniform point on
-that arc is the next z: no step is rejected (Gessner, Kanjilal & Hennig 2020).
+The target is z ~ N(0, V) subject to A z > 0. A fresh draw ν of N(0, V) and the current z define the
+ellipse z cos θ + ν sin θ (Murray, Adams & MacKay 2010). On it every constraint allows half a turn,
+and since no constraint has an offset, their intersection is a single arc, which contains θ = 0. The
+next z is a uniform point on that arc: no step is ever rejected (Gessner, Kanjilal & Hennig 2020).
 """
 
 from __future__ import annotations
@@ -26,14 +26,18 @@ def sample_cone(
     n_samples: int,
     thin: int,
 ) -> Array:
-    """One chain; (n_samples, n, F) draws of z, its F columns independent N(0, lower lowerᵀ).
+    """Run one chain and return its draws of z, (n_samples, n, F).
+
+    The F columns of z are independent N(0, lower lowerᵀ) before they are constrained.
 
     Parameters
     ----------
     lower : (n, n) Cholesky factor of V
-    constraints : z (n, F) -> (m,), linear, all positive inside the cone
-    start : (n, F) inside the cone
-    thin : steps for each draw kept
+    constraints : z (n, F) -> (m,), linear; all entries are positive inside the cone
+    start : (n, F), a point inside the cone
+    n_warmup : steps that are dropped first
+    n_samples : draws to return
+    thin : steps per draw
 
     Examples
     --------
@@ -55,7 +59,7 @@ def sample_cone(
         angle = rng.uniform(turn.max() - 0.5 * np.pi, turn.min() + 0.5 * np.pi)
         proposal = np.cos(angle) * z + np.sin(angle) * other
         proposed = constraints(proposal)
-        if np.all(proposed > 0):  # but for rounding, at the ends of the arc
+        if np.all(proposed > 0):  # always, except for rounding at the ends of the arc
             z, values = proposal, proposed
         kept, left = divmod(step - n_warmup, thin)
         if step >= n_warmup and left == thin - 1:
@@ -66,17 +70,22 @@ def sample_cone(
 def turn_beside(
     rng: np.random.Generator, lower: Array, z: Array, side: Array, limits: Array
 ) -> Array:
-    """One step of many chains, each z (l,) ~ N(0, lower lowerᵀ) with every z_i beside its limit.
+    """Take one step of many chains, z (l,) ~ N(0, lower lowerᵀ) with every z_i beyond its limit.
 
-    A limit that is not zero allows more or less than half a turn, and the intersection may be
-    several arcs. The next z is uniform on that which contains θ = 0: it is the same arc seen from
-    any of its points, so that the step leaves the distribution as it is.
+    A limit other than zero allows more or less than half a turn, and the intersection may consist
+    of several arcs. The next z is uniform on the arc that contains θ = 0. Every point of that arc
+    would lead to the same arc, so that the step leaves the distribution invariant.
 
     Parameters
     ----------
-    z : (S, l), chains first
-    side : (l,) 1 where z_i must exceed its limit, −1 where it must not
-    limits : (S, l), or what broadcasts to it
+    lower : (l, l) Cholesky factor of the covariance
+    z : (S, l), one row per chain
+    side : (l,) 1 where z_i must exceed its limit, −1 where it must stay below
+    limits : (S, l), or an array that broadcasts to that shape
+
+    Returns
+    -------
+    z : (S, l)
 
     Examples
     --------
@@ -92,7 +101,7 @@ def turn_beside(
     other = rng.standard_normal(z.shape) @ lower.T
     here, across, offset = side * z, side * other, -side * limits
     radius = np.hypot(here, across)
-    # here cos θ + across sin θ + offset > 0 up to `half` on either side of `peak`.
+    # here cos θ + across sin θ + offset > 0 within `half` of `peak`, on either side.
     peak = np.arctan2(across, here)
     half = np.arccos(np.clip(-offset / radius, -1.0, 1.0))
     never = offset >= radius
@@ -100,5 +109,5 @@ def turn_beside(
     last = np.where(never, np.pi, peak + half).min(axis=1)
     angle = rng.uniform(np.maximum(first, -np.pi), np.minimum(last, np.pi))[:, None]
     proposal = np.cos(angle) * z + np.sin(angle) * other
-    inside = (side * (proposal - limits) > 0).all(axis=1)  # but for rounding, at the arc's ends
+    inside = (side * (proposal - limits) > 0).all(axis=1)  # except for rounding at the ends
     return np.where(inside[:, None], proposal, z)

@@ -1,7 +1,7 @@
 """Elliptical slice sampling (Murray, Adams & MacKay 2010): a Gaussian prior, any likelihood.
 
-No step size, no gradient. The function handed over is the log *likelihood*: the prior is in the
-ellipse.
+It needs neither a step size nor a gradient. The function to hand over is the log *likelihood*,
+without the prior: the ellipse accounts for the prior.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 class EllipticalSliceInfo(NamedTuple):
-    """What a person wants to know of one step.
+    """What a person wants to know about one step.
 
     n_evaluations : how often the log-likelihood was evaluated
     """
@@ -33,18 +33,19 @@ def step(
     prior_mean: Array | float = 0.0,
     width: float = 2.0 * np.pi,
 ) -> tuple[Array, float, EllipticalSliceInfo]:
-    """One transition that leaves N(prior_mean, Σ) × likelihood invariant.
+    """Make one transition that leaves N(prior_mean, Σ) × likelihood invariant.
 
     Parameters
     ----------
     position : the current state, any shape
-    log_likelihood : its log-likelihood
+    log_likelihood : log-likelihood at `position`
     log_likelihood_function : position -> log-likelihood; NaN counts as impossible
     prior_draw : a fresh draw from N(0, Σ), of the shape of `position`
     prior_mean : mean of the prior
-    width : of the first arc of angles, placed at random about the current state. The whole ellipse
-        needs no choice; where only small angles are ever accepted, a short arc finds one in fewer
-        evaluations. Any will do, as long as it does not depend on the position.
+    width : width of the first arc of angles, which is placed at random around the current state.
+        The default, the whole ellipse, always works; where only small angles are ever accepted, a
+        short arc finds one in fewer evaluations. Any width is valid as long as it does not depend
+        on the position.
 
     Returns
     -------
@@ -89,15 +90,17 @@ def step_log_variance(
     prior_mean: float,
     prior_sd: float,
 ) -> tuple[float, Array, float]:
-    """The log variance of a function whose shape is held: latent = exp(½ log variance) × shape.
+    """Move the log variance of a function whose shape is held fixed.
 
-    A whitened function L ν moves with the variance of its kernel by a factor alone: no new
-    Cholesky factor is needed.
+    latent = exp(½ log variance) × shape. A change of the kernel's variance only rescales a whitened
+    function L ν, so that no new Cholesky factor is needed.
 
     Parameters
     ----------
+    log_variance : the current log variance
     latent : values of the function, any shape
-    log_likelihood, log_likelihood_function : at `latent`, and of any values of its shape
+    log_likelihood : log-likelihood at `latent`
+    log_likelihood_function : values of the function -> log-likelihood
     prior_mean, prior_sd : normal prior of the log variance
 
     Returns
@@ -120,10 +123,10 @@ def step_log_variance(
 
 
 class ArcWidth(NamedTuple):
-    """The first arc's width, adapted in warm-up only.
+    """Width of the first arc, adapted during warm-up only.
 
-    log_width : of the angle, at most that of the whole ellipse
-    n_adapted : steps adapted so far
+    log_width : log of the width in radians, at most log 2π, the whole ellipse
+    n_adapted : number of adaptations so far
     """
 
     log_width: float
@@ -136,7 +139,10 @@ def init_width() -> ArcWidth:
 
 
 def adapt_width(width: ArcWidth, info: EllipticalSliceInfo, *, target: float = 0.4) -> ArcWidth:
-    """Lengthen the arc where more than `target` of first proposals are accepted, else shorten."""
+    """Lengthen the arc if the first proposal was accepted, and shorten it otherwise.
+
+    The steps balance where a share `target` of first proposals is accepted.
+    """
     at_once = 1.0 if info.n_evaluations == 1 else 0.0
     count = width.n_adapted + 1
     moved = width.log_width + (at_once - target) * max(2.0 / np.sqrt(count), 0.1)

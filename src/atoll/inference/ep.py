@@ -1,25 +1,25 @@
 """Expectation propagation under any regions of z = f + ε (Minka 2001).
 
-Each row's likelihood P(z_n in its regions | f_n) is stood for by a Gaussian site in f_n, of
-precision τ_n and precision times mean ν_n. A site is what turns the cavity, the posterior without
-it, into a Gaussian with the mean and variance of cavity times likelihood. Those moments are
-derivatives of log P(z_n in its regions), z_n ~ N(m, σ² + v) with m and v the cavity's moments and
-σ² the variance of ε, and regions know them:
+Each row's likelihood P(z_n in its regions | f_n) is represented by a Gaussian site in f_n, with
+precision τ_n and precision times mean ν_n. The cavity of a row is the posterior without the row's
+site; times the site, it must have the mean and variance of cavity times likelihood. These moments
+follow from derivatives of log P(z_n in its regions), z_n ~ N(m, σ² + v), where m and v are the
+cavity's mean and variance and σ² is the variance of ε; regions provide them:
 
     mean = m + v g,     variance = v + v² c,     g, c the first and second derivative by m.
 
-K functions with one kernel have one site a row for all of them, of one precision and K shifts: the
-cavity's variance is then one number a row, and c the mean of the second derivatives over the K − 1
-contrasts that the regions see. That keeps of a K × K site its trace alone.
+K functions with one kernel share one site per row, with one precision and K shifts. The cavity's
+variance is then one number per row, and c is the mean of the second derivatives over the K − 1
+contrasts that the regions constrain: of a full K × K site only the trace is kept.
 
-All sites are updated at once, damped (Rasmussen & Williams 2006, section 3.6, whose notation this
-is), or one after the other, until the moments agree.
+The sites are updated all at once with damping (Rasmussen & Williams 2006, section 3.6, whose
+notation is used here), or one after the other, until the moments agree.
 
-Where c > 0, as it may be when a row is in one of two regions, the matching site has a negative
-precision. `negative="zero"` sets it to zero and matches the mean alone (paper 001, section 4);
-`negative="allow"` keeps it while the posterior, and the posterior without any one site, stay
-positive definite. Only moments that all match make the evidence stationary in the sites: its
-gradient is exact without zeroed sites, and an approximation with them.
+Where c > 0, which can happen when a row may be in either of two regions, the matching site has a
+negative precision. `negative="zero"` sets it to zero and matches the mean alone (paper 001,
+section 4); `negative="allow"` keeps it as long as the posterior, and the posterior without any one
+site, stay positive definite. The evidence is stationary in the sites only if all moments match: its
+gradient is exact without zeroed sites, and approximate with them.
 """
 
 from __future__ import annotations
@@ -40,26 +40,28 @@ from atoll.inference.type_two import maximise as maximise_evidence
 Array = NDArray[np.float64]
 GramGradient = Callable[[Array, Array, Array], Array]
 
-# A site says nothing rather than less than nothing: a precision of zero is written so.
+# Stands for a precision of zero: the site says nothing.
 LEAST_PRECISION = 1e-10
-# A site that its data ask to be infinitely precise, as a step seen from far off, stays below this.
+# Smallest ratio of tilted to cavity variance. It bounds the precision of a site whose likelihood
+# asks for an infinite one, such as a step seen from far away.
 SMALLEST_SHRINKAGE = 1e-12
-# Below this share of a row's precision a site is weighed by the posterior's variance.
+# A site with less than this share of its row's precision gets its cavity from the posterior's
+# variance, because the usual formula loses all digits.
 FAINT = 1e-6
-# Iterations without progress after which the sites go half as far; with it they go farther again.
+# Iterations without progress after which the damping factor is halved.
 PATIENCE = 6
-LEAST_DAMPING = 0.02
-PARALLEL_DAMPING = 0.15  # where even this does not help all at once, one after the other may
-RECOVERY = 1.1
+LEAST_DAMPING = 0.02  # the damping factor is never halved below this
+PARALLEL_DAMPING = 0.15  # below this the parallel schedule gives way to the sequential one
+RECOVERY = 1.1  # growth of the damping factor, up to its first value, per iteration of progress
 NEGATIVE = ("zero", "allow")
 SCHEDULES = ("parallel", "sequential")
 
 
 class Sites(NamedTuple):
-    """What stands for the likelihoods: exp(ν f − ½ τ f²), a row.
+    """Gaussian stand-ins for the likelihoods: exp(ν f − ½ τ f²), one per row.
 
     precision : (n,) τ
-    shift : (n,) ν, or (n, K)
+    shift : (n,) or (n, K) ν
     """
 
     precision: Array
@@ -69,15 +71,15 @@ class Sites(NamedTuple):
 class Propagation(NamedTuple):
     """Sites at their fixed point.
 
-    weights : (n,) or (n, K) b, with k_xᵀ b the mean of f(x)
+    weights : (n,) or (n, K) b; the mean of f(x) is k_xᵀ b
     site_inverse : (n, n) (C + diag(1/τ))^{-1}
-    gradients : of the regions at the cavities
-    log_evidences : (t,) after every iteration
+    gradients : the regions' gradients at the cavities
+    log_evidences : (t,) after each iteration
     converged : whether the moments agree
-    mean, variance : of f under the posterior, the mean (n,) or (n, K), the variance (n,)
+    mean, variance : moments of f under the posterior, (n,) or (n, K) and (n,)
     cavity_mean, cavity_variance : the same without the row's own site
-    n_negative : rows whose likelihood asks for a negative precision, at the end
-    verdict : whether it converged, and why not, in words
+    n_negative : number of rows whose likelihood asks for a negative precision at the end
+    verdict : in words, whether the iteration converged and, if not, how far it got
     """
 
     sites: Sites
@@ -95,13 +97,13 @@ class Propagation(NamedTuple):
 
 
 def no_sites(n: int, n_functions: int = 1) -> Sites:
-    """Sites that say nothing."""
+    """Return n sites that say nothing."""
     shape = (n,) if n_functions == 1 else (n, n_functions)
     return Sites(np.full(n, LEAST_PRECISION), np.zeros(shape))
 
 
 def _by_row(values: Array, like: Array) -> Array:
-    """One number a row, (n,), in a shape that goes with (n,) or (n, K)."""
+    """Return one number per row, (n,), in a shape that broadcasts with `like`, (n,) or (n, K)."""
     return values[:, None] if like.ndim == 2 else values
 
 
@@ -125,12 +127,16 @@ def propagate(
     Parameters
     ----------
     gram_matrix : (n, n) C
+    regions : the regions of the n rows
     start : sites to begin with
-    damping : share of the way that a site goes; half of it whenever there is no progress
-    tolerance : in units of the posterior's own deviation and variance
+    damping : share of the way that a site moves towards its new value; halved whenever there is no
+        progress
+    tolerance : largest difference of moments at convergence, in units of the posterior's standard
+        deviation and variance
+    max_iterations : the iteration stops after this many updates of all sites
     negative : "zero" or "allow", what becomes of a negative precision
-    schedule : "parallel", all sites at once, and in turn where that goes back and forth; or
-        "sequential", one after the other
+    schedule : "parallel" updates all sites at once, and one after the other if that oscillates;
+        "sequential" updates one after the other from the start
     noise_variance : σ² of ε
 
     Examples
@@ -141,7 +147,7 @@ def propagate(
     >>> found.converged, float(np.exp(found.log_evidences[-1]).round(6))
     (True, 0.5)
     """
-    # Many parameters because an iteration that may oscillate needs several knobs, by keyword.
+    # So many parameters because an iteration that may oscillate needs several controls.
     check_options(negative, schedule)
     C = gram_matrix
     current = _posterior(C, start, negative)
@@ -173,7 +179,7 @@ def propagate(
                 share,
             )
         current = _posterior(C, sites, negative)
-    else:  # the sites went on after their last look
+    else:  # the sites moved after the last evaluation
         m, v = current.cavity_mean, current.cavity_variance
         slopes = regions.gradients(m, np.sqrt(noise_variance + v))
         evidences.append(_log_evidence(current, slopes, regions.n_free))
@@ -201,7 +207,7 @@ def propagate(
 
 
 def check_options(negative: str, schedule: str) -> None:
-    """Raise a ValueError for an unknown word."""
+    """Raise a ValueError unless both options are known."""
     if negative not in NEGATIVE:
         raise ValueError(f"negative={negative!r} is none of {', '.join(map(repr, NEGATIVE))}.")
     if schedule not in SCHEDULES:
@@ -209,12 +215,12 @@ def check_options(negative: str, schedule: str) -> None:
 
 
 class _Posterior(NamedTuple):
-    """The Gaussian that some sites make of the prior, and its cavities.
+    """The Gaussian posterior under given sites, and its cavities.
 
-    covariance : (n, n) of f, where some precision is negative; else None
-    inverse : (n, n) of B = I + τ^½ C τ^½, where none is
-    half_log_det : of I + C diag(τ), halved
-    n_limited : negative precisions cut short to keep everything positive definite
+    covariance : (n, n) of f if some precision is negative, else None
+    inverse : (n, n) B^{-1}, B = I + τ^½ C τ^½ over the sites of positive precision
+    half_log_det : ½ log det(I + C diag(τ))
+    n_limited : number of negative precisions reduced to keep everything positive definite
     """
 
     sites: Sites
@@ -258,11 +264,11 @@ def _posterior(gram_matrix: Array, sites: Sites, negative: str) -> _Posterior:
     tau = kept
     weights = _by_row(root, nu) * (inverse @ (nu / _by_row(root, nu)))
     mean = C @ weights
-    # The cavity's variance from the diagonal of B^{-1}, which lies in (0, 1]: it stays positive
-    # where the posterior's variance is lost beside that of the prior.
+    # The cavity's variance follows from the diagonal of B^{-1}, which lies in (0, 1]. It stays
+    # positive even where the posterior's variance is lost in the rounding error of the prior's.
     b = np.minimum(np.diagonal(inverse), 1.0 - 1e-15)
     v = (1.0 / b - 1.0) / tau
-    # A site that says next to nothing has b next to one, and that quotient no digits left.
+    # A site that says next to nothing has b close to one, and 1/b − 1 has no digits left.
     faint = np.flatnonzero(1.0 - b < FAINT)
     if len(faint) > 0:
         half = C[faint] * root
@@ -277,9 +283,9 @@ def _posterior(gram_matrix: Array, sites: Sites, negative: str) -> _Posterior:
 def _with_negative_sites(
     gram_matrix: Array, sites: Sites, root: Array, inverse: Array, half_log_det: float
 ) -> _Posterior:
-    """The negative sites on top of the others, cut short until all is positive definite.
+    """Add the negative sites to the others, scaled down until all is positive definite.
 
-    root, inverse : of the other sites alone, with the negative ones at nothing
+    root, inverse : τ^½ and B^{-1} of the other sites alone
     """
     C = gram_matrix
     tau, nu = sites
@@ -296,7 +302,7 @@ def _with_negative_sites(
             side = solve_lower(factored, (S[:, below] * r).T)
             covariance = S + side.T @ side
             s = np.diagonal(covariance)
-            # Without a site of positive precision the rest must still be a distribution.
+            # Without any one site of positive precision the rest must still be a distribution.
             if np.all(s > 0) and np.all(s[others] * tau[others] < 1.0 - 1e-9):
                 break
         share, n_limited = 0.5 * share, len(below)
@@ -331,10 +337,14 @@ def _plain_cholesky(matrix: Array) -> Array | None:
 
 
 def matching_sites(m: Array, v: Array, g: Array, c: Array) -> Sites:
-    """1/tilted variance − 1/v and tilted mean/tilted variance − m/v, without their differences."""
+    """Return the sites that give the cavities N(m, v) the tilted moments.
+
+    τ = 1/tilted variance − 1/v and ν = tilted mean/tilted variance − m/v, where the tilted mean is
+    m + v g and the tilted variance v + v² c; both are computed without taking these differences.
+    """
     shrunk = np.maximum(1.0 + v * c, SMALLEST_SHRINKAGE)
     tau = -c / shrunk
-    # Nothing is written as the least precision; what is negative is meant to be.
+    # Precisions near zero become LEAST_PRECISION; negative ones are meant to be negative.
     tau = np.where(np.abs(tau) < LEAST_PRECISION, LEAST_PRECISION, tau)
     return Sites(tau, (g - m * _by_row(c, m)) / _by_row(shrunk, m))
 
@@ -351,7 +361,10 @@ def _move(old: Sites, new: Sites, share: float) -> Sites:
 def _disagreement(
     current: _Posterior, slopes: RegionGradients, negative: str, n_free: int
 ) -> float:
-    """The worst difference of a row's moments, a zeroed or cut site's variance left out."""
+    """Return the largest difference of a row's moments, in units of the posterior's own.
+
+    The variance of a row whose negative site was zeroed or scaled down is left out.
+    """
     m, v, s = current.cavity_mean, current.cavity_variance, current.variance
     c = _curvature(slopes, negative, n_free)
     off = np.abs(m + _by_row(v, m) * slopes.mean - current.mean).reshape(len(v), -1)
@@ -365,13 +378,13 @@ def _disagreement(
 def _sweep(
     current: _Posterior, regions: Regions, share: float, negative: str, noise_variance: float
 ) -> Sites:
-    """Every site in turn, each from the posterior that the ones before it left."""
+    """Update every site in turn, each from the posterior that the updates before it left."""
     S, mean = current.full_covariance(), current.mean.copy()
     tau, nu = (part.copy() for part in current.sites)
     for i in range(len(tau)):
         s = S[i, i]
         proper = 1.0 - tau[i] * s
-        if not (s > 0 and proper > 1e-9):  # no distribution is left without this site
+        if not (s > 0 and proper > 1e-9):  # without this site there is no distribution
             continue
         v = np.array([s / proper])
         m = ((mean[i] - nu[i] * s) / proper)[None]
@@ -391,7 +404,7 @@ def _sweep(
 
 
 def _log_evidence(current: _Posterior, slopes: RegionGradients, n_free: int) -> float:
-    """Rasmussen & Williams, eqs 3.73 and 3.74, for as many functions as the regions see."""
+    """Return EP's log evidence (Rasmussen & Williams, eqs 3.73 and 3.74) for n_free functions."""
     tau, nu = current.sites
     m, v = current.cavity_mean, current.cavity_variance
     scaled, s = _by_row(tau, nu) * m - 2.0 * nu, _by_row(current.variance, nu)
@@ -404,9 +417,12 @@ def _log_evidence(current: _Posterior, slopes: RegionGradients, n_free: int) -> 
 
 
 class HeldPosterior(NamedTuple):
-    """What sites that stay as they are make of a prior: a regression.
+    """The posterior under sites that are held fixed: a Gaussian regression.
 
-    log_evidence : of the sites, up to what does not depend on the kernel
+    sites : the sites
+    weights : (d,) b; the mean of f(x) is k_xᵀ b
+    site_inverse : (d, d) (C + diag(1/τ))^{-1}
+    log_evidence : log evidence of the regression, up to terms that do not depend on the kernel
     """
 
     sites: Sites
@@ -416,7 +432,7 @@ class HeldPosterior(NamedTuple):
 
 
 def held_posterior(gram_matrix: Array, sites: Sites, negative: str = "zero") -> HeldPosterior:
-    """The posterior under sites that are held; `log_evidence` is ½ νᵀ mean − ½ log det(I + C T)."""
+    """Return the posterior under fixed sites; log evidence ½ νᵀ mean − ½ log det(I + C diag τ)."""
     current = _posterior(gram_matrix, sites, negative)
     value = 0.5 * float(current.sites.shift @ current.mean) - current.half_log_det
     return HeldPosterior(current.sites, current.weights, current.site_inverse(), value)
@@ -426,11 +442,11 @@ def held_posterior(gram_matrix: Array, sites: Sites, negative: str = "zero") -> 
 
 
 class Problem(NamedTuple):
-    """Functions under their regions; several problems may share a kernel.
+    """Functions and their regions; several problems may share a kernel.
 
     gram : θ -> C (n, n), a fresh array
     gram_gradient : θ, C, M -> Σ_ij M_ij ∂C_ij/∂θ
-    family : the regions, and the prior of φ
+    family : the regions at any φ, and the prior of φ
     start : sites to begin with
     """
 
@@ -441,11 +457,13 @@ class Problem(NamedTuple):
 
 
 class SharedMaximum(NamedTuple):
-    """Where the evidences of several problems together are highest.
+    """The maximum of the sum of several problems' log evidences.
 
-    found : of every problem
-    log_parameters : θ, which they share
-    region_parameters : φ of every problem
+    found : the propagation of each problem
+    log_parameters : θ, which the problems share
+    region_parameters : φ of each problem
+    log_evidences : (t,) the sum after each iteration, including the log prior
+    converged : whether the search and all propagations converged
     """
 
     found: tuple[Propagation, ...]
@@ -465,17 +483,21 @@ def maximise_together(
     max_iterations: int | None = None,
     **options: Any,
 ) -> SharedMaximum:
-    """EP's log evidences, added up, at their maximum over the shared θ and every problem's φ.
+    """Maximise the sum of the problems' log evidences over the shared θ and each problem's φ.
 
-    At the fixed point the evidence does not change with the sites: its gradient by θ is that of the
-    Gaussian it looks like (Seeger 2005), and by φ that of Σ log P at the cavities.
+    At the fixed point the evidence is stationary in the sites. Its gradient by θ is therefore that
+    of a Gaussian regression on the sites (Seeger 2005), and its gradient by φ that of Σ log P at
+    the cavities.
 
     Parameters
     ----------
-    prior : of θ
-    begin : θ and all φ to begin with, else the centres of their priors
-    log_prior : of θ in place of the normal one
-    options : of `propagate`; with moments to some tolerance the evidence is off by its square
+    problems : the problems
+    prior : prior of θ
+    begin : θ and all φ to begin with; None means the centres of their priors
+    log_prior : replaces the normal prior of θ
+    report : called with the number of each iteration and its log evidence
+    max_iterations : of the search over θ and φ; None means 200
+    options : passed to `propagate`; the evidence's error is of the order of `tolerance` squared
     """
     ends = np.cumsum([len(problem.family.mean) for problem in problems])[:-1]
 
@@ -514,7 +536,7 @@ def maximise_together(
 
 
 def joined_families(families: Sequence[RegionFamily]) -> RegionFamily:
-    """The names and priors of all φ, end to end; its regions are those of the first."""
+    """Join the names and priors of all φ end to end; the regions are those of the first family."""
     if len(families) == 1:
         return families[0]
     return families[0]._replace(
@@ -534,7 +556,20 @@ def maximise(
     tolerance: float = 1e-6,
     max_iterations: int | None = None,
 ) -> Approximation:
-    """`maximise_together` of one problem, from no sites; negative precisions are zeroed."""
+    """Maximise the evidence of one problem, starting from sites that say nothing.
+
+    Negative precisions are set to zero.
+
+    Parameters
+    ----------
+    gram : θ -> C (n, n), a fresh array
+    gram_gradient : θ, C, M -> Σ_ij M_ij ∂C_ij/∂θ
+    prior : prior of θ
+    family : the regions at any φ, and the prior of φ
+    report : called with the number of each iteration and its log evidence
+    tolerance : of the moments
+    max_iterations : of the search over θ and φ; None means 200
+    """
     zeros = family.at(family.mean).regions.zeros()
     sites = no_sites(len(zeros), zeros.size // len(zeros))
     problem = Problem(gram, gram_gradient, family, sites)

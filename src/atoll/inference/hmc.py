@@ -1,8 +1,8 @@
-"""Hamiltonian Monte Carlo (Neal 1997) with a step size adapted in warm-up only.
+"""Hamiltonian Monte Carlo (Neal 1997) with a step size adapted during warm-up only.
 
-State, info, `init`, `step`; `step_by_gradients`, which asks for the density at both ends alone;
-`nested_step`, for two blocks of which one is dear to move; then the adaptation by dual averaging
-(Hoffman & Gelman 2014).
+First come state, info, `init` and `step`; then `step_by_gradients`, which evaluates the density
+only at the two ends of a trajectory; then `nested_step`, for two blocks of coordinates of which one
+is expensive to move; last the adaptation by dual averaging (Hoffman & Gelman 2014).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class HMCState(NamedTuple):
 
 
 class HMCInfo(NamedTuple):
-    """What a person wants to know of one step.
+    """What a person wants to know about one step.
 
-    acceptance : probability with which the proposal was to be accepted
-    accepted : whether it was
+    acceptance : probability of accepting the proposal
+    accepted : whether it was accepted
     """
 
     acceptance: float
@@ -43,7 +43,7 @@ class HMCInfo(NamedTuple):
 
 
 def init(position: Array, log_density: LogDensity) -> HMCState:
-    """The state at `position`; log_density returns its value and its gradient."""
+    """Return the state at `position`; log_density returns the log density and its gradient."""
     return HMCState(position, *log_density(position))
 
 
@@ -54,7 +54,7 @@ def step(
     step_size: float,
     n_leapfrog: int,
 ) -> tuple[HMCState, HMCInfo]:
-    """One transition with identity mass that leaves exp(log_density) invariant.
+    """Make one transition, with identity mass, that leaves exp(log_density) invariant.
 
     Examples
     --------
@@ -94,16 +94,19 @@ def step_by_gradients(
     step_size: float,
     n_leapfrog: int,
 ) -> tuple[Array, HMCInfo]:
-    """`step`, where the density costs much beside its gradient: it is needed at both ends alone.
+    """Make one transition, with the density evaluated only at the two ends of the trajectory.
+
+    The same move as `step`, for targets whose density is expensive beside its gradient.
 
     Parameters
     ----------
     position : (d,)
-    log_density, gradient : of a position; a gradient of NaN gives up
+    log_density : position -> log density
+    gradient : position -> (d,); a NaN in its first entry ends the trajectory and refuses the move
 
     Returns
     -------
-    position (the old one where refused), info
+    position (the old one if the proposal was refused), info
 
     Examples
     --------
@@ -133,12 +136,13 @@ def step_by_gradients(
 
 
 class Nested(NamedTuple):
-    """A density of two blocks, of which one is dear to move.
+    """A density over two blocks of coordinates, of which one ("dear") is expensive to move.
 
-    prepare : dear -> what all else needs of it, such as a factor; None where it has gone too far
-    log_density : (prepared, cheap) -> value
-    cheap_slope : (prepared, cheap) -> its gradient in the cheap block, of its shape
-    slopes : (prepared, cheap) -> its gradients in the dear block and in the cheap one
+    prepare : dear -> what the other functions need of it, such as a Cholesky factor; None if the
+        block has gone too far
+    log_density : (prepared, cheap) -> log density
+    cheap_slope : (prepared, cheap) -> gradient by the cheap block, in its shape
+    slopes : (prepared, cheap) -> gradients by the dear block and by the cheap block
     """
 
     prepare: Callable[[Array], Any]
@@ -155,15 +159,17 @@ def nested_step(
     step_size: float,
     n_leapfrog: int,
 ) -> tuple[Array, Array, Any, HMCInfo]:
-    """One transition in which the cheap block takes two steps, half as long, for each of the dear.
+    """Make one transition in which the cheap block takes two half-steps per step of the dear block.
 
-    One of the two is before the dear block moves and one after, so that the whole can be run
-    backwards. Any slope that is a function of the position leaves the density invariant; a poor
-    one is refused more often.
+    One of the two half-steps comes before the dear block moves and one after, so that the whole is
+    reversible. The density stays invariant under any slope that is a function of the position; a
+    poor slope only makes refusals more frequent.
 
     Returns
     -------
-    dear, cheap, what was prepared for them, info
+    dear, cheap : the new blocks, or the old ones if the proposal was refused
+    prepared : what `target.prepare` returned for that dear block
+    info
 
     Examples
     --------
@@ -199,7 +205,7 @@ def nested_step(
         q = q + 0.5 * half * target.cheap_slope(prepared, cheap)
         cheap = cheap + half * q
         by_dear, by_cheap = target.slopes(prepared, cheap)
-        kick = 0.5 if i == n_leapfrog - 1 else 1.0  # in between, this step's and the next one's
+        kick = 0.5 if i == n_leapfrog - 1 else 1.0  # two half-kicks merge between steps
         p, q = p + kick * step_size * by_dear, q + kick * half * by_cheap
     change = energy() - before
     if not np.isfinite(change):
@@ -209,13 +215,13 @@ def nested_step(
 
 
 class StepSize(NamedTuple):
-    """Dual averaging of log step size towards a target acceptance.
+    """Dual averaging of the log step size towards a target acceptance.
 
-    log_step_size : used while adapting
-    log_average : used afterwards
+    log_step_size : the value used while adapting
+    log_average : the value used afterwards
     error_sum : running mean of target minus acceptance
-    n_adapted : steps adapted so far
-    centre : value that log_step_size is shrunk to
+    n_adapted : number of adaptations so far
+    centre : value that log_step_size is shrunk towards
     """
 
     log_step_size: float
@@ -226,14 +232,14 @@ class StepSize(NamedTuple):
 
 
 def init_step_size(guess: float) -> StepSize:
-    """Start adapting from a guess."""
+    """Return the state of an adaptation that starts from a guessed step size."""
     return StepSize(float(np.log(guess)), float(np.log(guess)), 0.0, 0, float(np.log(10.0 * guess)))
 
 
 def adapt_step_size(
     state: StepSize, acceptance: float, *, target: float = 0.75, rate: float = 0.05
 ) -> StepSize:
-    """Move the step size up where more than `target` is accepted, down where less."""
+    """Raise the step size if the acceptance is above `target`, and lower it if below."""
     count = state.n_adapted + 1
     weight = 1.0 / (count + 10.0)
     error_sum = (1.0 - weight) * state.error_sum + weight * (target - acceptance)
@@ -251,12 +257,13 @@ def tuned_step(
     n_leapfrog: tuple[int, int],
     adapt: bool,
 ) -> tuple[Array, HMCInfo, StepSize]:
-    """One transition at the adapted step size, with a number of leapfrog steps drawn at random.
+    """Make one transition at the adapted step size, with a random number of leapfrog steps.
 
     Parameters
     ----------
-    tuned : moved on where `adapt` is true, in warm-up
-    n_leapfrog : the least, and one more than the most
+    tuned : the adaptation's state; updated if `adapt` is true
+    n_leapfrog : the smallest number of leapfrog steps, and one more than the largest
+    adapt : true during warm-up
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Hamiltonian Monte Carlo of many chains at once, in coordinates in which all are about as wide.
+"""Hamiltonian Monte Carlo of many chains at once, in coordinates of about equal width.
 
-x = centre + q T, with T Tᵀ near the target's covariance: a step in q is one in x along the target's
-own axes, and takes the same length in all of them (Neal 2011, section 4).
+x = centre + q T, where Tᵀ T is close to the target's covariance: in the coordinates q the target is
+about equally wide in all directions, so that one step size suits them all (Neal 2011, section 4).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Chains(NamedTuple):
 
 
 def init(position: Array, log_density: LogDensity) -> Chains:
-    """Chains that start at position (S, d)."""
+    """Return chains that start at position (S, d)."""
     return Chains(position, *log_density(position))
 
 
@@ -43,17 +43,17 @@ def step(
     step_size: float,
     n_leapfrog: int,
 ) -> tuple[Chains, Array]:
-    """One transition of every chain that leaves exp(log_density) invariant.
+    """Make one transition of every chain that leaves exp(log_density) invariant.
 
     Parameters
     ----------
-    transform : (d, d) T; the coordinates' origin does not matter
+    transform : (d, d) T; the origin of the coordinates does not matter
     step_size : in units of q
 
     Returns
     -------
     chains
-    acceptance : (S,) with what probability each was to be moved
+    acceptance : (S,) probability of accepting each chain's proposal
 
     Examples
     --------
@@ -68,7 +68,7 @@ def step(
     momentum = rng.standard_normal(chains.position.shape)
     x, logp, gradient = chains
     p = momentum + 0.5 * step_size * gradient @ transform.T
-    with np.errstate(over="ignore", invalid="ignore"):  # far from home: refused below
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below
         for i in range(n_leapfrog):
             x = x + step_size * p @ transform
             logp, gradient = log_density(x)
@@ -86,11 +86,13 @@ def step(
 
 
 def memory(before: Array, now: Array) -> float:
-    """How well chains remember: the correlation over chains of then with now, columns' mean.
+    """Return how well the chains remember: the correlation, over chains, of before with now.
+
+    The correlations of the q quantities are averaged.
 
     Parameters
     ----------
-    before, now : (S, q) quantities of each chain
+    before, now : (S, q) quantities of each chain, at two times
 
     Examples
     --------

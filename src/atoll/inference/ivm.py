@@ -1,16 +1,16 @@
 """The informative vector machine: an active set, and hyper-parameters learned on it.
 
-Lawrence, Seeger & Herbrich (2003), as Lawrence & Jordan (2005, section 5) use it: rounds of greedy
-selection (`adf.py`) at the present hyper-parameters, then of optimising these on the rows selected.
-A round costs O(n d²) for the selection and O(d³) for every evaluation of the evidence; the memory
-is O(n d).
+Lawrence, Seeger & Herbrich (2003), as used by Lawrence & Jordan (2005, section 5). Each round
+selects rows greedily at the current hyper-parameters (`adf.py`) and then optimises these on the
+selected rows. A round costs O(n d²) for the selection and O(d³) per evaluation of the evidence;
+memory is O(n d).
 
-The evidence of a round is that of its own active set, so that it goes up and down from round to
-round and cannot say when to stop. What can is whether the hyper-parameters move.
+The evidence of a round is that of its own active set. It therefore rises and falls from round to
+round and cannot tell when to stop; the rounds stop when the hyper-parameters no longer move.
 
-`refine="ep"` optimises the evidence of expectation propagation on the active set, whose sites
-follow the hyper-parameters. `refine="adf"` is the paper's way: the sites are held as the pass left
-them, and the evidence is that of the regression that they make.
+`refine="ep"` maximises the evidence of expectation propagation on the active set, and finds the
+sites anew at every value of the hyper-parameters. `refine="adf"` is the paper's way: the sites stay
+as the selection left them, and the evidence is that of the Gaussian regression that they define.
 """
 
 from __future__ import annotations
@@ -39,22 +39,23 @@ from atoll.inference.type_two import maximise as maximise_evidence
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 FamilyOf = Callable[[Rows], RegionFamily]
-Check = Callable[[Sequence[Filtered], Sequence[Array]], bool]  # passes, their φ -> whether to go on
+Check = Callable[[Sequence[Filtered], Sequence[Array]], bool]  # selections, their φ -> believed?
 
 REFINEMENTS = ("ep", "adf")
-# Rounds end when no hyper-parameter moves by more than this, in units of its prior. An active set
-# that goes back and forth keeps them moving: by less than LITTLE it makes no difference.
+# Rounds end when no hyper-parameter moves by MOVED or more, in units of its prior deviation. If the
+# rounds run out first, because the active set goes back and forth, moves below LITTLE still count
+# as convergence: they make no difference.
 MOVED, LITTLE = 0.03, 0.25
-ROUND_ITERATIONS = 30  # of the optimiser within a round
+ROUND_ITERATIONS = 30  # iterations of the optimiser per round
 
 
 class KernelAccess(NamedTuple):
-    """A kernel over n rows, a column or an active set at a time.
+    """A kernel over n rows, accessible one column or one active set at a time.
 
-    n : rows
+    n : number of rows
     column : θ -> (row i -> (n,) covariances with every row)
     diagonal : θ -> (n,) variances
-    part : rows -> the Gram matrix of these as a function of θ, and what its gradient needs
+    part : rows -> their Gram matrix as a function of θ, and the function for its gradient
     """
 
     n: int
@@ -64,13 +65,13 @@ class KernelAccess(NamedTuple):
 
 
 class Active(NamedTuple):
-    """One problem's active set at the end.
+    """The final active set of one problem.
 
     rows : (d,)
     sites : (d,)
-    weights : (d,) b, with k_xᵀ b the mean of f(x)
+    weights : (d,) b; the mean of f(x) is k_xᵀ b
     region_parameters : (q,) φ
-    n_negative : rows whose likelihood asked for a negative precision
+    n_negative : number of rows whose likelihood asked for a negative precision
     """
 
     rows: Rows
@@ -81,15 +82,16 @@ class Active(NamedTuple):
 
 
 class IVMResult(NamedTuple):
-    """Active sets that share a kernel.
+    """Active sets of problems that share a kernel.
 
+    problems : one active set per problem
     log_parameters : θ
-    log_evidences : of the active set of every round, under EP with the log prior; where all rows
-        are active under EP, of every iteration
-    converged : whether the hyper-parameters came to rest, and the sites with them
-    believed : whether the first selection passed its check
-    whole : whether all rows are active under EP, which needs no rounds
-    jitter : what factoring took
+    log_evidences : log evidence of the active set after each round, with the log prior under EP;
+        one value per iteration of the optimiser if EP has all rows active
+    converged : whether the hyper-parameters and the sites came to rest
+    jitter : jitter that the Cholesky factorisation needed
+    believed : whether the first selection passed the check
+    whole : whether EP had all rows active, which makes rounds unnecessary
     """
 
     problems: tuple[Active, ...]
@@ -163,13 +165,15 @@ def alternate(
     plan: Plan,
     report: Report | None = None,
 ) -> IVMResult:
-    """Select, then optimise, until the hyper-parameters rest or the rounds are over.
+    """Alternate selection and optimisation until the hyper-parameters rest or the rounds run out.
 
     Parameters
     ----------
-    families : rows -> what their labels say, one per problem; the problems share θ
-    prior : of θ
-    report : called with the round and its log evidence
+    kernel : the kernel over all n rows
+    families : one function per problem, rows -> what their labels say; the problems share θ
+    prior : prior of θ
+    plan : how rows are selected and parameters refined
+    report : called with the number of each round and its log evidence
     """
     of_all = [family(np.arange(kernel.n)) for family in families]
     ends = np.cumsum([len(one.mean) for one in of_all])[:-1]
@@ -186,7 +190,7 @@ def alternate(
         refine = _refine_by_propagation if plan.refine == "ep" else _refine_held
         new = refine(setting, passes, theta, phi, report if by_iteration else None)
         if check is not None and not check(new.passes, np.split(new.region_parameters, ends)):
-            converged = True  # as far as it is believed
+            converged = True  # at the last selection that was believed
             break
         by_theta = (new.log_parameters - theta) / prior.sd
         by_phi = (new.region_parameters - phi) / joined.sd

@@ -1,8 +1,8 @@
-"""The names that `inference=` knows: one list for all estimators, so that a name means one thing.
+"""The names that `inference=` accepts: one list for all estimators, so that a name means one thing.
 
-To add a method that approximates a posterior over regions, write its file with a `maximise` of the
-form of `vb.maximise`, and add its line here: every estimator of the auxiliary-variable family then
-takes it.
+To add a method that approximates the posterior under any regions, write a file with a function
+`maximise` that has the signature of `vb.maximise`, and add a line for it here: every estimator of
+the auxiliary-variable family then accepts it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from atoll.inference.type_two import Approximation
 class Method(NamedTuple):
     """A way to find a posterior.
 
-    title : its name in words, to begin a sentence with
-    objective : what it climbs, in words; empty for a sampler
-    maximise : kernel matrix and its gradient, prior, regions -> Approximation; None where the
-        method is not one over regions
+    title : the method's name in words, fit to begin a sentence
+    objective : what the method maximises, in words; empty for a sampler
+    maximise : (kernel matrix, its gradient, prior, regions) -> Approximation; None for a method
+        that does not work on regions in general
     """
 
     title: str
@@ -37,4 +37,4 @@ METHODS: dict[str, Method] = {
 }
 
 OVER_REGIONS = tuple(name for name, method in METHODS.items() if method.maximise is not None)
-"""Methods that approximate the posterior under any regions."""
+"""Names of the methods that approximate the posterior under any regions."""

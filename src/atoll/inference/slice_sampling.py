@@ -1,4 +1,4 @@
-"""Slice sampling of one number (Neal 2003): stepping out, then shrinking. No step size to tune."""
+"""Slice sampling of one number (Neal 2003): step out, then shrink; no step size to tune."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-MAX_STEPS_OUT = 20
+MAX_STEPS_OUT = 20  # limits the slice to this many widths
 
 
 def step(
     rng: np.random.Generator, log_density: Callable[[float], float], *, width: float = 1.0
 ) -> float:
-    """One transition from zero that leaves exp(log_density) invariant; returns the new number.
+    """Make one transition that leaves exp(log_density) invariant, and return the displacement.
 
     Parameters
     ----------
-    log_density : of a displacement, up to a constant; NaN and −inf count as impossible
-    width : of the first interval; any will do, the typical displacement is best
+    log_density : displacement from the current point -> log density, up to a constant; NaN and
+        −inf count as impossible
+    width : width of the first interval; any is valid, the typical displacement is best
 
     Examples
     --------
@@ -32,7 +33,7 @@ def step(
     threshold = log_density(0.0) + np.log1p(-rng.random())
     low = -width * rng.random()
     high = low + width
-    # The steps are shared out at random between the two ends, which keeps the move reversible.
+    # Dividing the steps at random between the two ends keeps the move reversible.
     left = int(MAX_STEPS_OUT * rng.random())
     right = MAX_STEPS_OUT - 1 - left
     while left > 0 and log_density(low) > threshold:

@@ -1,7 +1,7 @@
-"""Type-II maximum: where an evidence plus the log prior of θ and φ is highest.
+"""Type-II maximisation: the θ and φ at which log evidence plus log prior is highest.
 
-Variational Bayes hands over its bound, expectation propagation its log evidence; each finds its
-posterior anew for every θ and φ, starting from the best so far.
+Variational Bayes supplies its bound on the log evidence, expectation propagation its estimate. At
+every θ and φ each finds its posterior anew, starting from the best one so far.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from atoll.inference.auxiliary_gibbs import LogParameterPrior
 
 Array = NDArray[np.float64]
 Report = Callable[[int, float], None]
-LogPrior = Callable[[Array], tuple[float, Array]]  # θ -> log density, up to a constant, and slope
+LogPrior = Callable[[Array], tuple[float, Array]]  # θ -> log density up to a constant, gradient
 
-# θ and φ stay within so many prior standard deviations.
+# θ and φ stay within this many prior standard deviations of the prior's centre.
 PRIOR_REACH = 6.0
-MAX_ITERATIONS = 200
+MAX_ITERATIONS = 200  # of L-BFGS, unless the caller sets a limit
 
 
 class Evaluation(NamedTuple):
     """An approximate posterior at some θ and φ.
 
-    log_evidence : or a bound on it
-    slope : (p + q,) its gradient by θ and φ
-    start : where the next search may start from
-    posterior : whatever the caller wants of the best one
+    log_evidence : the log evidence, an estimate or a bound
+    slope : (p + q,) gradient of the log evidence by θ and φ
+    start : a point from which the search for the next posterior may start
+    posterior : whatever the caller needs to know about the best posterior
     """
 
     log_evidence: float
@@ -43,10 +43,11 @@ class Evaluation(NamedTuple):
 class Maximum(NamedTuple):
     """The best of all evaluations.
 
-    log_parameters, region_parameters : θ and φ there
-    posterior : of that evaluation
-    log_evidences : (t,) after every iteration, with the log prior relative to its peak
-    converged : whether the search stopped by itself
+    log_parameters, region_parameters : θ and φ of that evaluation
+    posterior : its posterior
+    log_evidences : (t,) best value after each iteration, including the log prior relative to its
+        peak
+    converged : whether the search ended before it ran out of iterations
     """
 
     log_parameters: Array
@@ -59,17 +60,18 @@ class Maximum(NamedTuple):
 class Approximation(NamedTuple):
     """A Gaussian posterior of functions known through z = f + ε, at the best θ and φ.
 
-    Every deterministic inference over regions returns one, so that models need not ask which.
+    Every deterministic inference over regions returns one, so that a model need not know which
+    inference was used.
 
     weights : (n,) or (n, K), V^{-1} times the mean of z
     log_parameters, region_parameters : θ and φ
-    log_evidences : (t,) the log evidence after every iteration, its estimate or a bound on it,
-        with the log prior relative to its peak
-    converged : whether the search stopped by itself
-    jitter : what factoring took
-    auxiliary_variance : (n,) of z, where the inference leaves it one
-    noise_variance : (n,) of z given f, where it is not one
-    n_negative : rows whose likelihood asked for a negative precision
+    log_evidences : (t,) estimate of, or bound on, the log evidence after each iteration, including
+        the log prior relative to its peak
+    converged : whether the search ended before it ran out of iterations
+    jitter : jitter that the Cholesky factorisation needed
+    auxiliary_variance : (n,) variance of z, for an inference that has a distribution of z
+    noise_variance : (n,) variance of z given f, if it differs from one
+    n_negative : number of rows whose likelihood asked for a negative precision
     """
 
     weights: Array
@@ -94,15 +96,17 @@ def maximise(
     max_iterations: int | None = None,
     report: Report | None = None,
 ) -> Maximum:
-    """L-BFGS over θ and φ in units of their prior, from its centre.
+    """Maximise log evidence plus log prior by L-BFGS, in units of the prior, from its centre.
 
     Parameters
     ----------
     evaluate : θ, φ, start -> Evaluation
-    prior, family : the priors of θ and φ
-    begin : θ and φ to begin with in place of the centre
-    log_prior : of θ in place of the normal one, which then gives units and reach alone
-    report : called with the iteration and its log evidence
+    prior, family : hold the normal priors of θ and φ
+    start : where the first posterior's search starts
+    begin : θ and φ to begin with, instead of the centre of the prior
+    log_prior : replaces the normal prior of θ, which then only sets units and limits
+    max_iterations : of L-BFGS; None means 200
+    report : called with the number of each iteration and its log evidence
     """
     p = len(prior.mean)
     centre = np.concatenate([prior.mean, family.mean])
@@ -136,7 +140,7 @@ def maximise(
     negative(x_start)
     values, converged = [best_value], True
     if len(centre) > 0:
-        search: Any = minimize  # whose stubs do not know a function with its gradient
+        search: Any = minimize  # its type stubs do not allow a function that returns its gradient
         outcome = search(
             negative,
             x_start,

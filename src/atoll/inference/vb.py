@@ -1,20 +1,21 @@
 """Variational Bayes for z = f + ε under any regions of z (after Girolami & Rogers 2006).
 
-z ~ N(0, V), V = C + I, with f integrated out; q(z) = Π_n q(z_n) is the only approximation. Girolami
-and Rogers also part f from z, q(f) q(z): their bound is lower, since here f | z is exact. With
+z ~ N(0, V), V = C + I, with f integrated out. The only approximation is q(z) = Π_n q(z_n). Girolami
+and Rogers also separate f from z, q(f) q(z); their bound is lower, since here f | z is exact. With
 Q = V^{-1} and d_n = Q_nn, the best q(z_n) is N(a_n, 1/d_n) restricted to the row's regions, and
 
     a = z̄ − Q z̄ / d,        z̄ the mean of q(z),
 
-as in the Gibbs sampler, with means for draws. There the lower bound on log p(labels | θ, φ) is
+as in the Gibbs sampler, with means in place of draws. At these factors the lower bound on
+log p(labels | θ, φ) is
 
     B = Σ_n log P(z_n in its regions | a_n, 1/d_n) − ½ z̄ᵀQz̄ + ½ Σ_n d_n (z̄_n − a_n)²
         − ½ F (Σ_n log d_n + log det V)
 
-summed over functions, with F the number of them that the labels constrain: one, or K − 1 contrasts
-of K functions. For one row it is exact.
+summed over functions, where F is the number of functions that the labels constrain: one, or the
+K − 1 contrasts of K functions. For a single row the bound is exact.
 
-The kernel's log-parameters θ and the regions' φ are found by maximising B plus their log prior.
+The kernel's log-parameters θ and the regions' parameters φ maximise B plus their log prior.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ Array = NDArray[np.float64]
 
 
 class Ascent(NamedTuple):
-    """q(z) at given θ and φ.
+    """The best q(z) at given θ and φ.
 
-    location : (n,) or (n, K) a, where the normals stand before they are restricted
-    mean : the same shape, z̄
-    variance : (n,) of z under q, the mean over the functions that labels constrain
-    gradients : of the regions at a
-    lower_bounds : (t,) the bound after every iteration
+    location : (n,) or (n, K) a, the means of the normals before they are restricted
+    mean : z̄, in the same shape
+    variance : (n,) variance of z under q, averaged over the functions that the labels constrain
+    gradients : the regions' gradients at a
+    lower_bounds : (t,) the bound after each iteration
     """
 
     location: Array
@@ -60,14 +61,15 @@ def ascend(
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
 ) -> Ascent:
-    """Maximise the bound over q(z): fixed-point steps, extrapolated where that raises the bound.
+    """Maximise the bound over q(z) by fixed-point steps, extrapolated where that raises the bound.
 
     Parameters
     ----------
     precision : (n, n) Q
-    log_det : of V
-    start : where the normals stand, (n,) or (n, K)
-    tolerance : stops when an iteration gains less
+    log_det : log det V
+    start : (n,) or (n, K), the first a
+    tolerance : the ascent stops when an iteration raises the bound by less
+    max_iterations : the ascent stops after this many iterations
     """
     Q, F = precision, regions.n_free
     d = np.diagonal(Q)
@@ -76,7 +78,7 @@ def ascend(
     constant = 0.5 * F * (float(np.log(d).sum()) + log_det)
 
     def evaluate(a: Array) -> tuple[float, Array, Array, RegionGradients]:
-        """The bound at a, where the fixed point would go, z̄, and the slopes of the regions."""
+        """Return the bound at a, the next a of the fixed-point iteration, z̄ and the gradients."""
         slopes = regions.gradients(a, sd)
         drift = slopes.mean / per_row  # z̄ − a
         mean = a + drift
@@ -92,7 +94,7 @@ def ascend(
         first, second = ahead, evaluate(ahead)[1]
         candidates = [_extrapolated(a, first, second), second]
         candidates += [a + shrink * (first - a) for shrink in (1.0, 0.5, 0.1, 0.01)]
-        for candidate in candidates:  # the boldest that raises the bound
+        for candidate in candidates:  # take the boldest that does not lower the bound
             new = evaluate(candidate)
             if new[0] >= bound:
                 break
@@ -103,12 +105,12 @@ def ascend(
         bounds.append(bound)
         if gain < tolerance:
             break
-    variance = np.maximum(sd**2 + sd**4 * slopes.curvature / F, 0.0)  # rounding, far out
+    variance = np.maximum(sd**2 + sd**4 * slopes.curvature / F, 0.0)  # rounding, far in the tails
     return Ascent(a, mean, variance, slopes, np.array(bounds))
 
 
 def _extrapolated(point: Array, first: Array, second: Array) -> Array:
-    """Where two steps of a slow fixed-point iteration lead to (Varadhan & Roland 2008)."""
+    """Extrapolate two steps of a slow fixed-point iteration (Varadhan & Roland 2008)."""
     step = first - point
     bend = (second - first) - step
     length = min(float(np.sqrt(np.sum(step**2) / max(float(np.sum(bend**2)), 1e-300))), 1e3)
@@ -124,18 +126,19 @@ def maximise(
     max_iterations: int | None = None,
     report: Report | None = None,
 ) -> Approximation:
-    """The bound's maximum over q, θ and φ, with q at its best for each θ and φ.
+    """Maximise the bound over q, θ and φ, with the best q at each θ and φ.
 
-    The bound's gradient by θ needs no derivative of q, which is at a maximum: it is that of
-    E_q log N(z; 0, V) (envelope theorem).
+    Since q is at a maximum, the bound's gradient by θ needs no derivative of q: it is the gradient
+    of E_q log N(z; 0, V) (envelope theorem).
 
     Parameters
     ----------
     gram : θ -> C (n, n), a fresh array
     gram_gradient : θ, C, M -> Σ_ij M_ij ∂C_ij/∂θ
-    prior : of θ
-    family : the regions, and the prior of φ
-    report : called with the iteration and its bound
+    prior : prior of θ
+    family : the regions at any φ, and the prior of φ
+    max_iterations : of the search over θ and φ; None means 200
+    report : called with the number of each iteration and its bound
     """
 
     def evaluate(theta: Array, phi: Array, location: Array) -> Evaluation:
@@ -171,9 +174,10 @@ def at(
     region_parameters: Array,
     start: Array,
 ) -> Approximation:
-    """The bound's maximum over q alone, at θ and φ that something else has chosen.
+    """Maximise the bound over q alone, at given θ and φ.
 
-    Its `log_evidences` are the bounds of the iterations of q, without a prior of θ and φ.
+    `log_evidences` of the result are the bounds after each iteration of q, without the prior of θ
+    and φ.
     """
     q, _, weights, jitter = _best_factors(gram_matrix, family.at(region_parameters).regions, start)
     return Approximation(
@@ -190,7 +194,7 @@ def at(
 def _best_factors(
     gram_matrix: Array, regions: Regions, start: Array
 ) -> tuple[Ascent, Array, Array, float]:
-    """q(z) for a kernel matrix C, with V^{-1}, the weights V^{-1} z̄ and the jitter it took."""
+    """Return the best q(z) for a kernel matrix C, V^{-1}, the weights V^{-1} z̄ and the jitter."""
     factor, jitter = jittered_cholesky(gram_matrix + np.eye(len(gram_matrix)))
     Q = cholesky_inverse(factor)
     q = ascend(Q, cholesky_log_det(factor), regions, start)
