@@ -1,6 +1,6 @@
-"""What a first pass over rows in chunks gathers: their scale, their labels, a sample of them.
+"""What a first pass over chunks of rows gathers: their scale, their labels, a sample of them.
 
-Each result adds, so that chunks may come one after the other or from a cluster.
+The results of chunks can be added, whether the chunks come one after another or from a cluster.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from atoll.core.labels import parse_labels
 
 Array = NDArray[np.float64]
 
-BLOCK = 65536
+BLOCK = 65536  # rows converted to float64 at a time
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Number, mean and spread of rows, and the labels met.
+    """The number, mean and spread of rows, and the labels among them.
 
-    lengths : number of rows of each chunk
-    mean, squares : (d,) mean and sum of squared deviations from it
-    labels : the distinct values that are not null
+    lengths : number of rows in each chunk
+    mean, squares : (d,) mean, and sum of squared deviations from it
+    labels : the distinct labels, without missing values
     names : names of the features, or None
     """
 
@@ -40,9 +40,9 @@ class Summary:
 
     @property
     def deviation(self) -> Array:
-        """(d,) standard deviations; one where a feature is constant."""
+        """The features' standard deviations, (d,); one for a constant feature."""
         deviation = np.sqrt(self.squares / max(self.n_rows, 1))
-        # What rounding leaves of a constant feature is no scale.
+        # The deviation of a constant feature may be a rounding error instead of zero.
         tiny = deviation <= 1e-12 * np.abs(self.mean)
         return np.where(tiny, 1.0, deviation)
 
@@ -69,7 +69,10 @@ def _columns(summary: Summary) -> str:
 
 
 def as_rows(X: Any) -> Array:
-    """Rows of a chunk as an array (b, d); floats and integers as they are, else float64."""
+    """Return a chunk's rows as an array (b, d) of floats or integers.
+
+    Arrays of floats or integers keep their type; data frames and other arrays become float64.
+    """
     if hasattr(X, "to_numpy"):
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     X = np.asarray(X)
@@ -77,20 +80,20 @@ def as_rows(X: Any) -> Array:
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:
-    """Names of a data frame's columns, or None."""
+    """Return the names of a data frame's columns, or None for an array."""
     columns = getattr(X, "columns", None)
     return None if columns is None else tuple(map(str, columns))
 
 
 def summarise(number: int, X: Any, y: Any) -> Summary:
-    """Summary of one chunk; a ValueError where a number is not finite."""
+    """Summarise one chunk; raise a ValueError if a number in it is not finite."""
     rows = as_rows(X)
     if rows.ndim != 2:
         raise ValueError(f"chunk {number} has shape {rows.shape}; give rows (b, d).")
     labels = parse_labels(y, unlabelled=None)
     if len(labels.codes) != len(rows):
         raise ValueError(
-            f"chunk {number} has {len(rows)} rows and {len(labels.codes)} labels; give one a row."
+            f"chunk {number} has {len(rows)} rows and {len(labels.codes)} labels; give one per row."
         )
     total: Summary | None = None
     for start in range(0, max(len(rows), 1), BLOCK):
@@ -118,9 +121,9 @@ def summarise(number: int, X: Any, y: Any) -> Summary:
 
 @dataclass(frozen=True)
 class Reservoir:
-    """Rows chosen at random, whatever the chunks they came in: those with the smallest keys.
+    """A random sample of rows, however they were chunked: those with the smallest keys.
 
-    keys (s,) uint64, rows (s, d), codes (s,); at most `sizes[c + 1]` of code c are kept
+    keys (s,) uint64, rows (s, d), codes (s,); at most `sizes[c + 1]` rows of code c are kept
     """
 
     keys: NDArray[np.uint64]
@@ -138,7 +141,7 @@ class Reservoir:
 
 
 def row_keys(first: int, n: int, seed: int) -> NDArray[np.uint64]:
-    """(n,) keys of the rows numbered from `first`: a hash of number and seed (splitmix64).
+    """Return keys (n,) of the rows numbered from `first`: a hash of number and seed (splitmix64).
 
     Examples
     --------
@@ -156,7 +159,7 @@ def row_keys(first: int, n: int, seed: int) -> NDArray[np.uint64]:
 def keep_smallest(
     keys: NDArray[np.uint64], rows: Any, codes: NDArray[np.integer], sizes: tuple[int, ...]
 ) -> Reservoir:
-    """A reservoir of these rows."""
+    """Return a reservoir of these rows: for code c, the `sizes[c + 1]` with the smallest keys."""
     chosen = []
     for code, size in enumerate(sizes, start=-1):
         places = np.flatnonzero(codes == code)
@@ -171,6 +174,6 @@ def keep_smallest(
 def choose(
     first: int, X: Any, codes: NDArray[np.integer], seed: int, sizes: tuple[int, ...]
 ) -> Reservoir:
-    """The reservoir of one chunk, whose rows are numbered from `first`."""
+    """Return the reservoir of one chunk, whose rows are numbered from `first`."""
     rows = as_rows(X)
     return keep_smallest(row_keys(first, len(rows), seed), rows, codes, sizes)
