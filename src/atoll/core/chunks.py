@@ -1,7 +1,7 @@
-"""Rows that do not fit in memory: read in chunks, or held by a cluster, and summed over.
+"""Rows that do not fit in memory: they are read in chunks, or held by a cluster, and summed over.
 
 A source of rows has one operation, `total`: apply a function to every chunk and add the results.
-Whatever adds over rows is computed the same way from an array, from files and on a cluster.
+Any sum over rows is thus computed in the same way from an array, from files and on a cluster.
 """
 
 from __future__ import annotations
@@ -16,31 +16,34 @@ import numpy as np
 
 from atoll.core.extras import import_extra
 
-CHUNK_ROWS = 100_000
+CHUNK_ROWS = 100_000  # rows per chunk unless the caller chooses
 
 Chunk = tuple[Any, Any]
-"""Rows (b, d), an array or a data frame, and their labels (b,)."""
+"""Rows (b, d), as an array or a data frame, and their labels (b,)."""
 
 OfChunk = Callable[[int, Any, Any], Any]
 """A function of a chunk's number, its rows and their labels."""
 
 
 class RowSource(Protocol):
-    """Rows and labels in chunks, in a fixed order, that can be gone through again and again."""
+    """Rows and labels in chunks, in a fixed order, that can be read any number of times."""
 
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
-        """Return the sum of `function(number, X, y)` over chunks; `tick` hears the rows of each."""
+        """Return the sum of `function(number, X, y)` over the chunks.
+
+        After each chunk, `tick` is called with its number of rows.
+        """
         ...
 
 
 class RowChunks:
-    """Rows with their labels in chunks, made anew for every pass over them.
+    """Rows and their labels in chunks, made anew for every pass over them.
 
     Parameters
     ----------
     make : callable () -> iterator of (X, y)
-        Each pass calls it once; it must give the same chunks every time. X is (b, d), an array or
-        a data frame, and y (b,) holds labels, None, NaN or -1 where unknown.
+        Called once per pass; it must give the same chunks every time. X is (b, d), an array or a
+        data frame, and y (b,) holds labels, with None, NaN or -1 where a label is unknown.
 
     Examples
     --------
@@ -56,7 +59,7 @@ class RowChunks:
 
     @classmethod
     def from_arrays(cls, X: Any, y: Any, *, chunk_rows: int = CHUNK_ROWS) -> RowChunks:
-        """Take chunks of arrays, or of memory maps: X (n, d) and y (n,)."""
+        """Return chunks of arrays or memory maps X (n, d) and y (n,)."""
         _check_chunk_rows(chunk_rows)
         return cls(partial(_of_arrays, X, y, chunk_rows))
 
@@ -64,10 +67,10 @@ class RowChunks:
     def from_npy(
         cls, X: str | os.PathLike[str], y: Any, *, chunk_rows: int = CHUNK_ROWS
     ) -> RowChunks:
-        """Read chunks of a .npy file of rows; y is another such file, or an array.
+        """Return chunks of a .npy file of rows; y is another such file, or an array.
 
-        The file is mapped anew for every chunk, so that no more than one chunk of it is ever
-        resident.
+        The file is mapped anew for every chunk, so at most one chunk of it is ever resident in
+        memory.
         """
         _check_chunk_rows(chunk_rows)
         path = _existing(X)
@@ -83,10 +86,10 @@ class RowChunks:
         chunk_rows: int = CHUNK_ROWS,
         **options: Any,
     ) -> RowChunks:
-        """Read chunks of a CSV file by pandas; `target` is the column of labels.
+        """Return chunks of a CSV file, read by pandas; `target` is the column of labels.
 
-        Blank cells of that column are unlabelled rows. `options` go to `pandas.read_csv`; give
-        `dtype={target: str}` where its labels are words.
+        A blank cell in that column marks an unlabelled row. `options` go to `pandas.read_csv`; give
+        `dtype={target: str}` if the labels are words.
         """
         _check_chunk_rows(chunk_rows)
         return cls(partial(_of_csv, _existing(path), target, chunk_rows, options))
@@ -95,12 +98,12 @@ class RowChunks:
     def from_parquet(
         cls, path: str | os.PathLike[str], target: str, *, chunk_rows: int = CHUNK_ROWS
     ) -> RowChunks:
-        """Read chunks of a Parquet file; `target` is the column of labels."""
+        """Return chunks of a Parquet file; `target` is the column of labels."""
         _check_chunk_rows(chunk_rows)
         return cls(partial(_of_parquet, _existing(path), target, chunk_rows))
 
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
-        """Return the sum of `function(number, X, y)` over the chunks, in their order."""
+        """Return the sum of `function(number, X, y)` over the chunks, added in order."""
         result = None
         for number, (X, y) in enumerate(self.make()):
             part = function(number, X, y)
@@ -113,13 +116,13 @@ class RowChunks:
 
 
 class DaskRows:
-    """Rows of a Dask array or data frame; every sum is computed where its chunks are.
+    """Rows of a Dask array or data frame; every sum is computed where the chunks are held.
 
     Parameters
     ----------
     X : dask array (n, d) or dask data frame
     y : dask array or series (n,), or an array in memory
-        Its chunks are made to follow those of X.
+        Its chunks are made to follow those of X; a series must have the same partitions already.
     """
 
     def __init__(self, X: Any, y: Any):
@@ -127,10 +130,13 @@ class DaskRows:
         self.partitions = _partitions(X, y)
 
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
-        """Return the sum of `function(number, X, y)` over the partitions, added in pairs."""
+        """Return the sum of `function(number, X, y)` over the partitions, added pairwise in order.
+
+        `tick` is never called.
+        """
         dask = import_extra("dask")
         apply, add = dask.delayed(_apply, pure=False), dask.delayed(_add, pure=False)
-        shared = dask.delayed(function, traverse=False, pure=False)  # sent once, not with each part
+        shared = dask.delayed(function, traverse=False, pure=False)  # sent once in all
         parts = [apply(shared, number, X, y) for number, (X, y) in enumerate(self.partitions)]
         while len(parts) > 1:
             pairs = [add(*parts[i : i + 2]) for i in range(0, len(parts) - 1, 2)]
@@ -152,7 +158,7 @@ def _add(first: Any, second: Any) -> Any:
 
 
 def _partitions(X: Any, y: Any) -> list[tuple[Any, Any]]:
-    """Return delayed pieces of X and y that belong together."""
+    """Return pairs of delayed pieces of X and y that hold the same rows."""
     if hasattr(X, "rechunk"):
         X = X.rechunk({1: -1})
         lengths = X.chunks[0]
@@ -196,7 +202,7 @@ def _of_npy(path: Path, labels: Any, chunk_rows: int) -> Iterator[Chunk]:
     n = np.load(path, mmap_mode="r").shape[0]
     y = np.load(labels, mmap_mode="r") if isinstance(labels, Path) else labels
     for start in range(0, n, chunk_rows):
-        # A map of its own, dropped with the chunk: pages of a lasting one would stay resident.
+        # Each chunk has its own map, dropped with it: the pages of a lasting map stay resident.
         rows = np.load(path, mmap_mode="r")[start : start + chunk_rows]
         yield rows, np.asarray(y[start : start + chunk_rows])
 

@@ -1,7 +1,8 @@
 """Densities that can be sampled and evaluated: the base densities of Archipelago.
 
-Anything with `sample(rng, n)` and `log_density(X)` is one. Here: Gaussian, Student-t, Gaussian
-mixture; and the normal–inverse-Wishart, a conjugate prior over Gaussians.
+Any object with `sample(rng, n)` and `log_density(X)` will do. This module has the Gaussian, the
+Student-t and the Gaussian mixture, and the normal–inverse-Wishart, a conjugate prior over
+Gaussians.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from atoll.core.linalg import jittered_cholesky, solve_lower
 
 Array = NDArray[np.float64]
 
-STUDENT_DF = 4.0
+STUDENT_DF = 4.0  # degrees of freedom of a fitted t: heavy tails, but a finite variance
 
 
 @runtime_checkable
@@ -24,17 +25,17 @@ class Density(Protocol):
     """A distribution over rows of any kind."""
 
     def sample(self, rng: np.random.Generator, n: int) -> Any:
-        """Draw n rows: an array of length n."""
+        """Draw n rows, as an array of length n."""
 
     def log_density(self, X: Any) -> Array:
-        """Of each row, normalised; (n, ...) -> (n,)."""
+        """Return the normalised log density of each row; (n, ...) -> (n,)."""
 
 
 class Gaussian(NamedTuple):
-    """N(mean, lower lowerᵀ).
+    """The Gaussian N(mean, lower lowerᵀ).
 
     mean : (d,)
-    lower : (d, d), or (d,) standard deviations where columns are independent
+    lower : (d, d) factor of the covariance, or (d,) standard deviations of independent columns
 
     Examples
     --------
@@ -56,7 +57,7 @@ class Gaussian(NamedTuple):
 
 
 class StudentT(NamedTuple):
-    """Multivariate t: heavier tails than the Gaussian's.
+    """The multivariate t, whose tails are heavier than the Gaussian's.
 
     mean : (d,)
     lower : (d, d) factor of the scale matrix
@@ -79,7 +80,7 @@ class StudentT(NamedTuple):
 
 
 class GaussianMixture(NamedTuple):
-    """Σ_c weights_c N(means_c, lowers_c lowers_cᵀ).
+    """The mixture Σ_c weights_c N(means_c, lowers_c lowers_cᵀ).
 
     weights : (C,)
     means : (C, d)
@@ -104,11 +105,11 @@ class GaussianMixture(NamedTuple):
 
 
 class WithConstants(NamedTuple):
-    """A density over some of the columns; the others always hold one value.
+    """A density over some of the columns; each of the others always holds one value.
 
     density : a Density over the columns that vary
-    varies : (d,) bool
-    values : (d,) what the others hold
+    varies : (d,) bool, whether a column varies
+    values : (d,) the values of the constant columns
     """
 
     density: Any
@@ -121,15 +122,15 @@ class WithConstants(NamedTuple):
         return rows
 
     def log_density(self, X: Array) -> Array:
-        """Of the columns that vary, whatever the others hold."""
+        """Return the log density of the columns that vary, whatever the others hold; (n,)."""
         return self.density.log_density(X[:, self.varies])
 
 
 class NormalInverseWishart(NamedTuple):
-    """Σ ~ IW(scale, df), mean | Σ ~ N(centre, Σ / strength): a prior over Gaussians.
+    """A prior over Gaussians: Σ ~ IW(scale, df), mean | Σ ~ N(centre, Σ / strength).
 
     centre : (d,)
-    strength : rows' worth of belief in the centre
+    strength : the number of rows that the belief in the centre is worth
     scale : (d, d), positive definite
     df : more than d − 1
     """
@@ -140,7 +141,7 @@ class NormalInverseWishart(NamedTuple):
     df: float
 
     def given(self, X: Array) -> NormalInverseWishart:
-        """The posterior after the rows of X, (n, d), drawn from the Gaussian."""
+        """Return the posterior given rows X, (n, d), drawn from the Gaussian."""
         n = len(X)
         if n == 0:
             return self
@@ -157,15 +158,16 @@ class NormalInverseWishart(NamedTuple):
         )
 
     def draw(self, rng: np.random.Generator) -> Gaussian:
-        """One Gaussian.
+        """Draw one Gaussian.
 
-        With A Bartlett's factor of a standard Wishart and L that of `scale`, Σ = L (A Aᵀ)^{-1} Lᵀ.
+        Σ = L (A Aᵀ)^{-1} Lᵀ, where A is Bartlett's factor of a standard Wishart draw and L is the
+        Cholesky factor of `scale`.
         """
         d = len(self.centre)
         bartlett = np.tril(rng.standard_normal((d, d)), -1)
         bartlett[np.diag_indices(d)] = np.sqrt(rng.chisquare(self.df - np.arange(d)))
         half = solve_lower(bartlett, jittered_cholesky(self.scale).lower.T).T  # Σ = half halfᵀ
-        # Triangular again: rows of `half` span the same covariance under any rotation.
+        # A rotation of the columns of `half` leaves Σ as it is and makes the factor triangular.
         upper = np.linalg.qr(half.T, mode="r")
         lower = (upper * np.sign(np.diagonal(upper))[:, None]).T
         mean = self.centre + lower @ rng.standard_normal(d) / np.sqrt(self.strength)
@@ -173,9 +175,10 @@ class NormalInverseWishart(NamedTuple):
 
 
 def fit_gaussian(X: Array, *, inflation: float = 1.0) -> Gaussian:
-    """The rows' mean and covariance, shrunk where rows are few, times `inflation`; X (n, d).
+    """Fit a Gaussian with the rows' mean and `inflation` times their covariance; X (n, d).
 
-    With more columns than rows, variances alone.
+    The covariance is shrunk when rows are few. With more columns than rows, only the variances are
+    fitted.
     """
     if X.shape[1] > len(X):
         return Gaussian(X.mean(axis=0), np.sqrt(inflation) * _scales(X))
@@ -184,7 +187,7 @@ def fit_gaussian(X: Array, *, inflation: float = 1.0) -> Gaussian:
 
 
 def fit_student_t(X: Array) -> StudentT:
-    """A t with STUDENT_DF degrees of freedom and the rows' mean and covariance; X (n, d)."""
+    """Fit a t with STUDENT_DF degrees of freedom and the rows' mean and covariance; X (n, d)."""
     mean, covariance = _moments(X)
     return StudentT(
         mean, jittered_cholesky(covariance * ((STUDENT_DF - 2.0) / STUDENT_DF)).lower, STUDENT_DF
@@ -192,13 +195,13 @@ def fit_student_t(X: Array) -> StudentT:
 
 
 def niw_prior(X: Array) -> NormalInverseWishart:
-    """A prior worth one row and d + 3 degrees of freedom, centred on the rows' moments."""
+    """Return a prior centred on the rows' moments, with strength 1 and d + 3 degrees of freedom."""
     mean, covariance = _moments(X)
     return NormalInverseWishart(mean, 1.0, 2.0 * covariance, X.shape[1] + 3.0)
 
 
 def _moments(X: Array) -> tuple[Array, Array]:
-    """Mean and a positive definite covariance, by Ledoit & Wolf's shrinkage on scaled columns."""
+    """Return the mean and a positive definite covariance, by Ledoit & Wolf on scaled columns."""
     from sklearn.covariance import ledoit_wolf
 
     mean, scale = X.mean(axis=0), _scales(X)
@@ -211,7 +214,7 @@ def _moments(X: Array) -> tuple[Array, Array]:
 
 
 def _scales(X: Array) -> Array:
-    """Standard deviations of the columns; of a constant one, the typical other's; (d,)."""
+    """Return the columns' standard deviations, (d,); a constant column gets the others' mean."""
     scale, varies = X.std(axis=0), np.ptp(X, axis=0) > 0
     return np.where(varies, scale, scale[varies].mean() if varies.any() else 1.0)
 

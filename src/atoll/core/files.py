@@ -13,8 +13,8 @@ from pathlib import Path
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it onto `path` when the block succeeds.
 
-    When the block raises, the temporary file is deleted and whatever stood at `path` before
-    is still there.
+    If the block raises, the temporary file is deleted and whatever stood at `path` before is
+    still there.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     check_writable(target)
-    # The suffix is kept: writers such as numpy.savez and pandas choose a format by it.
+    # The suffix is kept because writers such as numpy.savez and pandas choose a format by it.
     handle, name = tempfile.mkstemp(
         dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix
     )
@@ -42,7 +42,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise a ValueError unless a file can be created at `path`; asked before long work."""
+    """Raise a ValueError unless a file can be created at `path`; call it before long work."""
     target = Path(path)
     if target.is_dir():
         raise ValueError(f"cannot write {str(target)!r}: it is a folder; name a file inside it.")

@@ -18,13 +18,13 @@ LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
 def log_normal_density(x: ArrayLike) -> Array:
-    """log φ(x) of the standard normal."""
+    """Return log φ(x), the log density of the standard normal."""
     x = np.asarray(x, dtype=float)
     return -0.5 * x * x - LOG_SQRT_2PI
 
 
 def log_ndtr_difference(lower: ArrayLike, upper: ArrayLike) -> Array:
-    """log(Φ(upper) − Φ(lower)), with no cancellation in either tail.
+    """Return log(Φ(upper) − Φ(lower)) with no cancellation in either tail.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def log_ndtr_difference(lower: ArrayLike, upper: ArrayLike) -> Array:
     -454.3212
     """
     lower, upper = np.broadcast_arrays(np.asarray(lower, float), np.asarray(upper, float))
-    # Mirror intervals of the right tail into the left one, where Φ is small and exact.
+    # Mirror intervals in the right tail into the left one, where Φ is small and exact.
     mirrored = lower > 0
     a = np.where(mirrored, -upper, lower)
     b = np.where(mirrored, -lower, upper)
@@ -50,7 +50,7 @@ def log_ndtr_difference(lower: ArrayLike, upper: ArrayLike) -> Array:
 
 
 def inverse_mills_ratio(x: ArrayLike) -> Array:
-    """φ(x) / Φ(x), the gradient of log Φ; about −x in the far left tail.
+    """Return φ(x) / Φ(x), the gradient of log Φ; about −x in the far left tail.
 
     Examples
     --------
@@ -58,8 +58,8 @@ def inverse_mills_ratio(x: ArrayLike) -> Array:
     (0.797885, 1000.001)
     """
     x = np.asarray(x, dtype=float)
-    # erfcx overflows where x is large and positive; there exp(log φ − log Φ) is exact, which
-    # overflows on the other side.
+    # erfcx overflows for large positive x, where exp(log φ − log Φ) is exact; that form in turn
+    # loses its digits for large negative x.
     with np.errstate(over="ignore"):
         left = np.sqrt(2.0 / np.pi) / erfcx(-x / np.sqrt(2.0))
         right = np.exp(log_normal_density(x) - log_ndtr(x))
@@ -73,10 +73,10 @@ def truncated_normal(
     lower: ArrayLike = -np.inf,
     upper: ArrayLike = np.inf,
 ) -> Array:
-    """Draw N(mean, sd²) restricted to (lower, upper), right at any distance from the mean.
+    """Draw from N(mean, sd²) restricted to (lower, upper), however far they lie from the mean.
 
-    Inverse distribution function in log space: exact in both tails to a thousand standard
-    deviations and beyond (at 1000, the distance to the bound has six right digits).
+    The distribution function is inverted in log space, which is exact in both tails to a thousand
+    standard deviations and beyond (at 1000, the distance to the bound has six correct digits).
 
     Examples
     --------
@@ -102,11 +102,11 @@ def truncated_normal(
 
 
 def _lower_tail_quantile(log_uniform: Array, a: Array, b: Array) -> Array:
-    """x with Φ(x) = Φ(a) + u (Φ(b) − Φ(a)), for a <= 0 or a = −inf.
+    """Return x with Φ(x) = Φ(a) + u (Φ(b) − Φ(a)), for a <= 0 or a = −inf.
 
     Parameters
     ----------
-    log_uniform : log of u
+    log_uniform : log u
     a, b : standardised bounds, not both in the right tail
     """
     log_a, log_b = log_ndtr(a), log_ndtr(b)
@@ -121,7 +121,7 @@ def _lower_tail_quantile(log_uniform: Array, a: Array, b: Array) -> Array:
 def truncated_normal_moments(
     mean: ArrayLike, sd: ArrayLike, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf
 ) -> tuple[Array, Array, Array]:
-    """Log mass, mean and variance of N(mean, sd²) restricted to (lower, upper).
+    """Return the log mass, mean and variance of N(mean, sd²) restricted to (lower, upper).
 
     Returns
     -------
@@ -131,7 +131,7 @@ def truncated_normal_moments(
         *(np.asarray(v, dtype=float) for v in (mean, sd, lower, upper))
     )
     a, b = (lower - mean) / sd, (upper - mean) / sd
-    mirrored = a > 0  # work in the left tail, as above
+    mirrored = a > 0  # work in the left tail, as `truncated_normal` does
     low, high = np.where(mirrored, -b, a), np.where(mirrored, -a, b)
     log_mass = log_ndtr_difference(low, high)
     offset, variance = _left_moments(low, high)
@@ -140,10 +140,11 @@ def truncated_normal_moments(
 
 
 def _left_moments(a: Array, b: Array) -> tuple[Array, Array]:
-    """Mean and variance of the standard normal on (a, b), by quadrature from b downwards.
+    """Return the mean and variance of the standard normal on (a, b), by quadrature.
 
-    The closed form φ(a) − φ(b) over Φ(b) − Φ(a) cancels for narrow or far intervals. Gauss
-    Legendre over the part of the interval that carries mass has no such trouble.
+    The closed form φ(a) − φ(b) over Φ(b) − Φ(a) cancels for narrow or far intervals.
+    Gauss–Legendre quadrature, from b down over the part of the interval that carries mass, does
+    not.
     """
     nodes, weights = _legendre(200)
     # All but exp(−40) of the mass lies within `reach` of the end nearer to zero.
@@ -168,17 +169,18 @@ def _legendre(n_nodes: int) -> tuple[Array, Array]:
 
 
 def small_mass(n_factors: int) -> float:
-    """Below this E_u Π Φ is found again, in log space and centred on the integrand's peak."""
+    """Return the mass below which E_u Π Φ is recomputed in log space, centred on its peak."""
     return 1e-12 if n_factors == 2 else 1e-3
 
 
 def log_expected_product_of_ndtr(offsets: ArrayLike) -> Array:
-    """log E_u Π_i Φ(u + offsets_i), u ~ N(0, 1): the chance that one latent exceeds the others.
+    """Return log E_u Π_i Φ(u + offsets_i), u ~ N(0, 1).
 
-    With offsets_i = f_j − f_i − a this is the probability of class j under the multinomial
-    probit with margin a. By the trapezium rule, which converges for this integrand as for a
-    Gaussian: to rounding, in every tail. Three classes need an orthant of two correlated normals,
-    which has a shorter integral.
+    This is the log probability that one latent exceeds the others: with offsets_i = f_j − f_i − a,
+    that of class j under the multinomial probit with margin a. It is computed by the trapezium
+    rule, which converges for this integrand as for a Gaussian: to rounding error, in every tail.
+    For three classes it is an orthant probability of two correlated normals, which has a shorter
+    integral.
 
     Parameters
     ----------
@@ -204,7 +206,10 @@ def log_expected_product_of_ndtr(offsets: ArrayLike) -> Array:
 
 
 def expected_product_of_ndtr(offsets: Array) -> Array:
-    """E_u Π_i Φ(u + offsets_i), u ~ N(0, 1), to rounding of one, not of itself; (n, m) -> (n,)."""
+    """Return E_u Π_i Φ(u + offsets_i), u ~ N(0, 1); (n, m) -> (n,).
+
+    The absolute error is about the rounding error of 1, so a tiny result has few correct digits.
+    """
     if offsets.shape[1] == 2:
         return _orthant(offsets[:, 0], offsets[:, 1])
     nodes, weights = _trapezium(offsets.shape[1])
@@ -215,10 +220,12 @@ def expected_product_of_ndtr(offsets: Array) -> Array:
 
 
 def _orthant(s: Array, t: Array) -> Array:
-    """E_u Φ(u + s) Φ(u + t): that two normals of correlation ½ lie below s/√2 and t/√2; (n,).
+    """Return E_u Φ(u + s) Φ(u + t), (n,), an orthant probability.
 
-    By the correlation's sine (Plackett 1954): Φ Φ at none, and an integral over angles from 0 to
-    π/6. All terms are positive, and twelve nodes suffice while the mass is above 1e-12.
+    It is the probability that two normals of correlation ½ lie below s/√2 and t/√2. With the
+    correlation written as the sine of an angle (Plackett 1954), it is Φ Φ, its value at
+    correlation zero, plus an integral over angles from 0 to π/6. All terms are positive, and
+    twelve nodes suffice while the mass is above 1e-12.
     """
     nodes, weights = _legendre(12)
     angle = np.pi / 12.0 * (nodes + 1.0)
@@ -231,9 +238,10 @@ class ProductSlopes(NamedTuple):
     """log E_u Π_i Φ(u + t_i) and its derivatives, for u ~ N(0, 1) and n rows of m offsets t.
 
     value : (n,)
-    gradient : (n, m) by each offset
-    curvature : (n,) second derivative along a common change of all offsets, plus the sum of those
-        by each: the trace of the Hessian by the means of all m + 1 latents
+    gradient : (n, m) derivative with respect to each offset
+    curvature : (n,) second derivative along a common shift of all offsets, plus the sum of the
+        second derivatives with respect to each offset: the trace of the Hessian with respect to
+        the means of all m + 1 latents
     """
 
     value: Array
@@ -242,7 +250,7 @@ class ProductSlopes(NamedTuple):
 
 
 def expected_product_of_ndtr_slopes(offsets: Array) -> ProductSlopes:
-    """`log_expected_product_of_ndtr` with its derivatives; (n, m).
+    """Return `log_expected_product_of_ndtr` and its derivatives; offsets (n, m).
 
     Examples
     --------
@@ -270,14 +278,17 @@ def expected_product_of_ndtr_slopes(offsets: Array) -> ProductSlopes:
 
 
 def _orthant_slopes(t: Array) -> tuple[Array, Array, Array]:
-    """`_product_slopes` of two factors, in closed form; (n, 2)."""
+    """Compute `_product_slopes` of two factors in closed form; t (n, 2)."""
     density = np.exp(-0.25 * t * t) / np.sqrt(4.0 * np.pi)
     first = density * ndtr((t[:, ::-1] - 0.5 * t) / np.sqrt(1.5))
     return _orthant(t[:, 0], t[:, 1]), first, -(t * first).sum(axis=1)
 
 
 def _product_slopes(t: Array) -> tuple[Array, Array, Array]:
-    """E_u Π Φ(u + t_i), its gradient, and the trace of its Hessian by the means of all latents."""
+    """Return E_u Π Φ(u + t_i), its gradient, and its Hessian's trace in the means of all latents.
+
+    t (n, m) -> (n,), (n, m), (n,).
+    """
     nodes, weights = _trapezium(t.shape[1])
     x = [nodes + t[:, i : i + 1] for i in range(t.shape[1])]
     below = [ndtr(x_i) for x_i in x]
@@ -285,7 +296,7 @@ def _product_slopes(t: Array) -> tuple[Array, Array, Array]:
     mass = product @ weights
     first = np.empty_like(t)
     second = product @ (weights * (nodes**2 - 1.0))  # Stein's identity, twice
-    for i, x_i in enumerate(x):  # φ takes the place of one Φ, then φ' = −x φ
+    for i, x_i in enumerate(x):  # a derivative turns one Φ into φ, and the next uses φ' = −x φ
         density = np.exp(log_normal_density(x_i))
         term = reduce(np.multiply, [*below[:i], density, *below[i + 1 :]])
         first[:, i] = term @ weights
@@ -294,17 +305,17 @@ def _product_slopes(t: Array) -> tuple[Array, Array, Array]:
 
 
 def _as_rows(offsets: ArrayLike) -> tuple[Array, tuple[int, ...]]:
-    """(n, m) of any (..., m), and that shape."""
+    """Return offsets of shape (..., m) as (n, m), and their original shape."""
     t = np.asarray(offsets, dtype=float)
     return t.reshape(-1, t.shape[-1]), t.shape
 
 
 @lru_cache(maxsize=64)
 def _trapezium(n_factors: int) -> tuple[Array, Array]:
-    """Nodes and weights of ∫ φ(u) … du for a product of so many Φ(u + t).
+    """Return nodes and weights of ∫ φ(u) Π Φ(u + t_i) du for `n_factors` = m factors Φ.
 
-    φ and each Φ have Gaussian spectra of unit variance; their product's has variance m + 1. The
-    rule's error is that spectrum at the frequency 2π/step: e^{−34}, below rounding.
+    φ and each Φ have Gaussian spectra of unit variance; the spectrum of their product has variance
+    m + 1. The rule's error is that spectrum at the frequency 2π/step: e^{−34}, below rounding.
     """
     step = 2.0 * np.pi / np.sqrt(68.0 * (n_factors + 1))
     nodes = step * np.arange(-np.ceil(8.5 / step), np.ceil(8.5 / step) + 1)
@@ -312,7 +323,10 @@ def _trapezium(n_factors: int) -> tuple[Array, Array]:
 
 
 def _centred_log_terms(t: Array) -> tuple[Array, Array]:
-    """Logs of the rule's terms around the integrand's peak, and where; (n, m) -> (n, G) each."""
+    """Return the logs of the trapezium rule's terms around the integrand's peak, and the nodes.
+
+    t (n, m) -> (n, G) each.
+    """
     nodes, _ = _trapezium(t.shape[-1])
     u = nodes + product_peak(t)[:, None]
     log_terms = log_normal_density(u) + np.log(nodes[1] - nodes[0])
@@ -322,9 +336,9 @@ def _centred_log_terms(t: Array) -> tuple[Array, Array]:
 
 
 def product_peak(t: Array, n_steps: int = 12) -> Array:
-    """argmax_u of −u²/2 + Σ log Φ(u + t_i), nearly, by Newton's steps; (n, m) -> (n,).
+    """Approximate argmax_u of −u²/2 + Σ log Φ(u + t_i) by Newton steps; (n, m) -> (n,).
 
-    Its gradient is convex and u = 0 lies left of the peak, so that they never overshoot.
+    The gradient is convex and u = 0 lies left of the peak, so the steps never overshoot.
     """
     u = np.zeros(len(t))
     for _ in range(n_steps):

@@ -20,12 +20,12 @@ from atoll.core.extras import import_extra
 
 # Edge lengths are recomputed in pieces of about this many numbers (32 MiB).
 _CHUNK_SIZE = 2**22
-# Up to so many features trees find neighbours fast; with more, rows × queries × features beyond
-# this are searched by an approximate index, where one is installed.
+# Trees search up to _TREE_FEATURES features fast. With more, once rows × queries × features reaches
+# _EXACT_WORK, the search goes to an approximate index, if one is installed.
 _TREE_FEATURES, _EXACT_WORK = 12, 10**12
-# Up to so many vertices LAPACK finds the modes faster than an iteration.
+# Up to this many vertices, LAPACK finds the modes faster than iteration does.
 _DENSE_VERTICES = 1500
-# Largest residual ‖L u − λ u‖ of a mode that an iteration found.
+# Largest residual ‖L u − λ u‖ accepted for a mode found by iteration.
 _MODE_TOLERANCE = 1e-6
 
 
@@ -50,8 +50,7 @@ def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
     """Join each row to its nearest other rows; an edge stands if either end chose it.
 
     A row is never its own neighbour, but a copy of it elsewhere in `X` is one, at distance
-    zero. Where more than `n_neighbors` rows are equally near, which of them are chosen is
-    arbitrary.
+    zero. The choice among rows that are equally near is arbitrary.
 
     Parameters
     ----------
@@ -62,7 +61,7 @@ def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
     Returns
     -------
     NeighbourGraph
-        Lengths of the edges, (n, n) sparse and exactly symmetric, and the scales σ, (n,).
+        The lengths of the edges, (n, n), sparse and exactly symmetric, and the scales σ, (n,).
 
     Examples
     --------
@@ -100,27 +99,27 @@ def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
 
 
 def nearest(rows: Any, X: Any, k: int, *, n_jobs: int | None = None) -> np.ndarray:
-    """Indices of the k rows nearest to each row of X, nearest first, (m, k).
+    """Return the indices of the k rows nearest to each row of X, nearest first, (m, k).
 
-    Exact, by trees or in blocks, while that takes a minute or two at most; beyond, by a graph index
-    (usearch, extra `ann`) where it is installed.
+    The search is exact, by trees or in blocks, while that takes a minute or two at most. A larger
+    one uses an approximate graph index (usearch, extra `ann`) if it is installed.
 
     Parameters
     ----------
     rows : (n, d) array or sparse matrix
-    X : (m, d), or None for the rows themselves, each without itself
+    X : (m, d), or None for the rows themselves, none of which is then its own neighbour
     """
     if is_approximate(rows, X):
         return _approximate_nearest(rows, X, k)
-    from sklearn.neighbors import NearestNeighbors  # here: it takes a second to import
+    from sklearn.neighbors import NearestNeighbors  # here: the import takes a second
 
-    # Without an argument, `kneighbors` leaves out each row itself by its index, not its distance.
+    # Given None, `kneighbors` leaves each row itself out by its index, not by its distance.
     search = NearestNeighbors(n_neighbors=k, n_jobs=n_jobs).fit(rows)
     return search.kneighbors(X, return_distance=False)
 
 
 def is_approximate(rows: Any, X: Any = None) -> bool:
-    """Whether `nearest` would use an index that may miss some neighbours."""
+    """Return whether `nearest` would use an index that may miss some neighbours."""
     n, d = rows.shape
     m = n if X is None else X.shape[0]
     if sparse.issparse(rows) or d <= _TREE_FEATURES or n * m * d < _EXACT_WORK:
@@ -135,26 +134,27 @@ def _approximate_nearest(rows: np.ndarray, X: np.ndarray | None, k: int) -> np.n
     found = index.search(queries.astype(np.float32), k + (X is None)).keys.astype(np.int64)
     if X is not None:
         return found
-    # Each row without itself; where it is not among its own nearest, without the furthest.
+    # Drop each row from its own neighbours; if the index did not find it, drop the furthest.
     own = found == np.arange(len(rows))[:, None]
     own[~own.any(axis=1), -1] = True
     return found[~own].reshape(len(rows), k)
 
 
 def gaussian_weights(graph: NeighbourGraph, bandwidth: float | None = None) -> sparse.csr_array:
-    """w_ij = exp(−d_ij² / (2 h²)) on the edges of `graph`.
+    """Return the weights w_ij = exp(−d_ij² / (2 h²)) on the edges of `graph`.
 
     Parameters
     ----------
     graph : NeighbourGraph
         Of n rows.
-    bandwidth : float, optional
-        h, positive. Left out, it is the median length of the edges between rows that differ.
+    bandwidth : float or None, default=None
+        h, positive; None takes the median length of the edges between rows that differ.
 
     Returns
     -------
     csr_array of shape (n, n)
-        Symmetric. Copies of a row have weight one. A weight too small for float64 is no edge.
+        Symmetric. Copies of a row have weight one. An edge whose weight is too small for float64
+        is dropped.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def gaussian_weights(graph: NeighbourGraph, bandwidth: float | None = None) -> s
     lengths = graph.distances.data
     if bandwidth is None:
         positive = lengths[lengths > 0]
-        # Without a positive length every weight is exp(0), whatever the bandwidth.
+        # If no length is positive, every weight is exp(0), whatever the bandwidth.
         bandwidth = float(np.median(positive)) if positive.size else 1.0
     if not (np.isfinite(bandwidth) and bandwidth > 0):
         raise ValueError(
@@ -181,11 +181,11 @@ def gaussian_weights(graph: NeighbourGraph, bandwidth: float | None = None) -> s
 
 
 def self_tuning_weights(graph: NeighbourGraph) -> sparse.csr_array:
-    """w_ij = exp(−4 d_ij² / (σ_i σ_j)) on the edges of `graph`, σ_i the distance to the k-th row.
+    """Return the weights w_ij = exp(−4 d_ij² / (σ_i σ_j)) on the edges of `graph`.
 
-    A row with k or more copies has σ_i = 0. Its scale is then the length of its shortest edge
-    to a row that differs, so that copies keep weight one among themselves and stay joined to
-    the rest of the data.
+    σ_i is the distance from row i to its k-th nearest row, which is zero for a row with k or more
+    copies. Such a row takes as its scale the length of its shortest edge to a row that differs,
+    so that copies keep weight one among themselves and stay joined to the rest of the data.
 
     Parameters
     ----------
@@ -195,7 +195,8 @@ def self_tuning_weights(graph: NeighbourGraph) -> sparse.csr_array:
     Returns
     -------
     csr_array of shape (n, n)
-        Symmetric. Copies of a row have weight one. A weight too small for float64 is no edge.
+        Symmetric. Copies of a row have weight one. An edge whose weight is too small for float64
+        is dropped.
 
     References
     ----------
@@ -222,7 +223,7 @@ def self_tuning_weights(graph: NeighbourGraph) -> sparse.csr_array:
 
 
 def degrees(weights: Any) -> np.ndarray:
-    """d_i = Σ_j w_ij: weights (n, n) -> degrees (n,).
+    """Return the degrees d_i = Σ_j w_ij: weights (n, n) -> (n,).
 
     Examples
     --------
@@ -233,12 +234,12 @@ def degrees(weights: Any) -> np.ndarray:
 
 
 def unnormalised_laplacian(weights: Any) -> sparse.csr_array:
-    """L = D − W, for which fᵀ L f = ½ Σ_ij w_ij (f_i − f_j)².
+    """Return L = D − W, for which fᵀ L f = ½ Σ_ij w_ij (f_i − f_j)².
 
     Parameters
     ----------
     weights : array-like or sparse matrix of shape (n, n)
-        Symmetric and not negative.
+        Symmetric and non-negative.
 
     Returns
     -------
@@ -258,15 +259,15 @@ def unnormalised_laplacian(weights: Any) -> sparse.csr_array:
 
 
 def normalised_laplacian(weights: Any) -> sparse.csr_array:
-    """L = I − D^{-1/2} W D^{-1/2}, with a row and column of zeros for an isolated vertex.
+    """Return L = I − D^{-1/2} W D^{-1/2}, with a row and column of zeros per isolated vertex.
 
-    Zeros, rather than a one on the diagonal, keep the number of null vectors equal to the
+    Zeros there, rather than a one on the diagonal, keep the number of null vectors equal to the
     number of connected components.
 
     Parameters
     ----------
     weights : array-like or sparse matrix of shape (n, n)
-        Symmetric and not negative.
+        Symmetric and non-negative.
 
     Returns
     -------
@@ -290,7 +291,7 @@ def normalised_laplacian(weights: Any) -> sparse.csr_array:
 
 
 def connected_components(weights: Any) -> tuple[int, np.ndarray]:
-    """Count the connected components: weights (n, n) -> count, component of each vertex (n,).
+    """Find the connected components: weights (n, n) -> count, component of each vertex (n,).
 
     An isolated vertex is a component of its own.
 
@@ -304,12 +305,13 @@ def connected_components(weights: Any) -> tuple[int, np.ndarray]:
 
 
 class Modes(NamedTuple):
-    """The smoothest functions on a graph but the constant one.
+    """The smoothest functions on a graph, apart from the trivial one.
 
     Attributes
     ----------
     values : ndarray of shape (m,)
-        Eigenvalues λ of the normalised Laplacian, rising from 0 (on a graph of several parts).
+        Eigenvalues λ of the normalised Laplacian, in rising order; the first is 0 if the graph has
+        several connected components.
     vectors : ndarray of shape (n, m)
         Orthonormal eigenvectors.
     """
@@ -319,21 +321,22 @@ class Modes(NamedTuple):
 
 
 def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Modes:
-    """Lowest eigenvectors of the normalised Laplacian, orthogonal to √d, its trivial one.
+    """Return the lowest eigenvectors of the normalised Laplacian that are orthogonal to √d.
 
-    Up to 1500 vertices by LAPACK. Beyond, by Lanczos iteration (ARPACK) on a Chebyshev polynomial
-    of I − L, which spreads the crowded end of the spectrum: a dozen sparse products buy what costs
-    a dozen orthogonalisations of the whole basis otherwise. Where the modes wanted begin is
-    estimated first, and residuals are checked at the end.
+    √d is the trivial eigenvector. Graphs of up to 1500 vertices, and requests for more than a
+    quarter of the modes, go to LAPACK. The rest are solved by Lanczos iteration (ARPACK) on a
+    Chebyshev polynomial of I − L, which spreads the crowded end of the spectrum: a dozen sparse
+    products then replace a dozen orthogonalisations of the whole basis. The eigenvalue at which
+    the wanted modes begin is estimated first, and residuals are checked at the end.
 
     Parameters
     ----------
     weights : array-like or sparse matrix of shape (n, n)
-        Symmetric and not negative.
+        Symmetric and non-negative.
     n_modes : int
         m; no more than n − 1 are returned.
-    random_state : int
-        Of the start vectors.
+    random_state : int, default=0
+        Seed of the start vectors.
 
     Examples
     --------
@@ -349,7 +352,7 @@ def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Mod
     if n_modes < 1:
         return Modes(np.zeros(0), np.zeros((n, 0)))
     if n <= _DENSE_VERTICES or n_modes > n // 4:
-        # No eigenvalue exceeds 2, so that 3 puts the trivial vector last.
+        # No eigenvalue exceeds 2, so raising the trivial one to 3 puts it last.
         lifted = L.toarray() + 3.0 * np.outer(trivial, trivial)
         values, vectors = linalg.eigh(lifted, subset_by_index=(0, n_modes - 1))
         return Modes(np.maximum(values, 0.0), vectors)
@@ -361,7 +364,7 @@ def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Mod
             return modes
     raise ValueError(
         f"the {n_modes} smoothest modes of a graph with {n} vertices were not found; use fewer, or "
-        "more neighbours a row."
+        "more neighbours per row."
     )
 
 
@@ -377,7 +380,7 @@ def _check_n_neighbors(n_neighbors: int, n: int) -> None:
 
 
 def _row_distances(X: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """‖X[first] − X[second]‖, (m,): exactly zero for copies, which the search does not promise."""
+    """Return ‖X[first] − X[second]‖, (m,): exactly zero for copies, unlike the search's own."""
     is_sparse = sparse.issparse(X)
     step = max(1, _CHUNK_SIZE // max(1, X.shape[1]))
     pieces = []
@@ -408,12 +411,14 @@ def _with_weights(pattern: sparse.csr_array, values: np.ndarray) -> sparse.csr_a
 def _checked_weights(weights: Any) -> sparse.csr_array:
     W = sparse.csr_array(weights, dtype=np.float64)
     if W.ndim != 2 or W.shape[0] != W.shape[1]:
-        raise ValueError(f"weights has shape {W.shape}; give a square matrix, one row a vertex.")
+        raise ValueError(
+            f"weights has shape {W.shape}; give a square matrix with one row per vertex."
+        )
     if not np.isfinite(W.data).all() or (W.data < 0).any():
         raise ValueError("weights has negative, NaN or infinite entries; give similarities >= 0.")
     if abs(W - W.T).max() > 1e-12 * abs(W).max():
         raise ValueError("weights is not symmetric; give (W + W.T) / 2, or its maximum with W.T.")
-    # A stored zero would count as an edge for some readers and not for others.
+    # Some functions count a stored zero as an edge, and others do not.
     if (W.data == 0).any():
         W = W.copy()
         W.eliminate_zeros()
@@ -423,7 +428,10 @@ def _checked_weights(weights: Any) -> sparse.csr_array:
 def _filters(
     S: sparse.csr_array, trivial: np.ndarray, n_modes: int, rng: np.random.Generator
 ) -> list[tuple[int, float]]:
-    """Degree of the polynomial, and the eigenvalue of S below which it is small, to be tried."""
+    """Return the polynomials to try in turn: degree, and eigenvalue of S below which it is small.
+
+    The first is fitted to the estimated spectrum; the others are fallbacks.
+    """
     edge = _eigenvalue_count_above(S, trivial, 2 * n_modes, rng)
     degree = int(np.clip(np.sqrt(4.0 / max(1.0 - edge, 1e-4)), 4, 40))
     return [(degree, edge), (4, 0.0), (1, -1.0)]
@@ -432,7 +440,7 @@ def _filters(
 def _eigenvalue_count_above(
     S: sparse.csr_array, trivial: np.ndarray, count: int, rng: np.random.Generator
 ) -> float:
-    """Where in its spectrum about `count` eigenvalues of S lie above: Lanczos quadrature."""
+    """Estimate the value above which `count` eigenvalues of S lie, by Lanczos quadrature."""
     n, n_steps, n_probes = S.shape[0], 40, 4
     nodes, masses = [], []
     for _ in range(n_probes):

@@ -1,4 +1,4 @@
-"""Cholesky factors that do not fail, and what Gaussian processes do with them."""
+"""Cholesky factors that survive rounding errors, and what Gaussian processes do with them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from scipy.linalg import blas, lapack
 
 Array = NDArray[np.float64]
 
-# Relative to the mean of the diagonal; tried in turn where the matrix as it is does not factor.
+# Jitters relative to the mean of the diagonal, tried in turn if the matrix itself has no factor.
 JITTER_LADDER = tuple(10.0**exponent for exponent in range(-10, -2))
 
-MANY_ROWS = 400  # from which on BLAS's triangular product is the faster
+MANY_ROWS = 400  # from this many rows on, BLAS's triangular product is faster than a full one
 
 
 class Factor(NamedTuple):
     """A lower Cholesky factor: lower @ lower.T = matrix + jitter * I.
 
     lower : (n, n), zero above the diagonal
-    jitter : what was added to the diagonal, absolute; 0.0 where none was needed
+    jitter : the absolute amount added to the diagonal; 0.0 if none was needed
     """
 
     lower: Array
@@ -30,12 +30,12 @@ class Factor(NamedTuple):
 def jittered_cholesky(matrix: Array) -> Factor:
     """Factor a symmetric matrix that is positive semi-definite up to rounding.
 
-    Jitter is tried from a ladder relative to the mean of the diagonal: none, 1e-10, 1e-9, … 1e-3.
-    The jitter used is returned, to be reported.
+    The matrix is tried as it is, then with a jitter of 1e-10, 1e-9, … 1e-3 times the mean of its
+    diagonal. The jitter used is returned so that it can be reported.
 
     Parameters
     ----------
-    matrix : (n, n), of which the lower triangle is read
+    matrix : (n, n); only its lower triangle is factored
 
     Examples
     --------
@@ -65,12 +65,13 @@ def jittered_cholesky(matrix: Array) -> Factor:
     )
 
 
-# LAPACK is called directly: SciPy's wrappers cost more than the work on a few dozen rows. It reads
-# columns first; what is stored by rows is handed over as its transpose, and nothing is copied.
+# LAPACK is called directly: on a few dozen rows, SciPy's wrappers cost more than the work itself.
+# LAPACK stores matrices by columns; one stored by rows is passed as its transpose, so that nothing
+# is copied.
 
 
 def _potrf(matrix: Array) -> tuple[Array, int]:
-    """A lower factor, stored as the matrix is, and LAPACK's verdict."""
+    """Return a lower factor, in the matrix's memory order, and LAPACK's status (0 is success)."""
     if matrix.flags.f_contiguous:
         lower, info = lapack.dpotrf(matrix, lower=1, clean=1)
         return lower, info
@@ -79,14 +80,14 @@ def _potrf(matrix: Array) -> tuple[Array, int]:
 
 
 def solve_lower(lower: Array, right: Array, *, transposed: bool = False) -> Array:
-    """L^{-1} right, or L^{-T} right; right (n,) or (n, m)."""
+    """Return L^{-1} right, or L^{-T} right if `transposed`; right (n,) or (n, m)."""
     if len(lower) == 0 or right.size == 0:
         return np.zeros_like(right)
     by_columns = lower.flags.f_contiguous
     A = lower if by_columns else lower.T
     turned = transposed if by_columns else not transposed
     if right.ndim == 2 and not right.flags.f_contiguous and np.diagonal(lower).all():
-        # Xᵀ L' = rightᵀ
+        # Solve L X = right as Xᵀ Lᵀ = rightᵀ.
         return blas.dtrsm(1.0, A, right.T, side=1, lower=by_columns, trans_a=not turned).T
     solution, info = lapack.dtrtrs(A, right, lower=by_columns, trans=turned)
     if info > 0:
@@ -95,9 +96,9 @@ def solve_lower(lower: Array, right: Array, *, transposed: bool = False) -> Arra
 
 
 def lower_times(lower: Array, right: Array, *, transposed: bool = False) -> Array:
-    """L right, or Lᵀ right; right (n, m).
+    """Return L right, or Lᵀ right if `transposed`; right (n, m).
 
-    Past a few hundred rows the zeros of L are left out, which takes half the time.
+    From a few hundred rows on, the zeros of L are skipped, which halves the time.
     """
     if len(lower) < MANY_ROWS:
         return lower.T @ right if transposed else lower @ right
@@ -108,32 +109,33 @@ def lower_times(lower: Array, right: Array, *, transposed: bool = False) -> Arra
 
 
 def cholesky_solve(lower: Array, right: Array) -> Array:
-    """(L Lᵀ)^{-1} right; right (n,) or (n, m)."""
+    """Return (L Lᵀ)^{-1} right; right (n,) or (n, m)."""
     return lapack.dpotrs(lower, right, lower=1)[0]
 
 
 def cholesky_inverse(lower: Array) -> Array:
-    """(L Lᵀ)^{-1} in full, symmetric, (n, n)."""
-    half, _ = lapack.dpotri(lower, lower=1)  # its lower triangle; above it, zeros of `lower`
+    """Return (L Lᵀ)^{-1} in full, symmetric, (n, n)."""
+    half, _ = lapack.dpotri(lower, lower=1)  # the lower triangle; above it are the zeros of `lower`
     inverse = half + half.T
     inverse[np.diag_indices_from(inverse)] *= 0.5
     return inverse
 
 
 def cholesky_log_det(lower: Array) -> float:
-    """log det(L Lᵀ)."""
+    """Return log det(L Lᵀ)."""
     return 2.0 * float(np.log(np.diagonal(lower)).sum())
 
 
 def through_cholesky(lower: Array, slope: Array, whitened: Array) -> Array:
-    """The gradient in A of a function of u = L ν, L Lᵀ = A: symmetric, (n, n).
+    """Return the gradient in A = L Lᵀ of a function of u = L ν: symmetric, (n, n).
 
-    Reverse mode through the factor (Murray 2016): L^{-T} Φ(Lᵀ ∂/∂u νᵀ) L^{-1}, made symmetric, Φ
-    the lower triangle with half of the diagonal. About five factorisations' worth of work.
+    Reverse-mode differentiation of the factor (Murray 2016) gives L^{-T} Φ(Lᵀ ∂/∂u νᵀ) L^{-1}, made
+    symmetric, where Φ keeps the lower triangle and half of the diagonal. The work is that of about
+    five factorisations.
 
     Parameters
     ----------
-    slope : (n, K) Lᵀ times the gradient in u, that in ν
+    slope : (n, K) gradient with respect to ν, which is Lᵀ times that with respect to u
     whitened : (n, K) ν
 
     Examples
@@ -152,9 +154,9 @@ def through_cholesky(lower: Array, slope: Array, whitened: Array) -> Array:
 
 
 def subtract_square(matrix: Array, right: Array) -> None:
-    """matrix −= rightᵀ right in place, its lower triangle alone; matrix (m, m), right (n, m).
+    """Subtract rightᵀ right in place from a matrix's lower triangle; matrix (m, m), right (n, m).
 
-    Half of the work of a product, for what is then factored.
+    This takes half the work of a full product and is enough for a matrix to be factored.
 
     Examples
     --------
@@ -174,7 +176,7 @@ def subtract_square(matrix: Array, right: Array) -> None:
 
 
 def bordered_factor(lower: Array, bridge: Array, corner: Array) -> Array:
-    """[[lower, 0], [bridge, corner]]; lower (n, n), bridge (m, n), corner (m, m) triangular."""
+    """Return [[lower, 0], [bridge, corner]]; lower (n, n), bridge (m, n), corner (m, m) lower."""
     m, n = bridge.shape
     grown = np.zeros((n + m, n + m))
     grown[:n, :n] = lower
@@ -184,10 +186,10 @@ def bordered_factor(lower: Array, bridge: Array, corner: Array) -> Array:
 
 
 def remove_rows(lower: Array, removed: NDArray[np.integer] | NDArray[np.bool_]) -> Array:
-    """The factor of A without some of its rows and columns.
+    """Return the factor of A without some of its rows and columns.
 
-    With S the rows of L that stay, A_SS = S Sᵀ. Rows above the first removed one keep their
-    factor; the rest is made triangular again by a QR decomposition.
+    If S holds the rows of L that stay, A without the others is S Sᵀ. Rows of S above the first
+    removed one need no change; the rest are made triangular again by a QR decomposition.
 
     Parameters
     ----------
@@ -208,7 +210,7 @@ def remove_rows(lower: Array, removed: NDArray[np.integer] | NDArray[np.bool_]) 
     first = int(removed_rows[0])
     tail = kept[first:, first:]
     upper = np.asarray(np.linalg.qr(tail.T, mode="r"))[: len(tail)]
-    # QR leaves the signs of the diagonal free; a Cholesky factor's are positive.
+    # QR leaves the signs of the diagonal free; those of a Cholesky factor are positive.
     signs = np.where(np.diagonal(upper) < 0, -1.0, 1.0)
     shrunk = np.zeros((len(kept), len(kept)))
     shrunk[:, :first] = kept[:, :first]

@@ -1,15 +1,15 @@
-"""What memory holds: too much is refused before it begins, and long loops go in pieces."""
+"""Limits of memory: work that cannot fit is refused before it begins; long loops run in pieces."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 
-PIECE_ENTRIES = 2**20  # numbers in a piece of work: 8 MiB
+PIECE_ENTRIES = 2**20  # numbers per piece of work: 8 MiB
 
 
 def physical_memory() -> int | None:
-    """Bytes of physical memory of this machine, or None where the system does not say."""
+    """Return this machine's physical memory in bytes, or None if the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -17,13 +17,13 @@ def physical_memory() -> int | None:
 
 
 def check_memory(n_bytes: int, *, what: str, instead: str) -> None:
-    """Raise a ValueError when `n_bytes` exceed the machine's memory.
+    """Raise a ValueError if `n_bytes` exceeds the machine's memory.
 
     Parameters
     ----------
-    n_bytes : estimate of the peak, in bytes
-    what : what needs them, such as "exact inference with 100000 labelled rows"
-    instead : what fits, said to the user
+    n_bytes : estimated peak use, in bytes
+    what : what needs the memory, such as "exact inference with 100000 labelled rows"
+    instead : a sentence that tells the user what would fit
 
     Examples
     --------
@@ -42,7 +42,9 @@ Use fewer rows.
 
 
 def in_chunks(n: int, entries: int, *, most: int = PIECE_ENTRIES) -> Iterator[slice]:
-    """Yield slices of n rows, each of at most `most` numbers where a row needs `entries` of them.
+    """Yield slices of n rows, each holding at most `most` numbers when a row takes `entries`.
+
+    A slice has at least one row.
 
     Examples
     --------

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.integer]
 Tick = Callable[[int], None]
 
-BLOCK = 65536
+BLOCK = 65536  # rows converted to float64 at a time
 
 
 class Rows(NamedTuple):
@@ -143,11 +143,11 @@ def _as_labels(distinct: frozenset[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Summary:
-    """Number, mean and spread of rows, and the labels met.
+    """The number, mean and spread of rows, and the labels among them.
 
-    lengths : number of rows of each chunk
-    mean, squares : (d,) mean and sum of squared deviations from it
-    labels : the distinct values that are not null
+    lengths : number of rows in each chunk
+    mean, squares : (d,) mean, and sum of squared deviations from it
+    labels : the distinct labels, without missing values
     names : names of the features, or None
     """
 
@@ -163,9 +163,9 @@ class Summary:
 
     @property
     def deviation(self) -> Array:
-        """Standard deviations (d,); one where a feature is constant."""
+        """The features' standard deviations, (d,); one for a constant feature."""
         deviation = np.sqrt(self.squares / max(self.n_rows, 1))
-        # What rounding leaves of a constant feature is no scale.
+        # The deviation of a constant feature may be a rounding error instead of zero.
         tiny = deviation <= 1e-12 * np.abs(self.mean)
         return np.where(tiny, 1.0, deviation)
 
@@ -192,7 +192,10 @@ def _columns(summary: Summary) -> str:
 
 
 def as_rows(X: Any) -> Array:
-    """Return a chunk's rows as an array (b, d): floats and integers as they are, else float64."""
+    """Return a chunk's rows as an array (b, d) of floats or integers.
+
+    Arrays of floats or integers keep their type; data frames and other arrays become float64.
+    """
     if hasattr(X, "to_numpy"):
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     X = np.asarray(X)
@@ -200,13 +203,13 @@ def as_rows(X: Any) -> Array:
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:
-    """Return the names of a data frame's columns, or None."""
+    """Return the names of a data frame's columns, or None for an array."""
     columns = getattr(X, "columns", None)
     return None if columns is None else tuple(map(str, columns))
 
 
 def summarise(number: int, X: Any, y: Any) -> Summary:
-    """Return the summary of one chunk; raise a ValueError where a number is not finite."""
+    """Summarise one chunk; raise a ValueError if a number in it is not finite."""
     rows = as_rows(X)
     if rows.ndim != 2:
         raise ValueError(f"chunk {number} has shape {rows.shape}; give rows (b, d).")
@@ -245,9 +248,9 @@ def summarise(number: int, X: Any, y: Any) -> Summary:
 
 @dataclass(frozen=True)
 class Reservoir:
-    """Rows chosen at random, whatever the chunks they came in: those with the smallest keys.
+    """A random sample of rows, however they were chunked: those with the smallest keys.
 
-    keys (s,) uint64, rows (s, d), codes (s,); at most `sizes[c + 1]` of code c are kept
+    keys (s,) uint64, rows (s, d), codes (s,); at most `sizes[c + 1]` rows of code c are kept
     """
 
     keys: NDArray[np.uint64]
@@ -283,7 +286,7 @@ def row_keys(first: int, n: int, seed: int) -> NDArray[np.uint64]:
 def keep_smallest(
     keys: NDArray[np.uint64], rows: Any, codes: Codes, sizes: tuple[int, ...]
 ) -> Reservoir:
-    """Return a reservoir of these rows."""
+    """Return a reservoir of these rows: for code c, the `sizes[c + 1]` with the smallest keys."""
     chosen = []
     for code, size in enumerate(sizes, start=-1):
         places = np.flatnonzero(codes == code)

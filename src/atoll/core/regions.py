@@ -3,12 +3,12 @@
 A label confines z to a region; a missing label may leave several, each with a weight. Two types
 serve every model of the family:
 
-- `Intervals`, one z a row: half-lines (probit), intervals (ordinal), two half-lines with a gap
-  between them (null category);
-- `Margins`, K of them a row: z_k > z_i + a for every other class i (multinomial probit with a = 0,
-  multi-class null category with a > 0).
+- `Intervals`, with one z per row: half-lines (probit), intervals (ordinal), two half-lines with a
+  gap between them (null category);
+- `Margins`, with K values of z per row: z_k > z_i + a for every other class i (multinomial probit
+  with a = 0, multi-class null category with a > 0).
 
-Both answer the same questions, which is all that inference asks (`Regions`).
+Both have the methods of `Regions`, the only ones that inference calls.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ RowUpdate = Callable[[int, "float | list[float]", "float | list[float]", float, 
 
 
 class RegionGradients(NamedTuple):
-    """log of the weighted mass of each row's regions, and what it changes with.
+    """The log of the weighted mass of each row's regions, and its derivatives.
 
-    log_probability : (n,)
-    mean : as the mean of z, (n,) or (n, K)
+    log_probability : (n,) the log mass itself
+    mean : derivative by the mean of z, of its shape: (n,) or (n, K)
     curvature : (n,) trace of the Hessian by the mean
-    log_weight : (n, R) the share of each region in its row's mass
-    ends : of `Intervals` the derivatives by lower and upper, (n, R) each; of `Margins` that by the
-        margin, (n,), alone
+    log_weight : (n, R) derivative by each log weight: the share of the region in its row's mass
+    ends : for `Intervals` the derivatives by lower and upper, (n, R) each; for `Margins` only the
+        derivative by the margin, (n,)
     """
 
     log_probability: Array
@@ -60,8 +60,8 @@ class RegionGradients(NamedTuple):
 class Regions(Protocol):
     """What inference asks of regions, whatever their shape.
 
-    n_free : dimensions of a row's z that its regions constrain
-    n_uniforms : random numbers that `row_update` takes for a row
+    n_free : number of dimensions of a row's z that its regions constrain
+    n_uniforms : number of uniform random numbers that `row_update` takes per row
     """
 
     @property
@@ -72,22 +72,22 @@ class Regions(Protocol):
     def n_uniforms(self) -> int: ...
 
     def zeros(self) -> Array:
-        """A mean of zero for every z, in the shape that the methods take."""
+        """Return a mean of zero for every z, in the shape that the methods take."""
 
     def log_masses(self, mean: Array, sd: Array | float) -> Array:
-        """log of weight times P(z in region), z ~ N(mean, sd²); -> (n, R)."""
+        """Return the log of weight times P(z in region), z ~ N(mean, sd²); -> (n, R)."""
 
     def sample(self, rng: np.random.Generator, mean: Array, sd: Array | float) -> Array:
-        """z ~ N(mean, sd²) restricted to each row's regions: the region first, then z in it."""
+        """Draw z ~ N(mean, sd²) restricted to each row's regions: first a region, then z in it."""
 
     def total(self) -> Callable[[Array], float]:
-        """f -> Σ_n log of the weighted mass of row n, z ~ N(f_n, 1); prepared for many calls."""
+        """Return a function f -> Σ_n log(weighted mass of row n), z ~ N(f_n, 1), for many calls."""
 
     def row_update(self) -> RowUpdate:
-        """(row, z, mean, sd, uniforms) -> a new z of that row alone; prepared for many calls.
+        """Return a function (row, z, mean, sd, uniforms) -> a new z of that row, for many calls.
 
-        The update leaves N(mean, sd²) restricted to the row's regions invariant. In plain Python
-        floats: rows are visited one by one, and arrays of length one are slow.
+        The update leaves N(mean, sd²) restricted to the row's regions invariant. It works in plain
+        Python floats: rows are visited one by one, and arrays of length one are slow.
         """
 
     def gradients(self, mean: Array, sd: Array | float) -> RegionGradients: ...
@@ -97,31 +97,31 @@ class Regions(Protocol):
 
 
 def log_region_probability(regions: Regions, mean: Array, sd: Array | float) -> Array:
-    """log of the weighted mass of each row's regions; -> (n,)."""
+    """Return the log of the weighted mass of each row's regions, (n,)."""
     return np.logaddexp.reduce(regions.log_masses(mean, sd), axis=1)
 
 
 def log_region_shares(regions: Regions, mean: Array, sd: Array | float) -> Array:
-    """log P(z in region r | z in the row's regions), (n, R)."""
+    """Return log P(z in region r | z in the row's regions), (n, R)."""
     log_masses = regions.log_masses(mean, sd)
     return log_masses - np.logaddexp.reduce(log_masses, axis=1, keepdims=True)
 
 
 def _choose(rng: np.random.Generator, log_masses: Array) -> NDArray[np.intp]:
-    """One of each row's regions, drawn by its mass; (n, R) -> (n,)."""
+    """Draw one of each row's regions in proportion to its mass; (n, R) -> (n,)."""
     # Gumbel's trick: argmax of log mass plus Gumbel noise is a draw proportional to mass.
     return np.argmax(log_masses + rng.gumbel(size=log_masses.shape), axis=1)
 
 
 class PreparedRegions:
-    """Regions, with what a sampler calls many times made ready once, when it is first asked for."""
+    """Regions whose functions for many calls are prepared once, when they are first asked for."""
 
     def __init__(self, regions: Regions):
         self.regions = regions
 
     @cached_property
     def several(self) -> bool:
-        """Whether a row has more than one region."""
+        """Whether any row has more than one region."""
         return bool((np.isfinite(self.regions.log_weight).sum(axis=1) > 1).any())
 
     @cached_property
@@ -133,22 +133,22 @@ class PreparedRegions:
         return self.regions.row_update()
 
 
-# φ, c -> φ moved by c, and the log of the volume factor |∂φ'/∂φ|. Moves by c and then by d are one
-# move by c + d.
+# A function of φ and c that returns φ moved by c and the log of the volume factor |∂φ'/∂φ|. A move
+# by c followed by a move by d is a move by c + d.
 Move = Callable[[Array, float], tuple[Array, float]]
 
 
 class RegionFamily(NamedTuple):
     """Regions that depend on free parameters φ, such as cut points, with a normal prior on φ.
 
-    names : (q,) of φ
-    mean, sd : (q,) of its independent normal prior
-    at : φ -> the regions there
+    names : (q,) names of the entries of φ
+    mean, sd : (q,) mean and standard deviation of φ's independent normal prior
+    at : φ -> the regions at φ
     gradient : φ, RegionGradients -> (q,) gradient of the total log mass by φ
     moves : ways for a sampler to change φ, which together reach every φ
-    shift_index : the entry of φ, if there is one, to which c is to be added with c added to all z
-        for the regions to move along
-    stretch : what becomes of φ when all z are multiplied by e^c; None where no scale is free
+    shift_index : index of the entry of φ that grows by c when c is added to all z, so that the
+        regions move with z; None if there is no such entry
+    stretch : the move that φ makes when all z are multiplied by e^c; None if no scale is free
     """
 
     names: tuple[str, ...]
@@ -162,19 +162,19 @@ class RegionFamily(NamedTuple):
 
 
 def regions_of_rows(regions: Regions, rows: NDArray[np.intp]) -> Regions:
-    """The regions of some rows."""
+    """Return the regions of the given rows."""
     return type(regions)(*(part[rows] if np.ndim(part) else part for part in regions))  # type: ignore[attr-defined]
 
 
 def shifted(regions: Intervals, offset: ArrayLike) -> Intervals:
-    """The regions of z − offset, for z that has the offset for a mean; offset () or (n,)."""
+    """Return the regions of z − offset, given those of z; offset () or (n,)."""
     by = np.asarray(offset, dtype=float)
     by = by[:, None] if by.ndim else by
     return Intervals(regions.lower - by, regions.upper - by, regions.log_weight)
 
 
 def with_bias(family: RegionFamily, bias: float, sd: float | None) -> RegionFamily:
-    """The family for f + b; b is given, or with `sd` the last of φ, with prior N(bias, sd²)."""
+    """Return the family for f + b, with b = bias or, given `sd`, b ~ N(bias, sd²) as the last φ."""
     free = sd is not None
 
     def split(parameters: Array) -> tuple[Array, float]:
@@ -187,7 +187,7 @@ def with_bias(family: RegionFamily, bias: float, sd: float | None) -> RegionFami
     def at(parameters: Array) -> PreparedRegions:
         inner, offset = split(parameters)
         regions = family.at(inner).regions
-        assert isinstance(regions, Intervals)  # one function
+        assert isinstance(regions, Intervals)  # a bias is for models of one latent function
         return PreparedRegions(shifted(regions, offset))
 
     return RegionFamily(
@@ -200,19 +200,19 @@ def with_bias(family: RegionFamily, bias: float, sd: float | None) -> RegionFami
 
 
 def fixed_regions(regions: Regions) -> RegionFamily:
-    """The family of one member: no free parameter."""
+    """Return the family with one member and no free parameter."""
     prepared, none = PreparedRegions(regions), np.zeros(0)
     return RegionFamily((), none, none, lambda _: prepared, lambda _, __: none)
 
 
-# One z a row --------------------------------------------------------------------------------------
+# One z per row ------------------------------------------------------------------------------------
 
 
 class Intervals(NamedTuple):
-    """For each of n rows a union of R disjoint intervals of z, with weights.
+    """For each of n rows, a union of R disjoint intervals of z, with weights.
 
     lower, upper : (n, R) ends of the intervals
-    log_weight : (n, R) log weight of an interval; -inf where the row does not have it
+    log_weight : (n, R) log weight of each interval; -inf if the row does not have it
     """
 
     lower: Array
@@ -244,7 +244,7 @@ class Intervals(NamedTuple):
         if not np.all(upwards ^ np.isneginf(self.lower)):
             return lambda f: float(log_region_probability(self, f, 1.0).sum())
         # Half-lines, the common case, need one log Φ each and no difference: z > b has mass
-        # Φ(f − b), z < b has mass Φ(b − f). Intervals first, rows last.
+        # Φ(f − b), and z < b has mass Φ(b − f). The arrays are (R, n), so that f broadcasts.
         sign = np.where(upwards, 1.0, -1.0).T.copy()
         offset = np.where(upwards, -self.lower, self.upper).T.copy()
         log_weight = self.log_weight.T.copy()
@@ -284,20 +284,20 @@ class Intervals(NamedTuple):
         weighted = self.log_weight + log_mass
         log_probability = np.logaddexp.reduce(weighted, axis=1)
         share = np.exp(weighted - log_probability[:, None])
-        # φ at an end over the interval's mass; an infinite end has none.
+        # φ at an end, divided by the interval's mass; φ is zero at an infinite end.
         with np.errstate(invalid="ignore"):
             by_lower = -share * np.exp(log_normal_density(lower) - log_mass) / s
             by_upper = share * np.exp(log_normal_density(upper) - log_mass) / s
         by_lower, by_upper = (np.where(share > 0, g, 0.0) for g in (by_lower, by_upper))
         by_mean = -(by_lower + by_upper).sum(axis=1)
-        # An end moves by its distance from the mean as the deviation grows.
+        # The second derivative follows from φ'(x) = −x φ(x); infinite ends add nothing to it.
         at_lower, at_upper = (np.where(np.isinf(x), 0.0, x) for x in (lower, upper))
         second = -((by_lower * at_lower + by_upper * at_upper) / s).sum(axis=1)
         curvature = second - by_mean**2
         return RegionGradients(log_probability, by_mean, curvature, share, (by_lower, by_upper))
 
     def variance_gradient(self, mean: Array, sd: Array | float) -> Array:
-        """Derivative of each row's log mass by the variance sd² of z, (n,): the heat equation."""
+        """Return the derivative of each row's log mass by sd², (n,), from the heat equation."""
         slopes = self.gradients(mean, sd)
         return 0.5 * (slopes.curvature + slopes.mean**2)
 
@@ -306,15 +306,15 @@ class Intervals(NamedTuple):
         return (self.lower - m) / s, (self.upper - m) / s, s
 
 
-# One z a class and row ----------------------------------------------------------------------------
+# One z per class and row --------------------------------------------------------------------------
 
 
 class Margins(NamedTuple):
-    """For each of n rows the classes k whose region z_k > z_i + margin, all i ≠ k, it may be in.
+    """For each of n rows, a union of regions z_k > z_i + margin for all i ≠ k, one per class k.
 
-    Adding a number to all z of a row changes nothing: the regions constrain K − 1 dimensions.
+    Adding one number to all z of a row changes nothing: the regions constrain K − 1 dimensions.
 
-    log_weight : (n, K) log weight of a class's region; -inf where the row does not have it
+    log_weight : (n, K) log weight of each class's region; -inf if the row does not have it
     margin : a >= 0
     """
 
@@ -358,13 +358,13 @@ class Margins(NamedTuple):
     def total(self) -> Callable[[Array], float]:
         rows, winners, losers = self._candidates()
         log_weight = self.log_weight[rows, winners]
-        first = np.flatnonzero(np.diff(rows, prepend=-1))  # of each row's candidates
+        first = np.flatnonzero(np.diff(rows, prepend=-1))  # index of each row's first candidate
         largest = np.maximum.reduceat(log_weight, first)
         weight = np.exp(log_weight - np.repeat(largest, np.diff(first, append=len(rows))))
 
         def total_of_margins(f: Array) -> float:
             t = self._offsets(f, 1.0, rows, winners, losers)
-            # In log space only rows whose mass is small in all; a losing class may be forgotten.
+            # Only rows whose total mass is small need log space; others may lose small terms.
             mass = np.add.reduceat(weight * expected_product_of_ndtr(t), first)
             small = mass < small_mass(t.shape[1])
             if not small.any():
@@ -389,7 +389,7 @@ class Margins(NamedTuple):
         ) -> list[float]:
             z, weight = z.copy(), weights[n]
             winner = max(range(K), key=z.__getitem__)
-            # Exchanging the winner's z with another's goes from region to region and keeps volume.
+            # Swapping the winner's z with another's moves to another region and keeps volume.
             other = (winner + 1 + int(uniforms[K] * (K - 1))) % K
             if weight[other] > -inf:
                 gap, drift = z[winner] - z[other], mean[other] - mean[winner]
@@ -423,7 +423,7 @@ class Margins(NamedTuple):
         by_mean = np.zeros((n, K))
         np.add.at(by_mean, (rows, winners), own * of_winner)
         np.subtract.at(by_mean, (rows[:, None], losers), own[:, None] * of_losers)
-        # Of a mixture: the mean of what each region has, plus the spread of their gradients.
+        # The Hessian of a mixture is the mean of the regions' own, plus their gradients' spread.
         squares = of_winner**2 + (of_losers**2).sum(axis=1)
         curvature = np.bincount(rows, own * (slopes.curvature / s**2 + squares), minlength=n)
         curvature = curvature - (by_mean**2).sum(axis=1)
@@ -432,7 +432,7 @@ class Margins(NamedTuple):
         return RegionGradients(log_probability, by_mean, curvature, share, (by_margin,))
 
     def _candidates(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-        """Rows and classes of the regions that have weight, (e,) each, and the rest, (e, K−1)."""
+        """Return the row and class of each region with weight, (e,), and the others, (e, K−1)."""
         rows, winners = np.nonzero(np.isfinite(self.log_weight))
         return rows, winners, _others(self.log_weight.shape[1])[winners]
 
@@ -444,13 +444,13 @@ class Margins(NamedTuple):
         winners: NDArray[np.intp],
         losers: NDArray[np.intp],
     ) -> Array:
-        """(m_j − m_i − a) / sd for every loser i of every candidate j; (e, K−1)."""
+        """Return (m_j − m_i − a) / sd for every candidate j and every other class i; (e, K−1)."""
         ahead = mean[rows, winners][:, None] - mean[rows[:, None], losers] - self.margin
         return ahead / np.broadcast_to(sd, len(mean))[rows][:, None]
 
 
 def _others(n_classes: int) -> NDArray[np.intp]:
-    """(K, K−1): for every class the others, in order."""
+    """Return, for every class, the other classes in order, (K, K−1)."""
     classes = np.arange(n_classes)
     return np.array([np.delete(classes, k) for k in classes]).reshape(n_classes, n_classes - 1)
 
@@ -458,11 +458,12 @@ def _others(n_classes: int) -> NDArray[np.intp]:
 def _sample_winner(rng: np.random.Generator, offsets: Array) -> Array:
     """Draw u with density ∝ φ(u) Π_i Φ(u + t_i), exactly; offsets (n, m) -> (n,).
 
-    log Φ is concave: a tangent to Σ log Φ(u + t_i) lies above it, and φ times its exponential is a
-    normal density. Rejection from that accepts at least one in √(1 + m) or so, wherever t lies.
+    log Φ is concave, so a tangent to Σ log Φ(u + t_i) lies above it, and φ times the tangent's
+    exponential is a normal density up to a constant. Rejection sampling from that density accepts
+    at least about one proposal in √(1 + m), wherever t lies.
     """
     t = offsets
-    at = product_peak(t, n_steps=4)  # any point will do; near the peak most are accepted
+    at = product_peak(t, n_steps=4)  # any point is valid; near the peak most draws are accepted
     slope = inverse_mills_ratio(at[:, None] + t).sum(axis=1)
     height = log_ndtr(at[:, None] + t).sum(axis=1)
     u, left = np.empty(len(t)), np.arange(len(t))
@@ -483,20 +484,20 @@ def _sample_winner(rng: np.random.Generator, offsets: Array) -> Array:
 
 
 def _draw_between(mean: float, sd: float, lower: float, upper: float, uniform: float) -> float:
-    """N(mean, sd²) restricted to (lower, upper) at a uniform number in (0, 1]."""
+    """Draw from N(mean, sd²) restricted to (lower, upper), given a uniform number in (0, 1]."""
     a, b = (lower - mean) / sd, (upper - mean) / sd
-    if a > 0.0:  # in the right tail, where Φ is one, mirrored into the left one
+    if a > 0.0:  # the right tail, where Φ rounds to one, is mirrored into the left
         return max(mean - sd * _quantile_below(-b, -a, uniform), lower)
     return min(mean + sd * _quantile_below(a, b, uniform), upper)
 
 
 def _quantile_below(a: float, b: float, uniform: float) -> float:
-    """x with Φ(x) = Φ(a) + uniform (Φ(b) − Φ(a)), a <= 0."""
+    """Return x with Φ(x) = Φ(a) + uniform (Φ(b) − Φ(a)), a <= 0."""
     log_b = float(log_ndtr(b))
     if a == -inf:
         log_mass = log(uniform) + log_b
     else:
-        log_ratio = float(log_ndtr(a)) - log_b  # of Φ(a) to Φ(b)
+        log_ratio = float(log_ndtr(a)) - log_b  # log of Φ(a) / Φ(b)
         log_mass = log_b + log(exp(log_ratio) - uniform * expm1(log_ratio))
     return min(max(float(ndtri_exp(min(log_mass, 0.0))), a), b)
 

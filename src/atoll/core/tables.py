@@ -1,7 +1,7 @@
 """Tables in files, and the arrays that models are fitted on.
 
-A table is read from CSV or Parquet, its numeric columns are standardised and its categorical
-ones encoded on request; `Preprocessing` remembers how, so that new rows are treated alike.
+A table is read from CSV or Parquet, its numeric columns are standardised and, on request, its
+categorical ones are encoded; `Preprocessing` remembers how, so that new rows are treated alike.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Preprocessing(NamedTuple):
     categories : for each encoded column its values, in the order of their indicator features
     features : (p,) names of the features: the column, or "column=value" for an indicator
     mean, scale : (p,) float; 0 and 1 where a feature is left as it is
-    standardised : whether the numeric columns are
+    standardised : whether the numeric columns are standardised
     """
 
     columns: tuple[str, ...]
@@ -50,7 +50,7 @@ class PreparedTable(NamedTuple):
     """What a classifier is fitted on.
 
     X : (n, p) float
-    y : (n,) labels, None where the target's cell is blank; None without a target
+    y : (n,) labels, with None where the target's cell is blank; None if there is no target
     preprocessing : how X was made
     """
 
@@ -86,7 +86,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
-    """Write a table, whole or not at all, as the suffix of `path` says (.csv or .parquet).
+    """Write a table, whole or not at all, in the format of the path's suffix (.csv or .parquet).
 
     Examples
     --------
@@ -122,16 +122,19 @@ def prepare(
     """Turn a table into features and labels.
 
     Numeric columns (booleans among them) become one feature each, standardised to mean 0 and
-    standard deviation 1; a constant one becomes 0. With `encode`, any other column becomes one
-    indicator a value, left as 0 and 1; without it, such a column is refused.
+    standard deviation 1; a constant column becomes 0. With `encode`, any other column becomes one
+    indicator per value, left as 0 and 1; without it, such a column is refused.
 
     Parameters
     ----------
     frame : DataFrame, (n, q)
-    target : str, optional
-        The column of labels; its blank cells are unlabelled rows.
-    standardise, encode : bool
-    drop : sequence of str
+    target : str or None, default=None
+        The column of labels; its blank cells mark unlabelled rows.
+    standardise : bool, default=True
+        Whether to standardise numeric columns.
+    encode : bool, default=False
+        Whether to encode other columns as indicators.
+    drop : sequence of str, default=()
         Columns to leave out.
 
     Returns
@@ -157,7 +160,7 @@ def prepare(
         _require_columns(frame, [target], "the target column")
         if target in drop:
             raise ValueError(f"column {target!r} is the target and cannot be dropped as well.")
-    _require_columns(frame, drop, "a column to drop,")
+    _require_columns(frame, drop, "the column to drop")
     columns = tuple(name for name in frame.columns if name != target and name not in drop)
     if not columns:
         raise ValueError("no column is left to learn from; keep at least one feature column.")
@@ -187,9 +190,9 @@ def prepare(
 
 
 def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float64]:
-    """Features (n, p) of new rows, made as those that the model was fitted on.
+    """Return features (n, p) of new rows, made as those that the model was fitted on.
 
-    Columns are found by name; others are ignored (`extra_columns` names them).
+    Columns are found by name; any others are ignored (`extra_columns` names them).
 
     Examples
     --------
@@ -212,7 +215,7 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float
     if not_numeric:
         raise ValueError(
             f"{_named(not_numeric)} {_are(not_numeric)} not numeric, but the model was fitted on "
-            "numbers there; correct the cells that are not."
+            "numbers there; correct the cells that are not numbers."
         )
     _refuse_missing(frame, preprocessing.columns)
     for name, known in preprocessing.categories.items():
@@ -226,14 +229,14 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float
 
 
 def extra_columns(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[str]:
-    """Columns of `frame` that `apply` ignores."""
+    """Return the columns of `frame` that `apply` ignores."""
     return [name for name in frame.columns if name not in preprocessing.columns]
 
 
 def read_target(column: pd.Series) -> NDArray[Any]:
-    """Labels (n,) of a target column; blank cells become None.
+    """Return the labels (n,) of a target column; blank cells become None.
 
-    Whole numbers that a blank cell turned into floats are integers again, as they are in the
+    A blank cell makes pandas read whole numbers as floats; they become integers again, as in the
     file.
 
     Examples
@@ -272,7 +275,7 @@ def _read_csv(source: Path) -> pd.DataFrame:
     pd = import_extra("pandas")
     try:
         with warnings.catch_warnings():
-            # Rows longer than the header would otherwise lose cells with no more than a warning.
+            # Otherwise rows longer than the header would lose cells with only a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(source, index_col=False, low_memory=False)
     except pd.errors.EmptyDataError:
@@ -327,7 +330,7 @@ def _categories(column: pd.Series) -> tuple[str, ...]:
 
 
 def _parts(name: str, categories: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The features that one column becomes."""
+    """Return the names of the features that one column becomes."""
     if name in categories:
         return tuple(f"{name}={value}" for value in categories[name])
     return (name,)
@@ -340,7 +343,7 @@ def _feature_names(
 
 
 def _to_features(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float64]:
-    """Features before they are standardised, (n, p)."""
+    """Return the features before they are standardised, (n, p)."""
     blocks = []
     for name in preprocessing.columns:
         if name in preprocessing.categories:
@@ -353,12 +356,12 @@ def _to_features(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[n
 
 def _mean_and_scale(X: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     constant = X.max(axis=0) == X.min(axis=0)
-    # In units of the largest entry, whose square cannot overflow.
+    # Work in units of the largest entry, so that no square overflows.
     unit = np.abs(X).max(axis=0)
     unit[unit == 0] = 1.0
     mean = np.where(constant, X[0], unit * (X / unit).mean(axis=0))
     scale = np.where(constant, 1.0, unit * (X / unit).std(axis=0))
-    # A spread lost to rounding next to a huge mean.
+    # The spread may be lost to rounding next to a huge mean.
     scale[scale == 0] = 1.0
     return mean, scale
 

@@ -1,4 +1,4 @@
-"""Small problems with a known shape, each returning rows and their true classes."""
+"""Generators of small problems of known shape; each returns rows and their true classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-# How one of numpy's generators may be named: a seed, a generator, or None for a fresh one.
+# What `np.random.default_rng` takes: a seed, a generator, or None for fresh randomness.
 RandomState = int | np.random.Generator | None
 Sample = tuple[np.ndarray, np.ndarray]
 
@@ -21,24 +21,27 @@ def make_pinwheel(
     rate: float = 0.25,
     random_state: RandomState = None,
 ) -> Sample:
-    """Draw a pinwheel in the plane: one bent arm for each class.
+    """Draw a pinwheel in the plane, with one bent arm per class.
 
     A point of class k is drawn from N((1, 0), diag(radial_spread², tangential_spread²)) and then
-    turned about the origin by 2πk/K + rate · exp(r), r being its distance from the origin. The
-    turn keeps r, and areas, so the density of each class is known: the normal density of the
+    turned about the origin by 2πk/K + rate · exp(r), where r is its distance from the origin. The
+    turn preserves r and areas, so the density of each class is known: the normal density of the
     point turned back.
 
     Parameters
     ----------
-    n_samples : int
+    n_samples : int, default=250
         Number of rows in all; class sizes differ by at most one.
-    n_classes : int
+    n_classes : int, default=5
         K, at least 2.
-    radial_spread, tangential_spread : float
-        Standard deviation along and across an arm, not negative.
-    rate : float
+    radial_spread : float, default=0.3
+        Standard deviation along an arm, not negative.
+    tangential_spread : float, default=0.1
+        Standard deviation across an arm, not negative.
+    rate : float, default=0.25
         How strongly the arms bend; 0 gives straight spokes.
-    random_state : int, numpy Generator or None
+    random_state : int, numpy Generator or None, default=None
+        Seed or source of the random numbers.
 
     Returns
     -------
@@ -74,21 +77,22 @@ def make_pinwheel(
 def make_crescents(
     n_samples: int = 400, *, noise: float = 1.1, random_state: RandomState = None
 ) -> Sample:
-    """Draw two interlocking crescents in the plane, opening towards each other.
+    """Draw two interlocking crescents in the plane that open towards each other.
 
-    Class 0 arches over the point (2, 0): a point lies at angle θ, θ/π ~ Beta(2.5, 2.5), and
+    Class 0 arches over the point (2, 0): its points lie at angle θ, θ/π ~ Beta(2.5, 2.5), and
     radius 5 + noise · ε, ε ~ N(0, 1). Class 1 is class 0 turned by half a circle about the
-    origin, so that a tip of each lies in the hollow of the other. Centres, radius, angles and
+    origin, so that one tip of each lies in the hollow of the other. Centres, radius, angles and
     the default noise were read off the toy data of the reference, which
     `atoll.datasets.load_crescent` loads.
 
     Parameters
     ----------
-    n_samples : int
+    n_samples : int, default=400
         Number of rows in all; class sizes differ by at most one.
-    noise : float
+    noise : float, default=1.1
         Standard deviation across a crescent, not negative; 0 puts every point on its arc.
-    random_state : int, numpy Generator or None
+    random_state : int, numpy Generator or None, default=None
+        Seed or source of the random numbers.
 
     Returns
     -------
@@ -124,20 +128,21 @@ def make_rings(
     width: float = 1.0,
     random_state: RandomState = None,
 ) -> Sample:
-    """Draw rings about the origin of the plane, one for each class.
+    """Draw rings about the origin of the plane, one per class.
 
-    y = ((a + r) cos s, (a + r) sin s), r ~ U(−width/2, width/2), s ~ U(0, 2π), with a the radius
-    of the class: equations 32 to 34 of the reference at the default values.
+    y = ((a + r) cos s, (a + r) sin s), r ~ U(−width/2, width/2), s ~ U(0, 2π), where a is the
+    radius of the class. The default values give equations 32 to 34 of the reference.
 
     Parameters
     ----------
-    n_samples : int
+    n_samples : int, default=1000
         Number of rows in all; class sizes differ by at most one.
-    radii : sequence of float
-        Radius a of each class, at least two.
-    width : float
+    radii : sequence of float, default=(2.0, 4.0)
+        Radius a of each class; at least two classes.
+    width : float, default=1.0
         Thickness of a ring, not negative and at most twice the smallest radius.
-    random_state : int, numpy Generator or None
+    random_state : int, numpy Generator or None, default=None
+        Seed or source of the random numbers.
 
     Returns
     -------
@@ -181,16 +186,17 @@ def make_spirals(
     """Draw two shrinking spirals in three dimensions, half a turn apart.
 
     y = u + noise · ν, ν ~ N(0, I), with u = (±r cos s, ∓r sin s, 8πs), s ~ U(0, 2π) and
-    r = 13 − s: equations 35 to 37 of the reference at the default noise. The third coordinate
-    runs to 16π² ≈ 158, far beyond the other two: scale the columns where that matters.
+    r = 13 − s. The default noise gives equations 35 to 37 of the reference. The third coordinate
+    runs to 16π² ≈ 158, far beyond the other two; scale the columns if that matters.
 
     Parameters
     ----------
-    n_samples : int
+    n_samples : int, default=1000
         Number of rows in all; class sizes differ by at most one.
-    noise : float
+    noise : float, default=1.0
         Standard deviation about the spiral in each coordinate, not negative.
-    random_state : int, numpy Generator or None
+    random_state : int, numpy Generator or None, default=None
+        Seed or source of the random numbers.
 
     Returns
     -------
@@ -219,7 +225,7 @@ def make_spirals(
     return u + noise * rng.normal(size=(n_samples, 3)), y  # eq. 35
 
 
-#: The generators by short name; each takes `n_samples`, `random_state` and its own shape.
+#: The generators by short name; each takes `n_samples`, `random_state` and parameters of its shape.
 DATASETS: dict[str, Callable[..., Sample]] = {
     "pinwheel": make_pinwheel,
     "crescents": make_crescents,
@@ -229,7 +235,7 @@ DATASETS: dict[str, Callable[..., Sample]] = {
 
 
 def _balanced_classes(n_samples: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """Classes (n_samples,) in random order, their sizes as equal as they can be."""
+    """Return classes (n_samples,) in random order, with sizes as equal as possible."""
     if not _is_integer(n_samples) or n_samples < n_classes:
         raise ValueError(
             f"n_samples={n_samples!r}; {n_classes} classes need an integer of at least {n_classes}."

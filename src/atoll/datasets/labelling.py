@@ -1,4 +1,4 @@
-"""Hiding labels, to make a semi-supervised problem of a labelled one."""
+"""Hiding labels, to turn a labelled problem into a semi-supervised one."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ def hide_labels(
     Parameters
     ----------
     y : array-like of shape (n,)
-        One label a row, none missing.
-    per_class : int, optional
-        Number of labels kept in each class.
-    fraction : float, optional
-        Share of labels kept in each class, in (0, 1], rounded to a whole number and at least
+        One label per row, none missing.
+    per_class : int or None, default=None
+        Number of labels to keep in each class.
+    fraction : float or None, default=None
+        Share of labels to keep in each class, in (0, 1]; their number is rounded and at least
         one. Give either this or `per_class`.
-    marker : "auto", -1 or None
-        What stands for a hidden label. "auto": −1 if `y` holds integers or booleans and −1 is
+    marker : "auto", -1 or None, default="auto"
+        What stands for a hidden label. "auto" is −1 if `y` holds integers or booleans and −1 is
         not among them, else None.
-    random_state : int, numpy Generator or None
+    random_state : int, numpy Generator or None, default=None
+        Seed or source of the random numbers.
 
     Returns
     -------
     ndarray of shape (n,)
-        Integers (booleans as 0 and 1) where the marker is −1; else an array of objects that
+        Integers (booleans as 0 and 1) if the marker is −1; otherwise an array of objects that
         holds the labels and None.
 
     Notes
     -----
-    With the classes 0 and 1 the result holds −1, 0 and 1, which could be a sign code. Say how
-    it is meant, with `unlabelled=-1` where it is read or `marker=None` here.
+    With the classes 0 and 1 the result holds −1, 0 and 1, which might also be three classes coded
+    by sign. To say what is meant, pass `unlabelled=-1` to whatever reads the result, or
+    `marker=None` here.
 
     Examples
     --------
@@ -87,7 +89,7 @@ def _check_complete(is_labelled: np.ndarray) -> None:
 def _number_kept(
     counts: np.ndarray, classes: np.ndarray, per_class: int | None, fraction: float | None
 ) -> np.ndarray:
-    """How many labels each class keeps, (K,)."""
+    """Return how many labels each class keeps, (K,)."""
     if (per_class is None) == (fraction is None):
         raise ValueError(
             f"per_class={per_class!r} and fraction={fraction!r}; give one of the two, "
@@ -104,13 +106,13 @@ def _number_kept(
     if counts[smallest] < per_class:
         raise ValueError(
             f"per_class={per_class}, but class {classes.tolist()[smallest]!r} has only "
-            f"{counts[smallest]} row(s); keep at most {counts[smallest]} a class."
+            f"{counts[smallest]} row(s); keep at most {counts[smallest]} per class."
         )
     return np.full(len(counts), per_class)
 
 
 def _marker_for(classes: np.ndarray, marker: Any) -> int | None:
-    """−1 or None."""
+    """Return the marker of a hidden label, −1 or None, or raise a ValueError if it is unusable."""
     is_whole = classes.dtype.kind in "iub"
     has_minus_one = classes.dtype.kind == "i" and bool((classes == -1).any())
     if isinstance(marker, str) and marker == "auto":

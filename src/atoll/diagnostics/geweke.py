@@ -1,9 +1,10 @@
-"""Getting it right: a sampler is wrong when it changes the joint distribution it should keep.
+"""Geweke's test: a sampler is wrong if it changes the joint distribution that it should keep.
 
-The joint p(parameters, data) can be simulated in two ways: prior then data, independently
-(marginal-conditional), or by turns, the sampler's sweep for the parameters given the data and the
-model's own simulator for the data given the parameters (successive-conditional). A correct sweep
-makes the two agree in every expectation.
+The joint p(parameters, data) can be simulated in two ways. The marginal-conditional simulator draws
+parameters from the prior, then data given them, independently each time. The
+successive-conditional simulator takes turns: the sampler's sweep draws parameters given the data,
+and the model's own simulator draws data given the parameters. If the sweep is correct, the two
+agree in every expectation.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ Array = NDArray[np.float64]
 class GewekeResult(NamedTuple):
     """Two simulators of one joint distribution, compared statistic by statistic.
 
-    names : q names of statistics
+    names : names of the q statistics
     marginal_mean, successive_mean : (q,) means under the two simulators
-    t_scores : (q,) Welch's t on ranks, positive where the successive simulator's values are larger
-    p_values : (q,) two-sided, not adjusted; 0 for a failure
-    smallest_adjusted_p_value : Bonferroni over the q statistics: the number to judge by
-    failures : names of the statistics that turned NaN or infinite under the sampler
+    t_scores : (q,) Welch's t on ranks, positive if the successive simulator's values are larger
+    p_values : (q,) two-sided and not adjusted; 0 for a failure
+    smallest_adjusted_p_value : the smallest p-value, Bonferroni-adjusted for q: the one to judge by
+    failures : names of the statistics that became NaN or infinite under the sampler
     """
 
     names: tuple[str, ...]
@@ -62,15 +63,18 @@ def geweke_test(
     sample_prior : (rng) -> parameters, from the prior
     sample_data : (rng, parameters) -> data, from the likelihood
     sweep : (rng, parameters, data) -> parameters, the transition under test
-    statistics : (parameters, data) -> {name: float} or a 1-d array. Take each parameter, its
-        square (or another function that is large at both ends: the parameter alone shows a shift,
-        not a change of width), and functions of parameters and data together, such as squared
-        residuals and products: only those notice a sweep that overlooks part of the data. Leave
-        out events so rare that most chains never see one.
-    n_chains : chains of the successive-conditional simulator, at least 2 and better 100
-    n_steps : sweeps of a chain. An error grows with the steps, so take several times the number
-        that the sampler needs to forget its state.
-    n_marginal : independent draws of the marginal-conditional simulator, at least 2
+    statistics : (parameters, data) -> {name: float} or a 1-d array. Include each parameter, its
+        square (or another function that is large at both ends, since the parameter alone reveals a
+        shift but not a change of width), and functions of parameters and data together, such as
+        squared residuals and products, since only those notice a sweep that overlooks part of the
+        data. Leave out events so rare that most chains never see one.
+    n_chains : int, default=200
+        Chains of the successive-conditional simulator: at least 2, preferably 100 or more.
+    n_steps : int, default=20
+        Sweeps per chain. The effect of an error grows with the steps, so take several times the
+        number that the sampler needs to forget its state.
+    n_marginal : int, default=10000
+        Independent draws of the marginal-conditional simulator, at least 2.
 
     Returns
     -------
@@ -78,20 +82,21 @@ def geweke_test(
 
     Notes
     -----
-    Every chain starts from an exact joint draw, so there is no burn-in and the chain means are
-    independent and identically distributed when the sweep is right: their spread gives the
-    standard error, and no autocorrelation is estimated.
+    Every chain starts from an exact joint draw, so there is no burn-in, and if the sweep is right
+    the chain means are independent and identically distributed: their spread gives the standard
+    error, and no autocorrelation need be estimated.
 
     Values are replaced by their mid-ranks among the marginal draws before they are averaged (for
     chains of one step this is the Mann–Whitney test). Ranks are bounded, so p-values hold far out
-    in the tail even for statistics that have no variance, where a test on plain means raises
-    false alarms.
+    in the tail even for statistics without a finite variance, for which a test on plain means
+    raises false alarms.
 
-    The statistics are read after the sweep and before the data are renewed. That pair follows the
-    joint distribution as well, and it is where a sweep that ignores a data point is seen: after
-    the renewal, data and parameters would fit each other again whatever the sweep had ignored.
+    The statistics are read after the sweep and before the data are renewed. Parameters and data
+    follow the joint distribution at that point too, and only there does a sweep that ignores a data
+    point show: once the data are renewed, they fit the parameters again, whatever the sweep
+    ignored.
 
-    A chain ends where a statistic is not finite, and the statistic is listed in `failures`.
+    A chain ends as soon as a statistic is not finite, and that statistic is listed in `failures`.
 
     References
     ----------
@@ -138,7 +143,7 @@ def geweke_test(
 
 
 def geweke_table(result: GewekeResult) -> str:
-    """A text table of a `GewekeResult`, one line a statistic, the least likely first.
+    """Return a `GewekeResult` as a text table, one line per statistic, smallest p-value first.
 
     Examples
     --------
@@ -175,7 +180,7 @@ def _successive_values(
     statistics: Callable[[Any, Any], Any],
     n_steps: int,
 ) -> Array:
-    """The statistics along one successive-conditional chain, (steps, q)."""
+    """Return the statistics along one successive-conditional chain, (steps, q)."""
     parameters = sample_prior(rng)
     seen: list[Array] = []
     while len(seen) < n_steps and (not seen or np.isfinite(seen[-1]).all()):
@@ -213,18 +218,18 @@ def _compare(names: tuple[str, ...], marginal: Array, chains: list[Array]) -> Ge
 
 
 def _rank_t_test(marginal: Array, chains: list[Array]) -> tuple[float, float]:
-    """Welch's t and two-sided p of the chains' mean ranks against ranks of marginal (n,)."""
+    """Compare the chains' mean ranks with the ranks of marginal (n,): Welch's t, two-sided p."""
     everything = np.concatenate([marginal, *chains])
     if np.ptp(everything) <= 1e-9 * np.abs(everything).max():
-        return 0.0, 1.0  # a constant, up to rounding
+        return 0.0, 1.0  # the statistic is constant, up to rounding
     ordered = np.sort(marginal)
     samples = [
         _mid_ranks(ordered, marginal),
         np.array([_mid_ranks(ordered, chain).mean() for chain in chains]),
     ]
     variances = [sample.var(ddof=1) for sample in samples]
-    # By chance the chain means of few values may hardly differ; steps that are not negatively
-    # correlated leave them at least this variance.
+    # A statistic of few values may by chance have almost equal chain means. If steps are not
+    # negatively correlated, the means have at least this variance.
     variances[1] = max(variances[1], variances[0] / max(len(chain) for chain in chains))
     squared_errors = [variance / len(sample) for variance, sample in zip(variances, samples)]
     squared_error = sum(squared_errors)
@@ -239,7 +244,7 @@ def _rank_t_test(marginal: Array, chains: list[Array]) -> tuple[float, float]:
 
 
 def _mid_ranks(ordered: Array, values: Array) -> Array:
-    """Share of `ordered` below each value, ties counted half; from 0 to 1."""
+    """Return the share of `ordered` below each value, with ties counted half; from 0 to 1."""
     below = np.searchsorted(ordered, values, side="left")
     up_to = np.searchsorted(ordered, values, side="right")
     return (below + up_to) / (2 * len(ordered))

@@ -1,6 +1,6 @@
-"""Posteriors of a handful of latent values by brute force, to hold faster methods against.
+"""Posteriors of a handful of latent values by brute force, to check faster methods against.
 
-Nothing here uses the rest of the library, so that an error elsewhere cannot hide.
+Nothing here uses the rest of the library, so an error elsewhere cannot affect both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scipy.special import logsumexp, roots_hermitenorm, roots_legendre
 
 Array = NDArray[np.float64]
 
-# Nodes per coordinate, by the number of coordinates: about half a million in all at three.
+# Nodes per coordinate, by the number of coordinates: with three, about half a million in all.
 DEFAULT_NODES = {1: 400, 2: 200, 3: 80, 4: 40}
 
 
@@ -22,9 +22,10 @@ class QuadraturePosterior(NamedTuple):
     """The posterior p(f | y) ∝ p(y | f) N(f; 0, gram) as weighted points.
 
     log_evidence : log ∫ p(y | f) N(f; 0, gram) df
-    log_evidence_error : how far it moves when a quarter of the nodes is taken away
-    mean : (n,)
-    covariance : (n, n)
+    log_evidence_error : how far the log evidence moves when a quarter of the nodes per coordinate
+        is removed
+    mean : (n,) posterior mean
+    covariance : (n, n) posterior covariance
     nodes : (m, n) latent values
     probabilities : (m,) posterior weight of each node, summing to one
     """
@@ -37,17 +38,17 @@ class QuadraturePosterior(NamedTuple):
     probabilities: Array
 
     def expectation(self, function: Callable[[Array], ArrayLike]) -> Array:
-        """E[function(f) | y]; function maps (m, n) to (m,) or (m, ...)."""
+        """Return E[function(f) | y]; `function` maps (m, n) to (m,) or (m, ...)."""
         return np.tensordot(self.probabilities, np.asarray(function(self.nodes), dtype=float), 1)
 
 
 class GridPosterior(NamedTuple):
     """A `QuadraturePosterior` at each node of a hyper-parameter grid, mixed by their evidence.
 
-    log_evidence : hyper-parameters and latent values both integrated out
+    log_evidence : log evidence with hyper-parameters and latent values both integrated out
     node_probabilities : (g,) posterior weight of each hyper-parameter node
-    mean : (n,) of the latent values
-    covariance : (n, n)
+    mean : (n,) posterior mean of the latent values
+    covariance : (n, n) posterior covariance of the latent values
     components : the g posteriors that were mixed
     """
 
@@ -58,7 +59,7 @@ class GridPosterior(NamedTuple):
     components: tuple[QuadraturePosterior, ...]
 
     def expectation(self, function: Callable[[Array], ArrayLike]) -> Array:
-        """E[function(f) | y], hyper-parameters integrated out."""
+        """Return E[function(f) | y] with the hyper-parameters integrated out."""
         return np.tensordot(
             self.node_probabilities,
             np.array([component.expectation(function) for component in self.components]),
@@ -74,18 +75,21 @@ def quadrature_posterior(
     breakpoints: Sequence[float] = (),
     half_width: float = 8.0,
 ) -> QuadraturePosterior:
-    """Posterior of latent values f ~ N(0, gram) under any likelihood, for up to four of them.
+    """Integrate the posterior of up to four latent values f ~ N(0, gram) under any likelihood.
 
     Parameters
     ----------
     log_likelihood : (m, n) latent values -> (m,), where −inf is allowed
     gram : (n, n) prior covariance, positive definite; n from 1 to 4. For several functions, the
         block-diagonal covariance of all their values.
-    n_nodes : Gauss–Legendre nodes per coordinate; 400, 200, 80, 40 for n = 1, 2, 3, 4
-    breakpoints : latent values at which the likelihood has a jump, a kink or a steep rise, such
-        as a threshold. Each coordinate is integrated piecewise between them, the nodes shared out
-        among the pieces, so that accuracy is kept.
-    half_width : how far to integrate, in standard deviations of the whitened prior
+    n_nodes : int or None, default=None
+        Gauss–Legendre nodes per coordinate; None takes 400, 200, 80, 40 for n = 1, 2, 3, 4.
+    breakpoints : sequence of float, default=()
+        Latent values at which the likelihood has a jump, a kink or a steep rise, such as a
+        threshold. Each coordinate is integrated piecewise between them, with the nodes shared out
+        among the pieces, which keeps the accuracy.
+    half_width : float, default=8.0
+        How far to integrate, in standard deviations of the whitened prior.
 
     Returns
     -------
@@ -95,12 +99,12 @@ def quadrature_posterior(
     -----
     With gram = L Lᵀ and f = L u, coordinate i is integrated given the earlier ones over
     |u_i| <= half_width; a breakpoint b lies at u_i = (b − Σ_j<i L_ij u_j) / L_ii, which moves with
-    the earlier coordinates. Gauss–Legendre nodes are preferred to Gauss–Hermite ones: those
-    converge slowly as soon as the likelihood is much steeper than the prior is wide, and cannot
-    be broken at a threshold.
+    the earlier coordinates. Gauss–Legendre nodes are preferred to Gauss–Hermite nodes, which
+    converge slowly once the likelihood is much steeper than the prior is wide, and which cannot be
+    split at a threshold.
 
-    A posterior that reaches the edge of the range is refused. One much narrower than the spacing
-    of the nodes shows in `log_evidence_error`.
+    A posterior that reaches the edge of the range is refused. A posterior much narrower than the
+    spacing of the nodes shows up in `log_evidence_error`.
 
     Examples
     --------
@@ -154,7 +158,7 @@ def quadrature_posterior(
 def quadrature_over_grid(
     log_weights: ArrayLike, posteriors: Sequence[QuadraturePosterior]
 ) -> GridPosterior:
-    """Integrate hyper-parameters out over a grid of them.
+    """Integrate hyper-parameters out over a grid of their values.
 
     Parameters
     ----------
@@ -203,17 +207,18 @@ def quadrature_over_grid(
 def normal_grid(
     means: ArrayLike, standard_deviations: ArrayLike, n_nodes: int = 21
 ) -> tuple[Array, Array]:
-    """Gauss–Hermite nodes for independent normal (log-)hyper-parameters.
+    """Return Gauss–Hermite nodes and weights for independent normal (log-)hyper-parameters.
 
     Parameters
     ----------
     means, standard_deviations : (d,) or scalars, of the d hyper-parameters
-    n_nodes : nodes per hyper-parameter
+    n_nodes : int, default=21
+        Nodes per hyper-parameter.
 
     Returns
     -------
     nodes : (n_nodes ** d, d)
-    log_weights : (n_nodes ** d,), of which the exponentials sum to one
+    log_weights : (n_nodes ** d,), whose exponentials sum to one
 
     Examples
     --------
@@ -236,7 +241,7 @@ def normal_grid(
 def _nested_nodes(
     lower: Array, breakpoints: Sequence[float], n_nodes: int, half_width: float
 ) -> tuple[Array, Array]:
-    """Latent nodes (m, n) and the log of prior density times weight, (m,)."""
+    """Return latent nodes (m, n) and the log of prior density times quadrature weight, (m,)."""
     n_pieces = len(breakpoints) + 1
     points, weights = roots_legendre(max(2, -(-n_nodes // n_pieces)))
     whitened = np.zeros((1, 0))

@@ -38,5 +38,5 @@ def named_values(values: Any) -> tuple[tuple[str, ...], NDArray[np.float64]]:
 
 
 def names_where(names: tuple[str, ...], mask: ArrayLike) -> tuple[str, ...]:
-    """The names that a boolean mask (q,) selects."""
+    """Return the names that a boolean mask (q,) selects."""
     return tuple(names[position] for position in np.flatnonzero(mask))

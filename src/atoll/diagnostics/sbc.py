@@ -1,8 +1,8 @@
 """Simulation-based calibration: the truth is one more draw from its own posterior.
 
-Draw parameters from the prior, data from them, and posterior draws given the data. The rank of the
-true value among the draws is uniform when the posterior is computed rightly. A posterior too narrow
-piles the ranks up at both ends, one too wide in the middle, a biased one at one end.
+Parameters are drawn from the prior, data are drawn given them, and posterior draws given the data.
+If the posterior is right, the rank of the true value among the draws is uniform. If it is too
+narrow, ranks pile up at both ends; if it is too wide, in the middle; if it is biased, at one end.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from atoll.diagnostics.quantities import named_values, names_where
 Array = NDArray[np.float64]
 Ranks = NDArray[np.int64]
 
-# The chi-square approximation far out in its tail needs more in a bin than the usual five.
+# Expected count per bin: far out in its tail, the chi-square approximation needs more than the
+# usual five.
 FEWEST_EXPECTED_PER_BIN = 25
-MOST_BINS = 20
+MOST_BINS = 20  # unless the caller chooses the number of bins
 
 
 class CalibrationResult(NamedTuple):
     """Ranks of the truth among posterior draws, and a test that they are uniform.
 
-    names : q names of quantities
-    ranks : (n_simulations, q), in 0 … n_draws; −1 where a posterior draw was not finite
+    names : names of the q quantities
+    ranks : (n_simulations, q), in 0 … n_draws; −1 if the truth or a posterior draw was not finite
     n_draws : posterior draws behind each rank
-    p_values : (q,) of uniformity, not adjusted; 0 for a failure
-    smallest_adjusted_p_value : Bonferroni over the q quantities: the number to judge by
-    failures : names of the quantities of which a posterior draw was NaN or infinite
+    p_values : (q,) p-values of uniformity, not adjusted; 0 for a failure
+    smallest_adjusted_p_value : the smallest p-value, Bonferroni-adjusted for q: the one to judge by
+    failures : names of the quantities that were NaN or infinite in some draw
     """
 
     names: tuple[str, ...]
@@ -55,7 +56,7 @@ def simulation_based_calibration(
     n_bins: int | None = None,
     progress: bool = False,
 ) -> CalibrationResult:
-    """Test that a method of inference gives posteriors of the right place and width.
+    """Test that a method of inference gives posteriors in the right place and of the right width.
 
     Parameters
     ----------
@@ -63,14 +64,17 @@ def simulation_based_calibration(
     sample_prior : (rng) -> parameters
     sample_data : (rng, parameters) -> data
     sample_posterior : (rng, data, n_draws) -> n_draws draws of the parameters, such as an array
-        (n_draws, q) or a list. They must be close to independent: thin the chain.
-    n_simulations : data sets
+        (n_draws, q) or a list. They must be close to independent, so thin the chain.
+    n_simulations : number of data sets
     n_draws : posterior draws per data set
-    quantities : (parameters, data) -> {name: float} or a 1-d array, what is ranked; by default
-        the parameters themselves. A quantity that depends on the data, such as the
-        log-likelihood, also detects a posterior that ignores some of them (Modrák et al. 2023).
-    n_bins : bins of the uniformity test; see `rank_uniformity_p_values`
-    progress : show a progress bar, which changes no draw
+    quantities : callable or None, default=None
+        (parameters, data) -> {name: float} or a 1-d array, the quantities to rank; None ranks the
+        parameters themselves. A quantity that depends on the data, such as the log-likelihood,
+        also detects a posterior that ignores some of the data (Modrák et al. 2023).
+    n_bins : int or None, default=None
+        Bins of the uniformity test; see `rank_uniformity_p_values`.
+    progress : bool, default=False
+        Whether to show a progress bar, which changes no draw.
 
     Returns
     -------
@@ -99,7 +103,7 @@ def simulation_based_calibration(
     >>> test(np.sqrt(1 / 2)), test(1 / 2)
     (True, False)
     """
-    # Many parameters because a test of a whole model is handed its parts: prior, data, posterior.
+    # Many parameters because a test of a whole model needs its parts: prior, data and posterior.
     for name, value in (("n_simulations", n_simulations), ("n_draws", n_draws)):
         if value < 1:
             raise ValueError(f"{name} is {value}; it must be at least 1.")
@@ -143,15 +147,16 @@ def simulation_based_calibration(
 
 
 def rank_uniformity_p_values(ranks: ArrayLike, n_draws: int, n_bins: int | None = None) -> Array:
-    """Chi-square test that ranks are uniform on 0 … n_draws.
+    """Test by chi-square that ranks are uniform on 0 … n_draws.
 
     Parameters
     ----------
     ranks : (n_simulations, q) or (n_simulations,), whole numbers in 0 … n_draws
     n_draws : draws behind each rank, so that there are n_draws + 1 possible ranks
-    n_bins : neighbouring ranks are pooled into so many bins, from 2 to n_draws + 1, as equal as
-        they can be; unequal ones are expected to hold unequal counts. By default the most that
-        leaves 25 expected in a bin, and at most 20.
+    n_bins : int or None, default=None
+        Number of bins, from 2 to n_draws + 1, into which neighbouring ranks are pooled. Bins are as
+        equal as possible; where they cannot be, the expected counts allow for it. None takes the
+        largest number that leaves 25 expected per bin, and at most 20.
 
     Returns
     -------
@@ -185,7 +190,10 @@ def rank_uniformity_p_values(ranks: ArrayLike, n_draws: int, n_bins: int | None 
 
 
 def _ranks(rng: np.random.Generator, truth: Array, drawn: Array) -> Ranks:
-    """Rank of truth (q,) among drawn (n_draws, q), ties broken at random; −1 if not finite."""
+    """Return the rank of truth (q,) among drawn (n_draws, q); −1 if a value is not finite.
+
+    Ties are broken at random.
+    """
     below = (drawn < truth).sum(axis=0)
     tied = (drawn == truth).sum(axis=0)
     ranks = below + rng.integers(0, tied + 1)

@@ -1,8 +1,8 @@
-"""Weights for chains that disagree: by how well each predicts rows that it did not see.
+"""Weights for chains that disagree, by how well each predicts rows that it did not see.
 
-Chains that are stuck in different modes are not draws from one distribution, and their equal
-mixture is not the posterior. Stacking makes no claim that they agree: it takes the mixture of
-chains that predicts best.
+Chains stuck in different modes are not draws from one distribution, and their equal mixture is
+not the posterior. Stacking does not claim that they agree: it takes the mixture of chains that
+predicts best.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ Array = NDArray[np.float64]
 
 
 def leave_one_out(log_likelihood: Array) -> Array:
-    """log p(row | the others) in each chain, by truncated importance sampling (Ionides 2008).
+    """Return log p(row | the others) in each chain by truncated importance sampling (Ionides 2008).
 
     Parameters
     ----------
-    log_likelihood : (chains, draws, n) of every row at every draw
+    log_likelihood : (chains, draws, n) log-likelihood of every row at every draw
 
     Returns
     -------
@@ -33,12 +33,14 @@ def leave_one_out(log_likelihood: Array) -> Array:
 
 
 def stacking_weights(log_likelihood: Array, *, prior_rows: float = 1.0) -> Array:
-    """Weights of chains, (chains,), that maximise Σ_n log Σ_c w_c p_c(row n | the others).
+    """Return the weights, (chains,), that maximise Σ_n log Σ_c w_c p_c(row n | the others).
 
     Parameters
     ----------
-    log_likelihood : (chains, draws, n) of every row at every draw
-    prior_rows : rows' worth of belief in each chain, by which few rows leave the weights equal
+    log_likelihood : (chains, draws, n) log-likelihood of every row at every draw
+    prior_rows : float, default=1.0
+        The number of rows that the prior belief in each chain is worth; it keeps the weights nearly
+        equal when rows are few.
 
     References
     ----------
@@ -55,7 +57,7 @@ def stacking_weights(log_likelihood: Array, *, prior_rows: float = 1.0) -> Array
     """
     log_p = leave_one_out(log_likelihood)
     log_w = new = np.full(len(log_p), -np.log(len(log_p)))
-    for _ in range(1000):  # EM for the weights of a mixture: the objective is concave
+    for _ in range(1000):  # EM for mixture weights; the objective is concave
         log_share = log_w[:, None] + log_p
         log_share -= logsumexp(log_share, axis=0)
         new = np.logaddexp(logsumexp(log_share, axis=1), np.log(prior_rows))

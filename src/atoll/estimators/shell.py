@@ -97,7 +97,9 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         if fit.objectives is not None:
             self.objectives_ = fit.objectives
         found = self.diagnostics_ = {"interrupted": False, **fit.diagnostics}
-        outcomes = {name: bool(found[name]) for name in ("mixed", "converged") if name in found}
+        outcomes: dict[str, Any] = {
+            name: bool(found[name]) for name in ("mixed", "converged") if name in found
+        }
         found |= outcomes
         went_wrong = not all(outcomes.values())
         for remark in ((found["verdict"],) if went_wrong else ()) + fit.remarks:

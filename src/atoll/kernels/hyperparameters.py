@@ -17,26 +17,27 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Produc
 
 Array = NDArray[np.float64]
 
-# Standard deviations of the log-parameters under the default prior.
+# Standard deviations of the log-parameters under the default prior, and the log variance's mean.
 LENGTH_SCALE_SPREAD = 0.5
 ARD_LENGTH_SCALE_SPREAD = 0.7
 LOG_VARIANCE_CENTRE = 2.0  # a log amplitude of 1
 LOG_VARIANCE_SPREAD = 1.0
-GIVEN_KERNEL_SPREAD = 1.0
+GIVEN_KERNEL_SPREAD = 1.0  # for a kernel that the user gives
 
-# Relative to the mean diagonal. A part of the kernel, in the target and the conditionals alike.
+# Added to the diagonal, relative to its mean, as part of the kernel: in the target and in the
+# conditionals alike.
 NUGGET = 1e-6
-DIFFERENCE = 1e-4  # of a log-parameter, where a kernel has no gradient of its own
+DIFFERENCE = 1e-4  # step in a log-parameter, for a kernel that has no gradient of its own
 
 
 class KernelPrior(NamedTuple):
-    """A kernel, and log-parameters ~ N(mean, diag(sd²)).
+    """A kernel, and a prior over its log-parameters: N(mean, diag(sd²)).
 
-    kernel : our own copy, which nothing changes
-    names : (p,) of the log-parameters, such as "log_length_scale"
+    kernel : a copy of the kernel, which nothing changes
+    names : (p,) names of the log-parameters, such as "log_length_scale"
     mean, sd : (p,)
-    variance_index : the log-parameter, if there is one, that adds to the log of every entry of
-        the kernel matrix; samplers move it at no cost
+    variance_index : index of the log-parameter that adds to the log of every entry of the kernel
+        matrix, which samplers can move at no cost; None if there is none
     """
 
     kernel: Kernel
@@ -47,15 +48,15 @@ class KernelPrior(NamedTuple):
 
 
 def kernel_prior(kernel: str | Kernel, X: Array) -> KernelPrior:
-    """The kernel that an estimator's parameter `kernel` asks for, and its prior.
+    """Return the kernel that an estimator's parameter `kernel` asks for, with its prior.
 
-    "isotropic" is θ² exp(−‖x − x'‖²/(2ℓ²)); "ard" has one length-scale a feature. Their prior
-    looks at the inputs alone: log ℓ is centred on half the root-mean-square distance between
-    two rows, which for two features of unit variance is a length-scale of 1; it moves with
-    the units of X. The log variance is N(2, 1).
+    "isotropic" is θ² exp(−‖x − x'‖²/(2ℓ²)); "ard" has one length-scale per feature. Their prior
+    depends only on the inputs: log ℓ is centred on the log of half the root-mean-square distance
+    between two rows, which for two features of unit variance is a length-scale of 1 and which
+    scales with the units of X. The log variance is N(2, 1).
 
-    A scikit-learn kernel is taken as it is: its free parameters have a log-normal prior, centred
-    on the values given, with standard deviation 1; fixed ones stay fixed.
+    A scikit-learn kernel is taken as it is: each free parameter has a log-normal prior, centred on
+    the value given and with standard deviation 1 of the logarithm; fixed parameters stay fixed.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def kernel_prior(kernel: str | Kernel, X: Array) -> KernelPrior:
     """
     if isinstance(kernel, Kernel):
         ours = clone(kernel)
-        ours(X[:1])  # refuses here, not amid sampling, length-scales for other features than X's
+        ours(X[:1])  # fails here, not amid sampling, if its length-scales do not fit X
         with np.errstate(divide="ignore"):
             centre = np.array(ours.theta, dtype=float)
         if not np.isfinite(centre).all():
@@ -98,22 +99,22 @@ def kernel_prior(kernel: str | Kernel, X: Array) -> KernelPrior:
 
 
 def gram(prior: KernelPrior, log_parameters: Array, X: Array, Y: Array | None = None) -> Array:
-    """Kernel matrix at given log-parameters; X (n, d), Y (m, d) -> (n, m)."""
+    """Return the kernel matrix at given log-parameters; X (n, d), Y (m, d) -> (n, m)."""
     return kernel_at(prior, log_parameters)(X, Y)
 
 
 def gram_function(
     prior: KernelPrior, X: Array, reference: Array | None = None
 ) -> Callable[[Array], Array]:
-    """log-parameters -> covariance of the function at the rows of X, (n, n), fresh at each call.
+    """Return a function from log-parameters to the covariance at the rows of X, a new (n, n) array.
 
-    It is `gram` with a nugget on its diagonal, so that duplicated rows factor. For variance × RBF,
-    what samplers evaluate most, the squared distances are found once; any other kernel is asked
-    anew.
+    The covariance is `gram` with a nugget on its diagonal, so that it has a Cholesky factor even if
+    rows are duplicated. For an isotropic variance × RBF, which samplers evaluate most, the squared
+    distances are computed once; any other kernel is evaluated anew at each call.
 
     Parameters
     ----------
-    reference : rows whose mean variance the nugget is relative to, where they are not those of X
+    reference : rows whose mean variance scales the nugget; None takes those of X
     """
     if not _is_scaled_rbf(prior.kernel):
 
@@ -143,15 +144,15 @@ def gram_function(
 
 
 def cross_gram_function(prior: KernelPrior) -> Callable[[Array, Array, Array], Array]:
-    """(log-parameters, X, Y) -> `gram` between two sets of rows, (n, m), without a nugget.
+    """Return a function (log-parameters, X, Y) -> `gram` between rows, (n, m), without a nugget.
 
-    For variance × RBF no scikit-learn kernel is made: on a few dozen rows that costs more than
-    the matrix.
+    For variance × RBF no scikit-learn kernel is created, which on a few dozen rows would cost more
+    than the matrix itself.
     """
     if not _is_scaled_rbf(prior.kernel):
 
         def general(log_parameters: Array, X: Array, Y: Array) -> Array:
-            if len(X) == 0 or len(Y) == 0:  # which a user's kernel need not know how to do
+            if len(X) == 0 or len(Y) == 0:  # a user's kernel may not allow this
                 return np.zeros((len(X), len(Y)))
             return gram(prior, log_parameters, X, Y)
 
@@ -168,11 +169,11 @@ def cross_gram_function(prior: KernelPrior) -> Callable[[Array, Array, Array], A
 
 
 def gram_gradient_function(prior: KernelPrior, X: Array) -> Callable[[Array, Array, Array], Array]:
-    """(log-parameters, C, M) -> Σ_ij M_ij ∂C_ij/∂θ, (p,): what a gradient through C needs.
+    """Return a function (log-parameters, C, M) -> Σ_ij M_ij ∂C_ij/∂θ, (p,), for the chain rule.
 
-    C is `gram_function`'s matrix there, M symmetric (n, n). For variance × RBF no derivative
-    matrix is formed, however many length-scales there are. A kernel that has no gradient is asked
-    twice for each log-parameter.
+    C is the matrix of `gram_function` at the log-parameters θ, and M is symmetric, (n, n). For
+    variance × RBF no derivative matrix is formed, however many length-scales there are. A kernel
+    without a gradient is evaluated twice per log-parameter.
     """
     if not _is_scaled_rbf(prior.kernel):
 
@@ -185,7 +186,7 @@ def gram_gradient_function(prior: KernelPrior, X: Array) -> Callable[[Array, Arr
     anisotropic = prior.kernel.k2.anisotropic
 
     def scaled_rbf(log_parameters: Array, C: Array, M: Array) -> Array:
-        # ∂C_ij/∂log ℓ = C_ij (x_i − x_j)²/ℓ²; the nugget, on the diagonal, does not take part.
+        # ∂C_ij/∂log ℓ = C_ij (x_i − x_j)²/ℓ², which is zero on the diagonal, where the nugget is.
         # Σ W_ij (x_i − x_j)² = 2 (Σ_i x_i² W_i· − xᵀ W x), feature by feature.
         W = M * C
         centred = X - X.mean(axis=0)
@@ -200,7 +201,7 @@ def gram_gradient_function(prior: KernelPrior, X: Array) -> Callable[[Array, Arr
 
 
 def _gram_slopes(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
-    """∂ gram / ∂θ, (n, n, p): the kernel's own, or by differences where it has none."""
+    """Return ∂ gram / ∂θ, (n, n, p): the kernel's own gradient, or differences if it has none."""
     try:
         answer = kernel_at(prior, log_parameters)(X, eval_gradient=True)
     except (TypeError, NotImplementedError):
@@ -217,34 +218,34 @@ def _gram_slopes(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
 
 
 def gram_diagonal(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
-    """k(x, x) for every row; X (n, d) -> (n,)."""
+    """Return k(x, x) for every row; X (n, d) -> (n,)."""
     if _is_scaled_rbf(prior.kernel):
         return np.full(len(X), np.exp(log_parameters[0]))
     return kernel_at(prior, log_parameters).diag(X)
 
 
 def mean_variance(prior: KernelPrior, log_parameters: Array, X: Array) -> float:
-    """k(x, x) on average over the rows of X, (n, d)."""
+    """Return the mean of k(x, x) over the rows of X, (n, d)."""
     if _is_scaled_rbf(prior.kernel):
         return float(np.exp(log_parameters[0]))
     return float(gram_diagonal(prior, log_parameters, X).mean())
 
 
 def kernel_at(prior: KernelPrior, log_parameters: Array) -> Kernel:
-    """A new scikit-learn kernel with these log-parameters."""
-    # Never set on the prior's own kernel: chains and predictions may share it in threads.
+    """Return a new scikit-learn kernel with these log-parameters."""
+    # They are never set on the prior's own kernel, which chains and predictions in threads share.
     return prior.kernel.clone_with_theta(log_parameters)
 
 
 def _with_nugget(matrix: Array, variance: float) -> Array:
-    """The matrix itself, changed in place."""
+    """Add the nugget to the matrix in place, and return it."""
     diagonal = np.einsum("ii->i", matrix)  # a view
     diagonal += NUGGET * variance
     return matrix
 
 
 def _is_scaled(kernel: Kernel) -> bool:
-    """A free constant times another kernel, in that order."""
+    """Return whether the kernel is a free constant times another kernel, in that order."""
     return (
         type(kernel) is Product
         and type(kernel.k1) is ConstantKernel
@@ -261,7 +262,8 @@ def _is_scaled_rbf(kernel: Kernel) -> bool:
 
 
 def _is_fixed(bounds: object) -> bool:
-    # As scikit-learn's `hyperparameter_...` says, at a tenth of the cost, which samplers feel.
+    # The same answer as scikit-learn's `hyperparameter_...` at a tenth of the cost, which matters
+    # to samplers.
     return isinstance(bounds, str) and bounds == "fixed"
 
 
@@ -280,18 +282,21 @@ def _default_prior(length_scale: float | Array, spread: float) -> KernelPrior:
 
 
 def _typical_length_scale(X: Array) -> float:
-    """Half the root-mean-square distance between two rows; 1 where all rows are one."""
+    """Return half the root-mean-square distance between two rows; 1 if all rows are the same."""
     varies = _varies(X)
     return float(np.sqrt(0.5 * X[:, varies].var(axis=0).sum())) if varies.any() else 1.0
 
 
 def _length_scales_by_feature(X: Array) -> Array:
-    # A constant column says nothing of its scale: give it the typical one.
+    # A constant column says nothing about its scale, so it gets the typical one.
     return np.where(_varies(X), X.std(axis=0) * np.sqrt(0.5 * X.shape[1]), _typical_length_scale(X))
 
 
 def _varies(X: Array) -> NDArray[np.bool_]:
-    """(d,) whether a column holds two different numbers; its deviation is rounding where not."""
+    """Return whether each column holds two different numbers, (d,).
+
+    The deviation of a column that does not may be a rounding error instead of zero.
+    """
     return np.ptp(X, axis=0) > 0
 
 

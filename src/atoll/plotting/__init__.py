@@ -1,4 +1,4 @@
-"""Pictures of fitted models, drawn on matplotlib axes; matplotlib is imported when one is drawn."""
+"""Pictures of fitted models on matplotlib axes; matplotlib is imported when one is drawn."""
 
 from atoll.plotting.bars import class_counts
 from atoll.plotting.chains import autocorrelation_plot, trace_plot

@@ -1,4 +1,4 @@
-"""How many rows each class has."""
+"""A bar chart of how many rows each class has."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def class_counts(
     predicted: ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Bars of the rows labelled with each class and, paler, of the rows predicted to be of it.
+    """Draw bars of the rows labelled with each class and, paler, of those predicted to be of it.
 
     Parameters
     ----------
     classes : array-like of shape (K,)
         The classes in their order.
     labelled : array-like of int, shape (K,)
-        Labelled rows of each class.
-    predicted : array-like of int, shape (K,), optional
-        Unlabelled rows predicted to be of each class.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Number of labelled rows of each class.
+    predicted : array-like of int, shape (K,), or None, default=None
+        Number of unlabelled rows predicted to be of each class; None leaves these bars out.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a new figure.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def class_counts(
         if counts.shape != (len(names),):
             raise ValueError(
                 f"counts have shape {counts.shape} but there are {len(names)} classes; "
-                "give one count a class."
+                "give one count per class."
             )
     if ax is None:
         ax = new_axes(6.4, 1.2 + 0.3 * len(names) * len(series))
@@ -60,7 +60,7 @@ def class_counts(
     thickness = 0.8 / len(series)
     places = np.arange(len(names))
     for position, (label, counts) in enumerate(series.items()):
-        # The second series is the same colour mixed with white, hatched so that print tells too.
+        # The second series has the same colour mixed with white, and hatching to survive printing.
         paler = position == 1
         bars = ax.barh(
             places + (position - (len(series) - 1) / 2) * thickness,

@@ -1,4 +1,4 @@
-"""What the chains did."""
+"""Pictures of what the chains did."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def trace_plot(draws: ArrayLike, ax: Axes | None = None, *, name: str = "value") -> Axes:
-    """Every chain's draws in order, one line a chain.
+    """Plot every chain's draws in order, one line per chain.
 
-    Chains that mixed look like one band of noise; chains apart, or drifting, did not.
+    Chains that mixed look like one band of noise; chains that lie apart or drift did not mix.
 
     Parameters
     ----------
     draws : array-like of shape (chain, draw)
         One recorded scalar.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a new figure.
     name : str, default='value'
         What was recorded.
 
@@ -55,18 +55,18 @@ def trace_plot(draws: ArrayLike, ax: Axes | None = None, *, name: str = "value")
 def autocorrelation_plot(
     draws: ArrayLike, ax: Axes | None = None, *, name: str = "value", max_lag: int = 50
 ) -> Axes:
-    """Correlation of each chain with itself some draws later; the band is what noise would give.
+    """Plot each chain's correlation with itself some draws later; the band is that of pure noise.
 
     Parameters
     ----------
     draws : array-like of shape (chain, draw)
         One recorded scalar.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a new figure.
     name : str, default='value'
         What was recorded.
     max_lag : int, default=50
-        Longest lag shown; shortened to the chain's length.
+        Longest lag shown; limited by the chain's length.
 
     Returns
     -------
@@ -102,10 +102,10 @@ def autocorrelation_plot(
 def _autocorrelation(chain: NDArray[np.float64]) -> NDArray[np.float64]:
     centred = chain - chain.mean()
     n = len(chain)
-    # Twice the length, zero-padded, so that the circular correlation does not wrap.
+    # Zero-padded to twice the length, so that the circular correlation does not wrap.
     spectrum = np.abs(np.fft.rfft(centred, 2 * n)) ** 2
     covariance = np.fft.irfft(spectrum)[:n]
-    if not np.any(centred):  # a chain that never moved is its own copy at every lag
+    if not np.any(centred):  # a chain that never moved repeats itself at every lag
         return np.ones(n)
     return covariance / covariance[0]
 
@@ -114,6 +114,6 @@ def _checked(draws: ArrayLike) -> NDArray[np.float64]:
     values = np.asarray(draws, dtype=float)
     if values.ndim != 2 or 0 in values.shape:
         raise ValueError(
-            f"draws has shape {values.shape}; give (chain, draw), with one of each or more."
+            f"draws has shape {values.shape}; give (chain, draw), with at least one of each."
         )
     return values

@@ -1,4 +1,4 @@
-"""Maps of a classifier's probabilities over one feature, two, or a plane through more."""
+"""Maps of a classifier's probabilities over one or two features, or a plane through more."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from atoll.plotting.rows import feature_names_of, labels_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LONGEST_LEGEND = 20
+_LONGEST_LEGEND = 20  # classes named; the others are only counted
 _ENTROPY_UNITS = {"nats": 1.0, "bits": 1 / np.log(2)}
 
 
 class ProbabilityGrid(NamedTuple):
     """Class probabilities on a grid, and where the data rows lie in it.
 
-    axes: one or two arrays of shape (r,), the grid's coordinates.
-    probabilities (r, K) or (r, r, K): first index up the second axis, then along the first.
-    rows (n, 1) or (n, 2): the data rows in the same coordinates.
-    axis_labels: one or two names.
-    subspace: '' where the axes are features, else what the plane is.
+    axes : one or two arrays of shape (r,), the grid's coordinates
+    probabilities : (r, K), or (r, r, K) with the second axis first
+    rows : (n, 1) or (n, 2), the data rows in the same coordinates
+    axis_labels : one or two names
+    subspace : a description of the plane, or '' if the axes are features
     """
 
     axes: tuple[NDArray[np.float64], ...]
@@ -52,7 +52,7 @@ def probability_grid(
     resolution: int = 120,
     feature_names: ArrayLike | None = None,
 ) -> ProbabilityGrid:
-    """Evaluate a classifier on a grid around its rows; both maps draw from one such grid.
+    """Evaluate a classifier on a grid around its rows, from which both maps can be drawn.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ def probability_grid(
         Anything with ``predict_proba`` and ``classes_``.
     X : array-like or DataFrame of shape (n, d)
         The training rows.
-    plane : fitted transformer, optional
-        Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. Default:
-        the features themselves for d = 1 or 2; above, the first two principal components of the
-        standardised rows, mapped back to the features.
+    plane : fitted transformer or None, default=None
+        Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
+        the features themselves if d is 1 or 2; otherwise the first two principal components of
+        the standardised rows, mapped back to the features.
     resolution : int, default=120
         Grid points along each axis.
-    feature_names : array-like of str, shape (d,), optional
-        Default: the estimator's, the DataFrame's, or x0, x1, ...
+    feature_names : array-like of str, shape (d,), or None, default=None
+        None takes the estimator's names, else the DataFrame's, else x0, x1, ...
 
     Returns
     -------
@@ -85,7 +85,7 @@ def probability_grid(
     from sklearn.utils import check_array
 
     if resolution < 2:
-        raise ValueError(f"resolution is {resolution}; give at least 2 grid points an axis.")
+        raise ValueError(f"resolution is {resolution}; give at least 2 grid points per axis.")
     values = check_array(X, dtype=np.float64, input_name="X")
     names = feature_names_of(estimator, X, feature_names)
     if plane is None and values.shape[1] > 2:
@@ -129,12 +129,12 @@ def decision_map(
     grid: ProbabilityGrid | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Which class where, and how surely: regions shaded by the probability of their class.
+    """Draw the most probable class everywhere, shaded by its probability.
 
     Labelled rows are large outlined markers, unlabelled rows small grey dots. The shade runs from
     white (all classes equally probable) to the class's colour (certain), and a line marks where
     the most probable class changes. With one feature the probabilities are drawn as lines. With
-    more than two, the map shows predictions *on* a plane while the rows, off it, are projected.
+    more than two, the map shows predictions *on* a plane; the rows lie off it and are projected.
 
     Parameters
     ----------
@@ -143,15 +143,22 @@ def decision_map(
     X : array-like or DataFrame of shape (n, d)
         The training rows.
     y : array-like of shape (n,) or None
-        Their labels, unlabelled ones marked as in ``fit``; None shows every row as unlabelled.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    plane, resolution, feature_names
-        As in :func:`probability_grid`.
-    unlabelled : default='auto'
+        Their labels, with unlabelled rows marked as in ``fit``; None shows every row as unlabelled.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a new figure.
+    plane : fitted transformer or None, default=None
+        Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
+        the features themselves if d is 1 or 2; otherwise the first two principal components of
+        the standardised rows, mapped back to the features.
+    resolution : int, default=120
+        Grid points along each axis.
+    feature_names : array-like of str, shape (d,), or None, default=None
+        None takes the estimator's names, else the DataFrame's, else x0, x1, ...
+    unlabelled : object, default='auto'
         Which value of `y` means no label, as in ``fit``.
-    grid : ProbabilityGrid, optional
-        A grid already evaluated for the same estimator and rows.
+    grid : ProbabilityGrid or None, default=None
+        A grid already evaluated for the same estimator and rows; `plane`, `resolution` and
+        `feature_names` are then ignored.
     legend : bool, default=True
         Whether to name the classes beside the map.
 
@@ -169,7 +176,7 @@ def decision_map(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['0', '1', 'unlabelled', 'boundary']
     """
-    # Many parameters because each is a choice of who draws, by keyword, with a default.
+    # Many parameters because each is a choice left to the caller, by keyword and with a default.
     if grid is None:
         grid = probability_grid(
             estimator, X, plane=plane, resolution=resolution, feature_names=feature_names
@@ -187,7 +194,7 @@ def decision_map(
         _frame(ax, grid)
     ax.set_title(_title("Class probabilities", grid))
     if legend:
-        # In one dimension the lines carry the class names, and there are no regions to bound.
+        # In one dimension the legend names the lines, and there are no boundaries to explain.
         _legend(ax, classes, codes, boundary=len(grid.axes) == 2)
     return ax
 
@@ -206,16 +213,37 @@ def entropy_map(
     unit: str = "nats",
     legend: bool = True,
 ) -> Axes:
-    """Where the classifier is unsure: the entropy of its class probabilities.
+    """Draw where the classifier is unsure: the entropy of its class probabilities.
 
     The scale runs from 0 (certain) to log K (all K classes equally probable).
 
     Parameters
     ----------
-    estimator, X, y, ax, plane, resolution, feature_names, unlabelled, grid, legend
-        As in :func:`decision_map`.
+    estimator : fitted classifier
+        Anything with ``predict_proba`` and ``classes_``.
+    X : array-like or DataFrame of shape (n, d)
+        The training rows.
+    y : array-like of shape (n,) or None
+        Their labels, with unlabelled rows marked as in ``fit``; None shows every row as unlabelled.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a new figure.
+    plane : fitted transformer or None, default=None
+        Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
+        the features themselves if d is 1 or 2; otherwise the first two principal components of
+        the standardised rows, mapped back to the features.
+    resolution : int, default=120
+        Grid points along each axis.
+    feature_names : array-like of str, shape (d,), or None, default=None
+        None takes the estimator's names, else the DataFrame's, else x0, x1, ...
+    unlabelled : object, default='auto'
+        Which value of `y` means no label, as in ``fit``.
+    grid : ProbabilityGrid or None, default=None
+        A grid already evaluated for the same estimator and rows; `plane`, `resolution` and
+        `feature_names` are then ignored.
     unit : {'nats', 'bits'}, default='nats'
         Unit of the entropy.
+    legend : bool, default=True
+        Whether to name the classes beside the map.
 
     Returns
     -------
@@ -264,9 +292,9 @@ def entropy_map(
 
 
 def _principal_plane(values: NDArray[np.float64]) -> Any:
-    """First two principal components of the standardised rows.
+    """Fit the first two principal components of the standardised rows.
 
-    Standardised, since a column in large units would otherwise be the plane.
+    Without standardisation, a column in large units would determine the plane alone.
     """
     from sklearn.decomposition import PCA
     from sklearn.pipeline import make_pipeline
@@ -274,8 +302,8 @@ def _principal_plane(values: NDArray[np.float64]) -> Any:
 
     if len(values) < 2:
         raise ValueError(f"X has {len(values)} row; a PCA plane needs at least 2.")
-    # Large tables are decomposed by random projections: the seed keeps the map the same. Rows all
-    # alike have no variance to share out.
+    # Large tables are decomposed by random projections, and the seed keeps the map the same. Rows
+    # that are all alike have no variance, so its shares are 0 / 0.
     with np.errstate(invalid="ignore"):
         return make_pipeline(StandardScaler(), PCA(2, random_state=0)).fit(values)
 
@@ -289,7 +317,7 @@ def _padded_axis(column: NDArray[np.float64], resolution: int) -> NDArray[np.flo
 def _predict_in_batches(
     estimator: Any, points: NDArray[np.float64], plane: Any, n_features: int
 ) -> NDArray[np.float64]:
-    """Probabilities at points of the plane, (m, K), never holding all of them in feature space."""
+    """Return probabilities (m, K) at points of the plane, mapped back to features in batches."""
     size = max(1, min(4096, 4_000_000 // n_features))
     batches = []
     for start in range(0, len(points), size):
@@ -300,7 +328,7 @@ def _predict_in_batches(
 
 
 def _as_fitted(estimator: Any, rows: NDArray[np.float64]) -> Any:
-    # An estimator that learnt the columns' names expects them at every prediction.
+    # An estimator fitted with column names expects them at every prediction.
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         return rows
@@ -308,7 +336,7 @@ def _as_fitted(estimator: Any, rows: NDArray[np.float64]) -> Any:
 
 
 def _row_codes(estimator: Any, X: Any, y: Any, unlabelled: Any) -> NDArray[np.int64]:
-    """Column of each row's class, -1 where it has no label: every picture's mask."""
+    """Return the column of each row's class, (n,), or -1 for a row without a label."""
     if y is None:
         return np.full(np.shape(X)[0], -1)
     labels = labels_of(estimator, X, y, unlabelled)
@@ -342,7 +370,7 @@ def _shaded_regions(ax: Axes, grid: ProbabilityGrid) -> None:
 
 def _image(ax: Axes, grid: ProbabilityGrid, pixels: NDArray[np.float64], **settings: Any) -> Any:
     (left, right), (bottom, top) = ((axis[0], axis[-1]) for axis in grid.axes)
-    # Grid points are the centres of pixels, half of which stick out on every side.
+    # Grid points are the centres of pixels, so half a pixel sticks out on every side.
     dx, dy = ((axis[1] - axis[0]) / 2 for axis in grid.axes)
     return ax.imshow(
         pixels,
@@ -368,7 +396,7 @@ def _mark_rows(
     ax: Axes, places: NDArray[np.float64], codes: NDArray[np.int64], n_classes: int
 ) -> None:
     free = codes < 0
-    # Many rows make smaller dots, so that the colours below stay visible.
+    # The more rows, the smaller the dots, so that the colours below stay visible.
     size = float(np.clip(2500 / max(1, free.sum()), 4, 14))
     x, y = places.T
     ax.scatter(
@@ -398,13 +426,13 @@ def _frame(ax: Axes, grid: ProbabilityGrid) -> None:
 
 
 def _axis_label(grid: ProbabilityGrid, axis: int) -> str:
-    # A plane's labels are ours and may be long; a feature's name is the user's.
+    # A plane's labels are written here and may be long; a feature's name comes from the user.
     label = grid.axis_labels[axis]
     return label if grid.subspace else plain_text(label)
 
 
 def _title(what: str, grid: ProbabilityGrid) -> str:
-    # On two lines: a title wider than its axes is cut off.
+    # The title has two lines because one wider than its axes would be cut off.
     return f"{what}\non {grid.subspace}" if grid.subspace else what
 
 
@@ -415,7 +443,7 @@ def _entropy(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _pale_purples() -> Any:
-    """White to a purple on which grey dots can still be seen."""
+    """Return a colour map from white to a purple on which grey dots can still be seen."""
     purples = import_extra("matplotlib").colormaps["Purples"](np.linspace(0, 0.72, 64))
     return import_extra("matplotlib.colors").LinearSegmentedColormap.from_list("pale", purples)
 

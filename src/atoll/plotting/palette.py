@@ -1,4 +1,4 @@
-"""Colours, markers and names of classes: the same in every picture."""
+"""Colours, markers and names of classes, the same in every picture."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours (their black and grey left out: grey means unlabelled), then three of
-# Tol's. The strongest contrast under every common colour blindness comes first.
+# Okabe and Ito's colours (without their black and grey, since grey means unlabelled), then three of
+# Tol's. Those with the strongest contrast under every common colour blindness come first.
 _COLOURS = (
     "#0072B2",
     "#E69F00",
@@ -28,21 +28,21 @@ _COLOURS = (
     "#882255",
     "#999933",
 )
-# Shape repeats what colour says. Coprime lengths keep the first 90 pairs distinct.
+# Shape repeats what colour says. Coprime numbers of colours and shapes keep 90 pairs distinct.
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 UNLABELLED_COLOUR = "#4d4d4d"
 INK = "#222222"
 GRID = "#d9d9d9"
 
-_LONGEST_NAME = 24
+_LONGEST_NAME = 24  # characters of a name that are drawn
 
 
 def class_colours(n_classes: int) -> NDArray[np.float64]:
-    """Colours of the classes in their sorted order, shape (n_classes, 3), each in [0, 1].
+    """Return the colours of the classes in sorted order, (n_classes, 3), with entries in [0, 1].
 
-    The first ten are fixed and safe for colour-blind readers; later ones walk a colormap by the
-    golden ratio, so the k-th class has the same colour whatever the number of classes.
+    The first ten are fixed and safe for colour-blind readers; later ones step through a colour map
+    by the golden ratio, so the k-th class has the same colour whatever the number of classes.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def class_colours(n_classes: int) -> NDArray[np.float64]:
 
 
 def class_markers(n_classes: int) -> list[str]:
-    """Marker shapes of the classes in their sorted order.
+    """Return the marker shapes of the classes in sorted order.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def class_markers(n_classes: int) -> list[str]:
 
 
 def class_names(classes: ArrayLike) -> list[str]:
-    """Names of the classes as a reader writes them: 3.0 is '3', the rest is ``str``.
+    """Return the names of the classes as a reader would write them: 3.0 is '3', others ``str``.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def _name(label: object) -> str:
 
 
 def plain_text(text: object) -> str:
-    r"""Text that matplotlib draws as it stands: no mathematics, on one line, not too long.
+    r"""Return text that matplotlib draws as it stands: no mathematics, one line, not too long.
 
     Examples
     --------
@@ -101,13 +101,13 @@ def plain_text(text: object) -> str:
         name = name[: _LONGEST_NAME - 1] + "…"
     if name.startswith("_"):  # matplotlib leaves such names out of a legend
         name = " " + name
-    # Without an unescaped dollar nothing is mathematics; a backslash before a dollar would
-    # escape our own escape.
+    # Without an unescaped dollar nothing is read as mathematics. A backslash before a dollar goes
+    # first, since it would escape the backslash added here.
     return name.replace("\\$", "$").replace("$", "\\$")
 
 
 def new_axes(width: float = 6.4, height: float = 4.8) -> Axes:
-    """Axes of a new figure; a legend beside them is kept inside."""
+    """Return axes of a new figure unknown to pyplot, with room made for a legend beside them."""
     return new_figure(width, height).add_subplot()
 
 

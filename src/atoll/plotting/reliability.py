@@ -1,4 +1,4 @@
-"""Do the probabilities mean what they say?"""
+"""A picture of whether probabilities mean what they say."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def reliability_diagram(
     *,
     n_bins: int = 10,
 ) -> Axes:
-    """Share of right predictions against the probability claimed for them.
+    """Draw the share of right predictions against the probability claimed for them.
 
-    Rows are grouped by the probability of their predicted class; empty groups are left out. A
-    calibrated model stays on the diagonal. Bars are 95% Wilson intervals of the share; the
-    number of rows in each bin is written at the foot.
+    Rows are binned by the probability of their predicted class; empty bins are left out. A
+    calibrated model stays on the diagonal. Vertical lines are 95% Wilson intervals of the share;
+    the number of rows in each bin is written at the foot.
 
     Parameters
     ----------
@@ -32,10 +32,10 @@ def reliability_diagram(
         Class probabilities of rows that the model had not seen.
     codes : array-like of int, shape (n,)
         Column of each row's true class.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a new figure.
     n_bins : int, default=10
-        Number of equal-width bins on [0, 1].
+        Number of bins of equal width on [0, 1].
 
     Returns
     -------
@@ -70,7 +70,7 @@ def reliability_diagram(
     ax.axhline(-0.03, color=GRID, linewidth=0.8)
 
     n_classes = np.asarray(probabilities).shape[1]
-    # The predicted class has at least probability 1/K: nothing can lie to the left of it.
+    # The predicted class has probability at least 1/K, so nothing can lie to the left of that.
     left = max(0.0, min(1 / n_classes, float(bins.confidence.min())) - 0.06)
     ax.set_xlim(left, 1.04)
     ax.set_ylim(-0.12, 1.04)
@@ -116,7 +116,7 @@ def _checked(
         )
     if k.shape != p.shape[:1]:
         raise ValueError(
-            f"codes has shape {k.shape} but probabilities has {len(p)} rows; give one code a row."
+            f"codes has shape {k.shape} but probabilities has {len(p)} rows; give one code per row."
         )
     if not np.issubdtype(k.dtype, np.integer) or k.min() < 0 or k.max() >= p.shape[1]:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What a picture or a report needs to know of an estimator's rows."""
+"""What a picture or a report needs to know about an estimator's rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from atoll.core.labels import PartialLabels, parse_labels
 
 
 def feature_names_of(estimator: Any, X: Any, given: ArrayLike | None = None) -> list[str]:
-    """Names of the features: those given, the estimator's, the DataFrame's, or x0, x1, ...
+    """Return the features' names: those given, the estimator's, the DataFrame's, or x0, x1, ...
 
     Examples
     --------
@@ -31,13 +31,13 @@ def feature_names_of(estimator: Any, X: Any, given: ArrayLike | None = None) -> 
     if len(texts) != n_features:
         raise ValueError(
             f"feature_names has {len(texts)} names but X has {n_features} columns; "
-            "give one name a column."
+            "give one name per column."
         )
     return texts
 
 
 def unlabelled_marker(unlabelled: Any, classes: ArrayLike) -> Any:
-    """What ``unlabelled="auto"`` came to mean at fit, told by the classes found there.
+    """Return the value that ``unlabelled="auto"`` meant in ``fit``, given the classes found there.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def unlabelled_marker(unlabelled: Any, classes: ArrayLike) -> Any:
 
 
 def labels_of(estimator: Any, X: Any, y: Any, unlabelled: Any = "auto") -> PartialLabels:
-    """Labels of the rows of X, coded by the columns of the fitted estimator's probabilities.
+    """Return the labels of the rows of X, coded by the columns of the estimator's probabilities.
 
     Examples
     --------
@@ -67,6 +67,6 @@ def labels_of(estimator: Any, X: Any, y: Any, unlabelled: Any = "auto") -> Parti
     n_rows = np.shape(X)[0]
     if len(labels.codes) != n_rows:
         raise ValueError(
-            f"y has {len(labels.codes)} labels but X has {n_rows} rows; give one label a row."
+            f"y has {len(labels.codes)} labels but X has {n_rows} rows; give one label per row."
         )
     return labels

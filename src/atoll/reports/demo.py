@@ -1,4 +1,4 @@
-"""The demonstration: what unlabelled rows are worth, on two crescents and a dozen labels."""
+"""A demonstration of what unlabelled rows are worth, on two crescents and a dozen labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODEL_NAMES = ("probit-gp", "null-category")
 
 
 class DemoFiles(NamedTuple):
-    """Where the demonstration's files are."""
+    """The paths of the demonstration's files."""
 
     picture: Path
     report: Path
@@ -30,7 +30,7 @@ class DemoFiles(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How much work: rows, label draws, and sweeps of each of the chains."""
+    """The amount of work: rows, draws of the problem, chains, and sweeps per chain."""
 
     n_train: int
     n_test: int
@@ -45,9 +45,12 @@ QUICK = Size(n_train=60, n_test=500, n_repeats=3, n_chains=2, n_warmup=30, n_sam
 
 
 class Problem(NamedTuple):
-    """One draw of rows and of the labels that are kept; standardised on the training rows.
+    """One draw of rows and of the labels that are kept, standardised by the training rows.
 
-    X (n, 2), y (n,) with None where hidden, X_test (m, 2), y_test (m,)
+    X : (n, 2)
+    y : (n,) with None for a hidden label
+    X_test : (m, 2)
+    y_test : (m,)
     """
 
     X: NDArray[np.float64]
@@ -67,21 +70,23 @@ def run_demo(
     """Fit a supervised model and its semi-supervised twin to the same dozen labels.
 
     `ProbitGPClassifier` learns from the labelled rows alone; `NullCategoryClassifier` is the
-    same model with a null category, through which the unlabelled rows speak. Both are scored
-    on rows that neither has seen, over several draws of rows and labels. The picture and the
-    report show a typical one of them: the draw with the median gain in errors.
+    same model with a null category, through which it also learns from the unlabelled rows. Both
+    are scored on rows that neither has seen, over several draws of rows and labels. The picture
+    and the report show a typical draw: the one with the median gain in accuracy.
 
     Parameters
     ----------
     out : path
-        A folder that exists.
-    seed : int
-    quick : bool
-        Seconds rather than a minute: fewer rows, sweeps and draws, and a comparison less sure.
-    n_jobs : int
-        Fits run at once, by joblib; -1 is one for each core.
-    say : callable
-        Takes the lines to be shown.
+        An existing folder for the files.
+    seed : int, default=0
+        Seed of the rows, the labels and the fits.
+    quick : bool, default=False
+        Whether to take seconds rather than a minute, with fewer rows, sweeps and draws and a less
+        certain comparison.
+    n_jobs : int, default=-1
+        Number of fits that run at once, by joblib; -1 is one per core.
+    say : callable, default=print
+        Called with each line to be shown.
 
     Returns
     -------
@@ -98,7 +103,7 @@ def run_demo(
     n_labels = 2 * LABELS_PER_CLASS
     say(
         f"Two crescents: {size.n_train} rows, {n_labels} of them labelled, "
-        f"{size.n_test} others to be scored on; {size.n_repeats} draws of rows and labels."
+        f"{size.n_test} others for scoring; {size.n_repeats} draws of rows and labels."
     )
     fitted = _fit_all(problems, size, seed, n_jobs)
     scores = [[_score(model, p) for model, p in zip(models, problems)] for models in fitted]
@@ -110,7 +115,7 @@ def run_demo(
     say(f"Chains of the {MODEL_NAMES[1]} model shown: {models[1].diagnostics_['verdict']}")
     _draw(files.picture, problem, models, [of_name[shown] for of_name in scores])
     _write_table(files.table, problem)
-    models[1].set_params(n_jobs=n_jobs)  # its refits come one after the other
+    models[1].set_params(n_jobs=n_jobs)  # the report refits it one fold at a time
     _write_report(files.report, models[1], problem, quick=quick, seed=seed)
     say("")
     say(f"Picture: {files.picture}")
@@ -124,7 +129,7 @@ def run_demo(
 
 
 def make_problem(size: Size, rng: np.random.Generator) -> Problem:
-    """Draw rows and labels, scaled by the training rows alone."""
+    """Draw rows and labels, and standardise all rows by the training rows alone."""
     from atoll.datasets import hide_labels, make_crescents
 
     X, truth = make_crescents(size.n_train, random_state=rng)
@@ -135,17 +140,17 @@ def make_problem(size: Size, rng: np.random.Generator) -> Problem:
 
 
 def typical_draw(supervised: Sequence[Scores], twin: Sequence[Scores]) -> int:
-    """The draw with the median gain in errors; of an even number the lower of the middle two."""
+    """Return the draw with the median gain in accuracy; of two in the middle, the lower."""
     gains = [b.accuracy - a.accuracy for a, b in zip(supervised, twin)]
     return int(np.argsort(gains)[(len(gains) - 1) // 2])
 
 
 def score_table(supervised: Sequence[Scores], twin: Sequence[Scores]) -> list[str]:
-    """Lines with each model's mean scores over the draws, and a sentence that compares.
+    """Return lines with each model's mean scores over the draws, and a sentence to compare them.
 
     Parameters
     ----------
-    supervised, twin : one `Scores` a draw, of the models in the order of MODEL_NAMES
+    supervised, twin : one `Scores` per draw, for the two models in the order of MODEL_NAMES
     """
     measures: dict[str, Callable[[Scores], float]] = {
         "error": lambda s: 1 - s.accuracy,
@@ -157,7 +162,7 @@ def score_table(supervised: Sequence[Scores], twin: Sequence[Scores]) -> list[st
     for name, scores in zip(MODEL_NAMES, (supervised, twin)):
         cells = (_with_error([measure(s) for s in scores]) for measure in measures.values())
         lines.append(f"{name:14}" + "".join(f"{cell:>19}" for cell in cells))
-    lines.append("(means over the draws of rows and labels ± standard error; less is better)")
+    lines.append("(means over the draws of rows and labels ± standard error; lower is better)")
     gains = {
         name: np.array([measure(a) - measure(b) for a, b in zip(supervised, twin)])
         for name, measure in measures.items()
@@ -166,8 +171,8 @@ def score_table(supervised: Sequence[Scores], twin: Sequence[Scores]) -> list[st
     return [
         *lines,
         "",
-        f"With the unlabelled rows the error fell in {(error > 0).sum()} of {len(error)} draws, by "
-        f"{_with_error(error)} on average, and the log-loss in {(log_loss > 0).sum()}, by "
+        f"With the unlabelled rows, error fell in {(error > 0).sum()} of {len(error)} draws, by "
+        f"{_with_error(error)} on average, and log-loss in {(log_loss > 0).sum()}, by "
         f"{_with_error(log_loss)}.",
     ]
 
@@ -183,7 +188,7 @@ def _with_error(values: Sequence[float] | NDArray[np.float64]) -> str:
 
 
 def _fit_all(problems: list[Problem], size: Size, seed: int, n_jobs: int) -> list[list[Any]]:
-    """Fitted models, one list a name, in the order of `problems`."""
+    """Return the fitted models: one list per model name, in the order of `problems`."""
     from joblib import Parallel, delayed
     from tqdm import tqdm
 
@@ -218,7 +223,7 @@ def _score(estimator: Any, problem: Problem) -> Scores:
 
 
 def _draw(path: Path, problem: Problem, models: Sequence[Any], scores: Sequence[Scores]) -> None:
-    """Two decision maps side by side, with a cross on every new row that the model gets wrong."""
+    """Draw two decision maps side by side, with a cross on every new row predicted wrong."""
     from atoll.plotting import decision_map
     from atoll.plotting.palette import new_figure
 
@@ -235,7 +240,7 @@ def _draw(path: Path, problem: Problem, models: Sequence[Any], scores: Sequence[
             f"{title}: {type(model).__name__}\n"
             f"{wrong.mean():.1%} of new rows wrong, log-loss {score.log_loss:.3f}"
         )
-    # Both maps have the same legend: one is enough, with the crosses added.
+    # Both maps have the same legend, so one is enough, with the crosses added.
     legends = [ax.get_legend() for ax in axes]
     names = [text.get_text() for text in legends[0].get_texts()]
     figure.legend(

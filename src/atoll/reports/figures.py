@@ -1,4 +1,4 @@
-"""The report's pictures, as text that an HTML page can hold."""
+"""The report's pictures, encoded as text that an HTML page can hold."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DOTS_PER_INCH = 150
-_MOST_TRACES = 12
+_MOST_TRACES = 12  # panels in the figure; further scalars are left out
 
 
 def png_address(figure: Any) -> str:
-    """A ``data:`` address that holds the picture itself.
+    """Return a ``data:`` address that holds the picture itself.
 
     Examples
     --------
@@ -33,15 +33,15 @@ def png_address(figure: Any) -> str:
     """
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        # A class or feature named in a script that the font lacks is drawn as boxes; the page
-        # beside the picture spells it right.
+        # Names in a script that the font lacks are drawn as boxes; the text beside the picture
+        # spells them correctly.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def scalar_draws(draws: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Every recorded scalar with its (chain, draw) array; the log-likelihood comes first.
+    """Yield every recorded scalar's name and (chain, draw) array, the log-likelihood first.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def scalar_draws(draws: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.flo
 
 
 def trace_figure(draws: Mapping[str, Any]) -> tuple[Figure | None, list[str], int]:
-    """Traces of the first dozen scalars: the figure, their names, and how many are left out."""
+    """Plot traces of the first dozen scalars; return figure, names and how many were left out."""
     shown = list(islice(scalar_draws(draws), _MOST_TRACES))
     if not shown:
         return None, [], 0
@@ -75,7 +75,7 @@ def trace_figure(draws: Mapping[str, Any]) -> tuple[Figure | None, list[str], in
 
 
 def ascent_figure(objectives: NDArray[np.float64]) -> Figure:
-    """What an iterative fit climbed, against the iteration."""
+    """Plot the objective of an iterative fit against the iteration."""
     figure = new_figure(5.4, 2.6)
     axis = figure.subplots()
     axis.plot(np.arange(len(objectives)), objectives, color="#2166ac", linewidth=1.4)

@@ -1,4 +1,4 @@
-"""Probabilities for labelled rows by models that did not see their labels, and their scores."""
+"""Probabilities of labelled rows from models that did not see their labels, and their scores."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from atoll.plotting.rows import unlabelled_marker
 class HeldOut(NamedTuple):
     """What cross-validation found, or why it was not done.
 
-    probabilities (m, K): one row for each labelled row; empty where not done.
-    codes (m,): column of the true class.
-    n_splits: folds used, 0 where not done.
-    note: why it was not done, or why there were fewer folds than asked; '' otherwise.
-    warnings: distinct messages of the refits.
+    probabilities : (m, K), one row per labelled row; empty if cross-validation was not done
+    codes : (m,) column of each row's true class
+    n_splits : number of folds used; 0 if it was not done
+    note : why it was not done, or why there were fewer folds than asked for; '' otherwise
+    warnings : the refits' warnings, without repetition
     """
 
     probabilities: NDArray[np.float64]
@@ -32,10 +32,10 @@ class HeldOut(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Scores of m held-out rows. Log-loss in nats; Brier summed over classes, so in [0, 2].
+    """Scores of held-out rows; log-loss is in nats, Brier is summed over classes, so in [0, 2].
 
-    accuracy_low, accuracy_high: 95% Wilson interval.
-    chance_log_loss: log-loss of predicting each class by its share of these rows.
+    accuracy_low, accuracy_high : 95% Wilson interval of the accuracy
+    chance_log_loss : log-loss of predicting each class by its share of these rows
     """
 
     n_rows: int
@@ -58,25 +58,24 @@ def held_out_probabilities(
     random_state: int | None = 0,
     progress: bool = False,
 ) -> HeldOut:
-    """Refit clones of `estimator` on folds of the labelled rows; predict the rows left out.
+    """Refit clones of `estimator` on folds of the labelled rows and predict the rows left out.
 
-    Unlabelled rows are in every training set. The number of folds is lowered to the number of
-    labelled rows of the rarest class; where that is below two nothing is refitted and the note
-    says why.
+    Unlabelled rows are in every training set. There are no more folds than the rarest class has
+    labelled rows; if it has fewer than two, nothing is refitted and the note says why.
 
     Parameters
     ----------
     estimator : classifier
-        Cloned, never changed. A checkpoint file set on it is not used by the clones.
+        Cloned, never changed. The clones do not use its checkpoint file, if it has one.
     X : array-like or DataFrame of shape (n, d)
     y : array-like of shape (n,)
-        Labels, unlabelled rows marked as in ``fit``.
-    unlabelled : default='auto'
+        Labels, with unlabelled rows marked as in ``fit``.
+    unlabelled : object, default='auto'
         Which value of `y` means no label, as in ``fit``.
     n_splits : int, default=5
-        Folds wanted, at least 2.
+        Number of folds wanted, at least 2.
     random_state : int or None, default=0
-        Seed of the folds, and of the refits where the estimator has none.
+        Seed of the folds, and of the refits if the estimator has none.
     progress : bool, default=False
         Whether to show a progress bar.
 
@@ -120,7 +119,7 @@ def held_out_probabilities(
         note = f"{n_usable} folds, not {n_splits}: class {name!r} has {n_rarest} labelled rows."
 
     X = X if hasattr(X, "iloc") else np.asarray(X)
-    # Through object: NumPy alone would read the list ["a", nan] as two strings.
+    # Converted as objects, since NumPy would turn the list ["a", nan] into two strings.
     y = y if hasattr(y, "dtype") else np.asarray(y, dtype=object)
     folds = SemiSupervisedKFold(
         n_usable, shuffle=True, random_state=random_state, unlabelled=unlabelled
@@ -138,7 +137,7 @@ def held_out_probabilities(
                 found = refitted.predict_proba(_rows(X, test))
             except ValueError as error:
                 return _not_done(labels, f"A refit on part of the labels failed: {error}")
-            # A class that a fold has not seen keeps probability zero there.
+            # A class that the refit has not seen keeps probability zero in this fold.
             columns = [labels.classes.tolist().index(c) for c in refitted.classes_.tolist()]
             p[np.ix_(test, columns)] = found
             tested[test] = True
@@ -147,13 +146,13 @@ def held_out_probabilities(
 
 
 def score(probabilities: ArrayLike, codes: ArrayLike) -> Scores:
-    """Scores of held-out class probabilities.
+    """Score held-out class probabilities.
 
     Parameters
     ----------
     probabilities : array-like of shape (m, K)
     codes : array-like of int, shape (m,)
-        Column of the true class.
+        Column of each row's true class.
 
     Returns
     -------
@@ -178,7 +177,7 @@ def score(probabilities: ArrayLike, codes: ArrayLike) -> Scores:
     n_right = int((p.argmax(axis=1) == k).sum())
     interval = binomtest(n_right, n).proportion_ci(method="wilson")
     shares = np.bincount(k, minlength=p.shape[1]) / n
-    with np.errstate(divide="ignore"):  # a certain and wrong prediction costs infinity, and says so
+    with np.errstate(divide="ignore"):  # a certain but wrong prediction costs infinity
         log_loss = -np.log(p[np.arange(n), k]).mean()
     return Scores(
         n_rows=n,
@@ -195,17 +194,17 @@ def score(probabilities: ArrayLike, codes: ArrayLike) -> Scores:
 def calibration_error_by_chance(
     probabilities: ArrayLike, rng: np.random.Generator, n_draws: int = 400
 ) -> float:
-    """95th percentile of the calibration error that these probabilities would show if right.
+    """Return the 95th percentile of the calibration error that right probabilities would show.
 
-    Labels are drawn from the probabilities themselves: with few rows even a perfect model shows
-    an error, and only one beyond this percentile says anything.
+    Labels are drawn from the probabilities themselves. With few rows even a perfect model shows an
+    error, so only an error beyond this percentile is evidence of a fault.
 
     Parameters
     ----------
     probabilities : array-like of shape (m, K)
     rng : numpy Generator
     n_draws : int, default=400
-        Sets of labels drawn.
+        Number of sets of labels drawn.
 
     Returns
     -------
@@ -221,7 +220,7 @@ def calibration_error_by_chance(
     cumulative = p.cumsum(axis=1)
     errors = []
     for _ in range(n_draws):
-        # Scaled by the total, so that rounding cannot put a draw past the last class.
+        # Scaled by the row's sum, so that rounding cannot put a draw past the last class.
         u = rng.random(len(p)) * cumulative[:, -1]
         errors.append(expected_calibration_error(p, (u[:, None] >= cumulative).sum(axis=1)))
     return float(np.quantile(errors, 0.95))
@@ -232,7 +231,7 @@ def _not_done(labels: PartialLabels, note: str) -> HeldOut:
 
 
 def _fresh_clone(estimator: Any, random_state: int | None, unlabelled: Any) -> Any:
-    """A clone that is quiet, has a seed, and does not resume from the whole fit's checkpoint."""
+    """Return a clone that is silent, has a seed, and does not resume from the fit's checkpoint."""
     from sklearn.base import clone
 
     fresh = clone(estimator)

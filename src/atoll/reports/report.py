@@ -1,4 +1,4 @@
-"""From a fitted classifier and its rows to one HTML file."""
+"""One HTML file about a fitted classifier and its rows."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from atoll.reports.held_out import (
     score,
 )
 
-MAP_RESOLUTION = 64  # interpolated to a smooth picture; a prediction at each point is dear
-_UNCERTAIN_ROWS = 10
-_FEATURES_SHOWN = 5
-_DIAGNOSTICS_SHOWN = 30
-_FEW_ROWS = 50
+MAP_RESOLUTION = 64  # per axis: predictions are costly, and interpolation makes the picture smooth
+_UNCERTAIN_ROWS = 10  # rows listed as least certain
+_FEATURES_SHOWN = 5  # features of each listed row
+_DIAGNOSTICS_SHOWN = 30  # quantities in the table of chain diagnostics
+_FEW_ROWS = 50  # with fewer held-out rows, the report cautions that scores are rough
 _HALF_PAGE = (5.4, 4.3)  # inches; small, so that the text stays legible at half the page's width
-_SURE = 0.9
+_SURE = 0.9  # probability from which a row's class counts as clear
 # The limits of `atoll.diagnostics.verdict`, so that marks and verdict agree.
 R_HAT_LIMIT = 1.05
 ESS_LIMIT = 100
 
-_SHORT_WORDS = 200
+_SHORT_WORDS = 200  # characters of a value that are shown
 _OBJECTIVES = {
     "log_evidence": "Log evidence, estimated",
     "bound_on_the_log_evidence": "Log evidence, at least",
@@ -53,10 +53,10 @@ _OBJECTIVES = {
 
 
 class Fitted(NamedTuple):
-    """What every section reads.
+    """What every section of the report reads.
 
-    model: the classifier itself, the last step of a pipeline.
-    probabilities (n, K): of every row, from ``predict_proba``.
+    model : the classifier itself, which is the last step of a pipeline
+    probabilities : (n, K), those of every row from ``predict_proba``
     """
 
     estimator: Any
@@ -85,39 +85,39 @@ def write_report(
     cross_validate: bool = True,
     progress: bool = False,
 ) -> None:
-    """Write what was fitted, how well, and what to label next, as one self-contained HTML file.
+    """Write an HTML file that says what was fitted, how well, and what to label next.
 
-    The file needs nothing else: no network, no other file. The same arguments give the same
-    file. It is written whole or not at all.
+    The file is self-contained: it needs no network and no other file. The same arguments give the
+    same file. It is written whole or not at all.
 
     Parameters
     ----------
     estimator : fitted classifier
-        One of ours, a pipeline that ends in one, or anything with ``predict_proba`` and
-        ``classes_``; sections that need more (chains) say so where it is missing.
+        One of atoll's, a pipeline that ends in one, or anything with ``predict_proba`` and
+        ``classes_``; a section that needs more, such as chains, says so if it is missing.
     X : array-like or DataFrame of shape (n, d)
-        The rows it was fitted on.
+        The rows that the estimator was fitted on.
     y : array-like of shape (n,)
-        Their labels, unlabelled ones marked as in ``fit``.
+        Their labels, with unlabelled rows marked as in ``fit``.
     path : path
         The HTML file to write.
-    title : str, optional
-        Heading of the page.
-    feature_names : array-like of str, shape (d,), optional
-        Default: the estimator's, the DataFrame's, or x0, x1, ...
-    unlabelled : default='auto'
+    title : str or None, default=None
+        Heading of the page; None makes one from the model and the number of rows.
+    feature_names : array-like of str, shape (d,), or None, default=None
+        None takes the estimator's names, else the DataFrame's, else x0, x1, ...
+    unlabelled : object, default='auto'
         Which value of `y` means no label; 'auto' takes the estimator's own setting.
     n_splits : int, default=5
-        Folds of the labelled rows on which clones are refitted to judge the probabilities.
+        Number of folds of the labelled rows; clones refitted on them judge the probabilities.
     random_state : int or None, default=0
-        Seed of the folds, and of the refits where the estimator has none.
-    about : str or mapping, optional
-        More to say of the data: a paragraph, or names and values added to the table of what was
+        Seed of the folds, and of the refits if the estimator has none.
+    about : str, mapping or None, default=None
+        More about the data: a paragraph, or names and values added to the table of what was
         fitted.
     cross_validate : bool, default=True
-        Whether to refit; without it the calibration section only says so.
+        Whether to refit; without it the calibration section only says that it was not done.
     progress : bool, default=False
-        Whether to show the refits' progress.
+        Whether to show a progress bar of the refits.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def write_report(
     >>> path.read_text(encoding="utf-8")[:15]
     '<!DOCTYPE html>'
     """
-    # Many parameters because each is a choice of the page's reader, by keyword, with a default.
+    # Many parameters because each is a choice left to the caller, by keyword and with a default.
     check_writable(path)  # before the long work, not after
     for package in ("matplotlib", "jinja2"):
         import_extra(package)
@@ -189,7 +189,7 @@ def _read(
 
 
 def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, str]]:
-    """The headline numbers, each with its name and what it rests on."""
+    """Return the headline numbers, each with its name and what it rests on."""
     n, n_labelled = len(fitted.labels.codes), fitted.labels.n_labelled
     cards = [
         {
@@ -210,7 +210,7 @@ def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, s
             {
                 "value": _number(scores.log_loss),
                 "name": "Held-out log-loss",
-                "detail": f"nats a row; class shares alone: {_number(scores.chance_log_loss)}",
+                "detail": f"nats per row; class shares alone: {_number(scores.chance_log_loss)}",
             },
         ]
     free = ~fitted.labels.is_labelled
@@ -220,7 +220,7 @@ def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, s
             {
                 "value": _percent(sure.mean()),
                 "name": "Clear rows",
-                "detail": f"of the unlabelled: a class at {_SURE} or more",
+                "detail": f"unlabelled rows with a class at {_SURE} or more",
             }
         )
     if chains["status"]:
@@ -255,7 +255,7 @@ def _what_was_fitted(fitted: Fitted, about: str | Mapping[str, object] | None) -
     parameters = model.get_params(deep=False)
     if "random_state" in parameters:
         seed = parameters["random_state"]
-        meaning = "none: another fit draws other numbers" if seed is None else _short(seed)
+        meaning = "none: another fit would draw other numbers" if seed is None else _short(seed)
         facts.append(("Seed", meaning))
     if isinstance(about, Mapping):
         facts += [(str(name), str(value)) for name, value in about.items()]
@@ -342,7 +342,7 @@ def _maps(fitted: Fitted) -> dict[str, Any]:
     )
     common: dict[str, Any] = {"grid": grid, "unlabelled": fitted.unlabelled}
     width, height = _HALF_PAGE
-    # The colour scale below the entropy map needs height of its own; the maps stay alike.
+    # The colour scale below the entropy map needs extra height, so that both maps are equally high.
     decision, entropy = new_axes(width, height), new_axes(width, height + 0.7 * (not is_line))
     decision_map(fitted.estimator, fitted.X, fitted.y, ax=decision, **common)
     entropy_map(fitted.estimator, fitted.X, fitted.y, ax=entropy, **common)
@@ -357,7 +357,7 @@ def _maps(fitted: Fitted) -> dict[str, Any]:
 
 
 def _uncertain(fitted: Fitted) -> dict[str, Any]:
-    """The rows with the largest entropy: unlabelled ones, or labelled ones where all are."""
+    """Return the rows with the largest entropy: unlabelled ones, unless every row is labelled."""
     free = ~fitted.labels.is_labelled
     candidates = np.flatnonzero(free) if free.any() else np.arange(len(free))
     entropy = predictive_entropy(fitted.probabilities)
@@ -445,11 +445,11 @@ def _chains(model: Any) -> dict[str, Any]:
 
 
 def _diagnostics_table(diagnostics: Mapping[str, Any]) -> dict[str, Any]:
-    """One row a quantity, the worst R-hat first; a mark where a number misses its limit."""
+    """Return one row per quantity, the worst R-hat first, marking numbers that miss their limit."""
     r_hat, bulk, tail = (diagnostics.get(key) or {} for key in ("r_hat", "ess_bulk", "ess_tail"))
     names = sorted(
         dict.fromkeys([*r_hat, *bulk, *tail]),
-        # A NaN is a chain that never moved: the worst there is.
+        # NaN means that a chain never moved, which is worst of all.
         key=lambda name: -np.nan_to_num(r_hat.get(name, 0.0), nan=np.inf),
     )
     rows = [
@@ -501,7 +501,7 @@ def _number(value: float) -> str:
 
 
 def _percent(share: float) -> str:
-    # 99.6% is not all, and 0.4% is not none.
+    # Rounding must not turn 99.6% into all, or 0.4% into none.
     text = f"{100 * share:.0f}%"
     if (text == "100%" and share < 1) or (text == "0%" and share > 0):
         return f"{100 * share:.2f}%"

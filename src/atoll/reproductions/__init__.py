@@ -1,7 +1,6 @@
 """The papers' tables and figures, run again: one registry, one engine.
 
-A model adds its paper's results by writing an `Experiment` in a file here and naming it in
-`EXPERIMENTS`.
+To add a paper's results, write an `Experiment` in a file here and list it in `EXPERIMENTS`.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 
 
 def list_experiments() -> list[Experiment]:
-    """Every experiment, in the order of the papers.
+    """Return every experiment, in the order of the papers.
 
     Examples
     --------
@@ -88,10 +87,34 @@ def run_experiment(
     progress: bool = True,
     cache: str | os.PathLike[str] | None = None,
 ) -> Report:
-    """Run the experiment of that name; see `atoll.reproductions.engine.run`.
+    """Run the experiment of that name and write its table, picture and page.
 
-    Writes ``<out>/<name>/cells.csv``, ``<name>.png`` and ``<name>.md``, and keeps finished
-    cells in `cache` (``<out>/cache``), so that a second call repeats nothing.
+    These are ``cells.csv``, ``<name>.png`` and ``<name>.md`` in ``<out>/<name>/``. Finished cells
+    are kept in the cache, so that a second call repeats nothing.
+
+    Parameters
+    ----------
+    name : str
+        One of the names in `list_experiments`.
+    out : path
+        A folder, created if it does not exist.
+    quick : bool, default=False
+        Whether to run a smaller version of the same experiment.
+    n_jobs : int or None, default=None
+        Number of cells that run at once, as joblib counts them: None is 1 unless
+        `joblib.parallel_config` says otherwise, -1 is every core.
+    seed : int, default=0
+        Seed of all random numbers.
+    data_home : path or None, default=None
+        The folder that the loaders look in; None takes it from the environment variable ATOLL_DATA.
+    progress : bool, default=True
+        Whether to show finished cells and the time left.
+    cache : path or None, default=None
+        The folder of finished cells; None is ``<out>/cache``.
+
+    Returns
+    -------
+    Report
     """
     return engine.run(
         find_experiment(name),

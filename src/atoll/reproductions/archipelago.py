@@ -1,6 +1,6 @@
-"""Adams & Ghahramani (2009): table 1 of Archipelago beside three other Gaussian processes.
+"""Adams & Ghahramani (2009), table 1: Archipelago beside three other Gaussian processes.
 
-The paper's toy data are lost: pinwheels of the same kind stand in for them.
+The paper's toy data are lost; pinwheels of the same kind stand in for them.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ PAPER = (
     'R. P. Adams and Z. Ghahramani, "Archipelago: nonparametric Bayesian semi-supervised '
     'learning", ICML 2009.'
 )
-# How strongly the arms bend: where the softmax GP's error is near the paper's column.
+# How strongly the arms bend, chosen so that the softmax GP's error is near the paper's.
 TOY_RATES = {"toy3": 1.0, "toy4": 0.7, "toy5": 0.5}
 N_TOY_ROWS = 50
-N_TOY_TEST, N_QUICK_TOY_TEST = 300, 40  # of each class
+N_TOY_TEST, N_QUICK_TOY_TEST = 300, 40  # per class
 N_TRAIN = {"wine": 89, "oil": 134}
 DATA = {"toy3": "Toy3", "toy4": "Toy4", "toy5": "Toy5", "wine": "Wine", "oil": "Oil flow"}
 MODELS = {
@@ -55,18 +55,18 @@ MODELS = {
     "null-category": "null category",
 }
 LABELS = [1, 2, 4, 8]
-N_REPLICATES, N_WINE_REPLICATES = 10, 20  # the second for wine with one or two labels
+N_REPLICATES, N_WINE_REPLICATES = 10, 20  # the latter for wine with one or two labels per class
 QUICK_DATA, QUICK_LABELS, N_QUICK_REPLICATES = ["toy3", "wine"], [1], 2
 
-# Chains of each model, and sweeps in each: warm-up, draws kept, and sweeps to a draw. The null
-# category is fitted by variational Bayes: its exact sweep takes a minute and more a cell.
+# For each model: chains, and per chain the warm-up sweeps, the draws kept, and the sweeps per draw.
+# The null category is fitted by variational Bayes: its exact sweep takes over a minute per cell.
 CHAINS = {"archipelago": (4, 150, 30, 8), "softmax": (2, 200, 100, 2), "probit": (2, 100, 100, 2)}
 QUICK_CHAINS = {
     "archipelago": (2, 20, 15, 1), "softmax": (2, 20, 20, 1), "probit": (2, 20, 20, 1)
 }  # fmt: skip
-SMALLEST = 1e-12  # of a probability in a perplexity
+SMALLEST = 1e-12  # probability of a true class, so that a perplexity is finite
 
-# (data, labels a class) -> Archipelago, softmax GP, probit GP, null category
+# (data, labels per class) -> Archipelago, softmax GP, probit GP, null category
 PAPER_ERROR: dict[tuple[str, int], tuple[float, ...]] = {
     ("toy3", 1): (0.167, 0.347, 0.290, 0.612),
     ("toy3", 2): (0.111, 0.312, 0.279, 0.462),
@@ -115,9 +115,10 @@ PAPER_NUMBERS = {"error": PAPER_ERROR, "perplexity": PAPER_PERPLEXITY}
 
 
 class Task(NamedTuple):
-    """Training rows with their true classes and the labels shown (−1: none), and held-out rows.
+    """Training rows, their true classes and the labels shown to the model, and held-out rows.
 
-    X, y, shown : (n, d), (n,), (n,)
+    X, y : (n, d), (n,)
+    shown : (n,) labels, −1 for a hidden one
     X_test, y_test : (m, d), (m,)
     """
 
@@ -129,7 +130,7 @@ class Task(NamedTuple):
 
 
 def make_task(cell: Cell, data_home: DataHome = None) -> Task:
-    """The rows of a cell: the same for all models and all numbers of labels."""
+    """Return the rows of a cell: the same for all models and all numbers of labels."""
     place = list(DATA).index(cell["data"])
     seed = [cell["seed"], cell["replicate"], place]
     rng, rng_test, rng_labels = np.random.default_rng(seed).spawn(3)
@@ -153,7 +154,7 @@ def make_task(cell: Cell, data_home: DataHome = None) -> Task:
 
 
 def make_model(name: str, *, ard: bool, chains: list[int] | None, random_state: Any) -> Any:
-    """A classifier; `chains` are chains, warm-up, draws and sweeps to a draw."""
+    """Return a classifier; `chains` holds the chains, warm-up, draws and sweeps per draw."""
     kernel = "ard" if ard else "isotropic"
     if name == "null-category":
         return NullCategoryClassifier(kernel=kernel, inference="vb")
@@ -175,14 +176,14 @@ def make_model(name: str, *, ard: bool, chains: list[int] | None, random_state: 
 
 
 def fit_quietly(model: Any, X: Array, y: Codes) -> Any:
-    """Fit; the page says how many chains mixed, in place of a warning from every cell."""
+    """Fit without convergence warnings; the page says how many chains mixed instead."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, y)
 
 
 def perplexity(probabilities: Array, y: Codes) -> float:
-    """exp of the mean negative log-probability of the true class.
+    """Return the exponential of the mean negative log-probability of the true class.
 
     Examples
     --------
@@ -194,7 +195,7 @@ def perplexity(probabilities: Array, y: Codes) -> float:
 
 
 def table_1_cells(quick: bool, seed: int) -> list[Cell]:
-    """Data × labels a class × draw × model."""
+    """Return the cells: data × labels per class × draw × model."""
     chains = QUICK_CHAINS if quick else CHAINS
     return [
         {
@@ -214,7 +215,7 @@ def table_1_cells(quick: bool, seed: int) -> list[Cell]:
 
 
 def _n_test(data: str, quick: bool) -> int | None:
-    """Held-out rows of each class; None where they are all that is not for training."""
+    """Return the number of held-out rows per class; None holds out all but the training rows."""
     if data not in TOY_RATES:
         return None
     return N_QUICK_TOY_TEST if quick else N_TOY_TEST
@@ -225,7 +226,7 @@ def _n_replicates(data: str, labels: int) -> int:
 
 
 def run_table_1_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Fit one model; error and perplexity on the held-out rows."""
+    """Fit one model; measure error and perplexity on the held-out rows."""
     task = make_task(cell, data_home)
     model = make_model(
         cell["model"],
@@ -251,7 +252,10 @@ def run_table_1_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 
 def draw_table_1(results: list[Result], path: Path) -> None:
-    """Error and perplexity against labels a class, one column a data set; the paper's dashed."""
+    """Plot error and perplexity against labels per class, one column per data set.
+
+    The paper's numbers are dotted.
+    """
     by_data = group(results, "data")
     figure = new_figure(2.2 + 2.6 * len(by_data), 6)
     axes = figure.subplots(2, len(by_data), sharex=True, sharey="row", squeeze=False)
@@ -259,7 +263,7 @@ def draw_table_1(results: list[Result], path: Path) -> None:
         for axis, value in zip(column, PAPER_NUMBERS):
             _draw_losses(axis, part, data, value)
         column[0].set_title(DATA[data])
-        column[1].set_xlabel("labels of each class")
+        column[1].set_xlabel("labels per class")
     axes[0, 0].set_ylabel("error")
     axes[0, 0].set_ylim(bottom=0)
     axes[1, 0].set_ylabel("perplexity")
@@ -287,7 +291,7 @@ def _draw_losses(axis: Axes, part: list[Result], data: str, value: str) -> None:
         colour = class_colours(len(MODELS))[place]
         by_labels = group(of_model, "labels")
         estimates = [estimate_value(r, value) for r in by_labels.values()]
-        aside = 2 ** (0.06 * (i - 1.5))  # bars side by side
+        aside = 2 ** (0.06 * (i - 1.5))  # sets the models' error bars side by side
         axis.errorbar(
             [n * aside for n in by_labels],
             [e.mean for e in estimates],
@@ -306,7 +310,7 @@ def _draw_losses(axis: Axes, part: list[Result], data: str, value: str) -> None:
 
 
 def compare_table_1(results: list[Result]) -> str:
-    """The paper's numbers beside ours, and Archipelago beside its softmax twin, paired."""
+    """Compare the paper's numbers with ours, and Archipelago with its softmax twin, in pairs."""
     by_row = group(results, "data", "labels")
     differences = {
         value: {row: _against_softmax(part, value) for row, part in by_row.items()}
@@ -315,18 +319,19 @@ def compare_table_1(results: list[Result]) -> str:
     parts = [
         f"""## The paper and ours
 
-The paper's toy data are lost, and it names neither their noise nor how their arms bend: **its toy
-rows are a comparison, not a target.** Ours are pinwheels of {N_TOY_ROWS} rows whose arms bend at
-the rates {", ".join(map(str, TOY_RATES.values()))} for three, four and five classes, at which the
-softmax GP comes near the paper's column. Wine: the 178 rows,
-standardised, {N_TRAIN["wine"]} of them for training. Oil flow: the 1000 training rows of the public
-data set (12 features; the paper has 400 rows of 14), standardised, {N_TRAIN["oil"]} for training
-and the rest held out. Splits keep the classes' shares. Where there are features to choose between
-(wine, oil flow) each has a length-scale of its own.
+The paper's toy data are lost, and the paper gives neither their noise nor the bend of their arms:
+**its toy rows are a comparison, not a target.** Ours are pinwheels of {N_TOY_ROWS} rows whose arms
+bend at the rates {", ".join(map(str, TOY_RATES.values()))} for three, four and five classes, at
+which the softmax GP comes near the paper's numbers. Wine has 178 rows,
+standardised, {N_TRAIN["wine"]} of them for training. Oil flow has the 1000 training rows of the
+public data set (12 features; the paper has 400 rows of 14), standardised, {N_TRAIN["oil"]} for
+training and the rest held out. Splits preserve the classes' shares. On wine and oil flow, where
+there are features to choose between, each feature has its own length-scale.
 
 Each number is a mean over draws of rows and labels ± its standard error; the paper's number, from a
-single draw, is in brackets. Perplexity is the exponential of the mean negative log-probability of
-the true class. The last column is Archipelago minus softmax GP, draw by draw."""
+single draw, is in brackets. Labels are counted per class. Perplexity is the exponential of the mean
+negative log-probability of the true class. The last column is Archipelago minus softmax GP, paired
+draw by draw."""
     ]
     for value, title in (("error", "Error"), ("perplexity", "Perplexity")):
         parts += [f"### {title} on held-out rows", _table(by_row, value, differences[value])]
@@ -366,7 +371,7 @@ def _table(
 
 
 def _printed(number: float) -> str:
-    """A number as the paper's table prints it."""
+    """Write a number as the paper's table prints it."""
     if number >= 1000:
         return f"{number / 1000:.2f}K"
     return f"{number:.3f}" if number == round(number, 3) else f"{number:.4f}"
@@ -379,7 +384,7 @@ def _summary(by_row: dict[Any, list[Result]], differences: dict[str, dict]) -> s
         lower = sum(d.mean < 0 for d in settled)
         surely = sum(d.mean < -2 * d.standard_error for d in settled)
         wrong = [
-            f"{DATA[data]} at {labels}"
+            f"{DATA[data]} at {labels} per class"
             for (data, labels), d in differences[value].items()
             if d is not None and d.mean >= 0
         ]
@@ -387,17 +392,18 @@ def _summary(by_row: dict[Any, list[Result]], differences: dict[str, dict]) -> s
             row[0] < row[1] for place, row in PAPER_NUMBERS[value].items() if place in by_row
         )
         lines.append(
-            f"- {value}: lower in {lower} of {len(settled)} rows, in {surely} of them by more than "
-            f"two standard errors (the paper's: {published} of {len(by_row)})"
-            + (f"; not in {', '.join(wrong)}." if wrong else ".")
+            f"- Archipelago's {value} is lower in {lower} of {len(settled)} rows, in {surely} of "
+            f"them by more than two standard errors (in the paper: {published} of {len(by_row)})"
+            + (f"; it is not lower for {', '.join(wrong)}." if wrong else ".")
         )
     for (data, labels), part in by_row.items():
         ours = group(part, "model").get("archipelago", [])
         if data == "wine" and labels <= 2 and ours:
             worst = max(r.values["error"] for r in ours)
             lines.append(
-                f"- Wine at {labels}: over {len(ours)} splits the largest error is {worst:.3f}, "
-                f"the mean perplexity {estimate_value(ours, 'perplexity')}."
+                f"- Wine at {labels} per class: over {len(ours)} splits, Archipelago's largest "
+                f"error is {worst:.3f} and its mean perplexity "
+                f"{estimate_value(ours, 'perplexity')}."
             )
     return "\n".join(lines)
 
@@ -414,14 +420,14 @@ def _inference_text(results: list[Result]) -> str:
         median = float(np.median([r.values["worst_r_hat"] for r in part]))
         sentences.append(
             f"{MODELS[model]}: {n_chains} chains, {n_warmup} sweeps of warm-up and {n_samples} "
-            f"draws, {thin} sweeps apart; the chains are said to have mixed in {mixed} of "
-            f"{len(part)} cells, and half of the cells have a worst R-hat under {median:.2f}."
+            f"draws, {thin} sweeps apart; by the diagnostics, the chains mixed in {mixed} of "
+            f"{len(part)} cells, and the median of the cells' worst R-hat is {median:.2f}."
         )
         if model == "archipelago":
             most = max(r.values["mean_rejections"] for r in part)
             sentences.append(
-                f"Where its chains disagree over rows, they are combined by stacking. A cell has "
-                f"at most {most:.0f} rejections in the mean."
+                f"Chains that disagree over rows are combined by stacking. The mean number of "
+                f"rejections is at most {most:.0f} in any cell."
             )
     return " ".join(sentences)
 
@@ -433,8 +439,8 @@ TABLE_1 = Experiment(
     paper=PAPER,
     claim=(
         "Test error and perplexity of Archipelago, softmax GP, probit GP and the null category on "
-        "three pinwheels, wine and oil pipe data, with 1, 2, 4 and 8 labels of each class: where "
-        "labels are few, Archipelago has the lowest error."
+        "three pinwheels, wine and oil pipe data, with 1, 2, 4 and 8 labels per class: when labels "
+        "are few, Archipelago has the lowest error."
     ),
     cells=table_1_cells,
     run_cell=run_table_1_cell,

@@ -49,11 +49,12 @@ Codes = NDArray[np.intp]
 N_CLASSES = 3
 BASE = Gaussian(np.zeros(1), np.eye(1))
 AMPLITUDE, LENGTH_SCALE = 2.0, 0.5
+# Per run: rows to accept, proposals in the picture, proposals in all.
 N_ACCEPTED, N_SHOWN, N_PROPOSED = 20, 40, 400
 LINE = np.linspace(-3.0, 3.0, 241)
 N_RUNS, N_QUICK_RUNS = 400, 25
 
-# Figure 3
+# Figure 3; each list holds the chains, and per chain the warm-up, the draws and the sweeps per draw
 MAP_POINTS, QUICK_MAP_POINTS = 81, 21
 MAP_CHAINS = {"archipelago": [4, 300, 60, 5], "softmax": [2, 200, 100, 2]}
 QUICK_MAP_CHAINS = {"archipelago": [2, 40, 10, 1], "softmax": [2, 30, 15, 1]}
@@ -80,11 +81,11 @@ LONGEST_LAG = 200
 
 
 class Proposals(NamedTuple):
-    """Proposals in order, with all that decided on them.
+    """Proposals in order, with everything that decided on them.
 
     x : (B,) places
     latent : (B, K) functions there
-    heights : (B, K) upper ends ρ_k of the classes' slices; the rest up to one is rejection's
+    heights : (B, K) upper ends ρ_k of the classes' slices; above the last, a proposal is rejected
     r : (B,) uniform variates
     outcomes : (B,) class, or −2 for a rejection
     """
@@ -97,24 +98,24 @@ class Proposals(NamedTuple):
 
 
 def line_prior() -> KernelPrior:
-    """A squared-exponential kernel with nothing to sample."""
+    """Return a squared-exponential kernel without free parameters."""
     kernel = ConstantKernel(AMPLITUDE**2, "fixed") * RBF(LENGTH_SCALE, "fixed")
     return kernel_prior(kernel, LINE[:, None])
 
 
 def slices(latent: Array) -> Array:
-    """ρ_k, equation 5 corrected: the running sum of exp g_k / (1 + Λ); (B, K) -> (B, K)."""
+    """Return ρ_k, equation 5 corrected: the running sum of exp g_k / (1 + Λ); (B, K) -> (B, K)."""
     top = np.maximum(latent.max(axis=1, keepdims=True), 0.0)
     odds = np.exp(latent - top)
     return np.cumsum(odds, axis=1) / (np.exp(-top) + odds.sum(axis=1, keepdims=True))
 
 
 def propose(rng: np.random.Generator, n: int, places: Array) -> tuple[Proposals, Array]:
-    """n proposals decided by slices of the unit interval, and the functions at other places.
+    """Make n proposals, decided by slices of the unit interval; evaluate the functions elsewhere.
 
     Returns
     -------
-    Proposals, and (len(places), K)
+    Proposals, and the functions at `places`, (len(places), K)
     """
     prior = line_prior()
     x = BASE.sample(rng, n)
@@ -128,20 +129,20 @@ def propose(rng: np.random.Generator, n: int, places: Array) -> tuple[Proposals,
 
 
 def rejections_before(outcomes: Codes, n_accepted: int) -> int:
-    """How many rejections come before the last of so many acceptances."""
+    """Return the number of rejections before the acceptance numbered `n_accepted`."""
     accepted = np.flatnonzero(outcomes >= 0)
-    if len(accepted) < n_accepted:  # hardly ever: proposals are many
+    if len(accepted) < n_accepted:  # very rare, since there are many proposals
         return len(outcomes) - len(accepted)
     return int(accepted[n_accepted - 1]) + 1 - n_accepted
 
 
 def figure_1_cells(quick: bool, seed: int) -> list[Cell]:
-    """Runs of the process."""
+    """Return one cell per run of the process."""
     return [{"run": run, "seed": seed} for run in range(N_QUICK_RUNS if quick else N_RUNS)]
 
 
 def run_figure_1_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """The process by slices, as the paper draws it, and by the library's `sample_prior`."""
+    """Run the process by slices, as the paper draws it, and by the library's `sample_prior`."""
     rng_slices, rng_library = np.random.default_rng([cell["seed"], cell["run"]]).spawn(2)
     by_slices, on_line = propose(rng_slices, N_PROPOSED, LINE)
     _, labels, state = archipelago.sample_prior(
@@ -170,7 +171,7 @@ def run_figure_1_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 
 def draw_figure_1(results: list[Result], path: Path) -> None:
-    """Four panels: proposals, functions, slices with variates, and what is kept as what."""
+    """Draw four panels: proposals, functions, slices with uniform variates, and outcomes."""
     drawn = next(r.values for r in results if "x" in r.values)
     x, r, outcomes = drawn["x"], drawn["r"], drawn["outcomes"]
     colours, markers = class_colours(N_CLASSES), class_markers(N_CLASSES)
@@ -219,7 +220,7 @@ def _draw_slices(axis: Axes, latent: Array, colours: Array) -> None:
 
 
 def compare_figure_1(results: list[Result]) -> str:
-    """The picture's process beside its own probabilities, and beside the library's sampler."""
+    """Compare the process by slices with its own probabilities and with the library's sampler."""
     pairs = {
         "share of proposals accepted": ("accepted", "expected", "their mean probability Λ/(1 + Λ)"),
         f"rejections before acceptance {N_ACCEPTED}": (
@@ -240,7 +241,7 @@ def compare_figure_1(results: list[Result]) -> str:
                 estimate_value(results, ours),
                 name,
                 estimate_value(results, other),
-                f"{difference:+}, " + ("within three standard errors" if agree else "too much"),
+                f"{difference:+}, " + ("within three standard errors" if agree else "too large"),
             ]
         )
     table = markdown_table(["", "by slices", "against", "", "difference"], rows)
@@ -248,11 +249,11 @@ def compare_figure_1(results: list[Result]) -> str:
 
 The paper's figure has no numbers. Ours is one run of the process with a standard normal base
 density and K = {N_CLASSES} functions of amplitude {AMPLITUDE:g} and length-scale {LENGTH_SCALE:g};
-the first {N_SHOWN} proposals are drawn. Equation 5 of the paper adds exp g₁ to every slice; it must
-be exp g_k, and is here.
+the picture shows the first {N_SHOWN} proposals. Equation 5 of the paper adds exp g₁ to every slice;
+it should be exp g_k, as it is here.
 
 The library decides on proposals by another route (the largest of K + 1 functions with Gumbel noise,
-in batches). Both, over {len(results)} runs of {N_ACCEPTED} acceptances:
+in batches). The table compares the two over {len(results)} runs of {N_ACCEPTED} acceptances:
 
 {table}
 """
@@ -262,7 +263,7 @@ in batches). Both, over {len(results)} runs of {N_ACCEPTED} acceptances:
 
 
 def figure_3_cells(quick: bool, seed: int) -> list[Cell]:
-    """Toy set × draw."""
+    """Return the cells: toy set × draw."""
     return [
         {
             "data": data,
@@ -279,7 +280,7 @@ def figure_3_cells(quick: bool, seed: int) -> list[Cell]:
 
 
 def run_figure_3_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Fit both models; class probabilities on held-out rows, and on a map for the first draw."""
+    """Fit both models; measure losses on held-out rows, and map the first draw."""
     task = make_task(cell)
     values: dict[str, Any] = {}
     for model, chains in cell["chains"].items():
@@ -303,18 +304,18 @@ def run_figure_3_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 
 def map_axis(task: Task, n: int) -> Array:
-    """Both axes of a map that holds every training row."""
+    """Return the axis, used both ways, of a map that holds every training row."""
     reach = 1.1 * float(np.abs(task.X).max())
     return np.linspace(-reach, reach, n)
 
 
 def _entropy(p: Array) -> Array:
-    """In nats; (..., K) -> (...)."""
+    """Return the entropy in nats; (..., K) -> (...)."""
     return -np.sum(p * np.log(np.maximum(p, 1e-300)), axis=-1)
 
 
 def draw_figure_3(results: list[Result], path: Path) -> None:
-    """A row a toy set: modes of Archipelago, modes of the softmax GP, entropy of Archipelago."""
+    """Draw one row per toy set: the modes of both models, and the entropy of Archipelago."""
     drawn = [r for r in results if "archipelago_map" in r.values]
     figure = new_figure(10.2, 3.2 * len(drawn))
     axes = figure.subplots(len(drawn), 3, squeeze=False)
@@ -342,7 +343,7 @@ def draw_figure_3(results: list[Result], path: Path) -> None:
 
 
 def draw_modes(axis: Axes, grid: Array, p: Array) -> None:
-    """The most probable class everywhere, in its colour."""
+    """Draw the most probable class everywhere, in its colour."""
     modes = p.argmax(axis=2)
     pale = 0.55 + 0.45 * class_colours(p.shape[2])
     axis.imshow(
@@ -352,10 +353,10 @@ def draw_modes(axis: Axes, grid: Array, p: Array) -> None:
 
 
 def draw_rows(axis: Axes, task: Task) -> None:
-    """Unlabelled rows as dots, labelled ones as crosses in the colours of their classes."""
+    """Draw unlabelled rows as dots, labelled rows as crosses in the colours of their classes."""
     hidden = task.shown < 0
     x1, x2 = task.X[hidden].T
-    # A white rim: visible on any ground, as is a wide cross under a narrow one.
+    # A white rim makes dots visible on any background; a wide white cross does so for crosses.
     axis.scatter(x1, x2, s=16, color=UNLABELLED_COLOUR, edgecolors="white", linewidths=0.5)
     colours = class_colours(int(task.y.max()) + 1)
     for x, label in zip(task.X[~hidden], task.shown[~hidden]):
@@ -364,7 +365,7 @@ def draw_rows(axis: Axes, task: Task) -> None:
 
 
 def compare_figure_3(results: list[Result]) -> str:
-    """Numbers for what the paper's figure shows: modes and entropies."""
+    """Give numbers for what the paper's figure shows: modes and entropies."""
     rows = []
     for data, part in group(results, "data").items():
         texts: list[object] = [f"Toy{data[-1]}", len(part)]
@@ -387,15 +388,15 @@ def compare_figure_3(results: list[Result]) -> str:
     mixed = sum(bool(r.values["archipelago_mixed"]) for r in results)
     return f"""## The paper and ours
 
-The paper's toy data are lost; these are the pinwheels of `archipelago-table1`, one label of each
+The paper's toy data are lost; these are the pinwheels of `archipelago-table1`, with one label per
 class (a cross). The figure has no numbers; the paper's errors for these models are in its table 1.
-The picture is of the first draw, whatever it shows; the table is over all of them.
+The picture shows the first draw, whatever it looks like; the table averages over all draws.
 
 {markdown_table(header, rows)}
 
-Losses on {results[0].cell["test_rows"]} held-out rows a class; ± is one standard error over draws,
-and differences (Archipelago minus softmax GP) are paired. The chains of Archipelago are said to
-have mixed in {mixed} of {len(results)} fits; where they disagree over rows they are combined by
+Losses are on {results[0].cell["test_rows"]} held-out rows per class; ± is one standard error over
+draws, and differences (Archipelago minus softmax GP) are paired. By the diagnostics, the chains of
+Archipelago mixed in {mixed} of {len(results)} fits; chains that disagree over rows are combined by
 stacking.
 """
 
@@ -404,7 +405,7 @@ stacking.
 
 
 def toy5_setting(seed: int) -> archipelago.Setting:
-    """Five arms, 50 rows, one label a class; a Gaussian base density wider than the rows."""
+    """Return five arms of 50 rows, one label per class, and a Gaussian base wider than the rows."""
     rng = np.random.default_rng(seed)
     X, y = make_pinwheel(50, 5, rate=TOY5_RATE, random_state=rng)
     codes = hide_labels(y, per_class=1, random_state=rng)
@@ -413,7 +414,7 @@ def toy5_setting(seed: int) -> archipelago.Setting:
 
 
 def figure_4_cells(quick: bool, seed: int) -> list[Cell]:
-    """Moves × chain."""
+    """Return the cells: moves × chain."""
     n_warmup, n_sweeps = QUICK_WARMUP_AND_SWEEPS if quick else WARMUP_AND_SWEEPS
     return [
         {"moves": moves, "chain": c, "n_warmup": n_warmup, "n_sweeps": n_sweeps, "seed": seed}
@@ -423,7 +424,7 @@ def figure_4_cells(quick: bool, seed: int) -> list[Cell]:
 
 
 def run_figure_4_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """One chain: the number of rejections after every sweep."""
+    """Run one chain and record the number of rejections after every sweep."""
     setting = toy5_setting(cell["seed"])
     sampler = archipelago.sampler(setting, sweep=SWEEPS[cell["moves"]])
     rng = np.random.default_rng([cell["seed"], cell["chain"]])
@@ -438,7 +439,7 @@ def run_figure_4_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 
 def draw_figure_4(results: list[Result], path: Path) -> None:
-    """A row for each kind of moves: autocorrelation and trace of M."""
+    """Draw one row per kind of moves: the autocorrelation and the trace of M."""
     by_moves = group(results, "moves")
     figure = new_figure(11, 2.5 * len(by_moves))
     axes = figure.subplots(len(by_moves), 2, squeeze=False, width_ratios=[1, 1.4])
@@ -449,7 +450,7 @@ def draw_figure_4(results: list[Result], path: Path) -> None:
         left.set_title(SWEEP_NAMES[moves], loc="left", fontsize=10)
         left.grid(color=GRID, linewidth=0.5)
         trace_plot(trace, right)
-        right.set_title("rejections M, one colour a chain", loc="left", fontsize=10)
+        right.set_title("rejections M, one colour per chain", loc="left", fontsize=10)
         right.set_ylim(-0.5, highest + 1)
         for axis, label in ((left, "lag (sweeps)"), (right, "sweep")):
             axis.set_xlabel(label if moves == list(traces)[-1] else "")
@@ -457,7 +458,7 @@ def draw_figure_4(results: list[Result], path: Path) -> None:
 
 
 def compare_figure_4(results: list[Result]) -> str:
-    """Effective sizes of M under each kind of moves."""
+    """Compare the effective sample sizes of M under each kind of moves."""
     rows, per_thousand = [], {}
     for moves, part in group(results, "moves").items():
         trace = np.array([r.values["trace"] for r in part])
@@ -476,19 +477,19 @@ def compare_figure_4(results: list[Result]) -> str:
         )
     header = [
         "moves", "chains × sweeps", "mean M", "R-hat", "effective size", "per 1000 sweeps",
-        "ours in these units",
+        "ours, relative to these",
     ]  # fmt: skip
     return f"""## The paper and ours
 
 The paper's figure is a plot without numbers, of a chain on its own Toy5 data, which are lost. Ours
-have the same kind: five arms, 50 rows, one label of each class, and a Gaussian base density with
+are of the same kind: five arms, 50 rows, one label per class, and a Gaussian base density with
 {BASE_INFLATION} times the rows' covariance.
 
 {markdown_table(header, rows)}
 
-A sweep of ours also takes less time than one of the paper's, so that a second buys more still:
-`benchmarks/bench_archipelago.py` measures that. Where R-hat is above 1.05 an effective size is a
-guess, and rather too high.
+One of our sweeps also takes less time than one of the paper's, so the gain per second is larger
+still: `benchmarks/bench_archipelago.py` measures it. Where R-hat is above 1.05, the effective size
+is only a guess, and more likely too high than too low.
 """
 
 
@@ -510,10 +511,10 @@ FIGURE_1 = Experiment(
 FIGURE_3 = Experiment(
     name="archipelago-fig3",
     version=5,
-    title="Adams & Ghahramani (2009), figure 3: class modes and entropy with one label a class",
+    title="Adams & Ghahramani (2009), figure 3: class modes and entropy with one label per class",
     paper=PAPER,
     claim=(
-        "On pinwheels with one label of each class the modes of Archipelago follow the arms, "
+        "On pinwheels with one label per class the modes of Archipelago follow the arms, "
         "those of the softmax GP do not, and Archipelago's entropy shows where it is unsure."
     ),
     cells=figure_3_cells,
@@ -528,7 +529,7 @@ FIGURE_4 = Experiment(
     title="Adams & Ghahramani (2009), figure 4: autocorrelation of the number of rejections",
     paper=PAPER,
     claim=(
-        "Autocorrelation of the number of latent rejections on Toy5 with one label of each class: "
+        "Autocorrelation of the number of latent rejections on Toy5 with one label per class: "
         "mixing was not found to be a problem in practice."
     ),
     cells=figure_4_cells,

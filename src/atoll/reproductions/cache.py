@@ -1,4 +1,4 @@
-"""Finished cells on disk, each in one file named by what it is a result of."""
+"""Finished cells on disk, one file per cell, named after everything the result depends on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from atoll.core.files import atomic_path
 
 
 def cell_identity(name: str, version: int, cell: Mapping[str, Any]) -> str:
-    """Everything that a cell's result depends on, as one canonical line of JSON.
+    """Return everything that a cell's result depends on, as one canonical line of JSON.
 
     Examples
     --------
@@ -32,12 +32,12 @@ def cell_identity(name: str, version: int, cell: Mapping[str, Any]) -> str:
 
 
 def cell_path(folder: Path, name: str, identity: str) -> Path:
-    """Where the cell of this identity is kept in the cache folder."""
+    """Return the path in the cache folder of the cell with this identity."""
     return folder / f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:24]}.npz"
 
 
 def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Scalars as Python's own, then arrays: the same whether fresh or read from the cache.
+    """Return scalars as Python's own types, then arrays: the same whether fresh or from the cache.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def save_values(path: Path, identity: str, values: Mapping[str, Any]) -> None:
-    """Keep a finished cell (as `plain_values` gives it), whole or not at all."""
+    """Write a finished cell's values (from `plain_values`) to a file, whole or not at all."""
     scalars = {key: value for key, value in values.items() if not isinstance(value, np.ndarray)}
     record = json.dumps({"identity": identity, "scalars": scalars})
     entries: dict[str, Any] = {"record": np.array(record)}
@@ -72,9 +72,9 @@ def save_values(path: Path, identity: str, values: Mapping[str, Any]) -> None:
 
 
 def load_values(path: Path, identity: str) -> dict[str, Any] | None:
-    """Read a finished cell; None where there is none, or the file is not the one written."""
+    """Read a finished cell; return None if the file is absent, damaged or of another identity."""
     try:
-        # NumPy leaves a damaged file open when it opened it itself.
+        # Opened here because NumPy does not close a damaged file that it opened itself.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             record = json.loads(stored["record"].item())
             arrays = {

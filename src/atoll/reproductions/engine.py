@@ -1,8 +1,8 @@
 """Run an experiment: its cells in parallel, each once; then a table, a picture and a page.
 
-An experiment is a list of cells (dataset x labels x seed x model), a function that runs one of
+An experiment is a list of cells (data set × labels × seed × model), a function that runs one of
 them, and two that show the results. Everything else is here: parallel work, the cache, resuming
-after an interruption, data that are not there, and the files written.
+after an interruption, missing data, and writing the files.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ DataHome = str | os.PathLike[str] | None
 
 
 class Result(NamedTuple):
-    """A finished cell: its description, and the scalars and arrays it measured."""
+    """A finished cell: its description, and the scalars and arrays that were measured."""
 
     cell: Cell
     values: dict[str, Any]
 
 
 class Skipped(NamedTuple):
-    """A cell whose data are missing, and which file was looked for where."""
+    """A cell whose data are missing, and a sentence that names the missing file."""
 
     cell: Cell
     reason: str
@@ -64,24 +64,25 @@ class Experiment:
     name : str
         What the user types, and the name of the files written.
     title, paper, claim : str
-        One line each on what it is, the citation, and what the paper shows with it.
+        One line each: what the experiment is, the citation, and what the paper shows with it.
     cells : callable (quick, seed) -> list of dict
-        Descriptions of the cells, all different, of JSON's types alone. A result may depend on
-        its cell's description and on the data files, and on nothing else: the seed is a part of it.
+        Descriptions of the cells, all different and made only of JSON types. A cell's result may
+        depend on its description, which includes the seed, on the data files, and on nothing else.
     run_cell : callable (cell, data_home) -> dict
         Runs one cell. Scalars become columns of the CSV; NumPy arrays are kept for `draw`.
-        It must be importable, so that other processes find it. A `FileNotFoundError`, as the
-        loaders of `atoll.datasets` raise it, skips the cell.
+        It must be importable, so that other processes find it. A `FileNotFoundError`, such as
+        the loaders of `atoll.datasets` raise, skips the cell.
     draw : callable (results, path) -> None
-        Writes a PNG in the paper's layout. Some cells may have been skipped, never all.
+        Writes a PNG in the paper's layout. Some cells may have been skipped, but never all.
     comparison : callable (results) -> str
-        Markdown: the paper's numbers beside ours, standard errors, a sentence a difference.
-    needs : tuple of str
+        Returns Markdown: the paper's numbers beside ours, with standard errors and a sentence per
+        difference.
+    needs : tuple of str, default=()
         Data files that the loaders look for in `data_home`.
-    version : int
-        Raise it when `run_cell` changes, so that older results in the cache are not used.
-    cells_name : str
-        The name of its cells in the cache, where several figures show the same ones.
+    version : int, default=1
+        To be raised when `run_cell` changes, so that older results in the cache are not used.
+    cells_name : str, default=""
+        The name of the cells in the cache, which figures of the same cells share; "" is `name`.
     """
 
     name: str
@@ -98,7 +99,7 @@ class Experiment:
 
 
 class Report(NamedTuple):
-    """What a run gave; `figure` is None where every cell was skipped."""
+    """The outcome of a run; `figure` is None if every cell was skipped."""
 
     results: list[Result]
     skipped: list[Skipped]
@@ -120,27 +121,28 @@ def run(
 ) -> Report:
     """Run the cells that the cache does not hold, then write the table, picture and page.
 
-    A cell is written to the cache by the process that ran it, as soon as it is finished: after
+    Each cell is written to the cache as soon as it is finished, by the process that ran it: after
     an interruption the same call runs only the others. The same seed gives the same CSV, byte
-    for byte, whatever `n_jobs` and however often the run was interrupted.
+    for byte, whatever `n_jobs` is and however often the run was interrupted.
 
     Parameters
     ----------
     experiment : Experiment
     out : path
-        A folder, made if need be; the files go to ``<out>/<name>/``.
-    quick : bool
-        A smaller version of the same experiment.
-    n_jobs : int or None
-        Cells run at once, as joblib counts them: None is 1 unless `joblib.parallel_config`
-        says otherwise, -1 is every core.
-    seed : int
-    data_home : path or None
-        The folder that the loaders look in; None is the environment variable `ATOLL_DATA`.
-    progress : bool
-        Show finished cells and the time left.
-    cache : path or None
-        The folder of finished cells; ``<out>/cache`` by default.
+        A folder, created if it does not exist; the files go to ``<out>/<name>/``.
+    quick : bool, default=False
+        Whether to run a smaller version of the same experiment.
+    n_jobs : int or None, default=None
+        Number of cells that run at once, as joblib counts them: None is 1 unless
+        `joblib.parallel_config` says otherwise, -1 is every core.
+    seed : int, default=0
+        Seed of all random numbers.
+    data_home : path or None, default=None
+        The folder that the loaders look in; None takes it from the environment variable ATOLL_DATA.
+    progress : bool, default=True
+        Whether to show finished cells and the time left.
+    cache : path or None, default=None
+        The folder of finished cells; None is ``<out>/cache``.
 
     Returns
     -------
@@ -149,7 +151,7 @@ def run(
     Raises
     ------
     RuntimeError
-        A cell failed. The others were finished first and are in the cache.
+        If a cell failed. All others were run first, and their results are in the cache.
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"seed={seed!r} is not a seed; give an integer from 0 upward.")
@@ -193,9 +195,9 @@ def run(
 
 
 def check_cells(experiment: Experiment, cells: list[Cell]) -> list[Cell]:
-    """Return the cells, or a ValueError where one cannot be named in the cache.
+    """Return the cells, or raise a ValueError if one of them cannot be named in the cache.
 
-    Each must survive the way through JSON unchanged, and no two may be the same.
+    Each must be unchanged when written as JSON and read back, and no two may be the same.
     """
     if not cells:
         raise ValueError(f"{experiment.name}: cells is empty; declare at least one cell.")
@@ -238,7 +240,7 @@ def describe(cell: Cell) -> str:
 
 
 class _Outcome(NamedTuple):
-    """One of the three is given: values, which data are missing, or the error's traceback."""
+    """The outcome of one cell: its values, which data are missing, or the error's traceback."""
 
     values: dict[str, Any] | None = None
     missing: str | None = None
@@ -248,9 +250,9 @@ class _Outcome(NamedTuple):
 class _CarriedError:
     """Hold the error of a `with` block as text, to be reported once every cell has run.
 
-    Text, because not every exception survives the way from one process to another. Only
-    errors are held: an interruption goes through and stops the run, and so does one that the
-    chains met with fewer draws, since half a cell is not a result.
+    It is held as text because not every exception can be sent from one process to another. Only
+    errors are held. An interruption passes through and stops the run; so does an interruption
+    that the sampler met by returning fewer draws, since half a cell is not a result.
     """
 
     missing: str | None = None
@@ -282,7 +284,7 @@ def _run_cells(
     n_jobs: int | None,
     progress: bool,
 ) -> list[_Outcome]:
-    """Outcomes in the order of `cells`: from the cache where it has them, else run."""
+    """Return outcomes in the order of `cells`, from the cache if it has them, else by running."""
     name = experiment.cells_name or experiment.name
     identities = [cell_identity(name, experiment.version, cell) for cell in cells]
     paths = [cell_path(cache, name, identity) for identity in identities]
@@ -319,9 +321,9 @@ def _run_one(
     path: Path,
     identity: str,
 ) -> tuple[int, _Outcome]:
-    """Run a cell and keep its values, in whatever process this is."""
+    """Run a cell and save its values to the cache, in whatever process this is."""
     values = None
-    # The number of BLAS threads changes the last digits, and must not follow n_jobs.
+    # The number of BLAS threads changes the last digits, so it must not depend on n_jobs.
     with _CarriedError() as carried, threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("error", SamplingInterrupted)
         values = plain_values(run_cell(dict(cell), data_home))
@@ -333,7 +335,7 @@ def _run_one(
 
 
 def csv_text(cells: Sequence[Cell], values: Sequence[dict[str, Any] | None]) -> str:
-    r"""One row a cell, in declared order: its description, its status, its scalars.
+    r"""Return CSV with one row per cell, in declared order: description, status, scalars.
 
     Examples
     --------
@@ -347,7 +349,7 @@ def csv_text(cells: Sequence[Cell], values: Sequence[dict[str, Any] | None]) -> 
     clash = set(measured).intersection([*columns, "status"])
     if clash:
         raise ValueError(
-            f"the cells' values {sorted(clash)} have the name of another column; rename them."
+            f"the cells' values {sorted(clash)} have the names of other columns; rename them."
         )
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -363,7 +365,7 @@ def csv_text(cells: Sequence[Cell], values: Sequence[dict[str, Any] | None]) -> 
 
 
 def page_text(experiment: Experiment, report: Report, *, quick: bool, seed: int) -> str:
-    """Write the Markdown page: the claim, the picture, the comparison, and what was left out."""
+    """Return the Markdown page: the claim, the picture, the comparison, and what was left out."""
     parts = [
         f"# {experiment.title}",
         f"{experiment.paper}",
@@ -377,13 +379,13 @@ def page_text(experiment: Experiment, report: Report, *, quick: bool, seed: int)
     else:
         parts.append("No cell could run, so there is nothing to compare: see below.")
     if report.skipped:
-        parts += ["## Left out for want of data", missing_data_text(report.skipped)]
+        parts += ["## Left out for lack of data", missing_data_text(report.skipped)]
     parts += ["## How it was made", _how_text(experiment, report, quick=quick, seed=seed)]
     return "\n\n".join(parts) + "\n"
 
 
 def missing_data_text(skipped: list[Skipped]) -> str:
-    """Name each missing file once, with the cells that wait for it.
+    """Name each missing file once, with the cells that need it.
 
     Examples
     --------
@@ -423,7 +425,7 @@ def _all_keys(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def _field(value: Any) -> str:
-    """Text that gives the value back exactly: floats in full, lists and dicts as JSON."""
+    """Return text from which the value can be read back exactly; numbers, lists, dicts as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)
@@ -441,7 +443,7 @@ def _make_folder(path: Path, parameter: str) -> Path:
 
 
 def _absolute_data_home(data_home: DataHome) -> Path | None:
-    """Settle the data folder here: a worker may have started elsewhere, with other variables."""
+    """Fix the data folder here, since a worker may have another folder and other variables."""
     folder = os.environ.get("ATOLL_DATA") if data_home is None else data_home
     return Path(folder).expanduser().absolute() if folder else None
 

@@ -34,18 +34,18 @@ PAPER = (
     "T. Kimura, Y. Nakada, A. Doucet and T. Matsumoto (2009), *Semi-supervised learning scheme "
     "using Dirichlet process EM-algorithm*."
 )
-N_LABELLED, N_UNLABELLED, N_TEST = 250, 250, 2000  # a class, but for the test rows
+N_LABELLED, N_UNLABELLED, N_TEST = 250, 250, 2000  # the first two per class, the last in all
 N_REPLICATES, N_QUICK_REPLICATES = 20, 2
-SIZES = [0, 10, 20, 30, 40, 50]  # unlabelled rows a class: table 1
+SIZES = [0, 10, 20, 30, 40, 50]  # unlabelled rows per class, as in table 1
 QUICK_SIZES = [0, 50]
 N_FEW_LABELLED, N_RUNS, N_QUICK_RUNS = 50, 100, 8
-TRUNCATION = 20
+TRUNCATION = 20  # components per class; the paper only says that their number is large
 COLOURS = ("#2166ac", "#b2182b")
 MARKERS = ("o", "^")  # as in figure 1
 
 
 def paper_model(rng: np.random.Generator) -> DPMixtureClassifier:
-    """The paper's prior (section 2.4) on the rows as they are; the truncation is ours."""
+    """Return a model with the paper's prior (section 2.4), unscaled rows and our own truncation."""
     return DPMixtureClassifier(
         n_components=TRUNCATION,
         covariance="full",
@@ -56,7 +56,7 @@ def paper_model(rng: np.random.Generator) -> DPMixtureClassifier:
 
 
 def fit_quietly(model: DPMixtureClassifier, X: Array, y: Labels) -> DPMixtureClassifier:
-    """Fit; the page says whether EM converged, in place of a warning from every cell."""
+    """Fit without convergence warnings; the page says how often EM converged instead."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, y)
@@ -65,10 +65,10 @@ def fit_quietly(model: DPMixtureClassifier, X: Array, y: Labels) -> DPMixtureCla
 def draw_rows(
     make: Callable[..., Any], n_labelled: int, n_unlabelled: int, rng: np.random.Generator
 ) -> tuple[Array, Labels, Labels]:
-    """Rows of both classes: X, y with -1 where unlabelled, and the true classes."""
+    """Draw rows of both classes; return X, y with -1 for unlabelled rows, and the true classes."""
     n = n_labelled + n_unlabelled
     X, truth = make(2 * n, random_state=rng)
-    place = np.empty(2 * n, dtype=int)  # of each row among those of its class
+    place = np.empty(2 * n, dtype=int)  # position of each row among those of its class
     for c in (0, 1):
         place[truth == c] = np.arange(n)
     return X, np.where(place < n_labelled, truth, -1), truth
@@ -78,18 +78,18 @@ def draw_rows(
 
 
 def replicate_cells(quick: bool, seed: int) -> list[Cell]:
-    """One cell a data set."""
+    """Return one cell per data set."""
     n = N_QUICK_REPLICATES if quick else N_REPLICATES
     return [{"replicate": replicate, "seed": seed} for replicate in range(n)]
 
 
 def streams(cell: Cell) -> list[np.random.Generator]:
-    """Streams for the training rows, the test rows and the starts."""
+    """Return random streams for the training rows, the test rows and the starts."""
     return np.random.default_rng([cell["seed"], cell["replicate"]]).spawn(3)
 
 
 def run_example(make: Callable[..., Any], cell: Cell) -> dict[str, Any]:
-    """Fit 250 labelled and 250 unlabelled rows a class; error and loss on new rows."""
+    """Fit 250 labelled and 250 unlabelled rows per class; measure error and loss on new rows."""
     rng, rng_test, rng_starts = streams(cell)
     X, y, _ = draw_rows(make, N_LABELLED, N_UNLABELLED, rng)
     X_test, y_test = make(N_TEST, random_state=rng_test)
@@ -112,17 +112,17 @@ def run_example(make: Callable[..., Any], cell: Cell) -> dict[str, Any]:
 
 
 def run_rings(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Example 1."""
+    """Run a cell of example 1."""
     return run_example(make_rings, cell)
 
 
 def run_spirals(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Example 2."""
+    """Run a cell of example 2."""
     return run_example(make_spirals, cell)
 
 
 def class_density(values: dict[str, Any], c: int, points: Array) -> Array:
-    """p(x | c) at points (m, d) of the mixture kept in a cell's values."""
+    """Return p(x | c) at points (m, d), by the mixture kept in a cell's values."""
     from scipy.stats import multivariate_normal
 
     total = np.zeros(len(points))
@@ -135,7 +135,7 @@ def class_density(values: dict[str, Any], c: int, points: Array) -> Array:
 
 
 def draw_rings(results: list[Result], path: Path) -> None:
-    """Figures 1 and 2: the rows, and the density of each class."""
+    """Draw figures 1 and 2: the rows, and the density of each class."""
     first = next(r for r in results if "means" in r.values)
     X, y, _ = draw_rows(make_rings, N_LABELLED, N_UNLABELLED, streams(first.cell)[0])
     figure = new_figure(11, 9.6)
@@ -163,14 +163,14 @@ def draw_rings(results: list[Result], path: Path) -> None:
 
 
 def scatter(axis: Axes, X: Array, c: int) -> None:
-    """Rows of one group, told apart by colour and shape."""
+    """Draw the rows of one group in its colour and shape."""
     style: dict[str, Any] = {"s": 14, "edgecolors": "white", "linewidths": 0.3}
     x1, x2 = X.T
     axis.scatter(x1, x2, c=COLOURS[c], marker=MARKERS[c], label=f"group {c + 1}", **style)
 
 
 def draw_spirals(results: list[Result], path: Path) -> None:
-    """Figures 3 and 4: the rows, and the longest axis of every component."""
+    """Draw figures 3 and 4: the rows, and the longest axis of every component."""
     first = next(r for r in results if "means" in r.values)
     X, y, _ = draw_rows(make_spirals, N_LABELLED, N_UNLABELLED, streams(first.cell)[0])
     figure = new_figure(11, 10)
@@ -200,7 +200,7 @@ def draw_spirals(results: list[Result], path: Path) -> None:
 
 
 def compare_example(results: list[Result], figure: str, shape: str) -> str:
-    """Markdown for examples 1 and 2."""
+    """Return the Markdown for examples 1 and 2."""
     error = estimate_value(results, "test_error")
     used = [estimate_value(results, f"components_of_class_{c}") for c in (0, 1)]
     worst = max(r.values["test_error"] for r in results)
@@ -225,10 +225,10 @@ def compare_example(results: list[Result], figure: str, shape: str) -> str:
     )
     return f"""## The paper and ours
 
-{len(results)} data sets of the paper's sizes: {N_LABELLED} labelled and {N_UNLABELLED} unlabelled
-rows of each group. Its prior and hyper-parameters, on rows as they are; the truncation K =
-{TRUNCATION} is ours, since the paper only says that it is large. EM converged on {converged} of
-{len(results)}. ± is one standard error over the data sets.
+There are {len(results)} data sets of the paper's size: {N_LABELLED} labelled and {N_UNLABELLED}
+unlabelled rows per group. Prior and hyper-parameters are the paper's, on unscaled rows; the
+truncation K = {TRUNCATION} is ours, since the paper only says that it is large. EM converged on
+{converged} of {len(results)} sets. ± is one standard error over the data sets.
 
 {table}
 
@@ -238,12 +238,12 @@ components is found, not set.
 
 
 def compare_rings(results: list[Result]) -> str:
-    """Example 1."""
+    """Return the Markdown for example 1."""
     return compare_example(results, "figure 2", "two rings")
 
 
 def compare_spirals(results: list[Result]) -> str:
-    """Example 2."""
+    """Return the Markdown for example 2."""
     return compare_example(results, "figure 4", "axes that follow the spirals")
 
 
@@ -251,7 +251,7 @@ def compare_spirals(results: list[Result]) -> str:
 
 
 def unlabelled_cells(quick: bool, seed: int) -> list[Cell]:
-    """Unlabelled rows × run; the quick cells are some of the full ones."""
+    """Return the cells: unlabelled rows × run; the quick cells are some of the full ones."""
     sizes, n_runs = (QUICK_SIZES, N_QUICK_RUNS) if quick else (SIZES, N_RUNS)
     return [
         {"unlabelled": size, "replicate": run, "seed": seed}
@@ -261,7 +261,7 @@ def unlabelled_cells(quick: bool, seed: int) -> list[Cell]:
 
 
 def run_unlabelled(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Example 3: of one run, the labelled and test rows are the same at every size."""
+    """Run a cell of example 3; within a run, labelled and test rows are the same at every size."""
     rng, rng_test, rng_starts = streams(cell)
     most = max(SIZES)
     X, y, truth = draw_rows(make_rings, N_FEW_LABELLED, most, rng)
@@ -279,7 +279,7 @@ def run_unlabelled(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 
 def draw_unlabelled(results: list[Result], path: Path) -> None:
-    """Figure 5: predictive loss and accuracy against the number of data."""
+    """Draw figure 5: predictive loss and accuracy against the number of rows."""
     by_size = group(results, "unlabelled")
     total = [2 * (N_FEW_LABELLED + size) for size in by_size]
     figure = new_figure(10, 3.8)
@@ -299,13 +299,13 @@ def draw_unlabelled(results: list[Result], path: Path) -> None:
         )
         axis.set(title=title, xlabel="rows in all, 100 of them labelled")
         axis.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].set_ylabel("nats a row")
+    figure.axes[0].set_ylabel("nats per row")
     figure.axes[1].set_ylabel("share of test rows")
     figure.savefig(path, dpi=120)
 
 
 def unlabelled_steps(results: list[Result], value: str) -> list[tuple[int, int, Estimate]]:
-    """Change of a value from each size to the next, run by run."""
+    """Return the change of a value from each size to the next, paired run by run."""
     by_size = group(results, "unlabelled")
     sizes = list(by_size)
     return [
@@ -315,7 +315,7 @@ def unlabelled_steps(results: list[Result], value: str) -> list[tuple[int, int, 
 
 
 def compare_unlabelled(results: list[Result]) -> str:
-    """Markdown for example 3."""
+    """Return the Markdown for example 3."""
     by_size = group(results, "unlabelled")
     steps = {value: unlabelled_steps(results, value) for value in ("loss", "accuracy")}
     rows = [
@@ -332,7 +332,7 @@ def compare_unlabelled(results: list[Result]) -> str:
         ["rows", "unlabelled", "predictive loss", "accuracy", "components"], rows
     )
     changes = markdown_table(
-        ["unlabelled rows a group", "change of the loss", "change of the accuracy"],
+        ["unlabelled rows per group", "change in loss", "change in accuracy"],
         [
             [f"{a} to {b}", f"{loss:+.4f}", f"{accuracy:+.4f}"]
             for (a, b, loss), (_, _, accuracy) in zip(steps["loss"], steps["accuracy"])
@@ -348,23 +348,24 @@ def compare_unlabelled(results: list[Result]) -> str:
         "No step goes against the paper by more than its standard error: as unlabelled rows are "
         "added, the loss falls and the accuracy rises."
         if not against
-        else f"Against the paper, by more than a standard error: {', '.join(against)}."
+        else f"These go against the paper by more than a standard error: {', '.join(against)}."
     )
     n_runs = min(len(part) for part in by_size.values())
     converged = np.mean([r.values["converged"] for r in results])
     return f"""## The paper and ours
 
 The paper shows two curves without numbers (figure 5) and says that “the predictive loss decreases
-and the accuracy rate is better as the number of unlabeled data increase”. Table 1's sizes,
-{n_runs} runs of each; ± is one standard error over runs. EM converged in {converged:.0%} of them.
+and the accuracy rate is better as the number of unlabeled data increase”. The sizes are those of
+its table 1, with {n_runs} runs each; ± is one standard error over runs. EM converged in
+{converged:.0%} of them.
 
 {table}
 
-Changes from size to size, paired run by run (the same labelled and test rows):
+Changes from size to size, paired run by run (with the same labelled and test rows):
 
 {changes}
 
-{verdict} The loss is −log p(y) of {N_TEST} unlabelled test rows, a row.
+{verdict} The loss is the mean of −log p(y) over {N_TEST} unlabelled test rows.
 """
 
 
@@ -372,7 +373,7 @@ EXAMPLE_1 = Experiment(
     name="dpem-rings",
     title="Kimura et al. (2009), example 1: two rings",
     paper=PAPER,
-    claim="From 250 labelled and 250 unlabelled rows a group the densities of two rings are found.",
+    claim="250 labelled and 250 unlabelled rows per group give the densities of two rings.",
     cells=replicate_cells,
     run_cell=run_rings,
     draw=draw_rings,
@@ -392,7 +393,7 @@ EXAMPLE_3 = Experiment(
     name="dpem-unlabelled",
     title="Kimura et al. (2009), example 3: the effect of unlabelled data",
     paper=PAPER,
-    claim="Predictive loss falls and accuracy rises as unlabelled rows are added to 100 labelled.",
+    claim="Predictive loss falls and accuracy rises as unlabelled rows join 100 labelled ones.",
     cells=unlabelled_cells,
     run_cell=run_unlabelled,
     draw=draw_unlabelled,

@@ -41,9 +41,9 @@ PAPER = (
     "N. D. Lawrence and M. I. Jordan (2005), *Semi-supervised learning via Gaussian processes*, "
     "NIPS 17."
 )
-# The paper's likelihood is a step: all noise is the kernel's own.
+# Noise variance of the likelihood: the paper's is a step, and all noise is in the kernel.
 STEP = 1e-6
-VARIANCE_RATE = 1.0
+VARIANCE_RATE = 1.0  # of the exponential prior on the process variances
 BLUE, RED, GREY = "#2166ac", "#b2182b", "#4d4d4d"
 
 # Figure 4
@@ -75,18 +75,18 @@ STYLES = {
 
 
 def paper_kernel(X: Array) -> Kernel:
-    """θ₂ exp(−θ₁ ‖x − x'‖²) + θ₃ δ, its length-scale at first of the size of the data."""
+    """Return θ₂ exp(−θ₁ ‖x − x'‖²) + θ₃ δ, whose length-scale starts at the size of the data."""
     length_scale = kernel_at(isotropic := kernel_prior("isotropic", X), isotropic.mean)
     return ConstantKernel(1.0) * RBF(length_scale.k2.length_scale) + WhiteKernel(1e-4)
 
 
 def paper_options(n_active: int | None) -> dict[str, Any]:
-    """The step likelihood, and the exponential prior on the process variances."""
+    """Return options for the step likelihood and the exponential prior on process variances."""
     return {"n_active": n_active, "noise_variance": STEP, "variance_rate": VARIANCE_RATE}
 
 
 def fit_quietly(model: Any, X: Array, y: NDArray[Any]) -> Any:
-    """Fit; the page says what is to be said, in place of a warning from every cell."""
+    """Fit without convergence warnings, which every cell would otherwise repeat."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, y)
@@ -96,7 +96,7 @@ def fit_quietly(model: Any, X: Array, y: NDArray[Any]) -> Any:
 
 
 def crescent_cells(quick: bool, seed: int) -> list[Cell]:
-    """The paper's own rows, and others like them, whose classes are known."""
+    """Return a cell for the paper's own rows, and cells for others like them with known classes."""
     n_drawn = N_QUICK_DRAWN if quick else N_DRAWN
     return [
         {"data": "the paper's", "replicate": 0, "seed": seed},
@@ -105,7 +105,7 @@ def crescent_cells(quick: bool, seed: int) -> list[Cell]:
 
 
 def stored_parameters(data_home: DataHome) -> Array:
-    """log of θ₂, the length-scale and θ₃ of the independent implementation's null category."""
+    """Return the logs of θ₂, the length-scale and θ₃ that an independent implementation found."""
     folder = os.environ.get("ATOLL_DATA") if data_home is None else data_home
     path = Path(folder or ".") / STORED[1]
     if not path.exists():
@@ -118,7 +118,7 @@ def stored_parameters(data_home: DataHome) -> Array:
 def whole_evidence(
     X: Array, codes: NDArray[np.intp], seen: NDArray[np.bool_], prior: KernelPrior, theta: Array
 ) -> float:
-    """EP's log evidence of all rows at θ, started from a pass of assumed-density filtering."""
+    """Return EP's log evidence of all rows at θ; a pass of assumed-density filtering starts EP."""
     noise = NoiseModel(1.0, np.full(2, (~seen).mean()))
     everyone = np.arange(len(X))
     family = informative_vector.family(
@@ -133,7 +133,7 @@ def whole_evidence(
 
 
 def run_crescent(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Both models of figure 4 on one set of rows."""
+    """Fit both models of figure 4 to one set of rows."""
     if cell["data"] == "drawn":
         rng = np.random.default_rng([cell["seed"], cell["replicate"]])
         X, truth = make_crescents(400, random_state=rng)
@@ -179,7 +179,7 @@ def run_crescent(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 
 def fit_crescent(X: Array, y: NDArray[Any]) -> dict[str, Any]:
-    """The IVM on labelled rows alone, all of them active, and the null category."""
+    """Fit the IVM to the labelled rows alone, all of them active, and the null category to all."""
     options = {"kernel": paper_kernel(X), "bias": "share", "unlabelled": None}
     supervised = InformativeVectorClassifier(**options, **paper_options(None))
     null = NullCategoryClassifier(
@@ -192,12 +192,12 @@ def fit_crescent(X: Array, y: NDArray[Any]) -> dict[str, Any]:
 
 
 def share_near_zero(model: Any, X: Array) -> float:
-    """Share of rows within the null region, |f| < 1/2."""
+    """Return the share of rows within the null region, |f| < 1/2."""
     return float(np.mean(np.abs(model.predict_latent(X)[0]) < 0.5))
 
 
 def draw_crescent(results: list[Result], path: Path) -> None:
-    """The two panels of figure 4."""
+    """Draw the two panels of figure 4."""
     own = [r.values for r in results if "X" in r.values]
     figure = new_figure(11, 5.4)
     if not own:
@@ -218,7 +218,7 @@ def draw_crescent(results: list[Result], path: Path) -> None:
 
 
 def draw_panel(axis: Axes, values: dict[str, Any], name: str) -> None:
-    """Rows, active rows, the boundary, and where the function is half a unit from it."""
+    """Draw the rows, the active rows, the boundary, and the contours f = ±1/2 around it."""
     X, signs = values["X"], values["signs"]
     axis.plot(*X[signs == 0].T, ".", color="#bbbbbb", markersize=3, label="unlabelled")
     axis.plot(*values[f"{name}_active"].T, ".", color="black", markersize=7, label="active")
@@ -237,7 +237,7 @@ def draw_panel(axis: Axes, values: dict[str, Any], name: str) -> None:
 
 
 def compare_crescent(results: list[Result]) -> str:
-    """Markdown for figure 4."""
+    """Return the Markdown for figure 4."""
     drawn = [r for r in results if r.cell["data"] == "drawn"]
     own = [r.values for r in results if "X" in r.values]
     parts = ["## The paper and ours", *(compare_own_rows(v) for v in own)]
@@ -258,7 +258,7 @@ def compare_crescent(results: list[Result]) -> str:
 
 
 def compare_own_rows(v: dict[str, Any]) -> str:
-    """The paper's rows: our kernel and an independent implementation's."""
+    """Compare our kernel for the paper's rows with that of an independent implementation."""
     table = markdown_table(
         ["", "independent implementation", "ours"],
         [
@@ -289,11 +289,12 @@ def compare_own_rows(v: dict[str, Any]) -> str:
         if gain >= 0
         else f"Ours is lower by {-gain:.2f} with the prior."
     )
-    return f"""The paper's own data: 400 rows, 37 of them labelled. Assumed-density filtering on
-{N_ACTIVE_CRESCENT} active rows, the kernel by rounds of select-then-optimise, of which
-{v["rounds"]} were enough; the step likelihood, the exponential prior of rate {VARIANCE_RATE:g} on
-the process variances. {v["negative_sites"]} sites had a negative precision, and were zeroed. The
-independent implementation's trained result comes with the data.
+    return f"""The paper's own data have 400 rows, 37 of them labelled. The null category is fitted
+by assumed-density filtering on {N_ACTIVE_CRESCENT} active rows; its kernel is found by rounds of
+select-then-optimise, of which {v["rounds"]} were enough. The likelihood is the step, with an
+exponential prior of rate {VARIANCE_RATE:g} on the process variances. {v["negative_sites"]} sites
+had a negative precision and were set to zero. The trained result of an independent implementation
+comes with the data.
 
 {table}
 
@@ -307,7 +308,7 @@ rows, as in the paper's right panel."""
 
 
 def digit_cells(quick: bool, seed: int) -> list[Cell]:
-    """Label probability × seed."""
+    """Return the cells: label probability × draw."""
     probabilities = QUICK_PROBABILITIES if quick else PROBABILITIES
     n_seeds, n_active = (N_QUICK_SEEDS, N_QUICK_ACTIVE) if quick else (N_SEEDS, N_ACTIVE)
     return [
@@ -318,7 +319,7 @@ def digit_cells(quick: bool, seed: int) -> list[Cell]:
 
 
 def draw_labels(cell: Cell, target: NDArray[Any]) -> NDArray[Any]:
-    """Each row labelled with the cell's probability; again, should a class have no label."""
+    """Label each row with the cell's probability; draw again if a class has no label."""
     rng = np.random.default_rng([cell["seed"], cell["replicate"], round(1e5 * cell["probability"])])
     while True:
         seen = rng.random(len(target)) < cell["probability"]
@@ -329,7 +330,10 @@ def draw_labels(cell: Cell, target: NDArray[Any]) -> NDArray[Any]:
 
 
 def fit_as_published(X: Array, y: NDArray[Any], n_active: int) -> informative_vector.SitesPosterior:
-    """Paper 001 to the letter: no prior on the length-scale, one start, no look at the shares."""
+    """Fit the paper's model to the letter.
+
+    It has no prior on the length-scale and one start, and class shares are not checked.
+    """
     seen = np.array([label is not None for label in y])
     codes = np.array([label == 5 for label in y], dtype=np.intp)
     prior, noise = kernel_prior(paper_kernel(X), X), NoiseModel(1.0)
@@ -349,14 +353,14 @@ def fit_as_published(X: Array, y: NDArray[Any], n_active: int) -> informative_ve
 
 
 def run_digits(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """All models on one draw of labels: area under the ROC curve of the test rows."""
+    """Fit all models to one draw of labels; measure the area under the ROC curve on test rows."""
     usps = load_usps_3vs5(data_home)
     X, y = usps.data, draw_labels(cell, usps.target)
     seen = np.array([label is not None for label in y])
     options = {"kernel": paper_kernel(X), **paper_options(cell["n_active"])}
     ivm = fit_quietly(InformativeVectorClassifier(**options), X, y)
     ncnm = fit_quietly(NullCategoryClassifier(inference="adf", **options), X, y)
-    # θ₁ of the SVM is the IVM's, that of the transductive one the higher of two (section 5.1).
+    # The SVM takes θ₁ from the IVM, the transductive SVM the higher of the two (section 5.1).
     gamma = [0.5 * model.kernel_.k1.k2.length_scale**-2 for model in (ivm, ncnm)]
     svm = SVC(gamma=gamma[0]).fit(X[seen], usps.target[seen])
     tsvm = fit_quietly(TransductiveSVC(gamma=max(gamma)), X, y)
@@ -381,14 +385,14 @@ def run_digits(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 
 def draw_digits(results: list[Result], path: Path) -> None:
-    """Figure 5: area under the ROC curve against the probability of a label."""
+    """Draw figure 5: area under the ROC curve against the probability of a label."""
     by_probability = dict(sorted(group(results, "probability").items()))
     figure = new_figure(8, 5)
     axis = figure.subplots()
     for i, (name, (line, marker, colour)) in enumerate(STYLES.items()):
         found = [estimate_value(part, name) for part in by_probability.values()]
         axis.errorbar(
-            np.array(list(by_probability)) * (1 + 0.015 * (i - 2)),  # bars side by side
+            np.array(list(by_probability)) * (1 + 0.015 * (i - 2)),  # sets error bars side by side
             [one.mean for one in found],
             [one.standard_error for one in found],
             linestyle=line, marker=marker, color=colour, capsize=3, markersize=5,
@@ -409,7 +413,7 @@ def draw_digits(results: list[Result], path: Path) -> None:
 
 
 def digit_gains(results: list[Result], over: str) -> dict[float, Estimate]:
-    """By how much the null category is ahead of another model, draw by draw."""
+    """Return by how much the null category is ahead of another model, paired draw by draw."""
     gains = {}
     for p, part in group(results, "probability").items():
         differences = [Result(r.cell, {"gain": r.values["ncnm"] - r.values[over]}) for r in part]
@@ -418,7 +422,7 @@ def digit_gains(results: list[Result], over: str) -> dict[float, Estimate]:
 
 
 def compare_digits(results: list[Result]) -> str:
-    """Markdown for figure 5."""
+    """Return the Markdown for figure 5."""
     by_probability = group(results, "probability")
     table = markdown_table(
         ["probability", "labels", *MODELS.values()],
@@ -456,8 +460,8 @@ def compare_digits(results: list[Result]) -> str:
         if gain.mean < 0
     ]
     verdict = (
-        "At every label probability the null category is ahead of the IVM and of the SVM, below "
-        "0.025 too, where the paper's was behind."
+        "At every label probability the null category is ahead of the IVM and of the SVM, even "
+        "below 0.025, where the paper's was behind."
         if not behind
         else f"The null category is behind at {', '.join(behind)}."
     )
@@ -465,11 +469,11 @@ def compare_digits(results: list[Result]) -> str:
     n_draws = min(len(part) for part in by_probability.values())
     return f"""## The paper and ours
 
-Area under the ROC curve on 326 test digits; {n_draws} draws of labels each, ± one standard error.
-The paper's kernel and step likelihood, the exponential prior on the process variances, {n_active}
-active rows; the SVMs at C = 1 and the paper's choice of length-scale. The paper gives a picture
-without numbers: above 0.025 its null category is clearly ahead, below it behind both SVMs, now and
-then by far.
+The table gives the area under the ROC curve on 326 test digits over {n_draws} draws of labels, ±
+one standard error. The kernel, the step likelihood and the exponential prior on the process
+variances are the paper's, with {n_active} active rows; the SVMs have C = 1 and the paper's choice
+of length-scale. The paper gives a picture without numbers: above a label probability of 0.025 its
+null category is clearly ahead; below, it is behind both SVMs, sometimes by far.
 
 {table}
 
@@ -479,14 +483,14 @@ How far the null category is ahead, draw by draw:
 
 {verdict}
 
-What the paper says of its failures is that θ₁ was sometimes very low: a length-scale that ran away.
-The column “as published” has that model, with one start, no prior on the length-scale and a bias
-from the labels. What goes wrong first is the labelling: with few labels the evidence is highest
-where *all* unlabelled rows are on one side of the boundary. So a fit here is believed only while
-the share of a class among the unlabelled rows is within the central 95% that the labelled ones
-leave for it; it is started from longer and longer length-scales until one is, the rounds end before
-the first that is not, and where none is the unlabelled rows are left out. The length-scale has a
-log-normal prior of standard deviation one. Length-scales:
+The paper explains its failures by a θ₁ that was sometimes very low: a length-scale that ran away.
+The column “as published” shows that model, with one start, no prior on the length-scale and a bias
+from the labels. What goes wrong first is the labelling: with few labels, the evidence is highest
+where *all* unlabelled rows are on one side of the boundary. A fit here is therefore accepted only
+while the share of a class among the unlabelled rows is within the central 95% that the labelled
+rows leave for it. Fits start from longer and longer length-scales until one is accepted; the rounds
+end before the first fit that is not; and if no start gives an accepted fit, the unlabelled rows are
+left out. The length-scale has a log-normal prior of standard deviation one. Length-scales:
 
 {lengths}
 """
@@ -508,7 +512,7 @@ FIGURE_5 = Experiment(
     title="Lawrence & Jordan (2005), figure 5: handwritten threes and fives",
     paper=PAPER,
     claim="Above a label probability of 0.025 the null category has a larger area under the ROC "
-    "curve than the IVM, the SVM and the transductive SVM; below it a length-scale runs away.",
+    "curve than the IVM, the SVM and the transductive SVM; below, a length-scale runs away.",
     cells=digit_cells,
     run_cell=run_digits,
     draw=draw_digits,

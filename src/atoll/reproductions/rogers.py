@@ -32,7 +32,8 @@ PAPER = (
     "Simon Rogers (2014), *Non-parametric Bayesian Methods in Machine Learning*, lecture 4: "
     "GPs for classification and ordinal regression via the auxiliary variable trick."
 )
-DISTANCE = 1.5  # between the classes' means, in standard deviations: two rows in nine are misplaced
+# Between the classes' means, in standard deviations: two rows in nine lie on the wrong side.
+DISTANCE = 1.5
 N_TRAIN, N_TEST = 60, 1000
 N_CHAINS, N_WARMUP, N_SAMPLES = 2, 100, 500  # 1000 Gibbs samples in all, as in the figure's caption
 GAMMAS = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
@@ -50,7 +51,7 @@ GRID = np.linspace(-3.6, 3.6, 61)
 def two_gaussians(
     n: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Two classes of unit Gaussians in the plane: X (n, 2), y (n,), half of each class."""
+    """Draw two classes of unit Gaussians in the plane: X (n, 2), y (n,), half of each class."""
     y = np.repeat([0, 1], [n - n // 2, n // 2])
     X = rng.normal(size=(n, 2))
     X[:, 0] += DISTANCE * (y - 0.5)
@@ -58,34 +59,34 @@ def two_gaussians(
 
 
 def true_probability(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """p(y = 1 | x) of `two_gaussians`, (n, 2) -> (n,): what no model can beat."""
+    """Return p(y = 1 | x) of `two_gaussians`, which no model can beat; (n, 2) -> (n,)."""
     return np.asarray(expit(DISTANCE * X[:, 0]))
 
 
 def length_scale(gamma: float) -> float:
-    """The length-scale at which scikit-learn's RBF is exp(-γ r²)."""
+    """Return the length-scale at which scikit-learn's RBF is exp(-γ r²)."""
     return float(1 / np.sqrt(2 * gamma))
 
 
 def fixed_kernel(gamma: float) -> RBF:
-    """The covariance exp(-γ r²), held as it is."""
+    """Return the covariance exp(-γ r²), held fixed."""
     return RBF(length_scale(gamma), length_scale_bounds="fixed")
 
 
 def fit_quietly(model: Any, X: NDArray[np.float64], y: NDArray[np.int64]) -> Any:
-    """Fit; the page says whether the chains mixed, in place of a warning from every cell."""
+    """Fit without convergence warnings; the page says how well the chains mixed instead."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, y)
 
 
 def grid_points() -> NDArray[np.float64]:
-    """The points of the drawn surface, (len(GRID)**2, 2), first coordinate fastest."""
+    """Return the points of the drawn surface, (len(GRID)**2, 2), first coordinate fastest."""
     return np.column_stack([axis.ravel() for axis in np.meshgrid(GRID, GRID)])
 
 
 def figure_15_cells(quick: bool, seed: int) -> list[Cell]:
-    """γ × data set; the quick cells are some of the full ones, so the cache serves both."""
+    """Return the cells: γ × data set; quick cells are some of the full ones, in the same cache."""
     gammas, n_replicates = (QUICK_GAMMAS, N_QUICK_REPLICATES) if quick else (GAMMAS, N_REPLICATES)
     return [
         {"gamma": gamma, "replicate": replicate, "seed": seed}
@@ -95,12 +96,12 @@ def figure_15_cells(quick: bool, seed: int) -> list[Cell]:
 
 
 def figure_15_streams(cell: Cell) -> list[np.random.Generator]:
-    """Streams for the training rows, the held-out rows and the chains: the same for every γ."""
+    """Return streams for training rows, held-out rows and chains, the same for every γ."""
     return np.random.default_rng([cell["seed"], cell["replicate"]]).spawn(3)
 
 
 def run_figure_15_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Fit the probit GP with its kernel held fixed; loss where it was fitted and elsewhere."""
+    """Fit the probit GP with its kernel held fixed; measure training and held-out losses."""
     rng_train, rng_test, rng_chains = figure_15_streams(cell)
     X, y = two_gaussians(N_TRAIN, rng_train)
     X_test, y_test = two_gaussians(N_TEST, rng_test)
@@ -129,7 +130,7 @@ def run_figure_15_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]
 
 
 def draw_figure_15(results: list[Result], path: Path) -> None:
-    """Figure 14's data, figure 15's surfaces, and under them the losses against γ."""
+    """Draw figure 14's data, figure 15's surfaces, and below them the losses against γ."""
     surfaces = [r for r in results if "surface" in r.values]
     X, y = two_gaussians(N_TRAIN, figure_15_streams(surfaces[0].cell)[0])
     figure = new_figure(3 * (1 + len(surfaces)), 6.6, h_pad=0.07)
@@ -143,7 +144,7 @@ def draw_figure_15(results: list[Result], path: Path) -> None:
     for axis, result in zip(surface_axes, surfaces):
         surface, gamma = result.values["surface"], result.cell["gamma"]
         image = axis.contourf(GRID, GRID, surface, np.linspace(0, 1, 22), cmap="RdBu_r")
-        # Far from every row the probability is one half, and its boundary is rounding.
+        # Far from every row the probability is one half, and a boundary there is rounding error.
         distance = cdist(grid_points(), X).min(axis=1).reshape(surface.shape)
         decided = np.ma.masked_where(np.exp(-gamma * distance**2) < 0.01, surface)
         axis.contour(GRID, GRID, decided, [0.5], colors="black", linewidths=1)
@@ -164,7 +165,7 @@ def draw_figure_15(results: list[Result], path: Path) -> None:
 
 
 def draw_points(axis: Axes, X: NDArray[np.float64], y: NDArray[np.int64]) -> None:
-    """Both classes, told apart by colour and by shape."""
+    """Draw both classes, each in its colour and shape."""
     for label, marker, colour in [(0, "o", "#2166ac"), (1, "s", "#b2182b")]:
         x1, x2 = X[y == label].T
         style: dict[str, Any] = {"s": 14, "edgecolors": "white", "linewidths": 0.4}
@@ -172,7 +173,7 @@ def draw_points(axis: Axes, X: NDArray[np.float64], y: NDArray[np.int64]) -> Non
 
 
 def draw_curves(axis: Axes, results: list[Result], loss: str) -> None:
-    """Training and held-out loss against γ, with two standard errors."""
+    """Plot training and held-out loss against γ, with two standard errors."""
     by_gamma = group(results, "gamma")
     gammas = list(by_gamma)
     for where, marker, colour in [("training", "o", "#e08214"), ("held_out", "s", "#542788")]:
@@ -193,7 +194,7 @@ def draw_curves(axis: Axes, results: list[Result], loss: str) -> None:
 
 
 def compare_figure_15(results: list[Result]) -> str:
-    """Set the lecture's sentence beside the measured losses."""
+    """Compare the lecture's sentence with the measured losses."""
     by_gamma = group(results, "gamma")
     held_out = {g: estimate_value(part, "held_out_log_loss") for g, part in by_gamma.items()}
     best = min(held_out, key=lambda gamma: held_out[gamma].mean)
@@ -223,7 +224,7 @@ def compare_figure_15(results: list[Result]) -> str:
                 "training log-loss",
                 "no number",
                 f"changes by {gain:+} over the same γ",
-                verdict(gain, above=False, expected="it falls too, though not far: see below"),
+                verdict(gain, above=False, expected="it falls too, but not far: see below"),
             ],
             [
                 "too small a γ",
@@ -254,8 +255,8 @@ available. Ours are two unit Gaussians in the plane, {DISTANCE} standard deviati
 {N_TRAIN} training rows and {N_TEST} held-out rows, {held_out[best].n_cells} times over, under the
 covariance exp(−γ‖x − x′‖²), held fixed. As in the figure, {N_CHAINS * N_SAMPLES} Gibbs samples are
 drawn (R-hat at most {worst_r_hat:.3f}); predictions average {n_averaged} of them, evenly spread.
-± is one standard error over the data sets; changes are paired, data set by data set, and a sign is
-believed when it is three standard errors from zero.
+± is one standard error over the data sets; changes are paired, data set by data set, and a sign
+counts as established if it is more than three standard errors from zero.
 
 {claims}
 
@@ -263,23 +264,23 @@ believed when it is three standard errors from zero.
 
 {losses}
 
-The covariance has variance one, which limits how far the training log-loss can fall: as γ grows,
-every f(x) is left alone with its own label, Φ(f) is uniform before that label is seen, and the
-probability of the label tends to E Φ² / E Φ = 2/3, a log-loss of 0.405 (and an error of zero),
-while every other point goes back to one half, a log-loss of 0.693. The lecture draws one f at a
-new point for each sample; here f is integrated out, in the chain and at the new points, which
-changes the Monte Carlo error and not what it converges to.
+The covariance has variance one, which limits how far the training log-loss can fall. As γ grows,
+each f(x) depends on its own label alone; Φ(f) is uniform before that label is seen, and the
+probability of the label tends to E Φ² / E Φ = 2/3, a log-loss of 0.405 (and an error of zero).
+Every other point goes back to one half, a log-loss of 0.693. The lecture draws one f per sample at
+a new point; here f is integrated out, in the chain and at the new points, which changes the Monte
+Carlo error but not the limit.
 """
 
 
 def verdict(difference: Estimate, *, above: bool, expected: str) -> str:
-    """Say whether the sign is the expected one, by three standard errors."""
+    """Say whether the sign is as expected, by more than three standard errors."""
     signed = difference.mean if above else -difference.mean
     if signed > 3 * difference.standard_error:
         return f"agrees: {expected}"
     if signed < -3 * difference.standard_error:
-        return "disagrees: the sign is the other one"
-    return f"not settled by {difference.n_cells} data sets: within three standard errors of none"
+        return "disagrees: the sign is the opposite one"
+    return f"not settled by {difference.n_cells} data sets: within three standard errors of zero"
 
 
 FIGURE_15 = Experiment(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 GAMMA = 1.0
-# Four round clouds: class 0 has two of them, on either side of the others.
+# Centres of four round clouds; class 0 has two of them, on either side of the others.
 CENTRES = np.array([[-1.5, -0.9], [1.5, 0.9], [-1.1, 1.3], [1.1, -1.3]])
 CLASS_OF_CLOUD = np.array([0, 0, 1, 2])
 SPREAD = 0.7
@@ -41,14 +41,14 @@ GRID = np.linspace(-3.6, 3.6, 41)
 
 
 def four_clouds(n: int, rng: np.random.Generator) -> tuple[Array, NDArray[np.int64]]:
-    """Three classes in four Gaussian clouds: X (n, 2), y (n,), classes in turn."""
+    """Draw three classes in four Gaussian clouds: X (n, 2), y (n,), classes in turn."""
     y = np.arange(n) % N_CLASSES
     cloud = np.where(y == 0, rng.integers(0, 2, size=n), y + 1)
     return CENTRES[cloud] + SPREAD * rng.normal(size=(n, 2)), y
 
 
 def true_probabilities(X: Array) -> Array:
-    """p(y | x) of `four_clouds`, (n, 2) -> (n, 3): what no model can beat."""
+    """Return p(y | x) of `four_clouds`, which no model can beat; (n, 2) -> (n, 3)."""
     squared = ((X[:, None] - CENTRES) ** 2).sum(axis=2)
     weight = 1 / np.bincount(CLASS_OF_CLOUD)[CLASS_OF_CLOUD]
     share = softmax(np.log(weight) - 0.5 * squared / SPREAD**2, axis=1)
@@ -56,12 +56,12 @@ def true_probabilities(X: Array) -> Array:
 
 
 def grid_points() -> Array:
-    """The points of the drawn maps, (len(GRID)**2, 2), first coordinate fastest."""
+    """Return the points of the drawn maps, (len(GRID)**2, 2), first coordinate fastest."""
     return np.column_stack([axis.ravel() for axis in np.meshgrid(GRID, GRID)])
 
 
 def figure_16_cells(quick: bool, seed: int) -> list[Cell]:
-    """Training rows × data set."""
+    """Return the cells: number of training rows × data set."""
     sizes, n = (QUICK_N_TRAIN, N_QUICK_REPLICATES) if quick else (N_TRAIN, N_REPLICATES)
     n_samples = N_QUICK_SAMPLES if quick else N_SAMPLES
     return [
@@ -72,12 +72,12 @@ def figure_16_cells(quick: bool, seed: int) -> list[Cell]:
 
 
 def figure_16_streams(cell: Cell) -> list[np.random.Generator]:
-    """Streams for the training rows, the held-out rows and the chains: the same for every size."""
+    """Return streams for training rows, held-out rows and chains, the same for every size."""
     return np.random.default_rng([cell["seed"], cell["replicate"]]).spawn(3)
 
 
 def run_figure_16_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Fit the multinomial probit GP with its kernel held fixed; losses on held-out rows."""
+    """Fit the multinomial probit GP with its kernel held fixed; measure held-out losses."""
     rng_train, rng_test, rng_chains = figure_16_streams(cell)
     X, y = four_clouds(cell["n_train"], rng_train)
     X_test, y_test = four_clouds(N_TEST, rng_test)
@@ -107,7 +107,7 @@ def run_figure_16_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]
 
 
 def draw_figure_16(results: list[Result], path: Path) -> None:
-    """The rows, the map of each class, and under them the losses against the number of rows."""
+    """Draw the rows, the map of each class, and below them the losses against the training size."""
     drawn = next(r for r in results if "maps" in r.values)
     X, y = four_clouds(drawn.cell["n_train"], figure_16_streams(drawn.cell)[0])
     figure = new_figure(14, 6.8, h_pad=0.07)
@@ -150,7 +150,7 @@ def draw_figure_16(results: list[Result], path: Path) -> None:
 
 
 def draw_classes(axis: Axes, X: Array, y: NDArray[np.int64]) -> None:
-    """Rows told apart by colour and by shape."""
+    """Draw the rows, each class in its colour and shape."""
     style: dict[str, Any] = {"s": 24, "edgecolors": "white", "linewidths": 0.6, "zorder": 3}
     looks = zip(class_colours(N_CLASSES), class_markers(N_CLASSES))
     for label, (colour, marker) in enumerate(looks):
@@ -159,7 +159,7 @@ def draw_classes(axis: Axes, X: Array, y: NDArray[np.int64]) -> None:
 
 
 def compare_figure_16(results: list[Result]) -> str:
-    """Set the lecture's caption beside the measured losses."""
+    """Compare the lecture's caption with the measured losses."""
     by_size = group(results, "n_train")
     smallest, largest = min(by_size), max(by_size)
     excess, excess_error = (_excess(by_size[largest], value) for value in ("log_loss", "error"))
@@ -217,11 +217,11 @@ def compare_figure_16(results: list[Result]) -> str:
 
 The caption is “Multi-class classification example. RBF covariance, γ = 1”; the lecture prints no
 numbers, and its data are not available. Ours are three classes in four round Gaussian clouds of
-standard deviation {SPREAD}, class 0 in two of them, so that no straight line parts it from the
-others. {N_TEST} held-out rows, {len(by_size[largest])} times over; one function a class under the
-covariance exp(−‖x − x′‖²), held fixed; {n_draws} Gibbs samples, R-hat at most {worst_r_hat:.3f}.
-± is one standard error over the data sets; changes are paired, data set by data set, and a sign is
-believed when it is three standard errors from zero.
+standard deviation {SPREAD}, class 0 in two of them, so that no straight line separates it from the
+others. There are {N_TEST} held-out rows, {len(by_size[largest])} times over, and one function per
+class under the covariance exp(−‖x − x′‖²), held fixed; {n_draws} Gibbs samples are drawn (R-hat at
+most {worst_r_hat:.3f}). ± is one standard error over the data sets; changes are paired, data set by
+data set, and a sign counts as established if it is more than three standard errors from zero.
 
 {claims}
 
@@ -230,14 +230,14 @@ believed when it is three standard errors from zero.
 {losses}
 
 “Distance” is the total variation between predicted and true class probabilities, averaged over the
-held-out rows. The covariance has variance one: two functions differ by √2 or so before any row is
-seen, and their noise by as much, so that it takes many rows to make this model sure. Hence the
-error comes close to the best possible long before the log-loss does.
+held-out rows. The covariance has variance one: two functions differ by about √2 before any row is
+seen, and their noise by as much, so it takes many rows to make this model sure. The error therefore
+comes close to the best possible long before the log-loss does.
 """
 
 
 def _excess(part: list[Result], value: str) -> Estimate:
-    """A loss less that of the true probabilities, data set by data set."""
+    """Return a loss minus that of the true probabilities, paired data set by data set."""
     best = [Result(r.cell, {value: r.values[f"best_{value}"]}) for r in part]
     return paired_difference(part, best, value, pair_by=["replicate"])
 
@@ -249,7 +249,7 @@ FIGURE_16 = Experiment(
     paper=PAPER,
     claim=(
         "A multi-class example: the predictive probability of each of three classes over the "
-        "plane, one function a class, with an RBF covariance of γ = 1."
+        "plane, one function per class, with an RBF covariance of γ = 1."
     ),
     cells=figure_16_cells,
     run_cell=run_figure_16_cell,

@@ -1,7 +1,7 @@
 """Rogers (2014), figures 17, 20 and 21: few labels, many rows, with and without the null category.
 
-Both experiments fit the same data sets. Figure 20 is the standard model, which ignores unlabelled
-rows; figure 21 adds the null category.
+Both experiments fit the same data sets. Figure 20 shows the standard model, which ignores
+unlabelled rows; figure 21 adds the null category.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# Two long clouds, one above the other: standard deviations, and the distance of their means.
+# Two long clouds, one above the other: standard deviations, and the distance between their means.
 SPREAD, DISTANCE = (2.0, 0.5), 3.0
-N_ROWS, N_LABELS = 60, 4  # in all, of each class
+N_ROWS, N_LABELS = 60, 4  # rows in all, and labels per class
 GAMMA = 0.3
 N_CHAINS, N_SAMPLES, N_QUICK_SAMPLES = 2, 300, 100
 N_REPLICATES, N_QUICK_REPLICATES = 40, 3
 
 LABELS, QUICK_LABELS = [1, 2, 4, 8, 16], [4, 16]
-KERNELS = [0.1, GAMMA, 1.0, "sampled"]  # γ held fixed, or length-scale and variance sampled
+KERNELS = [0.1, GAMMA, 1.0, "sampled"]  # a fixed γ, or length-scale and variance sampled
 WIDTHS, QUICK_WIDTHS = [0.0, 0.5, 1.0, 2.0], [0.0, 1.0, 2.0]
 DRAWN = [
     (GAMMA, None), (GAMMA, 0.0), (GAMMA, 1.0), (GAMMA, 2.0), (1.0, 0.5), ("sampled", 2.0)
@@ -47,13 +47,13 @@ DRAWN = [
 
 LOSSES = {"near_boundary": "rows near the boundary", "log_loss": "log-loss", "error": "error"}
 NEAR = 0.5  # a row is near the boundary if the class changes at this distance from it
-MONTE_CARLO_ERROR = 0.03  # mean difference of two probabilities from 200 draws each
+MONTE_CARLO_ERROR = 0.03  # mean difference between two probabilities from 200 draws each
 GRID_1, GRID_2 = np.linspace(-6.5, 6.5, 53), np.linspace(-3.5, 3.5, 29)
 BLUE, RED, GREY = "#2166ac", "#b2182b", "#4d4d4d"
 
 
 def two_clouds(n: int, rng: np.random.Generator) -> tuple[Array, NDArray[np.int64]]:
-    """Two long Gaussian clouds with a gap between them: X (n, 2), y (n,), classes in turn."""
+    """Draw two long Gaussian clouds with a gap between them: X (n, 2), y (n,), classes in turn."""
     y = np.arange(n) % 2
     X = rng.normal(size=(n, 2)) * SPREAD
     X[:, 1] += DISTANCE * (y - 0.5)
@@ -61,24 +61,27 @@ def two_clouds(n: int, rng: np.random.Generator) -> tuple[Array, NDArray[np.int6
 
 
 def true_probability(X: Array) -> Array:
-    """p(y = 1 | x) of `two_clouds`, (n, 2) -> (n,)."""
+    """Return p(y = 1 | x) of `two_clouds`, (n, 2) -> (n,)."""
     return np.asarray(expit(DISTANCE * X[:, 1] / SPREAD[1] ** 2))
 
 
 def hide_all_but(n_labels: int, y: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Keep the first labels of each class, -1 elsewhere: rows are random, so any are as good."""
+    """Keep the first labels of each class, with -1 elsewhere; rows are random, so any would do."""
     return np.where(np.arange(len(y)) < 2 * n_labels, y, -1)
 
 
 def streams(cell: Cell) -> list[np.random.Generator]:
-    """Streams for the rows and the chains: the same whatever the model and the labels."""
+    """Return streams for the rows and the chains, the same for all models and numbers of labels."""
     return np.random.default_rng([cell["seed"], cell["replicate"]]).spawn(2)
 
 
 def make_model(
     cell: Cell, kernel: float | str, null_width: float | None, rng: np.random.Generator
 ) -> ProbitGPClassifier | NullCategoryClassifier:
-    """The standard model where `null_width` is None; kernel is γ or "sampled"."""
+    """Return the null category, or the standard model if `null_width` is None.
+
+    `kernel` is a fixed γ or "sampled".
+    """
     settings: dict[str, Any] = {
         "kernel": "isotropic" if isinstance(kernel, str) else fixed_kernel(kernel),
         "inference": "mcmc",
@@ -94,7 +97,7 @@ def make_model(
 
 
 def measure(model: Any, X: Array, y: NDArray[np.int64], unlabelled: NDArray[np.bool_]) -> dict:
-    """Losses on the unlabelled rows, whose classes the model has not seen."""
+    """Measure losses on the unlabelled rows, whose classes the model has not seen."""
     probabilities, truth = model.label_distributions_[unlabelled], y[unlabelled]
     best = true_probability(X[unlabelled])
     return {
@@ -111,7 +114,7 @@ def measure(model: Any, X: Array, y: NDArray[np.int64], unlabelled: NDArray[np.b
 
 
 def near_boundary(model: Any, X: Array) -> float:
-    """Share of rows around which, in eight directions, the most probable class changes."""
+    """Return the share of rows near which, in some of eight directions, the prediction changes."""
     angles = np.arange(8) * np.pi / 4
     around = X[:, None] + NEAR * np.column_stack([np.cos(angles), np.sin(angles)])
     classes = model.predict(around.reshape(-1, 2)).reshape(len(X), -1)
@@ -119,12 +122,12 @@ def near_boundary(model: Any, X: Array) -> float:
 
 
 def grid_points() -> Array:
-    """The points of a drawn map, first coordinate fastest."""
+    """Return the points of a drawn map, first coordinate fastest."""
     return np.column_stack([axis.ravel() for axis in np.meshgrid(GRID_1, GRID_2)])
 
 
 def probability_map(model: Any) -> Array:
-    """P(class 1) over the map, (len(GRID_2), len(GRID_1))."""
+    """Return P(class 1) over the map, (len(GRID_2), len(GRID_1))."""
     return np.asarray(model.predict_proba(grid_points())[:, 1].reshape(len(GRID_2), len(GRID_1)))
 
 
@@ -132,7 +135,7 @@ def probability_map(model: Any) -> Array:
 
 
 def figure_20_cells(quick: bool, seed: int) -> list[Cell]:
-    """Labels of each class × data set."""
+    """Return the cells: labels per class × data set."""
     labels, n = (QUICK_LABELS, N_QUICK_REPLICATES) if quick else (LABELS, N_REPLICATES)
     return [
         {
@@ -165,7 +168,7 @@ def run_figure_20_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]
 
 
 def draw_figure_20(results: list[Result], path: Path) -> None:
-    """Figure 17's rows, figure 20's map, and the losses against the number of labels."""
+    """Draw figure 17's rows, figure 20's map, and the losses against the number of labels."""
     drawn = next(r for r in results if "surface" in r.values)
     figure = new_figure(12, 6.6)
     top, bottom = np.asarray(figure.subfigures(2, 1, height_ratios=[1, 1]), dtype=object)
@@ -187,14 +190,14 @@ def draw_figure_20(results: list[Result], path: Path) -> None:
         axis.axhline(best, color="grey", linestyle="--", label="true probabilities")
         axis.set_xscale("log", base=2)
         axis.set_xticks(list(by_labels), [str(n) for n in by_labels])
-        axis.set(xlabel="labels of each class", ylabel=f"{name}, unlabelled rows")
+        axis.set(xlabel="labels per class", ylabel=f"{name}, unlabelled rows")
         axis.set_ylim(bottom=0)
     axes[0].legend(fontsize="small")
     figure.savefig(path, dpi=120)
 
 
 def compare_figure_20(results: list[Result]) -> str:
-    """Set what the lecture says of its figure beside the measured losses."""
+    """Compare what the lecture says about its figure with the measured losses."""
     by_labels = group(results, "labels")
     few, many = min(by_labels), max(by_labels)
     gain = paired_difference(by_labels[many], by_labels[few], "log_loss", pair_by=["replicate"])
@@ -211,14 +214,14 @@ def compare_figure_20(results: list[Result]) -> str:
             [
                 "log-loss on them",
                 "no number",
-                f"{estimate_value(by_labels[N_LABELS], 'log_loss')} with {N_LABELS} labels of each "
+                f"{estimate_value(by_labels[N_LABELS], 'log_loss')} with {N_LABELS} labels per "
                 f"class; from {few} to {many} labels it changes by {gain:+}",
                 verdict(gain, above=False, expected="labels are all that this model learns from"),
             ],
         ],
     )
     losses = markdown_table(
-        ["labels of each class", *LOSSES.values()],
+        ["labels per class", *LOSSES.values()],
         [[n, *loss_texts(part)] for n, part in by_labels.items()]
         + [["true probabilities", *loss_texts(results, "best_")]],
     )
@@ -241,7 +244,7 @@ def compare_figure_20(results: list[Result]) -> str:
 
 
 def figure_21_cells(quick: bool, seed: int) -> list[Cell]:
-    """Kernel × null width (none: the standard model) × data set."""
+    """Return the cells: kernel × null width (None for the standard model) × data set."""
     kernels: list[Any] = [GAMMA] if quick else KERNELS
     widths, n = (QUICK_WIDTHS, N_QUICK_REPLICATES) if quick else (WIDTHS, N_REPLICATES)
     return [
@@ -260,7 +263,7 @@ def figure_21_cells(quick: bool, seed: int) -> list[Cell]:
 
 
 def run_figure_21_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Fit the null category, or the standard model where the cell has no null width."""
+    """Fit the null category, or the standard model if the cell has no null width."""
     rng_rows, rng_chains = streams(cell)
     X, y = two_clouds(N_ROWS, rng_rows)
     given = hide_all_but(cell["labels"], y)
@@ -272,7 +275,7 @@ def run_figure_21_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]
 
 
 def draw_figure_21(results: list[Result], path: Path) -> None:
-    """Maps without and with the null category, and the losses against its width."""
+    """Draw maps without and with the null category, and the losses against its width."""
     drawn = [r for r in results if "surface" in r.values]
     figure = new_figure(12, 3.4 * ((len(drawn) + 1) // 2) + 3.3)
     heights = [1.05 * ((len(drawn) + 1) // 2), 1]
@@ -306,8 +309,8 @@ def draw_figure_21(results: list[Result], path: Path) -> None:
 
 
 def compare_figure_21(results: list[Result]) -> str:
-    """Set what the lecture says of the null category beside the paired changes of the losses."""
-    # Long because most of it is the page's prose, with numbers in their places.
+    """Compare what the lecture says about the null category with the paired changes in loss."""
+    # Long because most of it is the page's prose, with the numbers filled in.
     groups = group(results, "kernel", "null_width")
     widths = [w for kernel, w in groups if kernel == GAMMA and w]
 
@@ -363,7 +366,7 @@ def compare_figure_21(results: list[Result]) -> str:
                 "“It's not always easy to get the results you want to see!”",
                 f"the error rises in {n_risen} of {len(rises)} fits, most ({steepest:+.3f}) with "
                 f"{kernel_text(kernel_there)} and null width {width_there:g}",
-                "agrees: the gap it finds may be another one" if n_risen else "not seen here",
+                "agrees: the model may find another gap" if n_risen else "not seen here",
             ],
         ],
     )
@@ -394,10 +397,10 @@ The null category is fitted to all {N_ROWS} rows, the standard model (figure 20)
 
 {near_text()}
 {mixing_text(results)} The null width w is twice the lecture's a, so its figure 19 has width 1. The
-null category believes in a gap wherever the covariance lets it put one: where that is too narrow
-for the clouds, also inside them. “Sampled”: the length-scale and the variance are sampled with the
-rest, under their default prior. Far from every label the standard model says one half, and where
-its boundary runs there is chance.
+null category puts a gap wherever the covariance allows one; if the covariance is too narrow for the
+clouds, also inside them. “Sampled” means that the length-scale and the variance are sampled with
+the rest, under their default prior. Far from every label the standard model predicts one half, and
+where its boundary runs there is a matter of chance.
 """
 
 
@@ -405,7 +408,7 @@ its boundary runs there is chance.
 
 
 def draw_rows(axis: Axes, cell: Cell) -> None:
-    """Unlabelled rows as small grey dots, labelled ones in colour and shape."""
+    """Draw unlabelled rows as small grey dots, labelled rows in their class's colour and shape."""
     X, y = two_clouds(N_ROWS, streams(cell)[0])
     given = hide_all_but(cell["labels"], y)
     looks: list[tuple[int, str, dict[str, Any]]] = [
@@ -421,7 +424,7 @@ def draw_rows(axis: Axes, cell: Cell) -> None:
 
 
 def draw_map(axis: Axes, result: Result) -> Any:
-    """P(class 1), the boundary, and the rows."""
+    """Draw P(class 1), the boundary, and the rows."""
     surface = result.values["surface"]
     image = axis.contourf(GRID_1, GRID_2, surface, np.linspace(0, 1, 22), cmap="RdBu_r")
     axis.contour(GRID_1, GRID_2, surface, [0.5], colors="black", linewidths=1.3)
@@ -430,7 +433,7 @@ def draw_map(axis: Axes, result: Result) -> Any:
 
 
 def map_title(cell: Cell) -> str:
-    """The panel's title: figure 20 without the null category, figure 21 with it."""
+    """Return the panel's title: figure 20 without the null category, figure 21 with it."""
     kernel = cell["kernel"]
     kernel = "sampled covariance" if isinstance(kernel, str) else f"$\\gamma$ = {kernel:g}"
     if cell["null_width"] is None:
@@ -452,19 +455,19 @@ def kernel_text(kernel: float | str) -> str:
 def draw_losses(
     axis: Axes, places: list[Any], parts: list[list[Result]], value: str, name: str, colour: str
 ) -> None:
-    """A loss against what was varied, with two standard errors."""
+    """Plot a loss against what was varied, with two standard errors."""
     estimates = [estimate_value(part, value) for part in parts]
     axis.errorbar(places, [e.mean for e in estimates], [2 * e.standard_error for e in estimates],
                   marker="o", color=colour, capsize=3, label=name)  # fmt: skip
 
 
 def loss_texts(part: list[Result], prefix: str = "") -> list[str]:
-    """The columns of a loss table."""
+    """Return the columns of a loss table."""
     return [str(estimate_value(part, prefix + value)) for value in LOSSES]
 
 
 def mean_change(first: list[Result], second: list[Result]) -> float:
-    """Mean absolute difference of the rows' probabilities, data set by data set."""
+    """Return the mean absolute difference of the rows' probabilities, data set by data set."""
     return float(
         np.mean(
             [
@@ -476,27 +479,27 @@ def mean_change(first: list[Result], second: list[Result]) -> float:
 
 
 def data_text(results: list[Result]) -> str:
-    """What was fitted, in words."""
+    """Say what was fitted."""
     n_sets = len({r.cell["replicate"] for r in results})
     n_draws = N_CHAINS * results[0].cell["n_samples"]
     return f"""The lecture prints no numbers, and its data (figure 17, “a toy semi-supervised
 classification problem”) are not available. Ours are two long Gaussian clouds in the plane, standard
 deviations {SPREAD[0]:g} and {SPREAD[1]:g}, {DISTANCE:g} apart: {N_ROWS} rows, {n_sets} times over,
-labels of a few at random, the covariance exp(−γ‖x − x′‖²) held fixed, γ = {GAMMA:g} where nothing
-else is said. {n_draws} Gibbs samples are drawn. ± is one standard error over the data sets, and a
-sign is believed when it is three standard errors from zero."""
+with a few labels at random and the covariance exp(−γ‖x − x′‖²) held fixed, at γ = {GAMMA:g} unless
+stated otherwise. {n_draws} Gibbs samples are drawn. ± is one standard error over the data sets, and
+a sign counts as established if it is more than three standard errors from zero."""
 
 
 def near_text() -> str:
-    """What the first of the losses is."""
+    """Say what it means for a row to be near the boundary."""
     return (
-        f"A row is near the boundary if the most probable class changes within {NEAR:g} of it "
-        "(of the true boundary in the last line)."
+        f"A row is near the boundary if the most probable class changes within {NEAR:g} of it; the "
+        "last line refers to the true boundary."
     )
 
 
 def mixing_text(results: list[Result]) -> str:
-    """How many cells have chains that agree."""
+    """Say in how many cells the chains agree."""
     n_mixed = sum(r.values["mixed"] for r in results)
     worst = max(r.values["worst_r_hat"] for r in results)
     return (

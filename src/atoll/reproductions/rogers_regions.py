@@ -1,7 +1,7 @@
 """Rogers (2014), figures 18, 19 and 22: where z may lie for each class, and how probably it does.
 
-The regions' probabilities come from `atoll.likelihoods`; the slides' rules, applied to draws of
-z = f + ε, count how often each region is met.
+The regions' probabilities come from `atoll.likelihoods`. To check them, the slides' rules are
+applied to draws of z = f + ε, counting how often each region is hit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# The four diagrams: the lecture's number, the latent means and the null region's width.
+# The four diagrams: the lecture's figure number, the latent means and the null region's width.
 TWO_CLASSES, THREE_CLASSES = [0.6], [0.6, 0.2, -0.8]
 DIAGRAMS: list[Cell] = [
     {"figure": "18", "mean": TWO_CLASSES, "variance": 0.0, "null_width": 0.0},
@@ -34,23 +34,23 @@ DIAGRAMS: list[Cell] = [
     {"figure": "22a", "mean": THREE_CLASSES, "variance": 0.0, "null_width": 0.0},
     {"figure": "22b", "mean": THREE_CLASSES, "variance": 0.0, "null_width": 1.0},
 ]
-# The same regions elsewhere: uncertain functions, far ones, more classes.
+# The same regions elsewhere: uncertain functions, functions far from the boundary, more classes.
 OTHER_MEANS = [[-2.5], [0.6, 0.2, -0.8], [4.0, 0.0, 0.0], [1.0, 0.5, 0.0, -0.5, -1.0]]
 OTHER_VARIANCES, OTHER_WIDTHS = [0.5, 25.0], [0.0, 0.5, 2.0]
 N_DRAWS = 400_000
 N_DRAWN_DOTS = 400
 NULL_COLOUR = "#8c8c8c"
-LIMIT = 4.0  # of every drawn axis
-LEAST_P_VALUE = 1e-6  # of all regions together, below which library and count disagree
+LIMIT = 4.0  # largest coordinate of every drawn axis
+LEAST_P_VALUE = 1e-6  # below this, for all regions together, library and count disagree
 
-# Columns: an orthonormal basis of the contrasts of three numbers, which sum to zero.
+# The columns are an orthonormal basis of the contrasts of three numbers, which sum to zero.
 CONTRASTS = np.array([[0.0, 2.0], [np.sqrt(3), -1.0], [-np.sqrt(3), -1.0]]) / np.sqrt(6)
 
 
 def region_probabilities(mean: Array, variance: float, null_width: float) -> Array:
-    """P(z in each class's region), then that of the null region; mean (1,) or (K,) -> (K + 1,).
+    """Return P(z in region) for each class and the null region; mean (1,) or (K,) -> (K + 1,).
 
-    f has the given mean and variance, z = f + ε. One mean stands for two classes.
+    f has the given mean and variance, and z = f + ε. One mean stands for two classes.
 
     Examples
     --------
@@ -70,11 +70,11 @@ def region_probabilities(mean: Array, variance: float, null_width: float) -> Arr
 
 
 def regions_of(z: Array, null_width: float) -> NDArray[np.int64]:
-    """The region of each z by the slides' rules; z (n, 1) or (n, K) -> (n,), null is the last.
+    """Return the region of each z by the slides' rules; z (n, 1) or (n, K) -> (n,), null is last.
 
-    One z: above w/2 is class 1, below −w/2 class 0. K of them: class k where z_k > z_i + a for
-    every other i. The slab between two classes is √2 a thick, so that a = w/√2 makes w mean the
-    same for any number of classes.
+    With one z, above w/2 is class 1 and below −w/2 is class 0. With K of them, z is in class k if
+    z_k > z_i + a for every other i. The slab between two classes is √2 a thick, so a = w/√2 makes
+    w mean the same for any number of classes.
     """
     if z.shape[1] == 1:
         a = 0.5 * null_width
@@ -88,7 +88,7 @@ def regions_of(z: Array, null_width: float) -> NDArray[np.int64]:
 
 
 def figure_22_cells(quick: bool, seed: int) -> list[Cell]:
-    """The four diagrams; in full also the same regions under other latent means and variances."""
+    """Return the four diagrams; unless quick, also the regions under other means and variances."""
     others: list[Cell] = [
         {"figure": "", "mean": mean, "variance": variance, "null_width": null_width}
         for mean in OTHER_MEANS
@@ -100,13 +100,13 @@ def figure_22_cells(quick: bool, seed: int) -> list[Cell]:
 
 
 def draw_auxiliary(cell: Cell, n: int) -> Array:
-    """Draws of z = f + ε, (n, 1) or (n, K); the first of them are the same for every n."""
+    """Draw z = f + ε, (n, 1) or (n, K); the first draws are the same for every n."""
     mean, rng = np.asarray(cell["mean"]), np.random.default_rng([cell["seed"], cell["stream"]])
     return mean + np.sqrt(1 + cell["variance"]) * rng.standard_normal((n, len(mean)))
 
 
 def run_figure_22_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Probabilities of the regions by the library, and the share of draws that met each."""
+    """Compute the regions' probabilities by the library, and the share of draws that hit each."""
     mean, width = np.asarray(cell["mean"]), cell["null_width"]
     probability = region_probabilities(mean, cell["variance"], width)
     met = regions_of(draw_auxiliary(cell, N_DRAWS), width)
@@ -120,7 +120,7 @@ def run_figure_22_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]
 
 
 def region_names(n_functions: int, null_width: float) -> list[str]:
-    """Names of the regions, the null one last where there is one.
+    """Return the names of the regions, with the null region last if there is one.
 
     Examples
     --------
@@ -131,9 +131,9 @@ def region_names(n_functions: int, null_width: float) -> list[str]:
 
 
 def sector(k: int, null_width: float, reach: float = 100.0) -> Array:
-    """Corners of class k's region in the plane of contrasts, cut off far out, (3, 2).
+    """Return the corners of class k's region in the plane of contrasts, cut off far out, (3, 2).
 
-    The region is a third of the plane whose apex lies where z_k leads both others by a.
+    The region is a third of the plane, with its apex where z_k leads both others by a.
 
     Examples
     --------
@@ -141,14 +141,14 @@ def sector(k: int, null_width: float, reach: float = 100.0) -> Array:
     array([0.   , 0.577])
     """
     axes = CONTRASTS / np.linalg.norm(CONTRASTS, axis=1, keepdims=True)  # where z_i alone is large
-    # Along an edge z_k and z_i grow together: away from the third class.
+    # Along an edge z_k and z_i grow together, away from the third class.
     edges = [-axes[j] for j in range(3) if j != k]
     apex = null_width / np.sqrt(3) * axes[k]
     return np.array([apex, apex + reach * edges[0], apex + reach * edges[1]])
 
 
 def draw_figure_22(results: list[Result], path: Path) -> None:
-    """The four diagrams, each region with its probability."""
+    """Draw the four diagrams, each region with its probability."""
     drawn = {r.cell["figure"]: r for r in results if r.cell["figure"]}
     figure = new_figure(10.5, 9.2)
     axes = figure.subplots(2, 2, height_ratios=[0.62, 1])
@@ -164,7 +164,7 @@ def draw_figure_22(results: list[Result], path: Path) -> None:
 
 
 def _draw_half_lines(axis: Axes, result: Result) -> None:
-    """The density of z around f, in the colour of the region under it."""
+    """Draw the density of z around f, in the colour of the region under it."""
     (f,), a = result.cell["mean"], 0.5 * result.cell["null_width"]
     blue, orange = class_colours(2)
     parts = [
@@ -188,7 +188,7 @@ def _draw_half_lines(axis: Axes, result: Result) -> None:
 
 
 def _draw_sectors(axis: Axes, result: Result) -> None:
-    """Three classes' regions in the plane of contrasts, draws of z, and circles around f."""
+    """Draw three classes' regions in the plane of contrasts, draws of z, and circles around f."""
     patches = import_extra("matplotlib.patches")
     width, colours = result.cell["null_width"], class_colours(3)
     axis.set_facecolor((*_grey(NULL_COLOUR), 0.35))
@@ -239,7 +239,7 @@ def _grey(colour: str) -> tuple[float, float, float]:
 
 
 def compare_figure_22(results: list[Result]) -> str:
-    """Set the library's probabilities beside the shares of draws."""
+    """Compare the library's probabilities with the shares of draws."""
     diagrams = [r for r in results if r.cell["figure"]]
     others = [r for r in results if not r.cell["figure"]]
     p_values = [p for r in results for p in _values(r, "p_value").values()]
@@ -303,7 +303,7 @@ probability of each region is computed by `atoll.likelihoods` and set beside the
 their differences matter: the picture shows the plane orthogonal to (1, 1, 1), in which z is again a
 unit Gaussian around f, with circles at one and two standard deviations. The lecture's a is half the
 null width w for two classes (−a < z < a) and w/√2 for more, where the slab between z_k = z_i + a
-and z_i = z_k + a is √2 a thick: so one width means the same for any number of classes.
+and z_i = z_k + a is √2 a thick; so one width means the same for any number of classes.
 {_elsewhere_text(elsewhere) if others else ""}"""
 
 
@@ -311,15 +311,15 @@ def _elsewhere_text(table: str) -> str:
     return f"""
 ## Elsewhere
 
-Uncertain functions, f ~ N(mean, variance), one far from the boundary, and five classes; the null
-region's probability is the last where there is one.
+These are uncertain functions, f ~ N(mean, variance), one of them far from the boundary, and five
+classes; the null region's probability is last, if there is one.
 
 {table}
 """
 
 
 def _values(result: Result, kind: str) -> dict[str, float]:
-    """A kind of value of each region, by the region's name."""
+    """Return one kind of value for each region, by the region's name."""
     return {
         key.removeprefix(f"{kind}_"): value
         for key, value in result.values.items()
@@ -328,7 +328,7 @@ def _values(result: Result, kind: str) -> dict[str, float]:
 
 
 def _off_by(result: Result, name: str) -> float:
-    """The share less the probability, in standard errors."""
+    """Return the share minus the probability, in standard errors."""
     p, n = result.values[f"probability_{name}"], result.values["n_draws"]
     return float((result.values[f"share_{name}"] - p) / np.sqrt(p * (1 - p) / n))
 

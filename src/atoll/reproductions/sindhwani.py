@@ -1,7 +1,7 @@
 """Sindhwani, Chu & Keerthi: semi-supervised Gaussian process classifiers (SSGP).
 
-Figures 2 to 5 show the same numbers from four sides, so that they share their cells. Of a data
-set the training rows are fixed: their kernels are found once for each (σ, γ_I/γ_A) of the grid, and
+Figures 2 to 5 show the same numbers from four sides, so they share their cells. The training rows
+of a data set are fixed: their kernels are computed once for each (σ, γ_I/γ_A) of the grid, and
 every draw of labels takes its rows and columns from them.
 """
 
@@ -48,12 +48,12 @@ PAPER = (
 )
 LOST = (
     "REUTERS, the paper's fourth set, is lost: its 610 texts were drawn from Reuters-21578 in a "
-    "way that the paper does not say."
+    "way that the paper does not describe."
 )
 
 
 class Setting(NamedTuple):
-    """How the paper treats a data set; the size of its test set, where we have to draw it."""
+    """How the paper treats a data set, and the size of its test set if we have to draw it."""
 
     n_neighbors: int
     power: int
@@ -65,8 +65,8 @@ LABELS = [2, 4, 6, 10, 20, 50, 100]
 QUICK_LABELS = [4, 10]
 N_DRAWS, N_QUICK_DRAWS, QUICK_ROWS = 10, 2, 300
 FEW_LABELS = 10
-# Some twenty sweeps settle the sites. Where rows are nearly one, rounding keeps them from it, and
-# the evidence no longer changes.
+# Limit of EP's sweeps. About twenty settle the sites; where rows nearly coincide, rounding keeps
+# the sites moving although the evidence no longer changes.
 MOST_SWEEPS = 60
 
 SSGP_COLOUR, GP_COLOUR, SVM_COLOUR = "#0072B2", "#E69F00", "#CC79A7"
@@ -89,12 +89,12 @@ class Split(NamedTuple):
 
 
 def load_split(name: str, n_rows: int | None, data_home: DataHome) -> Split:
-    """The paper's split of 3VS5; for the others a fixed random quarter is the test set.
+    """Load the paper's split of 3VS5; for the others a fixed random quarter is the test set.
 
-    `n_rows` keeps so many training rows, for quick runs.
+    For quick runs, only `n_rows` training rows are kept; None keeps all.
     """
     n_neighbors, power, n_test = SETTINGS[name]
-    rng = np.random.default_rng(2007)  # the split is a part of the data
+    rng = np.random.default_rng(2007)  # the split is part of the data
     X: Any
     if name == "3VS5":
         usps = load_usps_3vs5(data_home)
@@ -120,14 +120,18 @@ def load_split(name: str, n_rows: int | None, data_home: DataHome) -> Split:
 
 
 class Warped(NamedTuple):
-    """K̃ at one (σ, ratio): (n, n + t) between training and all rows, (n + t,) its diagonal."""
+    """The warped kernel K̃ at one (σ, ratio).
+
+    gram : (n, n + t) between training rows and all rows
+    diagonal : (n + t,)
+    """
 
     gram: Array
     diagonal: Array
 
 
 def warped_grams(split: Split, factor: float) -> Iterator[Warped]:
-    """K̃ for every ratio of the grid, at σ = factor · σ_0."""
+    """Yield K̃ for every ratio of the grid, at σ = factor · σ_0."""
     K = np.exp(split.squared / (-2.0 * (factor * split.length) ** 2))
     n = len(K)
     projected = split.geometry.project(K)
@@ -141,7 +145,7 @@ def warped_grams(split: Split, factor: float) -> Iterator[Warped]:
 
 
 def draw_labels(rng: np.random.Generator, y: Rows, n_labels: int) -> Rows:
-    """Rows drawn at random, again where a class is missing."""
+    """Draw rows at random; draw again if a class is missing."""
     while True:
         rows = rng.choice(len(y), n_labels, replace=False)
         if len(np.unique(y[rows])) == 2:
@@ -149,14 +153,14 @@ def draw_labels(rng: np.random.Generator, y: Rows, n_labels: int) -> Rows:
 
 
 class Fitted(NamedTuple):
-    """SSGP at one point of the grid: its evidence, and scores Φ^{-1}(P(y = 1)) of all rows."""
+    """SSGP at one point of the grid: its log evidence, and scores Φ^{-1}(P(y = 1)) of all rows."""
 
     log_evidence: float
     scores: Array
 
 
 def fit_ssgp(warped: Warped, y: Rows, rows: Rows) -> list[Fitted]:
-    """One for each γ_A of the grid; those that the noise cannot tell apart are fitted once."""
+    """Fit SSGP at each γ_A of the grid, only once for values that the noise cannot tell apart."""
     gram = warped.gram[np.ix_(rows, rows)]
     most = ssgp.LARGEST_SIGNAL / float(np.diagonal(gram).mean())
     found: dict[float, Fitted] = {}
@@ -165,7 +169,7 @@ def fit_ssgp(warped: Warped, y: Rows, rows: Rows) -> list[Fitted]:
     previous = 1.0
     for scale in sorted(set(scales)):
         C = scale * gram
-        if sites is not None:  # a cone of labels looks the same from near and far
+        if sites is not None:  # labels fix only signs, so rescaled sites are a start for this scale
             less = previous / scale
             sites = Sites(less * sites.precision, np.sqrt(less) * sites.shift)
         fit = ssgp.propagate_labels(C, Labels(rows, y[rows], 2), sites, MOST_SWEEPS)
@@ -183,22 +187,22 @@ def fit_ssgp(warped: Warped, y: Rows, rows: Rows) -> list[Fitted]:
 # --- figure 1 -------------------------------------------------------------------------------------
 
 N_MOONS, MOON_LABELS, MOON_NOISE = 120, 2, 0.08
-LOG2_WIDTHS = np.arange(-5.0, -0.9, 0.5)  # of the graph's weights, σ_t
-LOG2_LENGTHS = np.arange(-4.0, 0.1, 0.25)  # of the kernel, σ
+LOG2_WIDTHS = np.arange(-5.0, -0.9, 0.5)  # bandwidths σ_t of the graph's weights
+LOG2_LENGTHS = np.arange(-4.0, 0.1, 0.25)  # length-scales σ of the kernel
 MOON_RATIOS = (1.0, 10.0, 100.0, 1000.0)
 RESOLUTION, QUICK_RESOLUTION = 201, 41
 N_MOON_DRAWS, N_QUICK_MOON_DRAWS = 10, 2
 
 
 def moon_cells(quick: bool, seed: int) -> list[Cell]:
-    """One cell a data set."""
+    """Return one cell per data set."""
     n, side = (N_QUICK_MOON_DRAWS, QUICK_RESOLUTION) if quick else (N_MOON_DRAWS, RESOLUTION)
     stride = 2 if quick else 1  # of the grid over σ_t and σ
     return [{"draw": draw, "resolution": side, "stride": stride, "seed": seed} for draw in range(n)]
 
 
 def draw_moons(cell: Cell) -> tuple[Array, Rows, Rows]:
-    """Rows in the unit square, their classes, and the labelled ones."""
+    """Draw rows in the unit square; return them, their classes, and which rows are labelled."""
     rng = np.random.default_rng([cell["seed"], cell["draw"]])
     X, y = make_moons(N_MOONS, noise=MOON_NOISE, random_state=int(rng.integers(2**31)))
     X = (X - X.min(axis=0)) / (X.max(axis=0) - X.min(axis=0))
@@ -207,7 +211,7 @@ def draw_moons(cell: Cell) -> tuple[Array, Rows, Rows]:
 
 
 def run_moons(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Evidence over (σ_t, σ), the best ratio at each; errors on the unlabelled rows."""
+    """Compute the evidence over (σ_t, σ), at the best ratio, and errors on the unlabelled rows."""
     X, y, rows = draw_moons(cell)
     labels = Labels(rows, y[rows], 2)
     graph = neighbour_graph(X, 10)
@@ -257,7 +261,7 @@ def run_moons(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 
 def picture_moons(results: list[Result], path: Path) -> None:
-    """Figure 1: mean of GP, evidence, mean and deviation of SSGP."""
+    """Draw figure 1: the GP's mean, the evidence, and the mean and deviation of SSGP."""
     first = next(r for r in results if "ssgp_mean" in r.values)
     X, y, rows = draw_moons(first.cell)
     v = first.values
@@ -268,7 +272,7 @@ def picture_moons(results: list[Result], path: Path) -> None:
         surface = v[f"{name}_mean"] / np.abs(v[f"{name}_mean"]).max()
         image = axis.contourf(side, side, surface, np.linspace(-1, 1, 21), cmap="RdBu_r")
         axis.contour(side, side, surface, [0.0], colors="black", linewidths=1.6)
-        figure.colorbar(image, ax=axis, label="mean, of its largest")
+        figure.colorbar(image, ax=axis, label="mean, relative to its largest")
         axis.set_title(title)
     stride = first.cell["stride"]
     image = b.contourf(LOG2_LENGTHS[::stride], LOG2_WIDTHS[::stride], v["surface"], 24)
@@ -288,14 +292,14 @@ def picture_moons(results: list[Result], path: Path) -> None:
 
 
 def compare_moons(results: list[Result]) -> str:
-    """Markdown for figure 1."""
+    """Return the Markdown for figure 1."""
     gp, ssgp = (estimate(r.values[f"{m}_error"] for r in results) for m in ("gp", "ssgp"))
     gap = estimate(r.values["gp_error"] - r.values["ssgp_error"] for r in results)
     first = results[0].values
     table = markdown_table(
         ["", "the paper", "ours"],
         [
-            ["boundary", "follows the moons, GP's does not: picture", "see the picture"],
+            ["boundary", "follows the moons; GP's does not (a picture)", "see the picture"],
             ["best $\\log_2 \\sigma_t$, $\\log_2 \\sigma$", "−3.0, −2.25",
              f"{first['log2_width']:g}, {first['log2_length']:g} on the set drawn"],
             ["error on unlabelled rows, GP", "not given", f"{gp:.3f}"],
@@ -308,14 +312,15 @@ def compare_moons(results: list[Result]) -> str:
 
 {len(results)} sets of {
         N_MOONS
-    } rows, two labels of each class; ± is one standard error over sets. The
-paper's own rows are not to be had, so that its best settings are of another draw; neighbours (10),
-p (2) and γ_A (1) are ours, and γ_I/γ_A is the best of 1, 10, 100 and 1000 at every point.
+    } rows, with two labels per class; ± is one standard error over sets. The
+paper's own rows are not available, so its best settings belong to another draw. The number of
+neighbours (10), p (2) and γ_A (1) are our choice, and γ_I/γ_A is the best of 1, 10, 100 and 1000 at
+every point.
 
 {table}
 
 {
-        "SSGP is right where GP is not, by more than two standard errors."
+        "SSGP makes fewer errors than GP, by more than two standard errors."
         if holds
         else "The difference is within two standard errors on these sets."
     } The deviation grows along the moons,
@@ -327,7 +332,7 @@ away from the labels, as in the paper's figure 1d.
 
 
 def curve_cells(quick: bool, seed: int) -> list[Cell]:
-    """Data set × σ; the quick cells see a quarter of 3VS5."""
+    """Return the cells: data set × σ; the quick cells use a quarter of 3VS5."""
     common = {
         "rows": QUICK_ROWS if quick else None,
         "labels": QUICK_LABELS if quick else LABELS,
@@ -342,7 +347,7 @@ def curve_cells(quick: bool, seed: int) -> list[Cell]:
 
 
 def run_curves(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Evidence, cross-validation error and true errors at one σ.
+    """Compute evidence, cross-validation error and true errors at one σ.
 
     Arrays are (draw, number of labels, ratio, γ_A).
     """
@@ -358,7 +363,7 @@ def run_curves(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
     values: dict[str, Any] = {name: np.empty(shape) for name in names}
     for k, warped in enumerate(warped_grams(split, cell["factor"])):
         for draw, i in np.ndindex(shape[:2]):
-            # The same labels at every σ and ratio.
+            # The labels are the same at every σ and ratio.
             rng = np.random.default_rng([cell["seed"], draw, cell["labels"][i]])
             rows = draw_labels(rng, split.y, cell["labels"][i])
             fold = laplacian.folds(rng, split.y[rows])
@@ -386,14 +391,18 @@ def run_curves(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 
 
 class Curves(NamedTuple):
-    """Errors of one data set on one kind of rows, (draw, number of labels) each."""
+    """Errors on one kind of rows of one data set, by model; each is (draw, number of labels).
+
+    best : the lowest over the grid
+    chosen : at the setting chosen by evidence or cross-validation
+    """
 
     best: dict[str, Array]
     chosen: dict[str, Array]
 
 
 def curves_of(results: list[Result], kind: str) -> Curves:
-    """Best over the grid, and chosen by evidence (SSGP, GP) or cross-validation (LapSVM)."""
+    """Return errors, best over the grid and chosen by evidence or (for LapSVM) cross-validation."""
 
     def stacked(name: str) -> Array:  # (draw, labels, σ, ratio, γ_A)
         return np.stack([r.values[name] for r in results], axis=2)
@@ -405,19 +414,19 @@ def curves_of(results: list[Result], kind: str) -> Curves:
     chosen: dict[str, Array] = {}
     for name, errors, value in (
         ("SSGP", ssgp, evidence),
-        ("GP", ssgp[:, :, :, :1], evidence[:, :, :, :1]),  # the ratio of zero
+        ("GP", ssgp[:, :, :, :1], evidence[:, :, :, :1]),  # a ratio of zero
         ("LapSVM", svm, -cv),
     ):
         error, value = errors.reshape(flat), value.reshape(flat)
         best[name] = np.round(error.min(axis=2), 12)
-        # Among ties every setting is as likely: their mean error is what one expects.
+        # Tied settings are equally likely to be chosen, so their mean error is the expected one.
         tied = value >= value.max(axis=2, keepdims=True) - 1e-9
         chosen[name] = np.round((error * tied).sum(axis=2) / tied.sum(axis=2), 12)
     return Curves(best, chosen)
 
 
 def picture_curves(results: list[Result], path: Path, kind: str, models: tuple[str, ...]) -> None:
-    """A panel a data set: solid, best over the grid; dashed, chosen."""
+    """Draw one panel per data set: solid lines are best over the grid, dashed lines chosen."""
     by_data = group(results, "data")
     figure = new_figure(4.6 * len(by_data), 4.0)
     panels = figure.subplots(1, len(by_data), squeeze=False)[0]
@@ -458,7 +467,7 @@ def _plot(axis: Axes, x: list[int], errors: Array, line: str, colour: str, label
 
 
 def compare_curves(results: list[Result], kind: str, rival: str) -> str:
-    """A table a data set, and what the paper says of it."""
+    """Return the Markdown of one figure: a table per data set, a verdict on the paper's claim."""
     parts, found, together = [], [], []
     for name, part in group(results, "data").items():
         curves = curves_of(part, kind)
@@ -492,17 +501,17 @@ def compare_curves(results: list[Result], kind: str, rival: str) -> str:
     rows = "test" if kind == "test" else "unlabelled"
     return f"""## The paper and ours
 
-The paper shows curves without numbers. Error on {rows} rows, mean ± standard error over
-{n_draws} draws of labels from one training set; "best" is the lowest over the grid of (σ, γ_A,
-γ_I/γ_A), draw by draw, as in the paper's solid lines, "chosen" is at the largest evidence, or at
-the lowest cross-validation error of LapSVM (the mean over ties).
+The paper shows curves without numbers. The tables give the error on {rows} rows, mean ± standard
+error over {n_draws} draws of labels from one training set. "Best" is the lowest error over the grid
+of (σ, γ_A, γ_I/γ_A), draw by draw, as in the paper's solid lines; "chosen" is the error at the
+largest evidence or, for LapSVM, at the lowest cross-validation error (the mean over ties).
 
 {(chr(10) * 2).join(parts)}
 
 {said}
 
-{LOST} The test set of 3VS5 is the paper's; of the others it is a random quarter of our own.
-The paper does not say which Laplacian it takes: ours is the normalised one.
+{LOST} The test set of 3VS5 is the paper's; for the others it is a random quarter that we drew.
+The paper does not say which Laplacian it uses; ours is the normalised one.
 """
 
 
@@ -514,10 +523,10 @@ def _verdict_on_gp(found: Found) -> str:
     within = [
         f"{name} at {n}" for name, n, _, gap, _ in found if 0 < gap.mean < 2 * gap.standard_error
     ]
-    said = "With parameters chosen by evidence SSGP is below GP at every number of labels"
-    said += f", but for {', '.join(above)}." if above else "."
+    said = "With parameters chosen by evidence, SSGP's error is below GP's at every label count"
+    said += f", except {', '.join(above)}." if above else "."
     if within:
-        said += f" Within two standard errors of the difference: {', '.join(within)}."
+        said += f" The difference is within two standard errors for {', '.join(within)}."
     return said
 
 
@@ -525,69 +534,69 @@ def _verdict_on_svm(found: Found, together: list[str]) -> str:
     few = [(name, n, lost) for name, n, _, _, lost in found if n <= FEW_LABELS]
     against = [f"{name} at {n}" for name, n, (ours, theirs) in few if ours.mean >= theirs.mean]
     said = (
-        f"At {FEW_LABELS} labels or fewer evidence comes nearer to the best of the grid than "
+        f"At {FEW_LABELS} labels or fewer, evidence comes nearer to the best of the grid than "
         "cross-validation does"
     )
-    said += f", but for {', '.join(against)}." if against else ", on every set."
+    said += f", except {', '.join(against)}." if against else ", on every set."
     return (
-        f"{said} Of two labels each class has one, and neither has anything to go by: the evidence "
-        "only asks that the two rows have little to do with each other, and every setting of "
-        "LapSVM gets both wrong when one of them is left out, so that what it chooses is the mean "
-        f"over the whole grid. All counts up to {FEW_LABELS} together, cross-validation loses more "
-        f"against the best than evidence does, by {', '.join(together)}."
+        f"{said} With two labels, one per class, neither criterion has anything to go by: the "
+        "evidence only asks that the two rows have little to do with each other, and under every "
+        "setting LapSVM gets each row wrong when that row is left out, so that its choice is the "
+        f"mean over the whole grid. Over all counts up to {FEW_LABELS}, cross-validation loses "
+        f"more against the best than evidence does, by {', '.join(together)}."
     )
 
 
 def picture_2(results: list[Result], path: Path) -> None:
-    """Figure 2."""
+    """Draw figure 2."""
     picture_curves(results, path, "test", ("SSGP", "GP"))
 
 
 def picture_3(results: list[Result], path: Path) -> None:
-    """Figure 3."""
+    """Draw figure 3."""
     picture_curves(results, path, "unlabelled", ("SSGP", "GP"))
 
 
 def picture_4(results: list[Result], path: Path) -> None:
-    """Figure 4."""
+    """Draw figure 4."""
     picture_curves(results, path, "test", ("SSGP", "LapSVM"))
 
 
 def picture_5(results: list[Result], path: Path) -> None:
-    """Figure 5."""
+    """Draw figure 5."""
     picture_curves(results, path, "unlabelled", ("SSGP", "LapSVM"))
 
 
 def compare_2(results: list[Result]) -> str:
-    """Figure 2."""
+    """Return the Markdown for figure 2."""
     return compare_curves(results, "test", "GP")
 
 
 def compare_3(results: list[Result]) -> str:
-    """Figure 3."""
+    """Return the Markdown for figure 3."""
     return compare_curves(results, "unlabelled", "GP")
 
 
 def compare_4(results: list[Result]) -> str:
-    """Figure 4."""
+    """Return the Markdown for figure 4."""
     return compare_curves(results, "test", "LapSVM")
 
 
 def compare_5(results: list[Result]) -> str:
-    """Figure 5."""
+    """Return the Markdown for figure 5."""
     return compare_curves(results, "unlabelled", "LapSVM")
 
 
 # --- figure 6 -------------------------------------------------------------------------------------
 
-PROBABILITIES = [0.0125, 0.025, 0.05, 0.1, 0.2]  # that a row has a label, of Lawrence & Jordan
+PROBABILITIES = [0.0125, 0.025, 0.05, 0.1, 0.2]  # that a row is labelled, as in Lawrence & Jordan
 QUICK_PROBABILITIES = [0.05]
 N_RIVAL_DRAWS = 5
 RIVAL_COLOURS = {"NCNM": "#009E73", "SVM": "#999999", "IVM": "#D55E00", "TSVM": "#332288"}
 
 
 def rival_cells(quick: bool, seed: int) -> list[Cell]:
-    """SSGP at each σ; every rival at each probability and draw."""
+    """Return the cells: SSGP at each σ, and every rival at each probability and draw."""
     probabilities = QUICK_PROBABILITIES if quick else PROBABILITIES
     common = {"rows": QUICK_ROWS if quick else None, "seed": seed}
     ssgp = [
@@ -605,7 +614,7 @@ def rival_cells(quick: bool, seed: int) -> list[Cell]:
 
 
 def labelled_with(y: Rows, probability: float, draw: int, seed: int) -> Rows:
-    """Each row has a label with a given probability; drawn again where a class has none."""
+    """Label each row with a given probability; draw again if a class has no label."""
     rng = np.random.default_rng([seed, draw, round(1e6 * probability)])
     while True:
         rows = np.flatnonzero(rng.uniform(size=len(y)) < probability)
@@ -614,7 +623,7 @@ def labelled_with(y: Rows, probability: float, draw: int, seed: int) -> Rows:
 
 
 def run_rival(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
-    """Area under the ROC curve on the test rows of 3VS5."""
+    """Measure the area under the ROC curve on the test rows of 3VS5."""
     if cell["model"] == "SSGP":
         return _run_ssgp_areas(cell, data_home)
     usps = load_usps_3vs5(data_home)
@@ -673,7 +682,7 @@ RIVALS: dict[str, Callable[[Array, Rows, Array], Array]] = {
 
 
 def areas_by_model(results: list[Result]) -> dict[str, dict[float, Estimate]]:
-    """Mean area of each model at each probability; SSGP where its evidence is largest."""
+    """Return each model's mean area at each probability, for SSGP where its evidence is largest."""
     by_model = group(results, "model")
     found: dict[str, dict[float, Estimate]] = {}
     for model, part in by_model.items():
@@ -697,7 +706,7 @@ def areas_by_model(results: list[Result]) -> dict[str, dict[float, Estimate]]:
 
 
 def picture_6(results: list[Result], path: Path) -> None:
-    """Figure 6: area under the ROC curve against the probability of a label."""
+    """Draw figure 6: area under the ROC curve against the probability of a label."""
     figure = new_figure(6.4, 4.4)
     axis = figure.subplots()
     for (model, found), marker in zip(areas_by_model(results).items(), "osv^D"):
@@ -726,7 +735,7 @@ def picture_6(results: list[Result], path: Path) -> None:
 
 
 def compare_6(results: list[Result]) -> str:
-    """Markdown for figure 6."""
+    """Return the Markdown for figure 6."""
     found = areas_by_model(results)
     probabilities = list(next(iter(found.values())))
     table = markdown_table(
@@ -743,17 +752,18 @@ def compare_6(results: list[Result]) -> str:
     said = (
         "SSGP has the largest area everywhere, as in the paper."
         if not behind
-        else f"SSGP has the largest area but for {', '.join(behind)}."
+        else f"SSGP has the largest area everywhere except against {', '.join(behind)}."
     )
     return f"""## The paper and ours
 
-Area under the ROC curve on the 326 test rows, mean ± standard error over draws of labels
-({N_DRAWS} for SSGP, {N_RIVAL_DRAWS} for the others in the full version), each row labelled with
-the probability given: the protocol of Lawrence & Jordan 2005, whose curves the paper repeats
-without numbers. SSGP's parameters have the largest evidence of the paper's grid. NCNM is
-`NullCategoryClassifier(inference="adf")` and IVM `InformativeVectorClassifier`, both with
-{N_ACTIVE} active rows; SVM is scikit-learn's and TSVM `TransductiveSVC`, as they come.
-`atoll reproduce ncnm-fig5` has these at the settings of Lawrence & Jordan 2005.
+The table gives the area under the ROC curve on the 326 test rows, mean ± standard error over draws
+of labels ({N_DRAWS} for SSGP, {N_RIVAL_DRAWS} for the others in the full version). Each row is
+labelled with the given probability, which is the protocol of Lawrence & Jordan 2005; the paper
+repeats their curves without numbers. SSGP's parameters have the largest evidence on the paper's
+grid. NCNM is `NullCategoryClassifier(inference="adf")` and IVM is `InformativeVectorClassifier`,
+both with {N_ACTIVE} active rows; SVM is scikit-learn's and TSVM is `TransductiveSVC`, both with
+their default settings. `atoll reproduce ncnm-fig5` fits these models with the settings of Lawrence
+& Jordan 2005.
 
 {table}
 
@@ -767,7 +777,7 @@ FIGURE_1 = Experiment(
     name="ssgp-fig1",
     title="Sindhwani, Chu & Keerthi (2007), figure 1: two moons",
     paper=PAPER,
-    claim="From two labels a class SSGP's boundary follows the moons; evidence finds its scales.",
+    claim="From two labels per class SSGP's boundary follows the moons; evidence finds its scales.",
     cells=moon_cells,
     run_cell=run_moons,
     draw=picture_moons,
@@ -791,7 +801,7 @@ FIGURE_3 = Experiment(
     name="ssgp-fig3",
     title="Sindhwani, Chu & Keerthi (2007), figure 3: SSGP and GP on unlabelled rows",
     paper=PAPER,
-    claim="The gain from unlabelled rows is larger still on these rows themselves.",
+    claim="On the unlabelled rows themselves, the gain from them is larger still.",
     cells=curve_cells,
     run_cell=run_curves,
     draw=picture_3,
@@ -804,7 +814,7 @@ FIGURE_4 = Experiment(
     name="ssgp-fig4",
     title="Sindhwani, Chu & Keerthi (2007), figure 4: evidence and cross-validation, test rows",
     paper=PAPER,
-    claim="Parameters chosen by evidence come nearer to the best ones than by cross-validation.",
+    claim="Evidence chooses parameters nearer to the best ones than cross-validation does.",
     cells=curve_cells,
     run_cell=run_curves,
     draw=picture_4,
@@ -830,7 +840,7 @@ FIGURE_6 = Experiment(
     name="ssgp-fig6",
     title="Sindhwani, Chu & Keerthi (2007), figure 6: SSGP and the null category's rivals",
     paper=PAPER,
-    claim="On 3 against 5 SSGP is ahead of NCNM, IVM, SVM and TSVM.",
+    claim="On 3 against 5, SSGP is ahead of NCNM, IVM, SVM and TSVM.",
     cells=rival_cells,
     run_cell=run_rival,
     draw=picture_6,

@@ -1,4 +1,4 @@
-"""Means with their standard errors, and the Markdown tables that show them."""
+"""Means and their standard errors, and the Markdown tables that show them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class Estimate(NamedTuple):
     n_cells: int
 
     def __format__(self, spec: str) -> str:
-        """Both numbers to the same digits, three by default; one cell has no error to show."""
+        """Write both numbers to the same number of digits, by default three.
+
+        A single cell has no standard error to show.
+        """
         spec = spec if "." in spec else f"{spec}.3f"
         if self.n_cells < 2:
             return format(self.mean, spec)
@@ -37,7 +40,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(values: Iterable[float]) -> Estimate:
-    """Mean and standard error of independent values.
+    """Return the mean and standard error of independent values.
 
     Examples
     --------
@@ -52,7 +55,7 @@ def estimate(values: Iterable[float]) -> Estimate:
 
 
 def group(results: Iterable[Result], *keys: str) -> dict[Any, list[Result]]:
-    """Results by the value of a cell's key (or by the tuple of several), in declared order.
+    """Group results by a key of their cells (or by a tuple of several keys), in declared order.
 
     Examples
     --------
@@ -72,17 +75,17 @@ def group(results: Iterable[Result], *keys: str) -> dict[Any, list[Result]]:
 
 
 def estimate_value(results: Iterable[Result], value: str) -> Estimate:
-    """Mean and standard error of a measured value over cells."""
+    """Return the mean and standard error of a measured value over cells."""
     return estimate(result.values[value] for result in results)
 
 
 def paired_difference(
     first: Iterable[Result], second: Iterable[Result], value: str, *, pair_by: Sequence[str]
 ) -> Estimate:
-    """Mean of first - second over the cells that agree in the keys `pair_by`.
+    """Return the mean of first - second over pairs of cells that agree in the keys `pair_by`.
 
-    Cells on the same data vary together, so the error of their difference is smaller than
-    the two means' errors suggest.
+    Cells on the same data vary together, so the standard error of their difference is smaller
+    than those of the two means suggest.
 
     Examples
     --------
@@ -115,5 +118,5 @@ def markdown_table(header: Sequence[object], rows: Iterable[Sequence[object]]) -
 
 
 def _cell_text(content: object) -> str:
-    # A bar or a line break would end the table's cell.
+    # An unescaped bar or a line break would end the table's cell.
     return str(content).replace("|", "\\|").replace("\n", " ")
