@@ -396,6 +396,18 @@ def _row_names(X: Any) -> tuple[Any, str]:
     return index, "" if index.name is None else str(index.name)
 
 
+def _outcome(diagnostics: Mapping[str, Any]) -> tuple[str, str]:
+    """Return how inference went, in a word or two, and whether that is good or bad."""
+    if not diagnostics.get("converged", True):
+        return "not converged", "bad"
+    if "mixed" not in diagnostics:
+        return ("converged", "good") if "converged" in diagnostics else ("", "")
+    if diagnostics["mixed"]:
+        return "mixed", "good"
+    disagree = any(value > R_HAT_LIMIT for value in diagnostics.get("r_hat", {}).values())
+    return ("not mixed" if disagree else "not settled"), "bad"
+
+
 def _chains(model: Any) -> dict[str, Any]:
     diagnostics = getattr(model, "diagnostics_", None)
     section: dict[str, Any] = {
@@ -407,13 +419,7 @@ def _chains(model: Any) -> dict[str, Any]:
     section["kernel"] = hasattr(model, "kernel_")
     if not diagnostics:
         return section
-    mixed = diagnostics.get("mixed")
-    if mixed is not None:
-        disagree = any(value > R_HAT_LIMIT for value in diagnostics.get("r_hat", {}).values())
-        section["status"] = "mixed" if mixed else "not mixed" if disagree else "not settled"
-        if section["searched"]:
-            section["status"] = "converged" if mixed else "not converged"
-        section["tone"] = "good" if mixed else "bad"
+    section["status"], section["tone"] = _outcome(diagnostics)
     section["verdict"] = str(diagnostics.get("verdict", ""))
     section["interrupted"] = bool(diagnostics.get("interrupted", False))
     if "n_chains" in diagnostics and "n_draws" in diagnostics:
