@@ -162,6 +162,8 @@ def test_a_model_of_atoll_0_1_has_the_attributes_of_a_fit_of_now(old_files, name
         pytest.skip("not on the shell yet")
     X, y = MAKING["rows_of"](MAKING["CASES"][name][2])
     fresh = clone(model)
+    if "selection" in fresh.get_params():
+        fresh.set_params(selection=None)  # no search
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if name == "mixture-online":
