@@ -181,9 +181,10 @@ def load_model(
             "do not load the file."
         ) from None
     except _REBUILDING_ERRORS as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())
         raise ValueError(
-            f"{name} cannot be rebuilt ({type(error).__name__}: {error}); it says that atoll "
-            f"{writer} wrote it, and this is atoll {__version__}. Fit and save the model again."
+            f"{name} cannot be rebuilt ({why}); it says that atoll {writer} wrote it, and this is "
+            f"atoll {__version__}. Fit and save the model again."
         ) from error
 
 
@@ -232,10 +233,7 @@ def _read_header(name: str, line: bytes) -> tuple[int, str, str]:
         if _MAGIC.startswith(line[: len(_MAGIC)]) or line.startswith(_MAGIC):
             raise ValueError(f"{name} is damaged: its first line is incomplete. {_SAVE_AGAIN}")
         raise ValueError(f"{name} is not an atoll model; name a file made by `atoll fit`.")
-    file_format, writer, digest = (
-        int(header[1]),
-        *(part.decode("ascii") for part in header.group(2, 3)),
-    )
+    file_format, writer, digest = int(header[1]), header[2].decode(), header[3].decode()
     if file_format not in _READERS:
         raise ValueError(
             f"{name} was written in format {file_format} by atoll {writer}, and this is atoll "

@@ -52,7 +52,7 @@ class SavedType(NamedTuple):
 TYPES: dict[str, SavedType] = {
     # Estimators, and what the command line saves.
     "archipelago-classifier": SavedType(
-        "atoll.estimators.archipelago.ArchipelagoClassifier", (upgrades.estimator_2,)
+        "atoll.estimators.archipelago.ArchipelagoClassifier", (upgrades.archipelago_classifier_2,)
     ),
     "archipelago-density": SavedType(
         "atoll.estimators.archipelago.ArchipelagoDensity", (upgrades.estimator_2,)

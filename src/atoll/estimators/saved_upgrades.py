@@ -198,6 +198,20 @@ def sites_posterior_2(fields: Fields) -> Fields:
     }
 
 
+def archipelago_classifier_2(fields: Fields) -> Fields:
+    """The share of a class among the unlabelled rows has the code of the class in its name."""
+    fields = estimator_2(fields)
+    if "draws_" in fields:
+        codes = range(len(fields["classes_"]))
+        new_names = {f"share_of_class_{k + 1}": f"share_of_class_{k}" for k in codes}
+        fields["draws_"] = renamed(fields["draws_"], new_names)
+        fields["diagnostics_"] = {
+            name: renamed(value, new_names) if isinstance(value, dict) else value
+            for name, value in fields["diagnostics_"].items()
+        }
+    return fields
+
+
 def dp_mixture_classifier_2(fields: Fields) -> Fields:
     """Diagnostics have one name for what was climbed; of online learning they count steps."""
     fields = estimator_2(fields)
