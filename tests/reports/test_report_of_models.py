@@ -5,6 +5,7 @@ from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators import MODELS
 from atoll.plotting import decision_map, entropy_map
 from atoll.reports import write_report
+from walking import short
 
 # Chains this short do not mix, and the models say so; here only the report is on trial.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -14,10 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 def fitted(request):
     X, truth = make_crescents(24, random_state=0)[:2]
     y = hide_labels(truth, per_class=4, random_state=0)
-    kind = MODELS[request.param]
-    settings = {"n_chains": 2, "n_warmup": 5, "n_samples": 12}
-    settings = {k: v for k, v in settings.items() if k in kind().get_params()}
-    model = kind(unlabelled=-1, random_state=0, **settings)
+    model = short(MODELS[request.param], unlabelled=-1)
     return model.fit(X, y), X, y
 
 

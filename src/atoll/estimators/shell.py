@@ -225,8 +225,10 @@ class Classifier(SemiSupervisedClassifier):
     def sample_proba(self, X: Any, n_samples: int = 100, *, random_state: Any = None) -> Array:
         """Draw class probabilities from the posterior, of all rows jointly.
 
-        Rows of one draw belong together: they come from the same functions. The spread over draws
-        is what the model does not know; the mean over draws is `predict_proba`.
+        Rows of one draw belong together: they come from the same functions, or from the same
+        mixture. The spread over draws is what the model does not know. Their mean is
+        `predict_proba`, except where that weighs each draw by how well it explains the row itself:
+        under a null category, and for a mixture by variational Bayes.
 
         Parameters
         ----------

@@ -16,6 +16,7 @@ from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
 from atoll.core.labels import PartialLabels
 from atoll.diagnostics import entropy as predictive_entropy
+from atoll.inference.registry import METHODS
 from atoll.plotting import (
     class_counts,
     decision_map,
@@ -45,11 +46,6 @@ R_HAT_LIMIT = 1.05
 ESS_LIMIT = 100
 
 _SHORT_WORDS = 200  # characters of a value that are shown
-_OBJECTIVES = {
-    "log_evidence": "Log evidence, estimated",
-    "bound_on_the_log_evidence": "Log evidence, at least",
-    "log_posterior": "Log-posterior, up to a constant",
-}
 
 
 class Fitted(NamedTuple):
@@ -396,6 +392,16 @@ def _row_names(X: Any) -> tuple[Any, str]:
     return index, "" if index.name is None else str(index.name)
 
 
+def _objective(model: Any, diagnostics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the name and last value of what a search climbed, where it is known."""
+    value = diagnostics.get("log_evidence", diagnostics.get("objective"))
+    if value is None:
+        return []
+    method = METHODS.get(getattr(model, "inference_", getattr(model, "inference", "")))
+    name = method.objective if method is not None and method.objective else "log evidence"
+    return [(name[0].upper() + name[1:], f"{value:.2f}")]
+
+
 def _outcome(diagnostics: Mapping[str, Any]) -> tuple[str, str]:
     """Return how inference went, in a word or two, and whether that is good or bad."""
     if not diagnostics.get("converged", True):
@@ -433,11 +439,7 @@ def _chains(model: Any) -> dict[str, Any]:
     if section["searched"]:
         section["size"] = _count(diagnostics["n_iterations"], "iteration")
         section["facts"].append(("Iterations", f"{diagnostics['n_iterations']:,}"))
-        section["facts"] += [
-            (name, f"{diagnostics[key]:.2f}")
-            for key, name in _OBJECTIVES.items()
-            if key in diagnostics
-        ]
+        section["facts"] += _objective(model, diagnostics)
     if "jitter" in diagnostics:
         section["facts"].append(("Largest jitter used", f"{diagnostics['jitter']:.1e}"))
     figure, names, left_out = trace_figure(getattr(model, "draws_", None) or {})
