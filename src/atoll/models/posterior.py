@@ -26,8 +26,8 @@ class Posterior(Protocol):
         """Return n equally weighted joint draws of the class probabilities; X (m, d) -> (n, m, K).
 
         Rows of one draw belong together: they come from the same functions. Two equal rows have
-        equal probabilities in every draw. The mean over draws approaches `exp(log_proba(X))`, except
-        where that average weighs a draw by what it says of the row itself; such a posterior says so.
+        equal probabilities in every draw. Their mean approaches `exp(log_proba(X))`, except where
+        that weighs a draw by what it says of the row itself; such a posterior says so.
         """
 
 

@@ -19,12 +19,12 @@ from atoll.reproductions.rogers import FIGURE_15
 from atoll.reproductions.rogers_multiclass import FIGURE_16
 from atoll.reproductions.rogers_null_category import FIGURE_20, FIGURE_21
 from atoll.reproductions.rogers_regions import FIGURE_22
-from atoll.reproductions.sindhwani import FIGURE_1 as SSGP_1
 from atoll.reproductions.sindhwani import FIGURE_2 as SSGP_2
 from atoll.reproductions.sindhwani import FIGURE_3 as SSGP_3
 from atoll.reproductions.sindhwani import FIGURE_4 as SSGP_4
 from atoll.reproductions.sindhwani import FIGURE_5 as SSGP_5
 from atoll.reproductions.sindhwani import FIGURE_6 as SSGP_6
+from atoll.reproductions.sindhwani_moons import FIGURE_1 as SSGP_1
 
 __all__ = [
     "EXPERIMENTS",
