@@ -12,7 +12,8 @@ import pytest
 
 from atoll.estimators import MODELS
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*/plot_*.py"))
 
 
@@ -50,5 +51,6 @@ def test_every_section_of_the_gallery_has_a_heading_and_an_example():
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_every_model_has_an_example(model):
-    assert any(f"{model.__name__}(" in s.read_text(encoding="utf-8") for s in SCRIPTS)
+def test_every_model_has_an_example_in_the_gallery_or_on_a_page(model):
+    pages = (ROOT / "docs" / "models").glob("*.md")
+    assert any(f"{model.__name__}(" in s.read_text(encoding="utf-8") for s in (*SCRIPTS, *pages))

@@ -3,7 +3,10 @@
 In a file, an object of ours is a record: the stable name of its type, the version of the type and
 the object's fields by name. `TYPES` is the one list of names.
 
-A new type
+A new estimator, or a type in its file
+    Nothing for the estimator; list the type in the estimator's `saves`. Both go by the names of
+    their classes ("NearestMeans" is "nearest-means").
+Any other new type
     Add a line to `TYPES`, under a name that no type has had before.
 A type that was moved or renamed in the code
     Change its path. The stable name stays.
@@ -19,6 +22,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -161,6 +165,22 @@ TYPES: dict[str, SavedType] = {
 _NAMES = {saved.path: name for name, saved in TYPES.items()}
 
 
+def every_type() -> dict[str, SavedType]:
+    """Return `TYPES` and, beside them, estimators without a line there and what they save."""
+    estimators = importlib.import_module("atoll.estimators")
+    public = [getattr(estimators, name) for name in estimators.__all__]
+    kinds = [kind for kind in public if inspect.isclass(kind) and hasattr(kind, "saves")]
+    kinds += [saved for kind in kinds for saved in kind.saves]
+    paths = {f"{kind.__module__}.{kind.__qualname__}": kind.__name__ for kind in kinds}
+    declared = {_dashed(name): SavedType(p) for p, name in paths.items() if p not in _NAMES}
+    return declared | TYPES
+
+
+def _dashed(name: str) -> str:
+    """Return a class's name in lower case with dashes."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
+
+
 class UnreadableRecord(ValueError):
     """A record of a type, or of a version of a type, that this atoll does not know."""
 
@@ -187,15 +207,24 @@ def present_layout(path: str) -> Layout | None:
     """
     if not path.startswith("atoll."):
         return None
-    if path not in _NAMES:
-        raise TypeError(f"{path} has no stable name; give it one in atoll.estimators.saved_types.")
-    saved = TYPES[_NAMES[path]]
-    return Layout(_NAMES[path], saved.version, getattr(saved.load(), "_fields", ()))
+    name = _NAMES.get(path) or next((n for n, t in every_type().items() if t.path == path), None)
+    if name is None:
+        raise TypeError(
+            f"{path} has no stable name; list it in `saves` of its estimator, or in "
+            "atoll.estimators.saved_types."
+        )
+    saved = _type_of(name)
+    assert saved is not None  # it has a name
+    return Layout(name, saved.version, getattr(saved.load(), "_fields", ()))
+
+
+def _type_of(name: str) -> SavedType | None:
+    return TYPES.get(name) or every_type().get(name)
 
 
 def readable_type(name: Any, version: Any) -> SavedType:
     """Return the type of a record, or raise an `UnreadableRecord` that says what is not known."""
-    saved = TYPES.get(name) if isinstance(name, str) else None
+    saved = _type_of(name) if isinstance(name, str) else None
     if saved is None:
         raise UnreadableRecord(f"an object of the kind {name!r}, which this atoll does not know")
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:

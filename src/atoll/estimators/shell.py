@@ -77,6 +77,8 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
     paper: ClassVar[str]
     summary: ClassVar[str]
     parameters: ClassVar[Mapping[str, Rule]]
+    saves: ClassVar[tuple[type, ...]] = ()
+    """Types of the estimator's own file that a saved model holds, such as its posterior."""
 
     def _read_rows(self, X: Any, *, reset: bool = False) -> Any:
         """Return rows as the model takes them; `reset` sets the estimator's columns by them."""
