@@ -54,6 +54,34 @@ Jobs = Annotated[
 ]
 
 
+Target = Annotated[str, typer.Option(help="Column of labels; its blank cells are unlabelled rows.")]
+ModelName = Annotated[str, typer.Option(help="Name of a model; `atoll models` lists them.")]
+Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
+Encode = Annotated[bool, typer.Option("--encode", help="Turn categorical columns into indicators.")]
+NoStandardise = Annotated[
+    bool,
+    typer.Option("--no-standardise", help="Leave numeric columns in the units they come in."),
+]
+Unlabelled = Annotated[
+    str,
+    typer.Option(
+        help="What else than a blank cell is unlabelled: auto (-1 among integers, as in "
+        "scikit-learn), none, or a value."
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A parameter of the model; repeatable. `atoll models NAME` lists them.",
+    ),
+]
+Checkpoint = Annotated[
+    Path | None, typer.Option(help="Folder to resume from after an interruption.")
+]
+
+
 def _show_version(asked: bool) -> None:
     if asked:
         typer.echo(f"atoll {__version__}")
@@ -92,43 +120,16 @@ def demo(
 @one_line_errors
 def fit(
     data: DataPath,
-    target: Annotated[
-        str, typer.Option(help="Column of labels; its blank cells are unlabelled rows.")
-    ],
+    target: Target,
     out: Annotated[Path, typer.Option(help="File for the fitted model.")],
-    model: Annotated[
-        str, typer.Option(help="Name of a model; `atoll models` lists them.")
-    ] = "graph-gp",
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Column to leave out; may be repeated.")
-    ] = None,
-    encode: Annotated[
-        bool, typer.Option("--encode", help="Turn categorical columns into indicators.")
-    ] = False,
-    no_standardise: Annotated[
-        bool,
-        typer.Option("--no-standardise", help="Leave numeric columns in the units they come in."),
-    ] = False,
-    unlabelled: Annotated[
-        str,
-        typer.Option(
-            help="What else than a blank cell is unlabelled: auto (-1 among integers, as in "
-            "scikit-learn), none, or a value."
-        ),
-    ] = "auto",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="A parameter of the model; repeatable. `atoll models NAME` lists them.",
-        ),
-    ] = None,
+    model: ModelName = "graph-gp",
+    drop: Drop = None,
+    encode: Encode = False,
+    no_standardise: NoStandardise = False,
+    unlabelled: Unlabelled = "auto",
+    settings: Settings = None,
     n_jobs: Jobs = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Folder to resume from after an interruption."),
-    ] = None,
+    checkpoint: Checkpoint = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:

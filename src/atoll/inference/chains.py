@@ -124,7 +124,7 @@ def run_chains(
     >>> result.draws["x"].shape
     (2, 50)
     """
-    # So many parameters because every estimator with chains has them.
+    # Many parameters because every estimator with chains has them.
     check_counts(n_chains=n_chains, n_warmup=n_warmup, n_samples=n_samples, thin=thin)
     samplers = [sampler] * n_chains if isinstance(sampler, Sampler) else list(sampler)
     if checkpoint is not None:

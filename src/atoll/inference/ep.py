@@ -147,7 +147,7 @@ def propagate(
     >>> found.converged, float(np.exp(found.log_evidences[-1]).round(6))
     (True, 0.5)
     """
-    # So many parameters because an iteration that may oscillate needs several controls.
+    # Many parameters because an iteration that may oscillate needs several controls.
     check_options(negative, schedule)
     C = gram_matrix
     current = _posterior(C, start, negative)

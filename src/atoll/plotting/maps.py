@@ -257,6 +257,7 @@ def entropy_map(
     >>> entropy_map(GaussianNB().fit(X, y), X, y, unit="bits").get_ylabel()
     'predictive entropy (bits)'
     """
+    # Many parameters because each is a choice left to the caller, by keyword and with a default.
     if unit not in _ENTROPY_UNITS:
         raise ValueError(f"unit is {unit!r}; give one of {', '.join(map(repr, _ENTROPY_UNITS))}.")
     if grid is None:
