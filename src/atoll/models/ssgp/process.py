@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -183,3 +183,11 @@ def base_grid(base: Kernel, factors: Sequence[float]) -> list[Array]:
     if not is_length.any():
         return [np.array(base.theta, dtype=float)]
     return [base.theta + np.where(is_length, np.log(factor), 0.0) for factor in factors]
+
+
+def warped_grams(problem: Problem, rows: NDArray[np.intp]) -> Iterator[tuple[Array, float, Array]]:
+    """Yield the base kernel's log-parameters, the ratio and K̃ at some rows, over the grid."""
+    for theta in base_grid(problem.base, LENGTH_FACTORS):
+        base = problem.base_gram(theta)
+        for ratio in RATIOS:
+            yield theta, ratio, warp(base, problem.geometry, ratio, rows).gram
