@@ -78,13 +78,13 @@ def test_class_probabilities_of_a_new_row_meet_importance_sampling(n_classes):
     features, _ = features_of(n_classes=n_classes)
     labelled, codes = np.array([0, 7, 21, 30]), np.array([0, 1, n_classes - 1, 1])
     rng = np.random.default_rng(5)
-    n_draws = 40_000
+    n_draws = 15_000
     found = model.draw(rng, GraphLabels(features, labelled, codes, n_classes), n_draws)
     p = found.proba(features)
     # Draws of the prior that happen to give the labels.
     right = np.zeros(n_classes)[None].repeat(40, axis=0)
     n_kept = 0
-    for _ in range(100):
+    for _ in range(30):
         a, _ = model.sample_prior(rng, features, n_classes, 10_000)
         F = a.shape[2]
         f = features[labelled] @ a + np.sqrt(RECIPE.argmax.nugget) * rng.standard_normal(

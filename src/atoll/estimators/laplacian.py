@@ -119,22 +119,19 @@ class LaplacianClassifier(MarginClassifier):
         )
 
     def _select(self, problem: Problem, known: NDArray[np.intp], codes: Codes) -> Choice:
-        if self.selection is None:
-            theta = problem.base.theta
-            return Choice(theta, float(self.ratio), float(self.ambient_weight), np.zeros(0))
-        rng = generator(self.random_state)
-        fold = laplacian.folds(rng, codes)
-        points, errors = [], []
         with Progress(self.verbose, type(self).__name__, "points", value="error") as bar:
-            for theta in ssgp.base_grid(problem.base, ssgp.LENGTH_FACTORS):
-                base = problem.base_gram(theta)
-                for ratio in ssgp.RATIOS:
-                    gram = ssgp.warp(base, problem.geometry, ratio, known).gram
-                    for ambient in ssgp.AMBIENT_WEIGHTS:
-                        error = laplacian.cross_validate(gram, codes, fold, ambient, self._machine)
-                        points.append((theta, ratio, ambient))
-                        errors.append(error)
-                        bar.report(error)
+            if self.selection is None:
+                theta = problem.base.theta
+                return Choice(theta, float(self.ratio), float(self.ambient_weight), np.zeros(0))
+            rng = generator(self.random_state)
+            fold = laplacian.folds(rng, codes)
+            points, errors = [], []
+            for theta, ratio, gram in ssgp.warped_grams(problem, known):
+                for ambient in ssgp.AMBIENT_WEIGHTS:
+                    error = laplacian.cross_validate(gram, codes, fold, ambient, self._machine)
+                    points.append((theta, ratio, ambient))
+                    errors.append(error)
+                    bar.report(error)
         found = np.array(errors)
         # Counts of few labels leave many ties, and nothing says which of them is best.
         best = int(rng.choice(np.flatnonzero(found == found.min())))

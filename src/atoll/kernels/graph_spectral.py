@@ -43,7 +43,7 @@ SHARPNESS = 4.0  # of the weights of a new row's neighbours, as on the graph's e
 
 
 def spectral_weights(values: Array, shape: str, scale: float, smoothness: float) -> Array:
-    """s(λ), (m,), relative to its largest; κ is `scale`, ν `smoothness`.
+    """Return s(λ), (m,), relative to its largest; κ is `scale`, ν `smoothness`.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def spectral_weights(values: Array, shape: str, scale: float, smoothness: float)
 
 
 def embedding(modes: Modes, weights: Array) -> Array:
-    """V, (n, m + 1), with rows of length one.
+    """Return V, (n, m + 1), with rows of length one.
 
     Its last column is one at rows that the modes do not reach, such as those of a part of the
     graph that was left out, and zero elsewhere: they vary with each other, and with no other row.
@@ -75,7 +75,7 @@ def embedding(modes: Modes, weights: Array) -> Array:
 
 
 def graph_modes(weights: Any, n_modes: int, rows: NDArray[np.bool_] | None = None) -> Modes:
-    """Modes of the parts of a graph that hold any of `rows` (all parts by default).
+    """Return the modes of the parts of a graph that hold any of `rows` (all parts by default).
 
     On the other parts modes are zero: whatever is known of `rows` says nothing there.
     """
@@ -98,7 +98,7 @@ class Extension(NamedTuple):
 
 
 def extension_weights(distances: Array) -> Array:
-    """Weights of a new row's neighbours, which sum to one; distances (m, k), nearest first.
+    """Return the weights of new rows' neighbours, which sum to one; distances (m, k), sorted.
 
     exp(−4 d²/d_k²), the graph's own fall-off; a row that lies on rows of the graph is those rows.
     """
@@ -137,14 +137,14 @@ def _nearest_first(indices: NDArray[np.intp], distances: Array) -> Extension:
 
 
 def _lengths(differences: Array) -> Array:
-    """‖·‖ over the last axis, however large: squares may overflow where lengths do not."""
+    """Return ‖·‖ over the last axis, however large: squares may overflow, lengths do not."""
     largest = np.abs(differences).max(axis=-1, initial=0.0)
     scale = np.where(largest > 0, largest, 1.0)
     return scale * np.linalg.norm(differences / scale[..., None], axis=-1)
 
 
 def extend(values: Array, extension: Extension) -> Array:
-    """Σ_k w_mk values[i_mk]: values (n, p) at the rows of the graph -> (m, p)."""
+    """Return Σ_k w_mk values[i_mk]: values (n, p) at the rows of the graph -> (m, p)."""
     m, k = extension.indices.shape
     n = len(values)
     starts = np.arange(0, m * k + 1, k)
@@ -183,7 +183,7 @@ class SpectralGraph:
         return cls(rows, graph_modes(self_tuning_weights(graph), n_modes))
 
     def digest(self) -> str:
-        """What tells one graph from another."""
+        """Return what tells one graph from another."""
         content = hashlib.sha256(np.ascontiguousarray(self.rows).tobytes())
         content.update(self.modes.values.tobytes())
         return content.hexdigest()
@@ -265,7 +265,7 @@ class SpectralGraphKernel(Kernel):
         )
 
     def _embedding_slope(self) -> Array:
-        """∂V/∂ log κ, (n, m + 1)."""
+        """Return ∂V/∂ log κ, (n, m + 1)."""
         values, kappa, nu = self.graph.modes.values, self.scale, self.smoothness
         if self.shape == "matern":  # of ½ log s, up to what all modes share
             half = -0.5 * nu * kappa / (values + kappa)

@@ -114,7 +114,7 @@ class Geometry:
         power: int = 2,
         coefficients: Sequence[float] | None = None,
     ) -> Geometry:
-        """M₀ = L^power, or Σ_p coefficients[p] L^p with p from 0.
+        """Take M₀ = L^power, or Σ_p coefficients[p] L^p with p from 0.
 
         An even power costs nothing, since L^(p/2) is a root; any other needs the
         eigenvectors of L, O(n³), once.
@@ -147,20 +147,20 @@ class Geometry:
         return cls(rows, (vectors * np.sqrt(penalty)).T)
 
     def matrix(self) -> Array:
-        """M₀, (n, n) dense."""
+        """Return M₀, (n, n) dense."""
         product: Any = self.root.T @ self.root
         return product.toarray() if hasattr(product, "toarray") else product
 
     def project(self, columns: Array) -> Array:
-        """R columns: (n, k) -> (m, k)."""
+        """Return R columns; (n, k) -> (m, k)."""
         return np.asarray(self.root @ columns)
 
     def spread(self, columns: Array) -> Array:
-        """Rᵀ columns: (m, k) -> (n, k)."""
+        """Return Rᵀ columns; (m, k) -> (n, k)."""
         return np.asarray(self.root.T @ columns)
 
     def factor(self, base: Kernel, ratio: float) -> Array:
-        """Lower Cholesky factor of B, (m, m); the last one is kept for the next call."""
+        """Return the lower Cholesky factor of B, (m, m); the last one is kept for the next call."""
         key = (pickle.dumps(base), float(ratio))
         last = self._last  # read once: another thread may replace it
         if last is not None and last[0] == key:
@@ -195,7 +195,7 @@ class Geometry:
     __hash__ = None  # type: ignore[assignment]
 
     def digest(self) -> str:
-        """A short name of the contents."""
+        """Return a short name of the contents."""
         found = hashlib.sha256()
         for part in (np.asarray(self.rows), *self._root_parts()):
             found.update(part.tobytes())
@@ -206,7 +206,7 @@ class Geometry:
 
 
 def penalty_factor(projected: Array, ratio: float) -> Array:
-    """Lower Cholesky factor of B = I + ratio · projected, projected = R K Rᵀ (m, m)."""
+    """Return the lower Cholesky factor of B = I + ratio · projected, projected = R K Rᵀ (m, m)."""
     B = ratio * projected
     B[np.diag_indices_from(B)] += 1.0
     return jittered_cholesky(B).lower
@@ -263,7 +263,7 @@ class GraphWarpedKernel(Kernel):
     # scikit-learn's language of parameters --------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters; with `deep`, those of the base kernel as base__name."""
+        """Return the parameters; with `deep`, those of the base kernel as base__name."""
         params = {
             "base": self.base,
             "geometry": self.geometry,
@@ -306,7 +306,7 @@ class GraphWarpedKernel(Kernel):
 
     @property
     def bounds(self) -> Array:
-        """Of the free log-parameters, (p, 2)."""
+        """Bounds of the free log-parameters, (p, 2)."""
         if self.hyperparameter_ratio.fixed:
             return self.base.bounds
         of_ratio = np.log(self.hyperparameter_ratio.bounds)
@@ -315,7 +315,7 @@ class GraphWarpedKernel(Kernel):
     # The covariance -------------------------------------------------------------------------------
 
     def explained(self, X: Any) -> Array:
-        """t_x of every row, X (k, d) -> (m, k): K̃ = K − tᵀt."""
+        """Return t_x of every row; X (k, d) -> (m, k): K̃ = K − tᵀt."""
         if not self.ratio >= 0 or not np.isfinite(self.ratio):
             raise ValueError(f"ratio={self.ratio!r} must be a number that is not negative.")
         cross = self.geometry.project(self.base(self.geometry.rows, X))
@@ -325,7 +325,7 @@ class GraphWarpedKernel(Kernel):
         return solve_lower(lower, np.sqrt(self.ratio) * cross)
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """K̃(X, Y), (k, l); with `eval_gradient` and no Y also its (k, k, p) derivatives."""
+        """Return K̃(X, Y), (k, l); with `eval_gradient` and no Y also its (k, k, p) derivatives."""
         if eval_gradient:
             if Y is not None:
                 raise ValueError("Gradient can only be evaluated when Y is None.")
@@ -336,17 +336,17 @@ class GraphWarpedKernel(Kernel):
         return self.base(X, Y) - t.T @ self.explained(Y)
 
     def diag(self, X: Any) -> Array:
-        """K̃(x, x) of every row; X (k, d) -> (k,)."""
+        """Return K̃(x, x) of every row; X (k, d) -> (k,)."""
         explained = np.einsum("ij,ij->j", *[self.explained(X)] * 2)
         return np.maximum(self.base.diag(X) - explained, 0.0)  # rounding may fall below zero
 
     def is_stationary(self) -> bool:
-        """No: the rows of the data are where they are."""
+        """Return False: the rows of the data are where they are."""
         return False
 
     @property
     def requires_vector_input(self) -> bool:
-        """As the base kernel."""
+        """Whether the base kernel takes rows of numbers alone."""
         return self.base.requires_vector_input
 
     def _with_gradient(self, X: Any) -> tuple[Array, Array]:

@@ -52,9 +52,9 @@ from atoll.models.ssgp.process import (
     LENGTH_FACTORS,
     RATIOS,
     Problem,
-    base_grid,
     base_kernel,
     warp,
+    warped_grams,
 )
 from atoll.models.ssgp.regression import (
     RegressionPosterior,
@@ -77,7 +77,6 @@ __all__ = [
     "RegressionPosterior",
     "SSGPPosterior",
     "Selection",
-    "base_grid",
     "base_kernel",
     "difference_gram",
     "evidence_weights",
@@ -94,5 +93,6 @@ __all__ = [
     "select_best",
     "select_from",
     "warp",
+    "warped_grams",
     "weigh",
 ]

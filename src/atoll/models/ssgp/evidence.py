@@ -80,7 +80,7 @@ class Fit(NamedTuple):
 
 
 def signs(labels: Labels) -> Array:
-    """(l (K−1), l (K−1)) s with Cov(u_nk, u_mj) = s C_nm for the differences u = z_y − z_k."""
+    """Return s, (l (K−1), l (K−1)), with Cov(u_nk, u_mj) = s C_nm of differences u = z_y − z_k."""
     y, K = labels.codes, labels.n_classes
     n = np.repeat(np.arange(len(y)), K - 1)
     rest = np.concatenate([np.delete(np.arange(K), c) for c in y])
@@ -90,7 +90,7 @@ def signs(labels: Labels) -> Array:
 
 
 def difference_gram(gram: Array, labels: Labels) -> Array:
-    """Covariance of what is u less noise of variance one, from C (l, l)."""
+    """Return the covariance of u less noise of variance one, from C (l, l)."""
     repeated = np.repeat(
         np.repeat(gram, labels.n_classes - 1, axis=0), labels.n_classes - 1, axis=1
     )
@@ -105,7 +105,7 @@ def propagate_labels(
     start: Sites | None = None,
     max_iterations: int = EP_ITERATIONS,
 ) -> Propagation:
-    """Expectation propagation over labels (two classes) or differences of classes (more)."""
+    """Propagate expectations over labels (two classes) or differences of classes (more)."""
     if labels.n_classes == 2:
         C, regions = gram, probit.regions(labels.codes)
     else:
@@ -116,7 +116,7 @@ def propagate_labels(
 
 
 def evidence_slope(found: Propagation, labels: Labels) -> Array:
-    """∂log P(Y | 𝒢)/∂C, (l, l): sites are held, being at their fixed point."""
+    """Return ∂log P(Y | 𝒢)/∂C, (l, l): sites are held, being at their fixed point."""
     b = found.weights
     slope = 0.5 * (np.outer(b, b) - found.site_inverse)
     K = labels.n_classes
@@ -141,7 +141,7 @@ def fit_at(
     warped: Warp | None = None,
     start: Sites | None = None,
 ) -> Fit:
-    """Sites and evidence at (the base kernel's log-parameters, log γ_A, log ratio).
+    """Find sites and evidence at (the base kernel's log-parameters, log γ_A, log ratio).
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def fit_grid(
     full: bool = False,
     report: Callable[[float], None] | None = None,
 ) -> Iterator[Fit]:
-    """Every point of the grid; one Gram matrix a length-scale, one factor a ratio."""
+    """Yield every point of the grid: one Gram matrix per length-scale, one factor per ratio."""
     for theta in base_grid(problem.base, factors):
         base = problem.base_gram(theta)
         for ratio in ratios:
@@ -205,7 +205,7 @@ def maximise_evidence(
     full: bool = False,
     report: Callable[[float], None] | None = None,
 ) -> tuple[Fit, Array, bool]:
-    """L-BFGS over (the base kernel's, γ_A, γ_I/γ_A) from the best of a few points.
+    """Climb the evidence over (the base kernel's, γ_A, γ_I/γ_A) from the best of a few points.
 
     Returns
     -------
@@ -233,7 +233,7 @@ def maximise_evidence(
 
 
 def evidence_weights(log_evidences: Array) -> Array:
-    """exp of the evidences, normalised: posterior weights of a grid under a uniform prior.
+    """Return the posterior weights of a grid under a uniform prior, from its log evidences.
 
     Examples
     --------
@@ -291,7 +291,7 @@ def select_from(fits: Sequence[Fit], *, average: bool = False) -> Selection:
 
 
 def weigh(fits: Sequence[Fit]) -> tuple[list[Fit], Array]:
-    """Fits that have a share in the average over a grid, and the logarithms of these shares.
+    """Return the fits that have a share in the average over a grid, and these shares' logarithms.
 
     Fits that differ in γ_A alone, where the noise cannot tell, are one fit.
     """

@@ -156,7 +156,7 @@ def _probabilities(latent: Array) -> Array:
 def propagated_component(
     problem: Problem, fit: Fit, labels: Labels, log_weight: float = 0.0
 ) -> Component:
-    """Expectation propagation's Gaussian, for two classes."""
+    """Return expectation propagation's Gaussian, for two classes."""
     root = np.sqrt(fit.propagation.sites.precision)
     lower = jittered_cholesky(np.eye(len(root)) + root[:, None] * fit.gram * root).lower
     return Component(
@@ -169,7 +169,7 @@ def propagated_component(
 
 
 def constraints(labels: Labels) -> Callable[[Array], Array]:
-    """z (l, F) -> what the labels say is positive: y z for two classes, else z_y − z_k."""
+    """Return z (l, F) -> what the labels say is positive: y z for two classes, else z_y − z_k."""
     y, l = labels.codes, len(labels.codes)  # noqa: E741
     if labels.n_classes == 2:
         direction = np.where(y == 1, 1.0, -1.0)
@@ -190,7 +190,7 @@ def sample_auxiliary(
     thin: int | None = None,
     n_jobs: int | None = None,
 ) -> tuple[Array, Array]:
-    """Draws of z, f integrated out; (chains, draws, l, F), and the (l, l) factor of V = C + I.
+    """Draw z, f integrated out; (chains, draws, l, F), and the (l, l) factor of V = C + I.
 
     Every chain starts at a prior draw made to agree with the labels. A draw is `thin` steps: a
     tenth of the number of constraints by default, since the arc of a step shrinks as they grow.
@@ -221,7 +221,7 @@ def _sample_chain(
 def sampled_component(
     problem: Problem, fit: Fit, draws: Array, lower: Array, log_weight: float = 0.0
 ) -> Component:
-    """Of draws (S, l, F) of z."""
+    """Return the component of draws (S, l, F) of z."""
     S, l, F = draws.shape  # noqa: E741
     flat = draws.transpose(1, 0, 2).reshape(l, S * F)
     solved = solve_lower(lower, solve_lower(lower, flat), transposed=True)

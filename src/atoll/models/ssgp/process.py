@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -94,28 +94,28 @@ class Problem:
             self._contract = gram_gradient_function(prior, geometry.rows)
 
     def kernel_at(self, log_parameters: Array) -> Kernel:
-        """The base kernel at the first of the log-parameters."""
+        """Return the base kernel at the first of the log-parameters."""
         return self.base.clone_with_theta(log_parameters[: self.base.n_dims])
 
     def warped_kernel_at(self, log_parameters: Array) -> GraphWarpedKernel:
-        """K̃ there, with a fixed ratio."""
+        """Return K̃ there, with a fixed ratio."""
         ratio = float(np.exp(log_parameters[-1]))
         return GraphWarpedKernel(self.kernel_at(log_parameters), self.geometry, ratio, "fixed")
 
     def gram(self, log_parameters: Array) -> Array:
-        """K(D, D)."""
+        """Return K(D, D)."""
         if self._squared is None:
             return self.kernel_at(log_parameters)(self.geometry.rows)
         return np.exp(self._squared * (-0.5 * np.exp(-2.0 * log_parameters[0])))
 
     def base_gram(self, log_parameters: Array) -> BaseGram:
-        """Everything that does not change with the ratio."""
+        """Return everything that does not change with the ratio."""
         K = self.gram(log_parameters)
         projected = self.geometry.project(K)
         return BaseGram(K, projected, self.geometry.project(projected.T))
 
     def gradient(self, log_parameters: Array, K: Array, weights: Array) -> Array:
-        """Σ_ij weights_ij ∂K_ij/∂θ; weights (n, n) symmetric -> (p,)."""
+        """Return Σ_ij weights_ij ∂K_ij/∂θ; weights (n, n) symmetric -> (p,)."""
         if self.base.n_dims == 0:
             return np.zeros(0)
         theta = log_parameters[: self.base.n_dims]
@@ -126,7 +126,7 @@ class Problem:
 
 
 def warp(base: BaseGram, geometry: Geometry, ratio: float, rows: NDArray[np.intp]) -> Warp:
-    """K̃ at some of the rows, and what its gradient needs; one Cholesky factor."""
+    """Return K̃ at some of the rows, and what its gradient needs, by one Cholesky factor."""
     K_LL = base.gram[np.ix_(rows, rows)]
     if ratio == 0:
         return Warp(
@@ -150,7 +150,7 @@ def through_warp(
     by_gram: Array,
     full: bool = False,
 ) -> tuple[Array, float]:
-    """From a gradient by K̃_LL to those by the base kernel's log-parameters and the log ratio.
+    """Turn a gradient by K̃_LL into those by the base kernel's log-parameters and the log ratio.
 
     With a = P k: dK̃ = dK_LL − aᵀ dK_DL − dK_LD a + aᵀ dK_DD a, and by log r it is aᵀKa − tᵀt.
     `full` adds the gradient of −½ log det(I + MK).
@@ -171,7 +171,7 @@ def through_warp(
 
 
 def base_grid(base: Kernel, factors: Sequence[float]) -> list[Array]:
-    """Log-parameters of the base kernel with every free length-scale multiplied."""
+    """Return the base kernel's log-parameters with every free length-scale multiplied."""
     is_length = np.concatenate(
         [
             np.full(h.n_elements, h.name.endswith("length_scale"))
@@ -183,3 +183,11 @@ def base_grid(base: Kernel, factors: Sequence[float]) -> list[Array]:
     if not is_length.any():
         return [np.array(base.theta, dtype=float)]
     return [base.theta + np.where(is_length, np.log(factor), 0.0) for factor in factors]
+
+
+def warped_grams(problem: Problem, rows: NDArray[np.intp]) -> Iterator[tuple[Array, float, Array]]:
+    """Yield the base kernel's log-parameters, the ratio and K̃ at some rows, over the grid."""
+    for theta in base_grid(problem.base, LENGTH_FACTORS):
+        base = problem.base_gram(theta)
+        for ratio in RATIOS:
+            yield theta, ratio, warp(base, problem.geometry, ratio, rows).gram

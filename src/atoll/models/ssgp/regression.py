@@ -76,7 +76,7 @@ def regression_at(
     *,
     full: bool = False,
 ) -> RegressionFit:
-    """The evidence in closed form, and its gradient; rows (l,), targets (l,)."""
+    """Find the evidence in closed form, and its gradient; rows (l,), targets (l,)."""
     *_, log_ambient, log_ratio, log_noise = log_parameters
     base = problem.base_gram(log_parameters)
     w = warp(base, problem.geometry, float(np.exp(log_ratio)), rows)
@@ -101,7 +101,7 @@ def maximise_regression(
     full: bool = False,
     report: Callable[[float], None] | None = None,
 ) -> tuple[RegressionFit, Array, bool]:
-    """L-BFGS over all parameters, for targets of about unit variance; as `maximise_evidence`."""
+    """Climb the evidence over all parameters, for targets of unit variance."""
     starts = [
         np.concatenate([theta, np.log([1.0, ratio, 0.1])])
         for theta in base_grid(problem.base, START_FACTORS)
