@@ -159,8 +159,10 @@ def run_forward(
     TooManyRejections
         Past `most_proposals`.
     """
-    covariances, parts = covariances_at(setting, known.log_parameters), list[History]()
+    parts: list[History] = []
+    covariances = covariances_at(setting, known.log_parameters)
     n_known, accepted, proposed = len(known.rows), 0, 0
+    n = min(len(setting.inputs), n_known)  # data among the known rows
     limit, with_candidates = most_proposals(run.n_accepted), 1.0 + run.candidate_rate
     # Of acceptances among proposals, in the history that is known.
     rate = min(with_candidates * len(setting.inputs) / max(n_known, 1), 1.0)
@@ -174,7 +176,7 @@ def run_forward(
         part, grown = _propose(rng, setting, covariances, known, rows, run)
         parts.append(part)
         accepted += int(np.count_nonzero(run.counts(part.outcomes)))
-        proposed += size - int(np.count_nonzero(part.outcomes == CANDIDATE))
+        proposed += len(rows) - int(np.count_nonzero(part.outcomes == CANDIDATE))
         rate = max(accepted / max(proposed, 1), LOWEST_ACCEPTANCE)
         if accepted < run.n_accepted:
             known = known.with_rows(*grown)  # X_k ← X_k ∪ x̃, G_k ← G_k ∪ g_k(x̃)
@@ -184,7 +186,7 @@ def run_forward(
         rows=np.concatenate([part.rows for part in parts])[:last],
         u=np.concatenate([part.u for part in parts])[:last],
         outcomes=outcomes[:last],
-        bridge=np.concatenate([part.bridge for part in parts], axis=1)[:, :last],
+        bridge=np.concatenate([part.bridge[:, :, :n] for part in parts], axis=1)[:, :last],
     )
 
 
@@ -206,7 +208,7 @@ def _propose(
     run: Run,
 ) -> tuple[History, _Drawn]:
     """Draw the functions at proposed rows and decide on each; and what is now known."""
-    n, K, A = len(setting.inputs), setting.n_classes, known.A
+    K, A = setting.n_classes, known.A
     between, nugget = covariances
     bridges, mean = bridges_to(covariances, known, rows), np.empty((len(rows), K))
     for f, bridge in enumerate(bridges):
@@ -238,8 +240,7 @@ def _propose(
         everywhere[drawn] = u
         outcomes[drawn[log_total(mixed(u, A)) < levels[drawn]]] = REJECTED
     outcomes[is_candidate] = CANDIDATE
-    to_data = stacked([bridge[:, :n] for bridge in bridges])
-    return History(rows, everywhere, outcomes, to_data), now
+    return History(rows, everywhere, outcomes, stacked(bridges)), now
 
 
 def _spreads(
