@@ -45,14 +45,14 @@ for (name, model), ax in zip(models.items(), axes):
 # proposed there is rejected. And it can draw new rows, here of the first class.
 low, high = X.min(axis=0) - 0.5, X.max(axis=0) + 0.5
 grid = np.stack(np.meshgrid(*np.linspace(low, high, 50).T), axis=-1)
-novelty = models["Archipelago, all rows"].novelty(grid.reshape(-1, 2)).reshape(50, 50)
+rejection = models["Archipelago, all rows"].predict_rejection(grid.reshape(-1, 2)).reshape(50, 50)
 fantasies, _ = models["Archipelago, all rows"].sample(60, label=0, random_state=0)
-image = axes[2].pcolormesh(grid[..., 0], grid[..., 1], novelty, cmap="Blues", vmin=0, vmax=1)
+image = axes[2].pcolormesh(grid[..., 0], grid[..., 1], rejection, cmap="Blues", vmin=0, vmax=1)
 axes[2].plot(*X.T, "o", ms=3, color="0.45", label="rows")
 axes[2].plot(*fantasies.T, "+", ms=6, color="black", label="fantasies of class 0")
 axes[2].legend(loc="lower left")
 axes[2].set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
-axes[2].set_title("how far from every island: novelty")
+axes[2].set_title("probability of rejection: the sea")
 figure.colorbar(image, ax=axes[2])
 plt.show()
 

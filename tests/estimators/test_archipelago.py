@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 from atoll.core.densities import Gaussian, fit_gaussian
 from atoll.datasets import hide_labels, make_pinwheel
 from atoll.estimators import ArchipelagoClassifier, ArchipelagoDensity
-from atoll.estimators.archipelago import MIXTURE_GAIN, _gain, _mixture, choose_base
+from atoll.models.archipelago.base import MIXTURE_GAIN, choose_base, gain, mixture_of_width
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -27,8 +27,8 @@ def test_labels_of_islands_are_found_from_two_labels_each(fitted):
     assert np.mean(fitted.transduction_ == TRUTH) > 0.9
 
 
-def test_novelty_is_high_between_and_low_on_islands(fitted):
-    on_islands, far = fitted.novelty(X), fitted.novelty([[0.0, 0.0]])
+def test_rejection_is_likely_between_islands_and_not_on_them(fitted):
+    on_islands, far = fitted.predict_rejection(X), fitted.predict_rejection([[0.0, 0.0]])
     assert np.all((on_islands >= 0) & (on_islands <= 1))
     assert on_islands.mean() < far[0]
 
@@ -73,7 +73,7 @@ def test_classes_may_be_named_without_a_labelled_row():
 
 @pytest.mark.parametrize("extra", [-1, 0.5, True])
 def test_extra_classes_that_are_no_count_are_refused(extra):
-    with pytest.raises(ValueError, match="extra_classes="):
+    with pytest.raises(ValueError, match="extra_classes must be "):
         ArchipelagoClassifier(extra_classes=extra).fit(X, Y)
 
 
@@ -110,7 +110,7 @@ def test_a_gaussian_is_taken_where_it_is_near_enough_and_a_mixture_where_it_is_n
 def test_a_mixture_that_holds_its_own_rows_alone_is_not_taken():
     """Rows of one Gaussian in many columns: components that shrink onto single rows."""
     wide = np.random.default_rng(0).standard_t(4, size=(65, 13))
-    on_its_own_rows = _gain(_mixture(wide, 1.0), fit_gaussian(wide), wide).mean()
+    on_its_own_rows = gain(mixture_of_width(wide, 1.0), fit_gaussian(wide), wide).mean()
     assert on_its_own_rows > MIXTURE_GAIN
     density, reason = choose_base("auto", wide)
     assert isinstance(density, Gaussian)
@@ -136,7 +136,7 @@ def test_a_base_density_that_misses_a_row_is_refused_by_its_number():
 
 @pytest.mark.parametrize("base", ["uniform", 3])
 def test_what_is_no_base_density_is_refused(base):
-    with pytest.raises(ValueError, match="base_density="):
+    with pytest.raises(ValueError, match="base_density must be "):
         ArchipelagoClassifier(base_density=base, **SHORT).fit(X, Y)
 
 
@@ -151,7 +151,7 @@ def test_more_classes_than_rows_are_refused():
 
 
 def test_unknown_moves_are_refused():
-    with pytest.raises(ValueError, match="moves='gibbs'"):
+    with pytest.raises(ValueError, match="moves must be .*, got 'gibbs'"):
         ArchipelagoClassifier(moves="gibbs", **SHORT).fit(X, Y)
 
 
@@ -222,7 +222,7 @@ def test_words_are_classified_by_a_kernel_and_a_base_density_on_words():
     ).fit(words, y)
     assert model.predict(["aaba", "dddc"]).tolist() == ["first", "second"]
     assert model.sample(5, random_state=0)[0].shape == (5,)
-    assert model.novelty(["aaaa"]).shape == (1,)
+    assert model.predict_rejection(["aaaa"]).shape == (1,)
 
 
 def test_words_need_a_base_density_on_words_and_no_checkpoint(tmp_path):
@@ -247,7 +247,7 @@ def test_the_density_is_near_the_truth_and_integrates_to_one():
     assert abs(np.trapezoid(density, grid) - 1.0) < 0.1
     middle, heap = np.exp(model.score_samples([[0.0], [2.0]]))
     assert heap > 3 * middle
-    assert model.novelty([[0.0]])[0] > model.novelty([[2.0]])[0]
+    assert model.predict_rejection([[0.0]])[0] > model.predict_rejection([[2.0]])[0]
     assert model.sample(20, random_state=0).shape == (20, 1)
 
 

@@ -101,7 +101,7 @@ TYPES: dict[str, SavedType] = {
         "atoll.estimators.transductive_svm.TransductiveSVC", (upgrades.transductive_svc_2,)
     ),
     # Posteriors and their parts.
-    "archipelago-posterior": SavedType("atoll.models.archipelago.ArchipelagoPosterior"),
+    "archipelago-posterior": SavedType("atoll.models.archipelago.prediction.ArchipelagoPosterior"),
     "graph-cone-posterior": SavedType("atoll.models.graph_posterior.ConePosterior"),
     "graph-normal-posterior": SavedType("atoll.models.graph_posterior.NormalPosterior"),
     "graph-pooled-posterior": SavedType("atoll.models.graph_posterior.PooledPosterior"),

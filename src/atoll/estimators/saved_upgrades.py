@@ -8,6 +8,7 @@ says which function belongs to which type.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -199,17 +200,22 @@ def sites_posterior_2(fields: Fields) -> Fields:
 
 
 def archipelago_classifier_2(fields: Fields) -> Fields:
-    """The share of a class among the unlabelled rows has the code of the class in its name."""
+    """What is recorded per class has the code of the class in its name, not the code plus one."""
     fields = estimator_2(fields)
+    fields.pop("_is_labelled", None)
     if "draws_" in fields:
-        codes = range(len(fields["classes_"]))
-        new_names = {f"share_of_class_{k + 1}": f"share_of_class_{k}" for k in codes}
+        new_names = {name: _one_less(name) for name in fields["draws_"]}
         fields["draws_"] = renamed(fields["draws_"], new_names)
         fields["diagnostics_"] = {
             name: renamed(value, new_names) if isinstance(value, dict) else value
             for name, value in fields["diagnostics_"].items()
         }
     return fields
+
+
+def _one_less(name: str) -> str:
+    """Return the name with the number of a class lowered by one."""
+    return re.sub(r"_of_class_(\d+)$", lambda m: f"_of_class_{int(m[1]) - 1}", name)
 
 
 def dp_mixture_classifier_2(fields: Fields) -> Fields:

@@ -14,7 +14,8 @@ from atoll.core.linalg import jittered_cholesky
 from atoll.datasets import hide_labels, make_pinwheel
 from atoll.diagnostics import ess_bulk, rank_r_hat
 from atoll.kernels.hyperparameters import KernelPrior, gram_function, kernel_prior
-from atoll.models import archipelago, archipelago_paper
+from atoll.models import archipelago
+from atoll.models.archipelago import paper_sweep, sweep
 from atoll.plotting import autocorrelation_plot, trace_plot
 from atoll.plotting.palette import (
     GRID,
@@ -62,9 +63,9 @@ N_MAP_REPLICATES = 10
 
 # Figure 4
 SWEEPS: dict[str, Any] = {
-    "ours": archipelago.sweep,
-    "whitened": archipelago_paper.whitened_sweep,
-    "paper": archipelago_paper.sweep,
+    "ours": sweep.sweep,
+    "whitened": paper_sweep.whitened_sweep,
+    "paper": paper_sweep.sweep,
 }
 SWEEP_NAMES = {
     "ours": "our moves",

@@ -1,0 +1,133 @@
+"""Base densities (section 3.4, section 5.1): what π is, where a name or an object says it.
+
+The number of rejections grows with the mismatch between π and the density of the data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.densities import (
+    Density,
+    NormalInverseWishart,
+    WithConstants,
+    fit_gaussian,
+    fit_student_t,
+    niw_prior,
+)
+from atoll.models.dp_mixture import fit_density
+
+Array = NDArray[np.float64]
+BaseDensity = Density | NormalInverseWishart
+
+BASE_DENSITIES = ("auto", "gaussian", "sampled-gaussian", "student-t", "mixture")
+
+# A mixture that is so much nearer to rows left out, in nats per row, replaces the Gaussian, under
+# which rejections would outnumber the rows e² times over.
+MIXTURE_GAIN = 2.0
+ROWS_OF_A_MIXTURE = 5  # per column
+MOST_COMPONENTS = 10
+COMPONENT_WIDTHS = (0.01, 0.1, 1.0, 3.0)  # that rows left out choose from: scales of the prior
+N_FOLDS = 5
+LOW_ACCEPTANCE = 0.05
+
+
+def choose_base(base_density: str | BaseDensity, X: Any) -> tuple[BaseDensity, str]:
+    """Return the base density that a parameter asks for, and why; refuse one that misses a row."""
+    if isinstance(base_density, str):
+        if base_density not in BASE_DENSITIES:
+            raise ValueError(
+                f"base_density={base_density!r} is none of "
+                f"{', '.join(map(repr, BASE_DENSITIES))}, nor an object with sample and "
+                "log_density."
+            )
+        if X.ndim != 2:
+            raise ValueError(
+                f"base_density={base_density!r} is for rows of numbers; give an object with "
+                "sample(rng, n) and log_density(X) that proposes rows such as these."
+            )
+        return _named_base(base_density, X)
+    if isinstance(base_density, NormalInverseWishart):
+        return base_density, "as given, sampled"
+    if not isinstance(base_density, Density):
+        raise ValueError(
+            f"base_density={base_density!r} has no sample(rng, n) and log_density(X); give both."
+        )
+    reached = np.asarray(base_density.log_density(X))
+    missed = np.flatnonzero(~(reached > -np.inf))
+    if len(missed) > 0:
+        raise ValueError(
+            f"base_density has log-density {reached[missed[0]]} at row {missed[0]}: it can never "
+            "propose that row. Give one that reaches every row."
+        )
+    return base_density, "as given"
+
+
+def _named_base(name: str, X: Array) -> tuple[BaseDensity, str]:
+    """Return the density of that name, fitted to the rows, and why it was taken; X (n, d)."""
+    varies = np.ptp(X, axis=0) > 0
+    if name == "sampled-gaussian":
+        return niw_prior(X), "as asked for"
+    if not varies.all() and varies.any():  # π has nothing to say of the others
+        density, reason = _named_base(name, X[:, varies])
+        return WithConstants(density, varies, X[0]), reason
+    if name == "student-t":
+        return fit_student_t(X), "as asked for"
+    if name == "gaussian":
+        return fit_gaussian(X), "as asked for"
+    if name == "mixture":
+        return mixture_of_width(X, _best_width(X)[0]), "as asked for"
+    gaussian = fit_gaussian(X)
+    if len(X) < ROWS_OF_A_MIXTURE * X.shape[1]:
+        return gaussian, "one Gaussian: rows are too few for more"
+    mixtures = {width: mixture_of_width(X, width) for width in COMPONENT_WIDTHS}
+    near = max(gain(mixture, gaussian, X).mean() for mixture in mixtures.values())
+    if near > MIXTURE_GAIN:  # on its own rows a mixture is always near
+        width, left_out = _best_width(X)
+        if left_out > MIXTURE_GAIN:
+            return mixtures[width], (
+                f"a mixture of Gaussians: it is {left_out:.1f} nats per row nearer to rows left "
+                "out than one, which would need too many rejections"
+            )
+    return gaussian, "one Gaussian: near enough to the data"
+
+
+def mixture_of_width(X: Array, width: float) -> Density:
+    """Return a mixture of Gaussians, fitted to the rows; width scales the components' prior."""
+    return fit_density(X, n_components=MOST_COMPONENTS, covariance_scale=width, random_state=0)
+
+
+def _best_width(X: Array) -> tuple[float, float]:
+    """Return the width of the mixture nearest to rows left out, and its gain there per row."""
+    fold = np.random.default_rng(0).permutation(len(X)) % N_FOLDS
+    splits = [
+        (X[fold != j], fit_gaussian(X[fold != j]), X[fold == j])
+        for j in range(min(N_FOLDS, len(X)))
+    ]
+    gains = {
+        width: np.concatenate(
+            [gain(mixture_of_width(rest, width), gaussian, left) for rest, gaussian, left in splits]
+        ).mean()
+        for width in COMPONENT_WIDTHS
+    }
+    best = max(gains, key=gains.__getitem__)
+    return best, float(gains[best])
+
+
+def gain(density: Density, other: Density, X: Array) -> Array:
+    """Return the log-density of each row above that of another density; X (m, d) -> (m,)."""
+    return density.log_density(X) - other.log_density(X)
+
+
+def acceptance_remark(n_rejections: NDArray[np.integer], n: int) -> str:
+    """Return a sentence where the base density proposes much that is rejected, else nothing."""
+    rate = n / (n + float(np.mean(n_rejections)))
+    if rate > LOW_ACCEPTANCE:
+        return ""
+    return (
+        f" The base density is far from the data: one proposal in {1 / rate:.0f} is kept, and "
+        'sweeps are slow. Try base_density="mixture".'
+    )

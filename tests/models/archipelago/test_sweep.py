@@ -1,0 +1,176 @@
+"""Our sweep: renewals, candidates, and the Hamiltonian steps of functions and θ."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from atoll.core.densities import Gaussian, NormalInverseWishart
+from atoll.inference import hmc
+from atoll.kernels.hyperparameters import gram_function, kernel_prior
+from atoll.models.archipelago import (
+    UNLABELLED,
+    Setting,
+    latent_at,
+    paper_sweep,
+    process,
+    sample_prior,
+    sweep,
+)
+from atoll.models.archipelago.functions import gram_at_rows, kernels_at, unwhiten
+from atoll.models.archipelago.state import known_rows
+
+RATE = 0.3  # of candidates
+LINE = Gaussian(np.zeros(1), np.eye(1))
+SOME_GAUSSIANS = NormalInverseWishart(np.zeros(1), 3.0, 4.0 * np.eye(1), 6.0)
+PRIOR = kernel_prior("isotropic", np.array([[-1.0], [1.0]]))._replace(
+    mean=np.array([0.4, -0.3]), sd=np.array([0.4, 0.4])
+)
+OWN, DEPENDENT = {"own_kernels": True}, {"dependent": True}
+THREE = np.array([[-1.2], [0.3], [0.6]])
+
+
+def finite_differences(function, at, step=1e-5):
+    slope = np.empty_like(at)
+    for index in np.ndindex(at.shape):
+        shift = np.zeros_like(at)
+        shift[index] = step
+        slope[index] = (function(at + shift) - function(at - shift)) / (2.0 * step)
+    return slope
+
+
+# The likelihood -----------------------------------------------------------------------------------
+
+
+def seen(labels):
+    """The first two of the labels."""
+    return np.where(np.arange(len(labels)) < 2, labels, UNLABELLED)
+
+
+def test_rejections_that_could_pass_the_most_proposals_have_no_candidates(monkeypatch):
+    """Then the most, which is a part of the model, holds whichever of them are rejections."""
+    rng = np.random.default_rng(16)
+    rows, labels, state = sample_prior(rng, PRIOR, LINE, 8, 2)
+    setting = Setting(rows, labels, 2, PRIOR, LINE)
+    monkeypatch.setattr(process, "most_proposals", lambda n: n + 3)
+    renewed = [
+        sweep.refresh_rejections(rng, setting, state, candidate_rate=RATE) for _ in range(200)
+    ]
+    done = [after for after in renewed if after.n_refused == 0]
+    assert {after.candidate_rate for after in done} == {0.0, RATE}
+    for after in done:
+        assert len(after.rejections) + len(after.candidates) <= 3
+        assert len(after.candidates) == 0 or after.candidate_rate == RATE
+
+
+def test_candidates_that_are_settled_leave_the_functions_as_they_were():
+    rng = np.random.default_rng(17)
+    rows, labels, state = sample_prior(rng, PRIOR, LINE, 8, 2)
+    setting = Setting(rows, labels, 2, PRIOR, LINE)
+    for _ in range(20):
+        opened = sweep.refresh_rejections(rng, setting, state, candidate_rate=1.0)
+        settled = sweep.settle_rejections(rng, setting, opened)
+        known = known_rows(setting, opened)[:, 0].tolist()
+        kept = [known.index(x) for x in known_rows(setting, settled)[:, 0]]
+        assert settled.candidate_rate == len(settled.candidates) == 0
+        u = unwhiten(opened.factors, opened.whitened)
+        np.testing.assert_allclose(unwhiten(settled.factors, settled.whitened), u[kept], atol=1e-9)
+
+
+def test_a_renewal_that_is_refused_settles_which_are_the_rejections(monkeypatch):
+    rng = np.random.default_rng(18)
+    rows, labels, state = sample_prior(rng, PRIOR, LINE, 8, 2)
+    setting = Setting(rows, labels, 2, PRIOR, LINE)
+    opened = sweep.refresh_rejections(rng, setting, state, candidate_rate=1.0)
+    monkeypatch.setattr(process, "most_proposals", lambda n: 3)
+    refused = sweep.refresh_rejections(rng, setting, opened, candidate_rate=1.0)
+    assert refused.n_refused == 1
+    assert refused.candidate_rate == len(refused.candidates) == 0
+    assert len(refused.whitened) == 8 + len(refused.rejections)
+
+
+# Posteriors of three rows, against importance sampling --------------------------------------------
+
+
+def test_a_refresh_leaves_the_functions_at_the_data():
+    rng = np.random.default_rng(22)
+    rows, labels, state = sample_prior(rng, PRIOR, LINE, 8, 2)
+    setting = Setting(rows, labels, 2, PRIOR, LINE)
+    after = sweep.refresh_rejections(rng, setting, state)
+    np.testing.assert_allclose(latent_at(setting, after)[:8], latent_at(setting, state)[:8])
+
+
+@pytest.mark.parametrize("own_kernels", [False, True], ids=["shared", "own"])
+@pytest.mark.parametrize("kernel", ["isotropic", "ard"])
+def test_the_slope_in_the_kernel_s_parameters_is_that_of_finite_differences(kernel, own_kernels):
+    """By differences for one length-scale, through the factors for more."""
+    rng = np.random.default_rng(14)
+    n_features = 4 if kernel == "ard" else 2
+    rows, weights = rng.normal(size=(9, n_features)), rng.normal(size=(9, 3))
+    prior = kernel_prior(kernel, rows)
+    assert (len(prior.mean) - 1 <= sweep.FEW_PARAMETERS) == (kernel == "isotropic")
+    gram_at = gram_function(prior, rows, reference=rows)
+    theta = prior.mean + 0.2 * rng.normal(size=(3 if own_kernels else 1, len(prior.mean)))
+    whitened = rng.normal(size=(9, 3))
+
+    def value(theta):
+        return float(np.sum(weights * unwhiten(kernels_at(gram_at, theta).factors, whitened)))
+
+    kernels = kernels_at(gram_at, theta)
+    slope = sweep.parameter_slope(prior, rows, gram_at)(
+        kernels, whitened, unwhiten(kernels.factors, whitened), weights
+    )
+    np.testing.assert_allclose(slope, finite_differences(value, theta), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("options", [{}, OWN | DEPENDENT], ids=["shared", "own and dependent"])
+@pytest.mark.parametrize("prior", ["isotropic", RBF(1.0)], ids=["scaled", "not scaled"])
+def test_small_steps_of_functions_and_of_θ_are_all_accepted(options, prior):
+    """So the gradients are those of the densities."""
+    rng = np.random.default_rng(27)
+    prior = PRIOR if prior == "isotropic" else kernel_prior(prior, THREE)
+    rows, labels, state = sample_prior(rng, prior, LINE, 6, 2, **options)
+    setting = Setting(rows, seen(labels), 2, prior, LINE, **options)
+    state = state._replace(
+        step_size=hmc.init_step_size(1e-3), parameter_step_size=hmc.init_step_size(1e-3)
+    )
+    for move in (sweep.sample_functions, sweep.sample_log_parameters):
+        for _ in range(10):
+            moved = move(rng, setting, state, False)
+            assert moved.acceptance > 0.999
+            assert not np.array_equal(moved.whitened, state.whitened)
+
+
+def test_no_step_of_the_functions_takes_the_amplitude_where_theta_s_step_cannot_start(monkeypatch):
+    monkeypatch.setattr(sweep, "FARTHEST", 1.0)
+    rng = np.random.default_rng(28)
+    rows, labels, state = sample_prior(rng, PRIOR, LINE, 6, 2)
+    setting = Setting(rows, seen(labels), 2, PRIOR, LINE)
+    start = np.array([[PRIOR.mean[0] + 0.9 * PRIOR.sd[0], PRIOR.mean[1]]])
+    state = state._replace(log_parameters=start, step_size=hmc.init_step_size(0.5))
+    deviations = []
+    for _ in range(200):
+        moved = sweep.sample_functions(rng, setting, state, False)
+        deviations.append((moved.log_parameters[0, 0] - PRIOR.mean[0]) / PRIOR.sd[0])
+        sweep.sample_log_parameters(rng, setting, moved, False)
+    assert np.max(np.abs(deviations)) <= 1.0
+    assert len(np.unique(deviations)) > 20
+
+
+@pytest.mark.parametrize("moves", [sweep.sweep, paper_sweep.sweep])
+def test_a_state_stays_whole_through_sweeps(moves):
+    """Its factors and functions are those that its rows and log-parameters give afresh."""
+    rng = np.random.default_rng(21)
+    rows, labels, state = sample_prior(
+        rng, PRIOR, SOME_GAUSSIANS, 6, 2, own_kernels=True, dependent=True
+    )
+    setting = Setting(rows, labels, 2, PRIOR, SOME_GAUSSIANS, True, True)
+    for _ in range(20):
+        state = moves(rng, setting, state, True)
+        every = known_rows(setting, state)
+        assert state.whitened.shape == (len(every), 2)
+        fresh = kernels_at(gram_at_rows(setting, every), state.log_parameters).factors
+        np.testing.assert_allclose(
+            state.factors @ state.factors.swapaxes(1, 2), fresh @ fresh.swapaxes(1, 2), atol=1e-8
+        )
