@@ -12,6 +12,8 @@
 3. Seconds of a selection of d active rows from n, drawn in benchmarks/output/ep_cost.png.
 4. `NullCategoryClassifier` on crescents by Gibbs sampling, variational Bayes, EP and ADF: error,
    log-loss on new rows, seconds.
+5. Three classes by EP, jointly and each against the rest, and by variational Bayes: log-loss on new
+   rows where classes are apart, where they overlap, and where the model itself drew them.
 """
 
 from __future__ import annotations
@@ -225,11 +227,59 @@ def engines(n_draws):
                       f"{seconds:6.2f} s")  # fmt: skip
 
 
+def three_classes(name, seed):
+    """X, labels, new rows and their labels."""
+    from sklearn.datasets import load_wine
+    from sklearn.preprocessing import StandardScaler
+
+    from atoll.datasets import make_pinwheel
+    from atoll.kernels.hyperparameters import kernel_prior
+    from atoll.models import probit_gp
+
+    rng, n_labels = np.random.default_rng(seed), 54
+    if name == "wine":
+        X, y = load_wine(return_X_y=True)
+        order = rng.permutation(len(y))
+        X, y = StandardScaler().fit_transform(X)[order], y[order]
+    elif name == "the model's own":
+        X = rng.normal(size=(300, 2))
+        _, _, y = probit_gp.sample_prior(rng, X, kernel_prior("isotropic", X), 3)
+    else:
+        X, y = make_pinwheel(454, n_classes=3, random_state=rng)
+        X = X + (name == "pinwheel, blurred") * rng.standard_normal(X.shape)
+    return X[:n_labels], y[:n_labels], X[n_labels:], y[n_labels:]
+
+
+def joint_sites(n_draws):
+    from atoll import InformativeVectorClassifier, ProbitGPClassifier
+
+    ways = {
+        "EP, jointly": lambda: ProbitGPClassifier(inference="ep"),
+        "EP, each against the rest": lambda: InformativeVectorClassifier(
+            inference="ep", n_active=None
+        ),
+        "variational Bayes": lambda: ProbitGPClassifier(inference="vb"),
+    }
+    print(f"Three classes, 54 labels, {n_draws} draws: log-loss on new rows")
+    for name in ("pinwheel", "pinwheel, blurred", "wine", "the model's own"):
+        losses = {way: [] for way in ways}
+        for seed in range(n_draws):
+            X, y, new, truth = three_classes(name, seed)
+            if len(set(y)) < 3:
+                continue
+            for way, make in ways.items():
+                p = make().fit(X, y).predict_proba(new)
+                losses[way].append(-np.log(p[np.arange(len(truth)), truth]).mean())
+        for way, values in losses.items():
+            error = np.std(values, ddof=1) / np.sqrt(len(values))
+            print(f"  {name:18s} {way:26s} {np.mean(values):.4f} ± {error:.4f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--gpy-side", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--gpy-python", default=os.environ.get("ATOLL_GPY_PYTHON"))
-    parser.add_argument("--only", choices=["gpy", "ivm", "cost", "engines"], help="one of the four")
+    parser.add_argument("--only", choices=["gpy", "ivm", "cost", "engines", "joint"])
     parser.add_argument("--draws", type=int, default=10, help="of the crescents")
     options = parser.parse_args()
     if options.gpy_side:
@@ -240,6 +290,7 @@ def main():
         "ivm": informative_vectors,
         "cost": cost,
         "engines": lambda: engines(options.draws),
+        "joint": lambda: joint_sites(options.draws),
     }
     for name, part in parts.items():
         if options.only in (None, name):

@@ -66,6 +66,18 @@ def test_with_every_row_active_the_ivm_by_ep_is_the_probit_by_ep():
     np.testing.assert_allclose(whole.predict_proba(X), probit.predict_proba(X), atol=1e-8)
 
 
+def test_the_probit_by_ep_has_one_joint_site_per_row_for_three_classes():
+    """Where all classes are alike so are their probabilities; and each has a function."""
+    X, truth = make_pinwheel(60, n_classes=3, random_state=0)
+    model = ProbitGPClassifier(inference="ep").fit(X, truth)
+    assert model.diagnostics_["converged"]
+    assert model.posterior_.weights.shape == (1, 60, 3)
+    np.testing.assert_allclose(model.posterior_.weights.sum(axis=2), 0.0, atol=1e-8)
+    np.testing.assert_allclose(model.predict_proba([[1e6, 0.0]]), 1 / 3, atol=1e-12)
+    assert model.score(X, truth) > 0.95
+    assert np.all(np.diff(model.objectives_) >= 0)
+
+
 @pytest.mark.parametrize("inference", ["ep", "adf"])
 def test_three_classes_against_the_rest(inference):
     X, truth = make_pinwheel(90, n_classes=3, random_state=0)

@@ -28,20 +28,20 @@ class MultinomialProbit(NamedTuple):
 
 
 def regions(codes: NDArray[np.intp], n_classes: int) -> Margins:
-    """z_y > z_i for all i ≠ y; codes (n,) in 0..n_classes−1."""
+    """Return the regions z_y > z_i for all i ≠ y; codes (n,) in 0..n_classes−1."""
     own = np.asarray(codes)[:, None] == np.arange(n_classes)
     return Margins(np.where(own, 0.0, -np.inf), 0.0)
 
 
 def log_prob(latent: Array, codes: NDArray[np.intp]) -> Array:
-    """log P(y | f) = log E_u Π_{i≠y} Φ(u + f_y − f_i); latent (n, K), codes (n,) -> (n,)."""
+    """Return log P(y | f) = log E_u Π_{i≠y} Φ(u + f_y − f_i); (n, K), codes (n,) -> (n,)."""
     return regions(codes, np.shape(latent)[1]).gradients(np.asarray(latent), 1.0).log_probability
 
 
 def log_class_probabilities(mean: Array, variance: Array, *, margin: float = 0.0) -> Array:
-    """log P(z_k > z_i + margin for all i ≠ k), f_k ~ N(mean_k, variance) independent.
+    """Return log P(z_k > z_i + margin for all i ≠ k), f_k ~ N(mean_k, variance) independent.
 
-    All functions of a model share their kernel, hence the variance: one number a row.
+    All functions of a model share their kernel, hence the variance: one number per row.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def log_class_probabilities(mean: Array, variance: Array, *, margin: float = 0.0
 
 
 def class_probabilities(mean: Array, variance: Array) -> Array:
-    """P(y = k) for f_k ~ N(mean_k, variance) independent, all classes on one grid.
+    """Return P(y = k) for f_k ~ N(mean_k, variance) independent, all classes on one grid.
 
     P(z_k is the largest) = ∫ φ(t − m_k) Π_{i≠k} Φ(t − m_i) dt by the trapezium rule; right to 1e-9
     and some twenty times as fast as `log_class_probabilities`, which is right in the tails too.
@@ -109,5 +109,5 @@ def _on_grid(m: Array) -> Array:
 
 
 def sample(rng: np.random.Generator, latent: Array) -> NDArray[np.intp]:
-    """Labels given the functions; latent (..., K) -> (...,)."""
+    """Draw labels given the functions; latent (..., K) -> (...,)."""
     return np.argmax(latent + rng.standard_normal(np.shape(latent)), axis=-1)

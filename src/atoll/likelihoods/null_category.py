@@ -4,7 +4,7 @@ Two classes: z = f + ε, ε ~ N(0, 1). Class 1 is z > a, class 0 is z < −a. Be
 region, to which an unlabelled row never belongs: the boundary moves to where there are no rows.
 The width of the region is w = 2a in paper 001, whose noise has variance 1 too.
 
-More (Rogers & Girolami 2007): one z a class; class k is z_k > z_i + a for every other i. The null
+More (Rogers & Girolami 2007): one z per class; class k is z_k > z_i + a for every other i. The null
 slab between two classes has the thickness √2 a across, so that w = √2 a: with two functions this is
 the model above, at the same w and kernel.
 """
@@ -109,7 +109,7 @@ class OneAgainstTheRest(NamedTuple):
 
 
 def margin(null_width: float) -> float:
-    """a of z_k > z_i + a, from the width w = √2 a."""
+    """Return a of z_k > z_i + a, from the width w = √2 a."""
     return null_width / np.sqrt(2.0)
 
 
@@ -119,7 +119,9 @@ def regions(
     null_width: float,
     missing_rates: ArrayLike | None = None,
 ) -> Intervals:
-    """Labelled: its class's half-line. Unlabelled: both, never the null region between them.
+    """Return the half-line of a labelled row's class, and of an unlabelled row both.
+
+    The null region lies between them, and no row in it.
 
     Parameters
     ----------
@@ -132,7 +134,7 @@ def regions(
     n, a = len(codes), 0.5 * null_width
     log_weight = _log_weight(codes, is_labelled, 2, missing_rates)
     both = Intervals(np.tile([-np.inf, a], (n, 1)), np.tile([-a, np.inf], (n, 1)), log_weight)
-    if np.all(is_labelled):  # one half-line a row, as in the probit
+    if np.all(is_labelled):  # one half-line per row, as in the probit
         own = np.asarray(codes)[:, None] == np.arange(2)
         return Intervals(*(part[own][:, None] for part in both))
     return both
@@ -145,7 +147,7 @@ def margin_regions(
     null_width: float,
     missing_rates: ArrayLike | None = None,
 ) -> Margins:
-    """As `regions`, for one z a class; codes (n,) in 0..K−1, missing_rates (K,)."""
+    """Return the regions of one z per class; codes (n,) in 0..K−1, missing_rates (K,)."""
     return Margins(
         _log_weight(codes, is_labelled, n_classes, missing_rates), float(margin(null_width))
     )
@@ -158,7 +160,7 @@ def log_prob(
     null_width: float,
     missing_rates: ArrayLike | None = None,
 ) -> Array:
-    """log p(label or its absence | f), paper 001, eq. 3; latent (n,) or (n, K) -> (n,)."""
+    """Return log p(label or its absence | f), paper 001, eq. 3; (n,) or (n, K) -> (n,)."""
     f = np.asarray(latent)
     of_rows: Regions = (
         regions(codes, is_labelled, null_width, missing_rates)
@@ -169,7 +171,7 @@ def log_prob(
 
 
 def log_class_probabilities(mean: Array, variance: Array, null_width: ArrayLike) -> Array:
-    """log P(z in region k) for f ~ N(mean, variance); (...,) -> (..., 2).
+    """Return log P(z in region k) for f ~ N(mean, variance); (...,) -> (..., 2).
 
     Both together fall short of one by the mass of the null region. A prediction renormalises
     (paper 001, eq. 2) after averaging over the posterior, not before.
@@ -180,14 +182,14 @@ def log_class_probabilities(mean: Array, variance: Array, null_width: ArrayLike)
 
 
 def log_margin_class_probabilities(mean: Array, variance: Array, null_width: float) -> Array:
-    """The same for one function a class; mean (..., K), variance (...,) -> (..., K)."""
+    """Return the same for one function per class; (..., K), variance (...,) -> (..., K)."""
     return multinomial_probit.log_class_probabilities(
         mean, variance, margin=float(margin(null_width))
     )
 
 
 def sample(rng: np.random.Generator, latent: Array, null_width: float) -> NDArray[np.intp]:
-    """Classes given f (n,) or (n, K), −1 for a row that falls into the null region; -> (n,)."""
+    """Draw classes given f (n,) or (n, K), −1 for a row in the null region; -> (n,)."""
     z = latent + rng.standard_normal(np.shape(latent))
     if z.ndim == 1:
         return np.where(np.abs(z) > 0.5 * null_width, z > 0, -1).astype(np.intp)
@@ -204,7 +206,7 @@ def family(
     *,
     sample_missing_rates: bool = False,
 ) -> RegionFamily:
-    """The regions as functions of what is free: the log width, the log odds of a missing label.
+    """Return the regions as functions of what is free: log width, log odds of a missing label.
 
     Parameters
     ----------
@@ -263,7 +265,7 @@ def family(
 
 
 def missing_rates_at(parameters: Array, n_classes: int) -> Array:
-    """γ of φ where the rates are free: its last K entries; (..., q) -> (..., K)."""
+    """Return γ of φ where the rates are free: its last K entries; (..., q) -> (..., K)."""
     return expit(parameters[..., -n_classes:])
 
 
@@ -280,7 +282,7 @@ def _log_weight(
     n_classes: int,
     missing_rates: ArrayLike | None,
 ) -> Array:
-    """(n, K): −inf for a class that the label excludes, else log of what the rates say."""
+    """Return −inf for a class that the label excludes, else log of what the rates say; (n, K)."""
     seen = np.asarray(is_labelled)[:, None]
     allowed = (np.asarray(codes)[:, None] == np.arange(n_classes)) | ~seen
     log_weight = np.where(allowed, 0.0, -np.inf)

@@ -51,7 +51,7 @@ def regions(
     cut_points: Array,
     null_width: float = 0.0,
 ) -> Intervals:
-    """Labelled: its rank's interval. Unlabelled: those of all ranks, as one union.
+    """Return the interval of a labelled row's rank, and of an unlabelled row those of all ranks.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def log_prob(
     cut_points: Array,
     null_width: float = 0.0,
 ) -> Array:
-    """log p(rank, or that it is not null | f); latent (n,) -> (n,)."""
+    """Return log p(the rank, or that the row is not null | f); latent (n,) -> (n,)."""
     return log_region_probability(
         regions(codes, is_labelled, cut_points, null_width), np.asarray(latent), 1.0
     )
@@ -88,7 +88,7 @@ def log_prob(
 def log_class_probabilities(
     mean: Array, variance: Array, cut_points: Array, null_width: float = 0.0
 ) -> Array:
-    """log P(y = k) for f ~ N(mean, variance), in closed form; (...,) -> (..., K).
+    """Return log P(y = k) for f ~ N(mean, variance), in closed form; (...,) -> (..., K).
 
     Differences of Φ are taken in the tail where they are exact, never squashed. With a null width
     they sum to less than one; a prediction renormalises after averaging over the posterior.
@@ -108,7 +108,7 @@ def log_class_probabilities(
 def sample(
     rng: np.random.Generator, latent: Array, cut_points: Array, null_width: float = 0.0
 ) -> NDArray[np.intp]:
-    """Ranks given f, −1 for a row that falls between two; latent (...,) -> (...,)."""
+    """Draw ranks given f, −1 for a row that falls between two; latent (...,) -> (...,)."""
     z = latent + rng.standard_normal(np.shape(latent))
     rank = np.searchsorted(cut_points, z)
     lower, upper = _rank_intervals(cut_points, null_width)
@@ -116,7 +116,7 @@ def sample(
 
 
 def cut_points_at(parameters: Array, null_width: float = 0.0) -> Array:
-    """b of φ = (b_1, log gaps beyond the null width); (..., K−1) -> (..., K−1), increasing."""
+    """Return b of φ = (b_1, log gaps beyond the null width); (..., K−1) -> (..., K−1)."""
     gaps = null_width + np.exp(parameters[..., 1:])
     return np.cumsum(np.concatenate([parameters[..., :1], gaps], axis=-1), axis=-1)
 
@@ -128,7 +128,7 @@ def family(
     null_width: float,
     scale: float,
 ) -> RegionFamily:
-    """The regions as functions of the cut points, all of which are free.
+    """Return the regions as functions of the cut points, all of which are free.
 
     Their prior is centred where K ranks are equally probable under z ~ N(0, scale²): b_1 with
     standard deviation `scale`, the logarithms of the gaps with standard deviation one.
@@ -146,7 +146,7 @@ def family(
 
     def gradient(parameters: Array, of_regions: RegionGradients) -> Array:
         of_rows = of_regions.ends
-        if of_rows[0].shape[1] == 1:  # one interval a row, that of its rank
+        if of_rows[0].shape[1] == 1:  # one interval per row, that of its rank
             of_rows = tuple(ends * np.eye(K)[codes] for ends in of_rows)
         by_lower, by_upper = (ends.sum(axis=0) for ends in of_rows)
         by_cut = by_upper[:-1] + by_lower[1:]
@@ -154,7 +154,7 @@ def family(
         return np.append(beyond[:1], beyond[1:] * np.exp(parameters[1:]))
 
     def one_cut_point(parameters: Array, distance: float, which: int) -> tuple[Array, float]:
-        """b_which moves alone; ∂φ/∂b is one over the gaps on its sides."""
+        """Move b_which alone; ∂φ/∂b is one over the gaps on its sides."""
         moved, before, after = parameters.copy(), 0.0, 0.0
         if which == 0:
             moved[0] += distance
@@ -186,6 +186,6 @@ def family(
 
 
 def _rank_intervals(cut_points: Array, null_width: float) -> tuple[Array, Array]:
-    """Lower and upper ends of the K ranks, (K,) each."""
+    """Return lower and upper ends of the K ranks, (K,) each."""
     half = 0.5 * null_width
     return np.append(-np.inf, cut_points + half), np.append(cut_points - half, np.inf)

@@ -24,7 +24,7 @@ class Probit(NamedTuple):
 
 
 def regions(codes: NDArray[np.intp]) -> Intervals:
-    """y = 1: z > 0 (the slide's "z < 1" is a slip); y = 0: z < 0. codes (n,) in {0, 1}."""
+    """Return z > 0 where y = 1 (the slide's "z < 1" is a slip), else z < 0; codes (n,)."""
     positive = (np.asarray(codes) == 1)[:, None]
     return Intervals(
         lower=np.where(positive, 0.0, -np.inf),
@@ -34,12 +34,12 @@ def regions(codes: NDArray[np.intp]) -> Intervals:
 
 
 def log_prob(latent: Array, codes: NDArray[np.intp]) -> Array:
-    """log Φ(f) where y = 1 and log Φ(−f) where y = 0; latent (..., n), codes (n,) -> (..., n)."""
+    """Return log Φ(f) where y = 1, else log Φ(−f); latent (..., n), codes (n,) -> (..., n)."""
     return log_ndtr(np.where(np.asarray(codes) == 1, latent, -np.asarray(latent)))
 
 
 def log_class_probabilities(mean: Array, variance: Array) -> Array:
-    """log P(y = k) for f ~ N(mean, variance), in closed form; (...,) -> (..., 2).
+    """Return log P(y = k) for f ~ N(mean, variance), in closed form; (...,) -> (..., 2).
 
     Examples
     --------
@@ -52,5 +52,5 @@ def log_class_probabilities(mean: Array, variance: Array) -> Array:
 
 
 def sample(rng: np.random.Generator, latent: Array) -> NDArray[np.intp]:
-    """Labels given f, as the lecture's note 2 draws them; latent (...,) -> (...,)."""
+    """Draw labels given f, as the lecture's note 2 does; latent (...,) -> (...,)."""
     return (latent + rng.standard_normal(np.shape(latent)) > 0).astype(np.intp)

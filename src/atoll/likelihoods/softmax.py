@@ -1,4 +1,4 @@
-"""Softmax over one function a class (paper 000, eq. 1)."""
+"""Softmax over one function per class (paper 000, eq. 1)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ N_POINTS = 32  # quasi-random points of an average over three classes or more, t
 
 
 def log_prob(latent: Array, codes: NDArray[np.intp]) -> Array:
-    """log softmax of the label's function; latent (n, K), codes (n,) -> (n,)."""
+    """Return the log softmax of the label's function; latent (n, K), codes (n,) -> (n,)."""
     top, odds = _relative_odds(latent)
     return latent[np.arange(len(codes)), codes] - top[:, 0] - np.log(odds.sum(axis=1))
 
 
 def gradient(latent: Array, codes: NDArray[np.intp]) -> Array:
-    """Gradient of Σ_n log_prob; (n, K) -> (n, K)."""
+    """Return the gradient of Σ_n log_prob; (n, K) -> (n, K)."""
     _, odds = _relative_odds(latent)
     slope = odds / -odds.sum(axis=1, keepdims=True)
     slope[np.arange(len(codes)), codes] += 1.0
@@ -36,7 +36,7 @@ def class_probabilities(latent: Array) -> Array:
 
 
 def _relative_odds(latent: Array) -> tuple[Array, Array]:
-    """The largest function of each row, (n, 1), and exp(latent − it), (n, K).
+    """Return the largest function of each row, (n, 1), and exp(latent − it), (n, K).
 
     SciPy's softmax functions cost ten times as much on a few dozen rows.
     """
@@ -45,12 +45,12 @@ def _relative_odds(latent: Array) -> tuple[Array, Array]:
 
 
 def log_class_probabilities(mean: Array, variance: Array, *, scramble: int = 0) -> Array:
-    """log E softmax(f) for independent f_k ~ N(mean_k, variance_k); (..., K) -> (..., K).
+    """Return log E softmax(f), f_k ~ N(mean_k, variance_k) independent; (..., K) -> (..., K).
 
     For two classes by the trapezium rule, to 1e-8. For more, an average over quasi-random points
     that is closed under cyclic shifts of the classes: where all classes have one mean and
     variance, each has exactly the probability 1/K. Elsewhere one set of points is good to about
-    two hundredths; averages over posterior draws scramble them anew for each.
+    two hundredths; an average over posterior draws takes a new scramble for each draw.
 
     Parameters
     ----------
@@ -78,12 +78,12 @@ def log_class_probabilities(mean: Array, variance: Array, *, scramble: int = 0) 
 
 
 def sample(rng: np.random.Generator, latent: Array) -> NDArray[np.intp]:
-    """Labels given the functions; latent (..., K) -> (...,)."""
+    """Draw labels given the functions, by Gumbel's trick; latent (..., K) -> (...,)."""
     return np.argmax(latent + rng.gumbel(size=np.shape(latent)), axis=-1)
 
 
 def _log_expected_expit(mean: Array, sd: Array) -> Array:
-    """log E σ(d), d ~ N(mean, sd²), by the trapezium rule; (...,) -> (...,).
+    """Return log E σ(d), d ~ N(mean, sd²), by the trapezium rule; (...,) -> (...,).
 
     The rule converges exponentially, at a rate set by the poles of the logistic, π from the real
     line, in units of its step. Over d that needs steps below 1: for narrow Gaussians. For wide
@@ -105,7 +105,7 @@ def _log_expected_expit(mean: Array, sd: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def symmetric_points(n_classes: int, scramble: int, n_points: int = N_POINTS) -> Array:
-    """(n_points · K, K) normal scrambled Sobol points with all their cyclic shifts."""
+    """Return normal scrambled Sobol points with all their cyclic shifts; (n_points · K, K)."""
     from scipy.stats import norm, qmc
 
     sobol = qmc.Sobol(n_classes, rng=np.random.default_rng(scramble))

@@ -158,7 +158,7 @@ class SitesPosterior(NamedTuple):
         return likelihood.log_exactly_one(np.stack(answers, axis=-2))
 
     def _solver(self, k: int) -> Callable[[Array], Array]:
-        """right (d, m) -> (C + diag(1/τ))^{-1} right, of problem k."""
+        """Return right (d, m) -> (C + diag(1/τ))^{-1} right, of problem k."""
         noise = self.noise_variance[k]
         V = gram_function(self.prior, self.inputs[k])(self.log_parameters)
         V[np.diag_indices_from(V)] += noise
@@ -173,14 +173,14 @@ class SitesPosterior(NamedTuple):
 
 
 def against_the_rest(labels: PartialLabels) -> list[NDArray[np.intp]]:
-    """Codes in {0, 1} of every problem: one for two classes, else one a class."""
+    """Return codes in {0, 1} of every problem: of one for two classes, else of one per class."""
     if len(labels.classes) == 2:
         return [labels.codes]
     return [(labels.codes == k).astype(np.intp) for k in range(len(labels.classes))]
 
 
 def share_bias(codes: NDArray[np.intp], is_labelled: NDArray[np.bool_]) -> float:
-    """b at which a function of zero gives class 1 its share of the labelled rows."""
+    """Return b at which a function of zero gives class 1 its share of the labelled rows."""
     share = codes[is_labelled].mean()
     least = LEAST_SHARE_ROWS / (is_labelled.sum() + 2 * LEAST_SHARE_ROWS)
     return float(ndtri(np.clip(share, least, 1.0 - least)))
@@ -204,7 +204,7 @@ class NoiseModel(NamedTuple):
 def family(
     codes: NDArray[np.intp], is_labelled: NDArray[np.bool_], noise: NoiseModel, bias: float
 ) -> FamilyOf:
-    """Rows -> what their labels say; φ = (log w, log odds of γ₀ and γ₁, b), what is free of them.
+    """Return rows -> what their labels say; φ holds log w, log odds of γ₀ and γ₁, b, where free.
 
     codes (n,) in {0, 1}, read where labelled.
     """
@@ -224,7 +224,7 @@ def family(
 
 
 def read_parameters(noise: NoiseModel, bias: float, phi: Array) -> tuple[float, Array, float]:
-    """w, γ (ones where they say nothing) and b at φ."""
+    """Return w, γ (ones where they say nothing) and b at φ."""
     width = float(np.exp(phi[0])) if noise.null_width is None else noise.null_width
     if noise.learn_bias:
         phi, bias = phi[:-1], float(phi[-1])
@@ -238,7 +238,7 @@ def read_parameters(noise: NoiseModel, bias: float, phi: Array) -> tuple[float, 
 
 
 def kernel_access(prior: KernelPrior, inputs: Array) -> KernelAccess:
-    """The kernel over the rows of `inputs`, a column or an active set at a time."""
+    """Return the kernel over the rows of `inputs`, by columns and by active sets."""
     cross = cross_gram_function(prior)
 
     def diagonal(theta: Array) -> Array:
@@ -266,7 +266,7 @@ def kernel_access(prior: KernelPrior, inputs: Array) -> KernelAccess:
 
 
 def exponential_prior(prior: KernelPrior, rate: float, *, keep_others: bool = True) -> LogPrior:
-    """log density of θ with exponential priors on the kernel's variances (paper 001, section 4).
+    """Return the log density of θ with exponential priors on variances (paper 001, section 4).
 
     An L1 penalty: without it the process may grow until the null region is nothing beside it.
 
@@ -310,7 +310,7 @@ def share_check(
     biases: Sequence[float],
     noise_variance: float = 1.0,
 ) -> Check:
-    """Whether the unlabelled rows fall to the classes as the labelled ones do.
+    """Return a check that unlabelled rows fall to the classes as the labelled ones do.
 
     With few labels the evidence is highest where there is no boundary among the rows at all: every
     unlabelled row on one side, however long a length-scale that takes. If labels are missing at
@@ -374,7 +374,7 @@ def posterior(
     biases: Sequence[float],
     noise_variance: float = 1.0,
 ) -> SitesPosterior:
-    """What prediction needs; the arguments are those of the families and of `fit`."""
+    """Return what prediction needs; the arguments are those of the families and of `fit`."""
     read = [
         read_parameters(noise, bias, one.region_parameters)
         for bias, one in zip(biases, result.problems)

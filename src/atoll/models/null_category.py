@@ -1,7 +1,7 @@
 """The null category noise model (papers 001 and 004; K classes: Rogers & Girolami 2007).
 
 prior: a kernel C(θ), log θ normal. likelihood: null category. inference: auxiliary-variable Gibbs,
-or variational Bayes.
+or variational Bayes; by moment matching in `informative_vector.py`.
 
     two classes     f ~ N(0, C(θ))      z_n ~ N(f_n, 1)         1: z_n > w/2, 0: z_n < −w/2
     K classes       f_k ~ N(0, C(θ))    z_nk ~ N(f_nk, 1)       k: z_nk > z_ni + w/√2, all i ≠ k
@@ -44,7 +44,7 @@ def sample_prior(
     missing_rates: ArrayLike = (0.5, 0.5),
     n_classes: int = 2,
 ) -> tuple[Array, Array, NDArray[np.intp], NDArray[np.bool_]]:
-    """θ, f, y and which labels are seen, given that no row fell into the null region.
+    """Draw θ, f, y and which labels are seen, given that no row fell into the null region.
 
     The condition ties all rows together, so whole data sets are drawn until one meets it: for
     a handful of rows, as in tests. inputs (n, d), missing_rates (K,).
@@ -67,13 +67,13 @@ def sampler(
     prior: KernelPrior,
     regions: RegionFamily,
 ) -> Sampler:
-    """The chain for labelled and unlabelled rows; inputs (n, d), codes (n,).
+    """Return the chain for labelled and unlabelled rows; inputs (n, d), codes (n,).
 
     `regions` is `likelihoods.null_category.family` of the same rows.
     """
 
     def start(rng: np.random.Generator, log_parameters: Array, region_parameters: Array) -> Array:
-        """Unlabelled rows start around the function that a draw of the labelled z implies."""
+        """Draw z, of unlabelled rows around the function that a draw of the labelled z implies."""
         at_phi = regions.at(region_parameters).regions
         if is_labelled.all():
             return at_phi.sample(rng, at_phi.zeros(), 1.0)
@@ -94,7 +94,7 @@ def sampler(
         return at_phi.sample(rng, f, 1.0)
 
     def class_probabilities(state: AuxiliaryState) -> dict[str, Any]:
-        """P(class | z of the other rows) of the unlabelled rows."""
+        """Return P(class | z of the other rows) of the unlabelled rows."""
         at_phi = regions.at(state.region_parameters).regions
         log_p = auxiliary_gibbs.log_class_shares(state, at_phi)
         return {"unlabelled_probabilities": np.exp(log_p[~is_labelled])}
@@ -109,13 +109,13 @@ def variational(
     regions: RegionFamily,
     report: Report | None = None,
 ) -> Approximation:
-    """Variational Bayes, with unlabelled rows at the θ and φ of highest evidence.
+    """Return the posterior by variational Bayes.
 
     Rows in one of several regions are free to go where their neighbours go, and q(z) = Π q(z_n)
     pays for every tie between them: its bound is highest where a short length-scale leaves none,
-    ten nats above the length-scales that the labels speak for. So expectation propagation, whose
-    evidence is right there, chooses θ and φ. The bound has several maxima, too: its search starts
-    at the function that the propagation found.
+    ten nats above the length-scales that the labels speak for. With unlabelled rows θ and φ are
+    therefore where the evidence by expectation propagation is highest. The bound has several
+    maxima, too: its search starts at the function that the propagation found.
     """
     if is_labelled.all():
         return approximate(vb.maximise, inputs, regions, prior, report)

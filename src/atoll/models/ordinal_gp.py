@@ -1,7 +1,7 @@
 """Ordinal regression by a Gaussian process (paper 004, Rogers 2014; Chu & Ghahramani 2005).
 
 prior: a kernel C(θ), log θ normal; cut points. likelihood: ordinal. inference: auxiliary-variable
-Gibbs, or variational Bayes.
+Gibbs, variational Bayes, or expectation propagation.
 
     f ~ N(0, C(θ))      z_n ~ N(f_n, 1)      y_n = k where b_k + w/2 < z_n < b_{k+1} − w/2
 
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 
 def widened(prior: KernelPrior) -> KernelPrior:
-    """Three times the spread of the default prior.
+    """Return the prior with three times its spread.
 
     Ranks may follow from the features without noise, as grades by a formula do: the function is
     then hundreds of units of noise high, and smooth, which the default prior does not allow.
@@ -39,7 +39,7 @@ def family(
     n_classes: int,
     null_width: float,
 ) -> RegionFamily:
-    """What the ranks say, with cut points on the scale of z under the prior."""
+    """Return what the ranks say of z, with cut points on the scale of z under the prior."""
     variance = mean_variance(prior, prior.mean, inputs)
     return ordinal.family(
         codes, is_labelled, n_classes, null_width, scale=float(np.sqrt(1.0 + variance))
@@ -54,7 +54,7 @@ def sample_prior(
     null_width: float = 0.0,
     missing_rate: float = 0.0,
 ) -> tuple[Array, Array, Array, NDArray[np.intp], NDArray[np.bool_]]:
-    """θ, f, φ, y and which ranks are seen, given that no row fell between two ranks.
+    """Draw θ, f, φ, y and which ranks are seen, given that no row fell between two ranks.
 
     With a null width whole data sets are drawn until one meets that condition: for a handful of
     rows, as in tests. inputs (n, d).

@@ -116,7 +116,7 @@ class LatentPosterior(NamedTuple):
             )
 
     def _factor(self, s: int, gram_at: Callable[[Array], Array]) -> Array:
-        """The lower factor of V, the covariance of z, in draw s."""
+        """Return the lower factor of V, the covariance of z, in draw s."""
         V = gram_at(self.log_parameters[s])
         V[np.diag_indices_from(V)] += 1.0 if self.noise_variance is None else self.noise_variance[s]
         return jittered_cholesky(V).lower
@@ -153,7 +153,7 @@ def _normalised(log_probabilities: Array) -> Array:
 def sample_function(
     rng: np.random.Generator, inputs: Array, prior: KernelPrior, n_classes: int = 2
 ) -> tuple[Array, Array]:
-    """θ and f from the prior; inputs (n, d) -> (p,), and (n,) for two classes, else (n, K)."""
+    """Draw θ and f from the prior; inputs (n, d) -> (p,), and (n,) or for K > 2 (n, K)."""
     log_parameters = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
     lower = jittered_cholesky(gram_function(prior, inputs)(log_parameters)).lower
     shape = (len(inputs),) if n_classes == 2 else (len(inputs), n_classes)
@@ -163,7 +163,7 @@ def sample_function(
 def sample_prior(
     rng: np.random.Generator, inputs: Array, prior: KernelPrior, n_classes: int = 2
 ) -> tuple[Array, Array, NDArray[np.intp]]:
-    """θ, f and y from the prior, as the lecture's note 2 has it; inputs (n, d)."""
+    """Draw θ, f and y from the prior, as the lecture's note 2 does; inputs (n, d)."""
     log_parameters, f = sample_function(rng, inputs, prior, n_classes)
     draw_labels = probit.sample if n_classes == 2 else multinomial_probit.sample
     return log_parameters, f, draw_labels(rng, f)
@@ -173,21 +173,21 @@ def sample_prior(
 
 
 def family(codes: NDArray[np.intp], n_classes: int) -> RegionFamily:
-    """What the labels say; codes (n,) in 0..K−1."""
+    """Return what the labels say of z; codes (n,) in 0..K−1."""
     if n_classes == 2:
         return fixed_regions(probit.regions(codes))
     return fixed_regions(multinomial_probit.regions(codes, n_classes))
 
 
 def likelihood(n_classes: int) -> RegionLikelihood:
-    """The probit of one function for two classes, of one function per class for more."""
+    """Return the probit of one function for two classes, of one per class for more."""
     return probit.Probit() if n_classes == 2 else multinomial_probit.MultinomialProbit()
 
 
 def sampler(
     inputs: Array, codes: NDArray[np.intp], prior: KernelPrior, n_classes: int = 2
 ) -> Sampler:
-    """The chain for labelled rows; inputs (n, d), codes (n,) in 0..K−1."""
+    """Return the chain for labelled rows; inputs (n, d), codes (n,) in 0..K−1."""
     return regions_sampler(inputs, family(codes, n_classes), prior)
 
 
@@ -209,7 +209,7 @@ def regions_sampler(
     start: Callable[[np.random.Generator, Array, Array], Array] | None = None,
     extra_record: Callable[[AuxiliaryState], dict[str, Any]] = lambda state: {},
 ) -> Sampler:
-    """The chain under any regions.
+    """Return the chain under any regions.
 
     θ and φ start at prior draws, z where `start` (rng, θ, φ -> z) says, or else anywhere in its
     regions, as if f were zero.

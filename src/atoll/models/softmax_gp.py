@@ -35,7 +35,7 @@ from atoll.models.posterior import chosen_states
 Array = NDArray[np.float64]
 
 LEAPFROG_STEPS = (3, 8)  # 3 to 7, drawn at random
-N_ROUNDS = 3  # of functions and θ by turns in a sweep
+N_ROUNDS = 3  # per sweep, of functions and θ by turns
 
 
 class SoftmaxState(NamedTuple):
@@ -110,7 +110,7 @@ class SoftmaxPosterior(NamedTuple):
 def sample_prior(
     rng: np.random.Generator, inputs: Array, prior: KernelPrior, n_classes: int
 ) -> tuple[Array, Array, NDArray[np.intp]]:
-    """θ, the functions (n, K) and labels (n,) from the prior; inputs (n, d)."""
+    """Draw θ, the functions (n, K) and labels (n,) from the prior; inputs (n, d)."""
     log_parameters = prior.mean + prior.sd * rng.standard_normal(len(prior.mean))
     lower = jittered_cholesky(gram_function(prior, inputs)(log_parameters)).lower
     g = lower @ rng.standard_normal((len(inputs), n_classes))
@@ -123,14 +123,14 @@ def sample_prior(
 def log_joint(
     whitened: Array, codes: NDArray[np.intp], gram_cholesky: Array
 ) -> tuple[float, Array]:
-    """log p(y, ν | θ) up to a constant, and its gradient in ν; whitened (n, K)."""
+    """Return log p(y, ν | θ) up to a constant, and its gradient in ν; whitened (n, K)."""
     g = gram_cholesky @ whitened
     value = softmax.log_prob(g, codes).sum() - 0.5 * np.vdot(whitened, whitened)
     return float(value), gram_cholesky.T @ softmax.gradient(g, codes) - whitened
 
 
 def sampler(inputs: Array, codes: NDArray[np.intp], prior: KernelPrior, n_classes: int) -> Sampler:
-    """The chain for labelled rows; inputs (n, d), codes (n,) in 0..K-1."""
+    """Return the chain for labelled rows; inputs (n, d), codes (n,) in 0..K−1."""
     gram_at = gram_function(prior, inputs)
 
     def init(rng: np.random.Generator) -> SoftmaxState:
@@ -170,7 +170,7 @@ def sweep_functions(
     gram_cholesky: Array,
     adapt: bool,
 ) -> SoftmaxState:
-    """One HMC step jointly over the K whitened functions."""
+    """Move the K whitened functions together, by one HMC step."""
 
     def target(whitened: Array) -> tuple[float, Array]:
         return log_joint(whitened, codes, gram_cholesky)
@@ -188,7 +188,7 @@ def sweep_log_variance(
     prior: KernelPrior,
     gram_cholesky: Array,
 ) -> SoftmaxState:
-    """The kernel's log variance given ν, without a new factor."""
+    """Move the kernel's log variance given ν, without a new factor."""
     v = prior.variance_index
     assert v is not None
     g = gram_cholesky @ state.whitened
@@ -210,7 +210,7 @@ def sweep_log_parameters(
     prior: KernelPrior,
     gram_at: Callable[[Array], Array],
 ) -> SoftmaxState:
-    """θ given ν by elliptical slice sampling; the functions g = L(θ) ν move with it."""
+    """Move θ given ν by elliptical slice sampling; the functions g = L(θ) ν move with it."""
 
     def log_likelihood(theta: Array) -> float:
         lower = jittered_cholesky(gram_at(theta)).lower
