@@ -151,7 +151,7 @@ def test_more_classes_than_rows_are_refused():
 
 
 def test_unknown_moves_are_refused():
-    with pytest.raises(ValueError, match="moves must be .*, got 'gibbs'"):
+    with pytest.raises(ValueError, match=r"moves must be .*, got 'gibbs'"):
         ArchipelagoClassifier(moves="gibbs", **SHORT).fit(X, Y)
 
 

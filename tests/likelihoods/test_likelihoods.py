@@ -28,6 +28,7 @@ from atoll.likelihoods import (
     ordinal,
     probit,
     softmax,
+    softmax_rejection,
 )
 
 MEANS, VARIANCES = [-3.0, 0.4, 2.0], [1e-3, 4.0, 30.0]
@@ -170,6 +171,14 @@ ORACLES = {
         argmax.sample,
         gradient=argmax.gradient,
         class_probabilities=argmax.class_probabilities,
+    ),
+    "softmax_rejection": Oracle(
+        3,
+        3,
+        softmax_rejection.log_prob,
+        softmax_rejection.sample,
+        gradient=softmax_rejection.gradient,
+        class_probabilities=softmax_rejection.class_probabilities,
     ),
     "argmax of one function": Oracle(
         2,
@@ -364,9 +373,12 @@ def test_four_classes_of_the_multinomial_probit_sum_to_one():
 def test_the_probabilities_of_all_labels_and_of_none_sum_to_one(name):
     """What inference asks, by other routes than predictions take; none: the null region."""
     oracle = ORACLES[name]
-    p = oracle.probabilities(oracle.latent(np.random.default_rng(1), 3000, 100.0))
-    total = p.sum(axis=1)
+    latent = oracle.latent(np.random.default_rng(1), 3000, 100.0)
+    total = oracle.probabilities(latent).sum(axis=1)
     assert np.all(total < 1 + 1e-12)
+    if name == "softmax_rejection":  # whose other outcome is the rejection
+        rejected = np.full(len(total), softmax_rejection.REJECTED)
+        total = total + np.exp(oracle.log_prob(latent, rejected))
     if name in SUM_TO_ONE or oracle.gradient is not None:
         np.testing.assert_allclose(total, 1.0, atol=1e-12)
 
@@ -375,9 +387,9 @@ def test_the_probabilities_of_all_labels_and_of_none_sum_to_one(name):
 def test_class_probabilities_given_the_functions_are_those_of_the_labels(name):
     oracle = ORACLES[name]
     latent = oracle.latent(np.random.default_rng(2), 200, 3.0)
-    np.testing.assert_allclose(
-        oracle.class_probabilities(latent), oracle.probabilities(latent), rtol=1e-12, atol=1e-15
-    )
+    p = oracle.probabilities(latent)
+    expected = p / p.sum(axis=1, keepdims=True)  # given that the row has a class
+    np.testing.assert_allclose(oracle.class_probabilities(latent), expected, rtol=1e-11, atol=1e-15)
 
 
 # Far out ------------------------------------------------------------------------------------------
@@ -542,7 +554,7 @@ def test_sampled_labels_have_the_frequencies_that_log_prob_says(name):
     latent = oracle.latent(rng, 3)
     for row, p in zip(latent, oracle.probabilities(latent)):
         labels = oracle.sample(rng, np.repeat(row[None], n, axis=0))
-        counts = np.bincount(labels + 1, minlength=len(p) + 1)
+        counts = np.bincount(np.maximum(labels, -1) + 1, minlength=len(p) + 1)  # none first
         expected = n * np.append(max(1.0 - p.sum(), 0.0), p)  # −1 is for null regions alone
         possible = expected > 1e-6
         assert counts[~possible].sum() == 0

@@ -17,44 +17,6 @@ from atoll.core.labels import PartialLabels, parse_labels, require_classes
 Array = NDArray[np.float64]
 
 
-def validate_training(
-    estimator: BaseEstimator,
-    X: Any,
-    y: Any,
-    *,
-    unlabelled: Any,
-    classes: Sequence[Any] | None = None,
-    at_least: int = 2,
-) -> tuple[Array, PartialLabels]:
-    """Check and convert what `fit` was given; sets `n_features_in_` and `feature_names_in_`.
-
-    Parameters
-    ----------
-    classes : all of them in their order, where it is not that of sorting
-    at_least : classes that must have a labelled row
-
-    Returns
-    -------
-    X : (n, d) float64, finite
-    labels : PartialLabels of n rows
-    """
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None. Pass "
-            "one label a row, with None, NaN or -1 where it is unknown."
-        )
-    X = read_rows(estimator, X, reset=True)
-    labels = parse_labels(y, unlabelled=unlabelled, classes=classes)
-    if len(labels.codes) != len(X):
-        raise ValueError(
-            f"y has {len(labels.codes)} labels and X has {len(X)} rows; pass one label a row, with "
-            "None, NaN or -1 where it is unknown."
-        )
-    if at_least:
-        require_classes(labels, at_least=at_least)
-    return X, labels
-
-
 def read_labels(
     y: Any, n_rows: int, unlabelled: Any, classes: Sequence[Any] | None, *, at_least: int = 2
 ) -> PartialLabels:
@@ -74,27 +36,6 @@ def read_labels(
     if at_least:
         require_classes(labels, at_least=at_least)
     return labels
-
-
-def validate_rows(estimator: BaseEstimator, X: Any) -> Array:
-    """Check and convert what a prediction was given: the columns of the fit, all finite."""
-    return read_rows(estimator, X, reset=False)
-
-
-def labelled_accuracy(
-    estimator: Any, predicted: NDArray[Any], y: Any, sample_weight: Any = None
-) -> float:
-    """Share of the labelled rows that are predicted right, marked as `fit` read them."""
-    marker = estimator.unlabelled
-    if isinstance(marker, str) and marker == "auto":
-        marker = None if -1 in estimator.classes_.tolist() else -1
-    labels = parse_labels(y, unlabelled=marker)
-    known = labels.is_labelled
-    if not known.any():
-        raise ValueError(f"y has no labelled row among {len(known)}; there is nothing to score.")
-    right = predicted[known] == labels.classes[labels.codes[known]]
-    weights = None if sample_weight is None else np.asarray(sample_weight)[known]
-    return float(np.average(right, weights=weights))
 
 
 def generator(random_state: Any) -> np.random.Generator:

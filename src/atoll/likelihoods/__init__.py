@@ -22,7 +22,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.likelihoods import argmax, multinomial_probit, null_category, ordinal, probit, softmax
+from atoll.likelihoods import (
+    argmax,
+    multinomial_probit,
+    null_category,
+    ordinal,
+    probit,
+    softmax,
+    softmax_rejection,
+)
 
 Array = NDArray[np.float64]
 
@@ -38,6 +46,7 @@ GRADIENTS = MappingProxyType(
     {
         "softmax": softmax,
         "argmax": argmax,
+        "softmax_rejection": softmax_rejection,
     }
 )
 LIKELIHOODS = MappingProxyType(REGIONS | GRADIENTS)
