@@ -34,15 +34,19 @@ from atoll.core.linalg import solve_lower
 from atoll.datasets import hide_labels, make_pinwheel
 from atoll.diagnostics import ess_bulk, rank_r_hat
 from atoll.kernels.hyperparameters import cross_gram_function, kernel_prior
-from atoll.models import archipelago, archipelago_paper
+from atoll.likelihoods.softmax import class_probabilities
+from atoll.models import archipelago
+from atoll.models.archipelago import paper_sweep, sweep
+from atoll.models.archipelago.functions import unwhiten
+from atoll.models.archipelago.state import known_rows, make_state
 
 OUTPUT = Path(__file__).parent / "output"
 
 # name -> sweep, warm-up sweeps, sweeps; the slower ones have more, for an effective size over 100
 RACE = {
-    "ours": (archipelago.sweep, 400, 9000),
-    "whitened": (archipelago_paper.whitened_sweep, 500, 9000),
-    "paper": (archipelago_paper.sweep, 500, 16_000),
+    "ours": (sweep.sweep, 400, 9000),
+    "whitened": (paper_sweep.whitened_sweep, 500, 9000),
+    "paper": (paper_sweep.sweep, 500, 16_000),
 }
 N_RACE_CHAINS, N_TURNS = 2, 10
 WANTED = {("M", "whitened"): 20, ("log-likelihood", "whitened"): 8, ("M", "paper"): 40}
@@ -89,7 +93,7 @@ def recorded(setting, state):
     """M, the log-likelihood, and every row's class probabilities."""
     g, n = archipelago.latent_at(setting, state), len(setting.inputs)
     total = archipelago.outcomes_at(setting, state).total(g)
-    return np.concatenate([[len(state.rejections), total], archipelago.class_shares(g[:n]).ravel()])
+    return np.concatenate([[len(state.rejections), total], class_probabilities(g[:n]).ravel()])
 
 
 # --- a: effective samples per second ---------------------------------------------------------
@@ -112,9 +116,9 @@ def race():
     report_race({name: np.array(d) for name, d in draws.items()}, seconds)
 
 
-def warmed_chain(setting, sweep, n_warmup, seed):
+def warmed_chain(setting, moves, n_warmup, seed):
     """After warm-up: CPU seconds of a sweep, and what it gave."""
-    sampler, rng = archipelago.sampler(setting, sweep=sweep), np.random.default_rng(seed)
+    sampler, rng = archipelago.sampler(setting, sweep=moves), np.random.default_rng(seed)
     state = sampler.init(rng)
     for _ in range(n_warmup):
         state = sampler.sweep(rng, state, True)
@@ -240,13 +244,13 @@ def cost_of_rows():
         for _ in range(n_timed):
             size = n + len(state.rejections)
             # Sweeps in which θ moves are dear and rare: each kind is timed, and weighted.
-            for move in (archipelago.sample_functions, archipelago.sample_log_parameters):
+            for move in (sweep.sample_functions, sweep.sample_log_parameters):
                 began = time.process_time()
                 state = renewed(rng, setting, state)
                 state = move(rng, setting, state)
                 spent = time.process_time() - began
-                share = archipelago.parameter_share(setting, state, False)
-                moves_parameters = move is archipelago.sample_log_parameters
+                share = sweep.parameter_share(setting, state, False)
+                moves_parameters = move is sweep.sample_log_parameters
                 swept += spent * (share if moves_parameters else 1.0 - share)
             sizes += [size, n + len(state.rejections)]
             factored += 0.5 * (seconds_of_cholesky(size) + seconds_of_cholesky(sizes[-1]))
@@ -269,19 +273,19 @@ def cost_of_rows():
 
 def renewed(rng, setting, state):
     """Rejections and candidates anew, as a sweep has them."""
-    rate = archipelago.rate_of_candidates(setting, state)
-    return archipelago.refresh_rejections(rng, setting, state, candidate_rate=rate)
+    rate = sweep.rate_of_candidates(setting, state)
+    return sweep.refresh_rejections(rng, setting, state, candidate_rate=rate)
 
 
 def with_more_rows(setting, state, larger):
     """A start for more rows: the functions' mean at the new ones, given all that is known."""
     n, theta = len(setting.inputs), state.log_parameters
-    known = archipelago.known_rows(setting, state)
+    known = known_rows(setting, state)
     covariances = cross_gram_function(setting.prior)(theta[0], known, larger.inputs[n:])
-    u = archipelago.functions(state.factors, state.whitened)
+    u = unwhiten(state.factors, state.whitened)
     at_new = solve_lower(state.factors[0], covariances).T @ state.whitened
     latent = np.concatenate([u[:n], at_new, u[n : n + len(state.rejections)]])
-    start = archipelago.make_state(larger, state.rejections, latent, theta, state.mixing)
+    start = make_state(larger, state.rejections, latent, theta, state.mixing)
     return start._replace(step_size=state.step_size, parameter_step_size=state.parameter_step_size)
 
 
@@ -299,7 +303,7 @@ def peak_of_a_sweep(setting, rng, state):
     own = sum(part.nbytes for part in state if isinstance(part, np.ndarray))
     tracemalloc.start()
     state = renewed(rng, setting, state)
-    archipelago.sample_log_parameters(rng, setting, state)
+    sweep.sample_log_parameters(rng, setting, state)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return own + peak
