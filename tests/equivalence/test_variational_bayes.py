@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
@@ -35,18 +37,18 @@ def task(name, seed):
     return X, hide_labels(truth, per_class=6, marker=None, random_state=rng), new
 
 
+@cache
+def sampled_probabilities(model, name, seed, n_samples, n_fits):
+    X, y, new = task(name, seed)
+    options = {"inference": "mcmc", "n_chains": 2, "n_warmup": 100, "n_samples": n_samples}
+    fits = [model(**options, random_state=s).fit(X, y) for s in range(seed, seed + n_fits)]
+    return np.mean([one.predict_proba(new) for one in fits], axis=0)
+
+
 def mean_differences(model, name, seed, approximations=("vb",), n_samples=150, n_fits=1):
     """Of each approximation, or other model, from the sampler, by so many fits of it."""
     X, y, new = task(name, seed)
-    sampled = np.mean(
-        [
-            model(inference="mcmc", n_chains=2, n_warmup=100, n_samples=n_samples, random_state=s)
-            .fit(X, y)
-            .predict_proba(new)
-            for s in range(seed, seed + n_fits)
-        ],
-        axis=0,
-    )
+    sampled = sampled_probabilities(model, name, seed, n_samples, n_fits)
     others = [model(inference=one) if isinstance(one, str) else one for one in approximations]
     return [np.abs(sampled - one.fit(X, y).predict_proba(new)).mean() for one in others]
 
