@@ -59,7 +59,7 @@ def test_null_width_zero_learns_nothing_from_unlabelled_rows():
     X, y = make_crescents(n_samples=12, random_state=1)
     is_labelled = np.arange(12) < 6
     prior = kernel_prior("isotropic", X)
-    plan = {"n_chains": 4, "n_warmup": 100, "n_samples": 500}
+    plan = {"n_chains": 4, "n_warmup": 60, "n_samples": 200}
     family = null_likelihood.family(y, is_labelled, 2, 0.0)
     null = run_chains(
         null_category.sampler(X, y, is_labelled, prior, family),

@@ -231,9 +231,8 @@ def test_chains_too_short_to_judge_warn_with_the_model_and_the_fix(model):
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 def test_chains_long_enough_for_an_easy_problem_do_not_warn(model):
     X = np.arange(4.0)[:, None]
-    estimator = short(model, kernel=RBF(2.0, "fixed"), n_chains=4, n_warmup=100, n_samples=600).fit(
-        X, ["a", "a", "b", "b"]
-    )
+    lengths = {"n_chains": 4, "n_warmup": 50, "n_samples": 300, "thin": 2}
+    estimator = short(model, kernel=RBF(2.0, "fixed"), **lengths).fit(X, ["a", "a", "b", "b"])
     assert estimator.diagnostics_["mixed"]
     assert estimator.diagnostics_["verdict"].startswith("The chains have mixed")
 

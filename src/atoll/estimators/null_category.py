@@ -132,7 +132,7 @@ class NullCategoryClassifier(Classifier):
     >>> from atoll.estimators import NullCategoryClassifier
     >>> X, truth = make_crescents(n_samples=40, random_state=0)
     >>> y = hide_labels(truth, per_class=4, marker=None, random_state=0)
-    >>> model = NullCategoryClassifier(n_chains=2, n_samples=600, random_state=0)
+    >>> model = NullCategoryClassifier(inference="vb")
     >>> model.fit(X, y).transduction_.shape
     (40,)
     """
