@@ -53,6 +53,7 @@ class Oracle(NamedTuple):
     sample : rng, latent values -> codes, −1 where a row is null
     of_moments : mean (..., F), variance (...,) -> (..., K) log class probabilities
     likelihood, region_parameters : what a posterior carries, and φ, where it has regions
+    regions : (m,) codes -> the regions of z, where it has regions
     gradient : latent values, codes -> gradient of the sum of log_prob
     class_probabilities : latent values -> (m, K)
     tolerance : that the docstring of `of_moments` promises
@@ -65,6 +66,7 @@ class Oracle(NamedTuple):
     of_moments: Callable[..., np.ndarray] | None = None
     likelihood: Any = None
     region_parameters: np.ndarray = NOTHING
+    regions: Callable[..., Any] | None = None
     gradient: Callable[..., np.ndarray] | None = None
     class_probabilities: Callable[..., np.ndarray] | None = None
     tolerance: float = 1e-9
@@ -84,6 +86,10 @@ def labelled(log_prob, *parameters):
     return lambda f, codes: log_prob(f, codes, np.ones(len(f), dtype=bool), *parameters)
 
 
+def labelled_regions(regions, *parameters):
+    return lambda codes: regions(codes, np.ones(len(codes), dtype=bool), *parameters)
+
+
 def of_ranks(width):
     return Oracle(
         n_classes=5,
@@ -94,6 +100,7 @@ def of_ranks(width):
             ordinal.log_class_probabilities, cut_points=CUT_POINTS, null_width=width
         ),
         likelihood=ordinal.Ordinal(width),
+        regions=labelled_regions(ordinal.regions, CUT_POINTS, width),
         region_parameters=np.append(CUT_POINTS[:1], np.log(np.diff(CUT_POINTS) - width)),
     )
 
@@ -115,6 +122,9 @@ def of_null_category(n_functions, width=1.4, free=False):
         likelihood=None
         if n_functions == 2
         else null_category.NullCategory(None if free else width, K),
+        regions=labelled_regions(null_category.regions, width)
+        if n_functions is None
+        else labelled_regions(null_category.margin_regions, n_functions, width),
         region_parameters=np.array([np.log(width)]) if free else NOTHING,
     )
 
@@ -127,6 +137,7 @@ def of_multinomial_probit(n_classes):
         multinomial_probit.sample,
         multinomial_probit.log_class_probabilities,
         multinomial_probit.MultinomialProbit(),
+        regions=partial(multinomial_probit.regions, n_classes=n_classes),
     )
 
 
@@ -150,7 +161,13 @@ def of_softmax(n_classes, tolerance):
 # Those of the name of a likelihood, or of that and more words.
 ORACLES = {
     "probit": Oracle(
-        2, None, probit.log_prob, probit.sample, probit.log_class_probabilities, probit.Probit()
+        2,
+        None,
+        probit.log_prob,
+        probit.sample,
+        probit.log_class_probabilities,
+        probit.Probit(),
+        regions=probit.regions,
     ),
     "multinomial_probit": of_multinomial_probit(3),
     "multinomial_probit of two": of_multinomial_probit(2),
@@ -205,12 +222,14 @@ EVERY = pytest.mark.parametrize("name", ORACLES)
 
 
 def test_every_likelihood_has_an_oracle():
-    assert {name.split(" ")[0] for name in ORACLES} == LIKELIHOODS.keys()
+    missing = LIKELIHOODS.keys() - {name.split(" ")[0] for name in ORACLES}
+    assert not missing, f"add these to ORACLES: {sorted(missing)}"
 
 
 def test_a_likelihood_of_regions_has_quadrature_and_an_object_to_travel_with_a_posterior():
     assert REGIONS.keys() <= likelihoods_with("of_moments")
     assert REGIONS.keys() == likelihoods_with("likelihood")
+    assert REGIONS.keys() == likelihoods_with("regions")
     for module in REGIONS.values():
         for name in ("regions", "log_prob", "log_class_probabilities", "sample"):
             assert callable(getattr(module, name))
@@ -396,6 +415,33 @@ def test_class_probabilities_given_the_functions_are_those_of_the_labels(name):
 
 FAR = [-1e4, -37.0, 0.0, 37.0, 1e4]
 FAR_ROWS = np.array(list(itertools.product(FAR, repeat=3)))
+
+
+@names_of("regions")
+def test_regions_carry_the_likelihood(name):
+    oracle, rng = ORACLES[name], np.random.default_rng(3)
+    latent = oracle.latent(rng, 60, 5.0)
+    for k in range(oracle.n_classes):
+        codes = np.full(60, k)
+        found = log_region_probability(oracle.regions(codes), latent, 1.0)
+        np.testing.assert_allclose(found, oracle.log_prob(latent, codes), rtol=1e-11, atol=1e-14)
+
+
+@EVERY
+def test_no_log_probability_nor_gradient_is_nan_far_out(name):
+    oracle = ORACLES[name]
+    F = oracle.n_functions
+    latent = np.array(FAR) if F is None else np.array(list(itertools.product(FAR, repeat=F)))
+    for k in range(oracle.n_classes):
+        codes = np.full(len(latent), k)
+        assert_no_nan(oracle.log_prob(latent, codes))
+        if oracle.gradient is not None:
+            assert np.isfinite(oracle.gradient(latent, codes)).all()
+        if oracle.regions is not None:
+            assert np.isfinite(oracle.log_prob(latent, codes)).all()
+            assert np.isfinite(oracle.regions(codes).gradients(latent, 1.0).mean).all()
+        for variance in (0.0, 1.0, 1e6) if oracle.of_moments is not None else ():
+            assert_no_nan(oracle.of_moments(latent, np.full(len(latent), variance)))
 
 
 def assert_no_nan(*arrays):

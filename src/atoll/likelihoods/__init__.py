@@ -1,8 +1,10 @@
 """What a label says about a function: one file per likelihood, two seams, one registry.
 
-A likelihood of *regions* says in which set a label confines z = f + ε, ε ~ N(0, 1). Its file has
+A likelihood of *regions* says in which sets a label leaves z = f + ε, ε ~ N(0, 1), and with which
+weights: P(y | f) = Σ_r weight_r P(z in set r | f). One set of weight one is the probit; several with
+weights are a row without a label, or a label that may be wrong. Its file has
 
-- `regions`, the set of z per row, and, where the sets have free parameters, a `family` of them;
+- `regions`, the weighted sets of z per row, and, where they have free parameters, a `family`;
 - `log_prob` of a label given f, `log_class_probabilities` of all classes given the mean and
   variance of f, and `sample`, labels given f;
 - a small immutable object that answers `RegionLikelihood` and travels with a posterior.
@@ -60,7 +62,8 @@ class RegionLikelihood(Protocol):
     ) -> Array:
         """Return log P(y = k) for f ~ N(mean, variance) with the regions at φ.
 
-        Where there is a null region they fall short of one together by its mass: a prediction
+        y is a label as it would be seen: this is the average of exp log_prob over f. Where there is
+        a null region the classes fall short of one together by its mass: a prediction
         normalises after it has averaged over the posterior.
 
         Parameters
