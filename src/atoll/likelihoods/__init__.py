@@ -1,8 +1,8 @@
 """What a label says about a function: one file per likelihood, two seams, one registry.
 
 A likelihood of *regions* says in which sets a label leaves z = f + ε, ε ~ N(0, 1), and with which
-weights: P(y | f) = Σ_r weight_r P(z in set r | f). One set of weight one is the probit; several with
-weights are a row without a label, or a label that may be wrong. Its file has
+weights: P(y | f) = Σ_r weight_r P(z in set r | f). One set of weight one is the probit; several
+weighted ones are a row without a label, or a label that may be wrong. Its file has
 
 - `regions`, the weighted sets of z per row, and, where they have free parameters, a `family`;
 - `log_prob` of a label given f, `log_class_probabilities` of all classes given the mean and
