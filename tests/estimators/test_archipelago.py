@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
-from atoll.core.densities import Gaussian, fit_gaussian
 from atoll.datasets import hide_labels, make_pinwheel
 from atoll.estimators import ArchipelagoClassifier, ArchipelagoDensity
-from atoll.models.archipelago.base import MIXTURE_GAIN, choose_base, gain, mixture_of_width
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-SHORT = {"n_chains": 2, "n_warmup": 30, "n_samples": 30, "random_state": 0}
+SHORT = {"n_chains": 2, "n_warmup": 30, "n_samples": 30, "thin": 1, "random_state": 0}
+SHORTEST = SHORT | {"n_warmup": 6, "n_samples": 6}  # where any fit will do
 X, TRUTH = make_pinwheel(40, n_classes=3, random_state=0)
 Y = hide_labels(TRUTH, per_class=2, random_state=0)
 
@@ -51,6 +50,13 @@ def test_fantasies_of_all_classes_have_all_labels(fitted):
     assert set(labels.tolist()) == {0, 1, 2}
 
 
+def test_fantasies_have_the_classes_asked_for_row_by_row(fitted):
+    wanted = [2, 0, 0, 1, 2]
+    rows, labels = fitted.sample(5, label=wanted, random_state=1)
+    assert rows.shape == (5, 2)
+    assert labels.tolist() == wanted
+
+
 def test_an_unknown_label_is_named(fitted):
     with pytest.raises(ValueError, match=r"label=7 is none of the classes \[0, 1, 2\]"):
         fitted.sample(3, label=7)
@@ -58,16 +64,16 @@ def test_an_unknown_label_is_named(fitted):
 
 def test_extra_classes_are_named_and_have_probabilities():
     known = np.where(TRUTH == 2, -1, Y)
-    model = ArchipelagoClassifier(extra_classes=1, unlabelled=-1, **SHORT).fit(X, known)
+    model = ArchipelagoClassifier(extra_classes=1, unlabelled=-1, **SHORTEST).fit(X, known)
     assert model.classes_.tolist() == [0, 1, 2]
     assert model.predict_proba(X).shape == (40, 3)
     words = np.array(["a", "b", None], dtype=object)[known]  # -1 is the last
-    model = ArchipelagoClassifier(extra_classes=1, **SHORT).fit(X, words)
+    model = ArchipelagoClassifier(extra_classes=1, **SHORTEST).fit(X, words)
     assert model.classes_.tolist() == ["a", "b", "extra 1"]
 
 
 def test_classes_may_be_named_without_a_labelled_row():
-    model = ArchipelagoClassifier(classes=[2, 1, 0, 9], **SHORT).fit(X, Y)
+    model = ArchipelagoClassifier(classes=[2, 1, 0, 9], **SHORTEST).fit(X, Y)
     assert model.classes_.tolist() == [2, 1, 0, 9]
 
 
@@ -78,43 +84,23 @@ def test_extra_classes_that_are_no_count_are_refused(extra):
 
 
 def test_own_kernels_and_dependent_functions_fit():
-    model = ArchipelagoClassifier(own_kernels=True, dependent=True, **SHORT).fit(X, Y)
+    model = ArchipelagoClassifier(own_kernels=True, dependent=True, **SHORTEST).fit(X, Y)
     assert len(model.kernel_) == 3
-    assert "log_length_scale_of_class_3" in model.draws_
+    assert {f"log_length_scale_of_class_{k}" for k in range(3)} <= model.draws_.keys()
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("moves", ["paper", "paper-whitened"])
 def test_the_papers_moves_fit(moves):
-    model = ArchipelagoClassifier(moves=moves, **SHORT).fit(X, Y)
+    model = ArchipelagoClassifier(moves=moves, **SHORTEST).fit(X, Y)
     assert model.predict_proba(X).shape == (40, 3)
 
 
 @pytest.mark.parametrize("base", ["gaussian", "sampled-gaussian", "student-t", "mixture"])
 def test_every_named_base_density_fits(base):
-    model = ArchipelagoClassifier(base_density=base, **SHORT).fit(X, Y)
+    model = ArchipelagoClassifier(base_density=base, **SHORTEST).fit(X, Y)
     assert np.isfinite(model.score_samples(X)).all()
     assert model.base_density_reason_ == "as asked for"
-
-
-def test_a_gaussian_is_taken_where_it_is_near_enough_and_a_mixture_where_it_is_not(fitted):
-    assert isinstance(fitted.base_density_, Gaussian)
-    rng = np.random.default_rng(0)
-    heaps = np.repeat([[0.0, 0.0], [40.0, 0.0], [0.0, 40.0]], 14, axis=0)
-    heaps += rng.normal(size=heaps.shape)
-    y = np.repeat([0, 1, 2], 14)
-    model = ArchipelagoClassifier(**SHORT).fit(heaps, hide_labels(y, per_class=2, random_state=0))
-    assert model.base_density_reason_.startswith("a mixture of Gaussians")
-
-
-def test_a_mixture_that_holds_its_own_rows_alone_is_not_taken():
-    """Rows of one Gaussian in many columns: components that shrink onto single rows."""
-    wide = np.random.default_rng(0).standard_t(4, size=(65, 13))
-    on_its_own_rows = gain(mixture_of_width(wide, 1.0), fit_gaussian(wide), wide).mean()
-    assert on_its_own_rows > MIXTURE_GAIN
-    density, reason = choose_base("auto", wide)
-    assert isinstance(density, Gaussian)
-    assert reason.startswith("one Gaussian")
 
 
 class UniformSquare:
@@ -163,8 +149,8 @@ def test_chain_weights_sum_to_one_and_weight_the_draws(fitted):
 
 
 def test_a_run_cut_in_two_gives_the_draws_of_one_that_was_not(tmp_path):
-    settings = {**SHORT, "n_chains": 1, "checkpoint": str(tmp_path / "chains")}
-    ArchipelagoClassifier(**{**settings, "n_samples": 10}).fit(X, Y)
+    settings = {**SHORTEST, "n_chains": 1, "checkpoint": str(tmp_path / "chains")}
+    ArchipelagoClassifier(**{**settings, "n_samples": 3}).fit(X, Y)
     resumed = ArchipelagoClassifier(**settings).fit(X, Y)
     straight = ArchipelagoClassifier(**{**settings, "checkpoint": None}).fit(X, Y)
     np.testing.assert_array_equal(resumed.draws_["n_rejections"], straight.draws_["n_rejections"])
@@ -218,7 +204,7 @@ def test_words_are_classified_by_a_kernel_and_a_base_density_on_words():
     words = ["aaab", "abaa", "baaa", "aaaa", "cddd", "ddcd", "dddd", "dcdd", "aabb", "ccdd"]
     y = ["first", None, None, "first", "second", None, None, "second", None, None]
     model = ArchipelagoClassifier(
-        kernel=SharedLetters(4.0), base_density=RandomWords(), **SHORT
+        kernel=SharedLetters(4.0), base_density=RandomWords(), **SHORT | {"n_samples": 10}
     ).fit(words, y)
     assert model.predict(["aaba", "dddc"]).tolist() == ["first", "second"]
     assert model.sample(5, random_state=0)[0].shape == (5,)
@@ -238,15 +224,12 @@ def test_words_need_a_base_density_on_words_and_no_checkpoint(tmp_path):
 # The density --------------------------------------------------------------------------------------
 
 
-def test_the_density_is_near_the_truth_and_integrates_to_one():
+def test_a_density_is_high_on_heaps_and_low_between_them():
     rng = np.random.default_rng(0)
-    rows = np.concatenate([rng.normal(-2, 0.5, 40), rng.normal(2, 0.5, 40)])[:, None]
-    model = ArchipelagoDensity(**{**SHORT, "n_warmup": 100, "n_samples": 150}).fit(rows)
-    grid = np.linspace(-12, 12, 1201)
-    density = np.exp(model.score_samples(grid[:, None]))
-    assert abs(np.trapezoid(density, grid) - 1.0) < 0.1
+    rows = np.concatenate([rng.normal(-2, 0.5, 20), rng.normal(2, 0.5, 20)])[:, None]
+    model = ArchipelagoDensity(**SHORT | {"n_samples": 60}).fit(rows)
     middle, heap = np.exp(model.score_samples([[0.0], [2.0]]))
-    assert heap > 3 * middle
+    assert heap > 2 * middle
     assert model.predict_rejection([[0.0]])[0] > model.predict_rejection([[2.0]])[0]
     assert model.sample(20, random_state=0).shape == (20, 1)
 

@@ -53,9 +53,6 @@ def test_records_hold_what_the_state_says(two_heaps):
     np.testing.assert_allclose(record["row_probabilities"], class_probabilities(g[:20]))
 
 
-# A domain that is not a vector space --------------------------------------------------------------
-
-
 # Posteriors of three rows, against importance sampling --------------------------------------------
 
 
@@ -73,7 +70,7 @@ def exact_means(prior):
     The functions are drawn from their prior at the rows and on a grid, on which Z is a sum; a
     draw weighs Z^{-n} times the rows' terms, and M has the mean n(1 − Z)/Z.
     """
-    n, K, n_repeats = 3, 2, 12
+    n, K, n_repeats = 3, 2, 10
     grid = np.linspace(-5.0, 5.0, 61)
     mass = np.exp(-0.5 * grid**2)
     mass /= mass.sum()
@@ -82,13 +79,13 @@ def exact_means(prior):
     if len(prior.mean) > 0:
         nodes, log_node = normal_grid(prior.mean, prior.sd, 15)
     lowers = [jittered_cholesky(gram_function(prior, rows)(theta)).lower for theta in nodes]
-    n_draws = 24_000 // len(nodes)
+    n_draws = 8000 // len(nodes)
     rng = np.random.default_rng(14)
     estimates = []
     for _ in range(n_repeats):
         log_weights, values = [], []
         for lower, theta, log_prior in zip(lowers, nodes, log_node):
-            g = np.einsum("ij,jkm->mik", lower, rng.normal(size=(len(rows), K, n_draws)))
+            g = lower @ rng.normal(size=(n_draws, len(rows), K))
             log_total = np.logaddexp(g[..., 0], g[..., 1])
             accepted = expit(log_total)
             Z = accepted[:, n:] @ mass
@@ -118,7 +115,7 @@ def assert_posterior_of_three_rows(run_chains, prior, moves, n_samples):
     for attempt in (1, 4):
         chains = run_chains(setting, 15 + attempt, n_samples=attempt * n_samples, moves=moves)
         values = np.array([[quantities_of_three(setting, s) for s in chain] for chain in chains])
-        assert np.min(ess_bulk(values)) > 400
+        assert np.min(ess_bulk(values)) > 200
         z = (values.mean(axis=(0, 1)) - exact) / np.hypot(mcse_mean(values), own_error)
         if np.abs(z).max() < 4.0:
             return
@@ -127,13 +124,10 @@ def assert_posterior_of_three_rows(run_chains, prior, moves, n_samples):
 
 @pytest.mark.parametrize("prior", [FIXED, FREE_LENGTH], ids=["fixed", "free length-scale"])
 def test_the_posterior_of_three_rows_is_that_of_importance_sampling(run_chains, prior):
-    assert_posterior_of_three_rows(run_chains, prior, sweep.sweep, 1800)
+    assert_posterior_of_three_rows(run_chains, prior, sweep.sweep, 800)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("prior", [FIXED, FREE_LENGTH], ids=["fixed", "free length-scale"])
 def test_the_paper_s_posterior_of_three_rows_is_that_of_importance_sampling(run_chains, prior):
     assert_posterior_of_three_rows(run_chains, prior, paper_sweep.sweep, 1500)
-
-
-# Prediction ---------------------------------------------------------------------------------------

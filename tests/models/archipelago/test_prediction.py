@@ -207,7 +207,7 @@ def test_joint_draws_are_as_many_as_asked_for_and_the_same_from_the_same_seed(
 @pytest.mark.parametrize("name", ["one class", "two classes", "two classes, sampled base density"])
 def test_the_predicted_density_integrates_to_one(name, two_heaps, posterior_of):
     n_classes, options = OPTIONS[name]
-    setting, chains = two_heaps(n_classes, n_samples=100, **options)
+    setting, chains = two_heaps(n_classes, n_samples=50, **options)
     step = EVERYWHERE[1, 0] - EVERYWHERE[0, 0]
     of_states = np.array(
         [[integral(posterior_of(setting, [s]), step) for s in chain] for chain in chains]

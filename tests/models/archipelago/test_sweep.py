@@ -40,12 +40,12 @@ def finite_differences(function, at, step=1e-5):
     return slope
 
 
-# The likelihood -----------------------------------------------------------------------------------
-
-
 def seen(labels):
     """The first two of the labels."""
     return np.where(np.arange(len(labels)) < 2, labels, UNLABELLED)
+
+
+# Rejections and candidates ------------------------------------------------------------------------
 
 
 def test_rejections_that_could_pass_the_most_proposals_have_no_candidates(monkeypatch):
@@ -90,15 +90,15 @@ def test_a_renewal_that_is_refused_settles_which_are_the_rejections(monkeypatch)
     assert len(refused.whitened) == 8 + len(refused.rejections)
 
 
-# Posteriors of three rows, against importance sampling --------------------------------------------
-
-
 def test_a_refresh_leaves_the_functions_at_the_data():
     rng = np.random.default_rng(22)
     rows, labels, state = sample_prior(rng, PRIOR, LINE, 8, 2)
     setting = Setting(rows, labels, 2, PRIOR, LINE)
     after = sweep.refresh_rejections(rng, setting, state)
     np.testing.assert_allclose(latent_at(setting, after)[:8], latent_at(setting, state)[:8])
+
+
+# Functions, and θ with them -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("own_kernels", [False, True], ids=["shared", "own"])

@@ -1,14 +1,17 @@
 """The joint density (equation 8), written once; both sweeps take their densities from here.
 
-    p = C(M + n − 1, M)                                                 log_orders
-        × Π_k GP(u_k | θ_k)                                             log_functions
-        × Π_labelled e^{g_l}/(1 + Λ) Π_unlabelled Λ/(1 + Λ) Π_rejected 1/(1 + Λ)     RowFactors
-        × Π π(x) over data and rejections                               log_places
-        × N(θ | mean, sd²) N(w | 0, spread²)                            log_parameters, log_mixing
+    p = C(M + n − 1, M)                                        `log_orders`
+        × Π_k GP(u_k | θ_k)                                    `log_functions`
+        × Π_n exp g_l / (1 + Λ)    over labelled rows          `RowFactors`, all three products
+        × Π_p Λ / (1 + Λ)          over unlabelled rows
+        × Π_m 1 / (1 + Λ)          over rejections
+        × Π π(x)                   over all of them            `log_places`
+        × N(θ | mean, sd²)         section 3.4                 `log_parameters`
+        × N(w | 0, spread²)        the weights of A, ours      `log_mixing`
 
 The first factor, which equation 8 lacks and equations 9 and 10 have, is the number of orders of the
-history that end on an acceptance. Summed over rejections, C(M + n − 1, M) (1 − Z)^M is Z^{-n}: that
-is equation 7. The last line is section 3.4's, and section 5.2's for the weights w of A.
+history that end on an acceptance. Summed over M, the first factor times (1 − Z)^M is Z^{-n}, and
+the joint is equation 7.
 """
 
 from __future__ import annotations
@@ -46,23 +49,25 @@ HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
 def log_joint(setting: Setting, state: ArchipelagoState) -> float:
     """Return the logarithm of equation 8 with its factor, and of the priors of θ and A.
 
-    Of functions u, the rejections, data, θ and the weights of A given π. Candidates are no part of
-    it: the state has none (see `sweep.settle_rejections`).
+    It is the density of functions u, rejections, data, θ and weights, given π, of a state without
+    candidates (see `sweep.settle_rejections`).
     """
-    n, n_rejections = len(setting.inputs), len(state.rejections)
-    size = state.whitened.size + state.log_parameters.size + state.mixing.size
+    prior, theta, factors = setting.prior, state.log_parameters, state.factors
+    n_normal = state.whitened.size + theta.size + state.mixing.size
     return (
-        log_orders(n, n_rejections)
+        log_orders(len(setting.inputs), len(state.rejections))
         + sum(
-            log_functions(lower, state.whitened[:, served_by(f, len(state.factors))])
-            for f, lower in enumerate(state.factors)
+            log_functions(lower, state.whitened[:, served_by(f, len(factors))])
+            for f, lower in enumerate(factors)
         )
-        + row_factors(setting, state).log_likelihood(unwhiten(state.factors, state.whitened))
+        + row_factors(setting, state).log_likelihood(unwhiten(factors, state.whitened))
         + log_places(setting, state)
-        + log_parameters(setting.prior, state.log_parameters)
-        - len(state.log_parameters) * float(np.log(setting.prior.sd).sum())
+        + log_parameters(prior, theta)
         + log_mixing(state.mixing)
-        - size * HALF_LOG_2PI
+        # What the normal densities above leave out, because no step needs it.
+        - n_normal * HALF_LOG_2PI
+        - len(theta) * float(np.log(prior.sd).sum())
+        - len(state.mixing) * float(np.log(MIXING_SPREAD))
     )
 
 
@@ -72,9 +77,9 @@ def log_orders(n: int, n_rejections: int) -> float:
 
 
 def log_functions(lower: Array, whitened: Array) -> float:
-    """Return log GP(u), u = L ν, but for its powers of 2π; whitened (T, J), J functions of one L.
+    """Return log GP(u), u = L ν, up to a constant; whitened (T, J), of J functions that share L.
 
-    The first term of equation 12.
+    It is the first term of equation 12, with the determinant, on which θ depends.
     """
     of_determinant = whitened.shape[1] * cholesky_log_det(lower)
     return -0.5 * (float(np.sum(whitened**2)) + of_determinant)
@@ -86,9 +91,8 @@ def log_parameters(prior: KernelPrior, theta: Array) -> float:
 
 
 def log_mixing(mixing: Array) -> float:
-    """Return log N(w | 0, spread²), but for its powers of 2π; mixing (q,)."""
-    squares = float(mixing @ mixing) / MIXING_SPREAD**2
-    return -0.5 * squares - len(mixing) * float(np.log(MIXING_SPREAD))
+    """Return log N(w | 0, spread²) up to a constant; mixing (q,)."""
+    return -0.5 * float(mixing @ mixing) / MIXING_SPREAD**2
 
 
 def log_places(setting: Setting, state: ArchipelagoState) -> float:
@@ -98,7 +102,7 @@ def log_places(setting: Setting, state: ArchipelagoState) -> float:
 
 
 class RowFactors(NamedTuple):
-    """The product over rows in equation 8, as a function of u; and equation 12, whitened.
+    """The products over rows in equation 8, as a function of u; and with them equation 12.
 
     outcomes : of the T rows
     A : (K, K), g = A u; None: functions are not mixed
@@ -108,7 +112,7 @@ class RowFactors(NamedTuple):
     A: Array | None
 
     def log_likelihood(self, u: Array) -> float:
-        """Return the logarithm of the product over rows; u (T, K)."""
+        """Return the logarithm of the products over rows; u (T, K)."""
         return self.outcomes.total(mixed(u, self.A))
 
     def slope(self, u: Array) -> Array:
@@ -118,13 +122,12 @@ class RowFactors(NamedTuple):
         return self.outcomes.gradient(u @ self.A.T) @ self.A
 
     def log_density(self, u: Array, *whitened: Array) -> float:
-        """Return equation 12 in whitened coordinates, up to a constant.
+        """Return equation 12, up to a constant, as a density of what is standard normal a priori.
 
         Parameters
         ----------
         u : (T, K)
-        whitened : all that moves, each as standard normal as the prior has it: ν with u = L ν, and
-            (θ − mean)/sd where θ moves with it
+        whitened : all that moves: ν with u = L ν, and (θ − mean)/sd where θ moves with it
         """
         squares = sum(np.vdot(part, part) for part in whitened)
         return self.log_likelihood(u) - 0.5 * float(squares)
@@ -144,10 +147,10 @@ def row_factors(setting: Setting, state: ArchipelagoState) -> RowFactors:
 def open_row_factors(setting: Setting, state: ArchipelagoState) -> RowFactors:
     """Return the factors while it is open which rows are rejections and which are candidates.
 
-    Let proposals come at the times of a Poisson process. The time t of the last is then Gamma, the
-    rejections are a Poisson process of intensity t π/(1 + Λ) and the candidates one of κ t π:
-    together one of t π (κ + 1/(1 + Λ)), and of each row that is a rejection or a candidate the
-    factor in brackets depends on the functions.
+    Let proposals come at the times of a Poisson process. Given the time t of the last one, the
+    rejections are a Poisson process of intensity t π/(1 + Λ), and the candidates one of intensity
+    κ t π. Together they are one of intensity t π (κ + 1/(1 + Λ)): so each of these rows has the
+    factor κ + 1/(1 + Λ).
     """
     A = mixing_or_none(state.mixing, setting.n_classes)
     return RowFactors(open_outcomes_at(setting, state), A)

@@ -80,11 +80,11 @@ class ArchipelagoPosterior(NamedTuple):
     def log_proba(self, X: Any) -> Array:
         """Return log P(class k | x, data), equation 6; X (m, d) -> (m, K).
 
-        The average over states of the softmax, equation 1, over the functions' conditional.
+        For each state the softmax, equation 1, is averaged over the functions' conditional.
         """
         proba = np.zeros((len(X), self.n_classes))
         for weight, shares in zip(self._weights(), _averages(self, X, class_probabilities)):
-            proba += weight * shares
+            proba += weight * shares  # the integral of equation 6 as a sum over states
         with np.errstate(divide="ignore"):  # past 1e-308 a probability is zero
             return np.log(proba / proba.sum(axis=1, keepdims=True))
 
@@ -139,8 +139,8 @@ class ArchipelagoPosterior(NamedTuple):
     ) -> tuple[Any, Codes]:
         """Return n fantasies and their classes, section 3.5.
 
-        Each comes from a state of the posterior, from which the process runs forward until it has
-        accepted a row, or one of the class asked for.
+        Each comes from a state of the posterior, from which the process runs forward until it
+        accepts a row, or a row of the class asked for.
 
         Parameters
         ----------
@@ -251,10 +251,8 @@ def _averages(
 def _moments(prior: KernelPrior, known: KnownFunctions, X: Any) -> tuple[Array, Array]:
     """Return mean and variance of u(x) given what is known; X (m, d) -> (m, K) each."""
     means, variances = [], []
-    for f, (theta, lower) in enumerate(zip(known.log_parameters, known.factors, strict=True)):
-        noise = known.whitened[:, served_by(f, len(known.factors))]
-        weights = solve_lower(lower, noise, transposed=True)
-        mean, variance = conditional_moments(prior, theta, known.rows, lower, weights, X)
+    for of_kernel in _by_kernel(prior, known):
+        mean, variance = conditional_moments(*of_kernel, X)
         means.append(mean)
         variances.append(np.broadcast_to(variance[:, None], mean.shape))
     return np.concatenate(means, axis=1), np.concatenate(variances, axis=1)
@@ -264,9 +262,14 @@ def _sample_latent(
     rng: np.random.Generator, prior: KernelPrior, known: KnownFunctions, X: Any, n: int
 ) -> Array:
     """Draw g jointly at all rows given what is known; X (m, d) -> (n, m, K)."""
-    u = []
+    u = [sample_conditional(rng, *of_kernel, X, n) for of_kernel in _by_kernel(prior, known)]
+    return mixed(np.concatenate(u, axis=2), known.A)
+
+
+def _by_kernel(
+    prior: KernelPrior, known: KnownFunctions
+) -> Iterator[tuple[KernelPrior, Array, Any, Array, Array]]:
+    """Yield, for one kernel at a time, what `kernels.conditioning` asks: weights are L^{-T} ν."""
     for f, (theta, lower) in enumerate(zip(known.log_parameters, known.factors, strict=True)):
         noise = known.whitened[:, served_by(f, len(known.factors))]
-        weights = solve_lower(lower, noise, transposed=True)
-        u.append(sample_conditional(rng, prior, theta, known.rows, lower, weights, X, n))
-    return mixed(np.concatenate(u, axis=2), known.A)
+        yield prior, theta, known.rows, lower, solve_lower(lower, noise, transposed=True)

@@ -81,7 +81,7 @@ MOST_REFUSED = 20_000  # proposals in renewals, one after the other, that ran pa
 def sweep(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
 ) -> ArchipelagoState:
-    """Functions (at times with θ), mixing, rejections and candidates, base density, in turn."""
+    """Move functions (at times with θ), mixing, rejections and candidates, and base density."""
     if rng.random() < parameter_share(setting, state, adapt):
         state = sample_log_parameters(rng, setting, state, adapt)
     else:

@@ -1,0 +1,59 @@
+"""Base densities: which is taken, and when a mixture is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atoll.core.densities import (
+    Gaussian,
+    NormalInverseWishart,
+    StudentT,
+    WithConstants,
+    fit_gaussian,
+)
+from atoll.models.archipelago import acceptance_remark, choose_base
+from atoll.models.archipelago.base import MIXTURE_GAIN, gain, mixture_of_width
+
+HEAPS = np.repeat([[0.0, 0.0], [40.0, 0.0], [0.0, 40.0]], 14, axis=0)
+HEAPS = HEAPS + np.random.default_rng(0).normal(size=HEAPS.shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("gaussian", Gaussian), ("student-t", StudentT), ("sampled-gaussian", NormalInverseWishart)],
+)
+def test_a_name_is_a_density(name, kind):
+    density, reason = choose_base(name, HEAPS)
+    assert isinstance(density, kind)
+    assert reason == "as asked for"
+
+
+def test_a_gaussian_is_taken_where_it_is_near_enough_and_a_mixture_where_it_is_not():
+    density, reason = choose_base("auto", HEAPS)
+    assert not isinstance(density, Gaussian)
+    assert reason.startswith("a mixture of Gaussians")
+    density, reason = choose_base("auto", HEAPS[:14])
+    assert isinstance(density, Gaussian)
+
+
+def test_a_mixture_that_holds_its_own_rows_alone_is_not_taken():
+    """Rows of one Gaussian in many columns: components that shrink onto single rows."""
+    wide = np.random.default_rng(0).standard_t(4, size=(65, 13))
+    on_its_own_rows = gain(mixture_of_width(wide, 1.0), fit_gaussian(wide), wide).mean()
+    assert on_its_own_rows > MIXTURE_GAIN
+    density, reason = choose_base("auto", wide)
+    assert isinstance(density, Gaussian)
+    assert reason.startswith("one Gaussian")
+
+
+def test_a_constant_column_stays_constant():
+    X = np.column_stack([HEAPS, np.full(len(HEAPS), 3.0)])
+    density, _ = choose_base("gaussian", X)
+    assert isinstance(density, WithConstants)
+    assert np.all(density.sample(np.random.default_rng(1), 5)[:, 2] == 3.0)
+
+
+def test_a_base_density_far_from_the_data_is_remarked_on():
+    assert acceptance_remark(np.full(10, 5), n=20) == ""
+    assert "one proposal in 31 is kept" in acceptance_remark(np.full(10, 600), n=20)
