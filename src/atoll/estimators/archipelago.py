@@ -252,7 +252,8 @@ default="auto"
         by_row = np.einsum(
             "c,cdnk->nk", weights / found["n_draws"], draws["row_probabilities"][:, :, unknown]
         )
-        thetas = sampling.mean_log_parameters(draws).reshape(-1, len(prior.mean))
+        n_kernels = len(labels.classes) if self.own_kernels else 1
+        thetas = sampling.mean_log_parameters(draws).reshape(n_kernels, -1)
         kernels = [kernel_at(prior, theta) for theta in thetas]
         return Fit(
             make_posterior(setting, sampling.pool(draws)).weighted(weights),

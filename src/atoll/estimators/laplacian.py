@@ -119,7 +119,8 @@ class LaplacianClassifier(MarginClassifier):
         )
 
     def _select(self, problem: Problem, known: NDArray[np.intp], codes: Codes) -> Choice:
-        with Progress(self.verbose, type(self).__name__, "points", value="error") as bar:
+        searches = self.verbose and self.selection is not None
+        with Progress(searches, type(self).__name__, "points", value="error") as bar:
             if self.selection is None:
                 theta = problem.base.theta
                 return Choice(theta, float(self.ratio), float(self.ambient_weight), np.zeros(0))

@@ -242,7 +242,8 @@ def sample(
     x, n_steps, memory = sample_given_amplitudes(rng, v, codes, u, start, lower, recipe)
     a = x.reshape(n_draws, -1, v.shape[1]).transpose(0, 2, 1)
     scale = np.exp(0.5 * u) * (np.sqrt(2.0) if n_classes == 2 else 1.0)
-    return SoftmaxDraws(scale[:, None, None] * a, u, n_steps, memory)
+    # In C order, as a file holds it: a model that was loaded predicts the same to the bit.
+    return SoftmaxDraws(np.ascontiguousarray(scale[:, None, None] * a), u, n_steps, memory)
 
 
 def sample_given_amplitudes(
