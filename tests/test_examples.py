@@ -21,6 +21,7 @@ def name_of(script):
     return f"{script.parent.name}/{script.stem}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=name_of)
 def test_the_example_runs(script, tmp_path):
     # In a process and a folder of its own: an example may write files and set up matplotlib.

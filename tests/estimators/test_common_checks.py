@@ -15,7 +15,7 @@ from walking import SAMPLED, parameters_of
 
 # Long enough to classify well, short enough for some two hundred fits. None is expected to fail.
 SHORT = {"n_chains": 1, "n_warmup": 20, "n_samples": 20}
-SHORTER = {"n_chains": 1, "n_warmup": 9, "n_samples": 6}  # its rejections make rows many
+SHORTER = {"n_chains": 1, "n_warmup": 6, "n_samples": 4, "thin": 1}  # its rejections make rows many
 
 
 def short(model):

@@ -201,7 +201,7 @@ def run_geweke(case, prior, family_of=None, seed=1):
         statistics=statistics,
         n_chains=120,
         n_steps=8 if len(of_phi.mean) < 3 else 4,
-        n_marginal=4000,
+        n_marginal=2000,
     )
 
 
@@ -230,6 +230,7 @@ def test_geweke_catches_cut_points_whose_volume_factor_is_forgotten():
     assert result.smallest_adjusted_p_value < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_geweke_joint_test_of_the_lectures_own_sweep(n_classes):
     prior = PRIORS["no free variance"]

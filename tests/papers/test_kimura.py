@@ -43,6 +43,7 @@ def test_the_page_of_an_example_says_so(example):
     assert example.figure.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_unlabelled_rows_lower_the_loss_and_do_not_lower_the_accuracy(unlabelled):
     ((first, last, loss),) = unlabelled_steps(unlabelled.results, "loss")
     assert (first, last) == (0, 50)

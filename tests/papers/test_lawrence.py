@@ -60,6 +60,7 @@ def test_on_other_crescents_the_null_category_errs_less(crescent):
     assert "On 2 other draws" in crescent.page.read_text()
 
 
+@pytest.mark.slow
 def test_digits_gain_from_unlabelled_rows_with_few_labels_and_with_more(digits):
     for name in ("ivm", "svm"):
         for gain in digit_gains(digits.results, name).values():

@@ -30,6 +30,7 @@ def figure_16(tmp_path_factory):
     return run_experiment("rogers-fig16", out=out, quick=True, progress=False)
 
 
+@pytest.mark.slow
 def test_more_rows_bring_the_log_loss_nearer_to_that_of_the_true_probabilities(figure_16):
     few, many = group(figure_16.results, "n_train").values()
     assert paired_difference(many, few, "log_loss", pair_by=["replicate"]).mean < 0

@@ -50,6 +50,7 @@ def test_the_standard_model_ignores_unlabelled_rows_and_learns_from_labels(figur
         assert result.values["change_without_them"] < 1e-12
 
 
+@pytest.mark.slow
 def test_the_null_category_lowers_the_log_loss_on_unlabelled_rows(figure_21):
     by_width = group(figure_21.results, "null_width")
     for width in (1.0, 2.0):
@@ -65,6 +66,7 @@ def test_null_width_zero_is_the_standard_model(figure_21):
     assert mean_change(by_width[1.0], by_width[None]) > MONTE_CARLO_ERROR
 
 
+@pytest.mark.slow
 def test_the_maps_are_probabilities_that_follow_the_classes(figure_20, figure_21):
     maps = [r for r in figure_20.results + figure_21.results if "surface" in r.values]
     assert len(maps) == 1 + 1 + len(QUICK_WIDTHS)
@@ -76,6 +78,7 @@ def test_the_maps_are_probabilities_that_follow_the_classes(figure_20, figure_21
         assert surface[GRID_2 > 0].mean() > 0.5 > surface[GRID_2 < 0].mean()
 
 
+@pytest.mark.slow
 def test_both_pages_and_tables_show_what_was_varied(figure_20, figure_21):
     page = figure_20.page.read_text()
     for n in QUICK_LABELS:
