@@ -54,4 +54,5 @@ def test_every_section_of_the_gallery_has_a_heading_and_an_example():
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_every_model_has_an_example_in_the_gallery_or_on_a_page(model):
     pages = (ROOT / "docs" / "models").glob("*.md")
-    assert any(f"{model.__name__}(" in s.read_text(encoding="utf-8") for s in (*SCRIPTS, *pages))
+    found = any(f"{model.__name__}(" in s.read_text(encoding="utf-8") for s in (*SCRIPTS, *pages))
+    assert found, f"show {model.__name__}(…) in a block of Python on its page, or in examples/"

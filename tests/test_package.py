@@ -104,4 +104,5 @@ def test_no_package_is_pinned_to_two_versions(python):
 def test_every_classifier_is_on_a_page(model):
     pages = (ROOT / "docs" / "models").glob("*.md")
     told = re.compile(rf"^# {model.__name__}$|`{model.__name__}`", re.M)
-    assert any(told.search(page.read_text(encoding="utf-8")) for page in pages)
+    found = any(told.search(page.read_text(encoding="utf-8")) for page in pages)
+    assert found, f"write docs/models/NAME.md with the heading '# {model.__name__}'"

@@ -105,8 +105,8 @@ def test_a_bound_that_has_not_converged_is_said(monkeypatch):
 @FAMILY
 def test_an_unknown_inference_is_named(model):
     X, _, y = three_arms()
-    with pytest.raises(ValueError, match=r'inference must be "auto", "mcmc", .* got \'laplace\''):
-        model(inference="laplace").fit(X, y)
+    with pytest.raises(ValueError, match=r'inference must be "auto", "mcmc", .* got \'guess\''):
+        model(inference="guess").fit(X, y)
 
 
 def test_expectation_propagation_takes_labelled_rows_alone():

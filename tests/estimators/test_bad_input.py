@@ -42,6 +42,10 @@ VARIANTS = [
     }.items()
     if option in parameters_of(model)
     for value in values
+] + [
+    pytest.param(model, {}, id=name)
+    for name, model in MODELS.items()
+    if not {"kernel", "covariance"} & set(parameters_of(model))
 ]
 VARIANT = pytest.mark.parametrize(("model", "variant"), VARIANTS)
 

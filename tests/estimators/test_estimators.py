@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from atoll.datasets import make_crescents
 from atoll.estimators import CLASSIFIERS, MODELS, OrdinalGPClassifier, SemiSupervisedKFold
+from atoll.estimators.persistence import load_model, save_model
 from atoll.models.posterior import FunctionPosterior, Posterior
 from walking import CLASSES, FUNCTIONS, PARALLEL, RANDOM, SAMPLED, over, problem, queries, short
 
@@ -116,7 +117,8 @@ def test_predictions_do_not_depend_on_the_rows_beside_them(model):
 @over(FUNCTIONS)
 def test_latent_moments_have_one_column_per_function_and_variances_that_are_not_negative(model):
     fitted, X, _ = fit_of(model)
-    assert isinstance(fitted.posterior_, FunctionPosterior)
+    hint = f"give the posterior of {model.__name__} a latent(X), or set has_functions = False"
+    assert isinstance(fitted.posterior_, FunctionPosterior), hint
     mean, variance = fitted.predict_latent(queries(X))
     n_functions = 1 if model is OrdinalGPClassifier else 3
     assert mean.shape == variance.shape == (len(queries(X)), n_functions)
@@ -190,7 +192,8 @@ def test_progress_is_shown_when_asked_for_and_changes_nothing(model, capfd):
     assert capfd.readouterr().err == ""
     loud = short(model, verbose=True).fit(X, y)
     searches = "cv" not in str(model.parameters.get("selection"))  # which is short of its search
-    assert (capfd.readouterr().err != "") == searches
+    shown = capfd.readouterr().err != ""
+    assert shown == searches, "verbose=True shows a bar of estimators/progress.py"
     assert_same_fit(fit_of(model)[0], loud, queries(X))
 
 
@@ -258,6 +261,13 @@ def test_a_pickled_model_predicts_the_same(model):
     loaded = pickle.loads(pickle.dumps(fitted))
     assert_same_fit(fitted, loaded, queries(X))
     assert loaded.diagnostics_ == fitted.diagnostics_
+
+
+@MODEL
+def test_a_saved_model_predicts_the_same(model, tmp_path):
+    fitted, X, _ = fit_of(model)
+    save_model(fitted, tmp_path / "model.atoll")
+    assert_same_fit(fitted, load_model(tmp_path / "model.atoll"), queries(X))
 
 
 @MODEL

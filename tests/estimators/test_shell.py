@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atoll.core import memory
 from atoll.estimators.parameters import COMMON, Number
+from atoll.estimators.progress import Progress
 from atoll.estimators.shell import Classifier, Fit, Need
 
 
@@ -37,6 +38,7 @@ class NearestMeans(Classifier):
     """The smallest classifier that the shell takes."""
 
     paper, summary = "none", "the nearest mean"
+    saves = (MeansPosterior,)
     parameters = COMMON | {"sharpness": Number(above=0)}
 
     def __init__(self, *, sharpness=1.0, unlabelled="auto", verbose=False):
@@ -49,7 +51,11 @@ class NearestMeans(Classifier):
 
     def _fit(self, X, labels):
         known = labels.is_labelled
-        means = [X[known & (labels.codes == k)].mean(axis=0) for k in range(len(labels.classes))]
+        with Progress(self.verbose, "Means", "classes") as bar:
+            means = []
+            for k in range(len(labels.classes)):
+                means.append(X[known & (labels.codes == k)].mean(axis=0))
+                bar.report()
         settled = self.sharpness < 100
         found = {"converged": settled, "verdict": "Means were found." if settled else "Too sharp."}
         extra = {"odd_": True} if len(X) % 2 else {}

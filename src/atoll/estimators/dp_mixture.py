@@ -174,7 +174,7 @@ class DPMixtureClassifier(GenerativeClassifier):
             "step_decay": Number(above=0.5, most=1),
         }
     )
-    _has_functions = False
+    has_functions = False
     online_: Online
 
     def __init__(

@@ -172,7 +172,15 @@ def every_type() -> dict[str, SavedType]:
     kinds = [kind for kind in public if inspect.isclass(kind) and hasattr(kind, "saves")]
     kinds += [saved for kind in kinds for saved in kind.saves]
     paths = {f"{kind.__module__}.{kind.__qualname__}": kind.__name__ for kind in kinds}
-    declared = {_dashed(name): SavedType(p) for p, name in paths.items() if p not in _NAMES}
+    declared: dict[str, SavedType] = {}
+    for path, kind in paths.items():
+        if path in _NAMES:
+            continue
+        name = _dashed(kind)
+        if name in TYPES or name in declared:
+            taken = (TYPES | declared)[name].path
+            raise TypeError(f"{path}: the name {name!r} is that of {taken}; rename the class.")
+        declared[name] = SavedType(path)
     return declared | TYPES
 
 

@@ -215,6 +215,9 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
 class Classifier(SemiSupervisedClassifier):
     """A classifier with class probabilities, from a posterior that answers the protocol."""
 
+    has_functions: ClassVar[bool] = True
+    """Whether the posterior has `latent(X)`, and so the classifier `predict_latent`."""
+
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities, averaged over the posterior; X (m, d) -> (m, K)."""
         check_is_fitted(self)
@@ -229,8 +232,8 @@ class Classifier(SemiSupervisedClassifier):
 
         Rows of one draw belong together: they come from the same functions, or from the same
         mixture. The spread over draws is what the model does not know. Their mean is
-        `predict_proba`, except where that weighs each draw by how well it explains the row itself:
-        under a null category, and for a mixture by variational Bayes.
+        `predict_proba`, except where that weighs each draw by how well it explains the row itself,
+        as under a null category, and for densities of rows whose parameters are uncertain.
 
         Parameters
         ----------
@@ -254,13 +257,11 @@ class Classifier(SemiSupervisedClassifier):
         )
         return self.posterior_.draws(rows, int(n_samples), generator(random_state))
 
-    @available_if(lambda self: type(self)._has_functions)
+    @available_if(lambda self: type(self).has_functions)
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and variance of the latent functions; X (m, d) -> (m, F) each."""
         check_is_fitted(self)
         return self.posterior_.latent(self._read_rows(X))
-
-    _has_functions: ClassVar[bool] = True
 
     def to_arviz(self) -> Any:
         """Return the recorded draws as ArviZ's data structure, for its plots and summaries."""

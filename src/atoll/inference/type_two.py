@@ -61,7 +61,11 @@ class Approximation(NamedTuple):
     """A Gaussian posterior of functions known through z = f + ε, at the best θ and φ.
 
     Every deterministic inference over regions returns one, so that a model need not know which
-    inference was used.
+    inference was used. A prediction takes f(x) ~ N(k_xᵀ w, k(x, x) − k_xᵀ (C + D)^{-1} k_x), with w
+    the weights and D = diag(noise_variance), or I if that is None; auxiliary_variance A adds
+    k_xᵀ (C + D)^{-1} A (C + D)^{-1} k_x. A method that puts a Gaussian of precision τ in the place
+    of each row's likelihood gives noise_variance = 1/τ, finite and positive (a floor such as 1e-10
+    stands for τ = 0), and as weights C^{-1} times the mean of f.
 
     weights : (n,) or (n, K), V^{-1} times the mean of z
     log_parameters, region_parameters : θ and φ
