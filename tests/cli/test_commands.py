@@ -413,7 +413,7 @@ def test_a_model_that_cannot_be_written_leaves_nothing_behind(data, tmp_path, mo
         (lambda content: content[: len(content) // 2], "damaged"),
         (lambda content: content[:-9] + bytes([content[-9] ^ 1]) + content[-8:], "damaged"),
         (lambda content: b"x,y\n1,2\n", "not an atoll model"),
-        (lambda content: content.replace(b"format 1", b"format 9", 1), "upgrade"),
+        (lambda content: content.replace(b"format 2", b"format 9", 1), "upgrade"),
     ],
 )
 def test_a_model_file_that_is_not_as_written_is_refused(

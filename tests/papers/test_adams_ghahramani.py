@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from atoll.models.archipelago_paper import N_COUNT_MOVES
 
+from atoll.models.archipelago.paper_sweep import N_COUNT_MOVES
 from atoll.reproductions.archipelago import (
     PAPER_ERROR,
     PAPER_PERPLEXITY,
