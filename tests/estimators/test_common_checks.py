@@ -14,7 +14,7 @@ from atoll.estimators.shell import SemiSupervisedClassifier
 from walking import SAMPLED, parameters_of
 
 # Long enough to classify well, short enough for some two hundred fits. None is expected to fail.
-SHORT = {"n_chains": 1, "n_warmup": 20, "n_samples": 20}
+SHORT = {"n_chains": 1, "n_warmup": 12, "n_samples": 8}
 SHORTER = {"n_chains": 1, "n_warmup": 6, "n_samples": 4, "thin": 1}  # its rejections make rows many
 
 

@@ -52,6 +52,7 @@ def test_unlabelled_rows_lower_the_loss_and_do_not_lower_the_accuracy(unlabelled
     assert accuracy.mean > -0.005
 
 
+@pytest.mark.slow
 def test_the_page_on_unlabelled_rows_has_the_sizes_of_table_1(unlabelled):
     page = unlabelled.page.read_text()
     for total in (100, 200):

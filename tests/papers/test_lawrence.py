@@ -69,6 +69,7 @@ def test_digits_gain_from_unlabelled_rows_with_few_labels_and_with_more(digits):
         assert all(0.5 < result.values[name] <= 1.0 for name in ("ivm", "ncnm", "svm"))
 
 
+@pytest.mark.slow
 def test_the_page_of_the_digits_names_every_model(digits):
     page = digits.page.read_text()
     assert all(f" {name} |" in page for name in MODELS.values())

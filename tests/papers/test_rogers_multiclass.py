@@ -39,6 +39,7 @@ def test_more_rows_bring_the_log_loss_nearer_to_that_of_the_true_probabilities(f
         assert result.values["best_log_loss"] < result.values["log_loss"] < np.log(3)
 
 
+@pytest.mark.slow
 def test_each_class_is_probable_where_its_rows_are_and_unknown_far_away(figure_16):
     (maps,) = (r.values["maps"] for r in figure_16.results if "maps" in r.values)
     np.testing.assert_allclose(maps.sum(axis=0), 1, atol=1e-9)

@@ -43,6 +43,7 @@ def figure_21(tmp_path_factory):
     return run_experiment("rogers-fig21", out=out, quick=True, progress=False)
 
 
+@pytest.mark.slow
 def test_the_standard_model_ignores_unlabelled_rows_and_learns_from_labels(figure_20):
     few, many = group(figure_20.results, "labels").values()
     assert paired_difference(many, few, "log_loss", pair_by=["replicate"]).mean < 0
@@ -60,6 +61,7 @@ def test_the_null_category_lowers_the_log_loss_on_unlabelled_rows(figure_21):
         assert change.mean < 0
 
 
+@pytest.mark.slow
 def test_null_width_zero_is_the_standard_model(figure_21):
     by_width = group(figure_21.results, "null_width")
     assert 0 < mean_change(by_width[0.0], by_width[None]) < MONTE_CARLO_ERROR

@@ -84,6 +84,7 @@ def test_every_row_has_the_paper_s_number_for_every_model():
     assert {len(row) for row in (*PAPER_ERROR.values(), *PAPER_PERPLEXITY.values())} == {4}
 
 
+@pytest.mark.slow
 def test_the_page_has_a_row_for_each_data_set_with_the_paper_s_numbers_beside_ours(table_1):
     page = table_1.page.read_text()
     assert page.count("| Toy3 | 1 | 2 |") == page.count("| Wine | 1 | 2 |") == 2
@@ -173,6 +174,7 @@ def test_a_proposal_s_outcome_is_the_slice_that_holds_its_variate(figure_1):
     assert "sample_prior" in figure_1.page.read_text()
 
 
+@pytest.mark.slow
 def test_the_maps_are_probabilities_of_every_toy_set(figure_3):
     assert [r.cell["data"] for r in figure_3.results] == ["toy3", "toy4", "toy5"]
     for result in figure_3.results:
