@@ -52,6 +52,7 @@ def test_each_class_is_probable_where_its_rows_are_and_unknown_far_away(figure_1
     assert max(r.values["from_uniform_far_away"] for r in figure_16.results) < 1e-9
 
 
+@pytest.mark.slow
 def test_the_page_and_the_table_show_every_number_of_rows(figure_16):
     page = figure_16.page.read_text()
     for n in QUICK_N_TRAIN:

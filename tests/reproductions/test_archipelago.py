@@ -94,6 +94,7 @@ def test_the_page_has_a_row_for_each_data_set_with_the_paper_s_numbers_beside_ou
     assert table_1.figure.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_every_cell_measures_a_share_and_a_perplexity_of_at_least_one(table_1):
     assert len(table_1.results) == len(TABLE_1.cells(True, 0))
     for result in table_1.results:
@@ -139,6 +140,7 @@ def test_perplexity_of_a_certain_and_of_an_even_guess():
     assert np.isfinite(perplexity(1.0 - np.eye(3), y))
 
 
+@pytest.mark.slow
 def test_finished_cells_are_not_run_again(table_1, out):
     def refuse(cell, data_home=None):
         raise AssertionError(f"{cell} was run again")
