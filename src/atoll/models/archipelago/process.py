@@ -180,14 +180,19 @@ def run_forward(
         rate = max(accepted / max(proposed, 1), LOWEST_ACCEPTANCE)
         if accepted < run.n_accepted:
             known = known.with_rows(*grown)  # X_k ← X_k ∪ x̃, G_k ← G_k ∪ g_k(x̃)
-    outcomes = np.concatenate([part.outcomes for part in parts])
+    outcomes = _joined([part.outcomes for part in parts])
     last = int(np.flatnonzero(run.counts(outcomes))[run.n_accepted - 1]) + 1
     return History(
-        rows=np.concatenate([part.rows for part in parts])[:last],
-        u=np.concatenate([part.u for part in parts])[:last],
+        rows=_joined([part.rows for part in parts])[:last],
+        u=_joined([part.u for part in parts])[:last],
         outcomes=outcomes[:last],
-        bridge=np.concatenate([part.bridge[:, :, :n] for part in parts], axis=1)[:, :last],
+        bridge=_joined([part.bridge[:, :, :n] for part in parts], axis=1)[:, :last],
     )
+
+
+def _joined(arrays: list[Any], axis: int = 0) -> Any:
+    """Return one array of several; one alone is not copied."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=axis)
 
 
 class _Drawn(NamedTuple):
