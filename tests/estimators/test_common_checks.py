@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 
 import pytest
@@ -53,5 +54,6 @@ def test_every_public_classifier_has_the_shell_and_is_in_the_list_that_tests_wal
 def test_every_model_says_its_paper_and_has_an_example(model):
     assert model.paper
     assert model.summary
-    assert "Examples\n    --------\n    >>>" in model.__doc__
-    assert "References" in model.__doc__
+    text = inspect.getdoc(model)
+    assert "Examples\n--------\n>>>" in text
+    assert "References" in text

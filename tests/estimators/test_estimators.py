@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import re
 import warnings
@@ -314,9 +315,9 @@ def test_every_parameter_has_a_rule_that_its_default_meets_and_a_place_in_the_do
     assert model.parameters.keys() == defaults.keys()
     for name, value in defaults.items():
         assert model.parameters[name].allows(value), name
-    listed = model.__doc__.split("Parameters\n    ----------")[1].split("Attributes\n")[0]
+    listed = inspect.getdoc(model).split("Parameters\n----------")[1].split("Attributes\n")[0]
     for name in defaults:
-        assert re.search(rf"\n    {name} : .*default=", listed), name
+        assert re.search(rf"\n{name} : .*default=", listed), name
     assert "As in " not in listed
 
 
