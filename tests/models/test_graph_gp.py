@@ -147,7 +147,7 @@ def test_a_labelling_weighs_its_shares_and_its_cut():
     apart = np.array([[1.0], [-1.0]])  # classes 0, 0, 0, 1
     a = np.stack([together, apart])
     known = GraphLabels(features, np.array([0, 3]), np.array([0, 1]), 2, W)
-    found = model.labelling_log_weights(known, W, a)
+    found = model.labelling_terms(known, W, a)
     mean_degree = 9.0 / 4.0
     expected = 3 * 2 * 0.5 * (np.log(0.25) + np.log(0.75)) - 0.3 * 2.0 / mean_degree
     np.testing.assert_allclose(found, [expected, expected], rtol=1e-12)

@@ -4,6 +4,7 @@ from typing import Any
 
 from atoll.core.chunks import RowChunks
 from atoll.estimators.archipelago import ArchipelagoClassifier, ArchipelagoDensity
+from atoll.estimators.atoll import AtollClassifier
 from atoll.estimators.dp_mixture import DPMixtureClassifier
 from atoll.estimators.graph_gp import GraphGPClassifier
 from atoll.estimators.informative_vector import InformativeVectorClassifier
@@ -19,6 +20,7 @@ from atoll.estimators.transductive_svm import TransductiveSVC
 
 # Every classifier with class probabilities, by its name on the command line.
 MODELS: dict[str, Any] = {
+    "atoll": AtollClassifier,
     "archipelago": ArchipelagoClassifier,
     "dp-mixture": DPMixtureClassifier,
     "graph-gp": GraphGPClassifier,
@@ -42,6 +44,7 @@ __all__ = [
     "MODELS",
     "ArchipelagoClassifier",
     "ArchipelagoDensity",
+    "AtollClassifier",
     "DPMixtureClassifier",
     "GraphGPClassifier",
     "InformativeVectorClassifier",

@@ -158,8 +158,8 @@ class GraphGPClassifier(Classifier):
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
         recipe, rng = self._recipe(), generator(self.random_state)
-        labelled = _some_labels(rng, labels, recipe.choice.most_labels)
-        kept = self._choose_rows(rng, X.shape[0], labelled)
+        labelled = some_labels(rng, labels, recipe.choice.most_labels)
+        kept = choose_rows(rng, X.shape[0], labelled, self.max_graph_rows)
         self._say(f"graph of {len(kept)} rows")
         rows, graph = self._graph(X, kept)
         position = np.searchsorted(kept, labelled)
@@ -197,15 +197,6 @@ class GraphGPClassifier(Classifier):
 
     def _recipe(self) -> Recipe:
         return RECIPE if self.recipe is None else self.recipe
-
-    def _choose_rows(self, rng: np.random.Generator, n: int, labelled: Index) -> Index:
-        """Return the rows of the graph, in order: the labelled ones, and as many others as fit."""
-        if n <= self.max_graph_rows:
-            return np.arange(n)
-        others = np.setdiff1d(np.arange(n), labelled)
-        n_others = max(0, self.max_graph_rows - len(labelled))
-        chosen = rng.choice(others, n_others, replace=False, shuffle=False)
-        return np.sort(np.concatenate([labelled, chosen]))
 
     def _graph(self, X: Any, kept: Index) -> tuple[Array, sparse.csr_array]:
         """Return the rows of the graph, and the weights of its edges."""
@@ -263,7 +254,16 @@ class GraphGPClassifier(Classifier):
         return tags
 
 
-def _some_labels(rng: np.random.Generator, labels: PartialLabels, most: int) -> Index:
+def choose_rows(rng: np.random.Generator, n: int, labelled: Index, most: int) -> Index:
+    """Return the rows of the graph, in order: the labelled ones, and as many others as fit."""
+    if n <= most:
+        return np.arange(n)
+    others = np.setdiff1d(np.arange(n), labelled)
+    chosen = rng.choice(others, max(0, most - len(labelled)), replace=False, shuffle=False)
+    return np.sort(np.concatenate([labelled, chosen]))
+
+
+def some_labels(rng: np.random.Generator, labels: PartialLabels, most: int) -> Index:
     """Return the labelled rows, in order; of too many a random part, with every class in it."""
     rows = np.flatnonzero(labels.is_labelled)
     if len(rows) <= most:

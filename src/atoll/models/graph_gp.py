@@ -72,6 +72,7 @@ class GraphLabels(NamedTuple):
     codes : (l,) their classes, in 0..K−1
     n_classes : K
     graph : (n, n) weights of the edges; None leaves all draws the same weight
+    copies : (n,) how many rows of the data each row stands for; None is one
     """
 
     features: Array
@@ -79,6 +80,7 @@ class GraphLabels(NamedTuple):
     codes: Codes
     n_classes: int
     graph: sparse.csr_array | None = None
+    copies: Array | None = None
 
 
 # The prior ----------------------------------------------------------------------------------------
@@ -310,32 +312,38 @@ def labelling_weights(
     """Return the weights of draws a (S, p, F), which sum to one; all the same without a graph."""
     if known.graph is None:
         return np.full(len(a), 1.0 / len(a))
-    log_weights = labelling_log_weights(known, known.graph, a, recipe)
-    return tempered(log_weights, recipe.least_effective_share)
+    balance, cut = labelling_terms(known, known.graph, a, recipe)
+    return tempered(balance + cut, recipe.least_effective_share)
 
 
-def labelling_log_weights(
+def labelling_terms(
     known: GraphLabels,
     graph: sparse.csr_array,
     a: Array,
     recipe: LabellingRecipe = RECIPE.labellings,
-) -> Array:
-    """Return those of the labellings that draws a (S, p, F) give to all rows of the graph, (S,)."""
+) -> tuple[Array, Array]:
+    """Return the log weights of the labellings that draws a (S, p, F) give to all rows.
+
+    Returns
+    -------
+    balance : (S,) by the shares of the classes
+    cut : (S,) by the edges between them
+    """
     n, n_draws, K = len(known.features), len(a), known.n_classes
     upper = sparse.triu(graph, k=1).tocoo()
     mean_degree = max(float(graph.sum()) / n, 1e-300)
     share_of_labels = np.bincount(known.codes, minlength=K) / len(known.codes)
-    out = np.empty(n_draws)
+    mass = np.full(n, 1.0 / n) if known.copies is None else known.copies / known.copies.sum()
+    balance, cut = np.empty(n_draws), np.empty(n_draws)
     for piece in in_chunks(n_draws, n * a.shape[2] + 2 * upper.nnz):
         labels = argmax.classes_of(known.features @ a[piece])
         labels[:, known.rows] = known.codes
-        shares = np.stack([(labels == k).mean(axis=1) for k in range(K)], axis=1)
-        cut = (labels[:, upper.row] != labels[:, upper.col]) @ upper.data
-        out[piece] = (
-            recipe.balance_strength * K * np.log(np.maximum(shares, 0.5 / n)) @ share_of_labels
-            - recipe.cut_strength * cut / mean_degree
-        )
-    return out
+        shares = np.stack([(labels == k) @ mass for k in range(K)], axis=1)
+        ends = labels[:, upper.row] != labels[:, upper.col]
+        floor = np.log(np.maximum(shares, 0.5 * mass.min()))
+        balance[piece] = recipe.balance_strength * K * floor @ share_of_labels
+        cut[piece] = -recipe.cut_strength * (ends @ upper.data) / mean_degree
+    return balance, cut
 
 
 def tempered(

@@ -1,0 +1,484 @@
+"""The default classifier: an average over assumptions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from atoll.core.graphs import connected_components, neighbour_graph, self_tuning_weights
+from atoll.core.labels import PartialLabels
+from atoll.estimators.explanation import Assumption, Explanation
+from atoll.estimators.graph_gp import choose_rows, some_labels
+from atoll.estimators.parameters import COMMON, RANDOM, A, Flag, Nothing, OneOf, Rule, Whole
+from atoll.estimators.shell import Classifier, Fit, Need
+from atoll.estimators.validation import generator
+from atoll.kernels.conditioning import distinct_rows
+from atoll.kernels.graph_spectral import graph_modes
+from atoll.models import graph_gp
+from atoll.models.average import average, heads, views
+from atoll.models.average.average import AveragePosterior, Component, Weighed
+from atoll.models.average.heads import ProbitHead
+from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe
+from atoll.models.average.views import DistanceView, GraphView, LinearView
+from atoll.models.graph_gp import GraphLabels
+from atoll.models.graph_posterior import ConePosterior, FeaturePosterior, PooledPosterior
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+UNLIKE_SCALES = 10.0  # ratio of the columns' ranges, the ninth tenth to the first
+MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as they are
+MANY_COPIES = 0.2  # share of rows that are copies of others, from which they are named
+UNREACHED = 0.05  # share of rows on pieces without a label, from which they are named
+TELLING = 3.0  # odds of all assumptions against none, below which labels tell too little
+ENOUGH_LABELS = 8  # before that is said
+HEAVY = 0.5  # weight of an assumption from which what ails it is named
+STRONG = 0.05  # weight of chains from which they have to mix
+
+
+class Rows(NamedTuple):
+    """Rows of the graph, scaled.
+
+    rows : (n, d) that differ
+    copies : (n,) how many each stands for
+    labelled : (l,) which of them have a label; one may have several
+    codes : (l,)
+    """
+
+    rows: Array
+    copies: Array
+    labelled: Index
+    codes: Index
+
+
+class AtollClassifier(Classifier):
+    """The classifier to try first: it averages over what unlabelled rows may mean.
+
+    Classes may follow the graph of nearest rows, the graph of the rows' signal, a line, clusters in
+    principal directions, a smooth function of distance, or nothing at all. Each assumption is a
+    Gaussian process of its own; each counts as much as it foretold the labels, by its evidence.
+    Where labels cannot tell, the graph without label noise leads at first, and gives way as labels
+    arrive that do not bear it out. `explain()` says in words which assumption holds.
+
+    Columns of unlike scales are standardised, rows that are copies are merged and counted.
+    A fit of 200 rows takes some 50 ms; time and memory grow as n log n up to `max_graph_rows` rows
+    and as n beyond.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=15
+        Neighbours of each row in the graphs.
+    scale : "auto" or bool, default="auto"
+        Whether columns are standardised; "auto": where their ranges are unlike, by a factor of ten,
+        and they are not mostly zero, as counts of words are.
+    max_graph_rows : int, default=10000
+        Rows of the graphs, at most.
+    n_draws : int, default=256
+        Draws of the graph without label noise, each from a chain of its own.
+    recipe : AverageRecipe, default=None
+        Every tuned number, as `atoll.models.average.recipe` documents them; None is the tuned one.
+    unlabelled : "auto", None or a value, default="auto"
+        What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
+        classes would remain.
+    random_state : None, int or numpy Generator, default=None
+        Seed of the chains, and of the choice of rows where not all are on the graph.
+    n_jobs : int, default=None
+        Processors for the search of neighbours of new rows.
+    verbose : bool, default=False
+        Whether progress is written to standard error.
+
+    Attributes
+    ----------
+    classes_ : (K,) the labels, sorted
+    weights_ : dict, the weight of each assumption
+    scaled_ : bool, whether columns were standardised
+    label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
+    transduction_ : (n,) the most probable class of each training row
+    posterior_ : AveragePosterior, what prediction needs
+    draws_ : empty dict: one draw of each chain is kept, and nothing is traced
+    n_graph_rows_ : int, rows of the graph
+    diagnostics_ : dict with weights, evidence, effective draws and a verdict in words
+
+    Examples
+    --------
+    >>> from atoll.datasets import hide_labels, make_crescents
+    >>> from atoll.estimators import AtollClassifier
+    >>> X, truth = make_crescents(n_samples=200, random_state=0)
+    >>> y = hide_labels(truth, per_class=4, marker=None, random_state=0)
+    >>> model = AtollClassifier(random_state=0).fit(X, y)
+    >>> bool(model.score(X, truth) > 0.95)
+    True
+    """
+
+    paper = "an average over models; after Sindhwani, Chu & Keerthi 2007 and others"
+    summary = "the one to try first: averages over what unlabelled rows may mean, to millions"
+    has_functions = False
+    saves = (AveragePosterior, Component, ProbitHead, GraphView, LinearView, DistanceView)
+    parameters: ClassVar[Mapping[str, Rule]] = (
+        COMMON
+        | RANDOM
+        | {
+            "n_neighbors": Whole(1),
+            "scale": OneOf("auto") | Flag(),
+            "max_graph_rows": Whole(100),
+            "n_draws": Whole(20),
+            "recipe": Nothing("the tuned one") | A("an AverageRecipe", AverageRecipe),
+        }
+    )
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 15,
+        scale: Any = "auto",
+        max_graph_rows: int = 10_000,
+        n_draws: int = 256,
+        recipe: AverageRecipe | None = None,
+        unlabelled: Any = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ):
+        self.n_neighbors = n_neighbors
+        self.scale = scale
+        self.max_graph_rows = max_graph_rows
+        self.n_draws = n_draws
+        self.recipe = recipe
+        self.unlabelled = unlabelled
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def explain(self) -> Explanation:
+        """Return what the classifier found to hold, as a table that prints in words."""
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        return self.explanation_
+
+    # Fitting --------------------------------------------------------------------------------------
+
+    def _recipe(self) -> AverageRecipe:
+        return AVERAGE_RECIPE if self.recipe is None else self.recipe
+
+    def _memory(self, X: Any, labels: PartialLabels) -> Need:
+        n = min(X.shape[0], self.max_graph_rows)
+        n_modes = self._recipe().graph.prior.n_modes(len(labels.classes))
+        numbers = 16 * n * n_modes + 4 * n * X.shape[1] + 6 * min(X.shape[1], n) ** 2
+        return Need(8 * numbers, f"{n_modes} modes of {n} rows", "Choose a smaller max_graph_rows.")
+
+    def _fit(self, X: Any, labels: PartialLabels) -> Fit:
+        recipe, rng = self._recipe(), generator(self.random_state)
+        K = len(labels.classes)
+        labelled = some_labels(rng, labels, recipe.graph.choice.most_labels)
+        kept = choose_rows(rng, X.shape[0], labelled, self.max_graph_rows)
+        unlike = _unlike_scales(X[kept])
+        shift, scale = self._scaling(X[kept], unlike)
+        data = _merged((X[kept] - shift) / scale, np.searchsorted(kept, labelled), labels, labelled)
+        self._say(f"graph of {len(data.rows)} rows")
+        found = views.principal(data.rows)
+        seen, graph = self._views(data, found, K)
+        some = _some(rng, data.codes, recipe.most_labels)
+        self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
+        problems = _infer(seen, data.labelled[some], data.rows, data.codes[some], K, recipe)
+        assumptions = self._weigh(problems, list(seen), data.codes[some], K)
+        known = GraphLabels(
+            seen["neighbours"].values, data.labelled, data.codes, K, graph, data.copies
+        )
+        self._say("graph without label noise")
+        bold = self._bold(rng, known)
+        gain = _gain(rng, known, bold, recipe)
+        odds = np.log(recipe.bold_odds) + recipe.bold_slope * np.log(max(len(data.codes) / K, 1.0))
+        noisy = _flat_evidence(problems.log_evidence(0))
+        assumptions.append(Weighed("clusters", float(odds), noisy, np.empty(0), gain))
+        weights = average.weights(assumptions, average.power_of(recipe, K))
+        posterior = _posterior(
+            (shift, scale), seen, problems, assumptions, weights, bold, data.codes, K, recipe
+        )
+        self._say("all rows")
+        explanation = _explanation(assumptions, weights, len(data.codes))
+        diagnostics, remarks = self._diagnose(
+            bold, explanation, data, graph, unlike, X.shape[0], recipe
+        )
+        return Fit(
+            posterior,
+            diagnostics,
+            transduction=posterior.proba(X[~labels.is_labelled]),
+            attributes={
+                "weights_": {a.name: float(w) for a, w in zip(assumptions, weights)},
+                "explanation_": explanation,
+                "scaled_": bool(np.any(scale != 1.0)),
+                "n_graph_rows_": len(data.rows),
+            },
+            remarks=remarks,
+        )
+
+    def _scaling(self, X: Array, unlike: bool) -> tuple[Array, Array]:
+        """Return what is taken from each column, and what it is divided by."""
+        d = X.shape[1]
+        if not (unlike if self.scale == "auto" else self.scale):
+            return np.zeros(d), np.ones(d)
+        scale = X.std(axis=0)
+        return X.mean(axis=0), np.where(scale > 0, scale, 1.0)
+
+    def _views(
+        self, data: Rows, found: views.Principal, n_classes: int
+    ) -> tuple[dict[str, Any], sparse.csr_array]:
+        """Return the views by the names of their assumptions, and the graph of all features."""
+        recipe = self._recipe()
+        constant = float(np.sqrt(recipe.constant_variance))
+        d = data.rows.shape[1]
+        first, graph = self._graph_view(data, np.zeros(d), np.zeros((d, 0)), n_classes)
+        seen: dict[str, Any] = {"neighbours": first}
+        if found.n_signal < len(found.variances):
+            directions = found.directions[:, : found.n_signal]
+            seen["signal"], _ = self._graph_view(data, found.centre, directions, n_classes)
+        if len(found.variances):
+            seen["line"] = views.line(found, constant)
+            seen["whitened"] = views.whitened(found, constant)
+            seen["smooth"] = views.smooth(data.rows, data.labelled, recipe.n_landmarks, constant)
+        return seen, graph
+
+    def _graph_view(
+        self, data: Rows, centre: Array, directions: Array, n_classes: int
+    ) -> tuple[GraphView, sparse.csr_array]:
+        prior = self._recipe().graph.prior
+        rows = (data.rows - centre) @ directions if directions.shape[1] else data.rows
+        k = min(self.n_neighbors, len(rows) - 1)
+        graph = self_tuning_weights(neighbour_graph(rows, k)) if k else _no_edges(len(rows))
+        is_labelled = np.zeros(len(rows), bool)
+        is_labelled[data.labelled] = True
+        modes = graph_modes(graph, prior.n_modes(n_classes), is_labelled)
+        values = graph_gp.row_features(modes, n_classes, len(data.codes), prior)
+        nearest = prior.new_row_neighbours
+        return GraphView(centre, directions, rows, values, nearest, self.n_jobs), graph
+
+    def _weigh(
+        self, problems: heads.Problems, names: list[str], codes: Index, n_classes: int
+    ) -> list[Weighed]:
+        recipe = self._recipe()
+        power = average.power_of(recipe, n_classes)
+        out = [
+            average.weigh(
+                name, getattr(recipe, name), problems.amplitudes[i], problems.log_evidence(i), power
+            )
+            for i, name in enumerate(names)
+        ]
+        nothing = average.evidence_of_shares(codes, n_classes)
+        return [*out, Weighed("nothing", float(np.log(recipe.nothing)), nothing, np.empty(0))]
+
+    def _bold(self, rng: np.random.Generator, known: GraphLabels) -> FeaturePosterior:
+        """Find the graph's posterior without label noise; with it, where chains are slow."""
+        recipe = self._recipe().graph
+        contradicted = len(np.unique(np.column_stack([known.rows, known.codes]), axis=0)) > len(
+            np.unique(known.rows)
+        )
+        likelihood = "softmax" if contradicted else "auto"
+        found = graph_gp.infer(rng, known, self.n_draws, likelihood, recipe)
+        if isinstance(found, ConePosterior) and not found.diagnostics(recipe)["mixed"]:
+            found = graph_gp.infer(rng, known, self.n_draws, "softmax", recipe)
+        return found
+
+    def _diagnose(
+        self,
+        bold: FeaturePosterior,
+        explanation: Explanation,
+        data: Rows,
+        graph: sparse.csr_array,
+        unlike: bool,
+        n_rows: int,
+        recipe: AverageRecipe,
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Return the diagnostics, and what is to be warned of."""
+        found = bold.diagnostics(recipe.graph)
+        weights = {one.name: one.weight for one in explanation.assumptions}
+        told = found.get("mixed", found.get("converged", True)) or weights["clusters"] < STRONG
+        n_distinct, n_kept = len(data.rows), int(data.copies.sum())
+        remarks = []
+        if self.scale is False and unlike:
+            remarks.append(
+                "the columns have unlike scales, and those of large numbers decide which rows are "
+                'near. Fix: leave scale="auto", or put all columns in like units.'
+            )
+        if n_kept - n_distinct > MANY_COPIES * n_kept:
+            remarks.append(
+                f"{n_kept - n_distinct} of {n_kept} rows are copies of others: they were merged "
+                "and counted, and the graph has few rows to learn from. Fix: add columns that "
+                "tell them apart, if there are any."
+            )
+        unreached = _unreached(graph, data)
+        if unreached > UNREACHED and weights["clusters"] + weights["neighbours"] > HEAVY:
+            remarks.append(
+                f"{unreached:.0%} of the rows are on pieces of the graph without a label, where "
+                "neighbours tell nothing. Fix: label a row on each piece, or raise n_neighbors."
+            )
+        if explanation.odds_of_any < TELLING and len(data.codes) >= ENOUGH_LABELS:
+            remarks.append(
+                "the labels follow no assumption: the rows tell little or nothing of their "
+                "classes, and probabilities stay near the labels' shares. Fix: check that labels "
+                "and rows belong together, or add columns that tell the classes apart."
+            )
+        effective = found.get("effective_draws", np.inf)
+        if (
+            effective
+            <= 1.01 * recipe.graph.labellings.least_effective_share * found.get("n_draws", 0)
+            and weights["clusters"] > HEAVY
+        ):
+            remarks.append(
+                f"weights by cuts and shares would leave fewer than {effective:.0f} effective "
+                "draws, and were flattened. Fix: raise n_draws, or label more rows."
+            )
+        verdict = " ".join([str(explanation).splitlines()[0], found["verdict"]])
+        if remarks:
+            verdict += " Beware: " + " ".join(remarks)
+        scaled = "were standardised" if (unlike and self.scale == "auto") else "are as they came"
+        if self.scale is True:
+            scaled = "were standardised"
+        verdict += f" Columns {scaled}; the graph has {n_distinct} rows of {n_rows}."
+        diagnostics = {
+            **found,
+            "weights": weights,
+            "n_distinct": n_distinct,
+            "unreached": unreached,
+            "odds_of_any": explanation.odds_of_any,
+            "verdict": verdict,
+        }
+        for name in ("mixed", "converged"):
+            if name in diagnostics:
+                diagnostics[name] = bool(told)
+        return diagnostics, tuple(remarks)
+
+    def _say(self, what: str) -> None:
+        if self.verbose:
+            print(f"{type(self).__name__}: {what}", file=sys.stderr)
+
+
+# Parts of a fit -----------------------------------------------------------------------------------
+
+
+def _unlike_scales(X: Array) -> bool:
+    """Return whether columns are in unlike units."""
+    ranges = np.ptp(X, axis=0)
+    ranges = ranges[ranges > 0]
+    if len(ranges) < 2 or np.mean(X == 0) > MOSTLY_ZERO:
+        return False
+    low, high = np.quantile(ranges, [0.1, 0.9])
+    return bool(high > UNLIKE_SCALES * low)
+
+
+def _merged(rows: Array, position: Index, labels: PartialLabels, labelled: Index) -> Rows:
+    """Merge rows that are copies; position (l,) of the labelled rows among them."""
+    distinct, place = distinct_rows(rows)
+    codes = labels.codes[labelled]
+    if len(distinct) == len(rows):
+        return Rows(rows, np.ones(len(rows)), position, codes)
+    if len(distinct) == 1:  # a graph needs two rows
+        distinct, place = rows[:2], np.zeros(len(rows), np.intp)
+    copies = np.bincount(place, minlength=len(distinct)).astype(float)
+    return Rows(distinct, np.maximum(copies, 1.0), place[position], codes)
+
+
+def _no_edges(n: int) -> sparse.csr_array:
+    return sparse.csr_array((n, n))
+
+
+def _some(rng: np.random.Generator, codes: Index, most: int) -> Index:
+    """Return which labels serve, all or a random part with every class in it; (l,) -> (k,)."""
+    if len(codes) <= most:
+        return np.arange(len(codes))
+    shuffled = rng.permutation(len(codes))
+    first = np.unique(codes[shuffled], return_index=True)[1]
+    rest = np.delete(shuffled, first)
+    return np.sort(np.concatenate([shuffled[first], rest[: max(0, most - len(first))]]))
+
+
+def _infer(
+    seen: Mapping[str, Any],
+    labelled: Index,
+    rows: Array,
+    codes: Index,
+    n_classes: int,
+    recipe: AverageRecipe,
+) -> heads.Problems:
+    features, amplitudes = [], []
+    for view in seen.values():
+        on_graph = isinstance(view, GraphView)
+        features.append(view.values[labelled] if on_graph else view.features(rows[labelled]))
+        chosen = recipe.graph_amplitudes if on_graph else recipe.amplitudes
+        amplitudes.append(np.array(chosen))
+    return heads.infer(features, amplitudes, codes, n_classes, recipe.nugget)
+
+
+def _flat_evidence(log_evidence: Array) -> float:
+    """Return the log evidence averaged over amplitudes, each as likely as the others."""
+    return float(np.logaddexp.reduce(log_evidence) - np.log(len(log_evidence)))
+
+
+def _gain(
+    rng: np.random.Generator, known: GraphLabels, bold: FeaturePosterior, recipe: AverageRecipe
+) -> float:
+    """Return what cuts add to the evidence; a softmax has noise, and is not held to them."""
+    if isinstance(bold, ConePosterior):
+        share, draws = 1.0, bold.coefficients
+    elif isinstance(bold, PooledPosterior):
+        share, draws = 1.0 - bold.share, bold.votes.coefficients
+    else:
+        return 0.0
+    labellings = recipe.graph.labellings
+    return share * average.gain_of_cuts(rng, known, draws, recipe.prior_draws, labellings)
+
+
+def _posterior(
+    scaling: tuple[Array, Array],
+    seen: Mapping[str, Any],
+    problems: heads.Problems,
+    assumptions: list[Weighed],
+    weights: Array,
+    bold: FeaturePosterior,
+    codes: Index,
+    n_classes: int,
+    recipe: AverageRecipe,
+) -> AveragePosterior:
+    """Gather the assumptions that have a weight, and what they need."""
+    # Many parameters because a posterior is made of all that was found.
+    names = list(seen)
+    kept = {a.name: w for a, w in zip(assumptions, weights) if w >= recipe.least_weight}
+    total = sum(kept.values())
+    used = [n for n in names if n in kept or (n == "neighbours" and "clusters" in kept)]
+    components = []
+    for a in assumptions:
+        if a.name in kept and a.name in names:
+            head = problems.head(names.index(a.name), a.shares)
+            components.append(Component(used.index(a.name), head, kept[a.name] / total))
+    if "clusters" in kept:
+        components.append(Component(used.index("neighbours"), bold, kept["clusters"] / total))
+    return AveragePosterior(
+        *scaling,
+        tuple(seen[name] for name in used),
+        tuple(components),
+        average.smoothed_shares(codes, n_classes),
+        kept.get("nothing", 0.0) / total,
+    )
+
+
+def _unreached(graph: sparse.csr_array, data: Rows) -> float:
+    """Return the share of rows on pieces of the graph without a label."""
+    _, piece = connected_components(graph)
+    reached = np.isin(piece, piece[data.labelled])
+    return float(data.copies[~reached].sum() / data.copies.sum())
+
+
+def _explanation(assumptions: list[Weighed], weights: Array, n_labels: int) -> Explanation:
+    nothing = next(a for a in assumptions if a.name == "nothing")
+    return Explanation(
+        tuple(
+            Assumption(a.name, float(w), a.log_evidence + a.gain - nothing.log_evidence)
+            for a, w in zip(assumptions, weights)
+        ),
+        n_labels,
+    )

@@ -1,0 +1,82 @@
+"""What the default classifier found to hold, in words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+WORDS = {
+    "clusters": "clusters of near rows, without exceptions",
+    "neighbours": "near rows, with exceptions",
+    "signal": "near rows in the signal of the columns",
+    "line": "a line through the columns",
+    "whitened": "a line through the columns' main directions",
+    "smooth": "a smooth function of distance",
+    "nothing": "nothing in the rows",
+}
+LEAST_SHOWN = 0.005
+MOST_ODDS = 1e6
+
+
+class Assumption(NamedTuple):
+    """One assumption and what the labels say of it.
+
+    name : as in `weights_`
+    weight : in the average
+    log_odds : log of how many times more probable it makes the labels than the labels' shares do
+    """
+
+    name: str
+    weight: float
+    log_odds: float
+
+
+class Explanation(NamedTuple):
+    """Every assumption, the weightiest first when printed.
+
+    assumptions : all of them
+    n_labels : that they are weighed by
+    """
+
+    assumptions: tuple[Assumption, ...]
+    n_labels: int
+
+    @property
+    def odds_of_any(self) -> float:
+        """How many times more probable the best assumption makes the labels than none does."""
+        best = max(a.log_odds for a in self.assumptions)
+        return float(np.exp(min(best, np.log(MOST_ODDS))))
+
+    def __str__(self) -> str:
+        ranked = sorted(self.assumptions, key=lambda a: -a.weight)
+        lines = [self._headline(ranked)]
+        for a in ranked:
+            if a.weight >= LEAST_SHOWN:
+                lines.append(f"  {a.weight:5.1%}  {WORDS[a.name]} ({_odds(a.log_odds)})")
+        return "\n".join(lines)
+
+    def _headline(self, ranked: list[Assumption]) -> str:
+        first, second = ranked[:2]
+        if first.name == "nothing" or self.odds_of_any < 1.5:
+            return (
+                f"I cannot tell: {self.n_labels} labels follow nothing in the rows more than "
+                "chance would have it."
+            )
+        ratio = np.exp(np.clip(first.log_odds - second.log_odds, -20, np.log(MOST_ODDS)))
+        against = f"not {WORDS[second.name]}"
+        if ratio >= 3.0:
+            return f"The labels follow {WORDS[first.name]}, {against}: {ratio:.0f} to 1."
+        return (
+            f"The labels seem to follow {WORDS[first.name]}; {self.n_labels} labels do not tell "
+            f"it from {WORDS[second.name]}."
+        )
+
+
+def _odds(log_odds: float) -> str:
+    if log_odds >= np.log(MOST_ODDS):
+        return f"more than {MOST_ODDS:.0e} to 1 against chance"
+    odds = np.exp(log_odds)
+    if odds >= 1.0:
+        return f"{odds:.3g} to 1 against chance"
+    return f"1 to {1 / max(odds, 1e-12):.3g} against chance"

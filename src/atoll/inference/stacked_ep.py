@@ -1,0 +1,215 @@
+"""Expectation propagation for a stack of small problems at once: the same rows, many kernels.
+
+A model that averages over kernels, and over the amplitude of each, asks for the posterior of the
+same few labels under dozens of covariances. `ep.propagate` would spend its time in the interpreter;
+here every step is one call for the whole stack. Sites, cavities and evidence are those of `ep`:
+each row has one site, with one precision and a shift per function, and all sites are updated at
+once with damping. Only likelihoods whose logarithm is concave are taken, so that no precision is
+negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.linalg import cholesky_inverse, jittered_cholesky
+from atoll.core.regions import RegionGradients, Regions
+from atoll.inference.ep import FAINT, LEAST_PRECISION, SMALLEST_SHRINKAGE
+
+Array = NDArray[np.float64]
+
+STACKED_ROWS = 48  # with more rows, matrices are factored one by one: LAPACK is the cost then
+# Share of the way that the sites of a problem move: at first, at least, its loss when the moments
+# come no nearer to each other, and its growth when they do.
+FIRST_SHARE, LEAST_SHARE, LOSS, GROWTH = 0.8, 0.05, 0.5, 1.1
+PROGRESS = 0.98  # of the disagreement before: less counts as nearer
+
+
+class StackedSites(NamedTuple):
+    """Posteriors of B problems with l rows and F functions.
+
+    weights : (B, l, F) b; the mean of f(x) is k_xᵀ b
+    site_inverse : (B, l, l) (C + diag(1/τ))^{-1}, τ the precisions of the sites
+    log_evidence : (B,)
+    log_left_out : (B, l) log probability of each row's label given all others
+    disagreement : (B,) largest difference of moments at the end, as in `ep`
+    n_iterations : of the whole stack
+    """
+
+    weights: Array
+    site_inverse: Array
+    log_evidence: Array
+    log_left_out: Array
+    disagreement: Array
+    n_iterations: int
+
+
+def propagate(
+    gram_matrices: Array,
+    regions: Callable[[int], Regions],
+    n_functions: int,
+    *,
+    tolerance: float = 0.02,
+    max_iterations: int = 100,
+) -> StackedSites:
+    """Update the sites of all problems until the moments of each agree.
+
+    Parameters
+    ----------
+    gram_matrices : (B, l, l)
+    regions : of the rows of so many problems, one problem after the other
+    n_functions : F
+    tolerance : largest difference of moments, in units of the posterior's own
+    max_iterations : updates of all sites, at most
+    """
+    B, n, _ = gram_matrices.shape
+    every = _Sites(
+        np.full((B, n), LEAST_PRECISION),
+        np.zeros((B, n, n_functions)),
+        np.full(B, FIRST_SHARE),
+        np.full(B, np.inf),
+    )
+    found: list[StackedSites | None] = [None] * B
+    at_work, now = np.arange(B), every
+    for iteration in range(max_iterations + 1):
+        step = _Step.of(gram_matrices[at_work], now, regions(len(at_work)))
+        last = iteration == max_iterations
+        done = np.ones(len(at_work), bool) if last else step.disagreement < tolerance
+        for i in np.flatnonzero(done):
+            found[at_work[i]] = step.result(i, iteration)
+        at_work = at_work[~done]
+        if not len(at_work):
+            break
+        now = step.moved(first=iteration == 0).part(~done)
+    parts = [part for part in found if part is not None]
+    arrays = [np.stack(part) for part in list(zip(*parts))[:-1]]
+    return StackedSites(*arrays, n_iterations=max(part.n_iterations for part in parts))
+
+
+class _Sites(NamedTuple):
+    """Sites, the share of the way that they move, and the disagreement before."""
+
+    precision: Array
+    shift: Array
+    share: Array
+    before: Array
+
+    def part(self, kept: Array) -> _Sites:
+        return _Sites(*(field[kept] for field in self))
+
+
+class _Step(NamedTuple):
+    """The posteriors under the sites, and where their moments ask the sites to go."""
+
+    sites: _Sites
+    now: _Posteriors
+    slopes: RegionGradients
+    n_free: int
+    curvature: Array
+    disagreement: Array
+
+    @classmethod
+    def of(cls, C: Array, sites: _Sites, regions: Regions) -> _Step:
+        tau, nu = sites.precision, sites.shift
+        now = _posterior(C, tau, nu)
+        slopes = _slopes(regions, now)
+        m, v = now.cavity_mean, now.cavity_variance
+        c = np.minimum(slopes.curvature.reshape(tau.shape) / regions.n_free, 0.0)
+        s = v / (1.0 + tau * v)
+        tilted = m + v[..., None] * slopes.mean.reshape(nu.shape)
+        apart = np.abs(tilted - now.mean).max(axis=2) / np.sqrt(s)
+        disagreement = (apart + np.abs((v + v * v * c) / s - 1.0)).max(axis=1)
+        return cls(sites, now, slopes, regions.n_free, c, disagreement)
+
+    def moved(self, *, first: bool) -> _Sites:
+        """Return the sites moved towards those that match the moments."""
+        tau, nu, share, before = self.sites
+        m, v, c = self.now.cavity_mean, self.now.cavity_variance, self.curvature
+        grown = np.minimum(share * GROWTH, FIRST_SHARE)
+        lost = np.maximum(share * LOSS, LEAST_SHARE)
+        share = np.where(self.disagreement < PROGRESS * before, grown, lost)
+        step = np.ones((len(tau), 1)) if first else share[:, None]  # no sites: nothing is lost
+        shrunk = np.maximum(1.0 + v * c, SMALLEST_SHRINKAGE)
+        new_tau = np.maximum(-c / shrunk, LEAST_PRECISION)
+        g = self.slopes.mean.reshape(nu.shape)
+        new_nu = (g - m * c[..., None]) / shrunk[..., None]
+        tau = (1.0 - step) * tau + step * new_tau
+        nu = (1.0 - step[..., None]) * nu + step[..., None] * new_nu
+        return _Sites(tau, nu, share, self.disagreement)
+
+    def result(self, i: int, iteration: int) -> StackedSites:
+        """Return what was found for one problem."""
+        tau, nu = self.sites.precision[i], self.sites.shift[i]
+        m, v, mean = self.now.cavity_mean[i], self.now.cavity_variance[i], self.now.mean[i]
+        log_p = self.slopes.log_probability.reshape(self.sites.precision.shape)[i]
+        s = v / (1.0 + tau * v)
+        log_evidence = (
+            log_p.sum()
+            + self.n_free * (0.5 * np.log1p(tau * v).sum() - self.now.half_log_det[i])
+            + 0.5 * np.sum(nu * (mean - nu * s[:, None]))
+            + 0.5 * np.sum(m * (tau[:, None] * m - 2.0 * nu) / (1.0 + tau * v)[:, None])
+        )
+        root = np.sqrt(tau)
+        site_inverse = root[:, None] * self.now.inverse[i] * root
+        return StackedSites(
+            self.now.weights[i],
+            site_inverse,
+            log_evidence,
+            log_p,
+            self.disagreement[i],
+            iteration,
+        )
+
+
+class _Posteriors(NamedTuple):
+    """The Gaussian posteriors under given sites, and their cavities; as in `ep`."""
+
+    weights: Array
+    mean: Array
+    cavity_mean: Array
+    cavity_variance: Array
+    inverse: Array
+    half_log_det: Array
+
+
+def _posterior(C: Array, tau: Array, nu: Array) -> _Posteriors:
+    root, index = np.sqrt(tau), np.arange(C.shape[1])
+    inner = root[:, :, None] * C * root[:, None, :]
+    inner[:, index, index] += 1.0
+    inverse, half_log_det = _inverses(inner)
+    weights = root[..., None] * (inverse @ (nu / root[..., None]))
+    mean = C @ weights
+    b = np.minimum(inverse[:, index, index], 1.0 - 1e-15)
+    v = (1.0 / b - 1.0) / tau
+    # A site that says next to nothing leaves its row what the others say: 1/b − 1 has no digits.
+    problem, row = np.nonzero(1.0 - b < FAINT)
+    if len(row):
+        half = C[problem, row] * root[problem]
+        spent = np.einsum("ei,eij,ej->e", half, inverse[problem], half, optimize=True)
+        v[problem, row] = np.maximum(C[problem, row, row] - spent, LEAST_PRECISION)
+    m = mean * (1.0 + tau * v)[..., None] - nu * v[..., None]
+    return _Posteriors(weights, mean, m, v, inverse, half_log_det)
+
+
+def _inverses(matrices: Array) -> tuple[Array, Array]:
+    """Return inverses and half the log determinants of positive definite matrices (B, l, l)."""
+    if matrices.shape[1] <= STACKED_ROWS:
+        lower = np.linalg.cholesky(matrices)
+        half = np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
+        return np.linalg.inv(matrices), half
+    out, half = np.empty_like(matrices), np.empty(len(matrices))
+    for i, matrix in enumerate(matrices):
+        lower = jittered_cholesky(matrix).lower
+        out[i] = cholesky_inverse(lower)
+        half[i] = np.log(np.diagonal(lower)).sum()
+    return out, half
+
+
+def _slopes(regions: Regions, now: _Posteriors) -> RegionGradients:
+    m, v = now.cavity_mean, now.cavity_variance
+    flat = m.reshape(-1, m.shape[2])
+    return regions.gradients(flat[:, 0] if m.shape[2] == 1 else flat, np.sqrt(1.0 + v.ravel()))

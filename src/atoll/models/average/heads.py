@@ -1,0 +1,173 @@
+"""Posteriors of the labels on the features of one view.
+
+    f_c(x) = v(x)ᵀ a_c,   a_c ~ N(0, A I),   y = the largest of f_c(x) + ε_c,   ε_c ~ N(0, 1)
+
+(two classes: one function, y = 1 where f + ε > 0), at several amplitudes A. Expectation propagation
+finds each posterior and its evidence. Given the sites, coefficients are normal with a covariance
+A (I − U diag(g) Uᵀ): what the labels do not touch stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.memory import in_chunks
+from atoll.core.regions import Regions
+from atoll.inference import stacked_ep
+from atoll.inference.stacked_ep import StackedSites
+from atoll.likelihoods import multinomial_probit, probit
+from atoll.models.posterior import chosen_states
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+CONVERGED = 1.0  # the disagreement of moments beyond which a posterior is not used
+LEAST_VARIANCE = 1e-12
+
+
+class ProbitHead(NamedTuple):
+    """A mixture over amplitudes of normal coefficients; F is one for two classes, else K.
+
+    amplitudes : (A,)
+    shares : (A,) that sum to one
+    means : (A, p, F) of the coefficients
+    directions : (A, p, r) orthonormal U
+    gains : (A, r) g, in [0, 1]
+    """
+
+    amplitudes: Array
+    shares: Array
+    means: Array
+    directions: Array
+    gains: Array
+
+    def proba(self, features: Array) -> Array:
+        """Return the class probabilities; (m, p) -> (m, K)."""
+        K = max(self.means.shape[2], 2)
+        out = np.zeros((len(features), K))
+        for share, mean, variance in self._moments(features):
+            out += share * class_probabilities(mean, variance)
+        return out
+
+    def draws(self, features: Array, n: int, rng: np.random.Generator) -> Array:
+        """Return n joint draws of the class probabilities; (m, p) -> (n, m, K)."""
+        chosen = chosen_states(rng, n, self.shares)
+        K = max(self.means.shape[2], 2)
+        out = np.empty((n, len(features), K))
+        for i, which in enumerate(chosen):
+            latent = features @ self._coefficients(rng, which)
+            out[i] = class_probabilities(latent, np.zeros(len(latent)))
+        return out
+
+    def _coefficients(self, rng: np.random.Generator, which: int) -> Array:
+        """Draw coefficients at one of the amplitudes, (p, F)."""
+        mean, U, g = self.means[which], self.directions[which], self.gains[which]
+        free = rng.standard_normal(mean.shape)
+        held = (1.0 - np.sqrt(1.0 - g))[:, None] * (U.T @ free)
+        return mean + np.sqrt(self.amplitudes[which]) * (free - U @ held)
+
+    def _moments(self, features: Array) -> list[tuple[float, Array, Array]]:
+        length = np.einsum("ij,ij->i", features, features)
+        found = []
+        for A, share, mean, U, g in zip(*self):
+            known = (features @ U) ** 2 @ g
+            found.append((float(share), features @ mean, np.maximum(A * (length - known), 0.0)))
+        return found
+
+
+def class_probabilities(mean: Array, variance: Array) -> Array:
+    """Return P(y = k) for functions of mean (m, F) and variance (m,), (m, K)."""
+    if mean.shape[1] == 1:
+        return np.exp(probit.log_class_probabilities(mean[:, 0], variance))
+    return multinomial_probit.class_probabilities(mean, variance)
+
+
+class Problems(NamedTuple):
+    """The same labels on several views, each at several amplitudes.
+
+    features : for each view (l, p) at the labelled rows
+    amplitudes : for each view (A,)
+    sites : the posteriors of all of them, view by view
+    first : (views + 1,) where each view's problems begin
+    """
+
+    features: list[Array]
+    amplitudes: list[Array]
+    sites: StackedSites
+    first: NDArray[np.intp]
+
+    def log_evidence(self, view: int) -> Array:
+        """Return that of each amplitude, (A,); −∞ where the moments did not come to agree."""
+        part = slice(self.first[view], self.first[view + 1])
+        agreed = self.sites.disagreement[part] < CONVERGED
+        return np.where(agreed, self.sites.log_evidence[part], -np.inf)
+
+    def head(self, view: int, shares: Array, least_share: float = 1e-3) -> ProbitHead:
+        """Return the posterior on one view, of the amplitudes that have a share worth keeping."""
+        kept = np.flatnonzero(shares >= least_share * shares.max())
+        V, A = self.features[view], self.amplitudes[view][kept]
+        index = self.first[view] + kept
+        means = [a * V.T @ b for a, b in zip(A, self.sites.weights[index])]
+        known = [_known(np.sqrt(a) * V, S) for a, S in zip(A, self.sites.site_inverse[index])]
+        directions, gains = zip(*known)
+        share = shares[kept] / shares[kept].sum()
+        return ProbitHead(A, share, np.stack(means), np.stack(directions), np.stack(gains))
+
+
+def infer(
+    features: list[Array], amplitudes: list[Array], codes: Codes, n_classes: int, nugget: float
+) -> Problems:
+    """Find the posteriors of labels on every view at every amplitude.
+
+    Parameters
+    ----------
+    features : for each view (l, p) at the labelled rows
+    amplitudes : for each view (A,)
+    codes : (l,) in 0..K−1
+    nugget : variance of each label's own part, relative to the amplitude
+    """
+    n = len(codes)
+    grams = []
+    for V, A in zip(features, amplitudes):
+        gram = V @ V.T
+        gram[np.diag_indices(n)] += nugget
+        grams.append(A[:, None, None] * gram)
+    stack = np.concatenate(grams)
+    first = np.concatenate([[0], np.cumsum([len(A) for A in amplitudes])])
+    parts = [
+        stacked_ep.propagate(
+            stack[piece], _regions(codes, n_classes), 1 if n_classes == 2 else n_classes
+        )
+        for piece in in_chunks(len(stack), 4 * n * n + 40 * n * n_classes)
+    ]
+    joined = [np.concatenate(part) for part in list(zip(*parts))[:-1]]
+    sites = StackedSites(*joined, n_iterations=max(part.n_iterations for part in parts))
+    return Problems(features, amplitudes, sites, first)
+
+
+def _regions(codes: Codes, n_classes: int) -> Callable[[int], Regions]:
+    """Return what gives the regions of the labels, repeated for so many problems."""
+
+    def repeated(n_problems: int) -> Regions:
+        tiled = np.tile(codes, n_problems)
+        if n_classes == 2:
+            return probit.regions(tiled)
+        return multinomial_probit.regions(tiled, n_classes)
+
+    return repeated
+
+
+def _known(V: Array, site_inverse: Array) -> tuple[Array, Array]:
+    """Return U (p, r) and g (r,) with U diag(g) Uᵀ = Vᵀ S V, for V (l, p) and S (l, l)."""
+    gram = V @ V.T
+    values, vectors = np.linalg.eigh(site_inverse)
+    half = vectors * np.sqrt(np.maximum(values, 0.0))  # S = half halfᵀ
+    gains, inner = np.linalg.eigh(half.T @ gram @ half)
+    rank = min(V.shape)
+    gains, inner = np.clip(gains[-rank:], LEAST_VARIANCE, 1.0), inner[:, -rank:]
+    directions = V.T @ (half @ inner) / np.sqrt(gains)
+    return directions, gains

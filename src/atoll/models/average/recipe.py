@@ -1,0 +1,92 @@
+"""What was tuned of the average over assumptions, in one frozen object.
+
+The numbers were chosen on label draws of their own, of tasks whose classes follow the graph and of
+eight ordinary tables; `benchmarks/results/default.md` measures them on others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from atoll.models.graph_recipe import RECIPE as GRAPH_RECIPE
+from atoll.models.graph_recipe import Recipe as GraphRecipe
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is believed of an assumption before the labels.
+
+    Attributes
+    ----------
+    odds : float
+        Of the assumption, relative to the others.
+    log_amplitude, spread : float
+        Mean and standard deviation of the log variance of its functions, in units of the noise.
+    """
+
+    odds: float = 1.0
+    log_amplitude: float = 2.5
+    spread: float = 1.0
+
+
+@dataclass(frozen=True)
+class AverageRecipe:
+    """Every tuned number of the average.
+
+    Attributes
+    ----------
+    neighbours, signal, line, whitened, smooth : Belief
+        In the graph of all features, in the graph of the signal, in a line, in a line through the
+        whitened signal, and in functions that are smooth in distance.
+    nothing : float
+        Odds that the rows tell nothing, and classes come in the shares that they have.
+    bold_odds, bold_slope : float
+        Odds of the graph without label noise, whose classes avoid crowds of rows: the first at one
+        label per class, falling as labels per class to the power of the second.
+    sharpness, sharpness_of_many : float
+        The power of the evidence, with two classes and with more.
+    amplitudes, graph_amplitudes : tuple of float
+        Variances of the functions that are averaged over, in units of the noise.
+    constant_variance : float
+        Of the constant in each function, relative to the rest.
+    nugget : float
+        Variance of each label's own part, relative to the rest: keeps matrices invertible.
+    most_labels : int
+        Labels that all assumptions but the first take; beyond, a random part of them.
+    prior_draws : int
+        Draws of the graph's functions before the labels, that its labellings are compared with.
+    least_weight : float
+        Of an assumption; below, it is left out of predictions.
+    n_landmarks : int
+        Rows by which functions that are smooth in distance are represented.
+    graph : GraphRecipe
+        Of the graph without label noise.
+    """
+
+    neighbours: Belief = Belief(0.55, 2.9, 2.0)
+    signal: Belief = Belief(0.5, 2.9, 2.0)
+    line: Belief = Belief(1.1)
+    whitened: Belief = Belief(0.85)
+    smooth: Belief = Belief(1.0)
+    nothing: float = 0.85
+    bold_odds: float = 32.0
+    bold_slope: float = -0.8
+    sharpness: float = 1.65
+    sharpness_of_many: float = 1.1
+    amplitudes: tuple[float, ...] = (0.6, 2.4, 9.6, 38.0, 150.0)
+    graph_amplitudes: tuple[float, ...] = (0.15, 0.6, 2.4, 9.6, 38.0, 150.0, 1300.0)
+    constant_variance: float = 0.3
+    nugget: float = 1e-3
+    most_labels: int = 300
+    prior_draws: int = 512
+    least_weight: float = 1e-3
+    n_landmarks: int = 200
+    graph: GraphRecipe = field(
+        default_factory=lambda: replace(
+            GRAPH_RECIPE, labellings=replace(GRAPH_RECIPE.labellings, least_effective_share=0.2)
+        )
+    )
+
+
+AVERAGE_RECIPE = AverageRecipe()
+"""The tuned one."""

@@ -1,0 +1,194 @@
+"""Rows as each assumption sees them.
+
+A view turns rows (m, d) into features (m, p); under its assumption a class is a linear function of
+them, with independent coefficients of the same variance. Features have a mean square length of
+about one, and hold a constant.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist, pdist
+
+from atoll.kernels.graph_spectral import extend, nearest_rows
+
+Array = NDArray[np.float64]
+
+MOST_COLUMNS = 600  # beyond, principal directions are found from a part of the rows
+MOST_ROWS = 2000
+MOST_DIRECTIONS = 600
+N_PERMUTATIONS = 2
+LEAST_EIGENVALUE = 1e-10  # relative to the largest: below is rounding
+FLOOR = 1e-6  # relative to the largest: directions of less variance are not stretched any further
+N_DISTANCES = 500  # rows whose distances give the median
+
+
+class View(Protocol):
+    """What rows are to an assumption."""
+
+    def features(self, X: Array) -> Array:
+        """Return the features of rows; (m, d) -> (m, p)."""
+
+
+class LinearView(NamedTuple):
+    """Projections of the rows, and a constant.
+
+    centre : (d,)
+    directions : (d, p − 1)
+    constant : the last feature
+    """
+
+    centre: Array
+    directions: Array
+    constant: float
+
+    def features(self, X: Array) -> Array:
+        """Return the projections of rows; (m, d) -> (m, p)."""
+        projected = (X - self.centre) @ self.directions
+        return np.column_stack([projected, np.full(len(X), self.constant)])
+
+
+class GraphView(NamedTuple):
+    """Features of the graph's rows, which new rows take from their nearest.
+
+    centre, directions : (d,) and (d, q), the coordinates in which rows are near; no directions,
+        (d, 0): the rows themselves
+    rows : (n, q) coordinates of the graph's rows
+    values : (n, p) their features
+    n_nearest : rows that a new row is the mean of
+    n_jobs : processors for their search
+    """
+
+    centre: Array
+    directions: Array
+    rows: Array
+    values: Array
+    n_nearest: int
+    n_jobs: int | None
+
+    def features(self, X: Array) -> Array:
+        """Return the features of rows; (m, d) -> (m, p)."""
+        if self.directions.shape[1]:
+            X = (X - self.centre) @ self.directions
+        nearest = nearest_rows(self.rows, X, self.n_jobs, n_nearest=self.n_nearest)
+        return extend(self.values, nearest)
+
+
+class DistanceView(NamedTuple):
+    """Features whose products are exp(−d²/2ℓ²) among the landmarks (Nyström), and a constant.
+
+    landmarks : (r, d)
+    length : ℓ
+    transform : (r, p − 1)
+    constant : the last feature
+    """
+
+    landmarks: Array
+    length: float
+    transform: Array
+    constant: float
+
+    def features(self, X: Array) -> Array:
+        """Return the features of rows; (m, d) -> (m, p)."""
+        near = _gaussian(X, self.landmarks, self.length) @ self.transform
+        return np.column_stack([near, np.full(len(X), self.constant)])
+
+
+class Principal(NamedTuple):
+    """Principal directions of rows.
+
+    centre : (d,)
+    directions : (d, r), the first of the largest variance
+    variances : (r,)
+    n_signal : how many of them exceed those of columns that were permuted independently
+    """
+
+    centre: Array
+    directions: Array
+    variances: Array
+    n_signal: int
+
+
+def principal(X: Array) -> Principal:
+    """Find the principal directions, and which of them are signal (parallel analysis, Horn 1965).
+
+    Where columns are many, a part of the rows stands for all. The permutations have a seed of their
+    own: they depend on nothing but the rows.
+    """
+    rng = np.random.default_rng(0)
+    if X.shape[1] > MOST_COLUMNS and len(X) > MOST_ROWS:
+        X = X[np.sort(rng.choice(len(X), MOST_ROWS, replace=False))]
+    centre = X.mean(axis=0)
+    Z = X - centre
+    variances, directions = _eigen(Z)
+    part = Z if len(Z) <= MOST_ROWS else Z[rng.choice(len(Z), MOST_ROWS, replace=False)]
+    seen = variances if part is Z else _eigen(part)[0][: len(variances)]
+    noise = np.zeros(len(seen))
+    for _ in range(N_PERMUTATIONS):
+        mixed = rng.permuted(part, axis=0)
+        found = _eigen(mixed - mixed.mean(axis=0))[0][: len(seen)]
+        noise[: len(found)] = np.maximum(noise[: len(found)], found)
+    below = np.flatnonzero(seen <= noise)
+    n_signal = int(below[0]) if len(below) else len(seen)
+    return Principal(centre, directions, variances, max(1, n_signal))
+
+
+def _eigen(Z: Array) -> tuple[Array, Array]:
+    """Return the variances and directions of centred rows, the largest first; (r,), (d, r)."""
+    n, d = Z.shape
+    wide = d > n
+    values, vectors = np.linalg.eigh(Z @ Z.T if wide else Z.T @ Z)
+    kept = np.flatnonzero(values > LEAST_EIGENVALUE * max(values[-1], 1e-300))[::-1]
+    kept = kept[:MOST_DIRECTIONS]
+    values, vectors = values[kept], vectors[:, kept]
+    if wide:
+        vectors = Z.T @ vectors / np.sqrt(values)
+    return values / n, vectors
+
+
+def line(found: Principal, constant: float) -> LinearView:
+    """Return all directions, each divided by the fourth root of its variance.
+
+    Half-way between the rows as they are and whitened rows: a direction of little variance may
+    matter, and one of none cannot.
+    """
+    floor = np.maximum(found.variances, FLOOR * found.variances.max(initial=0.0))
+    scale = floor**-0.25
+    length = np.sqrt(np.sum(found.variances * scale**2))
+    return LinearView(found.centre, found.directions * (scale / length), constant)
+
+
+def whitened(found: Principal, constant: float) -> LinearView:
+    """Return the directions of the signal, all with the same variance."""
+    q = found.n_signal
+    scale = 1.0 / np.sqrt(q * found.variances[:q])
+    return LinearView(found.centre, found.directions[:, :q] * scale, constant)
+
+
+def smooth(X: Array, labelled: NDArray[np.intp], n_landmarks: int, constant: float) -> DistanceView:
+    """Return functions that vary over the median distance; landmarks are labelled rows and others.
+
+    Parameters
+    ----------
+    labelled : (l,) rows of X
+    """
+    rng = np.random.default_rng(0)
+    some = X[rng.permutation(len(X))[:N_DISTANCES]]
+    distances = pdist(some)
+    length = float(np.median(distances)) if len(distances) else 1.0
+    length = length if length > 0 else max(float(distances.mean()), 1.0)
+    chosen = labelled[rng.permutation(len(labelled))[:n_landmarks]]
+    others = np.setdiff1d(np.arange(len(X)), labelled)
+    more = rng.permutation(others)[: n_landmarks - len(chosen)]
+    landmarks = X[np.concatenate([chosen, more])]
+    values, vectors = np.linalg.eigh(_gaussian(landmarks, landmarks, length))
+    kept = values > 1e-9 * values[-1]
+    transform = vectors[:, kept] / np.sqrt(values[kept])
+    return DistanceView(landmarks, length, transform, constant)
+
+
+def _gaussian(X: Array, landmarks: Array, length: float) -> Array:
+    return np.exp(-0.5 * cdist(X, landmarks, "sqeuclidean") / length**2)
