@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Mapping, Sequence
 
 from atoll.reproductions import engine
 from atoll.reproductions.archipelago import TABLE_1
@@ -86,6 +87,8 @@ def run_experiment(
     data_home: str | os.PathLike[str] | None = None,
     progress: bool = True,
     cache: str | os.PathLike[str] | None = None,
+    only: Mapping[str, Sequence[str]] | None = None,
+    limit: float | None = None,
 ) -> Report:
     """Run the experiment of that name and write its table, picture and page.
 
@@ -111,11 +114,17 @@ def run_experiment(
         Whether to show finished cells and the time left.
     cache : path or None, default=None
         The folder of finished cells; None is ``<out>/cache``.
+    only : mapping of str to sequence of str, or None, default=None
+        Values of the cells' keys, such as ``{"labels": ["10"]}``: only cells with one of the values
+        of every key are run and shown. None takes all.
+    limit : float or None, default=None
+        Processor seconds after which a cell is stopped and reported; None is the experiment's own.
 
     Returns
     -------
     Report
     """
+    # Many parameters because they are the command's options.
     return engine.run(
         find_experiment(name),
         out=out,
@@ -125,4 +134,6 @@ def run_experiment(
         data_home=data_home,
         progress=progress,
         cache=cache,
+        only=only,
+        limit=limit,
     )
