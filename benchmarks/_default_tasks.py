@@ -16,27 +16,26 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from scipy.special import softmax
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
-from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
-from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
-from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from atoll import GraphGPClassifier
 from atoll import GraphGPClassifier as Default  # the estimator under test: change it here
 from atoll.datasets import make_pinwheel
-from atoll.diagnostics import expected_calibration_error
+from atoll.reproductions.peers import (
+    NEED_GRAPHLEARNING,
+    PEERS,
+    Problem,
+    import_graphlearning,
+    measure,
+    normalised,
+    reliability_counts,
+)
 
 OUTPUT = Path(__file__).parent / "output"
-FLOOR = 1e-6  # a smaller probability counts as this in log-losses
 MOST_ROWS = 1000  # of a table
-N_BINS = 20  # of the reliability picture
 DEFAULT, GRAPH, SHARES = "default", "GraphGPClassifier", "shares"
-METRICS = ("error", "log-loss", "ECE")
+METRICS = {"error": "error", "log_loss": "log-loss", "ece": "ECE"}
 
 KEEL_DEVELOPMENT = ("heart", "pima", "sonar", "vehicle", "segment", "german", "wisconsin")
 KEEL_HELD_OUT = ("australian", "ionosphere", "saheart", "satimage", "spambase")
@@ -52,18 +51,6 @@ class Table(NamedTuple):
 
     X: np.ndarray
     y: np.ndarray
-
-
-class Problem(NamedTuple):
-    """Rows, classes, and the same with -1 where the label is hidden."""
-
-    X: np.ndarray
-    y: np.ndarray
-    partial: np.ndarray
-
-    @property
-    def hidden(self):
-        return self.partial < 0
 
 
 # --- data -----------------------------------------------------------------------------------------
@@ -184,111 +171,18 @@ def graph_gp(problem, seed):
     return model.fit(problem.X, problem.partial).label_distributions_
 
 
-def labelled(problem):
-    """Labelled rows, their classes, and how many labels the rarest class has."""
-    known = ~problem.hidden
-    y = problem.partial[known]
-    return problem.X[known], y, int(np.bincount(y).min())
-
-
-def logistic(problem, seed):
-    X, y, _ = labelled(problem)
-    return LogisticRegression(max_iter=2000).fit(X, y).predict_proba(problem.X)
-
-
-def logistic_cv(problem, seed):
-    """Penalty by log-loss in folds; with fewer than 4 labels in a class, as it comes."""
-    X, y, fewest = labelled(problem)
-    if fewest < 4:
-        return logistic(problem, seed)
-    model = LogisticRegressionCV(Cs=10, cv=min(5, fewest), scoring="neg_log_loss", max_iter=2000)
-    return model.fit(X, y).predict_proba(problem.X)
-
-
-def svc(problem, seed):
-    """C and width by folds from 4 labels in every class on; sigmoids by folds from 2 on.
-
-    With a single label in a class nothing can be held out: the decision values' softmax.
-    """
-    X, y, fewest = labelled(problem)
-    gamma = 1.0 / max(X.shape[1] * X.var(), 1e-12)
-    model = SVC(gamma=gamma)
-    if fewest >= 4:
-        grid = {"C": [0.1, 1.0, 10.0, 100.0], "gamma": [gamma / 10, gamma, 10 * gamma]}
-        model = GridSearchCV(model, grid, cv=min(5, fewest)).fit(X, y).best_estimator_
-    if fewest >= 2:
-        model = CalibratedClassifierCV(model, cv=min(5, fewest), ensemble=False)
-        return model.fit(X, y).predict_proba(problem.X)
-    scores = model.fit(X, y).decision_function(problem.X)
-    scores = np.column_stack([-scores, scores]) / 2 if scores.ndim == 1 else scores
-    return softmax(scores, axis=1)
-
-
-def spreading(problem, seed):
-    model = LabelSpreading("knn", max_iter=1000).fit(problem.X, problem.partial)
-    return model.label_distributions_
-
-
-def graphlearning_scores(kind, problem, **options):
-    import graphlearning as gl
-
-    rows = np.flatnonzero(~problem.hidden)
-    # exact neighbours, each row its own first: its approximate search needs one more package
-    k = min(10, len(problem.X) - 1)
-    distances, ids = NearestNeighbors(n_neighbors=k + 1).fit(problem.X).kneighbors(problem.X)
-    W = gl.weightmatrix.knn(problem.X, k, knn_data=(ids, distances))
-    scores = getattr(gl.ssl, kind)(W, **options).fit(rows, problem.partial[rows])
-    return np.nan_to_num(np.asarray(scores))
-
-
-def laplace(problem, seed):
-    return np.clip(graphlearning_scores("laplace", problem), 0.0, None)
-
-
-def poisson(problem, seed):
-    """Scores without a scale, made probabilities by a softmax: read the error alone."""
-    scores = graphlearning_scores("poisson", problem, solver="gradient_descent")
-    return softmax(scores / max(np.abs(scores).max(), 1e-300), axis=1)
-
-
-def nearest(problem, seed):
-    X, y, _ = labelled(problem)
-    return KNeighborsClassifier(1).fit(X, y).predict_proba(problem.X)
-
-
-def self_training(problem, seed):
-    """Logistic regression that labels the rows it is sure of and is fitted again."""
-    model = SelfTrainingClassifier(LogisticRegression(max_iter=2000))
-    return model.fit(problem.X, problem.partial).predict_proba(problem.X)
-
-
-def shares(problem, seed):
-    counts = np.bincount(problem.partial[~problem.hidden])
-    p = (counts + 0.5) / (counts.sum() + len(counts) / 2)
-    return np.tile(p, (len(problem.X), 1))
-
-
 MODELS: dict[str, Callable[[Problem, int], np.ndarray]] = {
     DEFAULT: default,
     GRAPH: graph_gp,
-    "LogisticRegression": logistic,
-    "LogisticRegressionCV": logistic_cv,
-    "SVC, calibrated": svc,
-    "LabelSpreading": spreading,
-    "Laplace": laplace,
-    "Poisson": poisson,
-    "1-NN": nearest,
-    "self-training": self_training,
-    SHARES: shares,
+    **PEERS,
 }
-GRAPHLEARNING = ("Laplace", "Poisson")
 
 
 def available(names):
     """The models that can run here, with a line for those that cannot."""
     if importlib.util.find_spec("graphlearning") is not None:
         return list(names)
-    missing = [name for name in names if name in GRAPHLEARNING]
+    missing = [name for name in names if name in NEED_GRAPHLEARNING]
     if missing:
         say(f"graphlearning is not installed (pip install graphlearning); left out: "
             f"{', '.join(missing)}")  # fmt: skip
@@ -298,53 +192,19 @@ def available(names):
 # --- measuring ------------------------------------------------------------------------------------
 
 
-class Scores(NamedTuple):
-    """What one fit got on its unlabelled rows."""
-
-    values: dict[str, float]
-    bins: list[list[float]]
-
-
-def probabilities(p):
-    """Rows that sum to one, and how many of them had to be made up as equal for every class."""
-    p = np.where(np.isfinite(p), p, 0.0)
-    total = p.sum(axis=1, keepdims=True)
-    p = np.where(total > 0, p / np.where(total > 0, total, 1.0), 1 / p.shape[1])
-    return p, int(np.sum(total <= 0))
-
-
-def scored(p, y):
-    """Error, log-loss, ECE of the top label in ten bins; and the counts of a reliability curve."""
-    p, n_mended = probabilities(p)
-    truth = p[np.arange(len(y)), y]
-    values = {
-        "error": float(np.mean(p.argmax(axis=1) != y)),
-        "log-loss": float(-np.mean(np.log(np.maximum(truth, FLOOR)))),
-        "ECE": float(expected_calibration_error(p, y)),
-        "confidence": float(p.max(axis=1).mean()),
-        "mended": float(n_mended),
-    }
-    top = p.max(axis=1)
-    place = np.minimum((top * N_BINS).astype(int), N_BINS - 1)
-    bins = [
-        np.bincount(place, minlength=N_BINS).tolist(),
-        np.round(np.bincount(place, top, minlength=N_BINS), 6).tolist(),
-        np.bincount(place, p.argmax(axis=1) == y, minlength=N_BINS).tolist(),
-        np.round(np.bincount(place, top * (1 - top), minlength=N_BINS), 6).tolist(),
-    ]
-    return Scores(values, bins)
-
-
 def run_model(name, problem, seed):
     """One row of results: metrics on the unlabelled rows, and processor seconds."""
+    if name in NEED_GRAPHLEARNING:
+        import_graphlearning()  # here, so that no fit is charged for it
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        p = MODELS[name](problem, seed)
+        scores = MODELS[name](problem, seed)
     seconds = time.process_time() - began
-    found = scored(p[problem.hidden], problem.y[problem.hidden])
-    bins = {"bins": json.dumps(found.bins, separators=(",", ":"))}
-    return {"model": name} | found.values | {"seconds": seconds} | bins
+    p, n_mended = normalised(scores[problem.hidden])
+    y = problem.y[problem.hidden]
+    bins = json.dumps(reliability_counts(p, y).round(6).tolist(), separators=(",", ":"))
+    return {"model": name} | measure(p, y) | {"mended": n_mended, "seconds": seconds, "bins": bins}
 
 
 # --- running tasks --------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ import numpy as np
 from _default_tasks import DEFAULT, GRAPH, METRICS, SHARES, Options, markdown, plus_minus, shown
 
 TABLE_LABELS = (2, 4, 8, 16)
-TABLE_MODELS = (DEFAULT, GRAPH, "LogisticRegression", "LogisticRegressionCV", "SVC, calibrated",
+TABLE_MODELS = (DEFAULT, GRAPH, "LogisticRegression", "LogisticRegressionCV", "SVC",
                 "LabelSpreading", "Laplace", SHARES)  # fmt: skip
 EXCESS = 0.03  # a cell is worse than not knowing if its log-loss exceeds the shares' by more
 
@@ -76,13 +76,19 @@ def tables(options: Options):
         return
     print(f"\n## Ordinary tables: {', '.join(dict.fromkeys(frame['table']))}\n")
     cells = frame.groupby(["model", "table", "labels"])[[*METRICS, "seconds"]].mean()
-    not_knowing = cells.loc[SHARES]["log-loss"]
-    header = ["", *METRICS, "seconds", f"cells worse than shares by > {EXCESS}", "worst cell"]
+    not_knowing = cells.loc[SHARES]["log_loss"]
+    header = [
+        "",
+        *METRICS.values(),
+        "seconds",
+        f"cells worse than shares by > {EXCESS}",
+        "worst cell",
+    ]
     rows = []
     for name in tasks.in_order(frame):
         mine = cells.loc[name]
         per_draw = frame[frame["model"] == name].groupby("draw")[list(METRICS)].mean()
-        excess = mine["log-loss"] - not_knowing
+        excess = mine["log_loss"] - not_knowing
         worst = excess.idxmax()
         rows.append([name, *(plus_minus(per_draw[m], 4) for m in METRICS),
                      shown(mine["seconds"].mean()),
@@ -96,7 +102,7 @@ def tables(options: Options):
 
 
 def by(cells, frame, metric, key, title):
-    print(f"**{metric} by {title}**\n")
+    print(f"**{METRICS[metric]} by {title}**\n")
     means = cells[metric].groupby(["model", key]).mean()
     groups = list(dict.fromkeys(frame[key]))
     rows = [
@@ -110,9 +116,9 @@ def worst_cells(cells, not_knowing, most=10):
         return
     print("**the default's cells furthest above the shares, log-loss**\n")
     mine = cells.loc[DEFAULT]
-    excess = (mine["log-loss"] - not_knowing).sort_values(ascending=False)[:most]
+    excess = (mine["log_loss"] - not_knowing).sort_values(ascending=False)[:most]
     rows = [
-        [*cell, shown(mine["log-loss"][cell]), shown(not_knowing[cell]), f"{value:+.3f}",
+        [*cell, shown(mine["log_loss"][cell]), shown(not_knowing[cell]), f"{value:+.3f}",
          shown(mine["error"][cell])]
         for cell, value in excess.items()
     ]  # fmt: skip
@@ -160,7 +166,7 @@ def noise(options: Options):
     n_draws = frame["draw"].nunique()
     print(f"\n## Nothing to learn: {n_draws} draws, {NOISE_ROWS} rows, labels at random\n")
     print("Log-loss above that of the labels' own shares; wanted: at most 0.03.\n")
-    loss = frame.pivot_table(index=["kind", "labels", "draw"], columns="model", values="log-loss")
+    loss = frame.pivot_table(index=["kind", "labels", "draw"], columns="model", values="log_loss")
     excess = loss.sub(loss[SHARES], axis=0)
     kinds, counts = list(dict.fromkeys(frame["kind"])), sorted(set(frame["labels"]))
     rows = []
@@ -190,7 +196,7 @@ def run_seeds(task):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             p = np.stack([
-                tasks.probabilities(tasks.MODELS[name](problem, seed)[problem.hidden])[0]
+                tasks.normalised(tasks.MODELS[name](problem, seed)[problem.hidden])[0]
                 for seed in range(task["seeds"])
             ])  # fmt: skip
         classes = p.argmax(axis=2)
@@ -200,7 +206,7 @@ def run_seeds(task):
         rows.append({"model": name, "difference": float(between.mean()),
                      "worst pair": float(between.max()), "disagreement": float(np.mean(apart)),
                      "error": float(np.mean(classes != truth)),
-                     "log-loss": float(np.mean([tasks.scored(q, truth).values["log-loss"]
+                     "log_loss": float(np.mean([tasks.measure(q, truth)["log_loss"]
                                                 for q in p]))})  # fmt: skip
     return rows
 
@@ -221,7 +227,7 @@ def seeds(options: Options, n_seeds=20):
     print("Mean |difference| of class probabilities between two seeds (wanted: at most 0.03) and "
           "share of rows whose class differs (wanted: at most 0.02 where the error is below "
           "0.30).\n")  # fmt: skip
-    columns = ["difference", "worst pair", "disagreement", "error", "log-loss"]
+    columns = ["difference", "worst pair", "disagreement", "error", "log_loss"]
     means = frame.groupby(["model", "set", "labels"], sort=False)[columns].mean()
     rows = [[*cell, *map(shown, values)] for cell, values in zip(means.index, means.values)]
     markdown(["model", "set", "labels a class", *columns], rows)
@@ -238,7 +244,7 @@ PARTS = {"tables": tables, "noise": noise, "seeds": seeds}
 
 
 def words(text):
-    return tuple(word.strip() for word in text.split(";" if ";" in text else ",") if word.strip())
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def numbers(text):
@@ -254,7 +260,7 @@ def main():
     add("--draws", type=int, help="draws of labels; what the part says by default")
     add("--labels", type=numbers, default=(), help="numbers of labels, such as 2,8")
     add("--models", type=words, default=(),
-        help=f"separated by ; (names have commas): {'; '.join(tasks.MODELS)}")  # fmt: skip
+        help=f"separated by commas: {', '.join(tasks.MODELS)}")  # fmt: skip
     add("--sets", type=words, default=(), help="tables, kinds of noise or sets to run")
     add("--half", choices=list(tasks.HALVES), default="development", help="of the tables")
     add("--resume", action="store_true", help="keep finished tasks of an earlier run")

@@ -26,6 +26,7 @@ from atoll.reproductions.sindhwani import FIGURE_4 as SSGP_4
 from atoll.reproductions.sindhwani import FIGURE_5 as SSGP_5
 from atoll.reproductions.sindhwani import FIGURE_6 as SSGP_6
 from atoll.reproductions.sindhwani_moons import FIGURE_1 as SSGP_1
+from atoll.reproductions.ssl_book import BOOK
 
 __all__ = [
     "EXPERIMENTS",
@@ -44,6 +45,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *(EXAMPLE_1, EXAMPLE_2, EXAMPLE_3),
     *(FIGURE_15, FIGURE_16, FIGURE_20, FIGURE_21, FIGURE_22),
     *(SSGP_1, SSGP_2, SSGP_3, SSGP_4, SSGP_5, SSGP_6),
+    BOOK,
 )
 
 
