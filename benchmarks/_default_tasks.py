@@ -11,7 +11,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from atoll import GraphGPClassifier
 from atoll import GraphGPClassifier as Default  # the estimator under test: change it here
 from atoll.datasets import make_pinwheel
+from atoll.reproductions.engine import CellStoppedError, time_limit
 from atoll.reproductions.peers import (
     NEED_GRAPHLEARNING,
     PEERS,
@@ -192,19 +193,25 @@ def available(names):
 # --- measuring ------------------------------------------------------------------------------------
 
 
-def run_model(name, problem, seed):
-    """One row of results: metrics on the unlabelled rows, and processor seconds."""
+def run_model(name, problem, seed, options):
+    """One row of results: metrics on the unlabelled rows, and processor seconds.
+
+    A model that takes more than the limit is stopped; its row has nothing but that.
+    """
     if name in NEED_GRAPHLEARNING:
         import_graphlearning()  # here, so that no fit is charged for it
     began = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        scores = MODELS[name](problem, seed)
+    try:
+        with warnings.catch_warnings(), time_limit(options.limit):
+            warnings.simplefilter("ignore")
+            scores = MODELS[name](problem, seed)
+    except CellStoppedError:
+        return {"stopped": options.limit}
     seconds = time.process_time() - began
     p, n_mended = normalised(scores[problem.hidden])
     y = problem.y[problem.hidden]
     bins = json.dumps(reliability_counts(p, y).round(6).tolist(), separators=(",", ":"))
-    return {"model": name} | measure(p, y) | {"mended": n_mended, "seconds": seconds, "bins": bins}
+    return measure(p, y) | {"mended": n_mended, "seconds": seconds, "bins": bins}
 
 
 # --- running tasks --------------------------------------------------------------------------------
@@ -220,10 +227,12 @@ class Options(NamedTuple):
     models: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
     half: str = "development"
+    splits: tuple[int, ...] = ()
     resume: bool = False
+    rerun: tuple[str, ...] = ()
     out: Path = OUTPUT
     limit: float = 600.0
-    splits: tuple[int, ...] = ()
+    rows: int = 10**6
     quick: bool = False
 
     def chosen(self, names):
@@ -238,56 +247,62 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def _limited(function, task):
+def _run_one(function, task, options):
+    """The task's row, or the sentence that says which data are missing."""
     with threadpool_limits(limits=1):
-        return task, function(task)
+        try:
+            return task, function(task, options)
+        except FileNotFoundError as error:
+            return task, str(error)
 
 
-def run_tasks(part, function: Callable[[dict], list[dict]], tasks: Sequence[dict], options):
-    """Run tasks in processes and return their rows as a frame, which is also kept as a CSV.
+def run_tasks(part, function: Callable[[dict, Options], dict], tasks: Sequence[dict], options):
+    """Run tasks in processes and return a frame, a row a task, which is also kept as a CSV.
 
     Rows are written as each task ends. With --resume the tasks that the file holds are not run
-    again. A task whose data are missing is left out with a line that says so.
+    again, but for the models that --rerun names. A task whose data are missing is left out with a
+    line that says so.
     """
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / f"default_{part}.jsonl"
-    done: dict[str, list[dict]] = {}
-    if options.resume and path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
-            done[json.dumps(record["task"], sort_keys=True)] = record["rows"]
+    done = kept_rows(path) if options.resume else {}
+    for key in [key for key in done if json.loads(key).get("model") in options.rerun]:
+        del done[key]
     keys = [json.dumps(task, sort_keys=True) for task in tasks]
     waiting = [task for task, key in zip(tasks, keys) if key not in done]
     missing: dict[str, int] = {}
-    began = shown = time.perf_counter()
+    began = told = time.perf_counter()
     with path.open("a" if options.resume else "w", encoding="utf-8") as file:
-        jobs = (delayed(_limited)(function, task) for task in waiting)
+        jobs = (delayed(_run_one)(function, task, options) for task in waiting)
         runs = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(jobs)
-        for i, (task, rows) in enumerate(runs, 1):
-            if isinstance(rows, str):
-                missing[rows] = missing.get(rows, 0) + 1
+        for i, (task, row) in enumerate(runs, 1):
+            if isinstance(row, str):
+                missing[row] = missing.get(row, 0) + 1
                 continue
-            done[json.dumps(task, sort_keys=True)] = rows
-            file.write(json.dumps({"task": task, "rows": rows}) + "\n")
+            done[json.dumps(task, sort_keys=True)] = row
+            file.write(json.dumps({"task": task, "row": row}) + "\n")
             file.flush()
             now = time.perf_counter()
-            if now - shown > 10 or i == len(waiting):
-                shown = now
+            if now - told > 10 or i == len(waiting):
+                told = now
                 say(f"{part}: {i} of {len(waiting)} tasks, {now - began:.0f} s, "
                     f"about {(now - began) / i * (len(waiting) - i):.0f} s left")  # fmt: skip
     for reason, count in missing.items():
         say(f"left out ({count} tasks): {reason}")
-    rows = [task | row for task, key in zip(tasks, keys) for row in done.get(key, [])]
+    rows = [task | done[key] for task, key in zip(tasks, keys) if key in done]
     write_csv(options.out / f"default_{part}.csv", rows)
-    return pd.DataFrame(rows)
+    stopped = [row for row in rows if "stopped" in row]
+    for row in stopped:
+        print(f"Stopped after {row.pop('stopped'):g} processor seconds: {row}.")
+    return pd.DataFrame([row for row in rows if not any(row is s for s in stopped)])
 
 
-def or_missing(function, *arguments) -> Any:
-    """What the function returns, or the sentence of its FileNotFoundError."""
-    try:
-        return function(*arguments)
-    except FileNotFoundError as error:
-        return str(error)
+def kept_rows(path):
+    """Rows of an earlier run by their task; of two for the same task, the later one."""
+    if not path.is_file():
+        return {}
+    records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {json.dumps(r["task"], sort_keys=True): r["row"] for r in records}
 
 
 def write_csv(path, rows):
