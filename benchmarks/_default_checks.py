@@ -288,7 +288,7 @@ FITS = {
 def speed(options):
     print("\n## Speed, processor seconds of one thread\n")
     small_ratios(options)
-    names = options.chosen((DEFAULT, GRAPH))
+    names = options.chosen((DEFAULT,) if options.quick else (DEFAULT, GRAPH))
     for name in names:  # what is loaded on first use is not charged to a fit
         timed(tasks.MODELS[name], tasks.hide(*tasks.small_set("moons"), 4, tasks.stream(0)), 0)
     rows = []

@@ -72,13 +72,14 @@ def run_book(task, options):
 
 
 def ssl_book(options: Options):
+    models = options.chosen(BOOK_MODELS)
     splits = options.splits or (range(options.draws) if options.draws else range(12))
     listed = [
         {"set": name, "labels": n, "split": split, "model": model}
         for split in splits
         for name in options.sets or (SSL_BOOK_NAMES if not options.quick else ("BCI",))
         for n in [n for n in options.labels if n in SSL_BOOK_LABELS] or SSL_BOOK_LABELS
-        for model in options.chosen(BOOK_MODELS)
+        for model in models
     ]
     frame = tasks.run_tasks("ssl-book", run_book, listed, options)
     if frame.empty:
@@ -140,12 +141,13 @@ def with_shares(models):
 
 
 def tables(options: Options):
+    models = with_shares(options.chosen(TABLE_MODELS))
     listed = [
         {"table": name, "labels": n, "draw": draw, "model": model}
         for draw in range(options.draws or 10)
         for name in options.sets or tasks.HALVES[options.half]
         for n in options.labels or TABLE_LABELS
-        for model in with_shares(options.chosen(TABLE_MODELS))
+        for model in models
     ]
     frame = tasks.run_tasks("tables", run_table, listed, options)
     if frame.empty:
@@ -243,11 +245,12 @@ def run_noise(task, options):
 
 def noise(options: Options):
     labels = options.labels or NOISE_LABELS
+    models = with_shares(options.chosen(NOISE_MODELS))
     listed = [
         {"kind": kind, "labels": labels[draw % len(labels)], "draw": draw, "model": model}
         for draw in range(options.draws or 200)
         for kind in options.sets or NOISE_KINDS
-        for model in with_shares(options.chosen(NOISE_MODELS))
+        for model in models
     ]
     frame = tasks.run_tasks("noise", run_noise, listed, options)
     if frame.empty:
@@ -300,12 +303,13 @@ def run_seeds(task, options):
 
 def seeds(options: Options):
     n_seeds = 3 if options.quick else 20
+    models = options.chosen((DEFAULT,))
     listed = [
         {"set": name, "labels": n, "draw": draw, "seeds": n_seeds, "model": model}
         for name in options.sets or SEED_SETS
         for n in ((10,) if name in SSL_BOOK_NAMES else options.labels or (2, 8))
         for draw in range(options.draws or 2)
-        for model in options.chosen((DEFAULT,))
+        for model in models
     ]
     frame = tasks.run_tasks("seeds", run_seeds, listed, options)
     if frame.empty:
