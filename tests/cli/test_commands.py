@@ -465,6 +465,20 @@ def test_an_experiment_that_is_not_there_is_named():
     assert "--list" in fail("reproduce")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--only", "data"], "--only data: give KEY=VALUE"),
+        (["--only", "data=iris"], "no cell has data='iris'; its values are: g241c"),
+        (["--only", "data=BCI", "--only", "colour=red"], "no key 'colour'"),
+        (["--limit", "0"], "limit=0.0 is not a time"),
+    ],
+)
+def test_a_part_of_an_experiment_that_is_not_there_is_refused(tmp_path, options, message):
+    assert message in fail("reproduce", "ssl-book", *options, "--out", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_bugs_keep_their_traceback(data, tmp_path, monkeypatch):
     def bug(*args):
         raise KeyError("a bug")

@@ -384,3 +384,84 @@ def test_folders_are_those_of_the_caller_even_when_the_workers_are_older(
 def test_a_seed_that_is_none_is_refused(tmp_path, seed):
     with pytest.raises(ValueError, match=f"seed={seed}"):
         run(toy_experiment(tmp_path), tmp_path / "out", seed=seed)
+
+
+# --- parts of an experiment, and time limits -----------------------------------------------------
+
+
+def test_only_the_chosen_cells_run_and_are_named_in_the_command(tmp_path, counter):
+    report = run(toy_experiment(counter), tmp_path / "out", only={"index": ["4", "1"]})
+    assert runs(counter) == [1, 4]
+    assert [result.cell["index"] for result in report.results] == [1, 4]
+    page = report.page.read_text()
+    assert "atoll reproduce toy --seed 0 --only index=4,1`" in page
+    assert "the full one has 6 cells" in page
+    run(toy_experiment(counter), tmp_path / "out")
+    assert runs(counter) == list(range(6))  # the cache serves both
+
+
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        ({"colour": ["red"]}, "no key 'colour'; their keys are: index, seed, tags"),
+        ({"index": ["1", "9"]}, "no cell has index='9'; its values are: 0, 1, 2, 3, 4, 5"),
+    ],
+)
+def test_a_choice_that_no_cell_meets_is_refused(tmp_path, counter, only, message):
+    with pytest.raises(ValueError, match=message):
+        run(toy_experiment(counter), tmp_path / "out", only=only)
+    assert not (tmp_path / "out").exists()
+
+
+def slow_at(folder, index):
+    """A toy whose cell of that index never ends."""
+
+    def run_cell(cell, data_home):
+        import time
+
+        (folder / f"ran-{cell['index']}-{time.perf_counter_ns()}").touch()
+        while cell["index"] == index:
+            pass
+        return {"mean": 1.0}
+
+    return toy_experiment(folder, run_cell=run_cell)
+
+
+needs_timer = pytest.mark.skipif(
+    not hasattr(__import__("signal"), "setitimer"), reason="there is no timer on Windows"
+)
+
+
+@needs_timer
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_cell_over_its_limit_is_stopped_and_reported_and_the_rest_runs(tmp_path, counter, n_jobs):
+    report = run(slow_at(counter, 2), tmp_path / "out", limit=0.2, n_jobs=n_jobs)
+    assert len(report.results) == 5
+    ((cell, reason),) = report.skipped
+    assert cell["index"] == 2
+    assert reason == "Stopped after 0.2 processor seconds, its limit."
+    assert reason in report.page.read_text()
+    rows = list(csv.DictReader(report.csv.read_text().splitlines()))
+    assert [row["status"] for row in rows] == ["done"] * 2 + ["stopped"] + ["done"] * 3
+
+
+@needs_timer
+def test_a_stopped_cell_is_tried_again_only_with_a_longer_limit(tmp_path, counter):
+    for limit, n_runs in ((0.2, 1), (0.1, 1), (0.2, 1), (0.3, 2)):
+        report = run(slow_at(counter, 2), tmp_path / "out", limit=limit)
+        assert runs(counter).count(2) == n_runs
+        assert len(report.results) == 5
+    report = run(toy_experiment(counter), tmp_path / "out", limit=60)
+    assert len(report.results) == 6
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), float("inf")])
+def test_a_limit_that_is_no_time_is_refused(tmp_path, counter, limit):
+    with pytest.raises(ValueError, match="limit="):
+        run(toy_experiment(counter), tmp_path / "out", limit=limit)
+
+
+def test_further_files_are_written_beside_the_table(tmp_path, counter):
+    toy = toy_experiment(counter, more_files=lambda results: {"n.txt": f"{len(results)}\n"})
+    report = run(toy, tmp_path / "out")
+    assert (report.csv.parent / "n.txt").read_text() == "6\n"

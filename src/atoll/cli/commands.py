@@ -50,7 +50,8 @@ ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model saved by
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number.")]
 Jobs = Annotated[
-    int | None, typer.Option(help="Processes to use at once; -1 is one for each core.")
+    int | None,
+    typer.Option("--n-jobs", "--jobs", help="Processes to use at once; -1 is one for each core."),
 ]
 
 
@@ -350,6 +351,17 @@ def reproduce(
     data: Annotated[
         Path | None, typer.Option(help="Folder of data files; ATOLL_DATA by default.")
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE,…",
+            help="Run only the cells with these values of a column of cells.csv; may be repeated.",
+        ),
+    ] = None,
+    limit: Annotated[
+        float | None,
+        typer.Option(help="Processor seconds after which a cell is stopped and reported as such."),
+    ] = None,
     n_jobs: Jobs = None,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -358,6 +370,7 @@ def reproduce(
 
     After an interruption the same command goes on where it stopped.
     """
+    # Many parameters because a command's options are its parameters.
     from atoll.reproductions import list_experiments, run_experiment
 
     if show_list or name is None:
@@ -376,6 +389,8 @@ def reproduce(
         seed=seed,
         data_home=data,
         progress=_show_progress(quiet),
+        only=_values_by_key(only or []),
+        limit=limit,
     )
     for reason in dict.fromkeys(skipped.reason for skipped in result.skipped):
         say(f"Left out: {reason}")
@@ -383,6 +398,17 @@ def reproduce(
     if result.figure is not None:
         say(f"Picture: {result.figure}")
     say(f"Page: {result.page}")
+
+
+def _values_by_key(texts: list[str]) -> dict[str, list[str]]:
+    """`KEY=VALUE,VALUE` of --only, where a key that is repeated adds values."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not (key and equals and values):
+            raise ValueError(f"--only {text}: give KEY=VALUE, or several values: KEY=VALUE,VALUE.")
+        found.setdefault(key.strip(), []).extend(value.strip() for value in values.split(","))
+    return found
 
 
 # --- fitting -------------------------------------------------------------------------------------

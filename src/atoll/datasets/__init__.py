@@ -19,10 +19,13 @@ from atoll.datasets.loaders import (
     load_usps_3vs5,
     load_wine,
 )
+from atoll.datasets.ssl_book import SSL_BOOK_LABELS, SSL_BOOK_NAMES, load_ssl_book
 
 __all__ = [
     "DATASETS",
     "ORDINAL_NAMES",
+    "SSL_BOOK_LABELS",
+    "SSL_BOOK_NAMES",
     "hide_labels",
     "load_crescent",
     "load_digit1",
@@ -30,6 +33,7 @@ __all__ = [
     "load_oil_flow",
     "load_ordinal",
     "load_pcmac",
+    "load_ssl_book",
     "load_usps_3vs5",
     "load_wine",
     "make_crescents",

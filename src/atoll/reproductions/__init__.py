@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Mapping, Sequence
 
 from atoll.reproductions import engine
 from atoll.reproductions.archipelago import TABLE_1
@@ -25,6 +26,7 @@ from atoll.reproductions.sindhwani import FIGURE_4 as SSGP_4
 from atoll.reproductions.sindhwani import FIGURE_5 as SSGP_5
 from atoll.reproductions.sindhwani import FIGURE_6 as SSGP_6
 from atoll.reproductions.sindhwani_moons import FIGURE_1 as SSGP_1
+from atoll.reproductions.ssl_book import BOOK
 
 __all__ = [
     "EXPERIMENTS",
@@ -43,6 +45,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *(EXAMPLE_1, EXAMPLE_2, EXAMPLE_3),
     *(FIGURE_15, FIGURE_16, FIGURE_20, FIGURE_21, FIGURE_22),
     *(SSGP_1, SSGP_2, SSGP_3, SSGP_4, SSGP_5, SSGP_6),
+    BOOK,
 )
 
 
@@ -86,6 +89,8 @@ def run_experiment(
     data_home: str | os.PathLike[str] | None = None,
     progress: bool = True,
     cache: str | os.PathLike[str] | None = None,
+    only: Mapping[str, Sequence[str]] | None = None,
+    limit: float | None = None,
 ) -> Report:
     """Run the experiment of that name and write its table, picture and page.
 
@@ -111,11 +116,17 @@ def run_experiment(
         Whether to show finished cells and the time left.
     cache : path or None, default=None
         The folder of finished cells; None is ``<out>/cache``.
+    only : mapping of str to sequence of str, or None, default=None
+        Values of the cells' keys, such as ``{"labels": ["10"]}``: only cells with one of the values
+        of every key are run and shown. None takes all.
+    limit : float or None, default=None
+        Processor seconds after which a cell is stopped and reported; None is the experiment's own.
 
     Returns
     -------
     Report
     """
+    # Many parameters because they are the command's options.
     return engine.run(
         find_experiment(name),
         out=out,
@@ -125,4 +136,6 @@ def run_experiment(
         data_home=data_home,
         progress=progress,
         cache=cache,
+        only=only,
+        limit=limit,
     )

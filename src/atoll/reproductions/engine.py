@@ -11,11 +11,15 @@ import csv
 import io
 import json
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -49,7 +53,7 @@ class Result(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A cell whose data are missing, and a sentence that names the missing file."""
+    """A cell without a result, and a sentence that says why: a missing file, or the time limit."""
 
     cell: Cell
     reason: str
@@ -83,6 +87,10 @@ class Experiment:
         To be raised when `run_cell` changes, so that older results in the cache are not used.
     cells_name : str, default=""
         The name of the cells in the cache, which figures of the same cells share; "" is `name`.
+    cell_limit : float or None, default=None
+        Processor seconds after which a cell is stopped and reported as such; None is no limit.
+    more_files : callable (results) -> dict or None, default=None
+        Further text files to write beside the table: their contents by name.
     """
 
     name: str
@@ -96,6 +104,8 @@ class Experiment:
     needs: tuple[str, ...] = ()
     version: int = 1
     cells_name: str = ""
+    cell_limit: float | None = None
+    more_files: Callable[[list[Result]], dict[str, str]] | None = None
 
 
 class Report(NamedTuple):
@@ -118,6 +128,8 @@ def run(
     data_home: DataHome = None,
     progress: bool = True,
     cache: str | os.PathLike[str] | None = None,
+    only: Mapping[str, Sequence[str]] | None = None,
+    limit: float | None = None,
 ) -> Report:
     """Run the cells that the cache does not hold, then write the table, picture and page.
 
@@ -143,6 +155,11 @@ def run(
         Whether to show finished cells and the time left.
     cache : path or None, default=None
         The folder of finished cells; None is ``<out>/cache``.
+    only : mapping of str to sequence of str, or None, default=None
+        Values of the cells' keys, such as ``{"labels": ["10"]}``: only cells with one of the values
+        of every key are run and shown. None takes all.
+    limit : float or None, default=None
+        Processor seconds after which a cell is stopped and reported; None is the experiment's own.
 
     Returns
     -------
@@ -153,10 +170,13 @@ def run(
     RuntimeError
         If a cell failed. All others were run first, and their results are in the cache.
     """
+    # Many parameters because they are the command's options.
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"seed={seed!r} is not a seed; give an integer from 0 upward.")
     import_extra("matplotlib")  # before the long work, not after it
+    limit = check_limit(experiment.cell_limit if limit is None else limit)
     cells = check_cells(experiment, experiment.cells(quick, int(seed)))
+    cells = chosen_cells(cells, {} if only is None else only)
     folder = _make_folder(Path(out) / experiment.name, "out")
     cache_folder = _make_folder(Path(out) / "cache" if cache is None else Path(cache), "cache")
     files = [folder / f for f in ("cells.csv", f"{experiment.name}.md", f"{experiment.name}.png")]
@@ -164,7 +184,7 @@ def run(
         check_writable(file)
 
     home = _absolute_data_home(data_home)
-    outcomes = _run_cells(experiment, cells, cache_folder, home, n_jobs, progress)
+    outcomes = _run_cells(experiment, cells, cache_folder, home, n_jobs, progress, limit)
     failed = [(cell, o.failure) for cell, o in zip(cells, outcomes) if o.failure is not None]
     if failed:
         cell, failure = failed[0]
@@ -174,7 +194,8 @@ def run(
         )
 
     results = [Result(c, o.values) for c, o in zip(cells, outcomes) if o.values is not None]
-    skipped = [Skipped(c, o.missing) for c, o in zip(cells, outcomes) if o.missing is not None]
+    left_out = [(c, o.missing or o.late) for c, o in zip(cells, outcomes)]
+    skipped = [Skipped(c, reason) for c, reason in left_out if reason is not None]
     if skipped and progress:
         print(missing_data_text(skipped), file=sys.stderr)
     report = Report(
@@ -184,13 +205,22 @@ def run(
         page=files[1],
         figure=files[2] if results else None,
     )
-    _write_text(report.csv, csv_text(cells, [outcome.values for outcome in outcomes]))
+    late = [outcome.late for outcome in outcomes]
+    _write_text(report.csv, csv_text(cells, [outcome.values for outcome in outcomes], late))
+    if experiment.more_files is not None and results:
+        for name, text in experiment.more_files(results).items():
+            _write_text(folder / name, text)
     if report.figure is not None:
         with atomic_path(report.figure) as temporary:
             experiment.draw(results, temporary)
     else:
         files[2].unlink(missing_ok=True)  # an older picture would not belong to this page
-    _write_text(report.page, page_text(experiment, report, quick=quick, seed=seed))
+    options = {"--quick": quick, f"--seed {seed}": True} | {
+        f"--only {key}={','.join(values)}": True for key, values in (only or {}).items()
+    }
+    command = " ".join([f"atoll reproduce {experiment.name}", *(o for o in options if options[o])])
+    n_full = len(experiment.cells(False, seed)) if quick or only else None
+    _write_text(report.page, page_text(experiment, report, command=command, n_full=n_full))
     return report
 
 
@@ -218,6 +248,42 @@ def check_cells(experiment: Experiment, cells: list[Cell]) -> list[Cell]:
     return cells
 
 
+def chosen_cells(cells: list[Cell], only: Mapping[str, Sequence[str]]) -> list[Cell]:
+    """Return the cells whose description has one of the given values of every key.
+
+    Examples
+    --------
+    >>> chosen_cells([{"labels": n, "seed": s} for n in (1, 2) for s in (0, 1)], {"labels": ["2"]})
+    [{'labels': 2, 'seed': 0}, {'labels': 2, 'seed': 1}]
+    >>> chosen_cells([{"labels": 1}], {"labels": ["3"]})
+    Traceback (most recent call last):
+    ValueError: only: no cell has labels='3'; its values are: 1.
+    """
+    for key, wanted in only.items():
+        known = list(dict.fromkeys(_field(cell[key]) for cell in cells if key in cell))
+        if not known:
+            raise ValueError(
+                f"only: cells have no key {key!r}; their keys are: {', '.join(_all_keys(cells))}."
+            )
+        for value in wanted:
+            if value not in known:
+                raise ValueError(
+                    f"only: no cell has {key}={value!r}; its values are: {', '.join(known)}."
+                )
+    return [
+        cell
+        for cell in cells
+        if all(key in cell and _field(cell[key]) in wanted for key, wanted in only.items())
+    ]
+
+
+def check_limit(limit: float | None) -> float | None:
+    """Return the limit of a cell's processor seconds, or raise a ValueError if it is none."""
+    if limit is not None and not 0 < limit < np.inf:
+        raise ValueError(f"limit={limit!r} is not a time; give a number of seconds above 0.")
+    return limit
+
+
 def _survives_json(cell: Cell) -> bool:
     try:
         return json.loads(json.dumps(cell, allow_nan=False)) == cell
@@ -240,11 +306,44 @@ def describe(cell: Cell) -> str:
 
 
 class _Outcome(NamedTuple):
-    """The outcome of one cell: its values, which data are missing, or the error's traceback."""
+    """The outcome of one cell: its values, or why there are none.
+
+    Data are missing (a sentence), the time limit stopped it (a sentence), or it failed (a
+    traceback).
+    """
 
     values: dict[str, Any] | None = None
     missing: str | None = None
     failure: str | None = None
+    late: str | None = None
+
+
+class CellStoppedError(Exception):
+    """A cell took more processor seconds than its limit."""
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise a CellStoppedError in the block once it has used so many processor seconds.
+
+    It is raised again every second, in case the block catches it. There is no limit where Python
+    offers no timer: on Windows, and outside a process's main thread.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if seconds is None or not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:
+        raise CellStoppedError(f"Stopped after {seconds:g} processor seconds, its limit.")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
 
 
 class _CarriedError:
@@ -257,6 +356,7 @@ class _CarriedError:
 
     missing: str | None = None
     failure: str | None = None
+    late: str | None = None
 
     def __enter__(self) -> _CarriedError:
         return self
@@ -271,6 +371,8 @@ class _CarriedError:
             raise KeyboardInterrupt(str(error)) from error
         if isinstance(error, FileNotFoundError):
             self.missing = str(error)
+        elif isinstance(error, CellStoppedError):
+            self.late = str(error)
         elif isinstance(error, Exception):
             self.failure = "".join(traceback.format_exception(kind, error, trace)).rstrip()
         return isinstance(error, Exception)
@@ -283,15 +385,21 @@ def _run_cells(
     data_home: DataHome,
     n_jobs: int | None,
     progress: bool,
+    limit: float | None,
 ) -> list[_Outcome]:
-    """Return outcomes in the order of `cells`, from the cache if it has them, else by running."""
+    """Return outcomes in the order of `cells`, from the cache if it has them, else by running.
+
+    A cell that was stopped at a limit is run again only if it may take longer now.
+    """
     name = experiment.cells_name or experiment.name
     identities = [cell_identity(name, experiment.version, cell) for cell in cells]
     paths = [cell_path(cache, name, identity) for identity in identities]
-    outcomes = [_Outcome(load_values(path, i)) for path, i in zip(paths, identities)]
-    pending = [i for i, outcome in enumerate(outcomes) if outcome.values is None]
+    outcomes = [_known_outcome(path, i, limit) for path, i in zip(paths, identities)]
+    pending = [i for i, o in enumerate(outcomes) if o.values is None and o.late is None]
     tasks = (
-        delayed(_run_one)(i, experiment.run_cell, cells[i], data_home, paths[i], identities[i])
+        delayed(_run_one)(
+            i, experiment.run_cell, cells[i], data_home, paths[i], identities[i], limit
+        )
         for i in pending
     )
     n_done = len(cells) - len(pending)
@@ -303,6 +411,8 @@ def _run_cells(
                 outcomes[i] = outcome
                 if outcome.missing is not None:
                     bar.set_postfix_str("data missing for some cells")
+                elif outcome.late is not None:
+                    bar.set_postfix_str("some cells were stopped at the time limit")
                 n_done += outcome.values is not None
                 bar.update()
         except KeyboardInterrupt:
@@ -313,6 +423,19 @@ def _run_cells(
     return outcomes
 
 
+def _late_path(path: Path) -> Path:
+    return path.with_name(f"{path.stem}-stopped.npz")
+
+
+def _known_outcome(path: Path, identity: str, limit: float | None) -> _Outcome:
+    values = load_values(path, identity)
+    if values is None and limit is not None:
+        stopped = load_values(_late_path(path), identity)
+        if stopped is not None and stopped["limit"] >= limit:
+            return _Outcome(late=stopped["reason"])
+    return _Outcome(values)
+
+
 def _run_one(
     index: int,
     run_cell: Callable[[Cell, DataHome], dict[str, Any]],
@@ -320,21 +443,30 @@ def _run_one(
     data_home: DataHome,
     path: Path,
     identity: str,
+    limit: float | None,
 ) -> tuple[int, _Outcome]:
     """Run a cell and save its values to the cache, in whatever process this is."""
     values = None
     # The number of BLAS threads changes the last digits, so it must not depend on n_jobs.
     with _CarriedError() as carried, threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("error", SamplingInterrupted)
-        values = plain_values(run_cell(dict(cell), data_home))
+        with time_limit(limit):
+            found = run_cell(dict(cell), data_home)
+        values = plain_values(found)
         save_values(path, identity, values)
-    return index, _Outcome(values, carried.missing, carried.failure)
+    if carried.late is not None:
+        save_values(_late_path(path), identity, {"limit": limit, "reason": carried.late})
+    return index, _Outcome(values, carried.missing, carried.failure, carried.late)
 
 
 # --- writing ---------------------------------------------------------------------------------
 
 
-def csv_text(cells: Sequence[Cell], values: Sequence[dict[str, Any] | None]) -> str:
+def csv_text(
+    cells: Sequence[Cell],
+    values: Sequence[dict[str, Any] | None],
+    late: Sequence[str | None] = (),
+) -> str:
     r"""Return CSV with one row per cell, in declared order: description, status, scalars.
 
     Examples
@@ -354,8 +486,8 @@ def csv_text(cells: Sequence[Cell], values: Sequence[dict[str, Any] | None]) -> 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*columns, "status", *measured])
-    for cell, row, given in zip(cells, scalars, values):
-        status = "missing data" if given is None else "done"
+    for cell, row, given, stopped in zip_longest(cells, scalars, values, late):
+        status = "done" if given is not None else "stopped" if stopped else "missing data"
         writer.writerow(
             [_field(cell.get(key)) for key in columns]
             + [status]
@@ -364,7 +496,7 @@ def csv_text(cells: Sequence[Cell], values: Sequence[dict[str, Any] | None]) -> 
     return text.getvalue()
 
 
-def page_text(experiment: Experiment, report: Report, *, quick: bool, seed: int) -> str:
+def page_text(experiment: Experiment, report: Report, *, command: str, n_full: int | None) -> str:
     """Return the Markdown page: the claim, the picture, the comparison, and what was left out."""
     parts = [
         f"# {experiment.title}",
@@ -379,8 +511,8 @@ def page_text(experiment: Experiment, report: Report, *, quick: bool, seed: int)
     else:
         parts.append("No cell could run, so there is nothing to compare: see below.")
     if report.skipped:
-        parts += ["## Left out for lack of data", missing_data_text(report.skipped)]
-    parts += ["## How it was made", _how_text(experiment, report, quick=quick, seed=seed)]
+        parts += ["## Left out", missing_data_text(report.skipped)]
+    parts += ["## How it was made", _how_text(experiment, report, command, n_full)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -404,16 +536,14 @@ def missing_data_text(skipped: list[Skipped]) -> str:
     )
 
 
-def _how_text(experiment: Experiment, report: Report, *, quick: bool, seed: int) -> str:
-    command = f"atoll reproduce {experiment.name}{' --quick' if quick else ''} --seed {seed}"
+def _how_text(experiment: Experiment, report: Report, command: str, n_full: int | None) -> str:
     n_cells = len(report.results) + len(report.skipped)
     lines = [
         f"`{command}`, atoll {atoll.__version__}: {len(report.results)} of {n_cells} cells ran; "
         f"each is a row of `{report.csv.name}`."
     ]
-    if quick:
-        n_full = len(experiment.cells(False, seed))
-        lines.append(f"This is the quick version; the full one has {n_full} cells.")
+    if n_full is not None:
+        lines.append(f"This is a part of the experiment; the full one has {n_full} cells.")
     if experiment.needs:
         needs = ", ".join(f"`{file}`" for file in experiment.needs)
         lines.append(f"Data files: {needs}, in the data folder (`ATOLL_DATA`).")
