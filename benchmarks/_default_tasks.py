@@ -20,7 +20,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from threadpoolctl import threadpool_limits
 
 from atoll import GraphGPClassifier
-from atoll import GraphGPClassifier as Default  # the estimator under test: change it here
+from atoll import AtollClassifier as Default  # the estimator under test: change it here
 from atoll.datasets import make_pinwheel
 from atoll.reproductions.engine import CellStoppedError, time_limit
 from atoll.reproductions.peers import (
