@@ -99,7 +99,8 @@ def laplacian_svc_2(fields: Fields) -> Fields:
     fields = _margin_classifier_2(fields, converged=True)
     if "machine_" in fields:
         inputs = fields.pop("inputs_")
-        fields["posterior_"] = SupportVectors(fields["kernel_"], inputs, fields["machine_"])
+        machine = SupportVectors(fields["kernel_"], inputs, fields["machine_"])
+        fields["posterior_"] = _uncalibrated(machine, fields)
     return fields
 
 
@@ -110,7 +111,8 @@ def laplacian_rls_classifier_2(fields: Fields) -> Fields:
     fields = _margin_classifier_2(fields, converged=True)
     if "coefficients_" in fields:
         inputs = fields.pop("inputs_")
-        fields["posterior_"] = LeastSquares(fields["kernel_"], inputs, fields["coefficients_"])
+        machine = LeastSquares(fields["kernel_"], inputs, fields["coefficients_"])
+        fields["posterior_"] = _uncalibrated(machine, fields)
     return fields
 
 
@@ -120,8 +122,18 @@ def transductive_svc_2(fields: Fields) -> Fields:
 
     fields = _margin_classifier_2(fields)
     if "machines_" in fields:
-        fields["posterior_"] = Machines(tuple(fields.pop("machines_")))
+        fields["posterior_"] = _uncalibrated(Machines(tuple(fields.pop("machines_"))), fields)
+    if fields.get("gamma") == "auto":  # as scikit-learn has it: one over the number of features
+        fields["gamma"] = 1.0 / fields["n_features_in_"] if "n_features_in_" in fields else "scale"
     return fields
+
+
+def _uncalibrated(machine: Any, fields: Fields) -> Any:
+    """Return a machine whose held-out labels were not kept: its probabilities are the prior's."""
+    from atoll.models.calibration import LOG_PRIOR, CalibratedMachine, Calibration
+
+    K = len(fields["classes_"])
+    return CalibratedMachine(machine, Calibration(LOG_PRIOR, 1.0, np.full(K, -np.log(K))))
 
 
 def _margin_classifier_2(fields: Fields, **found: Any) -> Fields:
