@@ -122,7 +122,12 @@ def transductive_svc_2(fields: Fields) -> Fields:
 
     fields = _margin_classifier_2(fields)
     if "machines_" in fields:
-        fields["posterior_"] = _uncalibrated(Machines(tuple(fields.pop("machines_"))), fields)
+        machines = tuple(fields.pop("machines_"))
+        fields["posterior_"] = _uncalibrated(Machines(machines), fields)
+        fields["C_"], fields["unlabelled_cost_"] = fields["C"], fields["unlabelled_cost"]
+        fields["gamma_"] = machines[0].gamma
+        if len(machines) == 1:
+            fields["assigned_"] = fields["transduction_"]
     if fields.get("gamma") == "auto":  # as scikit-learn has it: one over the number of features
         fields["gamma"] = 1.0 / fields["n_features_in_"] if "n_features_in_" in fields else "scale"
     return fields
@@ -142,6 +147,9 @@ def _margin_classifier_2(fields: Fields, **found: Any) -> Fields:
         verdict = "The machine was fitted by atoll 0.1, which kept no diagnostics of it."
         fields["diagnostics_"] = {"interrupted": False, **found, "verdict": verdict}
         fields["draws_"] = {}
+        # The classes that were found then: it had no probabilities.
+        matches = fields["transduction_"][:, None] == fields["classes_"]
+        fields["label_distributions_"] = matches.astype(float)
     return fields
 
 
