@@ -141,6 +141,19 @@ def test_a_class_is_never_hidden_whole_and_folds_have_its_share(seed):
         assert np.ptp(np.bincount(partition[codes == 3], minlength=5)) <= 1
 
 
+def test_labels_of_one_class_alone_are_not_held_out():
+    codes = np.array([0, 0, 0, 1, 2])
+    assert np.all(partitions(np.random.default_rng(0), codes) == NEVER)
+
+
+def test_decisions_beyond_all_numbers_have_probabilities():
+    found = Calibration(LOG_PRIOR, 1e-3, np.log([0.5, 0.5]))
+    proba = np.exp(found.log_proba(np.array([np.inf, -np.inf, np.nan, 1e308])))
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    assert proba[0, 1] == proba[1, 0] == proba[3, 1] > 0.8
+    assert proba[2, 1] == 0.5
+
+
 def test_every_label_gets_a_decision_from_a_machine_without_it():
     fold = partitions(np.random.default_rng(0), np.arange(20) % 2)
     shown = []

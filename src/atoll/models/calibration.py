@@ -35,6 +35,7 @@ HeldOutDecisions = Callable[[Codes, Codes], Array]
 N_FOLDS = 5
 WANTED_HELD_OUT, MOST_PARTITIONS = 40, 4
 MOST_MEASURED = 500  # labels: more say little more, and machines train in cubic time
+MOST_DECISION = 1e150
 NEVER = -1  # the fold of a label that is never held out
 
 # Slopes and powers of the shares with their prior weights, beside the point without a machine.
@@ -111,6 +112,8 @@ def class_scores(decisions: Array) -> Array:
     >>> class_scores(np.array([3.0])).tolist()
     [[-1.5, 1.5]]
     """
+    # Polynomials of far rows leave the numbers; where they cancel, nothing is decided.
+    decisions = np.nan_to_num(decisions, nan=0.0).clip(-MOST_DECISION, MOST_DECISION)
     if decisions.ndim == 1:
         return np.column_stack([-0.5 * decisions, 0.5 * decisions])
     return decisions - decisions.mean(axis=1, keepdims=True)
@@ -161,6 +164,7 @@ def partitions(rng: np.random.Generator, codes: Codes) -> Codes:
 
     Five folds, each with its share of every class; as many partitions as hold out some forty labels
     in all, four at most. The only label of a class is never held out: its class would be unknown.
+    Nor is any where that leaves one class to hold out: whoever always says it would be right.
     """
     n, classes = len(codes), np.unique(codes)
     is_only = np.isin(codes, classes[np.bincount(codes)[classes] == 1])
@@ -170,6 +174,8 @@ def partitions(rng: np.random.Generator, codes: Codes) -> Codes:
         order = np.lexsort([rng.random(n), rng.permutation(codes.max() + 1)[codes]])
         row[order] = np.arange(n) % N_FOLDS
     fold[:, is_only] = NEVER
+    if len(np.unique(codes[~is_only])) < 2:
+        fold[:] = NEVER
     return fold
 
 
