@@ -197,8 +197,8 @@ def _verdict(selection: str | None, chosen: Choice) -> str:
     error = chosen.cv_errors[chosen.best]
     if np.isnan(error):
         return (
-            "The machine was fitted at the parameters thought best beforehand: no label is held out "
-            "unless two classes have two labels. Its probabilities are those of its prior."
+            "The machine was fitted at the parameters thought best beforehand: no label is held "
+            "out unless two classes have two labels. Its probabilities are those of its prior."
         )
     return (
         "The machine was fitted; its parameters were chosen by cross-validation, with an error of "
