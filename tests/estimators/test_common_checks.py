@@ -28,6 +28,8 @@ def short(model):
     if model is DPMixtureClassifier:
         return model(n_components=5, n_starts=2)
     known = parameters_of(model)
+    if "unlabelled_cost" in known:
+        return model(C=1.0, gamma="scale", unlabelled_cost=1.0)
     if "selection" not in known:
         return model()
     # A search at every fit takes minutes.

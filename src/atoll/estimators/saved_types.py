@@ -102,6 +102,8 @@ TYPES: dict[str, SavedType] = {
     ),
     # Posteriors and their parts.
     "archipelago-posterior": SavedType("atoll.models.archipelago.prediction.ArchipelagoPosterior"),
+    "calibrated-machine": SavedType("atoll.models.calibration.CalibratedMachine"),
+    "calibration": SavedType("atoll.models.calibration.Calibration"),
     "graph-cone-posterior": SavedType("atoll.models.graph_posterior.ConePosterior"),
     "graph-normal-posterior": SavedType("atoll.models.graph_posterior.NormalPosterior"),
     "graph-pooled-posterior": SavedType("atoll.models.graph_posterior.PooledPosterior"),
