@@ -12,11 +12,13 @@ With w = 0 and no unlabelled row this is the probit Gaussian process, draw for d
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atoll.core.labels import PartialLabels, label_folds
 from atoll.core.linalg import cholesky_inverse
 from atoll.core.regions import PreparedRegions, RegionFamily, regions_of_rows
 from atoll.inference import auxiliary_gibbs, ep, vb
@@ -25,10 +27,19 @@ from atoll.inference.chains import Sampler
 from atoll.inference.type_two import Approximation, Report
 from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import null_category
-from atoll.models.probit_gp import approximate, regions_sampler, sample_function
+from atoll.likelihoods.null_category import NullCategory
+from atoll.models.informative_vector import LENGTH_SCALE_STARTS, share_limits
+from atoll.models.probit_gp import (
+    approximate,
+    approximate_posterior,
+    regions_sampler,
+    sample_function,
+)
 
 Array = NDArray[np.float64]
+FamilyOf = Callable[[NDArray[np.intp], NDArray[np.bool_]], RegionFamily]
 
+N_FOLDS = 5  # in which labels are hidden, to see whether a fit predicts them
 N_START_SWEEPS = 50
 CLOSE_ENOUGH = 0.01  # moments, in deviations, for the evidence to choose θ and φ by
 
@@ -102,13 +113,29 @@ def sampler(
     return regions_sampler(inputs, regions, prior, start, class_probabilities)
 
 
+class Variational(NamedTuple):
+    """The posterior by variational Bayes, and what became of the unlabelled rows.
+
+    approximation : of the rows that entered
+    rows : (r,) which these are; None for all
+    bias : b, added to the function
+    doubt : why unlabelled rows were left out: "shares", "labels"; or "" where they were not
+    """
+
+    approximation: Approximation
+    rows: NDArray[np.intp] | None = None
+    bias: float = 0.0
+    doubt: str = ""
+
+
 def variational(
     inputs: Array,
-    is_labelled: NDArray[np.bool_],
+    labels: PartialLabels,
     prior: KernelPrior,
-    regions: RegionFamily,
+    family_of: FamilyOf,
+    likelihood: NullCategory,
     report: Report | None = None,
-) -> Approximation:
+) -> Variational:
     """Return the posterior by variational Bayes.
 
     Rows in one of several regions are free to go where their neighbours go, and q(z) = Π q(z_n)
@@ -116,10 +143,136 @@ def variational(
     ten nats above the length-scales that the labels speak for. With unlabelled rows θ and φ are
     therefore where the evidence by expectation propagation is highest. The bound has several
     maxima, too: its search starts at the function that the propagation found.
+
+    The highest of all may have every unlabelled row on one side. A fit is believed as in moment
+    matching: where the rows fall to the classes as the labels do (`share_limits`), begun at longer
+    and longer length-scales; and where labels that are hidden from it are no less probable than by
+    their classes' shares. Else unlabelled rows are left out, and what they say is how many there
+    are on each side of the boundary: see `_of_labelled_rows`.
+
+    Parameters
+    ----------
+    family_of : rows (r,), which of them are labelled (r,) -> what their labels say
+    likelihood : what class probabilities follow
     """
-    if is_labelled.all():
-        return approximate(vb.maximise, inputs, regions, prior, report)
-    chosen = approximate(ep.maximise, inputs, regions, prior, report, tolerance=CLOSE_ENOUGH)
-    C = gram_function(prior, inputs)(chosen.log_parameters)
-    found = vb.at(C, regions, chosen.log_parameters, chosen.region_parameters, C @ chosen.weights)
-    return found._replace(converged=chosen.converged)
+    seen, every = labels.is_labelled, np.arange(len(inputs))
+    regions = family_of(every, seen)
+    if seen.all():
+        return Variational(approximate(vb.maximise, inputs, regions, prior, report))
+
+    def carried_on(chosen: Approximation, C: Array) -> Approximation:
+        theta, phi = chosen.log_parameters, chosen.region_parameters
+        found = vb.at(C, regions, theta, phi, C @ chosen.weights)
+        return found._replace(converged=chosen.converged)
+
+    def believed(found: Approximation) -> bool:
+        posterior = approximate_posterior(found, inputs, prior, likelihood)
+        return shares_agree(np.exp(posterior.log_proba(inputs[~seen])), labels)
+
+    gram_at, doubt = gram_function(prior, inputs), "shares"
+    for begin in _starts(prior):
+        if begin is not None:  # worth a search only where it is believed before
+            C = gram_at(begin)
+            first = _labelled_start(C, family_of, seen, begin, regions.mean)
+            if not believed(vb.at(C, regions, begin, regions.mean, first)):
+                continue
+        chosen = approximate(
+            ep.maximise,
+            inputs,
+            regions,
+            prior,
+            report,
+            tolerance=CLOSE_ENOUGH,
+            begin=None if begin is None else (begin, regions.mean),
+        )
+        C = gram_at(chosen.log_parameters)
+        found = carried_on(chosen, C)
+        if believed(found):
+            if _borne_out(found, C, inputs, labels, prior, family_of, likelihood):
+                return Variational(found)
+            doubt = "labels"
+            break
+    return _of_labelled_rows(inputs, labels, prior, family_of, likelihood, doubt, report)
+
+
+def shares_agree(probabilities: Array, labels: PartialLabels) -> bool:
+    """Return whether unlabelled rows (u, K) fall to the classes as the labels do."""
+    counts = np.bincount(labels.codes[labels.is_labelled], minlength=len(labels.classes))
+    limits = np.array([share_limits(k, counts.sum()) for k in counts])
+    shares = probabilities.mean(axis=0)
+    return bool(np.all((limits[:, 0] <= shares) & (shares <= limits[:, 1])))
+
+
+def _starts(prior: KernelPrior) -> Iterator[Array | None]:
+    """Yield where searches begin: the prior's centre, then longer length-scales."""
+    yield None
+    of_length = np.array([name.startswith("log_") and "length_scale" in name
+                          for name in prior.names])  # fmt: skip
+    if of_length.any():
+        for longer in LENGTH_SCALE_STARTS[1:]:
+            yield prior.mean + np.log(longer) * of_length
+
+
+def _labelled_start(
+    C: Array, family_of: FamilyOf, seen: NDArray[np.bool_], theta: Array, phi: Array
+) -> Array:
+    """Return the function at all rows that labelled ones imply at θ and φ, (n,) or (n, K)."""
+    rows = np.flatnonzero(seen)
+    family = family_of(rows, seen[rows])
+    zeros = family.at(phi).regions.zeros()
+    found = vb.at(C[np.ix_(rows, rows)], family, theta, phi, zeros)
+    return np.asarray(C[:, rows] @ found.weights)
+
+
+def _borne_out(
+    found: Approximation,
+    C: Array,
+    inputs: Array,
+    labels: PartialLabels,
+    prior: KernelPrior,
+    family_of: FamilyOf,
+    likelihood: NullCategory,
+) -> bool:
+    """Return whether hidden labels are at least as probable as by their classes' shares.
+
+    Labels are hidden in turns, at the θ and φ found; the only label of a class is not. Where there
+    is nothing to hide, a fit is borne out.
+    """
+    codes, every = np.where(labels.is_labelled, labels.codes, -1), np.arange(len(inputs))
+    counts = np.bincount(labels.codes[labels.is_labelled], minlength=len(labels.classes))
+    theta, phi, gain = found.log_parameters, found.region_parameters, 0.0
+    for fold in label_folds(codes, N_FOLDS, np.random.default_rng(0)):
+        left = labels.is_labelled.copy()
+        left[fold] = False
+        start = _labelled_start(C, family_of, left, theta, phi)
+        hidden = vb.at(C, family_of(every, left), theta, phi, start)
+        posterior = approximate_posterior(hidden, inputs, prior, likelihood)
+        log_p = posterior.log_proba(inputs[fold])[np.arange(len(fold)), codes[fold]]
+        gain += float((log_p - np.log((counts + 1) / (counts + 1).sum())[codes[fold]]).sum())
+    return gain >= 0
+
+
+def _of_labelled_rows(
+    inputs: Array,
+    labels: PartialLabels,
+    prior: KernelPrior,
+    family_of: FamilyOf,
+    likelihood: NullCategory,
+    doubt: str,
+    report: Report | None,
+) -> Variational:
+    """Return the posterior of labelled rows alone, with the boundary where the shares put it.
+
+    With few labels the function leans to the class that has one more of them wherever it knows
+    little. Of two classes the unlabelled rows tell by how much: the bias is such that the first
+    class has its expected share of them, (k + 1) / (m + 2) with k of m labels.
+    """
+    seen = labels.is_labelled
+    rows = np.flatnonzero(seen)
+    found = approximate(vb.maximise, inputs[rows], family_of(rows, seen[rows]), prior, report)
+    if len(labels.classes) > 2:
+        return Variational(found, rows, doubt=doubt)
+    posterior = approximate_posterior(found, inputs[rows], prior, likelihood)
+    share = (1 + np.sum(labels.codes[seen] == 0)) / (2 + len(rows))
+    middle = np.quantile(posterior.latent(inputs[~seen])[0][:, 0], share)
+    return Variational(found, rows, -float(middle), doubt)
