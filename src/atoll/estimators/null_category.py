@@ -40,6 +40,11 @@ DOUBTS = {
     "shares alone: the null category does not hold here. The unlabelled rows were left out but for "
     "their shares; a model of another kind, such as GraphGPClassifier, may use them.",
 }
+NOT_PREDICTIVE = (
+    "Hidden labels were hardly more probable than by their classes' shares alone, without the "
+    "unlabelled rows, too: class probabilities may be no better than these shares. Label more "
+    "rows, or check whether the labels follow these features."
+)
 
 
 class NullCategoryClassifier(Classifier):
@@ -318,8 +323,11 @@ class NullCategoryClassifier(Classifier):
         kept: list[null_category.Variational] = []
 
         def search(report: Report) -> Approximation:
+            given = self.missing_rates is not None and not isinstance(self.missing_rates, str)
             kept.append(
-                null_category.variational(X, labels, model.prior, family_of, likelihood, report)
+                null_category.variational(
+                    X, labels, model.prior, family_of, likelihood, report, at_random=not given
+                )
             )
             return kept[0].approximation
 
@@ -328,7 +336,8 @@ class NullCategoryClassifier(Classifier):
         used = {"unlabelled_used": found.rows is None}
         if found.rows is None:
             return fit._replace(diagnostics={**fit.diagnostics, **used})
-        verdict = fit.diagnostics["verdict"] + DOUBTS[found.doubt]
+        remarks = () if found.predictive else (NOT_PREDICTIVE,)
+        verdict = " ".join([fit.diagnostics["verdict"] + DOUBTS[found.doubt], *remarks])
         return fit._replace(
             posterior=approximate_posterior(
                 found.approximation,
@@ -338,6 +347,7 @@ class NullCategoryClassifier(Classifier):
             ),
             diagnostics={**fit.diagnostics, **used, "verdict": verdict},
             attributes={**fit.attributes, "bias_": np.array([found.bias])},
+            remarks=remarks,
         )
 
     def _fit_by_matching(self, X: Array, labels: PartialLabels, prior: KernelPrior) -> Fit:

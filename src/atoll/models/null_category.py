@@ -39,6 +39,7 @@ from atoll.models.probit_gp import (
 Array = NDArray[np.float64]
 FamilyOf = Callable[[NDArray[np.intp], NDArray[np.bool_]], RegionFamily]
 
+TELLING = float(np.log(3.0))  # log odds by which labelled rows alone are to predict hidden ones
 N_FOLDS = 5  # in which labels are hidden, to see whether a fit predicts them
 N_START_SWEEPS = 50
 CLOSE_ENOUGH = 0.01  # moments, in deviations, for the evidence to choose θ and φ by
@@ -120,12 +121,14 @@ class Variational(NamedTuple):
     rows : (r,) which these are; None for all
     bias : b, added to the function
     doubt : why unlabelled rows were left out: "shares", "labels"; or "" where they were not
+    predictive : whether hidden labels are clearly more probable than by their classes' shares
     """
 
     approximation: Approximation
     rows: NDArray[np.intp] | None = None
     bias: float = 0.0
     doubt: str = ""
+    predictive: bool = True
 
 
 def variational(
@@ -135,6 +138,8 @@ def variational(
     family_of: FamilyOf,
     likelihood: NullCategory,
     report: Report | None = None,
+    *,
+    at_random: bool = True,
 ) -> Variational:
     """Return the posterior by variational Bayes.
 
@@ -148,12 +153,13 @@ def variational(
     matching: where the rows fall to the classes as the labels do (`share_limits`), begun at longer
     and longer length-scales; and where labels that are hidden from it are no less probable than by
     their classes' shares. Else unlabelled rows are left out, and what they say is how many there
-    are on each side of the boundary: see `_of_labelled_rows`.
+    are on each side of the boundary: see `_share_bias`.
 
     Parameters
     ----------
     family_of : rows (r,), which of them are labelled (r,) -> what their labels say
     likelihood : what class probabilities follow
+    at_random : whether labels are missing as often in every class, so that shares can be compared
     """
     seen, every = labels.is_labelled, np.arange(len(inputs))
     regions = family_of(every, seen)
@@ -166,6 +172,8 @@ def variational(
         return found._replace(converged=chosen.converged)
 
     def believed(found: Approximation) -> bool:
+        if not at_random:
+            return True
         posterior = approximate_posterior(found, inputs, prior, likelihood)
         return shares_agree(np.exp(posterior.log_proba(inputs[~seen])), labels)
 
@@ -188,11 +196,19 @@ def variational(
         C = gram_at(chosen.log_parameters)
         found = carried_on(chosen, C)
         if believed(found):
-            if _borne_out(found, C, inputs, labels, prior, family_of, likelihood):
+            if _hidden_gain(found, C, inputs, labels, prior, family_of, likelihood) >= 0:
                 return Variational(found)
             doubt = "labels"
             break
-    return _of_labelled_rows(inputs, labels, prior, family_of, likelihood, doubt, report)
+    alone = _of_labelled_rows(inputs, labels, prior, family_of, report)
+    C = gram_at(alone.approximation.log_parameters)
+    gain = _hidden_gain(
+        alone.approximation, C, inputs, labels, prior, family_of, likelihood, with_others=False
+    )
+    alone = alone._replace(predictive=gain >= TELLING)
+    if len(labels.classes) > 2 or not at_random:
+        return alone._replace(doubt=doubt)
+    return alone._replace(doubt=doubt, bias=_share_bias(alone, inputs, labels, prior, likelihood))
 
 
 def shares_agree(probabilities: Array, labels: PartialLabels) -> bool:
@@ -224,7 +240,7 @@ def _labelled_start(
     return np.asarray(C[:, rows] @ found.weights)
 
 
-def _borne_out(
+def _hidden_gain(
     found: Approximation,
     C: Array,
     inputs: Array,
@@ -232,24 +248,32 @@ def _borne_out(
     prior: KernelPrior,
     family_of: FamilyOf,
     likelihood: NullCategory,
-) -> bool:
-    """Return whether hidden labels are at least as probable as by their classes' shares.
+    *,
+    with_others: bool = True,
+) -> float:
+    """Return log odds of hidden labels, by the model against by their classes' shares.
 
     Labels are hidden in turns, at the θ and φ found; the only label of a class is not. Where there
-    is nothing to hide, a fit is borne out.
+    is nothing to hide, they are infinite. C is that of all rows, of which unlabelled and hidden
+    ones enter only `with_others`.
     """
-    codes, every = np.where(labels.is_labelled, labels.codes, -1), np.arange(len(inputs))
-    counts = np.bincount(labels.codes[labels.is_labelled], minlength=len(labels.classes))
-    theta, phi, gain = found.log_parameters, found.region_parameters, 0.0
-    for fold in label_folds(codes, N_FOLDS, np.random.default_rng(0)):
-        left = labels.is_labelled.copy()
+    seen, every = labels.is_labelled, np.arange(len(inputs))
+    codes = np.where(seen, labels.codes, -1)
+    theta, phi = found.log_parameters, found.region_parameters
+    shares = np.bincount(codes[seen], minlength=len(labels.classes)) + 1.0
+    log_shares, gain = np.log(shares / shares.sum()), 0.0
+    folds = label_folds(codes, N_FOLDS, np.random.default_rng(0))
+    for fold in folds:
+        left = seen.copy()
         left[fold] = False
-        start = _labelled_start(C, family_of, left, theta, phi)
-        hidden = vb.at(C, family_of(every, left), theta, phi, start)
-        posterior = approximate_posterior(hidden, inputs, prior, likelihood)
+        entered = every if with_others else np.flatnonzero(left)
+        start = _labelled_start(C, family_of, left, theta, phi)[entered]
+        family = family_of(entered, left[entered])
+        hidden = vb.at(C[np.ix_(entered, entered)], family, theta, phi, start)
+        posterior = approximate_posterior(hidden, inputs[entered], prior, likelihood)
         log_p = posterior.log_proba(inputs[fold])[np.arange(len(fold)), codes[fold]]
-        gain += float((log_p - np.log((counts + 1) / (counts + 1).sum())[codes[fold]]).sum())
-    return gain >= 0
+        gain += float((log_p - log_shares[codes[fold]]).sum())
+    return gain if folds else np.inf
 
 
 def _of_labelled_rows(
@@ -257,22 +281,28 @@ def _of_labelled_rows(
     labels: PartialLabels,
     prior: KernelPrior,
     family_of: FamilyOf,
-    likelihood: NullCategory,
-    doubt: str,
     report: Report | None,
 ) -> Variational:
-    """Return the posterior of labelled rows alone, with the boundary where the shares put it.
+    """Return the posterior of labelled rows alone."""
+    rows = np.flatnonzero(labels.is_labelled)
+    family = family_of(rows, labels.is_labelled[rows])
+    return Variational(approximate(vb.maximise, inputs[rows], family, prior, report), rows)
+
+
+def _share_bias(
+    found: Variational,
+    inputs: Array,
+    labels: PartialLabels,
+    prior: KernelPrior,
+    likelihood: NullCategory,
+) -> float:
+    """Return the bias at which the boundary leaves each of two classes its share of the rows.
 
     With few labels the function leans to the class that has one more of them wherever it knows
-    little. Of two classes the unlabelled rows tell by how much: the bias is such that the first
-    class has its expected share of them, (k + 1) / (m + 2) with k of m labels.
+    little. The unlabelled rows tell by how much: the first class is expected to have a share of
+    (k + 1) / (m + 2) of them, with k of m labels.
     """
     seen = labels.is_labelled
-    rows = np.flatnonzero(seen)
-    found = approximate(vb.maximise, inputs[rows], family_of(rows, seen[rows]), prior, report)
-    if len(labels.classes) > 2:
-        return Variational(found, rows, doubt=doubt)
-    posterior = approximate_posterior(found, inputs[rows], prior, likelihood)
-    share = (1 + np.sum(labels.codes[seen] == 0)) / (2 + len(rows))
-    middle = np.quantile(posterior.latent(inputs[~seen])[0][:, 0], share)
-    return Variational(found, rows, -float(middle), doubt)
+    posterior = approximate_posterior(found.approximation, inputs[seen], prior, likelihood)
+    share = (1 + np.sum(labels.codes[seen] == 0)) / (2 + np.sum(seen))
+    return -float(np.quantile(posterior.latent(inputs[~seen])[0][:, 0], share))
