@@ -533,7 +533,7 @@ def test_tempering_leaves_the_density_and_the_mixture_alone():
     np.testing.assert_array_equal(plain.score_samples(X), tempered.score_samples(X))
     np.testing.assert_array_equal(plain.means_, tempered.means_)
     assert plain.posterior_.tempering is None
-    assert not hasattr(plain, "class_power_")
+    assert (plain.class_power_, plain.label_noise_) == (1.0, 0.0)
     assert 0 < tempered.class_power_ <= 1
     assert 0 <= tempered.label_noise_ < 0.5
 

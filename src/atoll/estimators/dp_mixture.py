@@ -133,7 +133,7 @@ class DPMixtureClassifier(GenerativeClassifier):
         bound on the log evidence. Of scaled features.
     class_weight_deviations_, weight_deviations_ : posterior standard deviations, under "vb"
     class_power_, label_noise_ : power and noise by which class probabilities are tempered, on
-        average, where `n_folds` is not 0: 1 and 0 are the mixture's own
+        average: 1 and 0 are the mixture's own
     posterior_ : MixturePosterior, what prediction needs
     diagnostics_ : dict with the last objective, iterations, whether they converged, and a verdict
         in words
@@ -399,8 +399,9 @@ class DPMixtureClassifier(GenerativeClassifier):
             "means_": (p.means * p.scale + p.shift).reshape(*p.log_weights.shape, -1),
             "reference_log_densities_": np.sort(p.log_density(drawn)),
         }
-        if p.tempering is not None:
-            found |= {"class_power_": p.tempering.power, "label_noise_": p.tempering.noise}
+        held = p.tempering
+        found["class_power_"] = 1.0 if held is None else held.power
+        found["label_noise_"] = 0.0 if held is None else held.noise
         if self.inference == "vb":
             of_classes, of_components = p.weight_deviations()
             found |= {"class_weight_deviations_": of_classes, "weight_deviations_": of_components}
