@@ -147,6 +147,7 @@ TYPES: dict[str, SavedType] = {
     "mixture-model": SavedType("atoll.models.dp_mixture.model.Mixture"),
     "mixture-online": SavedType("atoll.models.dp_mixture.em.Online"),
     "mixture-statistics": SavedType("atoll.models.dp_mixture.em.Statistics"),
+    "mixture-tempering": SavedType("atoll.models.dp_mixture.tempering.Tempering"),
     "mixture-variational-state": SavedType("atoll.models.dp_mixture.model.VariationalState"),
     # Kernels, graphs, densities, tables.
     "density-with-constants": SavedType("atoll.core.densities.WithConstants"),

@@ -239,8 +239,13 @@ def _one_less(name: str) -> str:
 
 
 def dp_mixture_classifier_2(fields: Fields) -> Fields:
-    """Diagnostics have one name for what was climbed; of online learning they count steps."""
-    fields = estimator_2(fields)
+    """Diagnostics have one name for what was climbed; of online learning they count steps.
+
+    Class probabilities are those of the mixture: they were not tempered.
+    """
+    fields = estimator_2(fields) | {"n_folds": 0}
+    if "posterior_" in fields:
+        fields |= {"class_power_": 1.0, "label_noise_": 0.0}
     if "diagnostics_" in fields:
         old = ("log_posterior", "bound_on_the_log_evidence")
         fields["diagnostics_"] = renamed(fields["diagnostics_"], dict.fromkeys(old, "objective"))
