@@ -34,9 +34,10 @@ Index = NDArray[np.intp]
 UNLIKE_SCALES = 10.0  # ratio of the columns' ranges, the ninth tenth to the first
 MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as they are
 MANY_COPIES = 0.2  # share of rows that are copies of others, from which they are named
-UNREACHED = 0.05  # share of rows on pieces without a label, from which they are named
-TELLING = 3.0  # odds of all assumptions against none, below which labels tell too little
-ENOUGH_LABELS = 8  # before that is said
+UNREACHED, MOST_UNREACHED = 0.05, 0.5  # share of rows on pieces without a label: named, warned of
+# Log odds of the best assumption against none that labels should give: a part, and one per label.
+TELLING, TELLING_PER_LABEL = 1.0, 0.15
+ENOUGH_LABELS = 8  # before it is said that they do not
 HEAVY = 0.5  # weight of an assumption from which what ails it is named
 STRONG = 0.05  # weight of chains from which they have to mix
 
@@ -186,7 +187,7 @@ class AtollClassifier(Classifier):
         some = _some(rng, data.codes, recipe.most_labels)
         self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
         problems = _infer(seen, data.labelled[some], data.rows, data.codes[some], K, recipe)
-        per_class = len(data.codes) / K
+        per_class = average.labels_per_class(data.codes, K)
         assumptions = self._weigh(problems, list(seen), data.codes[some], K, per_class)
         known = GraphLabels(
             seen["neighbours"].values, data.labelled, data.codes, K, graph, data.copies
@@ -307,7 +308,8 @@ class AtollClassifier(Classifier):
         weights = {one.name: one.weight for one in explanation.assumptions}
         told = found.get("mixed", found.get("converged", True)) or weights["clusters"] < STRONG
         n_distinct, n_kept = len(data.rows), int(data.copies.sum())
-        remarks = []
+        remarks: list[str] = []
+        notes: list[str] = []
         if self.scale is False and unlike:
             remarks.append(
                 "the columns have unlike scales, and those of large numbers decide which rows are "
@@ -321,11 +323,13 @@ class AtollClassifier(Classifier):
             )
         unreached = _unreached(graph, data)
         if unreached > UNREACHED and weights["clusters"] + weights["neighbours"] > HEAVY:
-            remarks.append(
+            (remarks if unreached > MOST_UNREACHED else notes).append(
                 f"{unreached:.0%} of the rows are on pieces of the graph without a label, where "
                 "neighbours tell nothing. Fix: label a row on each piece, or raise n_neighbors."
             )
-        if explanation.odds_of_any < TELLING and len(data.codes) >= ENOUGH_LABELS:
+        n_labels = len(data.codes)
+        telling = explanation.log_odds_of_any > TELLING + TELLING_PER_LABEL * n_labels
+        if not telling and n_labels >= ENOUGH_LABELS:
             remarks.append(
                 "the labels follow no assumption: the rows tell little or nothing of their "
                 "classes, and probabilities stay near the labels' shares. Fix: check that labels "
@@ -342,8 +346,8 @@ class AtollClassifier(Classifier):
                 "draws, and were flattened. Fix: raise n_draws, or label more rows."
             )
         verdict = " ".join([str(explanation).splitlines()[0], found["verdict"]])
-        if remarks:
-            verdict += " Beware: " + " ".join(remarks)
+        if remarks or notes:
+            verdict += " Beware: " + " ".join(remarks + notes)
         scaled = "were standardised" if (unlike and self.scale == "auto") else "are as they came"
         if self.scale is True:
             scaled = "were standardised"
@@ -353,7 +357,7 @@ class AtollClassifier(Classifier):
             "weights": weights,
             "n_distinct": n_distinct,
             "unreached": unreached,
-            "odds_of_any": explanation.odds_of_any,
+            "log_odds_of_any": explanation.log_odds_of_any,
             "verdict": verdict,
         }
         for name in ("mixed", "converged"):

@@ -17,6 +17,7 @@ WORDS = {
 }
 LEAST_SHOWN = 0.005
 MOST_ODDS = 1e6
+UNSURE = 0.4  # log odds against chance below which nothing is told
 
 
 class Assumption(NamedTuple):
@@ -43,10 +44,9 @@ class Explanation(NamedTuple):
     n_labels: int
 
     @property
-    def odds_of_any(self) -> float:
-        """How many times more probable the best assumption makes the labels than none does."""
-        best = max(a.log_odds for a in self.assumptions)
-        return float(np.exp(min(best, np.log(MOST_ODDS))))
+    def log_odds_of_any(self) -> float:
+        """Log of how many times more probable the best assumption makes the labels than none."""
+        return max(a.log_odds for a in self.assumptions)
 
     def __str__(self) -> str:
         ranked = sorted(self.assumptions, key=lambda a: -a.weight)
@@ -58,7 +58,7 @@ class Explanation(NamedTuple):
 
     def _headline(self, ranked: list[Assumption]) -> str:
         first, second = ranked[:2]
-        if first.name == "nothing" or self.odds_of_any < 1.5:
+        if first.name == "nothing" or self.log_odds_of_any < UNSURE:
             return (
                 f"I cannot tell: {self.n_labels} labels follow nothing in the rows more than "
                 "chance would have it."

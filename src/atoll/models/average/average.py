@@ -145,6 +145,18 @@ def smoothed_shares(codes: Codes, n_classes: int) -> Array:
     return counts / counts.sum()
 
 
+def labels_per_class(codes: Codes, n_classes: int) -> float:
+    """Return the harmonic mean of the classes' labels: a rare class says how much is known.
+
+    Examples
+    --------
+    >>> labels_per_class(np.array([0, 0, 0, 0, 0, 0, 1, 1]), 2)
+    3.0
+    """
+    counts = np.bincount(codes, minlength=n_classes)
+    return float(n_classes / np.sum(1.0 / np.maximum(counts, 1)))
+
+
 def gain_of_cuts(
     rng: np.random.Generator,
     known: GraphLabels,
