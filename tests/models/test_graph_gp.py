@@ -147,10 +147,20 @@ def test_a_labelling_weighs_its_shares_and_its_cut():
     apart = np.array([[1.0], [-1.0]])  # classes 0, 0, 0, 1
     a = np.stack([together, apart])
     known = GraphLabels(features, np.array([0, 3]), np.array([0, 1]), 2, W)
-    found = model.labelling_terms(known, W, a)
+    balance, cut = model.labelling_terms(known, W, a)
     mean_degree = 9.0 / 4.0
-    expected = 3 * 2 * 0.5 * (np.log(0.25) + np.log(0.75)) - 0.3 * 2.0 / mean_degree
-    np.testing.assert_allclose(found, [expected, expected], rtol=1e-12)
+    np.testing.assert_allclose(balance, 3 * 2 * 0.5 * (np.log(0.25) + np.log(0.75)), rtol=1e-12)
+    np.testing.assert_allclose(cut, -0.3 * 2.0 / mean_degree, rtol=1e-12)
+
+
+def test_a_row_that_stands_for_copies_counts_as_many():
+    W = sparse.csr_array(np.diag([2.0, 0.5, 2.0], 1) + np.diag([2.0, 0.5, 2.0], -1))
+    features = np.array([[-1.0], [-1.0], [1.0], [1.0]])
+    known = GraphLabels(
+        features, np.array([0, 3]), np.array([0, 1]), 2, W, np.array([5.0, 1.0, 1.0, 1.0])
+    )
+    balance, _ = model.labelling_terms(known, W, np.ones((1, 1, 1)))
+    assert balance[0] == pytest.approx(3 * 2 * 0.5 * (np.log(6 / 8) + np.log(2 / 8)))
 
 
 def test_weights_are_flattened_until_they_are_worth_a_twentieth_of_the_draws():

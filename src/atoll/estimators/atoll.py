@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.graphs import connected_components, neighbour_graph, self_tuning_weights
 from atoll.core.labels import PartialLabels
@@ -105,6 +106,14 @@ class AtollClassifier(Classifier):
     n_graph_rows_ : int, rows of the graph
     diagnostics_ : dict with weights, evidence, effective draws and a verdict in words
 
+    References
+    ----------
+    J. A. Hoeting, D. Madigan, A. E. Raftery and C. T. Volinsky, "Bayesian model averaging: a
+    tutorial" (1999). V. Sindhwani, W. Chu and S. S. Keerthi, "Semi-supervised Gaussian process
+    classifiers" (2007). J. L. Horn, "A rationale and test for the number of factors in factor
+    analysis" (1965). T. P. Minka, "Expectation propagation for approximate Bayesian inference"
+    (2001).
+
     Examples
     --------
     >>> from atoll.datasets import hide_labels, make_crescents
@@ -119,7 +128,18 @@ class AtollClassifier(Classifier):
     paper = "an average over models; after Sindhwani, Chu & Keerthi 2007 and others"
     summary = "the one to try first: averages over what unlabelled rows may mean, to millions"
     has_functions = False
-    saves = (AveragePosterior, Component, ProbitHead, GraphView, LinearView, DistanceView)
+    saves = (
+        AveragePosterior,
+        Component,
+        ProbitHead,
+        GraphView,
+        LinearView,
+        DistanceView,
+        Assumption,
+        Explanation,
+        AverageRecipe,
+        Belief,
+    )
     parameters: ClassVar[Mapping[str, Rule]] = (
         COMMON
         | RANDOM
@@ -157,8 +177,6 @@ class AtollClassifier(Classifier):
 
     def explain(self) -> Explanation:
         """Return what the classifier found to hold, as a table that prints in words."""
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
         return self.explanation_
 

@@ -35,6 +35,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 GAINS = (-15.0, 6.0)  # no more is believed of a mean over draws
+FARTHEST = 1e60  # of a scaled column: squares of it are numbers
 WIDTH = 1000  # numbers that a row takes while it is predicted, about
 SHARE_COUNT = 0.5  # of each class, before any label (Jeffreys)
 
@@ -116,7 +117,7 @@ class AveragePosterior(NamedTuple):
         return np.concatenate(parts)
 
     def _scaled(self, X: Array) -> Array:
-        return (X - self.shift) / self.scale
+        return np.clip((X - self.shift) / self.scale, -FARTHEST, FARTHEST)
 
 
 # Evidence -----------------------------------------------------------------------------------------
