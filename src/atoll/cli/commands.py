@@ -123,7 +123,7 @@ def fit(
     data: DataPath,
     target: Target,
     out: Annotated[Path, typer.Option(help="File for the fitted model.")],
-    model: ModelName = "graph-gp",
+    model: ModelName = "atoll",
     drop: Drop = None,
     encode: Encode = False,
     no_standardise: NoStandardise = False,

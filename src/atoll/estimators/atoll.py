@@ -477,7 +477,11 @@ def _posterior(
     """Gather the assumptions that have a weight, and what they need."""
     # Many parameters because a posterior is made of all that was found.
     names = list(seen)
-    kept = {a.name: w for a, w in zip(assumptions, weights) if w >= recipe.least_weight}
+    # Where labels do not reach every row of a graph, the others speak for the rest of the rows.
+    graphs = [view for view in seen.values() if isinstance(view, GraphView)]
+    reached = all(view.reach(view.values).all() for view in graphs)
+    least = recipe.least_weight if reached else recipe.least_weight**2
+    kept = {a.name: w for a, w in zip(assumptions, weights) if w >= least}
     total = sum(kept.values())
     used = [n for n in names if n in kept or (n == "neighbours" and "clusters" in kept)]
     components = []

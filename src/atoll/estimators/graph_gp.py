@@ -1,4 +1,4 @@
-"""The default classifier: a Gaussian process on the graph of all rows."""
+"""A Gaussian process on the graph of all rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Index = NDArray[np.intp]
 
 
 class GraphGPClassifier(Classifier):
-    """Gaussian process classifier on the graph of all rows: the one to try first.
+    """Gaussian process classifier on the graph of all rows.
 
     Every row is joined to its nearest ones, and a class is a function that varies slowly along that
     graph: f_c ~ GP(0, Matérn kernel on the graph's spectrum), y = argmax_c f_c. Nothing needs to be
@@ -106,7 +106,9 @@ class GraphGPClassifier(Classifier):
     """
 
     paper = "after Sindhwani, Chu & Keerthi 2007; Borovitskiy et al. 2021"
-    summary = "the one to try first: two or more classes, learns from unlabelled rows, to millions"
+    summary = (
+        "classes that follow the graph of neighbours; learns from unlabelled rows, to millions"
+    )
     parameters: ClassVar[Mapping[str, Rule]] = (
         COMMON
         | RANDOM

@@ -39,7 +39,7 @@ from atoll.reproductions.tables import Estimate, estimate, group, markdown_table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DEFAULT = "graph-gp"  # the default's name in CLASSIFIERS
+DEFAULT = "atoll"  # the default's name in CLASSIFIERS
 MODELS = (DEFAULT, *(name for name in CLASSIFIERS if name != DEFAULT), *PEERS)
 SLOW = ("archipelago",)  # its chains take the whole limit; they are tried on the first split alone
 N_SPLITS = 12

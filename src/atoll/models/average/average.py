@@ -37,6 +37,7 @@ Codes = NDArray[np.intp]
 GAINS = (-15.0, 6.0)  # no more is believed of a mean over draws
 FARTHEST = 1e60  # of a scaled column: squares of it are numbers
 WIDTH = 1000  # numbers that a row takes while it is predicted, about
+LEAST_SHARE_WEIGHT = 1e-9  # so that a row that no assumption reaches has the shares
 SHARE_COUNT = 0.5  # of each class, before any label (Jeffreys)
 
 
@@ -92,29 +93,64 @@ class AveragePosterior(NamedTuple):
         return out / out.sum(axis=1, keepdims=True)
 
     def _proba(self, Z: Array) -> Array:
-        out = np.tile(self.share_weight * self.shares, (len(Z), 1))
+        """Return the average up to a factor of each row."""
+        out = np.tile(max(self.share_weight, LEAST_SHARE_WEIGHT) * self.shares, (len(Z), 1))
         for i, view in enumerate(self.views):
-            heads = [component for component in self.components if component.view == i]
-            if heads:
+            parts = [component for component in self.components if component.view == i]
+            if parts:
                 features = view.features(Z)
-                for component in heads:
-                    out += component.weight * component.head.proba(features)
+                reach = view.reach(features)[:, None]
+                for part in parts:
+                    out += part.weight * reach * part.head.proba(features)
         return out
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities, each under one assumption.
 
+        Where that assumption does not reach a row, another one that does speaks for it.
         X (m, d) -> (n, m, K).
         """
-        weights = [component.weight for component in self.components] + [self.share_weight]
-        counts = np.bincount(chosen_states(rng, n, np.array(weights)), minlength=len(weights))
         Z = self._scaled(np.asarray(X))
-        parts = [np.tile(self.shares, (counts[-1], len(Z), 1))]
-        for component, count in zip(self.components, counts):
-            if count:
-                features = self.views[component.view].features(Z)
-                parts.append(component.head.draws(features, int(count), rng))
-        return np.concatenate(parts)
+        features = [view.features(Z) for view in self.views]
+        reach = [view.reach(one) > 0.5 for view, one in zip(self.views, features)]
+        everywhere = [i for i, part in enumerate(self.components) if reach[part.view].all()]
+        some = [i for i in range(len(self.components)) if i not in everywhere]
+        out = self._draws_of(everywhere, features, n, rng, with_shares=True)
+        if not some:
+            return out
+        total = sum(self.components[i].weight for i in some)
+        n_some = int(np.rint(n * total))
+        chosen = rng.permutation(n)[:n_some]
+        if n_some:
+            drawn = self._draws_of(some, features, n_some, rng, with_shares=False)
+            reached = np.all([reach[self.components[i].view] for i in some], axis=0)
+            out[np.ix_(chosen, np.flatnonzero(reached))] = drawn[:, reached]
+        return out
+
+    def _draws_of(
+        self,
+        which: list[int],
+        features: list[Array],
+        n: int,
+        rng: np.random.Generator,
+        *,
+        with_shares: bool,
+    ) -> Array:
+        """Return n joint draws under some of the assumptions, in random order."""
+        parts = [self.components[i] for i in which]
+        weights = [part.weight for part in parts]
+        if with_shares:
+            weights.append(max(self.share_weight, LEAST_SHARE_WEIGHT))
+        w = np.array(weights)
+        counts = np.bincount(chosen_states(rng, n, w / w.sum()), minlength=len(w))
+        out = [
+            part.head.draws(features[part.view], int(count), rng)
+            for part, count in zip(parts, counts)
+            if count
+        ]
+        if with_shares and counts[-1]:
+            out.append(np.tile(self.shares, (counts[-1], len(features[0]), 1)))
+        return rng.permutation(np.concatenate(out)) if out else np.empty((0, 0, 0))
 
     def _scaled(self, X: Array) -> Array:
         return np.clip((X - self.shift) / self.scale, -FARTHEST, FARTHEST)

@@ -32,6 +32,9 @@ class View(Protocol):
     def features(self, X: Array) -> Array:
         """Return the features of rows; (m, d) -> (m, p)."""
 
+    def reach(self, features: Array) -> Array:
+        """Return how far the labels reach rows of features (m, p): 0 to 1, (m,)."""
+
 
 class LinearView(NamedTuple):
     """Projections of the rows, and a constant.
@@ -49,6 +52,10 @@ class LinearView(NamedTuple):
         """Return the projections of rows; (m, d) -> (m, p)."""
         projected = (X - self.centre) @ self.directions
         return np.column_stack([projected, np.full(len(X), self.constant)])
+
+    def reach(self, features: Array) -> Array:
+        """Return one: labels reach every row; (m, p) -> (m,)."""
+        return np.ones(len(features))
 
 
 class GraphView(NamedTuple):
@@ -76,6 +83,10 @@ class GraphView(NamedTuple):
         nearest = nearest_rows(self.rows, X, self.n_jobs, n_nearest=self.n_nearest)
         return extend(self.values, nearest)
 
+    def reach(self, features: Array) -> Array:
+        """Return the share of a row's nearest rows on pieces with a label; (m, p) -> (m,)."""
+        return 1.0 - features[:, -2]  # the embedding's mark of rows that no label reaches
+
 
 class DistanceView(NamedTuple):
     """Features whose products are exp(−d²/2ℓ²) among the landmarks (Nyström), and a constant.
@@ -95,6 +106,10 @@ class DistanceView(NamedTuple):
         """Return the features of rows; (m, d) -> (m, p)."""
         near = _gaussian(X, self.landmarks, self.length) @ self.transform
         return np.column_stack([near, np.full(len(X), self.constant)])
+
+    def reach(self, features: Array) -> Array:
+        """Return one: labels reach every row; (m, p) -> (m,)."""
+        return np.ones(len(features))
 
 
 class Principal(NamedTuple):

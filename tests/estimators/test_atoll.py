@@ -1,0 +1,172 @@
+"""The default classifier: what it finds to hold, and what it says of it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, load_wine
+
+from atoll import AtollClassifier
+from atoll.datasets import hide_labels, make_crescents
+from atoll.estimators.explanation import WORDS
+
+
+def fitted(X, y, seed=0, **parameters):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = AtollClassifier(random_state=seed, unlabelled=-1, **parameters).fit(X, y)
+    return model, " ".join(str(w.message) for w in caught)
+
+
+def crescents(seed=0, per_class=4, n=160):
+    X, truth = make_crescents(n_samples=n, random_state=seed)
+    return X, hide_labels(truth, per_class=per_class, random_state=seed), truth
+
+
+def noise(seed, n=120, d=5, n_labels=24):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    partial = np.where(np.arange(n) < n_labels, y, -1)
+    return rng.standard_normal((n, d)), partial, y
+
+
+def log_loss(p, y):
+    return float(-np.log(p[np.arange(len(y)), y]).mean())
+
+
+def test_crescents_follow_their_graph():
+    X, y, truth = crescents()
+    model, said = fitted(X, y)
+    assert model.score(X, truth) > 0.95
+    assert model.weights_["clusters"] > 0.8
+    assert "near rows" in str(model.explain())
+    assert not said
+
+
+def test_a_line_is_found_where_classes_follow_one():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 10))
+    truth = (X[:, 0] + X[:, 1] > 0).astype(int)
+    y = np.where(np.arange(300) < 80, truth, -1)
+    model, _ = fitted(X, y)
+    assert model.weights_["line"] + model.weights_["whitened"] + model.weights_["smooth"] > 0.8
+    assert model.score(X, truth) > 0.8
+
+
+def test_where_rows_tell_nothing_it_says_so_and_stays_near_the_shares():
+    excess, named = [], []
+    for seed in range(20):
+        X, y, truth = noise(seed)
+        model, said = fitted(X, y, seed)
+        shares = np.bincount(y[y >= 0], minlength=2) + 0.5
+        p = np.tile(shares / shares.sum(), (len(X), 1))
+        hidden = y < 0
+        excess.append(
+            log_loss(model.predict_proba(X[hidden]), truth[hidden])
+            - log_loss(p[hidden], truth[hidden])
+        )
+        named.append("follow no assumption" in said)
+    error = np.std(excess) / np.sqrt(len(excess))
+    assert np.mean(excess) < 0.03 + 3 * error
+    assert np.mean(named) > 0.6
+
+
+def test_weights_sum_to_one_and_have_words():
+    model, _ = fitted(*crescents()[:2])
+    assert sum(model.weights_.values()) == pytest.approx(1.0)
+    assert set(model.weights_) <= set(WORDS)
+
+
+def test_columns_of_unlike_scales_are_standardised_unless_told_otherwise():
+    X, truth = load_wine(return_X_y=True)
+    y = hide_labels(truth, per_class=4, random_state=0)
+    model, said = fitted(X, y)
+    assert model.scaled_
+    assert not said
+    raw, warned = fitted(X, y, scale=False)
+    assert not raw.scaled_
+    assert "unlike scales" in warned
+    assert model.score(X, truth) > raw.score(X, truth)
+
+
+def test_columns_of_one_unit_stay_as_they_are():
+    X, truth = load_iris(return_X_y=True)
+    model, said = fitted(X, hide_labels(truth, per_class=4, random_state=0))
+    assert not model.scaled_
+    assert not said
+
+
+def test_scaling_by_hand_changes_nothing():
+    X, truth = load_wine(return_X_y=True)
+    y = hide_labels(truth, per_class=4, random_state=0)
+    by_hand = (X - X.mean(axis=0)) / X.std(axis=0)
+    here, there = fitted(X, y)[0], fitted(by_hand, y)[0]
+    np.testing.assert_allclose(here.predict_proba(X), there.predict_proba(by_hand), atol=1e-6)
+
+
+def test_copies_are_merged_counted_and_named():
+    rng = np.random.default_rng(0)
+    X = (rng.random((600, 5)) < 0.5).astype(float)
+    truth = (X.sum(axis=1) > 2.5).astype(int)
+    y = np.where(np.arange(600) < 60, truth, -1)
+    model, said = fitted(X, y)
+    assert model.n_graph_rows_ == 32
+    assert "copies" in said
+    assert model.score(X, truth) > 0.9
+
+
+def test_copies_with_different_labels_are_noise():
+    rng = np.random.default_rng(1)
+    X = np.repeat(rng.standard_normal((20, 2)), 10, axis=0)
+    truth = (X[:, 0] > 0).astype(int)
+    y = np.where(rng.random(200) < 0.3, np.where(rng.random(200) < 0.2, 1 - truth, truth), -1)
+    model, _ = fitted(X, y)
+    p = model.predict_proba(X)
+    assert np.isfinite(p).all()
+    assert p.max() < 0.999
+    assert np.mean(model.predict(X) == truth) > 0.8
+
+
+def test_pieces_without_a_label_are_named():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(c, 0.3, (60, 2)) for c in (0.0, 10.0, 20.0)])
+    y = np.full(180, -1)
+    y[:5], y[60:65] = 0, 1
+    model, _ = fitted(X, y)
+    assert model.diagnostics_["unreached"] == pytest.approx(1 / 3)
+    assert "pieces of the graph" in model.diagnostics_["verdict"]
+
+
+def test_seeds_hardly_move_the_probabilities():
+    X, y, _ = crescents(per_class=3)
+    p = np.stack([fitted(X, y, seed)[0].predict_proba(X) for seed in range(4)])
+    assert np.abs(p - p.mean(axis=0)).mean() < 0.03
+
+
+def test_training_rows_are_predicted_as_new_ones():
+    X, y, _ = crescents()
+    model, _ = fitted(X, y)
+    hidden = y < 0
+    np.testing.assert_allclose(
+        model.label_distributions_[hidden], model.predict_proba(X[hidden]), atol=1e-9
+    )
+
+
+def test_few_of_many_rows_make_the_graph():
+    X, y, truth = crescents(n=1500)
+    model, _ = fitted(X, y, max_graph_rows=300)
+    assert model.n_graph_rows_ == 300
+    assert model.score(X, truth) > 0.9
+
+
+def test_all_rows_the_same_give_the_shares():
+    model, _ = fitted(np.ones((30, 3)), np.where(np.arange(30) < 10, np.arange(30) % 2, -1))
+    np.testing.assert_allclose(model.predict_proba(np.ones((2, 3))), 0.5, atol=0.1)
+
+
+def test_an_explanation_admits_what_it_cannot_tell():
+    X, y, _ = noise(3, n_labels=10)
+    model, _ = fitted(X, y)
+    text = str(model.explain())
+    assert text.startswith(("I cannot tell", "The labels seem"))
+    assert "against chance" in text
