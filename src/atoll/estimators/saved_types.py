@@ -130,7 +130,7 @@ TYPES: dict[str, SavedType] = {
     "one-against-the-rest": SavedType("atoll.likelihoods.null_category.OneAgainstTheRest"),
     "ordinal": SavedType("atoll.likelihoods.ordinal.Ordinal"),
     "probit": SavedType("atoll.likelihoods.probit.Probit"),
-    # The recipe of the default classifier.
+    # The recipe of the graph's classifier.
     "graph-recipe": SavedType("atoll.models.graph_recipe.Recipe"),
     "graph-recipe-argmax": SavedType("atoll.models.graph_recipe.ArgmaxRecipe"),
     "graph-recipe-choice": SavedType("atoll.models.graph_recipe.ChoiceRecipe"),

@@ -1,4 +1,4 @@
-"""The default classifier: a Gaussian process on the smoothest functions of the data's graph.
+"""A Gaussian process on the smoothest functions of the data's graph.
 
 prior: a spectral graph kernel with a constant. likelihood: y is the class whose function is
 largest, without noise; with many labels, a softmax whose noise they tell (`graph_softmax.py`);

@@ -1,4 +1,4 @@
-"""What the default classifier knows after its labels, and how it tells it for new rows.
+"""What the graph's classifier knows after its labels, and how it tells it for new rows.
 
 A `GraphPosterior` knows the rows of the graph and how a new row attaches to them; the posterior of
 the functions' coefficients inside it knows the likelihood, and answers for rows of features v(x):

@@ -1,4 +1,4 @@
-"""The recipe of the default classifier: every number that was tuned, in one frozen object.
+"""The recipe of the graph's classifier: every number that was tuned, in one frozen object.
 
 Vary it with `dataclasses.replace`:
 
@@ -194,7 +194,7 @@ class ProbitRecipe:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Every tuned number of the default classifier, in the order of their use.
+    """Every tuned number of the graph's classifier, in the order of their use.
 
     Examples
     --------

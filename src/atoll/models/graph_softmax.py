@@ -1,4 +1,4 @@
-"""Functions under a softmax whose steepness is not known: the default's model of many labels.
+"""Functions under a softmax whose steepness is not known: the graph's model of many labels.
 
 prior: independent coefficients, a log-normal amplitude. likelihood: softmax. inference: the
 amplitude by Laplace's evidence, the coefficients given it by Hamiltonian Monte Carlo. The numbers
