@@ -39,6 +39,7 @@ UNREACHED, MOST_UNREACHED = 0.05, 0.5  # share of rows on pieces without a label
 # Log odds of the best assumption against none that labels should give: a part, and one per label.
 TELLING, TELLING_PER_LABEL = 1.0, 0.15
 ENOUGH_LABELS = 8  # before it is said that they do not
+PLANE = 3  # columns of which none is noise: no graph of their signal
 HEAVY = 0.5  # weight of an assumption from which what ails it is named
 STRONG = 0.05  # weight of chains from which they have to mix
 
@@ -255,7 +256,7 @@ class AtollClassifier(Classifier):
         d = data.rows.shape[1]
         first, graph = self._graph_view(data, np.zeros(d), np.zeros((d, 0)), n_classes)
         seen: dict[str, Any] = {"neighbours": first}
-        if found.n_signal < len(found.variances):
+        if d > PLANE and found.n_signal < len(found.variances):
             directions = found.directions[:, : found.n_signal]
             seen["signal"], _ = self._graph_view(data, found.centre, directions, n_classes)
         if len(found.variances):

@@ -63,6 +63,8 @@ from atoll.models.graph_recipe import (
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+PRODUCTS = 4  # classes up to which cuts are found by products with the graph
+
 
 class GraphLabels(NamedTuple):
     """What is known of the rows of a graph.
@@ -330,20 +332,31 @@ def labelling_terms(
     cut : (S,) by the edges between them
     """
     n, n_draws, K = len(known.features), len(a), known.n_classes
-    upper = sparse.triu(graph, k=1).tocoo()
     mean_degree = max(float(graph.sum()) / n, 1e-300)
     share_of_labels = np.bincount(known.codes, minlength=K) / len(known.codes)
     mass = np.full(n, 1.0 / n) if known.copies is None else known.copies / known.copies.sum()
     balance, cut = np.empty(n_draws), np.empty(n_draws)
-    for piece in in_chunks(n_draws, n * a.shape[2] + 2 * upper.nnz):
+    for piece in in_chunks(n_draws, n * a.shape[2] + 2 * graph.nnz):
         labels = argmax.classes_of(known.features @ a[piece])
         labels[:, known.rows] = known.codes
         shares = np.stack([(labels == k) @ mass for k in range(K)], axis=1)
-        ends = labels[:, upper.row] != labels[:, upper.col]
         floor = np.log(np.maximum(shares, 0.5 * mass.min()))
         balance[piece] = recipe.balance_strength * K * floor @ share_of_labels
-        cut[piece] = -recipe.cut_strength * (ends @ upper.data) / mean_degree
+        cut[piece] = -recipe.cut_strength * weight_of_cuts(graph, labels, K) / mean_degree
     return balance, cut
+
+
+def weight_of_cuts(graph: sparse.csr_array, labels: Codes, n_classes: int) -> Array:
+    """Return the total weight of edges whose ends differ, for labellings (S, n) -> (S,)."""
+    if n_classes > PRODUCTS:
+        upper = sparse.triu(graph, k=1).tocoo()
+        return (labels[:, upper.row] != labels[:, upper.col]) @ upper.data
+    # Products with the graph count every edge twice, and are quick for few classes.
+    within = np.zeros(len(labels))
+    for k in range(n_classes):
+        members = np.ascontiguousarray((labels == k).T, dtype=float)
+        within += np.einsum("ns,ns->s", members, graph @ members)
+    return np.maximum(0.5 * (float(graph.sum()) - within), 0.0)
 
 
 def tempered(

@@ -93,10 +93,10 @@ class AverageRecipe:
     graph_amplitudes: tuple[float, ...] = (0.15, 0.6, 2.4, 9.6, 38.0, 150.0, 1300.0)
     constant_variance: float = 0.3
     nugget: float = 1e-3
-    most_labels: int = 300
+    most_labels: int = 200
     prior_draws: int = 512
     least_weight: float = 1e-3
-    n_landmarks: int = 200
+    n_landmarks: int = 100
     graph: GraphRecipe = field(
         default_factory=lambda: replace(
             GRAPH_RECIPE, labellings=replace(GRAPH_RECIPE.labellings, least_effective_share=0.2)
