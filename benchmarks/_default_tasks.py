@@ -19,8 +19,8 @@ from joblib import Parallel, delayed
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
 from threadpoolctl import threadpool_limits
 
-from atoll import GraphGPClassifier
 from atoll import AtollClassifier as Default  # the estimator under test: change it here
+from atoll import GraphGPClassifier
 from atoll.datasets import make_pinwheel
 from atoll.reproductions.engine import CellStoppedError, time_limit
 from atoll.reproductions.peers import (

@@ -212,18 +212,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--write", metavar="PATH", help="write the tables to this file as well")
     options = parser.parse_args()
     if options.write:
         check_writable(options.write)
     shape = (len(options.sets), len(LABELS), options.splits, 3)
-    results = {model: np.empty(shape) for model in MODELS}
+    results = {model: np.empty(shape) for model in options.models}
     for s, name in enumerate(options.sets):
         for i, n_labels in enumerate(LABELS):
             for seed in range(options.splits):
                 one = problem(name, n_labels, seed)
-                for model, run in MODELS.items():
-                    results[model][s, i, seed] = measure(run, *one, seed)
+                for model in options.models:
+                    results[model][s, i, seed] = measure(MODELS[model], *one, seed)
             found = {model: cell(values[s, i, :, 0]) for model, values in results.items()}
             print(f"{name}, {n_labels} labels a class: {found}", file=sys.stderr, flush=True)
     text = f"# {__doc__}\n{options.splits} splits.\n{tables(results, options.sets)}\n"

@@ -57,7 +57,7 @@ plt.show()
 # %%
 # A support vector machine on the same kernel chooses its parameters by leaving out one of the four
 # labels at a time: many settings tie, and it takes one of them.
-machine = LaplacianSVC(random_state=0).fit(X, y)
+machine = LaplacianSVC(selection="cv", random_state=0).fit(X, y)
 tied = int((machine.cv_errors_ == machine.cv_errors_.min()).sum())
 error = np.mean(machine.predict(X_test) != truth_test)
 print(f"LaplacianSVC: error {error:.3f}; {tied} of {len(machine.cv_errors_)} settings tied.")

@@ -42,6 +42,8 @@ def short(model):
     if model is AtollClassifier:
         return model(n_draws=20, recipe=FEW)
     known = parameters_of(model)
+    if "unlabelled_cost" in known:
+        return model(C=1.0, gamma="scale", unlabelled_cost=1.0)
     if "selection" not in known:
         return model()
     # A search at every fit takes minutes.

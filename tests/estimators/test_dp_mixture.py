@@ -313,7 +313,7 @@ def test_an_online_model_goes_on_after_it_was_saved(tmp_path):
 def test_every_label_and_one_component_is_quadratic_discriminant_analysis():
     X, truth, _ = pinwheel(300)
     ours = DPMixtureClassifier(
-        n_components=1, covariance_scale=1e-9, mean_precision=1e-9, degrees=2.0
+        n_components=1, covariance_scale=1e-9, mean_precision=1e-9, degrees=2.0, n_folds=0
     ).fit(X, truth)
     p = np.column_stack(
         [
@@ -497,3 +497,77 @@ def test_more_memory_than_the_machine_has_is_refused(monkeypatch):
     X, _, y = pinwheel(30)
     with pytest.raises(ValueError, match=r'18 full covariances of 2 features .*"factor"'):
         classifier().fit(X, y)
+
+
+# How far class probabilities are believed ---------------------------------------------------------
+
+
+def permuted(seed, d=120):
+    rng = np.random.default_rng([31, seed])
+    X = rng.normal(size=(90, d)) @ rng.normal(size=(d, d)) / np.sqrt(d)
+    truth = rng.permutation(np.repeat([0, 1], 45))
+    y = np.full(90, -1)
+    y[np.concatenate([np.flatnonzero(truth == c)[:10] for c in (0, 1)])] = np.repeat([0, 1], 10)
+    return X, truth, y
+
+
+@pytest.mark.parametrize("inference", ["map", "vb"])
+def test_in_many_dimensions_permuted_labels_leave_no_near_certainty(inference):
+    X, truth, y = permuted(0)
+    options = {"inference": inference, "n_components": 3, "unlabelled": -1, "random_state": 0}
+    losses = {}
+    for n_folds in (0, 5):
+        model = DPMixtureClassifier(n_folds=n_folds, **options).fit(X, y)
+        log_p = np.maximum(model.posterior_.log_proba(X[y < 0]), np.log(1e-12))
+        losses[n_folds] = -log_p[np.arange(70), truth[y < 0]].mean()
+    assert losses[0] > 2.0
+    assert losses[5] < 1.0
+    assert model.class_power_ < 0.2
+    assert "do not bear out" in model.diagnostics_["verdict"]
+
+
+def test_tempering_leaves_the_density_and_the_mixture_alone():
+    X, _, y = pinwheel(120)
+    plain = DPMixtureClassifier(n_folds=0, random_state=0).fit(X, y)
+    tempered = DPMixtureClassifier(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(plain.score_samples(X), tempered.score_samples(X))
+    np.testing.assert_array_equal(plain.means_, tempered.means_)
+    assert plain.posterior_.tempering is None
+    assert (plain.class_power_, plain.label_noise_) == (1.0, 0.0)
+    assert 0 < tempered.class_power_ <= 1
+    assert 0 <= tempered.label_noise_ < 0.5
+
+
+def test_one_label_a_class_has_nothing_to_hold_out():
+    X = np.concatenate([np.zeros((5, 2)), np.ones((5, 2))]) + np.arange(10)[:, None] / 100
+    y = [0, *[None] * 8, 1]
+    model = DPMixtureClassifier(n_components=2, random_state=0).fit(X, y)
+    assert model.diagnostics_["n_held_out"] == 0
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("inference", ["map", "vb"])
+def test_far_rows_sum_to_one_where_a_column_is_constant(inference):
+    rng = np.random.default_rng(32)
+    X = rng.normal(size=(40, 3))
+    X[:, 1] = 0.1
+    y = np.where(np.arange(40) < 20, X[:, 0] > 0, -1).astype(int)
+    model = DPMixtureClassifier(
+        n_components=3, inference=inference, unlabelled=-1, random_state=0
+    ).fit(X, y)
+    for far in (X * 1e6, X + 1e6, X * [1e6, 1, 1], X * 1e150):
+        p = model.predict_proba(far)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"scale_features": False}])
+def test_rows_whose_squares_overflow_are_refused_by_column(options):
+    X = np.random.default_rng(33).normal(size=(12, 3)) * [1.0, 1e200, 1.0]
+    model = DPMixtureClassifier(random_state=0, **options)
+    with pytest.raises(ValueError, match=r"squares overflow, in 1 column: 1\. Divide"):
+        model.fit(X, [0, 1] * 6)
+
+
+def test_one_fold_is_refused():
+    with pytest.raises(ValueError, match="n_folds must be 0, for none, or at least 2, got 1"):
+        DPMixtureClassifier(n_folds=1).fit([[0.0], [1.0]], [0, 1])

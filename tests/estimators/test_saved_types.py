@@ -131,6 +131,8 @@ def predicted(model, what, rows):
         return np.asarray(model.transduction_).astype(str)
     if what in ("mean", "deviation"):
         return model.predict(rows, return_std=True)[what == "deviation"]
+    if what == "decision_function":  # a machine's own, which log-odds have replaced
+        return model.posterior_.decide(rows)
     return getattr(model, what)(rows)
 
 

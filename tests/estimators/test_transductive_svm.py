@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -11,18 +13,18 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from atoll import TransductiveSVC
 from atoll.datasets import hide_labels, make_crescents, make_pinwheel
 from atoll.estimators import load_model, save_model, transductive_svm
-from atoll.models.transductive_svm import assign, positive_count
+from atoll.models.transductive_svm import assign, doubled_costs, measure_costs, positive_count
 
 
-@parametrize_with_checks([TransductiveSVC()])
+@parametrize_with_checks([TransductiveSVC(C=1.0, gamma="scale", unlabelled_cost=1.0)])
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
 
 
 def test_with_every_row_labelled_it_is_the_svm():
     X, y = make_crescents(60, random_state=0)
-    ours, plain = TransductiveSVC().fit(X, y), SVC().fit(X, y)
-    np.testing.assert_allclose(ours.decision_function(X), plain.decision_function(X), atol=1e-10)
+    ours, plain = TransductiveSVC(C=1.0, gamma="scale").fit(X, y), SVC().fit(X, y)
+    np.testing.assert_allclose(ours.posterior_.decide(X), plain.decision_function(X), atol=1e-10)
     assert ours.n_trained_ == 0
 
 
@@ -30,10 +32,11 @@ def test_unlabelled_rows_move_the_boundary_to_the_gap():
     X, truth = make_crescents(200, random_state=1)
     y = hide_labels(truth, per_class=4, marker=None, random_state=1)
     known = np.array([label is not None for label in y])
-    model = TransductiveSVC(C=10.0, gamma=0.3).fit(X, y)
+    model = TransductiveSVC(C=10.0, gamma=0.3, unlabelled_cost=1.0).fit(X, y)
     alone = SVC(C=10.0, gamma=0.3).fit(X[known], truth[known])
     assert np.mean(model.transduction_ == truth) > 0.97
-    in_margin = [np.mean(np.abs(m.decision_function(X)) < 0.5) for m in (model, alone)]
+    decisions = model.posterior_.decide(X), alone.decision_function(X)
+    in_margin = [np.mean(np.abs(values) < 0.5) for values in decisions]
     assert in_margin[0] < in_margin[1]
 
 
@@ -41,17 +44,18 @@ def test_unlabelled_rows_move_the_boundary_to_the_gap():
 def test_the_share_of_the_second_class_is_kept(share):
     X, truth = make_crescents(100, random_state=2)
     y = hide_labels(truth, per_class=5, marker=None, random_state=2)
-    model = TransductiveSVC(positive_share=share).fit(X, y)
+    model = TransductiveSVC(C=1.0, unlabelled_cost=1.0, positive_share=share).fit(X, y)
     unknown = np.array([label is None for label in y])
-    assert np.sum(model.transduction_[unknown] == 1) == positive_count(90, share)
+    assert np.sum(model.assigned_[unknown] == 1) == positive_count(90, share)
 
 
 def test_labels_that_are_given_stay():
     X, truth = make_crescents(80, random_state=3)
     y = hide_labels(truth, per_class=3, marker=None, random_state=3)
     y[next(i for i, label in enumerate(y) if label == 1)] = 0  # a wrong one
-    model = TransductiveSVC().fit(X, y)
+    model = TransductiveSVC(random_state=0).fit(X, y)
     known = np.array([label is not None for label in y])
+    assert model.assigned_[known].tolist() == y[known].tolist()
     assert model.transduction_[known].tolist() == y[known].tolist()
 
 
@@ -59,7 +63,7 @@ def test_three_classes_by_name_and_saved(tmp_path):
     X, truth = make_pinwheel(90, n_classes=3, random_state=0)
     names = np.array(["left", "right", "up"], dtype=object)[truth]
     y = hide_labels(names, per_class=6, marker=None, random_state=0)
-    model = TransductiveSVC(C=10.0).fit(X, y)
+    model = TransductiveSVC(C=10.0, random_state=0).fit(X, y)
     assert model.decision_function(X).shape == (90, 3)
     assert model.score(X, names) > 0.9
     save_model(model, tmp_path / "m.atoll")
@@ -69,9 +73,10 @@ def test_three_classes_by_name_and_saved(tmp_path):
 def test_a_custom_kernel_gives_what_its_name_gives():
     X, truth = make_crescents(60, random_state=4)
     y = hide_labels(truth, per_class=5, marker=None, random_state=4)
-    named = TransductiveSVC(kernel="linear").fit(X, y)
-    own = TransductiveSVC(kernel=lambda A, B: A @ B.T).fit(X, y)
-    np.testing.assert_allclose(named.decision_function(X), own.decision_function(X), atol=1e-3)
+    named = TransductiveSVC(C=1.0, kernel="linear", random_state=0).fit(X, y)
+    own = TransductiveSVC(C=1.0, kernel=lambda A, B: A @ B.T, random_state=0).fit(X, y)
+    np.testing.assert_allclose(named.posterior_.decide(X), own.posterior_.decide(X), atol=1e-3)
+    np.testing.assert_allclose(named.predict_proba(X), own.predict_proba(X), atol=1e-3)
 
 
 def test_costs_grow_to_that_of_a_labelled_row():
@@ -92,10 +97,13 @@ def test_costs_grow_to_that_of_a_labelled_row():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"C": 0}, "C must be a positive number, got 0"),
+        ({"C": 0}, 'C must be "auto" or a positive number, got 0'),
         ({"kernel": "round"}, 'kernel must be "linear", .* got .round'),
-        ({"gamma": -1.0}, 'gamma must be "scale", "auto" or a number at least 0, got -1.0'),
-        ({"unlabelled_cost": -1.0}, "unlabelled_cost must be a positive number, got -1.0"),
+        ({"gamma": -1.0}, 'gamma must be "auto", "scale" or a number at least 0, got -1.0'),
+        (
+            {"unlabelled_cost": -1.0},
+            'unlabelled_cost must be "auto" or a number at least 0, got -1.0',
+        ),
         ({"positive_share": 1.5}, r"positive_share must be None .* below 1, got 1\.5"),
     ],
 )
@@ -114,7 +122,7 @@ def test_a_share_for_more_than_two_classes_is_refused():
 def test_labels_that_do_not_come_to_rest_warn_with_the_fix(monkeypatch):
     X, truth = make_crescents(60, random_state=4)
     y = hide_labels(truth, per_class=5, marker=None, random_state=4)
-    model = TransductiveSVC().fit(X, y)
+    model = TransductiveSVC(random_state=0).fit(X, y)
     assert model.diagnostics_["converged"]
     assert f"{model.n_trained_} machines" in model.diagnostics_["verdict"]
 
@@ -125,3 +133,58 @@ def test_labels_that_do_not_come_to_rest_warn_with_the_fix(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="back and forth at some cost; lower C"):
         model.fit(X, y)
     assert not model.diagnostics_["converged"]
+
+
+# What the labels choose ---------------------------------------------------------------------------
+
+
+def test_a_cost_of_zero_is_the_machine_of_the_labelled_rows():
+    X, truth = make_crescents(60, random_state=5)
+    y = hide_labels(truth, per_class=5, marker=None, random_state=5)
+    known = np.array([label is not None for label in y])
+    model = TransductiveSVC(C=1.0, gamma=0.5, unlabelled_cost=0.0).fit(X, y)
+    alone = SVC(C=1.0, gamma=0.5).fit(X[known], truth[known])
+    np.testing.assert_allclose(model.posterior_.decide(X), alone.decision_function(X), atol=1e-10)
+    assert model.unlabelled_cost_ == 0.0
+
+
+def test_measured_alone_is_measured_at_a_cost_of_zero():
+    X, truth = make_crescents(40, random_state=6)
+    fold = np.arange(20)[None] % 5
+    gram = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    alone = measure_costs(gram[:20, :20], truth[:20], fold, 1.0)
+    beside = measure_costs(gram, truth[:20], fold, 1.0, (0.1, 1.0))
+    assert len(alone) == 1
+    assert len(beside) == 3
+    np.testing.assert_allclose(alone[0].log_likelihoods, beside[0].log_likelihoods, atol=1e-9)
+
+
+def test_labels_of_rows_that_have_nothing_in_common_say_nothing():
+    # Every row is far from all others: a machine knows nothing of a row that it was not shown.
+    codes = np.arange(12) % 2
+    fold = (np.arange(12) // 2)[None] % 5
+    (found,) = measure_costs(np.eye(12), codes, fold, 1.0)
+    assert found.log_likelihoods[0] >= found.log_likelihoods.max() - 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_labels_choose_a_width_at_which_rows_can_be_told_apart(seed):
+    # Rings: with a wide kernel, or a line, they cannot be.
+    rng = np.random.default_rng(seed)
+    radius = np.repeat([1.0, 3.0], 100)
+    angle = rng.uniform(0, 2 * np.pi, 200)
+    X = (radius + 0.1 * rng.normal(size=200))[:, None] * np.c_[np.cos(angle), np.sin(angle)]
+    truth = np.repeat([0, 1], 100)
+    y = hide_labels(truth, per_class=20, marker=None, random_state=seed)
+    model = TransductiveSVC(random_state=seed).fit(X, y)
+    assert np.mean(model.transduction_ == truth) > 0.97
+    assert model.C_ in transductive_svm.PENALTIES
+    given = TransductiveSVC(C=2.0, gamma=0.7, unlabelled_cost=0.3, random_state=seed).fit(X, y)
+    assert (given.C_, given.gamma_, given.unlabelled_cost_) == (2.0, 0.7, 0.3)
+
+
+def test_costs_double_up_to_the_last():
+    costs = doubled_costs(0.5)
+    assert costs[0] == pytest.approx(0.0005)
+    assert costs[-1] == 0.5
+    assert all(later <= 2 * first for first, later in pairwise(costs))

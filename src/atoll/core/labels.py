@@ -319,3 +319,26 @@ def _codes_in(known: NDArray[Any], classes: Sequence[Any]) -> tuple[NDArray[Any]
         )
     codes = np.array([position[v] for v in known.tolist()], dtype=np.intp)
     return _plain_dtype(np.array(ordered, dtype=object)), codes
+
+
+def label_folds(
+    codes: NDArray[np.integer], n_folds: int, rng: np.random.Generator
+) -> list[NDArray[np.intp]]:
+    """Return rows whose labels are held out together; every class keeps a label in every fold.
+
+    The only label of a class is in no fold. codes (s,), -1 where unlabelled. Fewer folds than
+    `n_folds` where there are fewer labels, and none where there is nothing to hold out.
+
+    Examples
+    --------
+    >>> found = label_folds(np.array([0, 1, -1, 0, 2]), 5, np.random.default_rng(0))
+    >>> sorted(fold.tolist() for fold in found)
+    [[0], [3]]
+    """
+    present, counts = np.unique(codes[codes >= 0], return_counts=True)
+    rows = [rng.permutation(np.flatnonzero(codes == c)) for c in present[counts > 1]]
+    if not rows:
+        return []
+    held = np.concatenate(rows)
+    n_folds = min(n_folds, len(held))  # of a class they are neighbours, and so in different folds
+    return [held[first::n_folds] for first in range(n_folds)]

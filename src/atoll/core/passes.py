@@ -128,6 +128,12 @@ def _choose_chunk(
     return choose(starts[number], X, read(y), seed, sizes)
 
 
+def _squares(block: Array, mean: Array) -> Array:
+    """Return sums of squared deviations (d,), infinite where they overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(((block - mean) ** 2).sum(axis=0))
+
+
 def _as_labels(distinct: frozenset[Any]) -> Any:
     """Return distinct labels as a y: whole numbers as integers, whatever a chunk read them as."""
     values = list(distinct)
@@ -181,7 +187,7 @@ class Summary:
         return Summary(
             self.lengths + other.lengths,
             self.mean + gap * (m / both),
-            self.squares + other.squares + gap**2 * (n * m / both),
+            self.squares + other.squares + _squares(gap[None], np.zeros(1)) * (n * m / both),
             self.labels | other.labels,
             self.names,
         )
@@ -229,9 +235,7 @@ def summarise(number: int, X: Any, y: Any) -> Summary:
                 "or fill them."
             )
         mean = block.mean(axis=0) if len(block) else np.zeros(rows.shape[1])
-        found = Summary(
-            (len(block),), mean, ((block - mean) ** 2).sum(axis=0), frozenset(), column_names(X)
-        )
+        found = Summary((len(block),), mean, _squares(block, mean), frozenset(), column_names(X))
         total = found if total is None else total + found
     assert total is not None
     return Summary(

@@ -23,7 +23,7 @@ from atoll.models import graph_gp
 from atoll.models.average import average, heads, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.heads import ProbitHead
-from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe
+from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
 from atoll.models.average.views import DistanceView, GraphView, LinearView
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import ConePosterior, FeaturePosterior, PooledPosterior
@@ -186,16 +186,17 @@ class AtollClassifier(Classifier):
         some = _some(rng, data.codes, recipe.most_labels)
         self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
         problems = _infer(seen, data.labelled[some], data.rows, data.codes[some], K, recipe)
-        assumptions = self._weigh(problems, list(seen), data.codes[some], K)
+        per_class = len(data.codes) / K
+        assumptions = self._weigh(problems, list(seen), data.codes[some], K, per_class)
         known = GraphLabels(
             seen["neighbours"].values, data.labelled, data.codes, K, graph, data.copies
         )
         self._say("graph without label noise")
         bold = self._bold(rng, known)
-        gain = _gain(rng, known, bold, recipe)
-        odds = np.log(recipe.bold_odds) + recipe.bold_slope * np.log(max(len(data.codes) / K, 1.0))
+        gain = recipe.cut_sharpness * _gain(rng, known, bold, recipe)
         noisy = _flat_evidence(problems.log_evidence(0))
-        assumptions.append(Weighed("clusters", float(odds), noisy, np.empty(0), gain))
+        odds = recipe.clusters.log_odds(per_class)
+        assumptions.append(Weighed("clusters", odds, noisy, np.empty(0), gain))
         weights = average.weights(assumptions, average.power_of(recipe, K))
         posterior = _posterior(
             (shift, scale), seen, problems, assumptions, weights, bold, data.codes, K, recipe
@@ -259,18 +260,25 @@ class AtollClassifier(Classifier):
         return GraphView(centre, directions, rows, values, nearest, self.n_jobs), graph
 
     def _weigh(
-        self, problems: heads.Problems, names: list[str], codes: Index, n_classes: int
+        self,
+        problems: heads.Problems,
+        names: list[str],
+        codes: Index,
+        n_classes: int,
+        per_class: float,
     ) -> list[Weighed]:
+        """Weigh every assumption with label noise, and that there is nothing to learn."""
         recipe = self._recipe()
         power = average.power_of(recipe, n_classes)
-        out = [
-            average.weigh(
-                name, getattr(recipe, name), problems.amplitudes[i], problems.log_evidence(i), power
-            )
-            for i, name in enumerate(names)
-        ]
+        out = []
+        for i, name in enumerate(names):
+            belief: Belief = getattr(recipe, name)
+            amplitudes, evidence = problems.amplitudes[i], problems.log_evidence(i)
+            odds = belief.log_odds(per_class)
+            out.append(average.weigh(name, odds, belief, amplitudes, evidence, power))
         nothing = average.evidence_of_shares(codes, n_classes)
-        return [*out, Weighed("nothing", float(np.log(recipe.nothing)), nothing, np.empty(0))]
+        odds = recipe.nothing.log_odds(per_class)
+        return [*out, Weighed("nothing", odds, nothing, np.empty(0))]
 
     def _bold(self, rng: np.random.Generator, known: GraphLabels) -> FeaturePosterior:
         """Find the graph's posterior without label noise; with it, where chains are slow."""

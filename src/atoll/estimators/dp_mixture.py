@@ -38,6 +38,7 @@ from atoll.models.dp_mixture import (
     Online,
     Search,
     Statistics,
+    Tempering,
     reservoir_sizes,
 )
 from atoll.models.gaussian_components import NormalPrior
@@ -45,6 +46,8 @@ from atoll.models.gaussian_components import NormalPrior
 Array = NDArray[np.float64]
 
 FULL_FEATURES = 50  # up to so many "auto" takes full covariances
+POWER_TO_MENTION = 0.2  # the verdict speaks of a mean power below it
+LARGEST = 1e100  # deviation of features that are not scaled: beyond it squares would overflow
 REFERENCE_DRAWS = 2000  # of the model itself, against which novelty is measured
 
 
@@ -98,6 +101,12 @@ class DPMixtureClassifier(GenerativeClassifier):
         Iterations at most.
     tol : float, default=1e-5
         The gain in log-posterior, per number of the data, below which EM ends.
+    n_folds : int, default=5
+        In so many turns labels are held out of a fit of at most 5000 rows, from which they are
+        predicted; class probabilities are then tempered to what these labels bear out: to a power
+        between the mixture's own and the labels' shares, with noise, both averaged by evidence. In
+        many dimensions those of the mixture alone are near-certainties, right or wrong. 0: as the
+        mixture has them. The only label of a class is never held out. Densities do not change.
     step_decay : float, default=0.6
         κ in (0.5, 1] of the steps (t + 1)^−κ of `partial_fit`.
     unlabelled : "auto", None or a value, default="auto"
@@ -123,6 +132,8 @@ class DPMixtureClassifier(GenerativeClassifier):
     objectives_ : (t,) log-posterior, up to a constant, at every iteration; under "vb" the
         bound on the log evidence. Of scaled features.
     class_weight_deviations_, weight_deviations_ : posterior standard deviations, under "vb"
+    class_power_, label_noise_ : power and noise by which class probabilities are tempered, on
+        average: 1 and 0 are the mixture's own
     posterior_ : MixturePosterior, what prediction needs
     diagnostics_ : dict with the last objective, iterations, whether they converged, and a verdict
         in words
@@ -171,6 +182,7 @@ class DPMixtureClassifier(GenerativeClassifier):
             "n_starts": Whole(1),
             "max_iter": Whole(1),
             "tol": Number(),
+            "n_folds": Whole(0),
             "step_decay": Number(above=0.5, most=1),
         }
     )
@@ -195,6 +207,7 @@ class DPMixtureClassifier(GenerativeClassifier):
         n_starts: int = 4,
         max_iter: int = 300,
         tol: float = 1e-5,
+        n_folds: int = 5,
         step_decay: float = 0.6,
         unlabelled: Any = "auto",
         random_state: Any = None,
@@ -216,6 +229,7 @@ class DPMixtureClassifier(GenerativeClassifier):
         self.n_starts = n_starts
         self.max_iter = max_iter
         self.tol = tol
+        self.n_folds = n_folds
         self.step_decay = step_decay
         self.unlabelled = unlabelled
         self.random_state = random_state
@@ -273,8 +287,9 @@ class DPMixtureClassifier(GenerativeClassifier):
         """Take in some more rows: one step of online EM.
 
         The first call starts from its own rows, by `fit`'s way, and fixes shift and scale of the
-        features; give it a few hundred rows at least. Later calls move the statistics of an
-        average row by a step (t + 1)^−κ towards those of the rows given.
+        features, and how far class probabilities are believed (`n_folds`); give it a few hundred
+        rows at least. Later calls move the statistics of an average row by a step (t + 1)^−κ
+        towards those of the rows given.
 
         Parameters
         ----------
@@ -300,7 +315,8 @@ class DPMixtureClassifier(GenerativeClassifier):
         online = dp_mixture.online_step(
             self.online_, rows, signed_codes(labels), shift, scale, decay=self.step_decay
         )
-        posterior = dp_mixture.posterior(online.model, online.state, shift, scale)
+        tempering = self.posterior_.tempering  # as the first call found it
+        posterior = dp_mixture.posterior(online.model, online.state, shift, scale, tempering)
         found = self._described(posterior, online.statistics, generator(self.random_state))
         self._keep_online(online, Fit(posterior, {}, attributes=found))
         return self
@@ -331,16 +347,17 @@ class DPMixtureClassifier(GenerativeClassifier):
 
     def _fit_rows(self, rows: Rows, rng: np.random.Generator) -> tuple[Fit, Online]:
         """Starts on the sample, then EM on all rows."""
+        self._check_size(rows)
         shift = rows.summary.mean.copy()
         scale = rows.summary.deviation if self.scale_features else np.ones(len(shift))
         model = self._model(len(shift), np.zeros(len(shift)) if self.scale_features else shift)
-        search = Search(self.n_starts, self.max_iter, self.tol, self.n_jobs)
+        search = Search(self.n_starts, self.max_iter, self.tol, self.n_jobs, self.n_folds)
         value = METHODS[self.inference].objective
         with Progress(
             self.verbose, f"{rows.summary.n_rows} rows", "iterations", value=value
         ) as bar:
             ascent = dp_mixture.fit_mixture(model, rows, shift, scale, rng, search, bar.report)
-        posterior = dp_mixture.posterior(model, ascent.state, shift, scale)
+        posterior = dp_mixture.posterior(model, ascent.state, shift, scale, ascent.tempering)
         attributes = self._described(posterior, ascent.statistics, rng)
         attributes["n_iter_"] = max(1, len(ascent.objectives) - 1)
         diagnostics, remarks = self._diagnose(ascent, attributes["n_components_"])
@@ -352,6 +369,22 @@ class DPMixtureClassifier(GenerativeClassifier):
             remarks=remarks,
         )
         return fit, dp_mixture.begin_online(model, ascent)
+
+    def _check_size(self, rows: Rows) -> None:
+        """Raise a ValueError for features whose squares overflow."""
+        s = rows.summary
+        with np.errstate(invalid="ignore", over="ignore"):
+            finite = np.isfinite(s.mean) & np.isfinite(s.squares)
+            fits = finite & (self.scale_features | (s.deviation <= LARGEST))
+        if fits.all():
+            return
+        bad = np.flatnonzero(~fits).tolist()
+        names = [repr(s.names[j]) if s.names is not None else str(j) for j in bad[:5]]
+        raise ValueError(
+            f"X holds numbers whose squares overflow, in {len(bad)} column{'s' * (len(bad) != 1)}: "
+            f"{', '.join(names)}{', …' * (len(bad) > 5)}. Divide by a large number, or take "
+            "logarithms."
+        )
 
     def _described(
         self, posterior: MixturePosterior, statistics: Statistics, rng: np.random.Generator
@@ -366,6 +399,9 @@ class DPMixtureClassifier(GenerativeClassifier):
             "means_": (p.means * p.scale + p.shift).reshape(*p.log_weights.shape, -1),
             "reference_log_densities_": np.sort(p.log_density(drawn)),
         }
+        held = p.tempering
+        found["class_power_"] = 1.0 if held is None else held.power
+        found["label_noise_"] = 0.0 if held is None else held.noise
         if self.inference == "vb":
             of_classes, of_components = p.weight_deviations()
             found |= {"class_weight_deviations_": of_classes, "weight_deviations_": of_components}
@@ -395,12 +431,15 @@ class DPMixtureClassifier(GenerativeClassifier):
                 f"The truncation binds: every one of the {self.n_components} sticks of class "
                 f"{names} carries weight. Raise n_components."
             )
+        held = ascent.tempering
+        of_labels = [] if held is None or held.power > POWER_TO_MENTION else [_said(held)]
         return {
             "objective": value,
             "n_iterations": n,
             "interrupted": ascent.interrupted,
             "converged": ascent.converged,
-            "verdict": " ".join([verdict, *remarks]),
+            "n_held_out": 0 if held is None else held.n_held_out,
+            "verdict": " ".join([verdict, *of_labels, *remarks]),
         }, tuple(remarks if ascent.converged else ())
 
     # What else it answers -------------------------------------------------------------------------
@@ -489,9 +528,24 @@ class DPMixtureClassifier(GenerativeClassifier):
                         f'maximum below it ("vb" takes any positive one), got '
                         f"{getattr(self, name)!r}."
                     )
+        if self.n_folds == 1:
+            raise ValueError("n_folds must be 0, for none, or at least 2, got 1.")
         if not _is_positive(np.asarray(self.covariance_scale, dtype=np.float64)):
             rule = self.parameters["covariance_scale"]
             raise ValueError(f"covariance_scale must be {rule}, got {self.covariance_scale!r}.")
+
+
+def _said(held: Tempering) -> str:
+    """Return in words that labels do not bear out the mixture's class probabilities."""
+    if not held.n_held_out:
+        return (
+            "With one label a class none could be held out to check the class probabilities, which "
+            "are tempered on the prior's word."
+        )
+    return (
+        f"{held.n_held_out} held-out labels do not bear out the mixture's class probabilities: "
+        f"they are tempered, on average to the power {held.power:.2g}, towards the labels' shares."
+    )
 
 
 def _is_positive(R: Array) -> bool:

@@ -1,12 +1,12 @@
 """Laplacian support vector machine and least squares: the graph-warped kernel without a posterior.
 
-They have decisions and no probabilities. One abstract class; each estimator is final.
+Their probabilities are calibrated on labels held out. One abstract class; each estimator is final.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,34 +21,53 @@ from atoll.estimators.shell import Fit, MarginClassifier, Need
 from atoll.estimators.validation import generator
 from atoll.kernels.graph_warped import GraphWarpedKernel
 from atoll.models import laplacian, ssgp
+from atoll.models.calibration import (
+    CalibratedMachine,
+    Evidence,
+    calibrate,
+    choose,
+    log_shares,
+    partitions,
+    some_labels,
+)
 from atoll.models.laplacian import LeastSquares, SupportVectors
 from atoll.models.ssgp import Problem
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+# Log-prior of the settings that "auto" tries, up to a constant: what is taken while labels are too
+# few to tell. The graph is worth a try, a little of it is seldom best.
+LOG_PRIOR_OF_RATIO = {0.0: 0.5, 1.0: -0.5, 10.0: 0.0, 100.0: 1.0, 1000.0: 1.0}
+
 
 class Choice(NamedTuple):
-    """Parameters, and the errors of cross-validation that chose them.
+    """Parameters, and what held-out labels say of all that were tried.
 
-    log_parameters : (p,) the base kernel's
-    ratio, ambient_weight : γ_I/γ_A and γ_A
-    cv_errors : (t,) at every point of the grid; none where nothing was searched
+    points : (log-parameters of the base kernel, γ_I/γ_A, γ_A) of every setting
+    best : the one that is taken
+    tried : what held-out labels say of each
+    log_prior : (t,) of the settings
+    cv_errors : (t,) by which they were chosen; none where nothing was searched
     """
 
-    log_parameters: Array
-    ratio: float
-    ambient_weight: float
+    points: list[tuple[Array, float, float]]
+    best: int
+    tried: list[Evidence]
+    log_prior: Array
     cv_errors: Array
 
 
 class LaplacianClassifier(MarginClassifier):
     """A machine on the graph-warped kernel, its parameters by cross-validation."""
 
+    ambient_weights: ClassVar[Mapping[float, float]]
+    """γ_A that "auto" tries, and their log-prior up to a constant."""
+
     parameters: ClassVar[Mapping[str, Rule]] = {
         **COMMON,
         **WARPED,
-        "selection": OneOf("cv") | Nothing("as given"),
+        "selection": OneOf("auto", "cv") | Nothing("as given"),
         "ratio": Number(least=0),
         "ambient_weight": Number(above=0),
         "random_state": RANDOM_STATE,
@@ -62,7 +81,7 @@ class LaplacianClassifier(MarginClassifier):
         weights: str = "gaussian",
         normalised: bool = True,
         power: int = 2,
-        selection: str | None = "cv",
+        selection: str | None = "auto",
         ratio: float = 100.0,
         ambient_weight: float = 1e-2,
         unlabelled: Any = "auto",
@@ -84,7 +103,12 @@ class LaplacianClassifier(MarginClassifier):
     @property
     @abstractmethod
     def _machine(self) -> laplacian.Machine:
-        """What cross-validation tries."""
+        """What the paper's cross-validation tries."""
+
+    @property
+    @abstractmethod
+    def _decider(self) -> laplacian.Decider:
+        """What is measured on held-out labels."""
 
     @abstractmethod
     def _solve(
@@ -100,50 +124,94 @@ class LaplacianClassifier(MarginClassifier):
         known = np.flatnonzero(labels.is_labelled)
         codes = labels.codes[known]
         chosen = self._select(problem, known, codes)
-        base = problem.kernel_at(chosen.log_parameters)
-        kernel = GraphWarpedKernel(base, problem.geometry, chosen.ratio, "fixed")
-        machine, attributes = self._solve(kernel, X[known], codes, chosen.ambient_weight)
-        how = "as given"
-        if len(chosen.cv_errors):
-            how = f"chosen by cross-validation, with an error of {chosen.cv_errors.min():.3f}"
+        theta, ratio, ambient = chosen.points[chosen.best]
+        kernel = GraphWarpedKernel(problem.kernel_at(theta), problem.geometry, ratio, "fixed")
+        machine, attributes = self._solve(kernel, X[known], codes, ambient)
+        shares = log_shares(codes, len(labels.classes))
+        calibration = calibrate(chosen.tried, chosen.log_prior, chosen.best, shares)
         return Fit(
-            machine,
-            {"converged": True, "verdict": f"The machine was fitted; its parameters were {how}."},
+            CalibratedMachine(machine, calibration),
+            {"converged": True, "verdict": _verdict(self.selection, chosen)},
             attributes={
                 **attributes,
-                "ratio_": chosen.ratio,
-                "ambient_weight_": chosen.ambient_weight,
+                "ratio_": ratio,
+                "ambient_weight_": ambient,
                 "cv_errors_": chosen.cv_errors,
                 "kernel_": kernel,
             },
         )
 
     def _select(self, problem: Problem, known: NDArray[np.intp], codes: Codes) -> Choice:
+        rng = generator(self.random_state)
         searches = self.verbose and self.selection is not None
+        counted = laplacian.folds(rng, codes) if self.selection == "cv" else None
+        some = some_labels(rng, codes)
+        fold = partitions(rng, codes[some])
+        points, tried, errors = [], [], []
         with Progress(searches, type(self).__name__, "points", value="error") as bar:
-            if self.selection is None:
-                theta = problem.base.theta
-                return Choice(theta, float(self.ratio), float(self.ambient_weight), np.zeros(0))
-            rng = generator(self.random_state)
-            fold = laplacian.folds(rng, codes)
-            points, errors = [], []
-            for theta, ratio, gram in ssgp.warped_grams(problem, known):
-                for ambient in ssgp.AMBIENT_WEIGHTS:
-                    error = laplacian.cross_validate(gram, codes, fold, ambient, self._machine)
+            for theta, ratio, gram in self._grams(problem, known):
+                for ambient in self._ambient_weights():
+                    part = gram[np.ix_(some, some)]
+                    one = laplacian.measure(part, codes[some], fold, ambient, self._decider)
                     points.append((theta, ratio, ambient))
-                    errors.append(error)
-                    bar.report(error)
+                    tried.append(one)
+                    errors.append(one.error)
+                    if counted is not None:
+                        errors[-1] = laplacian.cross_validate(
+                            gram, codes, counted, ambient, self._machine
+                        )
+                    bar.report(errors[-1])
         found = np.array(errors)
+        log_prior = np.zeros(len(tried))
+        if self.selection is None:
+            return Choice(points, 0, tried, log_prior, np.zeros(0))
+        if self.selection == "auto":
+            log_prior = np.array(
+                [LOG_PRIOR_OF_RATIO[ratio] + self.ambient_weights[g] for _, ratio, g in points]
+            )
+            return Choice(points, choose(tried, log_prior), tried, log_prior, found)
         # Counts of few labels leave many ties, and nothing says which of them is best.
         best = int(rng.choice(np.flatnonzero(found == found.min())))
-        return Choice(*points[best], found)
+        return Choice(points, best, tried, log_prior, found)
+
+    def _grams(
+        self, problem: Problem, known: NDArray[np.intp]
+    ) -> Iterator[tuple[Array, float, Array]]:
+        """Yield the base kernel's log-parameters, the ratio and K̃ of the labelled rows."""
+        if self.selection is not None:
+            yield from ssgp.warped_grams(problem, known)
+            return
+        theta, ratio = np.array(problem.base.theta, dtype=float), float(self.ratio)
+        kernel = GraphWarpedKernel(problem.kernel_at(theta), problem.geometry, ratio, "fixed")
+        yield theta, ratio, kernel(problem.geometry.rows[known])
+
+    def _ambient_weights(self) -> Sequence[float]:
+        if self.selection is None:
+            return (float(self.ambient_weight),)
+        return tuple(self.ambient_weights) if self.selection == "auto" else ssgp.AMBIENT_WEIGHTS
+
+
+def _verdict(selection: str | None, chosen: Choice) -> str:
+    if selection is None:
+        return "The machine was fitted; its parameters were as given."
+    error = chosen.cv_errors[chosen.best]
+    if np.isnan(error):
+        return (
+            "The machine was fitted at the parameters thought best beforehand: no label is held "
+            "out unless two classes have two labels. Its probabilities are those of its prior."
+        )
+    return (
+        "The machine was fitted; its parameters were chosen by cross-validation, with an error of "
+        f"{error:.3f}."
+    )
 
 
 class LaplacianSVC(LaplacianClassifier):
     """Laplacian support vector machine: scikit-learn's SVC on the graph-warped kernel.
 
     min (1/l) Σ hinge(y f) + γ_A ‖f‖² + γ_I f_Dᵀ L^p f_D over labelled rows and the graph of all.
-    No probabilities: use `SSGPClassifier` on the same kernel, or `GraphGPClassifier`.
+    Probabilities are calibrated on labels held out; `SSGPClassifier` has a posterior on the same
+    kernel.
 
     Parameters
     ----------
@@ -158,10 +226,13 @@ class LaplacianSVC(LaplacianClassifier):
         Whether the Laplacian is I − D^{-1/2} W D^{-1/2} or D − W.
     power : int, default=2
         p of L^p; the paper has 2 for images and 5 for text.
-    selection : "cv" or None, default="cv"
-        Cross-validation over SSGP's grid, with five folds or, up to ten labels, one label at a
-        time; labels are hidden, their rows stay in the graph. Ties are broken at random. None:
-        the next two parameters are taken as they are.
+    selection : {"auto", "cv"} or None, default="auto"
+        How length-scale, ratio and ambient weight are chosen. "auto": the largest likelihood of
+        labels held out, averaged over slopes of their logit, times a prior that decides while
+        labels are few; five folds, several times with few labels; labels are hidden, their rows
+        stay in the graph. "cv": the paper's, the fewest wrong over SSGP's grid, with five folds
+        or, up to ten labels, one label at a time; ties are broken at random. None: the next two
+        parameters are taken as they are.
     ratio : float, default=100.0
         γ_I/γ_A where `selection` is None.
     ambient_weight : float, default=1e-2
@@ -178,10 +249,11 @@ class LaplacianSVC(LaplacianClassifier):
     ----------
     classes_ : (K,) the labels, sorted
     transduction_ : (n,) labels as given, and the predicted class of the other training rows
-    cv_errors_ : (t,) at every point of the grid
+    label_distributions_ : (n, K) their class probabilities
+    cv_errors_ : (t,) share of held-out labels that are wrong, at every point of the grid
     ratio_, ambient_weight_ : chosen
     kernel_ : K̃
-    posterior_ : what decisions need
+    posterior_ : the machine and its calibration; `posterior_.decide(X)` are its own decisions
     diagnostics_ : dict with a verdict in words
     machine_ : the fitted SVC
 
@@ -201,11 +273,16 @@ class LaplacianSVC(LaplacianClassifier):
     """
 
     paper = "Sindhwani, Niyogi & Belkin 2005"
-    summary = "a support vector machine, smooth along the graph of all rows; no probabilities"
+    summary = "a support vector machine, smooth along the graph of all rows"
+    ambient_weights: ClassVar[Mapping[float, float]] = {1e-6: 1.0, 1e-4: 1.0, 1e-2: 0.0, 1.0: -2.0}
 
     @property
     def _machine(self) -> laplacian.Machine:
         return laplacian.svc_machine
+
+    @property
+    def _decider(self) -> laplacian.Decider:
+        return laplacian.svc_decider
 
     def _solve(
         self, kernel: GraphWarpedKernel, inputs: Array, codes: Codes, ambient_weight: float
@@ -217,7 +294,8 @@ class LaplacianSVC(LaplacianClassifier):
 class LaplacianRLSClassifier(LaplacianClassifier):
     """Laplacian regularised least squares: ridge regression of ±1 on the graph-warped kernel.
 
-    min (1/l) Σ (y − f)² + γ_A ‖f‖² + γ_I f_Dᵀ L^p f_D, one function per class.
+    min (1/l) Σ (y − f)² + γ_A ‖f‖² + γ_I f_Dᵀ L^p f_D, one function per class. Probabilities are
+    calibrated on labels held out.
 
     Parameters
     ----------
@@ -232,10 +310,13 @@ class LaplacianRLSClassifier(LaplacianClassifier):
         Whether the Laplacian is I − D^{-1/2} W D^{-1/2} or D − W.
     power : int, default=2
         p of L^p; the paper has 2 for images and 5 for text.
-    selection : "cv" or None, default="cv"
-        Cross-validation over SSGP's grid, with five folds or, up to ten labels, one label at a
-        time; labels are hidden, their rows stay in the graph. Ties are broken at random. None:
-        the next two parameters are taken as they are.
+    selection : {"auto", "cv"} or None, default="auto"
+        How length-scale, ratio and ambient weight are chosen. "auto": the largest likelihood of
+        labels held out, averaged over slopes of their logit, times a prior that decides while
+        labels are few; five folds, several times with few labels; labels are hidden, their rows
+        stay in the graph. "cv": the paper's, the fewest wrong over SSGP's grid, with five folds
+        or, up to ten labels, one label at a time; ties are broken at random. None: the next two
+        parameters are taken as they are.
     ratio : float, default=100.0
         γ_I/γ_A where `selection` is None.
     ambient_weight : float, default=1e-2
@@ -252,10 +333,11 @@ class LaplacianRLSClassifier(LaplacianClassifier):
     ----------
     classes_ : (K,) the labels, sorted
     transduction_ : (n,) labels as given, and the predicted class of the other training rows
-    cv_errors_ : (t,) at every point of the grid
+    label_distributions_ : (n, K) their class probabilities
+    cv_errors_ : (t,) share of held-out labels that are wrong, at every point of the grid
     ratio_, ambient_weight_ : chosen
     kernel_ : K̃
-    posterior_ : what decisions need
+    posterior_ : the machine and its calibration; `posterior_.decide(X)` are its own decisions
     diagnostics_ : dict with a verdict in words
     coefficients_ : (l, K) α, f_k(x) = Σ_n α_nk K̃(x, x_n)
 
@@ -275,11 +357,16 @@ class LaplacianRLSClassifier(LaplacianClassifier):
     """
 
     paper = "Sindhwani, Niyogi & Belkin 2005"
-    summary = "least squares, smooth along the graph of all rows; no probabilities"
+    summary = "least squares, smooth along the graph of all rows"
+    ambient_weights: ClassVar[Mapping[float, float]] = {1e-6: 0.5, 1e-4: 0.5, 1e-2: 0.5, 1.0: 0.0}
 
     @property
     def _machine(self) -> laplacian.Machine:
         return laplacian.least_squares_machine
+
+    @property
+    def _decider(self) -> laplacian.Decider:
+        return laplacian.least_squares_decider
 
     def _solve(
         self, kernel: GraphWarpedKernel, inputs: Array, codes: Codes, ambient_weight: float

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.labels import PartialLabels
 from atoll.core.memory import check_memory
+from atoll.core.regions import RegionFamily
 from atoll.estimators import auxiliary_gp, moment_matching
 from atoll.estimators.auxiliary_gp import (
     RegionModel,
@@ -22,14 +23,28 @@ from atoll.estimators.moment_matching import fit_by_matching, plan_of
 from atoll.estimators.parameters import Listed, Nothing, Number, OneOf, inference
 from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.inference.registry import OVER_REGIONS
+from atoll.inference.type_two import Approximation, Report
 from atoll.kernels.hyperparameters import KernelPrior, kernel_prior
 from atoll.likelihoods import null_category as null_likelihood
 from atoll.models import null_category
 from atoll.models.informative_vector import NoiseModel
+from atoll.models.probit_gp import approximate_posterior
 
 Array = NDArray[np.float64]
 
 BY_MATCHING = ("ep", "adf")
+DOUBTS = {
+    "shares": " Whatever the length-scale, the unlabelled rows did not fall to the classes as the "
+    "labels do, and were left out but for their shares; more labels would bring them in.",
+    "labels": " With the unlabelled rows, hidden labels were less probable than by their classes' "
+    "shares alone: the null category does not hold here. The unlabelled rows were left out but for "
+    "their shares; a model of another kind, such as GraphGPClassifier, may use them.",
+}
+NOT_PREDICTIVE = (
+    "Hidden labels were hardly more probable than by their classes' shares alone, without the "
+    "unlabelled rows, too: class probabilities may be no better than these shares. Label more "
+    "rows, or check whether the labels follow these features."
+)
 
 
 class NullCategoryClassifier(Classifier):
@@ -58,7 +73,9 @@ class NullCategoryClassifier(Classifier):
         kernel serves all classes.
     inference : "auto", "mcmc", "vb", "ep" or "adf", default="auto"
         "mcmc" is Gibbs sampling. "vb", variational Bayes, takes a second where sampling takes
-        minutes, with θ at its best value and a narrower posterior. "auto" samples up to 300 rows
+        minutes, with θ at its best value and a narrower posterior; unlabelled rows are left out
+        where they do not fall to the classes as the labels do, or where labels hidden from the fit
+        are not predicted, and `diagnostics_` say so. "auto" samples up to 300 rows
         and takes variational Bayes beyond. "ep", expectation propagation, and "adf", one pass of
         assumed-density filtering, match moments as the paper does, and set each of three or more
         classes against the rest.
@@ -106,7 +123,8 @@ class NullCategoryClassifier(Classifier):
     null_width_ : w as given, or its posterior mean
     missing_rates_ : (K,) as given, or their posterior means; None where they are the same for all.
         Learned by "ep" or "adf" with three or more classes: (K, 2), of the rest and of the class
-    bias_ : (number of functions,) b, after "ep" and "adf"
+    bias_ : (number of functions,) b, after "ep" and "adf", and after "vb" where it left the
+        unlabelled rows out
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     posterior_ : what prediction needs
@@ -266,15 +284,16 @@ class NullCategoryClassifier(Classifier):
         method = chosen_inference(self, len(X))
         if method in BY_MATCHING:
             return self._fit_by_matching(X, labels, prior)
-        regions = null_likelihood.family(
-            labels.codes,
-            seen,
-            K,
-            self._fixed_width,
-            self._given_rates(labels, K),
-            sample_missing_rates=self._free_rates,
-        )
-        likelihood = null_likelihood.NullCategory(self._fixed_width, K)
+
+        def family_of(rows: NDArray[np.intp], is_labelled: NDArray[np.bool_]) -> RegionFamily:
+            return null_likelihood.family(
+                labels.codes[rows],
+                is_labelled,
+                K,
+                self._fixed_width,
+                self._given_rates(labels, K),
+                sample_missing_rates=self._free_rates,
+            )
 
         def describe(phi: Array) -> dict[str, Any]:
             width = self._fixed_width
@@ -284,18 +303,52 @@ class NullCategoryClassifier(Classifier):
                 "missing_rates_": rates if self._free_rates else self._said_rates(labels),
             }
 
+        likelihood = null_likelihood.NullCategory(self._fixed_width, K)
+        regions = family_of(np.arange(len(X)), seen)
         model = RegionModel(X, prior, regions, likelihood, describe)
         if method == "mcmc":
             sampler = null_category.sampler(X, labels.codes, seen, prior, regions)
             return fit_by_chains(self, model, X, labels, sampler)
         if method == "vb":
-            return fit_by_search(
-                self,
-                method,
-                model,
-                lambda report: null_category.variational(X, seen, prior, regions, report),
-            )
+            return self._fit_by_variation(model, labels, family_of)
         return fit_by_search(self, method, model)
+
+    def _fit_by_variation(
+        self, model: RegionModel, labels: PartialLabels, family_of: null_category.FamilyOf
+    ) -> Fit:
+        X, likelihood = (
+            model.inputs,
+            null_likelihood.NullCategory(self._fixed_width, len(labels.classes)),
+        )
+        kept: list[null_category.Variational] = []
+
+        def search(report: Report) -> Approximation:
+            given = self.missing_rates is not None and not isinstance(self.missing_rates, str)
+            kept.append(
+                null_category.variational(
+                    X, labels, model.prior, family_of, likelihood, report, at_random=not given
+                )
+            )
+            return kept[0].approximation
+
+        fit = fit_by_search(self, "vb", model, search)
+        found = kept[0]
+        used = {"unlabelled_used": found.rows is None}
+        if found.rows is None:
+            return fit._replace(diagnostics={**fit.diagnostics, **used})
+        remarks = () if found.predictive else (NOT_PREDICTIVE,)
+        verdict = " ".join([fit.diagnostics["verdict"] + DOUBTS[found.doubt], *remarks])
+        return fit._replace(
+            posterior=approximate_posterior(
+                found.approximation,
+                X[found.rows],
+                model.prior,
+                likelihood._replace(bias=found.bias),
+            ),
+            diagnostics={**fit.diagnostics, **used, "verdict": verdict},
+            attributes={**fit.attributes, "bias_": np.array([found.bias])},
+            remarks=remarks,
+        )
 
     def _fit_by_matching(self, X: Array, labels: PartialLabels, prior: KernelPrior) -> Fit:
         noise = NoiseModel(

@@ -102,6 +102,8 @@ TYPES: dict[str, SavedType] = {
     ),
     # Posteriors and their parts.
     "archipelago-posterior": SavedType("atoll.models.archipelago.prediction.ArchipelagoPosterior"),
+    "calibrated-machine": SavedType("atoll.models.calibration.CalibratedMachine"),
+    "calibration": SavedType("atoll.models.calibration.Calibration"),
     "graph-cone-posterior": SavedType("atoll.models.graph_posterior.ConePosterior"),
     "graph-normal-posterior": SavedType("atoll.models.graph_posterior.NormalPosterior"),
     "graph-pooled-posterior": SavedType("atoll.models.graph_posterior.PooledPosterior"),
@@ -145,6 +147,7 @@ TYPES: dict[str, SavedType] = {
     "mixture-model": SavedType("atoll.models.dp_mixture.model.Mixture"),
     "mixture-online": SavedType("atoll.models.dp_mixture.em.Online"),
     "mixture-statistics": SavedType("atoll.models.dp_mixture.em.Statistics"),
+    "mixture-tempering": SavedType("atoll.models.dp_mixture.tempering.Tempering"),
     "mixture-variational-state": SavedType("atoll.models.dp_mixture.model.VariationalState"),
     # Kernels, graphs, densities, tables.
     "density-with-constants": SavedType("atoll.core.densities.WithConstants"),

@@ -99,7 +99,8 @@ def laplacian_svc_2(fields: Fields) -> Fields:
     fields = _margin_classifier_2(fields, converged=True)
     if "machine_" in fields:
         inputs = fields.pop("inputs_")
-        fields["posterior_"] = SupportVectors(fields["kernel_"], inputs, fields["machine_"])
+        machine = SupportVectors(fields["kernel_"], inputs, fields["machine_"])
+        fields["posterior_"] = _uncalibrated(machine, fields)
     return fields
 
 
@@ -110,7 +111,8 @@ def laplacian_rls_classifier_2(fields: Fields) -> Fields:
     fields = _margin_classifier_2(fields, converged=True)
     if "coefficients_" in fields:
         inputs = fields.pop("inputs_")
-        fields["posterior_"] = LeastSquares(fields["kernel_"], inputs, fields["coefficients_"])
+        machine = LeastSquares(fields["kernel_"], inputs, fields["coefficients_"])
+        fields["posterior_"] = _uncalibrated(machine, fields)
     return fields
 
 
@@ -120,8 +122,23 @@ def transductive_svc_2(fields: Fields) -> Fields:
 
     fields = _margin_classifier_2(fields)
     if "machines_" in fields:
-        fields["posterior_"] = Machines(tuple(fields.pop("machines_")))
+        machines = tuple(fields.pop("machines_"))
+        fields["posterior_"] = _uncalibrated(Machines(machines), fields)
+        fields["C_"], fields["unlabelled_cost_"] = fields["C"], fields["unlabelled_cost"]
+        fields["gamma_"] = machines[0].gamma
+        if len(machines) == 1:
+            fields["assigned_"] = fields["transduction_"]
+    if fields.get("gamma") == "auto":  # as scikit-learn has it: one over the number of features
+        fields["gamma"] = 1.0 / fields["n_features_in_"] if "n_features_in_" in fields else "scale"
     return fields
+
+
+def _uncalibrated(machine: Any, fields: Fields) -> Any:
+    """Return a machine whose held-out labels were not kept: its probabilities are the prior's."""
+    from atoll.models.calibration import LOG_PRIOR, CalibratedMachine, Calibration
+
+    K = len(fields["classes_"])
+    return CalibratedMachine(machine, Calibration(LOG_PRIOR, 1.0, np.full(K, -np.log(K))))
 
 
 def _margin_classifier_2(fields: Fields, **found: Any) -> Fields:
@@ -130,6 +147,9 @@ def _margin_classifier_2(fields: Fields, **found: Any) -> Fields:
         verdict = "The machine was fitted by atoll 0.1, which kept no diagnostics of it."
         fields["diagnostics_"] = {"interrupted": False, **found, "verdict": verdict}
         fields["draws_"] = {}
+        # The classes that were found then: it had no probabilities.
+        matches = fields["transduction_"][:, None] == fields["classes_"]
+        fields["label_distributions_"] = matches.astype(float)
     return fields
 
 
@@ -219,8 +239,13 @@ def _one_less(name: str) -> str:
 
 
 def dp_mixture_classifier_2(fields: Fields) -> Fields:
-    """Diagnostics have one name for what was climbed; of online learning they count steps."""
-    fields = estimator_2(fields)
+    """Diagnostics have one name for what was climbed; of online learning they count steps.
+
+    Class probabilities are those of the mixture: they were not tempered.
+    """
+    fields = estimator_2(fields) | {"n_folds": 0}
+    if "posterior_" in fields:
+        fields |= {"class_power_": 1.0, "label_noise_": 0.0}
     if "diagnostics_" in fields:
         old = ("log_posterior", "bound_on_the_log_evidence")
         fields["diagnostics_"] = renamed(fields["diagnostics_"], dict.fromkeys(old, "objective"))

@@ -286,23 +286,22 @@ class Classifier(SemiSupervisedClassifier):
         self.transduction_ = self.classes_[np.argmax(self.label_distributions_, axis=1)]
 
 
-class MarginClassifier(SemiSupervisedClassifier):
-    """A classifier with decisions and no probabilities; its posterior has a `decide(X)`."""
+class MarginClassifier(Classifier):
+    """A machine with decisions, whose probabilities are calibrated on labels held out.
+
+    Its posterior has a `decide(X)`, the machine's own decisions, beside the protocol.
+    """
+
+    has_functions = False
 
     def decision_function(self, X: Any) -> Array:
-        """Return how far a row is on the side of the second class (m,), or of each (m, K)."""
+        """Return log-odds of the second class (m,), or log-probabilities of each class (m, K).
+
+        Of two classes they grow with the machine's own decisions, `posterior_.decide(X)`.
+        """
         check_is_fitted(self)
-        return self.posterior_.decide(self._read_rows(X))
-
-    def _codes(self, X: Any) -> NDArray[np.intp]:
-        scores = self.posterior_.decide(X)
-        return (scores > 0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
-
-    def _transduce(self, X: Any, labels: PartialLabels, found: Array | None) -> None:
-        codes, unknown = labels.codes.copy(), ~labels.is_labelled
-        if unknown.any():
-            codes[unknown] = self._codes(X[unknown]) if found is None else found
-        self.transduction_ = self.classes_[codes]
+        found = self.posterior_.log_proba(self._read_rows(X))
+        return found[:, 1] - found[:, 0] if found.shape[1] == 2 else found
 
 
 class GenerativeClassifier(Classifier):

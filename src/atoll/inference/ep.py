@@ -552,6 +552,7 @@ def maximise(
     prior: LogParameterPrior,
     family: RegionFamily,
     *,
+    begin: tuple[Array, Array] | None = None,
     report: Report | None = None,
     tolerance: float = 1e-6,
     max_iterations: int | None = None,
@@ -566,6 +567,7 @@ def maximise(
     gram_gradient : θ, C, M -> Σ_ij M_ij ∂C_ij/∂θ
     prior : prior of θ
     family : the regions at any φ, and the prior of φ
+    begin : θ and φ to begin with; None means the centres of their priors
     report : called with the number of each iteration and its log evidence
     tolerance : of the moments
     max_iterations : of the search over θ and φ; None means 200
@@ -576,6 +578,7 @@ def maximise(
     best = maximise_together(
         [problem],
         prior,
+        begin=begin,
         report=report,
         negative="zero",
         tolerance=tolerance,

@@ -10,7 +10,7 @@ negative.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +35,6 @@ class StackedSites(NamedTuple):
     weights : (B, l, F) b; the mean of f(x) is k_xᵀ b
     site_inverse : (B, l, l) (C + diag(1/τ))^{-1}, τ the precisions of the sites
     log_evidence : (B,)
-    log_left_out : (B, l) log probability of each row's label given all others
     disagreement : (B,) largest difference of moments at the end, as in `ep`
     n_iterations : of the whole stack
     """
@@ -43,7 +42,6 @@ class StackedSites(NamedTuple):
     weights: Array
     site_inverse: Array
     log_evidence: Array
-    log_left_out: Array
     disagreement: Array
     n_iterations: int
 
@@ -80,14 +78,24 @@ def propagate(
         last = iteration == max_iterations
         done = np.ones(len(at_work), bool) if last else step.disagreement < tolerance
         for i in np.flatnonzero(done):
-            found[at_work[i]] = step.result(i, iteration)
+            found[at_work[i]] = step.result(int(i), iteration)
         at_work = at_work[~done]
         if not len(at_work):
             break
         now = step.moved(first=iteration == 0).part(~done)
-    parts = [part for part in found if part is not None]
-    arrays = [np.stack(part) for part in list(zip(*parts))[:-1]]
-    return StackedSites(*arrays, n_iterations=max(part.n_iterations for part in parts))
+    return joined([part for part in found if part is not None], np.stack)
+
+
+def joined(parts: Sequence[StackedSites], join: Callable[..., Array]) -> StackedSites:
+    """Put posteriors of several problems, or of several stacks, into one stack."""
+    weights, site_inverse, evidence, disagreement, n_iterations = zip(*parts)
+    return StackedSites(
+        join(weights),
+        join(site_inverse),
+        join(evidence),
+        join(disagreement),
+        max(n_iterations),
+    )
 
 
 class _Sites(NamedTuple):
@@ -98,7 +106,7 @@ class _Sites(NamedTuple):
     share: Array
     before: Array
 
-    def part(self, kept: Array) -> _Sites:
+    def part(self, kept: NDArray[np.bool_]) -> _Sites:
         return _Sites(*(field[kept] for field in self))
 
 
@@ -159,7 +167,6 @@ class _Step(NamedTuple):
             self.now.weights[i],
             site_inverse,
             log_evidence,
-            log_p,
             self.disagreement[i],
             iteration,
         )
@@ -199,8 +206,8 @@ def _inverses(matrices: Array) -> tuple[Array, Array]:
     """Return inverses and half the log determinants of positive definite matrices (B, l, l)."""
     if matrices.shape[1] <= STACKED_ROWS:
         lower = np.linalg.cholesky(matrices)
-        half = np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
-        return np.linalg.inv(matrices), half
+        half = np.asarray(np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1))
+        return np.asarray(np.linalg.inv(matrices)), half
     out, half = np.empty_like(matrices), np.empty(len(matrices))
     for i, matrix in enumerate(matrices):
         lower = jittered_cholesky(matrix).lower

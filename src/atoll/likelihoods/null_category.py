@@ -43,10 +43,12 @@ class NullCategory(NamedTuple):
 
     null_width : w; None where it is free, and exp φ₀
     n_classes : K; two have one function, more have one function each
+    bias : b, added to the function of two classes
     """
 
     null_width: float | None
     n_classes: int
+    bias: float = 0.0
 
     def width_at(self, region_parameters: Array) -> float:
         """Return w at φ."""
@@ -59,10 +61,10 @@ class NullCategory(NamedTuple):
 
         They fall short of one together by the mass of the null region.
         """
-        of_moments = (
-            log_class_probabilities if self.n_classes == 2 else log_margin_class_probabilities
-        )
-        return of_moments(mean, variance, self.width_at(region_parameters))
+        width = self.width_at(region_parameters)
+        if self.n_classes == 2:
+            return log_class_probabilities(mean + self.bias, variance, width)
+        return log_margin_class_probabilities(mean, variance, width)
 
 
 class OneAgainstTheRest(NamedTuple):

@@ -303,6 +303,12 @@ def fit(
     return ivm.alternate(kernel_access(prior, inputs), families, prior, plan, report)
 
 
+def share_limits(count: int, n_labels: int) -> tuple[float, float]:
+    """Return the central 95% of a class's share, of whose rows so many are among the labels."""
+    low, high = beta.ppf([0.025, 0.975], 1 + count, 1 + n_labels - count)
+    return float(low), float(high)
+
+
 def share_check(
     problems: Sequence[NDArray[np.intp]],
     is_labelled: NDArray[np.bool_],
@@ -319,7 +325,7 @@ def share_check(
     """
     m, unknown = int(is_labelled.sum()), ~is_labelled
     counts = [int(codes[is_labelled].sum()) for codes in problems]
-    limits = [[float(beta.ppf(q, 1 + k, 1 + m - k)) for q in (0.025, 0.975)] for k in counts]
+    limits = [share_limits(k, m) for k in counts]
 
     def believed(passes: Sequence[Filtered], phis: Sequence[Array]) -> bool:
         for one, phi, bias, (low, high) in zip(passes, phis, biases, limits):

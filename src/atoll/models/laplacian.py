@@ -6,7 +6,8 @@ prior: none; the norm of the graph-warped kernel's space. loss: hinge, or square
 
 which is a machine on K̃ with M = (γ_I/γ_A) L^p (Sindhwani, Niyogi & Belkin 2005). Parameters are
 chosen by cross-validation over the labelled rows that hides labels and keeps their rows in the
-graph, as the paper's does: five folds, or one label at a time where there are ten or fewer.
+graph: by the likelihood of the hidden labels, or by the count of them that are wrong, as in the
+paper, in five folds, or one label at a time where there are ten or fewer.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from sklearn.svm import SVC
 from atoll.core.linalg import cholesky_solve, jittered_cholesky
 from atoll.core.memory import in_chunks
 from atoll.kernels.graph_warped import GraphWarpedKernel
+from atoll.models.calibration import Evidence, held_out_scores, weigh
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 # (gram of the training rows, their codes, γ_A) -> (gram of others with them -> codes)
 Machine = Callable[[Array, Codes, float], Callable[[Array], Codes]]
+# (gram of the training rows, their codes, γ_A) -> (gram of others with them -> decisions)
+Decider = Callable[[Array, Codes, float], Callable[[Array], Array]]
 
 N_FOLDS = 5
 MOST_LEFT_ONE_OUT = 10  # section 4
@@ -64,8 +68,12 @@ class LeastSquares(NamedTuple):
     def decide(self, X: Array) -> Array:
         """Return how far rows are on the side of the second class (m,), or of each (m, K)."""
         cross = _cross_grams(self.kernel, X, self.inputs)
-        scores = np.concatenate([k @ self.coefficients for k in cross])
-        return scores[:, 1] if scores.shape[1] == 2 else scores
+        return np.concatenate([_decisions(k @ self.coefficients) for k in cross])
+
+
+def _decisions(values: Array) -> Array:
+    """Return the function of the second of two classes, else all of them; (m, K)."""
+    return values[:, 1] if values.shape[1] == 2 else values
 
 
 def _cross_grams(kernel: GraphWarpedKernel, X: Array, inputs: Array) -> Iterator[Array]:
@@ -100,6 +108,38 @@ def least_squares_machine(
     classes, inverse = np.unique(codes, return_inverse=True)
     alpha = fit_least_squares(gram, inverse, ambient_weight, len(classes))
     return lambda cross: classes[np.argmax(cross @ alpha, axis=1)]
+
+
+def svc_decider(gram: Array, codes: Codes, ambient_weight: float) -> Callable[[Array], Array]:
+    """Return the decisions of `fit_svc`."""
+    return fit_svc(gram, codes, ambient_weight).decision_function
+
+
+def least_squares_decider(
+    gram: Array, codes: Codes, ambient_weight: float
+) -> Callable[[Array], Array]:
+    """Return the decisions of `fit_least_squares`; the codes are 0 to K − 1, all of them."""
+    alpha = fit_least_squares(gram, codes, ambient_weight, codes.max() + 1)
+    return lambda cross: _decisions(cross @ alpha)
+
+
+def measure(
+    gram: Array, codes: Codes, fold: Codes, ambient_weight: float, decider: Decider
+) -> Evidence:
+    """Return what hidden labels say of a setting.
+
+    Parameters
+    ----------
+    gram : (l, l) K̃ of the labelled rows
+    codes : (l,) in 0 to K − 1, each of them there
+    fold : (R, l) from `calibration.partitions`
+    """
+
+    def decide(train: Codes, test: Codes) -> Array:
+        decisions = decider(gram[np.ix_(train, train)], codes[train], ambient_weight)
+        return decisions(gram[np.ix_(test, train)])
+
+    return weigh(held_out_scores(decide, fold, codes.max() + 1), codes, fold)
 
 
 def folds(rng: np.random.Generator, codes: Codes) -> NDArray[np.intp]:

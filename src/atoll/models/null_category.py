@@ -12,11 +12,13 @@ With w = 0 and no unlabelled row this is the probit Gaussian process, draw for d
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atoll.core.labels import PartialLabels, label_folds
 from atoll.core.linalg import cholesky_inverse
 from atoll.core.regions import PreparedRegions, RegionFamily, regions_of_rows
 from atoll.inference import auxiliary_gibbs, ep, vb
@@ -25,10 +27,20 @@ from atoll.inference.chains import Sampler
 from atoll.inference.type_two import Approximation, Report
 from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import null_category
-from atoll.models.probit_gp import approximate, regions_sampler, sample_function
+from atoll.likelihoods.null_category import NullCategory
+from atoll.models.informative_vector import LENGTH_SCALE_STARTS, share_limits
+from atoll.models.probit_gp import (
+    approximate,
+    approximate_posterior,
+    regions_sampler,
+    sample_function,
+)
 
 Array = NDArray[np.float64]
+FamilyOf = Callable[[NDArray[np.intp], NDArray[np.bool_]], RegionFamily]
 
+TELLING = float(np.log(3.0))  # log odds by which labelled rows alone are to predict hidden ones
+N_FOLDS = 5  # in which labels are hidden, to see whether a fit predicts them
 N_START_SWEEPS = 50
 CLOSE_ENOUGH = 0.01  # moments, in deviations, for the evidence to choose θ and φ by
 
@@ -102,13 +114,33 @@ def sampler(
     return regions_sampler(inputs, regions, prior, start, class_probabilities)
 
 
+class Variational(NamedTuple):
+    """The posterior by variational Bayes, and what became of the unlabelled rows.
+
+    approximation : of the rows that entered
+    rows : (r,) which these are; None for all
+    bias : b, added to the function
+    doubt : why unlabelled rows were left out: "shares", "labels"; or "" where they were not
+    predictive : whether hidden labels are clearly more probable than by their classes' shares
+    """
+
+    approximation: Approximation
+    rows: NDArray[np.intp] | None = None
+    bias: float = 0.0
+    doubt: str = ""
+    predictive: bool = True
+
+
 def variational(
     inputs: Array,
-    is_labelled: NDArray[np.bool_],
+    labels: PartialLabels,
     prior: KernelPrior,
-    regions: RegionFamily,
+    family_of: FamilyOf,
+    likelihood: NullCategory,
     report: Report | None = None,
-) -> Approximation:
+    *,
+    at_random: bool = True,
+) -> Variational:
     """Return the posterior by variational Bayes.
 
     Rows in one of several regions are free to go where their neighbours go, and q(z) = Π q(z_n)
@@ -116,10 +148,161 @@ def variational(
     ten nats above the length-scales that the labels speak for. With unlabelled rows θ and φ are
     therefore where the evidence by expectation propagation is highest. The bound has several
     maxima, too: its search starts at the function that the propagation found.
+
+    The highest of all may have every unlabelled row on one side. A fit is believed as in moment
+    matching: where the rows fall to the classes as the labels do (`share_limits`), begun at longer
+    and longer length-scales; and where labels that are hidden from it are no less probable than by
+    their classes' shares. Else unlabelled rows are left out, and what they say is how many there
+    are on each side of the boundary: see `_share_bias`.
+
+    Parameters
+    ----------
+    family_of : rows (r,), which of them are labelled (r,) -> what their labels say
+    likelihood : what class probabilities follow
+    at_random : whether labels are missing as often in every class, so that shares can be compared
     """
-    if is_labelled.all():
-        return approximate(vb.maximise, inputs, regions, prior, report)
-    chosen = approximate(ep.maximise, inputs, regions, prior, report, tolerance=CLOSE_ENOUGH)
-    C = gram_function(prior, inputs)(chosen.log_parameters)
-    found = vb.at(C, regions, chosen.log_parameters, chosen.region_parameters, C @ chosen.weights)
-    return found._replace(converged=chosen.converged)
+    seen, every = labels.is_labelled, np.arange(len(inputs))
+    regions = family_of(every, seen)
+    if seen.all():
+        return Variational(approximate(vb.maximise, inputs, regions, prior, report))
+
+    def carried_on(chosen: Approximation, C: Array) -> Approximation:
+        theta, phi = chosen.log_parameters, chosen.region_parameters
+        found = vb.at(C, regions, theta, phi, C @ chosen.weights)
+        return found._replace(converged=chosen.converged)
+
+    def believed(found: Approximation) -> bool:
+        if not at_random:
+            return True
+        posterior = approximate_posterior(found, inputs, prior, likelihood)
+        return shares_agree(np.exp(posterior.log_proba(inputs[~seen])), labels)
+
+    gram_at, doubt = gram_function(prior, inputs), "shares"
+    for begin in _starts(prior):
+        if begin is not None:  # worth a search only where it is believed before
+            C = gram_at(begin)
+            first = _labelled_start(C, family_of, seen, begin, regions.mean)
+            if not believed(vb.at(C, regions, begin, regions.mean, first)):
+                continue
+        chosen = approximate(
+            ep.maximise,
+            inputs,
+            regions,
+            prior,
+            report,
+            tolerance=CLOSE_ENOUGH,
+            begin=None if begin is None else (begin, regions.mean),
+        )
+        C = gram_at(chosen.log_parameters)
+        found = carried_on(chosen, C)
+        if believed(found):
+            if _hidden_gain(found, C, inputs, labels, prior, family_of, likelihood) >= 0:
+                return Variational(found)
+            doubt = "labels"
+            break
+    alone = _of_labelled_rows(inputs, labels, prior, family_of, report)
+    C = gram_at(alone.approximation.log_parameters)
+    gain = _hidden_gain(
+        alone.approximation, C, inputs, labels, prior, family_of, likelihood, with_others=False
+    )
+    alone = alone._replace(predictive=gain >= TELLING)
+    if len(labels.classes) > 2 or not at_random:
+        return alone._replace(doubt=doubt)
+    return alone._replace(doubt=doubt, bias=_share_bias(alone, inputs, labels, prior, likelihood))
+
+
+def shares_agree(probabilities: Array, labels: PartialLabels) -> bool:
+    """Return whether unlabelled rows (u, K) fall to the classes as the labels do."""
+    counts = np.bincount(labels.codes[labels.is_labelled], minlength=len(labels.classes))
+    limits = np.array([share_limits(k, counts.sum()) for k in counts])
+    shares = probabilities.mean(axis=0)
+    return bool(np.all((limits[:, 0] <= shares) & (shares <= limits[:, 1])))
+
+
+def _starts(prior: KernelPrior) -> Iterator[Array | None]:
+    """Yield where searches begin: the prior's centre, then longer length-scales."""
+    yield None
+    of_length = np.array([name.startswith("log_") and "length_scale" in name
+                          for name in prior.names])  # fmt: skip
+    if of_length.any():
+        for longer in LENGTH_SCALE_STARTS[1:]:
+            yield prior.mean + np.log(longer) * of_length
+
+
+def _labelled_start(
+    C: Array, family_of: FamilyOf, seen: NDArray[np.bool_], theta: Array, phi: Array
+) -> Array:
+    """Return the function at all rows that labelled ones imply at θ and φ, (n,) or (n, K)."""
+    rows = np.flatnonzero(seen)
+    family = family_of(rows, seen[rows])
+    zeros = family.at(phi).regions.zeros()
+    found = vb.at(C[np.ix_(rows, rows)], family, theta, phi, zeros)
+    return np.asarray(C[:, rows] @ found.weights)
+
+
+def _hidden_gain(
+    found: Approximation,
+    C: Array,
+    inputs: Array,
+    labels: PartialLabels,
+    prior: KernelPrior,
+    family_of: FamilyOf,
+    likelihood: NullCategory,
+    *,
+    with_others: bool = True,
+) -> float:
+    """Return log odds of hidden labels, by the model against by their classes' shares.
+
+    Labels are hidden in turns, at the θ and φ found; the only label of a class is not. Where there
+    is nothing to hide, they are infinite. C is that of all rows, of which unlabelled and hidden
+    ones enter only `with_others`.
+    """
+    seen, every = labels.is_labelled, np.arange(len(inputs))
+    codes = np.where(seen, labels.codes, -1)
+    theta, phi = found.log_parameters, found.region_parameters
+    shares = np.bincount(codes[seen], minlength=len(labels.classes)) + 1.0
+    log_shares, gain = np.log(shares / shares.sum()), 0.0
+    folds = label_folds(codes, N_FOLDS, np.random.default_rng(0))
+    for fold in folds:
+        left = seen.copy()
+        left[fold] = False
+        entered = every if with_others else np.flatnonzero(left)
+        start = _labelled_start(C, family_of, left, theta, phi)[entered]
+        family = family_of(entered, left[entered])
+        hidden = vb.at(C[np.ix_(entered, entered)], family, theta, phi, start)
+        posterior = approximate_posterior(hidden, inputs[entered], prior, likelihood)
+        log_p = posterior.log_proba(inputs[fold])[np.arange(len(fold)), codes[fold]]
+        gain += float((log_p - log_shares[codes[fold]]).sum())
+    return gain if folds else np.inf
+
+
+def _of_labelled_rows(
+    inputs: Array,
+    labels: PartialLabels,
+    prior: KernelPrior,
+    family_of: FamilyOf,
+    report: Report | None,
+) -> Variational:
+    """Return the posterior of labelled rows alone."""
+    rows = np.flatnonzero(labels.is_labelled)
+    family = family_of(rows, labels.is_labelled[rows])
+    return Variational(approximate(vb.maximise, inputs[rows], family, prior, report), rows)
+
+
+def _share_bias(
+    found: Variational,
+    inputs: Array,
+    labels: PartialLabels,
+    prior: KernelPrior,
+    likelihood: NullCategory,
+) -> float:
+    """Return the bias at which the boundary leaves each of two classes its share of the rows.
+
+    With few labels the function leans to the class that has one more of them wherever it knows
+    little. The unlabelled rows tell by how much: the first class is expected to have a share of
+    (k + 1) / (m + 2) of them, with k of m labels.
+    """
+    seen = labels.is_labelled
+    posterior = approximate_posterior(found.approximation, inputs[seen], prior, likelihood)
+    share = (1 + np.sum(labels.codes[seen] == 0)) / (2 + np.sum(seen))
+    return -float(np.quantile(posterior.latent(inputs[~seen])[0][:, 0], share))

@@ -50,6 +50,7 @@ def paper_model(rng: np.random.Generator) -> DPMixtureClassifier:
         n_components=TRUNCATION,
         covariance="full",
         scale_features=False,
+        n_folds=0,
         unlabelled=-1,
         random_state=rng,
     )

@@ -483,7 +483,8 @@ def _support_vectors(X: Array, y: Rows, X_test: Array) -> Array:
 
 
 def _transductive_support_vectors(X: Array, y: Rows, X_test: Array) -> Array:
-    return fit_quietly(TransductiveSVC(unlabelled=-1), X, y).decision_function(X_test)
+    machine = TransductiveSVC(C=1.0, gamma="scale", unlabelled_cost=1.0, unlabelled=-1)
+    return fit_quietly(machine, X, y).decision_function(X_test)
 
 
 N_ACTIVE = 100

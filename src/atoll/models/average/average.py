@@ -186,14 +186,14 @@ class Weighed(NamedTuple):
 
 
 def weigh(
-    name: str, belief: Belief, amplitudes: Array, log_evidence: Array, power: float
+    name: str, log_odds: float, belief: Belief, amplitudes: Array, log_evidence: Array, power: float
 ) -> Weighed:
     """Average an assumption over its amplitudes; log_evidence (A,)."""
     prior = amplitude_prior(belief, amplitudes)
     total = prior + power * log_evidence
     average = float(logsumexp(total))
     shares = np.exp(total - average) if np.isfinite(average) else np.exp(prior)
-    return Weighed(name, float(np.log(belief.odds)), average / power, shares)
+    return Weighed(name, log_odds, average / power, shares)
 
 
 def weights(assumptions: list[Weighed], power: float) -> Array:

@@ -144,9 +144,7 @@ def infer(
         )
         for piece in in_chunks(len(stack), 4 * n * n + 40 * n * n_classes)
     ]
-    joined = [np.concatenate(part) for part in list(zip(*parts))[:-1]]
-    sites = StackedSites(*joined, n_iterations=max(part.n_iterations for part in parts))
-    return Problems(features, amplitudes, sites, first)
+    return Problems(features, amplitudes, stacked_ep.joined(parts, np.concatenate), first)
 
 
 def _regions(codes: Codes, n_classes: int) -> Callable[[int], Regions]:

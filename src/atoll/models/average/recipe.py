@@ -8,25 +8,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from atoll.models.graph_recipe import RECIPE as GRAPH_RECIPE
 from atoll.models.graph_recipe import Recipe as GraphRecipe
 
 
 @dataclass(frozen=True)
 class Belief:
-    """What is believed of an assumption before the labels.
+    """What is believed of an assumption before it is held against the labels.
 
     Attributes
     ----------
-    odds : float
-        Of the assumption, relative to the others.
+    odds, slope : float
+        Odds of the assumption relative to the others: the first at one label per class, times
+        labels per class to the power of the second. Some assumptions are right for few labels
+        alone, others worth their settings only with many.
     log_amplitude, spread : float
         Mean and standard deviation of the log variance of its functions, in units of the noise.
     """
 
-    odds: float = 1.0
-    log_amplitude: float = 2.5
-    spread: float = 1.0
+    odds: float
+    slope: float = 0.0
+    log_amplitude: float = 2.2
+    spread: float = 1.5
+
+    def log_odds(self, labels_per_class: float) -> float:
+        """Return the log odds with so many labels per class.
+
+        Examples
+        --------
+        >>> round(float(np.exp(Belief(2.0, 1.0).log_odds(3.0))), 6)
+        6.0
+        """
+        return float(np.log(self.odds) + self.slope * np.log(max(labels_per_class, 1.0)))
 
 
 @dataclass(frozen=True)
@@ -35,16 +50,17 @@ class AverageRecipe:
 
     Attributes
     ----------
+    clusters : Belief
+        In the graph without label noise, whose classes avoid crowds of rows.
     neighbours, signal, line, whitened, smooth : Belief
         In the graph of all features, in the graph of the signal, in a line, in a line through the
-        whitened signal, and in functions that are smooth in distance.
-    nothing : float
-        Odds that the rows tell nothing, and classes come in the shares that they have.
-    bold_odds, bold_slope : float
-        Odds of the graph without label noise, whose classes avoid crowds of rows: the first at one
-        label per class, falling as labels per class to the power of the second.
+        whitened signal, and in functions that are smooth in distance; all with label noise.
+    nothing : Belief
+        That the rows tell nothing, and classes come in the shares that they have.
     sharpness, sharpness_of_many : float
         The power of the evidence, with two classes and with more.
+    cut_sharpness : float
+        The power of what cuts add to it.
     amplitudes, graph_amplitudes : tuple of float
         Variances of the functions that are averaged over, in units of the noise.
     constant_variance : float
@@ -63,17 +79,17 @@ class AverageRecipe:
         Of the graph without label noise.
     """
 
-    neighbours: Belief = Belief(0.55, 2.9, 2.0)
-    signal: Belief = Belief(0.5, 2.9, 2.0)
-    line: Belief = Belief(1.1)
-    whitened: Belief = Belief(0.85)
-    smooth: Belief = Belief(1.0)
-    nothing: float = 0.85
-    bold_odds: float = 32.0
-    bold_slope: float = -0.8
-    sharpness: float = 1.65
-    sharpness_of_many: float = 1.1
-    amplitudes: tuple[float, ...] = (0.6, 2.4, 9.6, 38.0, 150.0)
+    clusters: Belief = Belief(30.0, -1.2)
+    neighbours: Belief = Belief(0.4, -0.9, 3.2, 1.6)
+    signal: Belief = Belief(0.55, -0.2, 3.2, 1.6)
+    line: Belief = Belief(0.9, 0.5)
+    whitened: Belief = Belief(1.2)
+    smooth: Belief = Belief(1.7, 1.0)
+    nothing: Belief = Belief(2.7, 1.5)
+    sharpness: float = 2.1
+    sharpness_of_many: float = 1.2
+    cut_sharpness: float = 1.8
+    amplitudes: tuple[float, ...] = (0.15, 0.6, 2.4, 9.6, 38.0, 150.0)
     graph_amplitudes: tuple[float, ...] = (0.15, 0.6, 2.4, 9.6, 38.0, 150.0, 1300.0)
     constant_variance: float = 0.3
     nugget: float = 1e-3

@@ -10,7 +10,8 @@ at the maximum of their posterior by EM (section 2.3), or as distributions by va
 both need the same sums over rows (`Statistics`), and these add over chunks of rows.
 
 In the paper's order: `model` (the joint density), `em` (E-step, M-step, ascent), `starts` (where
-EM begins), `prediction` (the posterior), `density` (the mixture of a single class).
+EM begins), `prediction` (the posterior), `tempering` (how far its class probabilities are
+believed), `density` (the mixture of a single class).
 """
 
 from atoll.models.dp_mixture.density import MixtureDensity, fit_density
@@ -44,9 +45,11 @@ from atoll.models.dp_mixture.starts import (
     best_start,
     climb,
     fit_mixture,
+    held_out,
     reservoir_sizes,
     start_state,
 )
+from atoll.models.dp_mixture.tempering import Tempering, weigh
 
 __all__ = [
     "START_ROWS",
@@ -60,6 +63,7 @@ __all__ = [
     "Search",
     "State",
     "Statistics",
+    "Tempering",
     "VariationalState",
     "ascend",
     "begin_online",
@@ -71,6 +75,7 @@ __all__ = [
     "expect",
     "fit_density",
     "fit_mixture",
+    "held_out",
     "log_prior",
     "log_stick_weights",
     "m_step",
@@ -79,4 +84,5 @@ __all__ = [
     "posterior",
     "reservoir_sizes",
     "start_state",
+    "weigh",
 ]

@@ -21,6 +21,7 @@ from atoll.models.dp_mixture.model import (
     log_prior,
     log_stick_weights,
 )
+from atoll.models.dp_mixture.tempering import Tempering
 from atoll.models.gaussian_components import Density, Moments, add_moments, family, scores
 
 Array = NDArray[np.float64]
@@ -224,7 +225,8 @@ class Ascent(NamedTuple):
     """Where EM ended.
 
     state, and the statistics of its E-step; objectives (t,), one per E-step; whether it
-    converged; whether it was interrupted by Ctrl-C
+    converged; whether it was interrupted by Ctrl-C; tempering of the class probabilities, where
+    labels were held out for it
     """
 
     state: State
@@ -232,6 +234,7 @@ class Ascent(NamedTuple):
     objectives: Array
     converged: bool
     interrupted: bool
+    tempering: Tempering | None = None
 
 
 def ascend(

@@ -17,6 +17,7 @@ from atoll.models.dp_mixture.model import (
     State,
     log_stick_weights,
 )
+from atoll.models.dp_mixture.tempering import Tempering
 from atoll.models.gaussian_components import LOG_2PI, log_determinants
 
 Array = NDArray[np.float64]
@@ -42,6 +43,8 @@ class MixturePosterior(NamedTuple):
     class_counts : (C,) of the Dirichlet
     sticks : (2, C, K) of the betas
     mean_precisions : (J,) of the normal distributions of the means
+
+    tempering : how far class probabilities are believed; None: as the densities have them
     """
 
     covariance: str
@@ -56,13 +59,13 @@ class MixturePosterior(NamedTuple):
     class_counts: Array = NONE
     sticks: Array = NONE
     mean_precisions: Array = NONE
+    tempering: Tempering | None = None
 
     # Classes --------------------------------------------------------------------------------------
 
     def log_proba(self, X: Any) -> Array:
-        """Return log p(c | x); X (m, d) -> (m, C)."""
-        # Not joint − logsumexp(joint): far from all data one unit in the last place is many nats.
-        return log_softmax(self.log_class_joint(X), axis=1)
+        """Return log p(c | x), tempered where labels were held out; X (m, d) -> (m, C)."""
+        return self._log_classes(self.log_class_joint(X))
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities; X (m, d) -> (n, m, C).
@@ -72,7 +75,14 @@ class MixturePosterior(NamedTuple):
         rows. It is normalised by itself, so that the mean of draws is not quite exp(log_proba):
         to see x is to learn about Θ, and the mean that meets it weights each draw by p(x | Θ).
         """
-        return np.exp(log_softmax(self.log_class_joint_draws(X, n, rng), axis=2))
+        return np.exp(self._log_classes(self.log_class_joint_draws(X, n, rng)))
+
+    def _log_classes(self, log_joint: Array) -> Array:
+        """Return log p(c | x); log p(x, c) (..., C) -> (..., C)."""
+        if self.tempering is not None:
+            return self.tempering.log_proba(log_joint)
+        # Not joint − logsumexp(joint): far from all data one unit in the last place is many nats.
+        return log_softmax(log_joint, axis=-1)
 
     def log_class_joint(self, X: Any) -> Array:
         """Return log p(x, c); X (m, d) -> (m, C)."""
@@ -265,7 +275,13 @@ def _log_student(squares: Array, degrees: float, d: int) -> Array:
     return constant - 0.5 * (degrees + d) * np.log1p(squares / degrees)
 
 
-def posterior(model: Mixture, state: State, shift: Array, scale: Array) -> MixturePosterior:
+def posterior(
+    model: Mixture,
+    state: State,
+    shift: Array,
+    scale: Array,
+    tempering: Tempering | None = None,
+) -> MixturePosterior:
     """Return what prediction needs of a state."""
     if isinstance(state, MapState):
         with np.errstate(divide="ignore"):
@@ -278,6 +294,7 @@ def posterior(model: Mixture, state: State, shift: Array, scale: Array) -> Mixtu
             log_stick_weights(state.sticks),
             *state.components,
             NONE,
+            tempering=tempering,
         )
     q = state.components
     J, d = q.means.shape
@@ -303,4 +320,5 @@ def posterior(model: Mixture, state: State, shift: Array, scale: Array) -> Mixtu
         state.class_counts,
         state.sticks,
         q.mean_precisions,
+        tempering,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +11,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
 from atoll.core.graphs import neighbour_graph
+from atoll.core.labels import label_folds
 from atoll.core.passes import Reservoir, Rows
 from atoll.models.dp_mixture.em import Ascent, Codes, Report, Statistics, ascend, m_step
 from atoll.models.dp_mixture.model import Mixture, State
+from atoll.models.dp_mixture.prediction import posterior
+from atoll.models.dp_mixture.tempering import Tempering, weigh
 from atoll.models.gaussian_components import add_moments
 
 Array = NDArray[np.float64]
@@ -26,13 +30,15 @@ class Search(NamedTuple):
     """How long to look for the maximum.
 
     n_starts; max_iter, iterations at most; tol, the gain per number of the data below which EM
-    ends; n_jobs, how many starts joblib runs at once
+    ends; n_jobs, how many starts joblib runs at once; n_folds, in which labels are held out to
+    temper class probabilities, 0 for none
     """
 
     n_starts: int = 4
     max_iter: int = 300
     tol: float = 1e-5
     n_jobs: int | None = None
+    n_folds: int = 0
 
 
 def fit_mixture(
@@ -49,7 +55,8 @@ def fit_mixture(
     Rows enter as (x − shift) / scale; starts see those of `rows.sample` alone.
     """
     X, codes = start_rows(rows.sample)
-    best = best_start(model, (X - shift) / scale, codes, rng, search)
+    X = (X - shift) / scale
+    best, number, stream = _chosen_start(model, X, codes, rng, search)
     ascent = ascend(
         model,
         rows.total,
@@ -60,6 +67,9 @@ def fit_mixture(
         tol=search.tol,
         report=report,
     )
+    if search.n_folds:
+        held = held_out(model, X, codes, number, stream, search)
+        ascent = ascent._replace(tempering=held)
     if len(X) < rows.summary.n_rows:
         return ascent
     # The start saw all rows: it is the beginning of the same ascent.
@@ -71,12 +81,65 @@ def best_start(
     model: Mixture, X: Array, codes: Codes, rng: np.random.Generator, search: Search
 ) -> Ascent:
     """Return the best of several starts on rows X (s, d), scaled, each carried some way uphill."""
-    max_iter = min(search.max_iter, START_ITERATIONS)
-    starts = Parallel(n_jobs=search.n_jobs)(
-        delayed(climb)(model, X, codes, stream, number, max_iter=max_iter, tol=search.tol)
-        for number, stream in enumerate(rng.spawn(search.n_starts))
+    return _chosen_start(model, X, codes, rng, search)[0]
+
+
+def _chosen_start(
+    model: Mixture, X: Array, codes: Codes, rng: np.random.Generator, search: Search
+) -> tuple[Ascent, int, np.random.Generator]:
+    """Return the best start, its number, and the stream that it began with."""
+    streams = rng.spawn(search.n_starts)
+    starts = _climb_all(
+        model, X, [(codes, deepcopy(one), number) for number, one in enumerate(streams)], search
     )
-    return max(starts, key=lambda start: start.objectives[-1])
+    best = int(np.argmax([start.objectives[-1] for start in starts]))
+    return starts[best], best, streams[best]
+
+
+def held_out(
+    model: Mixture,
+    X: Array,
+    codes: Codes,
+    number: int,
+    stream: np.random.Generator,
+    search: Search,
+) -> Tempering:
+    """Return what labels say of class probabilities from fits that did not see them.
+
+    Each fold's labels are hidden from a fit of rows X (s, d), scaled, that begins as the best
+    start did, by its number and stream.
+    """
+    d = X.shape[1]
+    rng = deepcopy(stream).spawn(1)[0]
+    left_out = label_folds(codes, search.n_folds, rng)
+    hidden = []
+    for fold in left_out:
+        others = codes.copy()
+        others[fold] = -1
+        hidden.append((others, deepcopy(stream), number))
+    found = [
+        posterior(model, one.state, np.zeros(d), np.ones(d)).log_class_joint(X[fold])
+        for one, fold in zip(_climb_all(model, X, hidden, search), left_out)
+    ]
+    rows = np.concatenate([*left_out, np.empty(0, dtype=np.intp)])
+    joint = np.concatenate([*found, np.empty((0, model.n_classes))])
+    counts = np.bincount(codes[codes >= 0], minlength=model.n_classes)
+    return weigh(joint, codes[rows], counts)
+
+
+def _climb_all(
+    model: Mixture,
+    X: Array,
+    tasks: list[tuple[Codes, np.random.Generator, int]],
+    search: Search,
+) -> list[Ascent]:
+    """Carry starts uphill, each given by its codes, stream and number."""
+    max_iter = min(search.max_iter, START_ITERATIONS)
+    found: list[Ascent] = Parallel(n_jobs=search.n_jobs)(
+        delayed(climb)(model, X, codes, stream, number, max_iter=max_iter, tol=search.tol)
+        for codes, stream, number in tasks
+    )
+    return found
 
 
 def climb(

@@ -1,0 +1,113 @@
+"""The null category by variational Bayes: when unlabelled rows are believed, and what else."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import beta, norm
+
+from atoll import NullCategoryClassifier
+from atoll.core.labels import parse_labels
+from atoll.datasets import hide_labels, make_crescents
+from atoll.likelihoods.null_category import NullCategory
+from atoll.models.informative_vector import share_limits
+from atoll.models.null_category import shares_agree
+
+
+def cloud(seed, n=120, d=60, n_labels=10):
+    """One Gaussian cloud of many features, cut in halves by a plane: no gap between classes."""
+    rng = np.random.default_rng([11, seed])
+    X = rng.normal(size=(n, d))
+    truth = (X[:, 0] > np.median(X[:, 0])).astype(int)
+    y = np.full(n, -1)
+    seen = np.concatenate([np.flatnonzero(truth == c)[: n_labels // 2] for c in (0, 1)])
+    y[seen] = truth[seen]
+    return X, truth, y
+
+
+def fitted(X, y, **options):
+    return NullCategoryClassifier(inference="vb", unlabelled=-1, **options).fit(X, y)
+
+
+def test_limits_of_a_share_hold_it_19_times_in_20():
+    low, high = share_limits(3, 10)
+    assert beta(4, 8).cdf(high) - beta(4, 8).cdf(low) == pytest.approx(0.95, abs=1e-9)
+
+
+def test_shares_agree_where_every_class_is_within_its_limits():
+    labels = parse_labels([0, 0, 0, 1, 1, 1, None, None])
+    assert shares_agree(np.array([[0.9, 0.1], [0.2, 0.8]]), labels)
+    assert not shares_agree(np.array([[0.99, 0.01], [0.99, 0.01]]), labels)
+
+
+def test_a_bias_moves_the_function_under_its_classes():
+    with_bias = NullCategory(0.8, 2, 0.6)
+    found = np.exp(with_bias.log_class_probabilities(np.array([0.3]), np.array([0.5]), np.zeros(0)))
+
+    def of(sign):  # P(sign · (f + b + ε) > w/2), f ~ N(0.3, 0.5)
+        return quad(
+            lambda f: norm(0.3, np.sqrt(0.5)).pdf(f) * norm.cdf(sign * (f + 0.6) - 0.4), -8, 8
+        )[0]
+
+    np.testing.assert_allclose(found[0], [of(-1), of(1)], rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:NullCategoryClassifier. Hidden labels")
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_without_a_gap_do_not_end_on_one_side(seed):
+    X, _, y = cloud(seed)
+    model = fitted(X, y)
+    share = model.predict_proba(X[y < 0])[:, 1].mean()
+    low, high = share_limits(5, 10)
+    assert low <= share <= high
+    if not model.diagnostics_["unlabelled_used"]:
+        # The boundary leaves each class its expected share, here a half, to a row.
+        assert np.mean(model.predict(X[y < 0])) == pytest.approx(0.5, abs=1.5 / np.sum(y < 0))
+        assert model.bias_.shape == (1,)
+        assert "left out" in model.diagnostics_["verdict"]
+
+
+def test_crescents_are_learned_from_their_unlabelled_rows():
+    X, truth = make_crescents(n_samples=80, random_state=0)
+    y = np.asarray(hide_labels(truth, per_class=5, marker=-1, random_state=0))
+    model = fitted(X, y)
+    assert model.diagnostics_["unlabelled_used"]
+    assert "left out" not in model.diagnostics_["verdict"]
+    assert not hasattr(model, "bias_")
+
+
+def test_permuted_labels_are_warned_of_and_leave_unlabelled_rows_out():
+    n_warned = n_used = 0
+    for seed in range(12):
+        rng = np.random.default_rng([12, seed])
+        X = rng.normal(size=(60, 2))
+        truth = rng.permutation(np.repeat([0, 1], 30))
+        y = np.full(60, -1)
+        y[np.concatenate([np.flatnonzero(truth == c)[:8] for c in (0, 1)])] = np.repeat([0, 1], 8)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = fitted(X, y)
+        n_used += model.diagnostics_["unlabelled_used"]
+        if caught:
+            assert "NullCategoryClassifier: Hidden labels" in str(caught[0].message)
+            assert "Hidden labels" in model.diagnostics_["verdict"]
+            n_warned += 1
+    # Sixteen labels follow the features by chance in one draw of ten or so.
+    assert n_warned >= 6
+    assert n_used <= 4
+
+
+@pytest.mark.filterwarnings("ignore:NullCategoryClassifier. Hidden labels")
+def test_three_classes_that_do_not_agree_fall_back_without_a_bias():
+    rng = np.random.default_rng(13)
+    X = rng.normal(size=(60, 40))
+    y = np.full(60, -1)
+    y[:9] = np.repeat([0, 1, 2], 3)
+    model = fitted(X, y)
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    if not model.diagnostics_["unlabelled_used"]:
+        np.testing.assert_array_equal(model.bias_, [0.0])
