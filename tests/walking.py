@@ -35,6 +35,8 @@ SHORT = {
     "n_draws": 20,
     "n_components": 3,
     "n_starts": 1,
+    "n_folds": 2,
+    "max_iter": 30,
     "base_density": "gaussian",  # the choice of one takes longer than these chains
     "C": 1.0,  # as the next two: a search at every fit takes seconds
     "gamma": "scale",

@@ -36,7 +36,7 @@ def short(model):
     if model in SAMPLED.values():
         return model(**SHORT)
     if model is DPMixtureClassifier:
-        return model(n_components=4, n_starts=1)
+        return model(n_components=4, n_starts=1, n_folds=2)
     if model is GraphGPClassifier:
         return model(n_draws=20)
     if model is AtollClassifier:
