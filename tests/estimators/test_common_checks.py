@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import atoll
 from atoll.estimators import (
@@ -51,8 +51,23 @@ def short(model):
     return model(selection=None, **of_samples)
 
 
+def checks():
+    """Every estimator with every check.
+
+    The longest check is made of plain rows and of read-only maps of double and of single
+    precision; of these three the one in the middle is for the slow suite.
+    """
+    for model in CLASSIFIERS.values():
+        for estimator, check in estimator_checks_generator(short(model)):
+            options = check.keywords
+            marks = [pytest.mark.slow] if options == {"readonly_memmap": True} else []
+            words = [check.func.__name__, *(f"{name}={value}" for name, value in options.items())]
+            name = f"{model.__name__}-{'-'.join(words)}"
+            yield pytest.param(estimator, check, marks=marks, id=name)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([short(model) for model in CLASSIFIERS.values()])
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_scikit_learn_estimator_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
