@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -27,11 +30,13 @@ def over(models, argument="model"):
 
 SHORT = {
     "n_chains": 2,
-    "n_warmup": 5,
-    "n_samples": 10,
+    "n_warmup": 4,
+    "n_samples": 6,
     "n_draws": 20,
     "n_components": 3,
     "n_starts": 1,
+    "n_folds": 2,
+    "max_iter": 30,
     "base_density": "gaussian",  # the choice of one takes longer than these chains
     "C": 1.0,  # as the next two: a search at every fit takes seconds
     "gamma": "scale",
@@ -59,6 +64,15 @@ def problem(n_unlabelled=4):
     X = 2.0 * grid + rng.uniform(-0.5, 0.5, size=grid.shape)
     y = np.array([*np.resize(CLASSES, 10 - n_unlabelled), *[None] * n_unlabelled])
     return X, y
+
+
+@cache
+def fit_of(model):
+    """The short model fitted to the problem, X and y; made once, not to be changed by a test."""
+    X, y = problem()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return short(model).fit(X, y), X, y
 
 
 def queries(X):

@@ -12,7 +12,7 @@ from atoll.estimators import ArchipelagoClassifier, ArchipelagoDensity
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 SHORT = {"n_chains": 2, "n_warmup": 30, "n_samples": 30, "thin": 1, "random_state": 0}
-SHORTEST = SHORT | {"n_warmup": 6, "n_samples": 6}  # where any fit will do
+SHORTEST = SHORT | {"n_warmup": 4, "n_samples": 3}  # where any fit will do
 X, TRUTH = make_pinwheel(40, n_classes=3, random_state=0)
 Y = hide_labels(TRUTH, per_class=2, random_state=0)
 

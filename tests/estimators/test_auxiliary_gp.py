@@ -137,7 +137,7 @@ def test_two_classes_of_three_make_a_multi_class_map(inference):
 def test_width_and_rates_can_be_learned(inference, n_classes):
     X, truth = make_pinwheel(24, n_classes=n_classes, random_state=0)
     y = hide_labels(truth, per_class=3, marker=None, random_state=0)
-    options = SHORT | {"n_samples": 30}
+    options = SHORT | {"n_samples": 15}
     model = NullCategoryClassifier(
         null_width="sample", missing_rates="sample", inference=inference, **options
     ).fit(X, y)

@@ -55,8 +55,8 @@ Y = np.array(["a", "b", None, "a", "b", None, "a", "b"], dtype=object)
 
 
 def short(model, **options):
-    """One chain, of five draws."""
-    few = {"n_chains": 1, "n_samples": 5} if model in SAMPLED.values() else {}
+    """One chain, of three draws."""
+    few = {"n_chains": 1, "n_warmup": 2, "n_samples": 3} if model in SAMPLED.values() else {}
     return as_short(model, **few | options)
 
 

@@ -7,17 +7,27 @@ import warnings
 
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import atoll
-from atoll.estimators import CLASSIFIERS, MODELS, ArchipelagoClassifier, DPMixtureClassifier
+from atoll.estimators import (
+    CLASSIFIERS,
+    MODELS,
+    ArchipelagoClassifier,
+    AtollClassifier,
+    DPMixtureClassifier,
+    GraphGPClassifier,
+)
 from atoll.estimators.shell import SemiSupervisedClassifier
+from atoll.models.average.recipe import AverageRecipe
 from walking import SAMPLED, parameters_of
 
 # Long enough to classify well, short enough for some two hundred fits. None is expected to fail.
-SHORT = {"n_chains": 1, "n_warmup": 12, "n_samples": 8}
+SHORT = {"n_chains": 1, "n_warmup": 8, "n_samples": 4}
 # Shorter for Archipelago, whose rejections make rows many; choosing a base density takes longer.
-SHORTER = {"n_chains": 1, "n_warmup": 6, "n_samples": 4, "thin": 1, "base_density": "gaussian"}
+SHORTER = {"n_chains": 1, "n_warmup": 4, "n_samples": 3, "thin": 1, "base_density": "gaussian"}
+# The average's assumptions take a part of many labels as it is; here the part is small.
+FEW = AverageRecipe(most_labels=60, amplitudes=(2.4, 38.0), graph_amplitudes=(2.4, 38.0))
 
 
 def short(model):
@@ -26,19 +36,38 @@ def short(model):
     if model in SAMPLED.values():
         return model(**SHORT)
     if model is DPMixtureClassifier:
-        return model(n_components=5, n_starts=2)
+        return model(n_components=4, n_starts=1, n_folds=2)
+    if model is GraphGPClassifier:
+        return model(n_draws=20)
+    if model is AtollClassifier:
+        return model(n_draws=20, recipe=FEW)
     known = parameters_of(model)
     if "unlabelled_cost" in known:
         return model(C=1.0, gamma="scale", unlabelled_cost=1.0)
     if "selection" not in known:
         return model()
     # A search at every fit takes minutes.
-    of_samples = {"noise": 0.3, "n_warmup": 2, "n_samples": 6} if "noise" in known else {}
+    of_samples = {"noise": 0.3, "n_warmup": 2, "n_samples": 4} if "noise" in known else {}
     return model(selection=None, **of_samples)
 
 
+def checks():
+    """Every estimator with every check.
+
+    The longest check is made of plain rows and of read-only maps of double and of single
+    precision; of these three the one in the middle is for the slow suite.
+    """
+    for model in CLASSIFIERS.values():
+        for estimator, check in estimator_checks_generator(short(model)):
+            options = check.keywords
+            marks = [pytest.mark.slow] if options == {"readonly_memmap": True} else []
+            words = [check.func.__name__, *(f"{name}={value}" for name, value in options.items())]
+            name = f"{model.__name__}-{'-'.join(words)}"
+            yield pytest.param(estimator, check, marks=marks, id=name)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([short(model) for model in CLASSIFIERS.values()])
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_scikit_learn_estimator_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

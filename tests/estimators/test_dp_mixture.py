@@ -32,7 +32,8 @@ def pinwheel(n=400, per_class=None, seed=0):
 
 
 def classifier(**options):
-    return DPMixtureClassifier(**{"n_components": 6, "random_state": 0, "n_starts": 2, **options})
+    short = {"n_components": 6, "random_state": 0, "n_starts": 2, "n_folds": 2}
+    return DPMixtureClassifier(**short | options)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -25,7 +24,7 @@ from atoll.estimators import (
     sampling,
 )
 from atoll.inference.chains import run_chains
-from walking import SAMPLED, over, problem, queries, short
+from walking import SAMPLED, fit_of, over, problem, queries, short
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -37,10 +36,7 @@ MODEL = over(SAMPLED)
 @pytest.fixture(scope="module", params=SAMPLED.values(), ids=SAMPLED)
 def fitted(request):
     """Model, X and y; not to be changed by a test."""
-    X, y = problem()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return short(request.param).fit(X, y), X, y
+    return fit_of(request.param)
 
 
 def assert_same_draws(left, right):
@@ -153,7 +149,7 @@ def test_draws_have_one_row_per_chain_and_the_names_of_the_kernel(fitted):
     if isinstance(model, ArchipelagoClassifier):
         expected |= {"n_rejections", *(f"share_of_class_{k}" for k in range(3))}
     assert set(model.draws_) == expected
-    assert {values.shape for values in model.draws_.values()} == {(2, 10)}
+    assert {values.shape for values in model.draws_.values()} == {(2, 6)}
     assert all(np.isfinite(values).all() for values in model.draws_.values())
 
 
@@ -163,7 +159,7 @@ def test_diagnostics_name_every_quantity_drawn(fitted):
     for key in ("r_hat", "ess_bulk", "ess_tail"):
         of_rows = {"row_probabilities"} if isinstance(model, ArchipelagoClassifier) else set()
         assert set(report[key]) == set(model.draws_) | of_rows
-    assert (report["n_chains"], report["n_draws"], report["interrupted"]) == (2, 10, False)
+    assert (report["n_chains"], report["n_draws"], report["interrupted"]) == (2, 6, False)
     assert isinstance(report["mixed"], bool)
     assert report["verdict"].endswith(".")
     assert 0 <= report["jitter"] < 1e-2
@@ -181,8 +177,7 @@ def test_to_arviz_holds_the_draws(fitted):
 
 @MODEL
 def test_a_finished_checkpoint_is_read_and_no_sweep_is_made(model, tmp_path, monkeypatch):
-    X, y = problem()
-    uncut = short(model).fit(X, y)
+    uncut, X, y = fit_of(model)
     first = short(model, checkpoint=tmp_path / "new" / "folder").fit(X, y)
     assert_same_fit(first, uncut, X)
 
@@ -199,10 +194,10 @@ def test_a_finished_checkpoint_is_read_and_no_sweep_is_made(model, tmp_path, mon
 
 @MODEL
 def test_a_checkpoint_is_extended_to_the_draws_of_a_longer_run(model, tmp_path):
-    X, y = problem()
+    uncut, X, y = fit_of(model)
     short(model, n_chains=1, n_samples=4, checkpoint=tmp_path).fit(X, y)
     extended = short(model, checkpoint=tmp_path).fit(X, y)
-    assert_same_fit(extended, short(model).fit(X, y), X)
+    assert_same_fit(extended, uncut, X)
 
 
 @MODEL
@@ -231,7 +226,7 @@ def test_chains_too_short_to_judge_warn_with_the_model_and_the_fix(model):
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 def test_chains_long_enough_for_an_easy_problem_do_not_warn(model):
     X = np.arange(4.0)[:, None]
-    lengths = {"n_chains": 4, "n_warmup": 50, "n_samples": 300, "thin": 2}
+    lengths = {"n_chains": 4, "n_warmup": 30, "n_samples": 200, "thin": 2}
     estimator = short(model, kernel=RBF(2.0, "fixed"), **lengths).fit(X, ["a", "a", "b", "b"])
     assert estimator.diagnostics_["mixed"]
     assert estimator.diagnostics_["verdict"].startswith("The chains have mixed")
@@ -270,7 +265,7 @@ def test_a_users_kernel_has_its_free_parameters_sampled_and_is_not_changed(model
     before = kernel.theta.copy()
     estimator = short(model, kernel=kernel).fit(X, y)
     assert [name for name in estimator.draws_ if name not in OF_ANY_KERNEL] == names
-    assert estimator.posterior_.log_parameters.shape == (20, len(names))
+    assert estimator.posterior_.log_parameters.shape == (12, len(names))
     of_draws = [estimator.draws_[name].mean() for name in names]
     np.testing.assert_allclose(estimator.kernel_.theta, of_draws, atol=1e-12)
     assert type(estimator.kernel_) is type(kernel)

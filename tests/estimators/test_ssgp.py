@@ -28,13 +28,7 @@ MACHINES = pytest.mark.parametrize("machine", [LaplacianSVC, LaplacianRLSClassif
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [
-        SSGPRegressor(n_neighbors=3),
-        LaplacianSVC(selection=None),
-        LaplacianRLSClassifier(selection=None),
-    ]
-)
+@parametrize_with_checks([SSGPRegressor(n_neighbors=3)])
 def test_scikit_learn_estimator_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -81,7 +81,14 @@ class Cut(Exception):
     """Stands for a power cut: no clean-up of the chain runs."""
 
 
-@pytest.mark.parametrize("cut_after", range(2 * (7 + 27)))
+# All of them in the slow suite; here two steps in five, at every place relative to a kept draw.
+@pytest.mark.parametrize(
+    "cut_after",
+    [
+        pytest.param(sweep, marks=[] if sweep % 5 in (0, 2) else pytest.mark.slow)
+        for sweep in range(2 * (7 + 27))
+    ],
+)
 def test_a_run_cut_at_any_sweep_resumes_bit_identically(cut_after, tmp_path, monkeypatch):
     monkeypatch.setattr(chains, "CHECKPOINT_SECONDS", -1.0)  # a checkpoint at every sweep
     sweeps = 0

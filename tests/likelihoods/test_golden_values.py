@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from scipy.io import loadmat
 from scipy.special import expit
 
+from atoll.datasets.matlab import read_matlab
 from atoll.likelihoods import null_category, ordinal, probit
 
 N_PROCESSES = 7
@@ -35,7 +35,7 @@ class Golden(NamedTuple):
 
 def load(data_home, name, noise_variance):
     """The deviation of z has the stored noise variance, not one as in our models."""
-    stored = loadmat(data_home / "ncnm_gpc" / f"{name}NoiseTest.mat")
+    stored = read_matlab(data_home / "ncnm_gpc" / f"{name}NoiseTest.mat")
     noise = stored["noise2"][0, 0]
     mean = stored["mu"] + stored["params"][0, :N_PROCESSES]
     sd = np.sqrt(stored["varsigma"] + noise[noise_variance].item())

@@ -39,13 +39,17 @@ NEW = np.array([[0.4]])
 NOTHING = np.zeros(0)
 
 
+def slow(*case):
+    return pytest.param(*case, marks=pytest.mark.slow)
+
+
 def draw(sampler, seed, n_samples):
     return run_chains(
-        sampler, n_chains=4, n_warmup=50, n_samples=n_samples, rng=np.random.default_rng(seed)
+        sampler, n_chains=4, n_warmup=30, n_samples=n_samples, rng=np.random.default_rng(seed)
     ).draws
 
 
-def assert_means_agree(sampler, seed, exact_means, n_samples=250):
+def assert_means_agree(sampler, seed, exact_means, n_samples=150):
     """exact_means : draws -> pairs of (chain, draw, ...) values and what their mean should be."""
     for attempt in (1, 8):
         draws = draw(sampler, seed + 1000 * attempt, attempt * n_samples)
@@ -156,7 +160,7 @@ def null_log_prob(codes, is_labelled, width):
     return log_prob
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, slow(2), 3])
 def test_probit_gp_of_two_classes(n):
     X, codes, all_labelled = ROWS[:n], CODES[:n], np.ones(n, bool)
     prior = kernel_prior(FIXED, X)
@@ -186,7 +190,7 @@ def test_quasi_random_integration_agrees_with_nested_quadrature(n):
     assert ours.error < 2e-3
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, slow(2), 3])
 def test_null_category_of_two_classes(n):
     X, width, codes = ROWS[:n], 1.5, CODES[:n]
     is_labelled = np.array([True, False, False])[:n]
@@ -231,7 +235,7 @@ def margin_log_prob(codes, is_labelled, margin):
     return log_prob
 
 
-@pytest.mark.parametrize("n", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [slow(1), 2, slow(3)])
 def test_probit_gp_of_three_classes(n):
     X, codes = ROWS[:n], RANKS[:n]
     prior = kernel_prior(FIXED, X)
@@ -244,8 +248,7 @@ def test_probit_gp_of_three_classes(n):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("n", [2, 3])
-@pytest.mark.parametrize("variance", [0.5, 4.0])
+@pytest.mark.parametrize(("n", "variance"), [(2, 4.0), (3, 0.5), slow(2, 0.5), slow(3, 4.0)])
 def test_propagation_of_three_classes_is_near_the_exact_posterior(n, variance):
     """One site per row for all classes. Measured at most: .017 in a class probability, .010 prior
     deviations in a mean; the site's one precision stands for a K × K matrix."""
@@ -264,7 +267,7 @@ def test_propagation_of_three_classes_is_near_the_exact_posterior(n, variance):
     assert np.max(apart) < 0.02 * np.sqrt(variance) + 5 * exact.error
 
 
-@pytest.mark.parametrize("n", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [slow(1), 2, slow(3)])
 def test_null_category_of_three_classes(n):
     X, codes, width = ROWS[:n], RANKS[:n], 1.0
     is_labelled = np.array([True, False, True])[:n]
@@ -284,7 +287,7 @@ def test_null_category_of_three_classes(n):
 # Ordinal, cut points held -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [slow(1), 2, slow(3)])
 @pytest.mark.parametrize(("n_classes", "width"), [(2, 0.0), (3, 0.0), (3, 0.8)])
 def test_ordinal_gp(n, n_classes, width):
     X, b = ROWS[:n], np.array([-0.7, 1.3])[: n_classes - 1]
@@ -375,9 +378,7 @@ def test_a_free_length_scale_agrees_with_a_grid(model):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("n", "n_classes"), [(1, 2), pytest.param(1, 3, marks=pytest.mark.slow), (2, 2)]
-)
+@pytest.mark.parametrize(("n", "n_classes"), [slow(1, 2), slow(1, 3), (2, 2)])
 def test_softmax_gp(n, n_classes):
     X, codes = ROWS[:n], np.array([1, 0])[:n]
     prior = kernel_prior(FIXED, X)
@@ -398,5 +399,5 @@ def test_softmax_gp(n, n_classes):
             "g": (draws["latent"], exact.mean.reshape(n_classes, n).T, 0.0),
             "p": (np.exp(log_softmax(draws["latent"], axis=3))[:, :, 0, 1], exact_p, 0.0),
         },
-        n_samples=400,
+        n_samples=200,
     )  # fmt: skip

@@ -12,16 +12,21 @@ import csv
 import numpy as np
 import pytest
 
-from atoll.reproductions import run_experiment
+from atoll.reproductions import rogers, run_experiment
 from atoll.reproductions.rogers import DRAWN_GAMMAS, true_probability, two_gaussians
 from atoll.reproductions.tables import estimate_value, group, paired_difference
 
 
-@pytest.fixture(scope="module")
-def figure_15(tmp_path_factory):
-    """The quick version of the figure, run once."""
+@pytest.fixture(
+    scope="module", params=[120, pytest.param(rogers.N_SAMPLES, marks=pytest.mark.slow)]
+)
+def figure_15(request, tmp_path_factory):
+    """The quick version of the figure, run once, with so many draws a chain."""
     out = tmp_path_factory.mktemp("reproductions")
-    return run_experiment("rogers-fig15", out=out, quick=True, n_jobs=2, progress=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rogers, "N_SAMPLES", request.param)
+        patch.setattr(rogers, "N_WARMUP", 50)
+        return run_experiment("rogers-fig15", out=out, quick=True, n_jobs=1, progress=False)
 
 
 def change(report, value, *, start, end):

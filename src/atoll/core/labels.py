@@ -5,13 +5,14 @@ Past this boundary a missing label is a mask, never a number.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from atoll.core.remarks import warn_user
 
 
 class PartialLabels(NamedTuple):
@@ -293,12 +294,11 @@ def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_
     if len(remaining) < 2 and len(remaining) > 0:
         return nothing
     if remaining.tolist() == [0, 1]:
-        warnings.warn(
+        warn_user(
             "y holds exactly -1, 0 and 1: -1 is read as unlabelled. If it is a sign code, pass "
             "unlabelled=0 (0 is unlabelled) or unlabelled=None (three classes); pass "
             "unlabelled=-1 to say that this reading is right.",
             UserWarning,
-            stacklevel=3,
         )
     return minus_one
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from atoll.datasets.matlab import read_matlab
 from atoll.datasets.ssl_book import ssl_book_file
 
 if TYPE_CHECKING:
@@ -233,9 +234,7 @@ def load_pcmac(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     >>> pcmac.data[pcmac.labelled_splits[0]].shape  # doctest: +SKIP
     (50, 7511)
     """
-    from scipy.io import loadmat
-
-    contents = loadmat(_find("pcmac/text.mat", data_home))
+    contents = read_matlab(_find("pcmac/text.mat", data_home))
     data = sparse.csr_array(contents["X"], dtype=np.float64)
     return _bunch(
         data=data,
@@ -271,9 +270,7 @@ def load_digit1() -> Bunch:
     >>> load_digit1().data.shape  # doctest: +SKIP
     (1500, 241)
     """
-    from scipy.io import loadmat
-
-    contents = loadmat(ssl_book_file("data1.mat"))
+    contents = read_matlab(ssl_book_file("data1.mat"))
     return _bunch(
         data=np.asarray(contents["X"], dtype=np.float64),
         target=contents["y"].ravel().astype(int),

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from atoll.datasets.matlab import read_matlab
+
 if TYPE_CHECKING:
     from sklearn.utils import Bunch
 
@@ -65,13 +67,12 @@ def load_ssl_book(name: str, data_home: str | os.PathLike[str] | None = None) ->
     >>> book.data.shape, book.labelled_splits[10].shape  # doctest: +SKIP
     ((400, 117), (12, 10))
     """
-    from scipy.io import loadmat
     from sklearn.utils import Bunch
 
     if name not in _NUMBERS:
         raise ValueError(f"name={name!r}; choose one of {', '.join(SSL_BOOK_NAMES)}.")
     number = _NUMBERS[name]
-    contents = loadmat(ssl_book_file(f"data{number}.mat", data_home))
+    contents = read_matlab(ssl_book_file(f"data{number}.mat", data_home))
     rows: Any = contents["X"]
     if sparse.issparse(rows):
         data: Any = sparse.csr_array(rows, dtype=np.float64)
@@ -80,7 +81,7 @@ def load_ssl_book(name: str, data_home: str | os.PathLike[str] | None = None) ->
     target = contents["y"].ravel().astype(int)
     labelled, unlabelled = {}, {}
     for n_labels in SSL_BOOK_LABELS:
-        splits = loadmat(ssl_book_file(f"splits{number}-labeled{n_labels}.mat", data_home))
+        splits = read_matlab(ssl_book_file(f"splits{number}-labeled{n_labels}.mat", data_home))
         # The files count rows from 1, in unsigned integers.
         labelled[n_labels] = splits["idxLabs"].astype(int) - 1
         unlabelled[n_labels] = splits["idxUnls"].astype(int) - 1

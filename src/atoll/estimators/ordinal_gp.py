@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from atoll.core.labels import PartialLabels
+from atoll.core.remarks import warn_user
 from atoll.estimators.auxiliary_gp import (
     RULES,
     RegionModel,
@@ -19,7 +20,7 @@ from atoll.estimators.auxiliary_gp import (
     memory,
 )
 from atoll.estimators.parameters import Listed, Nothing, Number, check_value
-from atoll.estimators.shell import Classifier, Fit, Need, warn_user
+from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.kernels.hyperparameters import kernel_prior
 from atoll.likelihoods import ordinal
 from atoll.models import ordinal_gp

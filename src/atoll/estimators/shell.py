@@ -7,8 +7,6 @@ the shell's.
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -23,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.labels import PartialLabels, parse_labels, unlabelled_marker
 from atoll.core.memory import check_memory
+from atoll.core.remarks import warn_user
 from atoll.diagnostics import entropy
 from atoll.diagnostics import to_arviz as draws_to_arviz
 from atoll.estimators.parameters import RANDOM_STATE, Rule, Whole, check_parameters, check_value
@@ -390,11 +389,3 @@ class DensityEstimator(DensityMixin, Estimator):
         check_value("n_samples", n_samples, Whole(1))
         check_value("random_state", random_state, RANDOM_STATE)
         return self.posterior_.sample(generator(random_state), int(n_samples))[0]
-
-
-def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called the library, however deep inside it this is."""
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("atoll."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)

@@ -100,7 +100,7 @@ def kernel_prior(kernel: str | Kernel, X: Array) -> KernelPrior:
 
 def gram(prior: KernelPrior, log_parameters: Array, X: Array, Y: Array | None = None) -> Array:
     """Return the kernel matrix at given log-parameters; X (n, d), Y (m, d) -> (n, m)."""
-    return kernel_at(prior, log_parameters)(X, Y)
+    return _evaluated_at(prior, log_parameters)(X, Y)
 
 
 def gram_function(
@@ -119,11 +119,12 @@ def gram_function(
     if not _is_scaled_rbf(prior.kernel):
 
         def general(log_parameters: Array) -> Array:
-            K = gram(prior, log_parameters, X)
+            kernel = _evaluated_at(prior, log_parameters)
+            K = kernel(X)
             if len(K) == 0:
                 return K
             rows = X if reference is None else reference
-            return _with_nugget(K, mean_variance(prior, log_parameters, rows))
+            return _with_nugget(K, float(kernel.diag(rows).mean()))
 
         return general
     anisotropic = prior.kernel.k2.anisotropic
@@ -221,7 +222,7 @@ def gram_diagonal(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
     """Return k(x, x) for every row; X (n, d) -> (n,)."""
     if _is_scaled_rbf(prior.kernel):
         return np.full(len(X), np.exp(log_parameters[0]))
-    return kernel_at(prior, log_parameters).diag(X)
+    return _evaluated_at(prior, log_parameters).diag(X)
 
 
 def mean_variance(prior: KernelPrior, log_parameters: Array, X: Array) -> float:
@@ -235,6 +236,14 @@ def kernel_at(prior: KernelPrior, log_parameters: Array) -> Kernel:
     """Return a new scikit-learn kernel with these log-parameters."""
     # They are never set on the prior's own kernel, which chains and predictions in threads share.
     return prior.kernel.clone_with_theta(log_parameters)
+
+
+def _evaluated_at(prior: KernelPrior, log_parameters: Array) -> Kernel:
+    """Return the kernel to be called only: the prior's own where it has nothing to set.
+
+    On a few rows a clone costs more than the matrix.
+    """
+    return prior.kernel if len(prior.mean) == 0 else kernel_at(prior, log_parameters)
 
 
 def _with_nugget(matrix: Array, variance: float) -> Array:

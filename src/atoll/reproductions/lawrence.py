@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.io import loadmat
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
 
 from atoll.datasets import load_crescent, load_usps_3vs5, make_crescents
+from atoll.datasets.matlab import read_matlab
 from atoll.estimators import InformativeVectorClassifier, NullCategoryClassifier, TransductiveSVC
 from atoll.inference import ep
 from atoll.inference.adf import filter_rows
@@ -110,7 +110,7 @@ def stored_parameters(data_home: DataHome) -> Array:
     path = Path(folder or ".") / STORED[1]
     if not path.exists():
         raise FileNotFoundError(f"no file {STORED[1]!r} in the data folder.")
-    kernel = loadmat(path, squeeze_me=True, struct_as_record=False)["kern"]
+    kernel = read_matlab(path, squeeze_me=True, struct_as_record=False)["kern"]
     rbf, white = kernel.comp
     return np.log([rbf.variance, rbf.inverseWidth**-0.5, white.variance])
 

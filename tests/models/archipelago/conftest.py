@@ -49,19 +49,30 @@ def posterior_of():
 
 @pytest.fixture(scope="session")
 def two_heaps(run_chains):
-    """Two heaps of ten rows, the first of each labelled; and states of two chains."""
+    """Two heaps of ten rows, the first of each labelled; and states of two chains.
 
-    def fit(n_classes, seed=16, n_samples=100, base=None, **options):
-        rng = np.random.default_rng(seed)
+    Each kind of chain is run once: a test takes as many of its states as it asks for.
+    """
+    runs = {}
+
+    def setting_of(n_classes, base=None, **options):
+        rng = np.random.default_rng(16)
         heap = np.repeat([0, 1], 10)
         X = (np.array([-1.4, 1.2])[heap] + 0.4 * rng.normal(size=20))[:, None]
         codes = np.where(np.arange(20) % 10 == 0, heap, UNLABELLED)
         if n_classes == 1:
             codes = np.full(20, UNLABELLED)
         base = base or Gaussian(X.mean(axis=0), np.sqrt(1.2) * X.std(axis=0)[None])
-        setting = Setting(X, codes, n_classes, kernel_prior("isotropic", X), base, **options)
-        return setting, run_chains(
-            setting, seed, n_chains=2, n_warmup=60, n_samples=n_samples, thin=2
-        )
+        return Setting(X, codes, n_classes, kernel_prior("isotropic", X), base, **options)
+
+    def fit(n_classes, n_samples, **options):
+        kind = (n_classes, *options)  # no option has two values here
+        if kind not in runs:
+            setting, most = setting_of(n_classes, **options), 10 if n_classes == 3 else 50
+            chains = run_chains(setting, 16, n_chains=2, n_warmup=60, n_samples=most, thin=2)
+            runs[kind] = setting, chains
+        setting, chains = runs[kind]
+        assert n_samples <= len(chains[0])
+        return setting, [chain[:n_samples] for chain in chains]
 
     return fit

@@ -38,7 +38,7 @@ def seen(labels):
 
 def run_geweke(
     move, *, base=LINE, own_kernels=False, dependent=False, prior=PRIOR, n=5,
-    n_chains=150, n_steps=10, n_marginal=3000, seed=1,
+    n_chains=100, n_steps=8, n_marginal=2000, seed=1,
 ):  # fmt: skip
     """Parameters are the setting, the state and, of a fresh prior draw, its own data.
 
@@ -198,7 +198,7 @@ GEWEKE = {
     ),
     "base density": (
         sweep.sample_base,
-        {"base": SOME_GAUSSIANS._replace(strength=1.0), "n_chains": 400, "n_steps": 5},
+        {"base": SOME_GAUSSIANS._replace(strength=1.0), "n_chains": 250, "n_steps": 5},
     ),
     "mixing": (sweep.sample_mixing, DEPENDENT),
     # The first sweep of two has no candidates yet.
@@ -208,7 +208,7 @@ GEWEKE = {
     "sweep, dependent": (repeated(our_sweep, 2), DEPENDENT),
     "paper's births and deaths": (
         repeated(paper_sweep.add_or_remove, 10),
-        {"prior": QUIET, "n_chains": 300, "n_marginal": 5000},
+        {"prior": QUIET, "n_chains": 150, "n_marginal": 3000},
     ),
     "paper's relocation": (repeated(paper_sweep.relocate, 3), {}),
     "paper's function": (paper_function, {}),
@@ -255,5 +255,5 @@ def test_geweke_catches_old_rejections_that_are_forgotten_before_drawing(refresh
         return state
 
     short = PRIOR._replace(mean=np.array([2.0, -2.0]), sd=np.array([0.3, 0.3]))
-    result = run_geweke(move, prior=short, n=20, n_marginal=4000)
+    result = run_geweke(move, prior=short, n=14, n_chains=120, n_steps=10)
     assert (result.smallest_adjusted_p_value > 1e-6) == is_right, str(result)
