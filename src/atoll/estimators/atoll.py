@@ -36,8 +36,9 @@ UNLIKE_SCALES = 10.0  # ratio of the columns' ranges, the ninth tenth to the fir
 MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as they are
 MANY_COPIES = 0.2  # share of rows that are copies of others, from which they are named
 UNREACHED, MOST_UNREACHED = 0.05, 0.5  # share of rows on pieces without a label: named, warned of
-# Log odds of the best assumption against none that labels should give: a part, and one per label.
-TELLING, TELLING_PER_LABEL = 1.0, 0.15
+# Log odds of the best assumption against none that labels should give: a part, one per label, and
+# no more than the last, which chance hardly reaches however many labels there are.
+TELLING, TELLING_PER_LABEL, MOST_TELLING = 1.0, 0.15, 5.0
 ENOUGH_LABELS = 8  # before it is said that they do not
 PLANE = 3  # columns of which none is noise: no graph of their signal
 HEAVY = 0.5  # weight of an assumption from which what ails it is named
@@ -347,8 +348,8 @@ class AtollClassifier(Classifier):
                 "neighbours tell nothing. Fix: label a row on each piece, or raise n_neighbors."
             )
         n_labels = len(data.codes)
-        telling = explanation.log_odds_of_any > TELLING + TELLING_PER_LABEL * n_labels
-        if not telling and n_labels >= ENOUGH_LABELS:
+        wanted = min(TELLING + TELLING_PER_LABEL * n_labels, MOST_TELLING)
+        if explanation.log_odds_of_any < wanted and n_labels >= ENOUGH_LABELS:
             remarks.append(
                 "the labels follow no assumption: the rows tell little or nothing of their "
                 "classes, and probabilities stay near the labels' shares. Fix: check that labels "
