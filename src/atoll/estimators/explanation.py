@@ -11,7 +11,7 @@ WORDS = {
     "neighbours": "near rows, with exceptions",
     "signal": "near rows in the signal of the columns",
     "line": "a line through the columns",
-    "whitened": "a line through the columns' main directions",
+    "whitened": "a line through the main directions of the columns",
     "smooth": "a smooth function of distance",
     "nothing": "nothing in the rows",
 }
