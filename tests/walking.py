@@ -30,8 +30,8 @@ def over(models, argument="model"):
 
 SHORT = {
     "n_chains": 2,
-    "n_warmup": 4,
-    "n_samples": 6,
+    "n_warmup": 3,
+    "n_samples": 5,
     "n_draws": 20,
     "n_components": 3,
     "n_starts": 1,

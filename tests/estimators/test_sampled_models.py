@@ -149,7 +149,7 @@ def test_draws_have_one_row_per_chain_and_the_names_of_the_kernel(fitted):
     if isinstance(model, ArchipelagoClassifier):
         expected |= {"n_rejections", *(f"share_of_class_{k}" for k in range(3))}
     assert set(model.draws_) == expected
-    assert {values.shape for values in model.draws_.values()} == {(2, 6)}
+    assert {values.shape for values in model.draws_.values()} == {(2, 5)}
     assert all(np.isfinite(values).all() for values in model.draws_.values())
 
 
@@ -159,7 +159,7 @@ def test_diagnostics_name_every_quantity_drawn(fitted):
     for key in ("r_hat", "ess_bulk", "ess_tail"):
         of_rows = {"row_probabilities"} if isinstance(model, ArchipelagoClassifier) else set()
         assert set(report[key]) == set(model.draws_) | of_rows
-    assert (report["n_chains"], report["n_draws"], report["interrupted"]) == (2, 6, False)
+    assert (report["n_chains"], report["n_draws"], report["interrupted"]) == (2, 5, False)
     assert isinstance(report["mixed"], bool)
     assert report["verdict"].endswith(".")
     assert 0 <= report["jitter"] < 1e-2
@@ -195,7 +195,7 @@ def test_a_finished_checkpoint_is_read_and_no_sweep_is_made(model, tmp_path, mon
 @MODEL
 def test_a_checkpoint_is_extended_to_the_draws_of_a_longer_run(model, tmp_path):
     uncut, X, y = fit_of(model)
-    short(model, n_chains=1, n_samples=4, checkpoint=tmp_path).fit(X, y)
+    short(model, n_chains=1, n_samples=3, checkpoint=tmp_path).fit(X, y)
     extended = short(model, checkpoint=tmp_path).fit(X, y)
     assert_same_fit(extended, uncut, X)
 
@@ -216,7 +216,7 @@ def test_a_checkpoint_is_read_whatever_kind_of_seed_began_it(model, seed, tmp_pa
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 def test_chains_too_short_to_judge_warn_with_the_model_and_the_fix(model):
     X, y = problem()
-    for n_samples in (2, 20):
+    for n_samples in (2, 15):
         with pytest.warns(ConvergenceWarning, match=rf"{model.__name__}: .* Raise n_"):
             estimator = short(model, n_samples=n_samples).fit(X, y)
         assert not estimator.diagnostics_["mixed"]
@@ -265,7 +265,7 @@ def test_a_users_kernel_has_its_free_parameters_sampled_and_is_not_changed(model
     before = kernel.theta.copy()
     estimator = short(model, kernel=kernel).fit(X, y)
     assert [name for name in estimator.draws_ if name not in OF_ANY_KERNEL] == names
-    assert estimator.posterior_.log_parameters.shape == (12, len(names))
+    assert estimator.posterior_.log_parameters.shape == (10, len(names))
     of_draws = [estimator.draws_[name].mean() for name in names]
     np.testing.assert_allclose(estimator.kernel_.theta, of_draws, atol=1e-12)
     assert type(estimator.kernel_) is type(kernel)

@@ -116,8 +116,7 @@ def write(tmp_path, model, X, y, **settings):
     return path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("n_features", [1, 2, 13])
-@pytest.mark.parametrize("n_classes", [2, 5])
+@pytest.mark.parametrize(("n_features", "n_classes"), [(1, 5), (2, 2), (13, 5)])
 def test_report_has_every_section_and_every_picture_a_description(tmp_path, n_features, n_classes):
     X, y = problem(n_features, n_classes)
     page = Page(write(tmp_path, StandIn(random_state=0).fit(X, y), X, y))
