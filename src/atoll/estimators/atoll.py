@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.graphs import connected_components, neighbour_graph, self_tuning_weights
 from atoll.core.labels import PartialLabels
+from atoll.estimators.atoll_verdict import Facts, diagnose
 from atoll.estimators.explanation import Assumption, Explanation
-from atoll.estimators.graph_gp import choose_rows, some_labels
+from atoll.estimators.graph_gp import choose_rows, part_of_labels, some_labels
 from atoll.estimators.parameters import COMMON, RANDOM, A, Flag, Nothing, OneOf, Rule, Whole
 from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.estimators.validation import generator
@@ -34,15 +35,7 @@ Index = NDArray[np.intp]
 
 UNLIKE_SCALES = 10.0  # ratio of the columns' ranges, the ninth tenth to the first
 MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as they are
-MANY_COPIES = 0.2  # share of rows that are copies of others, from which they are named
-UNREACHED, MOST_UNREACHED = 0.05, 0.5  # share of rows on pieces without a label: named, warned of
-# Log odds of the best assumption against none that labels should give: a part, one per label, and
-# no more than the last, which chance hardly reaches however many labels there are.
-TELLING, TELLING_PER_LABEL, MOST_TELLING = 1.0, 0.15, 5.0
-ENOUGH_LABELS = 8  # before it is said that they do not
 PLANE = 3  # columns of which none is noise: no graph of their signal
-HEAVY = 0.5  # weight of an assumption from which what ails it is named
-STRONG = 0.05  # weight of chains from which they have to mix
 
 
 class Rows(NamedTuple):
@@ -204,7 +197,7 @@ class AtollClassifier(Classifier):
         self._say(f"graph of {len(data.rows)} rows")
         found = views.principal(data.rows)
         seen, graph = self._views(data, found, K)
-        some = _some(rng, data.codes, recipe.most_labels)
+        some = part_of_labels(rng, data.codes, recipe.most_labels)
         self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
         problems = _infer(seen, data.labelled[some], data.rows, data.codes[some], K, recipe)
         per_class = average.labels_per_class(data.codes, K)
@@ -224,9 +217,18 @@ class AtollClassifier(Classifier):
         )
         self._say("all rows")
         explanation = _explanation(assumptions, weights, len(data.codes))
-        diagnostics, remarks = self._diagnose(
-            bold, explanation, data, graph, unlike, X.shape[0], recipe
+        standardised = bool(np.any(scale != 1.0))
+        facts = Facts(
+            n_rows=X.shape[0],
+            n_kept=int(data.copies.sum()),
+            n_distinct=len(data.rows),
+            n_labels=len(data.codes),
+            unreached=_unreached(graph, data),
+            left_unlike=unlike and not standardised,
+            standardised=standardised,
+            least_share=recipe.graph.labellings.least_effective_share,
         )
+        diagnostics, remarks = diagnose(facts, explanation, bold.diagnostics(recipe.graph))
         return Fit(
             posterior,
             diagnostics,
@@ -234,7 +236,7 @@ class AtollClassifier(Classifier):
             attributes={
                 "weights_": {a.name: float(w) for a, w in zip(assumptions, weights)},
                 "explanation_": explanation,
-                "scaled_": bool(np.any(scale != 1.0)),
+                "scaled_": standardised,
                 "n_graph_rows_": len(data.rows),
             },
             remarks=remarks,
@@ -313,78 +315,6 @@ class AtollClassifier(Classifier):
             found = graph_gp.infer(rng, known, self.n_draws, "softmax", recipe)
         return found
 
-    def _diagnose(
-        self,
-        bold: FeaturePosterior,
-        explanation: Explanation,
-        data: Rows,
-        graph: sparse.csr_array,
-        unlike: bool,
-        n_rows: int,
-        recipe: AverageRecipe,
-    ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Return the diagnostics, and what is to be warned of."""
-        found = bold.diagnostics(recipe.graph)
-        weights = {one.name: one.weight for one in explanation.assumptions}
-        told = found.get("mixed", found.get("converged", True)) or weights["clusters"] < STRONG
-        n_distinct, n_kept = len(data.rows), int(data.copies.sum())
-        remarks: list[str] = []
-        notes: list[str] = []
-        if self.scale is False and unlike:
-            remarks.append(
-                "the columns have unlike scales, and those of large numbers decide which rows are "
-                'near. Fix: leave scale="auto", or put all columns in like units.'
-            )
-        if n_kept - n_distinct > MANY_COPIES * n_kept:
-            remarks.append(
-                f"{n_kept - n_distinct} of {n_kept} rows are copies of others: they were merged "
-                "and counted, and the graph has few rows to learn from. Fix: add columns that "
-                "tell them apart, if there are any."
-            )
-        unreached = _unreached(graph, data)
-        if unreached > UNREACHED and weights["clusters"] + weights["neighbours"] > HEAVY:
-            (remarks if unreached > MOST_UNREACHED else notes).append(
-                f"{unreached:.0%} of the rows are on pieces of the graph without a label, where "
-                "neighbours tell nothing. Fix: label a row on each piece, or raise n_neighbors."
-            )
-        n_labels = len(data.codes)
-        wanted = min(TELLING + TELLING_PER_LABEL * n_labels, MOST_TELLING)
-        if explanation.log_odds_of_any < wanted and n_labels >= ENOUGH_LABELS:
-            remarks.append(
-                "the labels follow no assumption: the rows tell little or nothing of their "
-                "classes, and probabilities stay near the labels' shares. Fix: check that labels "
-                "and rows belong together, or add columns that tell the classes apart."
-            )
-        effective = found.get("effective_draws", np.inf)
-        if (
-            effective
-            <= 1.01 * recipe.graph.labellings.least_effective_share * found.get("n_draws", 0)
-            and weights["clusters"] > HEAVY
-        ):
-            remarks.append(
-                f"weights by cuts and shares would leave fewer than {effective:.0f} effective "
-                "draws, and were flattened. Fix: raise n_draws, or label more rows."
-            )
-        verdict = " ".join([str(explanation).splitlines()[0], found["verdict"]])
-        if remarks or notes:
-            verdict += " Beware: " + " ".join(remarks + notes)
-        scaled = "were standardised" if (unlike and self.scale == "auto") else "are as they came"
-        if self.scale is True:
-            scaled = "were standardised"
-        verdict += f" Columns {scaled}; the graph has {n_distinct} rows of {n_rows}."
-        diagnostics = {
-            **found,
-            "weights": weights,
-            "n_distinct": n_distinct,
-            "unreached": unreached,
-            "log_odds_of_any": explanation.log_odds_of_any,
-            "verdict": verdict,
-        }
-        for name in ("mixed", "converged"):
-            if name in diagnostics:
-                diagnostics[name] = bool(told)
-        return diagnostics, tuple(remarks)
-
     def _say(self, what: str) -> None:
         if self.verbose:
             print(f"{type(self).__name__}: {what}", file=sys.stderr)
@@ -417,16 +347,6 @@ def _merged(rows: Array, position: Index, labels: PartialLabels, labelled: Index
 
 def _no_edges(n: int) -> sparse.csr_array:
     return sparse.csr_array((n, n))
-
-
-def _some(rng: np.random.Generator, codes: Index, most: int) -> Index:
-    """Return which labels serve, all or a random part with every class in it; (l,) -> (k,)."""
-    if len(codes) <= most:
-        return np.arange(len(codes))
-    shuffled = rng.permutation(len(codes))
-    first = np.unique(codes[shuffled], return_index=True)[1]
-    rest = np.delete(shuffled, first)
-    return np.sort(np.concatenate([shuffled[first], rest[: max(0, most - len(first))]]))
 
 
 def _infer(

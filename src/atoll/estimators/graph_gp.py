@@ -268,12 +268,17 @@ def choose_rows(rng: np.random.Generator, n: int, labelled: Index, most: int) ->
 def some_labels(rng: np.random.Generator, labels: PartialLabels, most: int) -> Index:
     """Return the labelled rows, in order; of too many a random part, with every class in it."""
     rows = np.flatnonzero(labels.is_labelled)
-    if len(rows) <= most:
-        return rows
-    shuffled = rng.permutation(rows)
-    first = np.unique(labels.codes[shuffled], return_index=True)[1]
+    return rows[part_of_labels(rng, labels.codes[rows], most)]
+
+
+def part_of_labels(rng: np.random.Generator, codes: Index, most: int) -> Index:
+    """Return which labels serve, in order: all, or a random part with every class in it."""
+    if len(codes) <= most:
+        return np.arange(len(codes))
+    shuffled = rng.permutation(len(codes))
+    first = np.unique(codes[shuffled], return_index=True)[1]
     rest = np.delete(shuffled, first)
-    return np.sort(np.concatenate([shuffled[first], rest[: most - len(first)]]))
+    return np.sort(np.concatenate([shuffled[first], rest[: max(0, most - len(first))]]))
 
 
 def _check_square(X: Any, metric: str) -> None:

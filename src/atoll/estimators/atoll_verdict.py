@@ -1,0 +1,112 @@
+"""What the default classifier says of its own fit: a verdict, and troubles each with its fix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from atoll.estimators.explanation import Explanation
+
+MANY_COPIES = 0.2  # share of rows that are copies of others, from which they are named
+UNREACHED, MOST_UNREACHED = 0.05, 0.5  # share of rows on pieces without a label: named, warned of
+# Log odds of the best assumption against none that labels should give: a part, one per label, and
+# no more than the last, which chance hardly reaches however many labels there are.
+TELLING, TELLING_PER_LABEL, MOST_TELLING = 1.0, 0.15, 5.0
+ENOUGH_LABELS = 8  # before it is said that they do not
+HEAVY = 0.5  # weight of an assumption from which what ails it is named
+STRONG = 0.05  # weight of chains from which they have to mix
+
+
+class Facts(NamedTuple):
+    """What a fit knows of its rows.
+
+    n_rows : of the data
+    n_kept, n_distinct : of the graph, with copies and without
+    n_labels : that the assumptions were held against
+    unreached : share of rows on pieces of the graph without a label
+    left_unlike : whether columns of unlike scales were left so
+    standardised : whether columns were standardised
+    least_share : of effective draws, that weights by cuts and shares may leave
+    """
+
+    n_rows: int
+    n_kept: int
+    n_distinct: int
+    n_labels: int
+    unreached: float
+    left_unlike: bool
+    standardised: bool
+    least_share: float
+
+
+def diagnose(
+    facts: Facts, explanation: Explanation, chains: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return `diagnostics_`, and the troubles to warn of.
+
+    Parameters
+    ----------
+    chains : diagnostics of the graph without label noise
+    """
+    weights = {one.name: one.weight for one in explanation.assumptions}
+    warned, noted = troubles(facts, explanation, chains, weights)
+    headline = str(explanation).splitlines()[0]
+    beware = " Beware: " + " ".join(warned + noted) if warned or noted else ""
+    scaled = "were standardised" if facts.standardised else "are as they came"
+    found = {
+        **chains,
+        "weights": weights,
+        "n_distinct": facts.n_distinct,
+        "unreached": facts.unreached,
+        "log_odds_of_any": explanation.log_odds_of_any,
+        "verdict": f"{headline} {chains['verdict']}{beware} Columns {scaled}; the graph has "
+        f"{facts.n_distinct} rows of {facts.n_rows}.",
+    }
+    for name in ("mixed", "converged"):
+        if name in found:
+            found[name] = bool(found[name] or weights["clusters"] < STRONG)
+    return found, tuple(warned)
+
+
+def troubles(
+    facts: Facts,
+    explanation: Explanation,
+    chains: Mapping[str, Any],
+    weights: Mapping[str, float],
+) -> tuple[list[str], list[str]]:
+    """Return what to warn of, and what the verdict is to name without a warning."""
+    warned: list[str] = []
+    noted: list[str] = []
+    if facts.left_unlike:
+        warned.append(
+            "the columns have unlike scales, and those of large numbers decide which rows are "
+            'near. Fix: leave scale="auto", or put all columns in like units.'
+        )
+    n_copies = facts.n_kept - facts.n_distinct
+    if n_copies > MANY_COPIES * facts.n_kept:
+        warned.append(
+            f"{n_copies} of {facts.n_kept} rows are copies of others: they were merged and "
+            "counted, and the graph has few rows to learn from. Fix: add columns that tell them "
+            "apart, if there are any."
+        )
+    by_graph = weights["clusters"] + weights["neighbours"]
+    if facts.unreached > UNREACHED and by_graph > HEAVY:
+        (warned if facts.unreached > MOST_UNREACHED else noted).append(
+            f"{facts.unreached:.0%} of the rows are on pieces of the graph without a label, where "
+            "neighbours tell nothing. Fix: label a row on each piece, or raise n_neighbors."
+        )
+    wanted = min(TELLING + TELLING_PER_LABEL * facts.n_labels, MOST_TELLING)
+    if explanation.log_odds_of_any < wanted and facts.n_labels >= ENOUGH_LABELS:
+        warned.append(
+            "the labels follow no assumption: the rows tell little or nothing of their classes, "
+            "and probabilities stay near the labels' shares. Fix: check that labels and rows "
+            "belong together, or add columns that tell the classes apart."
+        )
+    effective = chains.get("effective_draws", float("inf"))
+    fewest = facts.least_share * chains.get("n_draws", 0)
+    if effective <= 1.01 * fewest and weights["clusters"] > HEAVY:
+        warned.append(
+            f"weights by cuts and shares would leave fewer than {effective:.0f} effective draws, "
+            "and were flattened. Fix: raise n_draws, or label more rows."
+        )
+    return warned, noted
