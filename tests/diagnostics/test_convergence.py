@@ -274,6 +274,7 @@ def test_arviz_1_gets_one_nested_dictionary(monkeypatch):
     assert received["attrs"] == {"posterior": {"seed": 3}}
 
 
+@pytest.mark.slow
 def test_the_first_use_of_arviz_on_a_machine_warns_of_nothing(tmp_path):
     # ArviZ 0.23 keeps a stamp in the cache folder and warns when the stamp is not of today.
     program = (

@@ -132,8 +132,10 @@ def test_two_classes_of_three_make_a_multi_class_map(inference):
 # Null category ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("inference", ["mcmc", "vb"])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    ("inference", "n_classes"),
+    [("mcmc", 2), ("vb", 2), ("vb", 3), pytest.param("mcmc", 3, marks=pytest.mark.slow)],
+)
 def test_width_and_rates_can_be_learned(inference, n_classes):
     X, truth = make_pinwheel(24, n_classes=n_classes, random_state=0)
     y = hide_labels(truth, per_class=3, marker=None, random_state=0)

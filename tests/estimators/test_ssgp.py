@@ -268,7 +268,9 @@ def test_one_target_and_none_are_taken():
 # Laplacian machines -------------------------------------------------------------------------------
 
 
-@MACHINES
+@pytest.mark.parametrize(
+    "machine", [LaplacianRLSClassifier, pytest.param(LaplacianSVC, marks=pytest.mark.slow)]
+)
 def test_the_machines_learn_from_unlabelled_rows(machine):
     X, truth, y = crescents(per_class=3)
     model = machine(random_state=0).fit(X, y)

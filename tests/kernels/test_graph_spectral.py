@@ -110,7 +110,9 @@ def test_equal_graphs_are_equal_and_a_bad_shape_is_refused():
         ProbitGPClassifier(inference="vb"),
         OrdinalGPClassifier(inference="ep"),
         NullCategoryClassifier(inference="vb"),
-        SoftmaxGPClassifier(n_chains=1, n_warmup=30, n_samples=30),
+        pytest.param(
+            SoftmaxGPClassifier(n_chains=1, n_warmup=30, n_samples=30), marks=pytest.mark.slow
+        ),
     ],
     ids=lambda m: type(m).__name__,
 )

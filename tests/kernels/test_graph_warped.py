@@ -239,7 +239,10 @@ CLASSIFIERS = [
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:.*in the order of the alphabet:UserWarning")
-@pytest.mark.parametrize("free", [False, True], ids=["fixed", "free"])
+@pytest.mark.parametrize(
+    "free",
+    [pytest.param(False, id="fixed", marks=pytest.mark.slow), pytest.param(True, id="free")],
+)
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: model.__name__)
 def test_every_gaussian_process_takes_it_and_is_saved_with_it(model, free, tmp_path):
     rng = np.random.default_rng(0)

@@ -203,10 +203,6 @@ def test_a_lucky_setting_among_many_bears_the_machine_out_less_than_one_alone():
 
 # Humility -----------------------------------------------------------------------------------------
 
-MACHINES = pytest.mark.parametrize(
-    "machine", [LaplacianRLSClassifier, LaplacianSVC, TransductiveSVC]
-)
-
 
 def _excess(machine, seed, n_labels, share):
     """The log-loss of unlabelled rows, less that of the labels' own shares, for random labels."""
@@ -225,7 +221,14 @@ def _excess(machine, seed, n_labels, share):
     return -np.log(proba[np.arange(len(hidden)), hidden]).mean() + np.log(shares[hidden]).mean()
 
 
-@MACHINES
+@pytest.mark.parametrize(
+    "machine",
+    [
+        LaplacianRLSClassifier,
+        TransductiveSVC,
+        pytest.param(LaplacianSVC, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("share", [0.5, 0.2])
 def test_labels_at_random_are_predicted_no_worse_than_by_their_shares(machine, share):
     excess = np.array([_excess(machine, seed, 40, share) for seed in range(4)])

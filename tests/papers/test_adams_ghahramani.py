@@ -28,6 +28,7 @@ def test_archipelago_fig1_accepts_proposals_with_the_probability_of_their_slices
     assert abs(surplus) < 6 * np.sqrt(0.25 * N_PROPOSED * len(cells))
 
 
+@pytest.mark.slow
 def test_archipelago_fig3_every_class_is_as_probable_as_the_others_where_nothing_is_known():
     for cell in figure_3_cells(True, 0):
         task = make_task(cell)

@@ -17,9 +17,7 @@ from atoll.reproductions.rogers import DRAWN_GAMMAS, true_probability, two_gauss
 from atoll.reproductions.tables import estimate_value, group, paired_difference
 
 
-@pytest.fixture(
-    scope="module", params=[120, pytest.param(rogers.N_SAMPLES, marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="module", params=[pytest.param(rogers.N_SAMPLES, marks=pytest.mark.slow)])
 def figure_15(request, tmp_path_factory):
     """The quick version of the figure, run once, with so many draws a chain."""
     out = tmp_path_factory.mktemp("reproductions")

@@ -145,7 +145,7 @@ def test_joblib_s_context_sets_the_number_of_jobs(tmp_path, counter):
     assert str(os.getpid()) not in {path.name.split("-")[2] for path in counter.glob("ran-*")}
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_interrupted_run_resumes_without_repeating_a_finished_cell(tmp_path, counter, n_jobs):
     whole = run(toy_experiment(counter), tmp_path / "whole").csv.read_bytes()
     for mark in counter.iterdir():
@@ -168,7 +168,7 @@ def test_an_interrupted_run_resumes_without_repeating_a_finished_cell(tmp_path, 
     assert resumed.csv.read_bytes() == whole
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_cell_whose_chains_were_cut_short_stops_the_run_and_is_not_kept(tmp_path, n_jobs):
     def run_cell(cell, data_home):
         import warnings

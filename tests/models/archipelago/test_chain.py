@@ -123,7 +123,11 @@ def assert_posterior_of_three_rows(run_chains, prior, moves, n_samples):
 
 
 @pytest.mark.parametrize(
-    ("prior", "n_samples"), [(FIXED, 400), (FREE_LENGTH, 800)], ids=["fixed", "free length-scale"]
+    ("prior", "n_samples"),
+    [
+        pytest.param(FIXED, 400, id="fixed"),
+        pytest.param(FREE_LENGTH, 800, id="free length-scale", marks=pytest.mark.slow),
+    ],
 )
 def test_the_posterior_of_three_rows_is_that_of_importance_sampling(run_chains, prior, n_samples):
     assert_posterior_of_three_rows(run_chains, prior, sweep.sweep, n_samples)
