@@ -23,9 +23,13 @@ KERNELS = {name: m for name, m in MODELS.items() if m.parameters.get("kernel") i
 FUNCTIONS = {name: m for name, m in MODELS.items() if hasattr(m(), "predict_latent")}
 
 
-def over(models, argument="model"):
-    """Parametrise a test by models."""
-    return pytest.mark.parametrize(argument, models.values(), ids=models)
+def over(models, argument="model", slow=()):
+    """Parametrise a test by models; those named in `slow` are left to the slow tests."""
+    cases = [
+        pytest.param(model, id=name, marks=[pytest.mark.slow] if name in slow else [])
+        for name, model in models.items()
+    ]
+    return pytest.mark.parametrize(argument, cases)
 
 
 SHORT = {

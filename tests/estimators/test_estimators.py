@@ -198,7 +198,10 @@ def test_progress_is_shown_when_asked_for_and_changes_nothing(model, capfd):
 # Symmetries ---------------------------------------------------------------------------------------
 
 
-@over({name: m for name, m in RANDOM.items() if m is not OrdinalGPClassifier and name in MODELS})
+@over(
+    {name: m for name, m in RANDOM.items() if m is not OrdinalGPClassifier and name in MODELS},
+    slow=("null-category", "dp-mixture", "transductive-svc", "laplacian-svc", "laplacian-rls"),
+)
 def test_the_names_of_the_classes_are_of_no_account(model):
     # A class renamed is sorted elsewhere: its probabilities move along, in distribution. Fits
     # are independent, so the rank test is exact, however short the chains.

@@ -21,7 +21,9 @@ def run(name, tmp_path_factory):
     return run_experiment(name, out=out, quick=True, progress=False)
 
 
-@pytest.fixture(scope="module", params=["dpem-rings", "dpem-spirals"])
+@pytest.fixture(
+    scope="module", params=["dpem-rings", pytest.param("dpem-spirals", marks=pytest.mark.slow)]
+)
 def example(request, tmp_path_factory):
     return run(request.param, tmp_path_factory)
 
