@@ -52,14 +52,14 @@ def diagnose(
     warned, noted = troubles(facts, explanation, chains, weights)
     headline = str(explanation).splitlines()[0]
     beware = " Beware: " + " ".join(warned + noted) if warned or noted else ""
-    scaled = "were standardised" if facts.standardised else "are as they came"
+    scaled = " Columns were standardised." if facts.standardised else ""
     found = {
         **chains,
         "weights": weights,
         "n_distinct": facts.n_distinct,
         "unreached": facts.unreached,
         "log_odds_of_any": explanation.log_odds_of_any,
-        "verdict": f"{headline} {chains['verdict']}{beware} Columns {scaled}; the graph has "
+        "verdict": f"{headline} {chains['verdict']}{beware}{scaled} The graph has "
         f"{facts.n_distinct} rows of {facts.n_rows}.",
     }
     for name in ("mixed", "converged"):
