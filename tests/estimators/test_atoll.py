@@ -170,3 +170,15 @@ def test_an_explanation_admits_what_it_cannot_tell():
     text = str(model.explain())
     assert text.startswith(("I cannot tell", "The labels seem"))
     assert "against chance" in text
+
+
+def test_with_very_many_classes_the_graph_stands_alone_and_it_says_so():
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(30), 8)
+    X = 6.0 * rng.standard_normal((30, 6))[truth] + rng.standard_normal((240, 6))
+    y = np.where(np.arange(240) % 8 < 2, truth, -1)
+    model, said = fitted(X, y, n_draws=20)
+    assert model.weights_ == pytest.approx({"nothing": 0.02, "clusters": 0.98})
+    assert model.score(X, truth) > 0.9
+    assert "not compared" in str(model.explain())
+    assert "follow no assumption" not in said

@@ -197,26 +197,26 @@ class AtollClassifier(Classifier):
         self._say(f"graph of {len(data.rows)} rows")
         found = views.principal(data.rows)
         seen, graph = self._views(data, found, K)
-        some = part_of_labels(rng, data.codes, recipe.most_labels)
-        self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
-        problems = _infer(seen, data.labelled[some], data.rows, data.codes[some], K, recipe)
-        per_class = average.labels_per_class(data.codes, K)
-        assumptions = self._weigh(problems, list(seen), data.codes[some], K, per_class)
         known = GraphLabels(
             seen["neighbours"].values, data.labelled, data.codes, K, graph, data.copies
         )
         self._say("graph without label noise")
         bold = self._bold(rng, known)
-        gain = recipe.cut_sharpness * _gain(rng, known, bold, recipe)
-        noisy = _flat_evidence(problems.log_evidence(0))
-        odds = recipe.clusters.log_odds(per_class)
-        assumptions.append(Weighed("clusters", odds, noisy, np.empty(0), gain))
+        if recipe.most_classes >= K:
+            self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
+            gain = recipe.cut_sharpness * _gain(rng, known, bold, recipe)
+            some = part_of_labels(rng, data.codes, recipe.most_labels)
+            problems = _infer(seen, data.labelled[some], data.rows, data.codes[some], K, recipe)
+            assumptions = self._weigh(problems, list(seen), data.codes, some, gain)
+        else:
+            problems = None
+            assumptions = _uncompared(recipe)
         weights = average.weights(assumptions, average.power_of(recipe, K))
         posterior = _posterior(
             (shift, scale), seen, problems, assumptions, weights, bold, data.codes, K, recipe
         )
         self._say("all rows")
-        explanation = _explanation(assumptions, weights, len(data.codes))
+        explanation = _explanation(assumptions, weights, len(data.codes), problems is not None)
         standardised = bool(np.any(scale != 1.0))
         facts = Facts(
             n_rows=X.shape[0],
@@ -287,21 +287,27 @@ class AtollClassifier(Classifier):
         problems: heads.Problems,
         names: list[str],
         codes: Index,
-        n_classes: int,
-        per_class: float,
+        some: Index,
+        gain: float,
     ) -> list[Weighed]:
-        """Weigh every assumption with label noise, and that there is nothing to learn."""
-        recipe = self._recipe()
-        power = average.power_of(recipe, n_classes)
+        """Weigh every assumption by labels, of which those with label noise see some.
+
+        Parameters
+        ----------
+        gain : of the graph without label noise, by its cuts
+        """
+        recipe, K = self._recipe(), len(self.classes_)
+        power, per_class = average.power_of(recipe, K), average.labels_per_class(codes, K)
         out = []
         for i, name in enumerate(names):
             belief: Belief = getattr(recipe, name)
             amplitudes, evidence = problems.amplitudes[i], problems.log_evidence(i)
             odds = belief.log_odds(per_class)
             out.append(average.weigh(name, odds, belief, amplitudes, evidence, power))
-        nothing = average.evidence_of_shares(codes, n_classes)
-        odds = recipe.nothing.log_odds(per_class)
-        return [*out, Weighed("nothing", odds, nothing, np.empty(0))]
+        nothing = average.evidence_of_shares(codes[some], K)
+        out.append(Weighed("nothing", recipe.nothing.log_odds(per_class), nothing, np.empty(0)))
+        noisy, odds = _flat_evidence(problems.log_evidence(0)), recipe.clusters.log_odds(per_class)
+        return [*out, Weighed("clusters", odds, noisy, np.empty(0), gain)]
 
     def _bold(self, rng: np.random.Generator, known: GraphLabels) -> FeaturePosterior:
         """Find the graph's posterior without label noise; with it, where chains are slow."""
@@ -366,6 +372,16 @@ def _infer(
     return heads.infer(features, amplitudes, codes, n_classes, recipe.nugget)
 
 
+def _uncompared(recipe: AverageRecipe) -> list[Weighed]:
+    """Return the graph without label noise, and a share of nothing."""
+    none = np.empty(0)
+    odds = np.log([recipe.share_of_nothing, 1.0 - recipe.share_of_nothing])
+    return [
+        Weighed("nothing", float(odds[0]), 0.0, none),
+        Weighed("clusters", float(odds[1]), 0.0, none),
+    ]
+
+
 def _flat_evidence(log_evidence: Array) -> float:
     """Return the log evidence averaged over amplitudes, each as likely as the others."""
     return float(np.logaddexp.reduce(log_evidence) - np.log(len(log_evidence)))
@@ -388,7 +404,7 @@ def _gain(
 def _posterior(
     scaling: tuple[Array, Array],
     seen: Mapping[str, Any],
-    problems: heads.Problems,
+    problems: heads.Problems | None,
     assumptions: list[Weighed],
     weights: Array,
     bold: FeaturePosterior,
@@ -408,7 +424,7 @@ def _posterior(
     used = [n for n in names if n in kept or (n == "neighbours" and "clusters" in kept)]
     components = []
     for a in assumptions:
-        if a.name in kept and a.name in names:
+        if problems is not None and a.name in kept and a.name in names:
             head = problems.head(names.index(a.name), a.shares)
             components.append(Component(used.index(a.name), head, kept[a.name] / total))
     if "clusters" in kept:
@@ -429,7 +445,9 @@ def _unreached(graph: sparse.csr_array, data: Rows) -> float:
     return float(data.copies[~reached].sum() / data.copies.sum())
 
 
-def _explanation(assumptions: list[Weighed], weights: Array, n_labels: int) -> Explanation:
+def _explanation(
+    assumptions: list[Weighed], weights: Array, n_labels: int, compared: bool
+) -> Explanation:
     nothing = next(a for a in assumptions if a.name == "nothing")
     return Explanation(
         tuple(
@@ -437,4 +455,5 @@ def _explanation(assumptions: list[Weighed], weights: Array, n_labels: int) -> E
             for a, w in zip(assumptions, weights)
         ),
         n_labels,
+        compared,
     )

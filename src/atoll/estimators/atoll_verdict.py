@@ -89,14 +89,15 @@ def troubles(
             "counted, and the graph has few rows to learn from. Fix: add columns that tell them "
             "apart, if there are any."
         )
-    by_graph = weights["clusters"] + weights["neighbours"]
+    by_graph = weights["clusters"] + weights.get("neighbours", 0.0)
     if facts.unreached > UNREACHED and by_graph > HEAVY:
         (warned if facts.unreached > MOST_UNREACHED else noted).append(
             f"{facts.unreached:.0%} of the rows are on pieces of the graph without a label, where "
             "neighbours tell nothing. Fix: label a row on each piece, or raise n_neighbors."
         )
     wanted = min(TELLING + TELLING_PER_LABEL * facts.n_labels, MOST_TELLING)
-    if explanation.log_odds_of_any < wanted and facts.n_labels >= ENOUGH_LABELS:
+    untold = explanation.compared and explanation.log_odds_of_any < wanted
+    if untold and facts.n_labels >= ENOUGH_LABELS:
         warned.append(
             "the labels follow no assumption: the rows tell little or nothing of their classes, "
             "and probabilities stay near the labels' shares. Fix: check that labels and rows "

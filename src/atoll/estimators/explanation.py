@@ -38,10 +38,12 @@ class Explanation(NamedTuple):
 
     assumptions : all of them
     n_labels : that they are weighed by
+    compared : whether they are; with very many classes the graph stands alone
     """
 
     assumptions: tuple[Assumption, ...]
     n_labels: int
+    compared: bool = True
 
     @property
     def log_odds_of_any(self) -> float:
@@ -57,6 +59,8 @@ class Explanation(NamedTuple):
         return "\n".join(lines)
 
     def _headline(self, ranked: list[Assumption]) -> str:
+        if not self.compared:
+            return "With so many classes assumptions are not compared: the graph stands alone."
         first, second = ranked[:2]
         if first.name == "nothing" or self.log_odds_of_any < UNSURE:
             return (

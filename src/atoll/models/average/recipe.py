@@ -69,6 +69,11 @@ class AverageRecipe:
         Variance of each label's own part, relative to the rest: keeps matrices invertible.
     most_labels : int
         Labels that all assumptions but the first take; beyond, a random part of them.
+    most_classes : int
+        Classes up to which assumptions are compared; the cost grows as their square. Beyond, the
+        graph without label noise stands alone, but for a share of nothing.
+    share_of_nothing : float
+        That share.
     prior_draws : int
         Draws of the graph's functions before the labels, that its labellings are compared with.
     least_weight : float
@@ -94,6 +99,8 @@ class AverageRecipe:
     constant_variance: float = 0.3
     nugget: float = 1e-3
     most_labels: int = 200
+    most_classes: int = 25
+    share_of_nothing: float = 0.02
     prior_draws: int = 512
     least_weight: float = 1e-3
     n_landmarks: int = 100
