@@ -122,8 +122,18 @@ def test_the_parameters_of_a_model_are_listed_with_defaults_and_what_they_may_be
         assert str(MODELS[name].parameters[parameter]) in line
 
 
+LONG_FITS = ("archipelago", "laplacian-svc", "transductive-svc")
+
+
 @pytest.mark.parametrize(
-    ("name", "suffix"), [*((name, ".csv") for name in sorted(MODELS)), ("graph-gp", ".parquet")]
+    ("name", "suffix"),
+    [
+        *(
+            pytest.param(name, ".csv", marks=[pytest.mark.slow] if name in LONG_FITS else [])
+            for name in sorted(MODELS)
+        ),
+        ("graph-gp", ".parquet"),
+    ],
 )
 def test_fit_then_predict_gives_what_the_estimator_gives(data, tmp_path, name, suffix):
     saved, out = tmp_path / "model.atoll", tmp_path / f"predictions{suffix}"
