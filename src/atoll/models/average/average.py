@@ -4,8 +4,7 @@ Assumptions k have odds π_k before the labels and evidence Z_k = P(labels | k),
 
     w_k ∝ π_k Z_k^s
 
-with a sharpness s: labels of one data set tell assumptions apart better than their evidence,
-which is that of models with few settings, would have it.
+with a sharpness s, which was chosen by log-loss on other data: by Bayes' rule it would be one.
 
 The graph without label noise weighs its labellings by their cuts and shares. Its evidence is that
 of the same graph with noise, times what the weights add to it,
