@@ -13,6 +13,7 @@ from atoll.models.average import average, heads, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.recipe import AVERAGE_RECIPE, Belief
 from atoll.models.graph_gp import GraphLabels
+from atoll.models.graph_posterior import probit_proba
 from atoll.models.graph_recipe import LabellingRecipe
 
 CONSTANT = 0.5
@@ -93,7 +94,7 @@ def test_a_head_predicts_as_the_gaussian_process_given_its_sites(n_classes, p):
         mean = cross @ problems.sites.weights[i]
         spent = np.einsum("ij,jk,ik->i", cross, problems.sites.site_inverse[i], cross)
         variance = A * np.sum(new**2, axis=1) - spent
-        expected = heads.class_probabilities(mean, variance)
+        expected = probit_proba(mean, variance)
         np.testing.assert_allclose(head.proba(new), expected, atol=1e-7)
 
 

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit, logsumexp
 
 from atoll import LaplacianRLSClassifier, LaplacianSVC, TransductiveSVC
+from atoll.core.labels import part_of_labels
 from atoll.models.calibration import (
     LOG_PRIOR,
     NEVER,
@@ -20,7 +21,6 @@ from atoll.models.calibration import (
     held_out_scores,
     log_shares,
     partitions,
-    some_labels,
     weigh,
 )
 
@@ -172,10 +172,10 @@ def test_every_label_gets_a_decision_from_a_machine_without_it():
 def test_of_many_labels_some_are_measured_and_every_class_is_among_them():
     rng = np.random.default_rng(0)
     codes = np.array([*[0] * 700, *[1] * 300, 2])
-    some = some_labels(rng, codes, 50)
+    some = part_of_labels(rng, codes, 50)
     assert len(np.unique(some)) == 50
     assert set(codes[some]) == {0, 1, 2}
-    assert some_labels(rng, codes[:40], 50).tolist() == list(range(40))
+    assert part_of_labels(rng, codes[:40], 50).tolist() == list(range(40))
 
 
 def test_one_label_a_class_leaves_the_prior():

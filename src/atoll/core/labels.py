@@ -321,6 +321,24 @@ def _codes_in(known: NDArray[Any], classes: Sequence[Any]) -> tuple[NDArray[Any]
     return _plain_dtype(np.array(ordered, dtype=object)), codes
 
 
+def part_of_labels(
+    rng: np.random.Generator, codes: NDArray[np.intp], most: int
+) -> NDArray[np.intp]:
+    """Return which labels serve, in order: all, or a random part with every class in it.
+
+    Parameters
+    ----------
+    codes : (l,) classes of the labels
+    most : labels of the part; more only where there are more classes
+    """
+    if len(codes) <= most:
+        return np.arange(len(codes))
+    shuffled = rng.permutation(len(codes))
+    first = np.unique(codes[shuffled], return_index=True)[1]
+    rest = np.delete(shuffled, first)
+    return np.sort(np.concatenate([shuffled[first], rest[: max(0, most - len(first))]]))
+
+
 def label_folds(
     codes: NDArray[np.integer], n_folds: int, rng: np.random.Generator
 ) -> list[NDArray[np.intp]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,10 +11,10 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.graphs import connected_components, neighbour_graph, self_tuning_weights
-from atoll.core.labels import PartialLabels
+from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators.atoll_verdict import Facts, diagnose
 from atoll.estimators.explanation import Assumption, Explanation
-from atoll.estimators.graph_gp import choose_rows, part_of_labels, some_labels
+from atoll.estimators.graph_gp import choose_rows, some_labels
 from atoll.estimators.parameters import COMMON, RANDOM, A, Flag, Nothing, OneOf, Rule, Whole
 from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.estimators.validation import generator
@@ -26,7 +25,7 @@ from atoll.models.average import average, heads, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.heads import ProbitHead
 from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
-from atoll.models.average.views import DistanceView, GraphView, LinearView
+from atoll.models.average.views import DistanceView, GraphView, LinearView, View
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import ConePosterior, FeaturePosterior, PooledPosterior
 
@@ -191,18 +190,19 @@ class AtollClassifier(Classifier):
         K = len(labels.classes)
         labelled = some_labels(rng, labels, recipe.graph.choice.most_labels)
         kept = choose_rows(rng, X.shape[0], labelled, self.max_graph_rows)
-        unlike = _unlike_scales(X[kept])
-        shift, scale = self._scaling(X[kept], unlike)
-        data = _merged((X[kept] - shift) / scale, np.searchsorted(kept, labelled), labels, labelled)
+        rows = X[kept]
+        unlike = _unlike_scales(rows)
+        shift, scale = self._scaling(rows, unlike)
+        data = _merged((rows - shift) / scale, np.searchsorted(kept, labelled), labels, labelled)
         self._say(f"graph of {len(data.rows)} rows")
-        found = views.principal(data.rows)
-        seen, graph = self._views(data, found, K)
-        known = GraphLabels(
-            seen["neighbours"].values, data.labelled, data.codes, K, graph, data.copies
-        )
+        d = data.rows.shape[1]
+        first, graph = self._graph_view(data, np.zeros(d), np.zeros((d, 0)), K)
+        seen: dict[str, View] = {"neighbours": first}
+        known = GraphLabels(first.values, data.labelled, data.codes, K, graph, data.copies)
         self._say("graph without label noise")
         bold = self._bold(rng, known)
         if recipe.most_classes >= K:
+            seen |= self._other_views(data, K)
             self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
             gain = recipe.cut_sharpness * _gain(rng, known, bold, recipe)
             some = part_of_labels(rng, data.codes, recipe.most_labels)
@@ -250,23 +250,19 @@ class AtollClassifier(Classifier):
         scale = X.std(axis=0)
         return X.mean(axis=0), np.where(scale > 0, scale, 1.0)
 
-    def _views(
-        self, data: Rows, found: views.Principal, n_classes: int
-    ) -> tuple[dict[str, Any], sparse.csr_array]:
-        """Return the views by the names of their assumptions, and the graph of all features."""
-        recipe = self._recipe()
+    def _other_views(self, data: Rows, n_classes: int) -> dict[str, View]:
+        """Return the views beside the graph of all features, by the names of their assumptions."""
+        recipe, found = self._recipe(), views.principal(data.rows)
         constant = float(np.sqrt(recipe.constant_variance))
-        d = data.rows.shape[1]
-        first, graph = self._graph_view(data, np.zeros(d), np.zeros((d, 0)), n_classes)
-        seen: dict[str, Any] = {"neighbours": first}
-        if d > PLANE and found.n_signal < len(found.variances):
+        seen: dict[str, View] = {}
+        if data.rows.shape[1] > PLANE and found.n_signal < len(found.variances):
             directions = found.directions[:, : found.n_signal]
             seen["signal"], _ = self._graph_view(data, found.centre, directions, n_classes)
         if len(found.variances):
             seen["line"] = views.line(found, constant)
             seen["whitened"] = views.whitened(found, constant)
             seen["smooth"] = views.smooth(data.rows, data.labelled, recipe.n_landmarks, constant)
-        return seen, graph
+        return seen
 
     def _graph_view(
         self, data: Rows, centre: Array, directions: Array, n_classes: int
@@ -274,7 +270,7 @@ class AtollClassifier(Classifier):
         prior = self._recipe().graph.prior
         rows = (data.rows - centre) @ directions if directions.shape[1] else data.rows
         k = min(self.n_neighbors, len(rows) - 1)
-        graph = self_tuning_weights(neighbour_graph(rows, k)) if k else _no_edges(len(rows))
+        graph = self_tuning_weights(neighbour_graph(rows, k))
         is_labelled = np.zeros(len(rows), bool)
         is_labelled[data.labelled] = True
         modes = graph_modes(graph, prior.n_modes(n_classes), is_labelled)
@@ -321,10 +317,6 @@ class AtollClassifier(Classifier):
             found = graph_gp.infer(rng, known, self.n_draws, "softmax", recipe)
         return found
 
-    def _say(self, what: str) -> None:
-        if self.verbose:
-            print(f"{type(self).__name__}: {what}", file=sys.stderr)
-
 
 # Parts of a fit -----------------------------------------------------------------------------------
 
@@ -351,12 +343,8 @@ def _merged(rows: Array, position: Index, labels: PartialLabels, labelled: Index
     return Rows(distinct, np.maximum(copies, 1.0), place[position], codes)
 
 
-def _no_edges(n: int) -> sparse.csr_array:
-    return sparse.csr_array((n, n))
-
-
 def _infer(
-    seen: Mapping[str, Any],
+    seen: Mapping[str, View],
     labelled: Index,
     rows: Array,
     codes: Index,
@@ -365,10 +353,12 @@ def _infer(
 ) -> heads.Problems:
     features, amplitudes = [], []
     for view in seen.values():
-        on_graph = isinstance(view, GraphView)
-        features.append(view.values[labelled] if on_graph else view.features(rows[labelled]))
-        chosen = recipe.graph_amplitudes if on_graph else recipe.amplitudes
-        amplitudes.append(np.array(chosen))
+        if isinstance(view, GraphView):
+            features.append(view.values[labelled])
+            amplitudes.append(np.array(recipe.graph_amplitudes))
+        else:
+            features.append(view.features(rows[labelled]))
+            amplitudes.append(np.array(recipe.amplitudes))
     return heads.infer(features, amplitudes, codes, n_classes, recipe.nugget)
 
 
@@ -403,7 +393,7 @@ def _gain(
 
 def _posterior(
     scaling: tuple[Array, Array],
-    seen: Mapping[str, Any],
+    seen: Mapping[str, View],
     problems: heads.Problems | None,
     assumptions: list[Weighed],
     weights: Array,

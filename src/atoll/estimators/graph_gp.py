@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -17,7 +16,7 @@ from atoll.core.graphs import (
     neighbour_graph,
     self_tuning_weights,
 )
-from atoll.core.labels import PartialLabels
+from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators.parameters import COMMON, RANDOM, A, Nothing, OneOf, Rule, Whole
 from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.estimators.validation import generator
@@ -222,10 +221,6 @@ class GraphGPClassifier(Classifier):
             sentence += " Its neighbours were searched by an approximate index (usearch)."
         return sentence
 
-    def _say(self, what: str) -> None:
-        if self.verbose:
-            print(f"{type(self).__name__}: {what}", file=sys.stderr)
-
     # Rows, distances or weights -------------------------------------------------------------------
 
     def _read_rows(self, X: Any, *, reset: bool = False) -> Any:
@@ -269,16 +264,6 @@ def some_labels(rng: np.random.Generator, labels: PartialLabels, most: int) -> I
     """Return the labelled rows, in order; of too many a random part, with every class in it."""
     rows = np.flatnonzero(labels.is_labelled)
     return rows[part_of_labels(rng, labels.codes[rows], most)]
-
-
-def part_of_labels(rng: np.random.Generator, codes: Index, most: int) -> Index:
-    """Return which labels serve, in order: all, or a random part with every class in it."""
-    if len(codes) <= most:
-        return np.arange(len(codes))
-    shuffled = rng.permutation(len(codes))
-    first = np.unique(codes[shuffled], return_index=True)[1]
-    rest = np.delete(shuffled, first)
-    return np.sort(np.concatenate([shuffled[first], rest[: max(0, most - len(first))]]))
 
 
 def _check_square(X: Any, metric: str) -> None:

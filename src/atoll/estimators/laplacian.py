@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from atoll.core.labels import PartialLabels
+from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators.graph_warped import WARPED, dense_need, problem_of
 from atoll.estimators.parameters import COMMON, RANDOM_STATE, Nothing, Number, OneOf, Rule
 from atoll.estimators.progress import Progress
@@ -22,13 +22,13 @@ from atoll.estimators.validation import generator
 from atoll.kernels.graph_warped import GraphWarpedKernel
 from atoll.models import laplacian, ssgp
 from atoll.models.calibration import (
+    MOST_MEASURED,
     CalibratedMachine,
     Evidence,
     calibrate,
     choose,
     log_shares,
     partitions,
-    some_labels,
 )
 from atoll.models.laplacian import LeastSquares, SupportVectors
 from atoll.models.ssgp import Problem
@@ -145,7 +145,7 @@ class LaplacianClassifier(MarginClassifier):
         rng = generator(self.random_state)
         searches = self.verbose and self.selection is not None
         counted = laplacian.folds(rng, codes) if self.selection == "cv" else None
-        some = some_labels(rng, codes)
+        some = part_of_labels(rng, codes, MOST_MEASURED)
         fold = partitions(rng, codes[some])
         points, tried, errors = [], [], []
         with Progress(searches, type(self).__name__, "points", value="error") as bar:

@@ -7,6 +7,7 @@ the shell's.
 
 from __future__ import annotations
 
+import sys
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -105,6 +106,11 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         went_wrong = not all(outcomes.values())
         for remark in ((found["verdict"],) if went_wrong else ()) + fit.remarks:
             warn_user(f"{type(self).__name__}: {remark}", ConvergenceWarning)
+
+    def _say(self, what: str) -> None:
+        """Write a line of progress to standard error, where `verbose` asks for it."""
+        if getattr(self, "verbose", False):
+            print(f"{type(self).__name__}: {what}", file=sys.stderr)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "diagnostics_")

@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
-from atoll.core.labels import PartialLabels
+from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators.parameters import COMMON, RANDOM_STATE, A, Nothing, Number, OneOf, Rule, Whole
 from atoll.estimators.progress import Progress
 from atoll.estimators.shell import Fit, MarginClassifier
 from atoll.estimators.validation import generator
 from atoll.models.calibration import (
+    MOST_MEASURED,
     CalibratedMachine,
     Evidence,
     calibrate,
     choose,
     log_shares,
     partitions,
-    some_labels,
 )
 from atoll.models.transductive_svm import (
     Assignment,
@@ -265,7 +265,7 @@ class TransductiveSVC(MarginClassifier):
     ) -> Search:
         """Choose kernel width and C by the labelled rows alone, then the cost with all rows."""
         known, unknown = np.flatnonzero(labels.is_labelled), np.flatnonzero(~labels.is_labelled)
-        known = known[some_labels(rng, labels.codes[known])]
+        known = known[part_of_labels(rng, labels.codes[known], MOST_MEASURED)]
         codes = labels.codes[known]
         fold = partitions(rng, codes)
         settings = self._settings(X)

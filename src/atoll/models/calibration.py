@@ -149,16 +149,6 @@ def log_shares(codes: Codes, n_classes: int) -> Array:
 # Held-out labels ----------------------------------------------------------------------------------
 
 
-def some_labels(rng: np.random.Generator, codes: Codes, most: int = MOST_MEASURED) -> Codes:
-    """Return which labels are to be held out in turn: all, or `most` of them with every class."""
-    if len(codes) <= most:
-        return np.arange(len(codes))
-    order = rng.permutation(len(codes))
-    _, first = np.unique(codes[order], return_index=True)
-    rest = np.delete(order, first)[: max(most - len(first), 0)]
-    return np.sort(np.concatenate([order[first], rest]))
-
-
 def partitions(rng: np.random.Generator, codes: Codes) -> Codes:
     """Return the fold of each label in one or several random partitions, (R, l).
 

@@ -239,7 +239,7 @@ class NormalPosterior(NamedTuple):
     def proba(self, features: Array) -> Array:
         """Return the class probabilities; (m, p) -> (m, K)."""
         mean, variance = self.latent(features)
-        return _probit_proba(mean, variance[:, 0])
+        return probit_proba(mean, variance[:, 0])
 
     def latent(self, features: Array) -> tuple[Array, Array]:
         """Return mean and variance of the functions; (m, p) -> (m, F) each."""
@@ -254,7 +254,7 @@ class NormalPosterior(NamedTuple):
         out = np.empty((n, len(features), max(a.shape[2], 2)))
         for piece, latent in _latent_by_piece(a, features):
             flat = latent.reshape(-1, a.shape[2])
-            p = _probit_proba(flat, np.zeros(len(flat)))
+            p = probit_proba(flat, np.zeros(len(flat)))
             out[:, piece] = p.reshape(*latent.shape[:2], -1).swapaxes(0, 1)
         return out
 
@@ -292,7 +292,7 @@ def _weighted_moments(a: Array, weights: Array, features: Array) -> tuple[Array,
     return means, np.maximum(variances, 0.0)
 
 
-def _probit_proba(mean: Array, variance: Array) -> Array:
+def probit_proba(mean: Array, variance: Array) -> Array:
     """Return the class probabilities for functions of mean (m, F) and variance (m,), (m, K)."""
     if mean.shape[1] == 1:
         return np.exp(probit.log_class_probabilities(mean[:, 0], variance))

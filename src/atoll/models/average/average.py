@@ -28,7 +28,6 @@ from atoll.models.average.recipe import AverageRecipe, Belief
 from atoll.models.average.views import View
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_recipe import LabellingRecipe
-from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -104,52 +103,33 @@ class AveragePosterior(NamedTuple):
         return out
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
-        """Return n joint draws of the class probabilities, each under one assumption.
+        """Return n joint draws of the class probabilities; X (m, d) -> (n, m, K).
 
-        Where that assumption does not reach a row, another one that does speaks for it.
-        X (m, d) -> (n, m, K).
+        Each is under one assumption; at rows that it does not reach, under another that does.
         """
         Z = self._scaled(np.asarray(X))
         features = [view.features(Z) for view in self.views]
         reach = [view.reach(one) > 0.5 for view, one in zip(self.views, features)]
-        everywhere = [i for i, part in enumerate(self.components) if reach[part.view].all()]
-        some = [i for i in range(len(self.components)) if i not in everywhere]
-        out = self._draws_of(everywhere, features, n, rng, with_shares=True)
-        if not some:
-            return out
-        total = sum(self.components[i].weight for i in some)
-        n_some = int(np.rint(n * total))
-        chosen = rng.permutation(n)[:n_some]
-        if n_some:
-            drawn = self._draws_of(some, features, n_some, rng, with_shares=False)
-            reached = np.all([reach[self.components[i].view] for i in some], axis=0)
-            out[np.ix_(chosen, np.flatnonzero(reached))] = drawn[:, reached]
+        reached = np.array([reach[part.view] for part in self.components], bool)
+        reached = reached.reshape(len(self.components), len(Z))
+        kinds, kind = np.unique(reached, axis=1, return_inverse=True)
+        kind = kind.reshape(-1)
+        # Rows that the same assumptions reach share the choice of one, and all rows its place.
+        places = rng.permutation((rng.random() + np.arange(n)) / n)
+        own = np.array([part.weight for part in self.components])
+        shares = max(self.share_weight, LEAST_SHARE_WEIGHT)
+        chosen = np.empty((kinds.shape[1], n), np.intp)
+        for j, speaks in enumerate(kinds.T):
+            ends = np.cumsum(np.append(own * speaks, shares))
+            chosen[j] = np.searchsorted(ends / ends[-1], places)
+        out = np.tile(self.shares, (n, len(Z), 1))
+        for i, part in enumerate(self.components):
+            asked = np.flatnonzero((chosen == i).any(axis=0))
+            if len(asked):
+                drawn = part.head.draws(features[part.view], len(asked), rng)
+                here = np.equal(chosen[kind][:, asked].T, i)[..., None]  # (draws, rows, 1)
+                out[asked] = np.where(here, drawn, out[asked])
         return out
-
-    def _draws_of(
-        self,
-        which: list[int],
-        features: list[Array],
-        n: int,
-        rng: np.random.Generator,
-        *,
-        with_shares: bool,
-    ) -> Array:
-        """Return n joint draws under some of the assumptions, in random order."""
-        parts = [self.components[i] for i in which]
-        weights = [part.weight for part in parts]
-        if with_shares:
-            weights.append(max(self.share_weight, LEAST_SHARE_WEIGHT))
-        w = np.array(weights)
-        counts = np.bincount(chosen_states(rng, n, w / w.sum()), minlength=len(w))
-        out = [
-            part.head.draws(features[part.view], int(count), rng)
-            for part, count in zip(parts, counts)
-            if count
-        ]
-        if with_shares and counts[-1]:
-            out.append(np.tile(self.shares, (counts[-1], len(features[0]), 1)))
-        return rng.permutation(np.concatenate(out)) if out else np.empty((0, 0, 0))
 
     def _scaled(self, X: Array) -> Array:
         return np.clip((X - self.shift) / self.scale, -FARTHEST, FARTHEST)

@@ -20,13 +20,14 @@ from atoll.core.regions import Regions
 from atoll.inference import stacked_ep
 from atoll.inference.stacked_ep import StackedSites
 from atoll.likelihoods import multinomial_probit, probit
+from atoll.models.graph_posterior import probit_proba
 from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 CONVERGED = 1.0  # the disagreement of moments beyond which a posterior is not used
-LEAST_VARIANCE = 1e-12
+LEAST_GAIN = 1e-12  # of a direction that is kept
 
 
 class ProbitHead(NamedTuple):
@@ -50,7 +51,7 @@ class ProbitHead(NamedTuple):
         K = max(self.means.shape[2], 2)
         out = np.zeros((len(features), K))
         for share, mean, variance in self._moments(features):
-            out += share * class_probabilities(mean, variance)
+            out += share * probit_proba(mean, variance)
         return out
 
     def draws(self, features: Array, n: int, rng: np.random.Generator) -> Array:
@@ -60,7 +61,7 @@ class ProbitHead(NamedTuple):
         out = np.empty((n, len(features), K))
         for i, which in enumerate(chosen):
             latent = features @ self._coefficients(rng, which)
-            out[i] = class_probabilities(latent, np.zeros(len(latent)))
+            out[i] = probit_proba(latent, np.zeros(len(latent)))
         return out
 
     def _coefficients(self, rng: np.random.Generator, which: int) -> Array:
@@ -77,13 +78,6 @@ class ProbitHead(NamedTuple):
             known = (features @ U) ** 2 @ g
             found.append((float(share), features @ mean, np.maximum(A * (length - known), 0.0)))
         return found
-
-
-def class_probabilities(mean: Array, variance: Array) -> Array:
-    """Return P(y = k) for functions of mean (m, F) and variance (m,), (m, K)."""
-    if mean.shape[1] == 1:
-        return np.exp(probit.log_class_probabilities(mean[:, 0], variance))
-    return multinomial_probit.class_probabilities(mean, variance)
 
 
 class Problems(NamedTuple):
@@ -166,6 +160,6 @@ def _known(V: Array, site_inverse: Array) -> tuple[Array, Array]:
     half = vectors * np.sqrt(np.maximum(values, 0.0))  # S = half halfᵀ
     gains, inner = np.linalg.eigh(half.T @ gram @ half)
     rank = min(V.shape)
-    gains, inner = np.clip(gains[-rank:], LEAST_VARIANCE, 1.0), inner[:, -rank:]
+    gains, inner = np.clip(gains[-rank:], LEAST_GAIN, 1.0), inner[:, -rank:]
     directions = V.T @ (half @ inner) / np.sqrt(gains)
     return directions, gains

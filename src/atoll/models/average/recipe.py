@@ -1,7 +1,8 @@
 """What was tuned of the average over assumptions, in one frozen object.
 
-The numbers were chosen on label draws of their own, of tasks whose classes follow the graph and of
-eight ordinary tables; `benchmarks/results/default.md` measures them on others.
+The numbers were chosen on label draws of their own: of tasks whose classes follow the graph, of
+eight ordinary tables, of half of the SSL book's splits, and of permuted labels.
+`benchmarks/results/default.md` measures them on others.
 """
 
 from __future__ import annotations
