@@ -547,7 +547,6 @@ def test_the_program_complains_and_warns_in_one_line_each(data, tmp_path):
     assert (process.returncode, out) == (2, "")
     assert re.fullmatch(r"atoll: the target column 'species'[^\n]+\n", err)
 
-    # Chains that are too short are warned of; no bars are drawn into a pipe.
     process = command(*fit_arguments(data, tmp_path / "m.atoll"))
     out, err = process.communicate()
     assert (process.returncode, out) == (0, "")
@@ -586,6 +585,14 @@ def read_terminal(terminal, until=None):
             break
         seen += some
     return seen
+
+
+def test_no_bars_are_drawn_into_a_file(data, tmp_path):
+    arguments = [a for a in fit_arguments(data, tmp_path / "m.atoll") if a != "--quiet"]
+    result = run(*arguments)
+    assert result.exit_code == 0
+    assert "Model saved" in result.stdout
+    assert "chain 1" not in result.stderr
 
 
 def test_the_entry_point_is_installed():
