@@ -186,7 +186,8 @@ def test_cuts_add_what_brute_force_says():
         draws = rng.standard_normal((20_000, n, 1))
         side = np.where(np.array(codes) == 1, 1.0, -1.0)
         draws[:, [0, 3], 0] = side * np.abs(draws[:, [0, 3], 0])
-        found = average.gain_of_cuts(rng, known, draws, 20_000, recipe)
+        terms = np.stack(graph_gp.labelling_terms(known, W, draws, recipe))
+        found = average.gain_of_cuts(rng, known, terms, 20_000, recipe)
         assert found == pytest.approx(expected, abs=0.02)
 
 
@@ -204,7 +205,7 @@ def test_labels_that_follow_clusters_gain_by_cuts_and_others_lose():
         known = GraphLabels(V, at, codes, 2, W)
         found = graph_gp.draw(np.random.default_rng(1), known, 256)
         gains[name] = average.gain_of_cuts(
-            np.random.default_rng(2), known, found.coefficients, 512, LabellingRecipe()
+            np.random.default_rng(2), known, found.terms, 512, LabellingRecipe()
         )
     assert gains["follow"] > 0 > gains["do not"]
 

@@ -139,7 +139,12 @@ def test_draws_given_the_amplitude_have_the_moments_of_the_exact_posterior():
     u, n_draws = 4.0, 4000
     found = model.approximate(v, codes, u, np.zeros((1, 1)))
     x, _, memory = model.sample_given_amplitudes(
-        rng, v, codes, np.full(n_draws, u), np.full((n_draws, 1), found.mode[0, 0]), found.lower
+        rng,
+        v,
+        codes,
+        np.full(n_draws, u),
+        np.full((n_draws, 1), found.mode[0, 0]),
+        1.0 / found.lower[None],
     )
 
     def density(a):

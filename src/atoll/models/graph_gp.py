@@ -118,9 +118,15 @@ def sample_prior(
     rng: np.random.Generator, features: Array, n_classes: int, n_draws: int = 1
 ) -> tuple[Array, Codes]:
     """Draw coefficients (S, p, F) and the labels that they give to each row (S, n)."""
-    F = 1 if n_classes == 2 else n_classes
-    a = rng.standard_normal((n_draws, features.shape[1], F))
+    a = prior_coefficients(rng, features.shape[1], n_classes, n_draws)
     return a, argmax.classes_of(features @ a)
+
+
+def prior_coefficients(
+    rng: np.random.Generator, n_features: int, n_classes: int, n_draws: int
+) -> Array:
+    """Draw coefficients before any label, (S, p, F)."""
+    return rng.standard_normal((n_draws, n_features, 1 if n_classes == 2 else n_classes))
 
 
 # Draws at the labelled rows -----------------------------------------------------------------------
@@ -258,7 +264,11 @@ def draw(
         rng, lower, known.codes, known.n_classes, n_draws, recipe.argmax
     )
     a = sample_coefficients(rng, v, lower, f, recipe.argmax.nugget)
-    return ConePosterior(a, labelling_weights(known, a, recipe.labellings), n_sweeps, memory)
+    if known.graph is None:
+        return ConePosterior(a, np.full(len(a), 1.0 / len(a)), n_sweeps, memory)
+    terms = np.stack(labelling_terms(known, known.graph, a, recipe.labellings))
+    weights = tempered(terms.sum(axis=0), recipe.labellings.least_effective_share)
+    return ConePosterior(a, weights, n_sweeps, memory, terms=terms)
 
 
 def draw_softmax(

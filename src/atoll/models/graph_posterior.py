@@ -66,6 +66,8 @@ class ConePosterior(NamedTuple):
     memory : correlation of the chains with themselves half-way
     one_more : the weight, in draws, of a vote beside the draws' that all classes share: draws
         cannot say that something never happens
+    terms : (2, S) the logarithms that weights were made of: by shares of the classes, and by cuts;
+        None where all draws weigh the same
     """
 
     coefficients: Array
@@ -73,6 +75,7 @@ class ConePosterior(NamedTuple):
     n_sweeps: int
     memory: float
     one_more: float = 1.0
+    terms: Array | None = None
 
     def proba(self, features: Array) -> Array:
         """Return the share of the votes for each class, the one more among them; -> (m, K)."""
