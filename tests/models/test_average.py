@@ -256,3 +256,23 @@ def test_where_a_graph_does_not_reach_the_others_speak():
     draws = posterior.draws(X, 6000, np.random.default_rng(0))
     error = draws.std(axis=0) / np.sqrt(len(draws))
     assert (np.abs(draws.mean(axis=0) - posterior.proba(X)) < 6 * error + 2e-3).all()
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_classes_without_a_label_are_alike_to_every_head(n_classes):
+    X = rows(n=30)
+    view = views.line(views.principal(X), CONSTANT)
+    codes = np.array([0, 1, 0, 1, 1, 0])
+    found = heads.infer([view.features(X[:6])], [np.array([0.6, 38.0])], codes, n_classes, 1e-3)
+    p = found.head(0, np.ones(2) / 2).proba(view.features(X))
+    np.testing.assert_allclose(p[:, 2:], p[:, 2:3] * np.ones(n_classes - 2), atol=1e-10)
+    assert p[:, 2].min() > 0.0
+
+
+def test_one_label_of_two_classes_meets_quadrature():
+    # f₀ + ε > 0 alone: P(f₁ + ε > 0 | f₀ + ε > 0) is an orthant probability.
+    V = np.array([[1.0, 0.0], [0.8, 0.6]])
+    found = heads.infer([V[:1]], [np.array([2.4])], np.array([1]), 2, 0.0)
+    p = found.head(0, np.ones(1)).proba(V)[1, 1]
+    correlation = 2.4 * 0.8 / (1.0 + 2.4)
+    assert p == pytest.approx(0.5 + np.arcsin(correlation) / np.pi, abs=5e-3)  # the error of EP
