@@ -300,7 +300,7 @@ class AtollClassifier(Classifier):
         diagnostics, remarks = diagnose(facts, explanation, bold.diagnostics(recipe.graph))
         proba = posterior.training_proba(X, kept, data.rows, scaled.place)
         return Fit(
-            posterior,
+            posterior.without_votes(),
             diagnostics,
             transduction=proba[~labels.is_labelled],
             attributes={

@@ -266,9 +266,11 @@ def draw(
     a = sample_coefficients(rng, v, lower, f, recipe.argmax.nugget)
     if known.graph is None:
         return ConePosterior(a, np.full(len(a), 1.0 / len(a)), n_sweeps, memory)
-    terms = np.stack(labelling_terms(known, known.graph, a, recipe.labellings))
+    few = len(known.features) * n_draws <= LABELS_AT_ONCE
+    votes = winners(a, known.features) if few else None
+    terms = np.stack(labelling_terms(known, known.graph, a, recipe.labellings, votes))
     weights = tempered(terms.sum(axis=0), recipe.labellings.least_effective_share)
-    return ConePosterior(a, weights, n_sweeps, memory, terms=terms)
+    return ConePosterior(a, weights, n_sweeps, memory, terms=terms, votes=votes)
 
 
 def draw_softmax(
@@ -338,8 +340,13 @@ def labelling_terms(
     graph: sparse.csr_array,
     a: Array,
     recipe: LabellingRecipe = RECIPE.labellings,
+    votes: Votes | None = None,
 ) -> tuple[Array, Array]:
     """Return the log weights of the labellings that draws a (S, p, F) give to all rows.
+
+    Parameters
+    ----------
+    votes : (n, S) these labellings but for the labels that are known, where they are at hand
 
     Returns
     -------
@@ -352,7 +359,7 @@ def labelling_terms(
     mass = np.full(n, 1.0 / n) if known.copies is None else known.copies / known.copies.sum()
     balance, cut = np.empty(n_draws), np.empty(n_draws)
     for piece in in_chunks(n_draws, n, most=LABELS_AT_ONCE):
-        labels = winners(a[piece], known.features)
+        labels = winners(a[piece], known.features) if votes is None else votes[:, piece].copy()
         labels[known.rows] = known.codes[:, None]
         shares = _shares(labels, mass, K)
         floor = np.log(np.maximum(shares, 0.5 * mass.min()))

@@ -27,6 +27,7 @@ from atoll.models import graph_gp
 from atoll.models.average.recipe import AverageRecipe, Belief
 from atoll.models.average.views import GraphView, View
 from atoll.models.graph_gp import GraphLabels
+from atoll.models.graph_posterior import proba_on_graph, without_votes
 from atoll.models.graph_recipe import LabellingRecipe
 
 Array = NDArray[np.float64]
@@ -111,6 +112,11 @@ class AveragePosterior(NamedTuple):
             out[others] = self.proba(X[others])
         return out
 
+    def without_votes(self) -> AveragePosterior:
+        """Return the posterior without what only its fit needed."""
+        parts = (part._replace(head=without_votes(part.head)) for part in self.components)
+        return self._replace(components=tuple(parts))
+
     def _average(self, Z: Array, own: slice | None = None) -> Array:
         """Return the average up to a factor of each row.
 
@@ -129,7 +135,12 @@ class AveragePosterior(NamedTuple):
                     features = view.features(Z)
                 reach = view.reach(features)[:, None]
                 for part in parts:
-                    out += part.weight * reach * part.head.proba(features)
+                    of_part = (
+                        part.head.proba(features)
+                        if own is None
+                        else proba_on_graph(part.head, features, own)
+                    )
+                    out += part.weight * reach * of_part
         return out
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
