@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+
+ROUNDING = 1e-20  # of a product of spreads, relative to that of the quantities themselves
 LogDensity = Callable[[Array], tuple[Array, Array]]
 """x (S, d) -> log densities (S,) and their gradients (S, d)."""
 
@@ -47,7 +49,8 @@ def step(
 
     Parameters
     ----------
-    transform : (d, d) T; the origin of the coordinates does not matter
+    transform : (d, d) T, or (B, d/B, d/B) its blocks on the diagonal where it has no others; the
+        origin of the coordinates does not matter
     step_size : in units of q
 
     Returns
@@ -67,12 +70,13 @@ def step(
     """
     momentum = rng.standard_normal(chains.position.shape)
     x, logp, gradient = chains
-    p = momentum + 0.5 * step_size * gradient @ transform.T
+    back = transform.swapaxes(-1, -2)
+    p = momentum + 0.5 * step_size * _times(gradient, back)
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below
         for i in range(n_leapfrog):
-            x = x + step_size * p @ transform
+            x = x + step_size * _times(p, transform)
             logp, gradient = log_density(x)
-            p = p + (0.5 if i == n_leapfrog - 1 else 1.0) * step_size * gradient @ transform.T
+            p = p + (0.5 if i == n_leapfrog - 1 else 1.0) * step_size * _times(gradient, back)
         change = logp - chains.log_density
         change = change + 0.5 * (np.sum(momentum**2, axis=1) - np.sum(p**2, axis=1))
     change = np.where(np.isfinite(change), np.minimum(change, 0.0), -np.inf)
@@ -85,10 +89,20 @@ def step(
     return merged, np.exp(change)
 
 
+def _times(x: Array, transform: Array) -> Array:
+    """Return x T, (S, d), for T (d, d) or its blocks."""
+    if transform.ndim == 2:
+        return x @ transform
+    n_blocks, size, _ = transform.shape
+    by_block = x.reshape(len(x), n_blocks, size).swapaxes(0, 1) @ transform
+    return by_block.swapaxes(0, 1).reshape(x.shape)
+
+
 def memory(before: Array, now: Array) -> float:
     """Return how well the chains remember: the correlation, over chains, of before with now.
 
-    The correlations of the q quantities are averaged.
+    The correlations of the q quantities are averaged; one that is the same for all chains, up to
+    rounding, has none to remember.
 
     Parameters
     ----------
@@ -102,4 +116,6 @@ def memory(before: Array, now: Array) -> float:
     """
     x, y = before - before.mean(axis=0), now - now.mean(axis=0)
     scale = np.sqrt(np.sum(x**2, axis=0) * np.sum(y**2, axis=0))
-    return float(np.mean(np.sum(x * y, axis=0) / np.where(scale > 0, scale, 1.0)))
+    size = np.sqrt(np.sum(before**2, axis=0) * np.sum(now**2, axis=0))
+    differ = scale > ROUNDING * size
+    return float(np.mean(np.sum(x * y, axis=0) * differ / np.where(differ, scale, 1.0)))

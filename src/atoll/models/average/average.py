@@ -25,8 +25,9 @@ from scipy.special import gammaln, logsumexp
 from atoll.core.memory import in_chunks
 from atoll.models import graph_gp
 from atoll.models.average.recipe import AverageRecipe, Belief
-from atoll.models.average.views import View
+from atoll.models.average.views import GraphView, View
 from atoll.models.graph_gp import GraphLabels
+from atoll.models.graph_posterior import proba_on_graph, without_votes
 from atoll.models.graph_recipe import LabellingRecipe
 
 Array = NDArray[np.float64]
@@ -87,19 +88,59 @@ class AveragePosterior(NamedTuple):
         """Return P(y = k | x, data); X (m, d) -> (m, K)."""
         out = np.empty((X.shape[0], len(self.shares)))
         for piece in in_chunks(X.shape[0], WIDTH + X.shape[1]):
-            out[piece] = self._proba(self._scaled(X[piece]))
+            out[piece] = self._average(self._scaled(X[piece]))
         return out / out.sum(axis=1, keepdims=True)
 
-    def _proba(self, Z: Array) -> Array:
-        """Return the average up to a factor of each row."""
+    def training_proba(self, X: Any, kept: Codes, rows: Array, place: Codes) -> Array:
+        """Return P(y = k | x, data) of the training rows, (n, K).
+
+        Parameters
+        ----------
+        X : (n, d)
+        kept : (g,) those that are on the graphs
+        rows : (r, d) rows of the graphs, scaled and without copies
+        place : (g,) which of them each is
+        """
+        own = np.empty((len(rows), len(self.shares)))
+        for piece in in_chunks(len(rows), WIDTH + rows.shape[1]):
+            Z = np.clip(rows[piece], -FARTHEST, FARTHEST)
+            own[piece] = self._average(Z, piece)
+        out = np.empty((len(X), len(self.shares)))
+        out[kept] = (own / own.sum(axis=1, keepdims=True))[place]
+        others = np.setdiff1d(np.arange(len(X)), kept, assume_unique=True)
+        if len(others):
+            out[others] = self.proba(X[others])
+        return out
+
+    def without_votes(self) -> AveragePosterior:
+        """Return the posterior without what only its fit needed."""
+        parts = (part._replace(head=without_votes(part.head)) for part in self.components)
+        return self._replace(components=tuple(parts))
+
+    def _average(self, Z: Array, own: slice | None = None) -> Array:
+        """Return the average up to a factor of each row.
+
+        Parameters
+        ----------
+        Z : (m, d) scaled rows
+        own : which rows of the graphs they are; None: they are new
+        """
         out = np.tile(max(self.share_weight, LEAST_SHARE_WEIGHT) * self.shares, (len(Z), 1))
         for i, view in enumerate(self.views):
             parts = [component for component in self.components if component.view == i]
             if parts:
-                features = view.features(Z)
+                if own is not None and isinstance(view, GraphView):
+                    features = view.values[own]
+                else:
+                    features = view.features(Z)
                 reach = view.reach(features)[:, None]
                 for part in parts:
-                    out += part.weight * reach * part.head.proba(features)
+                    of_part = (
+                        part.head.proba(features)
+                        if own is None
+                        else proba_on_graph(part.head, features, own)
+                    )
+                    out += part.weight * reach * of_part
         return out
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
@@ -122,13 +163,17 @@ class AveragePosterior(NamedTuple):
         for j, speaks in enumerate(kinds.T):
             ends = np.cumsum(np.append(own * speaks, shares))
             chosen[j] = np.searchsorted(ends / ends[-1], places)
-        out = np.tile(self.shares, (n, len(Z), 1))
+        out = np.empty((n, len(Z), len(self.shares)))
+        out[(chosen == len(self.components)).any(axis=0)] = self.shares
         for i, part in enumerate(self.components):
             asked = np.flatnonzero((chosen == i).any(axis=0))
             if len(asked):
                 drawn = part.head.draws(features[part.view], len(asked), rng)
-                here = np.equal(chosen[kind][:, asked].T, i)[..., None]  # (draws, rows, 1)
-                out[asked] = np.where(here, drawn, out[asked])
+                here = np.equal(chosen[:, asked].T, i)  # (draws, kinds of rows)
+                if here.all():
+                    out[asked] = drawn
+                else:
+                    out[asked] = np.where(here[:, kind][..., None], drawn, out[asked])
         return out
 
     def _scaled(self, X: Array) -> Array:
@@ -176,7 +221,7 @@ def labels_per_class(codes: Codes, n_classes: int) -> float:
 def gain_of_cuts(
     rng: np.random.Generator,
     known: GraphLabels,
-    coefficients: Array,
+    terms: Array,
     n_prior: int,
     recipe: LabellingRecipe,
 ) -> float:
@@ -184,14 +229,14 @@ def gain_of_cuts(
 
     Parameters
     ----------
-    coefficients : (S, p, F) draws given the labels, not weighted
+    terms : (2, S) as in `ConePosterior`, of draws given the labels
     n_prior : draws before the labels that they are compared with
     """
     assert known.graph is not None
-    before, _ = graph_gp.sample_prior(rng, known.features, known.n_classes, n_prior)
+    a = graph_gp.prior_coefficients(rng, known.features.shape[1], known.n_classes, n_prior)
+    before = graph_gp.labelling_terms(known, known.graph, a, recipe)
     gain = 0.0
-    for a, sign in ((coefficients, 1.0), (before, -1.0)):
-        balance, cut = graph_gp.labelling_terms(known, known.graph, a, recipe)
+    for (balance, cut), sign in ((terms, 1.0), (before, -1.0)):
         gain += sign * float(logsumexp(balance + cut) - logsumexp(balance))
     return float(np.clip(gain, *GAINS))
 
