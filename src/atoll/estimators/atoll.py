@@ -23,11 +23,12 @@ from atoll.kernels.graph_spectral import graph_modes
 from atoll.models import graph_gp
 from atoll.models.average import average, heads, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
+from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration, corroboration
 from atoll.models.average.heads import ProbitHead
 from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
 from atoll.models.average.views import DistanceView, GraphView, LinearView, View
 from atoll.models.graph_gp import GraphLabels
-from atoll.models.graph_posterior import ConePosterior, FeaturePosterior, PooledPosterior
+from atoll.models.graph_posterior import ConePosterior, FeaturePosterior
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -204,19 +205,22 @@ class AtollClassifier(Classifier):
         if recipe.most_classes >= K:
             seen |= self._other_views(data, K)
             self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
-            gain = recipe.cut_sharpness * _gain(rng, known, bold, recipe)
             some = part_of_labels(rng, data.codes, recipe.most_labels)
             problems = _infer(seen, data.labelled[some], data.rows, data.codes[some], K, recipe)
-            assumptions = self._weigh(problems, list(seen), data.codes, some, gain)
+            assumptions = self._weigh(problems, list(seen), data.codes, some)
+            seconded = _corroboration(seen, data, problems, assumptions, bold, recipe.n_witnesses)
+            assumptions.append(self._clusters(problems, data.codes, seconded))
         else:
-            problems = None
+            problems, seconded = None, NOTHING_SEEN
             assumptions = _uncompared(recipe)
-        weights = average.weights(assumptions, average.power_of(recipe, K))
+        weights = average.weights(assumptions)
         posterior = _posterior(
             (shift, scale), seen, problems, assumptions, weights, bold, data.codes, K, recipe
         )
         self._say("all rows")
-        explanation = _explanation(assumptions, weights, len(data.codes), problems is not None)
+        explanation = _explanation(
+            assumptions, weights, len(data.codes), problems is not None, seconded
+        )
         standardised = bool(np.any(scale != 1.0))
         facts = Facts(
             n_rows=X.shape[0],
@@ -279,31 +283,27 @@ class AtollClassifier(Classifier):
         return GraphView(centre, directions, rows, values, nearest, self.n_jobs), graph
 
     def _weigh(
-        self,
-        problems: heads.Problems,
-        names: list[str],
-        codes: Index,
-        some: Index,
-        gain: float,
+        self, problems: heads.Problems, names: list[str], codes: Index, some: Index
     ) -> list[Weighed]:
-        """Weigh every assumption by labels, of which those with label noise see some.
-
-        Parameters
-        ----------
-        gain : of the graph without label noise, by its cuts
-        """
+        """Weigh every assumption with label noise, and nothing, by some of the labels."""
         recipe, K = self._recipe(), len(self.classes_)
-        power, per_class = average.power_of(recipe, K), average.labels_per_class(codes, K)
+        per_class = average.labels_per_class(codes, K)
         out = []
         for i, name in enumerate(names):
             belief: Belief = getattr(recipe, name)
             amplitudes, evidence = problems.amplitudes[i], problems.log_evidence(i)
             odds = belief.log_odds(per_class)
-            out.append(average.weigh(name, odds, belief, amplitudes, evidence, power))
+            out.append(average.weigh(name, odds, belief, amplitudes, evidence))
         nothing = average.evidence_of_shares(codes[some], K)
-        out.append(Weighed("nothing", recipe.nothing.log_odds(per_class), nothing, np.empty(0)))
-        noisy, odds = _flat_evidence(problems.log_evidence(0)), recipe.clusters.log_odds(per_class)
-        return [*out, Weighed("clusters", odds, noisy, np.empty(0), gain)]
+        odds = recipe.nothing.log_odds(per_class)
+        return [*out, Weighed("nothing", odds, nothing, np.empty(0))]
+
+    def _clusters(self, problems: heads.Problems, codes: Index, seconded: Corroboration) -> Weighed:
+        """Weigh the graph without label noise."""
+        recipe = self._recipe()
+        per_class = average.labels_per_class(codes, len(self.classes_))
+        odds = recipe.clusters.log_odds(per_class) + seconded.log_odds(recipe.corroboration)
+        return Weighed("clusters", odds, _flat_evidence(problems.log_evidence(0)), np.empty(0))
 
     def _bold(self, rng: np.random.Generator, known: GraphLabels) -> FeaturePosterior:
         """Find the graph's posterior without label noise; with it, where chains are slow."""
@@ -377,18 +377,34 @@ def _flat_evidence(log_evidence: Array) -> float:
     return float(np.logaddexp.reduce(log_evidence) - np.log(len(log_evidence)))
 
 
-def _gain(
-    rng: np.random.Generator, known: GraphLabels, bold: FeaturePosterior, recipe: AverageRecipe
-) -> float:
-    """Return what cuts add to the evidence; a softmax has noise, and is not held to them."""
-    if isinstance(bold, ConePosterior):
-        share, draws = 1.0, bold.coefficients
-    elif isinstance(bold, PooledPosterior):
-        share, draws = 1.0 - bold.share, bold.votes.coefficients
-    else:
-        return 0.0
-    labellings = recipe.graph.labellings
-    return share * average.gain_of_cuts(rng, known, draws, recipe.prior_draws, labellings)
+def _corroboration(
+    seen: Mapping[str, View],
+    data: Rows,
+    problems: heads.Problems,
+    assumptions: list[Weighed],
+    bold: FeaturePosterior,
+    most: int,
+) -> Corroboration:
+    """Compare the graph without label noise with other views, on some rows that labels reach.
+
+    Parameters
+    ----------
+    assumptions : those with label noise, in the order of `seen`, and whatever else
+    most : rows
+    """
+    graph = seen["neighbours"]
+    assert isinstance(graph, GraphView)
+    without = np.ones(len(data.rows), bool)
+    without[data.labelled] = False
+    rows = np.flatnonzero(without & (graph.reach(graph.values) > 0.5))
+    rows = np.random.default_rng(0).permutation(rows)[:most]  # whatever the order of rows
+    guesses = []
+    for i, view in enumerate(seen.values()):
+        if view is not graph:
+            values = view.values[rows] if isinstance(view, GraphView) else None
+            features = view.features(data.rows[rows]) if values is None else values
+            guesses.append(problems.classes(i, assumptions[i].shares, features))
+    return corroboration(bold.proba(graph.values[rows]), guesses)
 
 
 def _posterior(
@@ -425,6 +441,7 @@ def _posterior(
         tuple(components),
         average.smoothed_shares(codes, n_classes),
         kept.get("nothing", 0.0) / total,
+        recipe.pooled_sharpness if n_classes > 2 and problems is not None else 1.0,
     )
 
 
@@ -436,14 +453,20 @@ def _unreached(graph: sparse.csr_array, data: Rows) -> float:
 
 
 def _explanation(
-    assumptions: list[Weighed], weights: Array, n_labels: int, compared: bool
+    assumptions: list[Weighed],
+    weights: Array,
+    n_labels: int,
+    compared: bool,
+    seconded: Corroboration,
 ) -> Explanation:
     nothing = next(a for a in assumptions if a.name == "nothing")
     return Explanation(
         tuple(
-            Assumption(a.name, float(w), a.log_evidence + a.gain - nothing.log_evidence)
+            Assumption(a.name, float(w), a.log_evidence - nothing.log_evidence)
             for a, w in zip(assumptions, weights)
         ),
         n_labels,
         compared,
+        seconded.clarity,
+        seconded.agreement,
     )
