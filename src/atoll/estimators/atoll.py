@@ -59,8 +59,9 @@ class AtollClassifier(Classifier):
     Classes may follow the graph of nearest rows, the graph of the rows' signal, a line, clusters in
     principal directions, a smooth function of distance, or nothing at all. Each assumption is a
     Gaussian process of its own; each counts as much as it foretold the labels, by its evidence.
-    Where labels cannot tell, the graph without label noise leads at first, and gives way as labels
-    arrive that do not bear it out. `explain()` says in words which assumption holds.
+    Where few labels cannot tell, the graph without label noise leads if its clusters are clear and
+    another assumption draws the same classes from the labels. `explain()` says in words which
+    assumption holds.
 
     Columns of unlike scales are standardised, rows that are copies are merged and counted.
     A fit of 200 rows takes some 50 ms; time and memory grow as n log n up to `max_graph_rows` rows
@@ -107,7 +108,8 @@ class AtollClassifier(Classifier):
     tutorial" (1999). V. Sindhwani, W. Chu and S. S. Keerthi, "Semi-supervised Gaussian process
     classifiers" (2007). J. L. Horn, "A rationale and test for the number of factors in factor
     analysis" (1965). T. P. Minka, "Expectation propagation for approximate Bayesian inference"
-    (2001).
+    (2001). J. Cohen, "A coefficient of agreement for nominal scales" (1960). R. Ranjan and
+    T. Gneiting, "Combining probability forecasts" (2010).
 
     Examples
     --------
