@@ -396,8 +396,7 @@ def _corroboration(
     """
     graph = seen["neighbours"]
     assert isinstance(graph, GraphView)
-    without = np.ones(len(data.rows), bool)
-    without[data.labelled] = False
+    without = ~np.isin(np.arange(len(data.rows)), data.labelled)
     rows = np.flatnonzero(without & (graph.reach(graph.values) > 0.5))
     rows = np.random.default_rng(0).permutation(rows)[:most]  # whatever the order of rows
     guesses = []
