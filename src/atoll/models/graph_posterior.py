@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Votes = NDArray[np.uint8] | NDArray[np.uint16]
 
-# Values of functions, so that they stay near the processor, and rows, so that products are worth it.
+# Values of functions, so that they stay near the processor, and rows, for products worth it.
 WINNERS_AT_ONCE, LEAST_ROWS = 2**17, 32
 
 
