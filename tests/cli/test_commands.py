@@ -311,6 +311,19 @@ def test_minus_one_means_what_the_option_says(data, tmp_path):
     assert "whole number" in fail("fit", data, *fixed, "--model", model, "--unlabelled", "two")
 
 
+def test_classes_may_be_named_before_they_have_a_label(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((40, 2)), columns=["x", "y"])
+    table["kind"] = -1
+    table.loc[0, "kind"] = 1
+    table.to_csv(tmp_path / "one.csv", index=False)
+    arguments = ["fit", tmp_path / "one.csv", "--target", "kind", "--out", tmp_path / "m.atoll"]
+    fewer = settings("n_draws=20")
+    assert "labels [1]" in fail(*arguments, *fewer, *settings("classes=0,2"))
+    succeed(*arguments, *fewer, *settings("classes=2,0,1"))
+    assert load_model(tmp_path / "m.atoll").estimator.classes_.tolist() == [0, 1, 2]
+
+
 def test_a_report_is_one_html_file_beside_the_model(model):
     said = succeed("report", model, "--no-cross-validation")
     page = model.with_suffix(".html")

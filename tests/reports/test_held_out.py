@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
+from atoll import GraphGPClassifier
 from atoll.diagnostics import expected_calibration_error
 from atoll.estimators.model_selection import SemiSupervisedKFold
 from atoll.reports.held_out import (
@@ -155,6 +156,14 @@ def test_a_refit_that_fails_is_explained():
     found = held_out_probabilities(Failing(), X, y, unlabelled=-1)
     assert found.n_splits == 0
     assert found.note == "A refit on part of the labels failed: three rows are needed"
+
+
+def test_what_is_said_of_each_row_goes_with_the_rows_of_a_refit():
+    X = np.concatenate([np.linspace(0, 1, 12), np.linspace(5, 6, 12)])[:, None]
+    y = np.repeat([0, 1], 12)
+    estimator = GraphGPClassifier(n_draws=20, labels_chosen=np.arange(24) % 2 == 0)
+    found = held_out_probabilities(estimator, X, y, n_splits=2)
+    assert found.probabilities.shape == (24, 2)
 
 
 def test_one_fold_is_refused():

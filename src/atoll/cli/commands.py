@@ -179,12 +179,16 @@ def fit(
         drop=drop or (),
     )
     targets: Any = table.y
-    labels = parse_labels(targets, unlabelled=_unlabelled_value(unlabelled, targets))
-    require_classes(labels)
-    for line in _description(data, frame, labels, table.preprocessing):
-        say(line)
+    marker = _unlabelled_value(unlabelled, targets)
+    labels, enough = parse_labels(targets, unlabelled=marker), 2
     if estimator.get_params().get("classes") is not None:
         estimator.set_params(classes=classes_in_type(estimator.classes, labels.classes))
+        if kind.fits_unseen_classes:
+            labels = parse_labels(targets, unlabelled=marker, classes=estimator.classes)
+            enough = 1
+    require_classes(labels, at_least=enough)
+    for line in _description(data, frame, labels, table.preprocessing):
+        say(line)
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
     with warnings.catch_warnings():

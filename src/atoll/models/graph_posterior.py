@@ -35,7 +35,8 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Votes = NDArray[np.uint8] | NDArray[np.uint16]
 
-WINNERS_AT_ONCE = 2**17  # values of functions, so that they stay near the processor
+# Values of functions, so that they stay near the processor, and rows, for products worth it.
+WINNERS_AT_ONCE, LEAST_ROWS = 2**17, 32
 
 
 class FeaturePosterior(Protocol):
@@ -331,7 +332,8 @@ def winners(a: Array, features: Array) -> Votes:
     n_draws, _, F = a.shape
     by_class = np.ascontiguousarray(a.transpose(2, 1, 0))  # (F, p, S)
     out = np.zeros((len(features), n_draws), np.uint8 if F <= 256 else np.uint16)
-    for piece in in_chunks(len(features), n_draws * F, most=WINNERS_AT_ONCE):
+    at_once = max(WINNERS_AT_ONCE, LEAST_ROWS * n_draws * F)
+    for piece in in_chunks(len(features), n_draws * F, most=at_once):
         latent, winner = features[piece] @ by_class, out[piece]
         if F == 1:
             winner[:] = latent[0] > 0

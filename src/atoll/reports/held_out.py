@@ -131,7 +131,7 @@ def held_out_probabilities(
         for train, test in tqdm(
             folds.split(X, y), total=n_usable, desc="cross-validation", disable=not progress
         ):
-            refitted = _fresh_clone(estimator, random_state, unlabelled)
+            refitted = _fresh_clone(estimator, random_state, unlabelled, train)
             try:
                 refitted.fit(_rows(X, train), _rows(y, train))
                 found = refitted.predict_proba(_rows(X, test))
@@ -230,8 +230,13 @@ def _not_done(labels: PartialLabels, note: str) -> HeldOut:
     return HeldOut(np.empty((0, len(labels.classes))), np.empty(0, dtype=np.int64), 0, note, ())
 
 
-def _fresh_clone(estimator: Any, random_state: int | None, unlabelled: Any) -> Any:
-    """Return a clone that is silent, has a seed, and does not resume from the fit's checkpoint."""
+def _fresh_clone(
+    estimator: Any, random_state: int | None, unlabelled: Any, train: NDArray[np.intp]
+) -> Any:
+    """Return a clone that is silent, has a seed, and does not resume from the fit's checkpoint.
+
+    What it is told of each row is that of the rows `train`.
+    """
     from sklearn.base import clone
 
     fresh = clone(estimator)
@@ -246,6 +251,8 @@ def _fresh_clone(estimator: Any, random_state: int | None, unlabelled: Any) -> A
             changes[name] = random_state
         elif parameter == "unlabelled" and isinstance(value, str) and value == "auto":
             changes[name] = unlabelled
+        elif parameter == "labels_chosen" and not isinstance(value, bool | np.bool_):
+            changes[name] = np.asarray(value)[train]
     return fresh.set_params(**changes)
 
 
