@@ -264,13 +264,10 @@ def draw(
         rng, lower, known.codes, known.n_classes, n_draws, recipe.argmax
     )
     a = sample_coefficients(rng, v, lower, f, recipe.argmax.nugget)
-    if known.graph is None:
-        return ConePosterior(a, np.full(len(a), 1.0 / len(a)), n_sweeps, memory)
-    few = len(known.features) * n_draws <= LABELS_AT_ONCE
+    few = known.graph is not None and len(known.features) * n_draws <= LABELS_AT_ONCE
     votes = winners(a, known.features) if few else None
-    terms = np.stack(labelling_terms(known, known.graph, a, recipe.labellings, votes))
-    weights = tempered(terms.sum(axis=0), recipe.labellings.least_effective_share)
-    return ConePosterior(a, weights, n_sweeps, memory, terms=terms, votes=votes)
+    weights = labelling_weights(known, a, recipe.labellings, votes)
+    return ConePosterior(a, weights, n_sweeps, memory, votes=votes)
 
 
 def draw_softmax(
@@ -326,12 +323,20 @@ def sample_coefficients(
 
 
 def labelling_weights(
-    known: GraphLabels, a: Array, recipe: LabellingRecipe = RECIPE.labellings
+    known: GraphLabels,
+    a: Array,
+    recipe: LabellingRecipe = RECIPE.labellings,
+    votes: Votes | None = None,
 ) -> Array:
-    """Return the weights of draws a (S, p, F), which sum to one; all the same without a graph."""
+    """Return the weights of draws a (S, p, F), which sum to one; all the same without a graph.
+
+    Parameters
+    ----------
+    votes : (n, S) the classes that draws name at the rows, where they are known already
+    """
     if known.graph is None:
         return np.full(len(a), 1.0 / len(a))
-    balance, cut = labelling_terms(known, known.graph, a, recipe)
+    balance, cut = labelling_terms(known, known.graph, a, recipe, votes)
     return tempered(balance + cut, recipe.least_effective_share)
 
 

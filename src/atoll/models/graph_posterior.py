@@ -67,8 +67,6 @@ class ConePosterior(NamedTuple):
     memory : correlation of the chains with themselves half-way
     one_more : the weight, in draws, of a vote beside the draws' that all classes share: draws
         cannot say that something never happens
-    terms : (2, S) the logarithms that weights were made of: by shares of the classes, and by cuts;
-        None where all draws weigh the same
     votes : (n, S) the class that each draw names at each row of the graph, for as long as a fit
         needs it; else None
     """
@@ -78,7 +76,6 @@ class ConePosterior(NamedTuple):
     n_sweeps: int
     memory: float
     one_more: float = 1.0
-    terms: Array | None = None
     votes: Votes | None = None
 
     def proba(self, features: Array) -> Array:
