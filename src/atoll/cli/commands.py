@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atoll import __version__
+from atoll.cli.label import label
 from atoll.cli.settings import (
     classes_in_type,
     pairs,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 datasets_app = typer.Typer(help="Data sets to try a model on.", no_args_is_help=True)
 app.add_typer(datasets_app, name="datasets")
+app.command()(label)
 
 
 PREDICTION_BATCH = 5000
