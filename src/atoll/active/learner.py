@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -276,6 +276,20 @@ class ActiveLearner:
         last = self._history.events[-1]
         self._history = self._history.before_last()
         self._open |= {audit.row for audit in last.audits}
+        return self
+
+    def resume(self, events: Iterable[Event]) -> Self:
+        """Take up what was said since `fit` on an earlier day, with the audits as they were then.
+
+        Parameters
+        ----------
+        events : of `atoll.active.history`, in their order
+            They take the place of what was said of this pool so far.
+        """
+        self._pool_size()
+        history = replay(self._history.start, events)
+        class_list(self.classes, history.labels.values())
+        self._history, self._open = history, frozenset()
         return self
 
     def _audit_of(self, row: int) -> Audit | None:

@@ -39,7 +39,9 @@ def check_export_path(path: str | os.PathLike[str], rows: Rows) -> Path:
     check_table_path(target)
     check_writable(target)
     if target.exists() and not rows.is_folder and target.samefile(rows.path):
-        raise ValueError(f"{str(target)!r} is the data itself, which is never written; name another.")
+        raise ValueError(
+            f"{str(target)!r} is the data itself, which is never written; name another."
+        )
     return target
 
 

@@ -239,9 +239,7 @@ def _folder_frame(folder: Path) -> pd.DataFrame:
     return pd.DataFrame({FILE_COLUMN: sorted(names)})
 
 
-def _read_given(
-    frame: pd.DataFrame, target: str, classes: Sequence[str], unlabelled: Any
-) -> Given:
+def _read_given(frame: pd.DataFrame, target: str, classes: Sequence[str], unlabelled: Any) -> Given:
     wanted = [check_class_name(name) for name in classes]
     if len(set(wanted)) < len(wanted):
         raise ValueError(f"--classes {','.join(wanted)} names a class twice; name each once.")

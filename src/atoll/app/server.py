@@ -51,7 +51,7 @@ class Door(NamedTuple):
     page_token: str
 
 
-class Refused(Exception):  # noqa: N818
+class Refused(Exception):
     """A request that is not answered, with its status and the reason."""
 
     def __init__(self, status: int, reason: str):
@@ -260,9 +260,7 @@ class _Page:
     async def export(self, request: Any) -> Any:
         body = await self._body(request)
         with_predictions = bool(body.get("predictions"))
-        n = await self.in_thread(
-            export_labels, self.session, self.export_path, with_predictions
-        )
+        n = await self.in_thread(export_labels, self.session, self.export_path, with_predictions)
         return self.responses.JSONResponse({"file": str(self.export_path), "labels": n})
 
     async def picture(self, request: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.active import history
 from atoll.app.features import Features, plane_of
 from atoll.app.items import Rows, check_label_kind
 from atoll.app.store import ANSWERS, Event, LabelLog, check_class_name, now
@@ -40,6 +41,7 @@ class Learner(Protocol):
     def update(self, rows: Any, labels: Any) -> Any: ...
     def skip(self, rows: Any) -> Any: ...
     def undo(self) -> Any: ...
+    def resume(self, events: Any) -> Any: ...
     def refit(self) -> Any: ...
     def estimate_error(self) -> Any: ...
     def should_stop(self) -> Any: ...
@@ -119,8 +121,6 @@ class Session:
 
     def start(self) -> Session:
         """Begin to fit in the background."""
-        with self._changed:
-            self._waiting = self._replayed()
         self._thread.start()
         return self
 
@@ -346,15 +346,28 @@ class Session:
 
     # --- the thread that owns the learner --------------------------------------------------------
 
-    def _replayed(self) -> list[Event]:
-        """Return the answers of earlier days, as the learner is to learn them."""
-        return [event for _, event in reversed(self.log.answers.history(len(self._place) + 10**6))]
-
-    def _work(self) -> None:
-        n_events, X = self.log.answers.n_events, self.features.X
+    def _begin(self) -> None:
+        """Hand the learner the rows, and the answers of earlier days."""
         labels = self.rows.given.labels[self.features.rows]
         has_labels = any(label is not None for label in labels)
-        self._tried(lambda: self._learner.fit(X, labels if has_labels else None), n_events)
+        self._learner.fit(self.features.X, labels if has_labels else None)
+        with self._changed:
+            past = self.log.answers.history(self.log.answers.n_events)[::-1]
+            self._waiting.clear()
+        self._learner.resume([self._said(event) for _, event in past])
+
+    def _said(self, event: Event) -> history.Event:
+        assert event.row is not None
+        place = self._place[event.row]
+        if event.label is None:
+            return history.Event((place,), None)
+        audits: tuple[history.Audit, ...] = ()
+        if event.is_audit and event.predicted is not None and event.probability is not None:
+            audits = (history.Audit(place, event.predicted, 1.0 - event.probability),)
+        return history.Event((place,), (event.label,), audits)
+
+    def _work(self) -> None:
+        self._tried(self._begin, 0)
         while True:
             with self._changed:
                 waiting, self._waiting = self._waiting, []

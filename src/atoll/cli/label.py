@@ -41,7 +41,8 @@ Encode = Annotated[
     bool, typer.Option("--encode", help="Learn from other columns too, as indicators.")
 ]
 ModelName = Annotated[
-    str | None, typer.Option(help="Name of a model, as in `atoll models`; the learner's by default.")
+    str | None,
+    typer.Option(help="Name of a model, as in `atoll models`; the learner's by default."),
 ]
 TargetError = Annotated[
     float, typer.Option(help="Share of wrong rows at which you may stop.", min=0.0001, max=0.5)
@@ -50,9 +51,7 @@ Confidence = Annotated[float, typer.Option(help="Of the limit of the error.", mi
 AuditEvery = Annotated[
     int, typer.Option(help="One row in so many is drawn at random, to measure the error.", min=2)
 ]
-Labels = Annotated[
-    Path | None, typer.Option(help="File of answers; DATA.labels.jsonl by default.")
-]
+Labels = Annotated[Path | None, typer.Option(help="File of answers; DATA.labels.jsonl by default.")]
 Export = Annotated[
     Path | None,
     typer.Option("--export", help="Write the labels given so far to this table, and leave."),
@@ -121,9 +120,7 @@ def label(
         if export is not None:
             _write_export(rows, log, check_export_path(export, rows), say)
             return
-        made = make_features(
-            rows, file=features, encode=encode, drop=drop or (), random_state=seed
-        )
+        made = make_features(rows, file=features, encode=encode, drop=drop or (), random_state=seed)
         _describe(rows, made, log, say)
         learner = _learner(
             model,
@@ -134,9 +131,7 @@ def label(
             unlabelled=None,
             random_state=seed,
         )
-        session = Session(
-            rows, made, learner, log, target_error=target_error, random_state=seed
-        )
+        session = Session(rows, made, learner, log, target_error=target_error, random_state=seed)
         with bind(host, port) as listener:
             door = make_door(host, listener.getsockname()[1], password if allow_network else None)
             out = check_export_path(default_export_path(data), rows)
