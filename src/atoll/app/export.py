@@ -85,7 +85,8 @@ def _cells_as_they_are(rows: Rows) -> pd.DataFrame:
     frame = pd.read_csv(rows.path, dtype=str, keep_default_na=False, index_col=False)
     if len(frame) != len(rows.frame):
         raise ValueError(
-            f"{str(rows.path)!r} has changed while it was being labelled; put the earlier file back."
+            f"{str(rows.path)!r} has changed while it was being labelled; put the earlier file "
+            "back."
         )
     return frame
 

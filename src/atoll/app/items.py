@@ -171,7 +171,7 @@ def read_rows(
     unseen = _unseen(frame, shown)
     if len(unseen) == len(frame):
         raise ValueError(
-            f"none of the {len(frame)} rows can be shown; the first: {next(iter(unseen.values()))}. "
+            f"none of the {len(frame)} rows can be shown: {next(iter(unseen.values()))}. "
             "Name the folder of the files by --media, or another column."
         )
     return Rows(source, frame, target, shown, given, unseen)

@@ -1,8 +1,8 @@
 """The page's server: one machine, one person, and nobody else's pages.
 
-Every request is checked before anything is looked up: the Host header against a short list (against
-names that another site points here), the cookie, and for what changes something the Origin, the type
-of the body, its size and a token that only the page knows. Rows go by number.
+Every request is checked before anything is looked up: the Host header against a short list (other
+sites may point names of theirs here), the cookie, and for what changes something the Origin, the
+type of the body, its size and a token that only the page knows. Rows go by number.
 """
 
 from __future__ import annotations

@@ -258,8 +258,8 @@ class LabelLog:
     def _cut(self, good: int, line: bytes, place: int) -> None:
         shown = line[:60].decode("utf-8", "replace")
         self.remark = (
-            f"the last line of {str(self.path)!r}, line {place}, was damaged and is lost: {shown!r}. "
-            f"The {place - 2} before it are kept."
+            f"the last line of {str(self.path)!r} was damaged and is lost (line {place}: "
+            f"{shown!r}); the {place - 2} before it are kept."
         )
         os.ftruncate(self._file, good)
         os.fsync(self._file)

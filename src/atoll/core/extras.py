@@ -69,8 +69,8 @@ def import_extra(module: str) -> ModuleType:
         if error.name != package:
             raise
         raise MissingExtraError(
-            f"{extra.purpose} needs {extra.package or package}, which is not installed. Install it with: "
-            f'pip install "atoll[{extra.name}]"',
+            f"{extra.purpose} needs {extra.package or package}, which is not installed. "
+            f'Install it with: pip install "atoll[{extra.name}]"',
             name=package,
         ) from None
     return import_module(module)
