@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from atoll.app.items import Rows
 from atoll.core.extras import import_extra
@@ -23,6 +24,7 @@ TEXT_DIRECTIONS = 100
 PICTURE_SIDE = 16
 SOUND_BANDS = 32
 _MOST_WORDS = 50_000
+_FLAT = 0.6  # share of the spread from which two directions are a fair picture
 
 
 class Features(NamedTuple):
@@ -193,9 +195,10 @@ def sound_features(file: Path) -> NDArray[np.float64]:
 def plane_of(X: NDArray[np.float64], random_state: int = 0, most: int = 4000) -> NDArray[Any]:
     """Return a place (n, 2) in the unit square for every row, for the picture of all rows.
 
-    Two columns are the plane themselves. More are drawn by the two leading modes of the graph of
-    neighbours, or, where that falls into parts, by the two leading directions. Modes are found on
-    `most` random rows; each other row lies amid its nearest of them.
+    Two columns are the plane themselves. More are drawn in the plane of their two leading
+    directions, if that holds most of their spread or the graph of neighbours falls into parts;
+    else by the two leading modes of that graph. Modes are found on `most` random rows; each other
+    row lies amid its nearest of them.
     """
     from atoll.core.graphs import nearest
 
@@ -213,22 +216,24 @@ def plane_of(X: NDArray[np.float64], random_state: int = 0, most: int = 4000) ->
 
 
 def _two_leading(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    from sklearn.decomposition import PCA
+
     from atoll.core import graphs
 
     n = len(X)
-    if n > 10:
-        weights = graphs.self_tuning_weights(graphs.neighbour_graph(X, min(15, n - 1)))
-        if graphs.connected_components(weights)[0] == 1:
-            modes = graphs.smoothest_modes(weights, 2).vectors
-            places = modes / np.sqrt(graphs.degrees(weights))[:, None]
-            # A few outlying rows would press the others into a corner.
-            low, high = np.quantile(places, [0.01, 0.99], axis=0)
-            return np.clip(places, low, high)
-    from sklearn.decomposition import PCA
-
     if n < 3:
         return X[:, :2]
-    return PCA(2, random_state=0).fit_transform(X)
+    plane = PCA(2, random_state=0)
+    flat = plane.fit_transform(X)
+    if n <= 10 or np.nansum(plane.explained_variance_ratio_) >= _FLAT:
+        return flat
+    weights = graphs.self_tuning_weights(graphs.neighbour_graph(X, min(15, n - 1)))
+    if graphs.connected_components(weights)[0] > 1:
+        return flat
+    modes = graphs.smoothest_modes(weights, 2).vectors
+    places = modes / np.sqrt(graphs.degrees(weights))[:, None]
+    # Modes crowd most rows in a corner: halfway to equal spacing the picture fills its frame.
+    return _unit(places) + rankdata(places, axis=0) / n
 
 
 def _unit(places: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -244,6 +244,7 @@ function showRow() {
   const name = item.name && item.kind !== "text" ? ` · ${item.name}` : "";
   $("row-name").textContent = `Row ${ask.row + 1}${name}`;
   $("card").dataset.row = String(ask.row);
+  $("card").dataset.kind = item.kind;
   $("item").replaceChildren(nodeOf(ask.row));
   $("item").scrollTop = 0;
   spoken(`Row ${ask.row + 1}. ${item.text || item.name || item.cells.map((pair) => pair.join(" ")).join(", ")}`.slice(0, 400));
@@ -304,7 +305,7 @@ async function exportLabels() {
 
 // --- what is beside the row --------------------------------------------------------------------
 
-const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0).replace(/\.0$/, "")}%`;
 const count = (number) => (number < 10 ? number.toFixed(1).replace(/\.0$/, "") : String(Math.round(number)));
 
 function spoken(text) { $("spoken").textContent = text; }
@@ -327,9 +328,13 @@ function showSaved() {
   $("saved").title = (state && state.problem) || "";
 }
 
-function letterFor(name, taken) {
+// A class called 7 has the key 7; else the first nine have digits. All have letters, the first of
+// their own that is free. Keys follow the order of the classes, so that a new class changes none.
+function keysFor(name, place, taken) {
+  if (/^[0-9a-z]$/i.test(name) && !taken.has(name.toLowerCase())) return [name.toLowerCase()];
   const wanted = [...name.toLowerCase().normalize("NFD").replace(/[^a-z]/g, ""), ..."abcdefghijklmnopqrstuvwxyz"];
-  return wanted.find((letter) => !taken.has(letter));
+  return [place < 9 ? String(place + 1) : undefined, wanted.find((letter) => !taken.has(letter))]
+    .filter((key) => key !== undefined && !taken.has(key));
 }
 
 function showClasses() {
@@ -342,17 +347,14 @@ function showClasses() {
     $("class-names").replaceChildren();
     $("legend").replaceChildren();
     names.forEach((name, place) => {
-      const own = [];
-      if (place < 9) own.push(String(place + 1));
-      const letter = letterFor(name, keys);
-      if (letter) own.push(letter);
+      const own = keysFor(name, place, keys);
       own.forEach((key) => keys.set(key, name));
       const button = make("button", "class");
       button.type = "button";
       button.dataset.name = name;
       button.style.setProperty("--own", Picture.colourOf(place));
       if (own.length) button.setAttribute("aria-keyshortcuts", own.join(" "));
-      own.slice(0, 2).forEach((key) => button.append(make("kbd", "", key)));
+      own.forEach((key) => button.append(make("kbd", "", key)));
       button.append(make("span", "name", name), make("span", "count"));
       button.addEventListener("click", (event) => { answer("label", name, event); $("card").focus({ preventScroll: true }); });
       box.append(button);
@@ -402,7 +404,8 @@ function showNumbers() {
   const known = numbers.error !== null && numbers.error !== undefined;
   $("range").hidden = !known;
   $("errors").textContent = known ? `≈ ${count(numbers.errors_left)}` : "–";
-  $("errors-most").textContent = known ? `at most ${Math.ceil(numbers.upper * numbers.n_unlabelled - 1e-6)} of ${numbers.n_unlabelled}` : "";
+  const most = Math.ceil(numbers.upper * numbers.n_unlabelled - 1e-6);
+  $("errors-most").textContent = known ? `at most ${most} of ${numbers.n_unlabelled}` : "";
   if (known) {
     const widest = Math.min(1, Math.max(1.15 * numbers.upper, 2 * state.target_error));
     const share = (value) => `${100 * Math.min(1, value / widest)}%`;
@@ -415,7 +418,7 @@ function showNumbers() {
   }
   const sure = numbers.probability;
   $("towards").value = sure === null || sure === undefined ? 0 : Math.min(100, (100 * sure) / numbers.confidence);
-  $("towards-label").textContent = sure === null || sure === undefined ? "Towards the target" : `Towards the target: ${percent(sure)} of the ${percent(numbers.confidence)} wanted`;
+  $("strip").textContent = `${counts.labels} labels` + (known ? ` · about ${count(numbers.errors_left)} errors left, at most ${most}` : "");
 }
 
 // --- keys --------------------------------------------------------------------------------------

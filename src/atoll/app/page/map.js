@@ -1,7 +1,7 @@
 "use strict";
 // The picture of all rows: dots on one canvas, the current row on another above it.
 const Picture = (() => {
-  const OKABE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#C9B800", "#5B4FC0", "#B03A70", "#8A8A2E"];
+  const N_FIXED = 10; // colours that the style sheet sets, for light and for dark
   const all = document.getElementById("all");
   const mark = document.getElementById("mark");
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -11,7 +11,13 @@ const Picture = (() => {
   let current = null;
 
   function colourOf(index) {
-    return index < OKABE.length ? OKABE[index] : `hsl(${(index * 137.5) % 360} 55% 48%)`;
+    return index < N_FIXED ? `var(--c${index})` : `hsl(${(index * 137.5) % 360} 55% ${dark.matches ? 62 : 45}%)`;
+  }
+
+  // A canvas knows no variables.
+  function inks(n) {
+    const style = getComputedStyle(document.documentElement);
+    return Array.from({ length: n }, (_, i) => (i < N_FIXED ? style.getPropertyValue(`--c${i}`).trim() : colourOf(i)));
   }
 
   function fitted(canvas) {
@@ -37,12 +43,13 @@ const Picture = (() => {
     const known = colours && colours.codes;
     const index = known ? colours.classes.map((name) => order.indexOf(name)) : [];
     const least = known && index.length ? 100 / index.length : 0;
+    const ink = inks(order.length);
     const labelled = new Set(known ? colours.labelled : []);
     const later = [];
     for (let i = 0; i < n; i++) {
       if (labelled.has(places.rows[i])) { later.push(i); continue; }
       const code = known ? colours.codes[i] : -1;
-      context.fillStyle = code >= 0 ? colourOf(index[code]) : grey;
+      context.fillStyle = code >= 0 ? ink[index[code]] : grey;
       const sure = code >= 0 ? Math.max(0, (colours.sureness[i] - least) / (100 - least)) : 0.3;
       context.globalAlpha = 0.18 + 0.62 * sure;
       context.beginPath();
@@ -54,7 +61,7 @@ const Picture = (() => {
       const code = colours.codes[i];
       context.beginPath();
       context.arc(at(places.x[i], size), at(1 - places.y[i], size), radius + 1.7, 0, 7);
-      context.fillStyle = code >= 0 ? colourOf(index[code]) : grey;
+      context.fillStyle = code >= 0 ? ink[index[code]] : grey;
       context.fill();
       context.lineWidth = 1.4;
       context.strokeStyle = dark.matches ? "#12161c" : "#ffffff";
