@@ -165,7 +165,8 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(package, m
     with pytest.raises(MissingExtraError) as caught:
         import_extra(f"{package}.part")
     message = str(caught.value)
-    assert f"needs {package}, which is not installed" in message
+    named = EXTRAS[package].package or package
+    assert f"needs {named}, which is not installed" in message
     assert message.endswith(f'pip install "atoll[{EXTRAS[package].name}]"')
     assert len(message.splitlines()) == 1
 
@@ -203,6 +204,8 @@ COMMANDS = {
     "reproduce without matplotlib": ("matplotlib", "reproduce rogers-fig15 --quick --out out"),
     "fit without pandas": ("pandas", "fit rows.csv --target y --out model.atoll"),
     "datasets make without pandas": ("pandas", "datasets make crescents --out new.csv"),
+    "label without starlette": ("starlette", "label rows.csv --target z"),
+    "label without uvicorn": ("uvicorn", "label rows.csv --target z"),
     "predict without pyarrow": ("pyarrow", "predict model.atoll rows.csv --out new.parquet"),
 }
 

@@ -13,6 +13,7 @@ from atoll.cli.terminal import one_line_errors, speaker
 from atoll.core.extras import import_extra
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
     from atoll.app import Features, LabelLog, Rows, Session
@@ -101,27 +102,26 @@ def label(
     goes on where it stopped. Ctrl-C ends it.
     """
     # Many parameters because a command's options are its parameters.
-    for package in ("starlette", "uvicorn"):
-        import_extra(package) if export is None else None
     from atoll.app import LabelLog, Session, make_features, read_rows
     from atoll.app.export import check_export_path, default_export_path
-    from atoll.app.server import bind, check_address, make_app, make_door, serve
 
+    if export is None:
+        import_extra("starlette")
+        import_extra("uvicorn")
     say = speaker(quiet)
     password = os.environ.get(PASSWORD) or None
-    check_address(host, allow_network, password)
     view, column = _view(text, image, audio)
     names = [name for name in (classes or "").split(",") if name.strip()]
     rows = read_rows(data, target, view=view, column=column, folder=media, classes=names)
     log_path = labels if labels is not None else data.parent / f"{data.name}.labels.jsonl"
-    with LabelLog(log_path, rows.subject()) as log:
-        if log.remark is not None:
-            typer.echo(f"atoll: warning: {log.remark}", err=True)
-        if export is not None:
-            _write_export(rows, log, check_export_path(export, rows), say)
-            return
-        made = make_features(rows, file=features, encode=encode, drop=drop or (), random_state=seed)
-        _describe(rows, made, log, say)
+    if export is not None:
+        out = check_export_path(export, rows)
+        with LabelLog(log_path, rows.subject()) as log:
+            _warn(log)
+            _write_export(rows, log, out, say)
+        return
+    listener = _listen(host, port, allow_network, password)
+    with listener:
         learner = _learner(
             model,
             classes=list(rows.given.classes) or None,
@@ -131,17 +131,54 @@ def label(
             unlabelled=None,
             random_state=seed,
         )
-        session = Session(rows, made, learner, log, target_error=target_error, random_state=seed)
-        with bind(host, port) as listener:
-            door = make_door(host, listener.getsockname()[1], password if allow_network else None)
-            out = check_export_path(default_export_path(data), rows)
-            app = make_app(session, door, out)
-            session.start()
-            address = f"http://{host}:{listener.getsockname()[1]}/"
-            if door.token is not None:
-                address += f"?token={door.token}"
-            serve(app, listener, started=lambda: _announce(address, no_browser, allow_network))
-        _say_goodbye(session, say)
+        made = make_features(rows, file=features, encode=encode, drop=drop or (), random_state=seed)
+        out = check_export_path(default_export_path(data), rows)
+        with LabelLog(log_path, rows.subject()) as log:
+            _warn(log)
+            _describe(rows, made, log, say)
+            session = Session(
+                rows, made, learner, log, target_error=target_error, random_state=seed
+            )
+            _serve(session, listener, host, password if allow_network else None, out, no_browser)
+            _say_goodbye(session, say)
+
+
+def _listen(host: str, port: int, allow_network: bool, password: str | None) -> socket.socket:
+    from atoll.app.server import bind, check_address
+
+    check_address(host, allow_network, password)
+    return bind(host, port)
+
+
+def _serve(
+    session: Session,
+    listener: socket.socket,
+    host: str,
+    password: str | None,
+    out: Path,
+    no_browser: bool,
+) -> None:
+    from atoll.app.server import make_app, make_door, serve
+
+    port = listener.getsockname()[1]
+    door = make_door(host, port, password)
+    address = f"http://{host}:{port}/" + (f"?token={door.token}" if door.token else "")
+
+    def announce() -> None:
+        typer.echo(f"Open {address}")
+        if password is not None:
+            typer.echo("The connection is not encrypted: use it in a network that you trust.")
+        if not no_browser:
+            webbrowser.open(address)
+
+    app = make_app(session, door, out)
+    session.start()
+    serve(app, listener, started=announce)
+
+
+def _warn(log: LabelLog) -> None:
+    if log.remark is not None:
+        typer.echo(f"atoll: warning: {log.remark}", err=True)
 
 
 def _view(text: str | None, image: str | None, audio: str | None) -> tuple[str | None, str | None]:
@@ -181,14 +218,6 @@ def _describe(rows: Rows, features: Features, log: LabelLog, say: Callable[[str]
         say(f"{len(lost)} of {n} rows are left out; the first: {next(iter(lost.values()))}.")
     kept = len(log.answers.given)
     say(f"Answers are kept in {log.path}" + (f"; {kept} are there already." if kept else "."))
-
-
-def _announce(address: str, no_browser: bool, allow_network: bool) -> None:
-    typer.echo(f"Open {address}")
-    if allow_network:
-        typer.echo("The connection is not encrypted: use it in a network that you trust.")
-    if not no_browser:
-        webbrowser.open(address)
 
 
 def _write_export(rows: Rows, log: LabelLog, path: Path, say: Callable[[str], None]) -> None:
