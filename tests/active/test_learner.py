@@ -88,7 +88,7 @@ def test_it_starts_from_no_label_and_covers_the_rows_first(pool):
 
 
 def test_one_class_seen_asks_on_without_a_model(pool):
-    X, truth = pool
+    _, truth = pool
     learner = learner_of(pool)
     rows = np.flatnonzero(truth == 1)[:6]
     learner.update(rows, truth[rows])
@@ -114,7 +114,6 @@ def test_a_query_never_asks_a_labelled_row_nor_one_row_twice(pool, n):
 
 
 def test_a_large_pool_is_asked_by_a_random_part(pool):
-    X, _ = pool
     learner = learner_of(pool, 6, max_candidates=10)
     assert len(learner.query(8).rows) == 8
     assert len(learner.query(30).rows) == 30
@@ -148,7 +147,7 @@ def test_audits_do_not_depend_on_the_strategy():
 
 
 def test_an_audit_keeps_the_prediction_from_before_it_was_learnt(pool):
-    X, truth = pool
+    _, truth = pool
     learner = learner_of(pool, 4, audit_every=2)
     while not learner.query().is_audit[0]:
         rows = learner.query().rows
@@ -203,7 +202,7 @@ def test_a_skipped_row_comes_back_only_when_no_other_is_left(pool):
 
 @pytest.mark.parametrize("act", ["label", "batch", "skip", "new class", "audit"])
 def test_undo_restores_everything_to_the_bit(pool, act):
-    X, truth = pool
+    _, truth = pool
     learner, untouched = learner_of(pool, 9), learner_of(pool, 9)
     query = learner.query(6 if act in ("batch", "audit") else 1)
     if act == "skip":
@@ -233,7 +232,7 @@ def test_undo_goes_back_to_the_start_and_no_further(pool):
 
 
 def test_update_is_quick_and_refit_learns_once(pool):
-    X, truth = pool
+    _, truth = pool
     learner = learner_of(pool, 6)
     learner.refit()
     model = learner.estimator_
@@ -316,7 +315,6 @@ def test_one_label_among_markers_is_one_class(pool):
 
 
 def test_a_saved_learner_goes_on_as_the_one_it_was(pool, tmp_path):
-    X, truth = pool
     learner = learner_of(pool, 9, estimator=GraphGPClassifier(n_draws=40), classes=[0, 1, 2])
     learner.skip(learner.query().rows)
     query = learner.query(6)
@@ -329,7 +327,7 @@ def test_a_saved_learner_goes_on_as_the_one_it_was(pool, tmp_path):
 
 
 def test_an_audit_asked_before_saving_is_one_after_loading(pool, tmp_path):
-    X, truth = pool
+    _, truth = pool
     learner = learner_of(pool, 9, estimator=LogisticRegression(), strategy="margin")
     query = learner.query(5)
     learner.save(tmp_path / "pool.atoll")
