@@ -75,6 +75,7 @@ class GraphLabels(NamedTuple):
     n_classes : K
     graph : (n, n) weights of the edges; None leaves all draws the same weight
     copies : (n,) how many rows of the data each row stands for; None is one
+    random_counts : (K,) labels of each class that were drawn at random; None: all of them were
     """
 
     features: Array
@@ -83,6 +84,7 @@ class GraphLabels(NamedTuple):
     n_classes: int
     graph: sparse.csr_array | None = None
     copies: Array | None = None
+    random_counts: Codes | None = None
 
 
 # The prior ----------------------------------------------------------------------------------------
@@ -333,7 +335,7 @@ def labelling_terms(
     """
     n, n_draws, K = len(known.features), len(a), known.n_classes
     mean_degree = max(float(graph.sum()) / n, 1e-300)
-    share_of_labels = np.bincount(known.codes, minlength=K) / len(known.codes)
+    wanted = wanted_shares(known, recipe)
     mass = np.full(n, 1.0 / n) if known.copies is None else known.copies / known.copies.sum()
     balance, cut = np.empty(n_draws), np.empty(n_draws)
     for piece in in_chunks(n_draws, n * a.shape[2] + 2 * graph.nnz):
@@ -341,9 +343,25 @@ def labelling_terms(
         labels[:, known.rows] = known.codes
         shares = np.stack([(labels == k) @ mass for k in range(K)], axis=1)
         floor = np.log(np.maximum(shares, 0.5 * mass.min()))
-        balance[piece] = recipe.balance_strength * K * floor @ share_of_labels
+        balance[piece] = recipe.balance_strength * K * floor @ wanted
         cut[piece] = -recipe.cut_strength * weight_of_cuts(graph, labels, K) / mean_degree
     return balance, cut
+
+
+def wanted_shares(known: GraphLabels, recipe: LabellingRecipe = RECIPE.labellings) -> Array:
+    """Return the shares that the classes are to have, (K,), as far as labels tell.
+
+    They sum to one where every class has labels that were drawn at random. Of labels that were
+    chosen, and of a class without a label, they say less: they are drawn together, and sum to the
+    less the fewer labels there are.
+    """
+    counts = np.bincount(known.codes, minlength=known.n_classes)
+    drawn = counts if known.random_counts is None else known.random_counts
+    total, added = drawn.sum(), recipe.unseen_count
+    if total == len(known.codes) and counts.all():
+        return counts / total
+    trust = total / (total + recipe.few_random_labels)
+    return trust * (drawn + added) / (total + added * known.n_classes)
 
 
 def weight_of_cuts(graph: sparse.csr_array, labels: Codes, n_classes: int) -> Array:
