@@ -12,7 +12,7 @@ from scipy.linalg import eigh
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
 
 from atoll import AtollClassifier, GraphGPClassifier
-from atoll.active import STRATEGIES, ActiveLearner
+from atoll.active import ActiveLearner
 from atoll.active.uncertainty import margin
 from atoll.core.graphs import neighbour_graph, self_tuning_weights
 from atoll.datasets import load_ssl_book, make_crescents, make_pinwheel
@@ -130,27 +130,42 @@ class FromScikitActiveml:
     """A rule of scikit-activeml, given our model's probabilities where it asks for any."""
 
     def __init__(self, X, kind):
-        self.X, self.kind = X, kind
+        self.X, self.kind = X, kind.removeprefix("skactiveml ")
         self.strategy = None
 
     def __call__(self, learner, n, rng):
         from skactiveml import pool as theirs
 
         if self.strategy is None:
-            names = {"skactiveml ProbCover": theirs.ProbCover, "skactiveml Clue": theirs.Clue,
-                     "skactiveml TypiClust": theirs.TypiClust,
-                     "skactiveml Falcun": theirs.Falcun}  # fmt: skip
             seed = int(rng.integers(2**31))
-            self.strategy = names[self.kind](random_state=seed, missing_label=-1)
+            self.strategy = getattr(theirs, self.kind)(random_state=seed, missing_label=-1)
         codes = np.array([-1 if label is None else label for label in learner.labels_], dtype=int)
         more = {}
-        if self.kind.endswith(("Clue", "Falcun")):
-            from _active_classifier import given
-
-            more = {"clf": given(self.X, learner.proba_), "fit_clf": False}
+        if self.kind == "Falcun":
+            more = {"clf": _given(self.X, learner.proba_), "fit_clf": False}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return np.asarray(self.strategy.query(self.X, codes, batch_size=n, **more), dtype=int)
+
+
+def _given(X, proba):
+    """A classifier of scikit-activeml that looks probabilities of the pool's rows up."""
+    from skactiveml.base import SkactivemlClassifier
+
+    place = {row.tobytes(): i for i, row in enumerate(np.ascontiguousarray(X))}
+
+    class Given(SkactivemlClassifier):
+        def fit(self, X, y, sample_weight=None):
+            return self
+
+        def predict_proba(self, X):
+            return proba[[place[row.tobytes()] for row in np.ascontiguousarray(X)]]
+
+    return Given(classes=list(range(proba.shape[1])), missing_label=-1)
+
+
+def our_query(learner, n, rng):
+    return learner.query(n).rows
 
 
 def top_margin(learner, n, rng):
@@ -160,9 +175,9 @@ def top_margin(learner, n, rng):
 
 
 THEIRS = {
-    **{kind: GraphVariance for kind in ("vopt", "sigmaopt", "mcvopt")},
+    **dict.fromkeys(("vopt", "sigmaopt", "mcvopt"), GraphVariance),
     **{f"skactiveml {kind}": FromScikitActiveml
-       for kind in ("ProbCover", "TypiClust", "Clue", "Falcun")},
+       for kind in ("ProbCover", "TypiClust", "Falcun")},
     "top margin": lambda X, kind: top_margin,
 }  # fmt: skip
 
@@ -213,7 +228,7 @@ def run(task, data=None):
     X, y = pool(task["set"], task["seed"], data)
     rng = stream("start", task["set"], task["seed"])
     strategy, theirs = task["strategy"], task["strategy"] in THEIRS
-    estimator = ESTIMATORS[task.get("estimator", "graph-gp")]()
+    estimator = ESTIMATORS[task["estimator"]]()
     learner = ActiveLearner(
         estimator,
         classes=np.unique(y).tolist(),
@@ -221,7 +236,7 @@ def run(task, data=None):
         audit_every=None if theirs else task.get("audit_every", 5),
         random_state=task["seed"],
     ).fit(X, first_labels(y, task["start"], rng))
-    pick = THEIRS[strategy](X, strategy) if theirs else lambda learner, n, rng: learner.query(n).rows
+    pick = THEIRS[strategy](X, strategy) if theirs else our_query
     counts, errors, checks, seconds = [], [], [], time.process_time()
     while True:
         if learner.n_labels_:
@@ -239,7 +254,3 @@ def run(task, data=None):
     return {"counts": counts, "errors": errors, "seconds": seconds} | (
         {"checks": checks} if checks else {}
     )
-
-
-def ours():
-    return list(STRATEGIES)

@@ -229,6 +229,11 @@ class ActiveLearner:
         """Return a generator that depends on the seed and these words alone."""
         return np.random.default_rng([self._seed, *words])
 
+    def has_rows(self, X: Any) -> bool:
+        """Return whether these are the rows of the pool; X (n, d)."""
+        self._pool_size()
+        return n_rows(X) == self._n and np.array_equal(np.asarray(X), np.asarray(self._X))
+
     # What the user says ---------------------------------------------------------------------------
 
     def update(self, rows: Any, labels: Any) -> Self:
@@ -491,6 +496,7 @@ class ActiveLearner:
 
     def should_stop(self) -> StopAdvice:
         """Return whether the error is at most `target_error`, by the confidence asked for."""
+        check_value("target_error", self.target_error, self.parameters["target_error"])
         belief = self._belief()
         return advise(self._estimate(belief), belief, self.target_error)
 

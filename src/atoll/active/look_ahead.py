@@ -76,7 +76,7 @@ def brier_batch(draws: Array, weights: Array, candidates: Index, n: int) -> tupl
     """
     apart, mean = _apart(draws, weights)
     A, noise = _without_a_class(apart[candidates], mean[candidates])
-    c, k, S = A.shape
+    c, _, S = A.shape
     RA = A.copy()
     MRA = (RA.reshape(-1, S) @ _spread_of_all(apart)).reshape(A.shape)
     left = np.ones(c, bool)
