@@ -123,6 +123,7 @@ class ActiveLearner:
         are the same
     predictions_ : (n,) labels, and the most probable class of the other rows; None without a model
     estimator_ : the fitted classifier; None while labels are too few for it
+    audits_ : list of Audit, rows drawn at random, with what was predicted of them before
     strategy_ : str, how rows are picked, in words
     is_current_ : bool, whether the model has learnt every label
 
@@ -349,6 +350,11 @@ class ActiveLearner:
     def n_labels_(self) -> int:
         self._pool_size()
         return len(self._history.labels)
+
+    @property
+    def audits_(self) -> list[Audit]:
+        self._pool_size()
+        return list(self._history.audits)
 
     @property
     def estimator_(self) -> Any:
