@@ -34,7 +34,7 @@ def all_runs(out):
     for path in sorted(Path(out).glob("active_*.jsonl")):
         for task, row in read_runs(path).values():
             found.append((task, row))
-            if task["batch"] == 1 and task["labels"] > CURVE:
+            if task["batch"] == 1 and task["labels"] > CURVE and task["start"] == "one":
                 upto = [c for c in row["counts"] if c <= CURVE]
                 short = {"counts": upto, "errors": row["errors"][: len(upto)]}
                 found.append(({**task, "labels": CURVE}, short))
@@ -92,8 +92,9 @@ def print_ratios(found, title):
         worst = max(each, key=lambda name: each[name][0])
         seeds = sorted({v[2] for v in each.values()})
         cells = [f"{each[n][0]:.2f}{'*' * (each[n][1] > 2)}" for n in sets]
-        print(f"| {rule} | {mean:.3f} | {each[worst][0]:.2f} ({worst}) | "
-              f"{'–'.join(map(str, sorted({seeds[0], seeds[-1]})))} | {' | '.join(cells)} |")  # fmt: skip
+        most = "–".join(map(str, sorted({seeds[0], seeds[-1]})))
+        print(f"| {rule} | {mean:.3f} | {each[worst][0]:.2f} ({worst}) | {most} | "
+              f"{' | '.join(cells)} |")  # fmt: skip
     errors = [np.mean(list(found["random"][n].values())) for n in sets]
     print("| *random: mean error* | | | | " + " | ".join(f"{100 * e:.1f} %" for e in errors) + " |")
     part = [rule for rule in ratios if rule not in whole]
@@ -183,7 +184,7 @@ def print_stops(runs, estimator, prior=None):
 # --- all ------------------------------------------------------------------------------------------
 
 
-def print_all(out, picture, estimator="atoll"):
+def print_all(out, picture, estimator="graph-gp"):
     runs = all_runs(out)
     settings = (
         ("one", 1, CURVE, "one label at a time, from one random label, 24 labels"),

@@ -39,7 +39,7 @@ class ShiftPrior(NamedTuple):
     """
 
     mean: float = 0.5
-    deviation: float = 1.5
+    deviation: float = 1.25
     least_doubt: float = 0.002
 
 
