@@ -71,7 +71,7 @@ class LabellingRecipe:
     cut_strength: float = 0.3
     least_effective_share: float = 0.05
     unseen_count: float = 0.5
-    few_random_labels: float = 5.0
+    few_random_labels: float = 2.0
 
 
 @dataclass(frozen=True)
