@@ -36,7 +36,7 @@ def comparable(X: Any) -> Array | None:
     ranges = ranges[ranges > 0]
     if len(ranges) < 2:
         return rows
-    low, high = np.quantile(ranges, [0.1, 0.9])
+    low, high = np.quantile(ranges, [0.1, 0.9], method="nearest")
     if high < UNLIKE_SCALES * low:
         return rows
     scale = rows.std(axis=0)

@@ -39,7 +39,7 @@ class ShiftPrior(NamedTuple):
     """
 
     mean: float = 0.5
-    deviation: float = 1.5
+    deviation: float = 1.25
     least_doubt: float = 0.002
 
 
@@ -79,6 +79,8 @@ class ErrorEstimate(NamedTuple):
     audits_alone: AuditsAlone
 
     def __str__(self) -> str:
+        if self.n_unlabelled == 0:
+            return "Every row has a label."
         if np.isnan(self.error):
             return f"No model yet: nothing is known of {self.n_unlabelled} rows."
         return (

@@ -123,6 +123,7 @@ class ActiveLearner:
         are the same
     predictions_ : (n,) labels, and the most probable class of the other rows; None without a model
     estimator_ : the fitted classifier; None while labels are too few for it
+    audits_ : list of Audit, rows drawn at random, with what was predicted of them before
     strategy_ : str, how rows are picked, in words
     is_current_ : bool, whether the model has learnt every label
 
@@ -228,6 +229,11 @@ class ActiveLearner:
     def _stream(self, *words: int) -> np.random.Generator:
         """Return a generator that depends on the seed and these words alone."""
         return np.random.default_rng([self._seed, *words])
+
+    def has_rows(self, X: Any) -> bool:
+        """Return whether these are the rows of the pool; X (n, d)."""
+        self._pool_size()
+        return n_rows(X) == self._n and np.array_equal(np.asarray(X), np.asarray(self._X))
 
     # What the user says ---------------------------------------------------------------------------
 
@@ -358,6 +364,11 @@ class ActiveLearner:
     def n_labels_(self) -> int:
         self._pool_size()
         return len(self._history.labels)
+
+    @property
+    def audits_(self) -> list[Audit]:
+        self._pool_size()
+        return list(self._history.audits)
 
     @property
     def estimator_(self) -> Any:
@@ -505,6 +516,7 @@ class ActiveLearner:
 
     def should_stop(self) -> StopAdvice:
         """Return whether the error is at most `target_error`, by the confidence asked for."""
+        check_value("target_error", self.target_error, self.parameters["target_error"])
         belief = self._belief()
         return advise(self._estimate(belief), belief, self.target_error)
 

@@ -47,12 +47,10 @@ def brier_gain(draws: Array, weights: Array, candidates: Index | None = None) ->
     [0.4096, 0.4096]
     """
     apart, mean = _apart(draws, weights)
-    M = _spread_of_all(apart)
-    asked = apart if candidates is None else apart[:, candidates]
+    asked = apart if candidates is None else apart[candidates]
     p = mean if candidates is None else mean[candidates]
-    S, c, K = asked.shape
-    moved = (M @ asked.reshape(S, -1)).reshape(S, c, K)
-    each = np.einsum("sck,sck->ck", asked, moved)
+    flat = asked.reshape(-1, len(weights))
+    each = np.einsum("is,is->i", flat, flat @ _spread_of_all(apart)).reshape(p.shape)
     return np.divide(each, p, out=np.zeros_like(each), where=p > 0).sum(axis=1)
 
 
@@ -77,26 +75,26 @@ def brier_batch(draws: Array, weights: Array, candidates: Index, n: int) -> tupl
     gains : (n,) of each, given those before
     """
     apart, mean = _apart(draws, weights)
-    M = _spread_of_all(apart)
-    A, noise = _without_a_class(apart[:, candidates], mean[candidates])
-    S, c, k = A.shape
+    A, noise = _without_a_class(apart[candidates], mean[candidates])
+    c, _, S = A.shape
     RA = A.copy()
-    MRA = (M @ RA.reshape(S, -1)).reshape(S, c, k)
+    MRA = (RA.reshape(-1, S) @ _spread_of_all(apart)).reshape(A.shape)
     left = np.ones(c, bool)
     chosen, gains = [], []
     for _ in range(min(n, c)):
-        G = np.einsum("sci,scj->cij", A, RA) + noise
-        told = np.einsum("sci,scj->cij", RA, MRA)
-        scores = np.trace(np.linalg.solve(G, told), axis1=1, axis2=2)
+        G = A @ RA.mT + noise
+        scores = np.trace(np.linalg.solve(G, RA @ MRA.mT), axis1=1, axis2=2)
         scores = np.where(left, scores, -np.inf)
         best = int(np.argmax(scores))
         chosen.append(best)
         gains.append(max(float(scores[best]), 0.0))
         left[best] = False
         # R ← R − R A_x G_x⁻¹ A_xᵀ R, applied to the columns of all candidates.
-        share = np.linalg.solve(G[best], A[:, best].T @ RA.reshape(S, -1))
-        MRA -= (MRA[:, best] @ share).reshape(S, c, k)
-        RA -= (RA[:, best] @ share).reshape(S, c, k)
+        share = np.linalg.solve(G[best], A[best] @ RA.reshape(-1, S).T).T
+        RA, MRA = (
+            RA - (share @ RA[best]).reshape(A.shape),
+            MRA - (share @ MRA[best]).reshape(A.shape),
+        )
     return candidates[chosen], np.array(gains)
 
 
@@ -157,28 +155,29 @@ def epig(draws: Array, weights: Array, candidates: Index, targets: Index) -> Arr
 
 
 def _apart(draws: Array, weights: Array) -> tuple[Array, Array]:
-    """Return a (S, m, K), how far each draw is from the mean, and that mean (m, K)."""
-    mean = np.einsum("s,smk->mk", weights, draws)
-    return np.sqrt(weights)[:, None, None] * (draws - mean), mean
+    """Return a (m, K, S), how far each draw is from the mean, and that mean (m, K)."""
+    by_row = np.ascontiguousarray(draws.transpose(1, 2, 0))
+    mean = by_row @ weights
+    return np.sqrt(weights) * (by_row - mean[..., None]), mean
 
 
 def _spread_of_all(apart: Array) -> Array:
     """Return M (S, S), the sum of a aᵀ over all rows and classes."""
-    flat = apart.reshape(len(apart), -1)
-    return flat @ flat.T
+    flat = apart.reshape(-1, apart.shape[2])
+    return flat.T @ flat
 
 
 def _without_a_class(apart: Array, mean: Array) -> tuple[Array, Array]:
-    """Return A (S, c, K−1) and E[diag p − p pᵀ] (c, K−1, K−1), each row's likeliest class dropped.
+    """Return Aᵀ (c, K−1, S) and E[diag p − p pᵀ] (c, K−1, K−1), without each row's likeliest class.
 
     A row's classes sum to one, so that one of them tells nothing that the others do not.
     """
     K = mean.shape[1]
     kept = np.argsort(-mean, axis=1, kind="stable")[:, 1:]
-    A = np.take_along_axis(apart, kept[None], axis=2)
+    A = np.take_along_axis(apart, kept[..., None], axis=1)
     p = np.take_along_axis(mean, kept, axis=1)
     # diag p̄ − p̄ p̄ᵀ is the covariance of a label: that of p over draws, and what is left.
-    noise = -p[:, :, None] * p[:, None, :] - np.einsum("sci,scj->cij", A, A)
+    noise = -p[:, :, None] * p[:, None, :] - A @ A.mT
     noise[:, np.arange(K - 1), np.arange(K - 1)] += p + RIDGE
     return A, noise
 

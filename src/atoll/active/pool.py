@@ -143,9 +143,14 @@ def fit_pool(estimator: Any, X: Any, known: Known) -> FittedPool:
 
 def _copied(estimator: Any) -> Any:
     """Return a copy that may be fitted while others still use this one."""
-    found = copy.copy(estimator)
-    if isinstance(found, Pipeline):
-        found.steps = [(name, copy.copy(step)) for name, step in found.steps]
+    if isinstance(estimator, Pipeline):
+        found = copy.copy(estimator)
+        found.steps = [(name, _copied(step)) for name, step in estimator.steps]
+        return found
+    if not isinstance(estimator, SemiSupervisedClassifier):
+        return copy.copy(estimator)
+    found = type(estimator)()
+    found.__dict__.update(vars(estimator))  # with its memory of rows, which copies leave behind
     return found
 
 

@@ -40,17 +40,15 @@ def advise(
     if target_error is None:
         return StopAdvice(False, float("nan"), "No target_error is set; the error is estimated.")
     probability = belief.at_most(target_error)
-    sure = (
-        f"With probability {probability:.0%} at most {target_error:.3g} of the unlabelled rows "
-        "are wrong"
-    )
+    sure = f"at most {target_error:.3g} of the unlabelled rows are wrong"
+    chance = f"with probability {probability:.1%}"
     missing = LEAST_AUDITS - estimate.n_audits
     if missing > 0:
         more = f"{missing} more audit{'s' * (missing > 1)}"
-        return StopAdvice(False, probability, f"{sure}; {more} must bear that out.")
+        said = f"{chance.capitalize()} {sure}; {more} must bear that out."
+        return StopAdvice(False, probability, said)
     if probability >= estimate.confidence:
         how = f"{estimate.n_wrong} of {estimate.n_audits} audits were wrong"
-        return StopAdvice(True, probability, f"{sure}: {how}.")
-    return StopAdvice(
-        False, probability, f"{sure}; {estimate.confidence:.0%} is wanted. Label more rows."
-    )
+        return StopAdvice(True, probability, f"You may stop: {chance} {sure}; {how}.")
+    wanted = f"{estimate.confidence:.0%} is wanted; label more rows"
+    return StopAdvice(False, probability, f"{chance.capitalize()} {sure}: {wanted}.")

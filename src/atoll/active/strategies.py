@@ -31,8 +31,14 @@ class Strategy(NamedTuple):
 
 
 def _brier(situation: Situation, n: int, rng: np.random.Generator) -> Choice:
+    if n == 1:
+        return choose_by_score(_brier_gain, situation, 1, rng)
     found = look_ahead.brier_batch(situation.joint, situation.weights, situation.candidates, n)
     return Choice(*found)
+
+
+def _brier_gain(situation: Situation) -> Any:
+    return look_ahead.brier_gain(situation.joint, situation.weights, situation.candidates)
 
 
 def _by_pairs(score: Any) -> Choose:

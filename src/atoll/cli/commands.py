@@ -261,6 +261,75 @@ def report(
     say(f"Report saved in {target}.")
 
 
+@app.command("next")
+@one_line_errors
+def next_rows(
+    model: ModelPath,
+    data: DataPath,
+    n: Annotated[int, typer.Option("-n", min=1, help="Rows to label.")] = 10,
+    answers: Annotated[
+        Path | None,
+        typer.Option(help="Table of answers: columns `row` (from 1 on) and that of the labels."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Table to write the rows to, for their labels.")
+    ] = None,
+    labelled: Annotated[
+        Path | None, typer.Option(help="Table to write: DATA with every label that is known.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="File of the loop; beside the model by default.")
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="How rows are picked: brier, margin, random, …")
+    ] = None,
+    target_error: Annotated[
+        float | None, typer.Option(help="Share of wrong rows at which labelling may stop.")
+    ] = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Say which rows to label next, why, and how wrong the model still is.
+
+    Labels are those of DATA and of --answers; what was asked and answered is kept in a file beside
+    the model, so that the command may be run again after every round of labels.
+    """
+    # Many parameters because a command's options are its parameters.
+    from atoll.cli import next_rows as loop
+    from atoll.core.files import check_writable
+    from atoll.core.tables import apply, check_table_path, read_table, write_table
+
+    say = speaker(quiet)
+    for table in [path for path in (out, labelled) if path is not None]:
+        check_table_path(table)
+        check_writable(table)
+    kept = model.with_suffix(".next.atoll") if state is None else state
+    check_writable(kept)
+    bundle = _load_bundle(model)
+    frame = read_table(data)
+    X = apply(bundle.preprocessing, frame)
+    wishes = loop.Wishes(strategy, target_error, seed)
+    learner = loop.open_learner(bundle, frame, X, kept, wishes)
+    if answers is not None:
+        rows, labels = loop.read_answers(answers, bundle.target, len(X), learner.classes_)
+        learner.refit().update(rows, labels)
+        say(f"{len(rows)} answers taken from {answers}.")
+    asked = loop.described(learner, learner.query(n), frame, bundle.target)
+    learner.save(kept)
+    if labelled is not None:
+        write_table(loop.with_labels(learner, frame, bundle.target), labelled)
+    if out is not None:
+        write_table(asked, out)
+        say(f"{len(asked)} rows to label saved in {out}; fill in {bundle.target!r}.")
+    else:
+        shown = [c for c in asked.columns if c != bundle.target][:4]
+        for line in table_lines(shown, asked[shown].astype(str).values.tolist()):
+            say(line)
+    say(str(learner.estimate_error()))
+    if learner.target_error is not None:
+        say(learner.should_stop().reason)
+
+
 @app.command()
 @one_line_errors
 def models(

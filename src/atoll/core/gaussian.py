@@ -5,15 +5,18 @@ Everything is in log space and vectorised; SciPy's `log_ndtr` and `ndtri_exp` ca
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx, log_ndtr, logsumexp, ndtr, ndtri_exp
 
+from atoll.core.memory import in_chunks
+
 Array = NDArray[np.float64]
 
+SLOPES_AT_ONCE = 2**15  # numbers of each kind, so that they stay near the processor
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
@@ -290,17 +293,24 @@ def _product_slopes(t: Array) -> tuple[Array, Array, Array]:
     t (n, m) -> (n,), (n, m), (n,).
     """
     nodes, weights = _trapezium(t.shape[1])
-    x = [nodes + t[:, i : i + 1] for i in range(t.shape[1])]
-    below = [ndtr(x_i) for x_i in x]
-    product = reduce(np.multiply, below)
-    mass = product @ weights
-    first = np.empty_like(t)
-    second = product @ (weights * (nodes**2 - 1.0))  # Stein's identity, twice
-    for i, x_i in enumerate(x):  # a derivative turns one Φ into φ, and the next uses φ' = −x φ
-        density = np.exp(log_normal_density(x_i))
-        term = reduce(np.multiply, [*below[:i], density, *below[i + 1 :]])
-        first[:, i] = term @ weights
-        second -= (term * x_i) @ weights
+    mass, first, second = np.empty(len(t)), np.empty_like(t), np.empty(len(t))
+    for piece in in_chunks(len(t), t.shape[1] * len(nodes), most=SLOPES_AT_ONCE):
+        x = nodes + t[piece].T[:, :, None]  # (m, rows, G)
+        below = ndtr(x)
+        # A derivative turns one Φ into φ, and the next uses φ' = −x φ.
+        term, rest = np.exp(log_normal_density(x)), np.ones_like(below[0])
+        for i in range(len(x)):  # all factors before i, and then all after it
+            term[i] *= rest
+            rest *= below[i]
+        product, rest = rest, np.ones_like(rest)
+        for i in reversed(range(len(x))):
+            term[i] *= rest
+            rest *= below[i]
+        mass[piece] = product @ weights
+        first[piece] = (term @ weights).T
+        # Stein's identity, twice.
+        of_last = product @ (weights * (nodes**2 - 1.0))
+        second[piece] = of_last - np.einsum("irg,irg->rg", term, x) @ weights
     return mass, first, second
 
 

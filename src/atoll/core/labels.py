@@ -21,15 +21,19 @@ class PartialLabels(NamedTuple):
     codes : (n,) int, position in `classes`; 0 where unlabelled, to be read under the mask only
     is_labelled : (n,) bool
     classes : (K,) the distinct labels, sorted, in the dtype in which they were given
+    is_chosen : (n,) bool, rows whose label was picked for a reason and not drawn at random; None:
+        all labels are a random sample
     """
 
     codes: NDArray[np.intp]
     is_labelled: NDArray[np.bool_]
     classes: NDArray[Any]
+    is_chosen: NDArray[np.bool_] | None = None
 
     def of(self, rows: NDArray[Any]) -> PartialLabels:
         """Return the labels of some rows, given as a mask or as places."""
-        return PartialLabels(self.codes[rows], self.is_labelled[rows], self.classes)
+        is_chosen = None if self.is_chosen is None else self.is_chosen[rows]
+        return PartialLabels(self.codes[rows], self.is_labelled[rows], self.classes, is_chosen)
 
     @property
     def n_labelled(self) -> int:
@@ -39,6 +43,14 @@ class PartialLabels(NamedTuple):
     def counts(self) -> NDArray[np.intp]:
         """(K,) number of labelled rows of each class."""
         return np.bincount(self.codes[self.is_labelled], minlength=len(self.classes))
+
+    @property
+    def random_counts(self) -> NDArray[np.intp]:
+        """(K,) those of them that were drawn at random: what shares of classes are read from."""
+        if self.is_chosen is None:
+            return self.counts
+        drawn = self.is_labelled & ~self.is_chosen
+        return np.bincount(self.codes[drawn], minlength=len(self.classes))
 
 
 def parse_labels(
@@ -53,9 +65,9 @@ def parse_labels(
     ----------
     y : (n,) numbers, strings, booleans or objects
     unlabelled : "auto", None or a value
-        "auto": -1 in an integer `y` is unlabelled, unless fewer than two classes would remain or
-        `classes` names it; then -1 is a class. None: nulls alone are unlabelled. A value: rows
-        equal to it are unlabelled.
+        "auto": -1 in an integer `y` is unlabelled, unless `classes` names it, or there are no
+        `classes` and fewer than two would remain; then -1 is a class. None: nulls alone are
+        unlabelled. A value: rows equal to it are unlabelled.
     classes : sequence, optional
         All classes, in the order wanted for the codes. Without it: those of the labelled rows,
         sorted.
@@ -79,8 +91,9 @@ def parse_labels(
     known = _plain_dtype(values[is_labelled])
     _refuse_unusable(known)
 
-    if classes is not None and _is_auto(unlabelled) and -1 in list(classes):
-        unlabelled = None
+    if classes is not None and _is_auto(unlabelled):
+        is_marker = known.dtype.kind in "iu" and -1 not in list(classes)
+        unlabelled = -1 if is_marker else None
     marked = _marked_unlabelled(known, unlabelled)
     is_labelled[is_labelled] = ~marked
     known = known[~marked]
@@ -92,6 +105,35 @@ def parse_labels(
     codes = np.zeros(len(values), dtype=np.intp)
     codes[is_labelled] = known_codes
     return PartialLabels(codes, is_labelled, distinct)
+
+
+def sorted_classes(classes: Iterable[Any]) -> list[Any]:
+    """Return the classes that a user declares, in the order in which labels are sorted.
+
+    Examples
+    --------
+    >>> sorted_classes(("dog", "cat"))
+    ['cat', 'dog']
+    """
+    named = list(classes)
+    values = np.empty(len(named), dtype=object)
+    values[:] = named
+    if _is_null(values).any():
+        raise ValueError(f"classes={named!r} holds a null, which means unlabelled; name classes.")
+    kinds = sorted({_kind(value) for value in named})
+    if len(kinds) > 1:
+        raise ValueError(
+            f"classes={named!r} are of several types ({', '.join(kinds)}); make them all strings, "
+            "or all numbers."
+        )
+    ordered = sorted(set(named))
+    if len(ordered) < len(named):
+        raise ValueError(f"classes={named!r} names a class twice; name each once.")
+    if len(ordered) < 2:
+        raise ValueError(
+            f"classes={named!r} names {len(ordered)} class(es); a classifier needs at least two."
+        )
+    return ordered
 
 
 def unlabelled_marker(labels: PartialLabels, unlabelled: Any) -> Any:

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from atoll.core.graphs import connected_components, neighbour_graph, self_tuning_weights
 from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators.atoll_verdict import Facts, diagnose
 from atoll.estimators.explanation import Assumption, Explanation
-from atoll.estimators.graph_gp import choose_rows, some_labels
-from atoll.estimators.parameters import COMMON, RANDOM, A, Flag, Nothing, OneOf, Rule, Whole
+from atoll.estimators.graph_rows import (
+    RowGraph,
+    choose_rows,
+    labelled_modes,
+    near_labels,
+    places_of,
+    some_labels,
+    with_rows_apart,
+)
+from atoll.estimators.parameters import (
+    COMMON,
+    LABELLING,
+    RANDOM,
+    A,
+    Flag,
+    Nothing,
+    OneOf,
+    Rule,
+    Whole,
+)
+from atoll.estimators.row_memory import RowMemory
 from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.estimators.validation import generator
 from atoll.kernels.conditioning import distinct_rows
-from atoll.kernels.graph_spectral import graph_modes
 from atoll.models import graph_gp
 from atoll.models.average import average, heads, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
@@ -37,19 +53,55 @@ MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as t
 PLANE = 3  # columns of which none is noise: no graph of their signal
 
 
-class Rows(NamedTuple):
-    """Rows of the graph, scaled.
+class Scaled(NamedTuple):
+    """Rows of the graph, scaled, as far as they depend on rows alone.
 
+    shift, scale : (d,) of the columns
+    unlike : whether columns were in unlike units
     rows : (n, d) that differ
     copies : (n,) how many each stands for
-    labelled : (l,) which of them have a label; one may have several
-    codes : (l,)
+    place : (kept,) which of them each row of the graph is
+    """
+
+    shift: Array
+    scale: Array
+    unlike: bool
+    rows: Array
+    copies: Array
+    place: Index
+
+
+class Rows(NamedTuple):
+    """Rows of the graph and the labels on them.
+
+    rows : (n, d) that differ, scaled
+    copies : (n,) how many each stands for
+    labelled : (l,) which of them have a label; one may have several; n, n + 1, … are `outside`
+    outside : (e, d) labelled rows that are not on the graph, scaled
+    labels : (l,) the labels
     """
 
     rows: Array
     copies: Array
     labelled: Index
-    codes: Index
+    outside: Array
+    labels: PartialLabels
+
+    @property
+    def codes(self) -> Index:
+        """(l,) classes of the labels."""
+        return self.labels.codes
+
+    @property
+    def every(self) -> Array:
+        """(n + e, d) the rows, and those outside."""
+        return np.concatenate([self.rows, self.outside]) if len(self.outside) else self.rows
+
+    @property
+    def random_codes(self) -> Index:
+        """Classes of the labels that were drawn at random."""
+        chosen = self.labels.is_chosen
+        return self.codes if chosen is None else self.codes[~chosen]
 
 
 class AtollClassifier(Classifier):
@@ -78,6 +130,18 @@ class AtollClassifier(Classifier):
         Draws of the graph without label noise, each from a chain of its own.
     recipe : AverageRecipe, default=None
         Every tuned number, as `atoll.models.average.recipe` documents them; None is the tuned one.
+    classes : sequence, default=None
+        All classes, of which some may have no label yet; one label is enough for a fit. None: those
+        of y.
+    labels_chosen : bool or (n,) bool array, default=False
+        Whether labels were picked, as by active learning or so many of each class, and not drawn at
+        random: their numbers are then not read as shares of the classes. An array says it of each
+        row, so that labels drawn at random among them still tell the shares.
+    warm_start : bool, default=False
+        Whether a fit on the same rows as the last reuses what depends on rows alone: scaling,
+        merged copies, graphs, their modes and principal directions. It then finds the same as a fit
+        from the start; but beyond `max_graph_rows` rows the graphs stay those of the first fit, and
+        rows that are labelled later are attached to them as new rows are.
     unlabelled : "auto", None or a value, default="auto"
         What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
         classes would remain.
@@ -90,7 +154,7 @@ class AtollClassifier(Classifier):
 
     Attributes
     ----------
-    classes_ : (K,) the labels, sorted
+    classes_ : (K,) the classes, sorted
     weights_ : dict, the weight of each assumption
     scaled_ : bool, whether columns were standardised
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
@@ -122,6 +186,7 @@ class AtollClassifier(Classifier):
     paper = "an average over models; after Sindhwani, Chu & Keerthi 2007 and others"
     summary = "the one to try first: averages over what unlabelled rows may mean, to millions"
     has_functions = False
+    fits_unseen_classes = True
     saves = (
         AveragePosterior,
         Component,
@@ -137,6 +202,7 @@ class AtollClassifier(Classifier):
     parameters: ClassVar[Mapping[str, Rule]] = (
         COMMON
         | RANDOM
+        | LABELLING
         | {
             "n_neighbors": Whole(1),
             "scale": OneOf("auto") | Flag(),
@@ -154,6 +220,9 @@ class AtollClassifier(Classifier):
         max_graph_rows: int = 10_000,
         n_draws: int = 256,
         recipe: AverageRecipe | None = None,
+        classes: Sequence[Any] | None = None,
+        labels_chosen: Any = False,
+        warm_start: bool = False,
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -164,6 +233,9 @@ class AtollClassifier(Classifier):
         self.max_graph_rows = max_graph_rows
         self.n_draws = n_draws
         self.recipe = recipe
+        self.classes = classes
+        self.labels_chosen = labels_chosen
+        self.warm_start = warm_start
         self.unlabelled = unlabelled
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -187,52 +259,50 @@ class AtollClassifier(Classifier):
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
         recipe, rng = self._recipe(), generator(self.random_state)
-        K = len(labels.classes)
+        memory, K, n, most = self._remembered(X), len(labels.classes), len(X), self.max_graph_rows
         labelled = some_labels(rng, labels, recipe.graph.choice.most_labels)
-        kept = choose_rows(rng, X.shape[0], labelled, self.max_graph_rows)
-        rows = X[kept]
-        unlike = _unlike_scales(rows)
-        shift, scale = self._scaling(rows, unlike)
-        data = _merged((rows - shift) / scale, np.searchsorted(kept, labelled), labels, labelled)
+        kept = memory.get("kept", most, lambda: choose_rows(rng, n, labelled, most))
+        scaled = memory.get("rows", (most, self.scale), lambda: self._scaled(X[kept]))
+        data = _with_labels(scaled, X, kept, labels.of(labelled), labelled)
         self._say(f"graph of {len(data.rows)} rows")
         d = data.rows.shape[1]
-        first, graph = self._graph_view(data, np.zeros(d), np.zeros((d, 0)), K)
+        first, graph = self._graph_view(memory, "neighbours", data, np.zeros(d), np.zeros((d, 0)))
         seen: dict[str, View] = {"neighbours": first}
-        known = GraphLabels(first.values, data.labelled, data.codes, K, graph, data.copies)
+        known = _known(first, data, graph)
         self._say("graph without label noise")
         bold = self._bold(rng, known)
         if recipe.most_classes >= K:
-            seen |= self._other_views(data, K)
+            seen |= self._other_views(memory, data)
             self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
             gain = recipe.cut_sharpness * _gain(rng, known, bold, recipe)
             some = part_of_labels(rng, data.codes, recipe.most_labels)
-            problems = _infer(seen, data.labelled[some], data.rows, data.codes[some], K, recipe)
+            problems = _infer(seen, data, some, recipe)
             assumptions = self._weigh(problems, list(seen), data.codes, some, gain)
         else:
             problems = None
             assumptions = _uncompared(recipe)
         weights = average.weights(assumptions, average.power_of(recipe, K))
-        posterior = _posterior(
-            (shift, scale), seen, problems, assumptions, weights, bold, data.codes, K, recipe
-        )
+        shares = average.smoothed_shares(data.random_codes, K)
+        posterior = _posterior(scaled, seen, problems, assumptions, weights, bold, shares, recipe)
         self._say("all rows")
         explanation = _explanation(assumptions, weights, len(data.codes), problems is not None)
-        standardised = bool(np.any(scale != 1.0))
+        standardised = bool(np.any(scaled.scale != 1.0))
         facts = Facts(
-            n_rows=X.shape[0],
+            n_rows=n,
             n_kept=int(data.copies.sum()),
             n_distinct=len(data.rows),
             n_labels=len(data.codes),
             unreached=_unreached(graph, data),
-            left_unlike=unlike and not standardised,
+            left_unlike=scaled.unlike and not standardised,
             standardised=standardised,
             least_share=recipe.graph.labellings.least_effective_share,
         )
         diagnostics, remarks = diagnose(facts, explanation, bold.diagnostics(recipe.graph))
+        proba = posterior.training_proba(X, kept, data.rows, scaled.place)
         return Fit(
             posterior,
             diagnostics,
-            transduction=posterior.proba(X[~labels.is_labelled]),
+            transduction=proba[~labels.is_labelled],
             attributes={
                 "weights_": {a.name: float(w) for a, w in zip(assumptions, weights)},
                 "explanation_": explanation,
@@ -242,41 +312,56 @@ class AtollClassifier(Classifier):
             remarks=remarks,
         )
 
-    def _scaling(self, X: Array, unlike: bool) -> tuple[Array, Array]:
-        """Return what is taken from each column, and what it is divided by."""
-        d = X.shape[1]
-        if not (unlike if self.scale == "auto" else self.scale):
-            return np.zeros(d), np.ones(d)
-        scale = X.std(axis=0)
-        return X.mean(axis=0), np.where(scale > 0, scale, 1.0)
+    def _scaled(self, X: Array) -> Scaled:
+        """Scale the columns of the graph's rows, and merge rows that are copies."""
+        d, unlike = X.shape[1], _unlike_scales(X)
+        shift, scale = np.zeros(d), np.ones(d)
+        if unlike if self.scale == "auto" else self.scale:
+            deviation = X.std(axis=0)
+            shift, scale = X.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
+        rows = (X - shift) / scale
+        distinct, place = distinct_rows(rows)
+        if len(distinct) == len(rows):
+            return Scaled(shift, scale, unlike, rows, np.ones(len(rows)), np.arange(len(rows)))
+        if len(distinct) == 1:  # a graph needs two rows
+            distinct, place = rows[:2], np.zeros(len(rows), np.intp)
+        copies = np.bincount(place, minlength=len(distinct)).astype(float)
+        return Scaled(shift, scale, unlike, distinct, np.maximum(copies, 1.0), place)
 
-    def _other_views(self, data: Rows, n_classes: int) -> dict[str, View]:
+    def _other_views(self, memory: RowMemory, data: Rows) -> dict[str, View]:
         """Return the views beside the graph of all features, by the names of their assumptions."""
-        recipe, found = self._recipe(), views.principal(data.rows)
+        recipe, settings = self._recipe(), (self.max_graph_rows, self.scale)
+        found = memory.get("principal", settings, lambda: views.principal(data.rows))
         constant = float(np.sqrt(recipe.constant_variance))
         seen: dict[str, View] = {}
         if data.rows.shape[1] > PLANE and found.n_signal < len(found.variances):
             directions = found.directions[:, : found.n_signal]
-            seen["signal"], _ = self._graph_view(data, found.centre, directions, n_classes)
+            seen["signal"], _ = self._graph_view(memory, "signal", data, found.centre, directions)
         if len(found.variances):
             seen["line"] = views.line(found, constant)
             seen["whitened"] = views.whitened(found, constant)
-            seen["smooth"] = views.smooth(data.rows, data.labelled, recipe.n_landmarks, constant)
+            seen["smooth"] = views.smooth(data.every, data.labelled, recipe.n_landmarks, constant)
         return seen
 
     def _graph_view(
-        self, data: Rows, centre: Array, directions: Array, n_classes: int
-    ) -> tuple[GraphView, sparse.csr_array]:
-        prior = self._recipe().graph.prior
-        rows = (data.rows - centre) @ directions if directions.shape[1] else data.rows
-        k = min(self.n_neighbors, len(rows) - 1)
-        graph = self_tuning_weights(neighbour_graph(rows, k))
-        is_labelled = np.zeros(len(rows), bool)
-        is_labelled[data.labelled] = True
-        modes = graph_modes(graph, prior.n_modes(n_classes), is_labelled)
-        values = graph_gp.row_features(modes, n_classes, len(data.codes), prior)
+        self, memory: RowMemory, name: str, data: Rows, centre: Array, directions: Array
+    ) -> tuple[GraphView, RowGraph]:
+        prior, K = self._recipe().graph.prior, len(self.classes_)
+
+        def coordinates(rows: Array) -> Array:
+            return (rows - centre) @ directions if directions.shape[1] else rows
+
+        settings = (name, self.max_graph_rows, self.scale, self.n_neighbors)
+        graph = memory.get(
+            f"graph of {name}",
+            settings,
+            lambda: RowGraph.of_neighbours(coordinates(data.rows), self.n_neighbors),
+        )
+        near = near_labels(graph, data.labelled, coordinates(data.outside))
+        modes = labelled_modes(memory, settings, graph, prior.n_modes(K), near)
+        values = graph_gp.row_features(modes, K, len(data.codes), prior)
         nearest = prior.new_row_neighbours
-        return GraphView(centre, directions, rows, values, nearest, self.n_jobs), graph
+        return GraphView(centre, directions, graph.rows, values, nearest, self.n_jobs), graph
 
     def _weigh(
         self,
@@ -331,35 +416,52 @@ def _unlike_scales(X: Array) -> bool:
     return bool(high > UNLIKE_SCALES * low)
 
 
-def _merged(rows: Array, position: Index, labels: PartialLabels, labelled: Index) -> Rows:
-    """Merge rows that are copies; position (l,) of the labelled rows among them."""
-    distinct, place = distinct_rows(rows)
-    codes = labels.codes[labelled]
-    if len(distinct) == len(rows):
-        return Rows(rows, np.ones(len(rows)), position, codes)
-    if len(distinct) == 1:  # a graph needs two rows
-        distinct, place = rows[:2], np.zeros(len(rows), np.intp)
-    copies = np.bincount(place, minlength=len(distinct)).astype(float)
-    return Rows(distinct, np.maximum(copies, 1.0), place[position], codes)
+def _with_labels(
+    scaled: Scaled, X: Array, kept: Index, labels: PartialLabels, labelled: Index
+) -> Rows:
+    """Put labels (l,) of rows `labelled` of X on the rows of the graph."""
+    on_graph, is_outside = places_of(labelled, kept)
+    n = len(scaled.rows)
+    place = on_graph - len(kept) + n  # of rows outside
+    place[~is_outside] = scaled.place[on_graph[~is_outside]]
+    outside = (X[labelled[is_outside]] - scaled.shift) / scaled.scale
+    return Rows(scaled.rows, scaled.copies, place, outside, labels)
+
+
+def _features(view: GraphView, data: Rows) -> Array:
+    """Return the features of the rows that may have a label: the graph's, and those outside."""
+    if not len(data.outside):
+        return view.values
+    return np.concatenate([view.values, view.features(data.outside)])
+
+
+def _known(first: GraphView, data: Rows, graph: RowGraph) -> GraphLabels:
+    n_more, labels = len(data.outside), data.labels
+    return GraphLabels(
+        _features(first, data),
+        data.labelled,
+        data.codes,
+        len(labels.classes),
+        with_rows_apart(graph.weights, n_more),
+        np.concatenate([data.copies, np.ones(n_more)]),
+        None if labels.is_chosen is None else labels.random_counts,
+    )
 
 
 def _infer(
-    seen: Mapping[str, View],
-    labelled: Index,
-    rows: Array,
-    codes: Index,
-    n_classes: int,
-    recipe: AverageRecipe,
+    seen: Mapping[str, View], data: Rows, some: Index, recipe: AverageRecipe
 ) -> heads.Problems:
+    """Find the posteriors of some of the labels under every assumption with label noise."""
+    labelled, codes = data.labelled[some], data.codes[some]
     features, amplitudes = [], []
     for view in seen.values():
         if isinstance(view, GraphView):
-            features.append(view.values[labelled])
+            features.append(_features(view, data)[labelled])
             amplitudes.append(np.array(recipe.graph_amplitudes))
         else:
-            features.append(view.features(rows[labelled]))
+            features.append(view.features(data.every[labelled]))
             amplitudes.append(np.array(recipe.amplitudes))
-    return heads.infer(features, amplitudes, codes, n_classes, recipe.nugget)
+    return heads.infer(features, amplitudes, codes, len(data.labels.classes), recipe.nugget)
 
 
 def _uncompared(recipe: AverageRecipe) -> list[Weighed]:
@@ -392,18 +494,16 @@ def _gain(
 
 
 def _posterior(
-    scaling: tuple[Array, Array],
+    scaled: Scaled,
     seen: Mapping[str, View],
     problems: heads.Problems | None,
     assumptions: list[Weighed],
     weights: Array,
     bold: FeaturePosterior,
-    codes: Index,
-    n_classes: int,
+    shares: Array,
     recipe: AverageRecipe,
 ) -> AveragePosterior:
     """Gather the assumptions that have a weight, and what they need."""
-    # Many parameters because a posterior is made of all that was found.
     names = list(seen)
     # Where labels do not reach every row of a graph, the others speak for the rest of the rows.
     graphs = [view for view in seen.values() if isinstance(view, GraphView)]
@@ -420,18 +520,18 @@ def _posterior(
     if "clusters" in kept:
         components.append(Component(used.index("neighbours"), bold, kept["clusters"] / total))
     return AveragePosterior(
-        *scaling,
+        scaled.shift,
+        scaled.scale,
         tuple(seen[name] for name in used),
         tuple(components),
-        average.smoothed_shares(codes, n_classes),
+        shares,
         kept.get("nothing", 0.0) / total,
     )
 
 
-def _unreached(graph: sparse.csr_array, data: Rows) -> float:
+def _unreached(graph: RowGraph, data: Rows) -> float:
     """Return the share of rows on pieces of the graph without a label."""
-    _, piece = connected_components(graph)
-    reached = np.isin(piece, piece[data.labelled])
+    reached = graph.reached(near_labels(graph, data.labelled, data.outside))
     return float(data.copies[~reached].sum() / data.copies.sum())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,17 +10,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 
-from atoll.core.graphs import (
-    NeighbourGraph,
-    is_approximate,
-    neighbour_graph,
-    self_tuning_weights,
+from atoll.core.graphs import Modes, NeighbourGraph, is_approximate, self_tuning_weights
+from atoll.core.labels import PartialLabels
+from atoll.estimators.graph_rows import (
+    RowGraph,
+    choose_rows,
+    labelled_modes,
+    near_labels,
+    places_of,
+    some_labels,
+    with_rows_apart,
 )
-from atoll.core.labels import PartialLabels, part_of_labels
-from atoll.estimators.parameters import COMMON, RANDOM, A, Nothing, OneOf, Rule, Whole
+from atoll.estimators.parameters import COMMON, LABELLING, RANDOM, A, Nothing, OneOf, Rule, Whole
 from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.estimators.validation import generator
-from atoll.kernels.graph_spectral import graph_modes
+from atoll.kernels.graph_spectral import extend, nearest_rows
 from atoll.models import graph_gp
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import GraphPosterior
@@ -64,6 +68,18 @@ class GraphGPClassifier(Classifier):
         classes a probit, found by variational Bayes, takes the softmax's place.
     recipe : Recipe, default=None
         Every tuned number, as `atoll.models.graph_recipe` documents them; None is the tuned recipe.
+    classes : sequence, default=None
+        All classes, of which some may have no label yet; one label is enough for a fit. None: those
+        of y.
+    labels_chosen : bool or (n,) bool array, default=False
+        Whether labels were picked, as by active learning or so many of each class, and not drawn at
+        random: their numbers are then not read as shares of the classes. An array says it of each
+        row, so that labels drawn at random among them still tell the shares.
+    warm_start : bool, default=False
+        Whether a fit on the same rows as the last reuses what depends on rows alone: the graph and
+        its modes. It then finds the same as a fit from the start; but beyond
+        `max_graph_rows` rows the graph stays that of the first fit, and rows that are labelled
+        later are attached to it as new rows are.
     unlabelled : "auto", None or a value, default="auto"
         What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
         classes would remain.
@@ -76,7 +92,7 @@ class GraphGPClassifier(Classifier):
 
     Attributes
     ----------
-    classes_ : (K,) the labels, sorted
+    classes_ : (K,) the classes, sorted
     likelihood_ : "argmax", "softmax", "pooled" (both) or "probit", what was used
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
@@ -105,12 +121,14 @@ class GraphGPClassifier(Classifier):
     """
 
     paper = "after Sindhwani, Chu & Keerthi 2007; Borovitskiy et al. 2021"
+    fits_unseen_classes = True
     summary = (
         "classes that follow the graph of neighbours; learns from unlabelled rows, to millions"
     )
     parameters: ClassVar[Mapping[str, Rule]] = (
         COMMON
         | RANDOM
+        | LABELLING
         | {
             "n_neighbors": Whole(1),
             "metric": OneOf("euclidean", "precomputed", "graph"),
@@ -130,6 +148,9 @@ class GraphGPClassifier(Classifier):
         n_draws: int = 256,
         likelihood: str = "auto",
         recipe: Recipe | None = None,
+        classes: Sequence[Any] | None = None,
+        labels_chosen: Any = False,
+        warm_start: bool = False,
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -141,6 +162,9 @@ class GraphGPClassifier(Classifier):
         self.n_draws = n_draws
         self.likelihood = likelihood
         self.recipe = recipe
+        self.classes = classes
+        self.labels_chosen = labels_chosen
+        self.warm_start = warm_start
         self.unlabelled = unlabelled
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -160,21 +184,12 @@ class GraphGPClassifier(Classifier):
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
         recipe, rng = self._recipe(), generator(self.random_state)
         labelled = some_labels(rng, labels, recipe.choice.most_labels)
-        kept = choose_rows(rng, X.shape[0], labelled, self.max_graph_rows)
-        self._say(f"graph of {len(kept)} rows")
-        rows, graph = self._graph(X, kept)
-        position = np.searchsorted(kept, labelled)
-        is_labelled = np.zeros(len(kept), bool)
-        is_labelled[position] = True
-        K = len(labels.classes)
-        modes = graph_modes(graph, recipe.prior.n_modes(K), is_labelled)
-        features = graph_gp.row_features(modes, K, len(labelled), recipe.prior)
-        self._say(f"posterior of {K} classes given {len(labelled)} labels")
-        known = GraphLabels(features, position, labels.codes[labelled], K, graph)
+        kept, graph, modes, known = self._known(rng, X, labels.of(labelled), labelled)
+        self._say(f"posterior of {known.n_classes} classes given {len(labelled)} labels")
         coefficients = graph_gp.infer(rng, known, self.n_draws, self.likelihood, recipe)
         posterior = GraphPosterior(
-            rows,
-            features,
+            graph.rows,
+            known.features[: len(kept)],
             kept,
             coefficients,
             self.metric,
@@ -184,7 +199,7 @@ class GraphGPClassifier(Classifier):
         if len(kept) < X.shape[0]:
             self._say(f"{X.shape[0] - len(kept)} more rows")
         found = coefficients.diagnostics(recipe)
-        found["verdict"] += f" {self._describe_graph(rows, X.shape[0], len(modes.values))}"
+        found["verdict"] += f" {self._describe_graph(graph.rows, X.shape[0], len(modes.values))}"
         return Fit(
             posterior,
             found,
@@ -196,23 +211,56 @@ class GraphGPClassifier(Classifier):
             },
         )
 
+    def _known(
+        self, rng: np.random.Generator, X: Any, labels: PartialLabels, labelled: Index
+    ) -> tuple[Index, RowGraph, Modes, GraphLabels]:
+        """Return the rows of the graph, the graph, its modes, and the labels (l,) on it."""
+        memory, prior, K = self._remembered(X), self._recipe().prior, len(labels.classes)
+        n, most = X.shape[0], self.max_graph_rows
+        kept = memory.get("kept", most, lambda: choose_rows(rng, n, labelled, most))
+        places = places_of(labelled, kept)
+        if places.is_outside.any() and self.metric != "euclidean":
+            memory.forget()  # rows that are not of numbers are not attached to a graph
+            return self._known(rng, X, labels, labelled)
+        settings = ("graph", self.metric, self.n_neighbors, most)
+        self._say(f"graph of {len(kept)} rows")
+        graph = memory.get("graph", settings, lambda: self._graph(X, kept))
+        outside = X[labelled[places.is_outside]] if places.is_outside.any() else np.empty((0, 0))
+        near = near_labels(graph, places.on_graph, outside)
+        modes = labelled_modes(memory, settings, graph, prior.n_modes(K), near)
+        features = graph_gp.row_features(modes, K, len(labelled), prior)
+        if len(outside):
+            nearest = nearest_rows(
+                graph.rows, outside, self.n_jobs, n_nearest=prior.new_row_neighbours
+            )
+            features = np.concatenate([features, extend(features, nearest)])
+        known = GraphLabels(
+            features,
+            places.on_graph,
+            labels.codes,
+            K,
+            with_rows_apart(graph.weights, len(outside)),
+            random_counts=None if labels.is_chosen is None else labels.random_counts,
+        )
+        return kept, graph, modes, known
+
     def _recipe(self) -> Recipe:
         return RECIPE if self.recipe is None else self.recipe
 
-    def _graph(self, X: Any, kept: Index) -> tuple[Array, sparse.csr_array]:
-        """Return the rows of the graph, and the weights of its edges."""
+    def _graph(self, X: Any, kept: Index) -> RowGraph:
+        """Return the graph of the rows kept."""
         whole = len(kept) == X.shape[0]
         if self.metric == "graph":
             W = sparse.csr_array(X)
             W = W if whole else W[kept][:, kept]
             W = sparse.csr_array(W - sparse.diags_array(W.diagonal()))  # no row joins itself
-            return np.empty((len(kept), 0)), W
-        k = min(self.n_neighbors, len(kept) - 1)
+            return RowGraph.of(np.empty((len(kept), 0)), W)
         if self.metric == "precomputed":
+            k = min(self.n_neighbors, len(kept) - 1)
             D = X if whole else X[np.ix_(kept, kept)]
-            return np.empty((len(kept), 0)), self_tuning_weights(_graph_of_distances(D, k))
-        rows = X[kept]  # our own copy
-        return rows, self_tuning_weights(neighbour_graph(rows, k))
+            W = self_tuning_weights(_graph_of_distances(D, k))
+            return RowGraph.of(np.empty((len(kept), 0)), W)
+        return RowGraph.of_neighbours(X[kept], self.n_neighbors)  # our own copy
 
     def _describe_graph(self, rows: Array, n: int, n_modes: int) -> str:
         part = "" if len(rows) == n else f" of {n}"
@@ -249,21 +297,6 @@ class GraphGPClassifier(Classifier):
         tags.input_tags.pairwise = self.metric != "euclidean"
         tags.input_tags.sparse = self.metric == "graph"
         return tags
-
-
-def choose_rows(rng: np.random.Generator, n: int, labelled: Index, most: int) -> Index:
-    """Return the rows of the graph, in order: the labelled ones, and as many others as fit."""
-    if n <= most:
-        return np.arange(n)
-    others = np.setdiff1d(np.arange(n), labelled)
-    chosen = rng.choice(others, max(0, most - len(labelled)), replace=False, shuffle=False)
-    return np.sort(np.concatenate([labelled, chosen]))
-
-
-def some_labels(rng: np.random.Generator, labels: PartialLabels, most: int) -> Index:
-    """Return the labelled rows, in order; of too many a random part, with every class in it."""
-    rows = np.flatnonzero(labels.is_labelled)
-    return rows[part_of_labels(rng, labels.codes[rows], most)]
 
 
 def _check_square(X: Any, metric: str) -> None:

@@ -221,6 +221,24 @@ class Listed(Rule):
         return words if self.item is None else [self.item.read(part) for part in words]
 
 
+class Mask(Rule):
+    """A boolean for each row, as an array or a list; the command line has no word for it.
+
+    Parameters
+    ----------
+    text : what it is, with its article
+    """
+
+    def __init__(self, text: str):
+        self.options = (text,)
+
+    def allows(self, value: Any) -> bool:
+        if not hasattr(value, "__len__") or isinstance(value, str | Mapping):
+            return False
+        mask = np.asarray(value)
+        return mask.ndim == 1 and mask.dtype == np.bool_
+
+
 class Anything(Rule):
     """Whatever `fit` makes of it.
 
@@ -271,6 +289,12 @@ COMMON: dict[str, Rule] = {
 """Parameters of every classifier."""
 RANDOM: dict[str, Rule] = {"random_state": RANDOM_STATE, "n_jobs": Nothing() | _Processes()}
 """Parameters of what is random and may run in several processes."""
+LABELLING: dict[str, Rule] = {
+    "classes": Nothing("those of y") | Listed("a sequence of classes"),
+    "labels_chosen": Flag() | Mask("an array with True where a label was picked"),
+    "warm_start": Flag(),
+}
+"""Parameters of classifiers that are fitted again after every few labels."""
 CHAINS: dict[str, Rule] = RANDOM | {
     "n_chains": Whole(1),
     "n_warmup": Whole(0),

@@ -20,16 +20,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from atoll.core.labels import PartialLabels, parse_labels, unlabelled_marker
+from atoll.core.labels import PartialLabels, parse_labels, sorted_classes, unlabelled_marker
 from atoll.core.memory import check_memory
 from atoll.core.remarks import warn_user
 from atoll.diagnostics import entropy
 from atoll.diagnostics import to_arviz as draws_to_arviz
 from atoll.estimators.parameters import RANDOM_STATE, Rule, Whole, check_parameters, check_value
-from atoll.estimators.validation import generator, read_labels, read_rows
+from atoll.estimators.row_memory import RowMemory, digest_of
+from atoll.estimators.validation import generator, read_chosen, read_labels, read_rows
 
 Array = NDArray[np.float64]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+KEPT = "_kept_of_rows"  # where an estimator keeps its `RowMemory`
 
 
 class Fit(NamedTuple):
@@ -112,6 +114,23 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         if getattr(self, "verbose", False):
             print(f"{type(self).__name__}: {what}", file=sys.stderr)
 
+    def _remembered(self, X: Any) -> RowMemory:
+        """Return what earlier fits made of the same rows, where `warm_start` has it kept."""
+        if not getattr(self, "warm_start", False):
+            if hasattr(self, KEPT):
+                delattr(self, KEPT)
+            return RowMemory()
+        kept: RowMemory | None = getattr(self, KEPT, None)
+        digest = digest_of(X)
+        if kept is None or kept.digest != digest:
+            kept = RowMemory(digest)
+            setattr(self, KEPT, kept)
+        return kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy, a pickle or a saved model holds: not the memory of rows."""
+        return {name: value for name, value in super().__getstate__().items() if name != KEPT}
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "diagnostics_")
 
@@ -124,6 +143,9 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
 class SemiSupervisedClassifier(ClassifierMixin, Estimator):
     """A classifier that is given labels for some rows."""
 
+    fits_unseen_classes: ClassVar[bool] = False
+    """Whether all but one of the classes that `classes` names may be without a label."""
+
     # What a subclass says -------------------------------------------------------------------------
 
     @abstractmethod
@@ -131,8 +153,9 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         """Find the posterior; `classes_` is set already."""
 
     def _class_order(self, y: Any) -> Sequence[Any] | None:
-        """Return the classes in their order, where it is not that of sorting."""
-        return None
+        """Return all classes in their order; None: those that have a label, sorted."""
+        declared = getattr(self, "classes", None)
+        return None if declared is None else sorted_classes(declared)
 
     def _check_labels(self, labels: PartialLabels) -> None:
         """Raise a ValueError for labels that these parameters cannot take."""
@@ -207,8 +230,12 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
                 "one label per row, with None, NaN or -1 where it is unknown."
             )
         rows = self._read_rows(X, reset=True)
-        unlabelled = getattr(self, "unlabelled", "auto")
-        labels = read_labels(y, rows.shape[0], unlabelled, self._class_order(y))
+        unlabelled, classes = getattr(self, "unlabelled", "auto"), self._class_order(y)
+        one_is_enough = self.fits_unseen_classes and classes is not None
+        at_least = 1 if one_is_enough else 2
+        labels = read_labels(y, rows.shape[0], unlabelled, classes, at_least=at_least)
+        chosen = read_chosen(getattr(self, "labels_chosen", False), rows.shape[0])
+        labels = labels._replace(is_chosen=chosen)
         self._check_labels(labels)
         return rows, labels
 

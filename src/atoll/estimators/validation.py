@@ -38,6 +38,19 @@ def read_labels(
     return labels
 
 
+def read_chosen(labels_chosen: Any, n_rows: int) -> NDArray[np.bool_] | None:
+    """Return which rows' labels were picked, (n,); None where all are a random sample."""
+    if isinstance(labels_chosen, bool | np.bool_):
+        return np.ones(n_rows, bool) if labels_chosen else None
+    mask = np.asarray(labels_chosen)
+    if len(mask) != n_rows:
+        raise ValueError(
+            f"labels_chosen has {len(mask)} entries and X has {n_rows} rows; pass one for each "
+            "row, True or False."
+        )
+    return mask
+
+
 def generator(random_state: Any) -> np.random.Generator:
     """A NumPy Generator from what scikit-learn users pass: None, int, Generator, RandomState."""
     if isinstance(random_state, np.random.RandomState):

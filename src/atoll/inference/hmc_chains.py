@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+
+ROUNDING = 1e-20  # of a product of spreads, relative to that of the quantities themselves
 LogDensity = Callable[[Array], tuple[Array, Array]]
 """x (S, d) -> log densities (S,) and their gradients (S, d)."""
 
@@ -88,7 +90,8 @@ def step(
 def memory(before: Array, now: Array) -> float:
     """Return how well the chains remember: the correlation, over chains, of before with now.
 
-    The correlations of the q quantities are averaged.
+    The correlations of the q quantities are averaged; one that is the same for all chains, up to
+    rounding, has none to remember.
 
     Parameters
     ----------
@@ -102,4 +105,6 @@ def memory(before: Array, now: Array) -> float:
     """
     x, y = before - before.mean(axis=0), now - now.mean(axis=0)
     scale = np.sqrt(np.sum(x**2, axis=0) * np.sum(y**2, axis=0))
-    return float(np.mean(np.sum(x * y, axis=0) / np.where(scale > 0, scale, 1.0)))
+    size = np.sqrt(np.sum(before**2, axis=0) * np.sum(now**2, axis=0))
+    differ = scale > ROUNDING * size
+    return float(np.mean(np.sum(x * y, axis=0) * differ / np.where(differ, scale, 1.0)))

@@ -79,13 +79,23 @@ def graph_modes(weights: Any, n_modes: int, rows: NDArray[np.bool_] | None = Non
 
     On the other parts modes are zero: whatever is known of `rows` says nothing there.
     """
-    n = weights.shape[0]
     _, part = connected_components(weights)
-    is_used = np.ones(n, bool) if rows is None else np.isin(part, part[rows])
+    is_used = np.ones(len(part), bool) if rows is None else np.isin(part, part[rows])
+    return modes_of_part(weights, n_modes, is_used)
+
+
+def modes_of_part(weights: Any, n_modes: int, is_used: NDArray[np.bool_]) -> Modes:
+    """Return the modes of a part of a graph that no edge leaves; they are zero on the others.
+
+    Parameters
+    ----------
+    weights : (n, n)
+    is_used : (n,) which rows the part has
+    """
     used = np.flatnonzero(is_used)
     W = sparse.csr_array(weights)[used][:, used]
     modes = smoothest_modes(W, n_modes)
-    vectors = np.zeros((n, modes.vectors.shape[1]))
+    vectors = np.zeros((len(is_used), modes.vectors.shape[1]))
     vectors[used] = modes.vectors
     return Modes(modes.values, vectors)
 

@@ -50,6 +50,8 @@ from atoll.models.graph_posterior import (
     NormalPosterior,
     PooledPosterior,
     SoftmaxPosterior,
+    Votes,
+    winners,
 )
 from atoll.models.graph_recipe import (
     RECIPE,
@@ -63,7 +65,8 @@ from atoll.models.graph_recipe import (
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-PRODUCTS = 4  # classes up to which cuts are found by products with the graph
+LABELS_AT_ONCE = 2**23  # bytes of labellings
+EDGES_AT_ONCE = 2**18  # ends of edges, each in every labelling
 
 
 class GraphLabels(NamedTuple):
@@ -75,6 +78,7 @@ class GraphLabels(NamedTuple):
     n_classes : K
     graph : (n, n) weights of the edges; None leaves all draws the same weight
     copies : (n,) how many rows of the data each row stands for; None is one
+    random_counts : (K,) labels of each class that were drawn at random; None: all of them were
     """
 
     features: Array
@@ -83,6 +87,7 @@ class GraphLabels(NamedTuple):
     n_classes: int
     graph: sparse.csr_array | None = None
     copies: Array | None = None
+    random_counts: Codes | None = None
 
 
 # The prior ----------------------------------------------------------------------------------------
@@ -333,30 +338,55 @@ def labelling_terms(
     """
     n, n_draws, K = len(known.features), len(a), known.n_classes
     mean_degree = max(float(graph.sum()) / n, 1e-300)
-    share_of_labels = np.bincount(known.codes, minlength=K) / len(known.codes)
+    wanted = wanted_shares(known, recipe)
     mass = np.full(n, 1.0 / n) if known.copies is None else known.copies / known.copies.sum()
     balance, cut = np.empty(n_draws), np.empty(n_draws)
-    for piece in in_chunks(n_draws, n * a.shape[2] + 2 * graph.nnz):
-        labels = argmax.classes_of(known.features @ a[piece])
-        labels[:, known.rows] = known.codes
-        shares = np.stack([(labels == k) @ mass for k in range(K)], axis=1)
+    for piece in in_chunks(n_draws, n, most=LABELS_AT_ONCE):
+        labels = winners(a[piece], known.features)
+        labels[known.rows] = known.codes[:, None]
+        shares = _shares(labels, mass, K)
         floor = np.log(np.maximum(shares, 0.5 * mass.min()))
-        balance[piece] = recipe.balance_strength * K * floor @ share_of_labels
-        cut[piece] = -recipe.cut_strength * weight_of_cuts(graph, labels, K) / mean_degree
+        balance[piece] = recipe.balance_strength * K * floor @ wanted
+        cut[piece] = -recipe.cut_strength * weight_of_cuts(graph, labels) / mean_degree
     return balance, cut
 
 
-def weight_of_cuts(graph: sparse.csr_array, labels: Codes, n_classes: int) -> Array:
-    """Return the total weight of edges whose ends differ, for labellings (S, n) -> (S,)."""
-    if n_classes > PRODUCTS:
-        upper = sparse.triu(graph, k=1).tocoo()
-        return (labels[:, upper.row] != labels[:, upper.col]) @ upper.data
-    # Products with the graph count every edge twice, and are quick for few classes.
-    within = np.zeros(len(labels))
-    for k in range(n_classes):
-        members = np.ascontiguousarray((labels == k).T, dtype=float)
-        within += np.einsum("ns,ns->s", members, graph @ members)
-    return np.maximum(0.5 * (float(graph.sum()) - within), 0.0)
+def _shares(labels: Votes, mass: Array, n_classes: int) -> Array:
+    """Return the shares of classes in labellings (n, S) of rows with mass (n,), (S, K)."""
+    n_draws = labels.shape[1]
+    total = np.zeros(n_draws * n_classes)
+    first = n_classes * np.arange(n_draws)
+    for rows in in_chunks(len(labels), n_draws):
+        each = (labels[rows] + first).ravel()
+        total += np.bincount(each, np.repeat(mass[rows], n_draws), minlength=len(total))
+    return total.reshape(n_draws, n_classes)
+
+
+def wanted_shares(known: GraphLabels, recipe: LabellingRecipe = RECIPE.labellings) -> Array:
+    """Return the shares that the classes are to have, (K,), as far as labels tell.
+
+    They sum to one where every class has labels that were drawn at random. Of labels that were
+    chosen, and of a class without a label, they say less: they are drawn together, and sum to the
+    less the fewer labels there are.
+    """
+    counts = np.bincount(known.codes, minlength=known.n_classes)
+    drawn = counts if known.random_counts is None else known.random_counts
+    total, added = drawn.sum(), recipe.unseen_count
+    if total == len(known.codes) and counts.all():
+        return counts / total
+    trust = total / (total + recipe.few_random_labels)
+    return trust * (drawn + added) / (total + added * known.n_classes)
+
+
+def weight_of_cuts(graph: sparse.csr_array, labels: Votes) -> Array:
+    """Return the total weight of edges whose ends differ, for labellings (n, S) -> (S,)."""
+    edges = graph.tocoo()
+    upper = edges.row < edges.col
+    row, column, weight = edges.row[upper], edges.col[upper], edges.data[upper]
+    total = np.zeros(labels.shape[1])
+    for piece in in_chunks(len(weight), labels.shape[1], most=EDGES_AT_ONCE):
+        total += weight[piece] @ (labels[row[piece]] != labels[column[piece]])
+    return total
 
 
 def tempered(

@@ -26,13 +26,16 @@ from atoll.kernels.graph_spectral import (
     nearest_by_distance,
     nearest_rows,
 )
-from atoll.likelihoods import argmax, multinomial_probit, probit
+from atoll.likelihoods import multinomial_probit, probit
 from atoll.models import graph_softmax
 from atoll.models.graph_recipe import RECIPE, Recipe
 from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Votes = NDArray[np.uint8] | NDArray[np.uint16]
+
+WINNERS_AT_ONCE = 2**17  # values of functions, so that they stay near the processor
 
 
 class FeaturePosterior(Protocol):
@@ -76,14 +79,10 @@ class ConePosterior(NamedTuple):
         n_draws, _, F = self.coefficients.shape
         n_classes = max(F, 2)
         counts = np.full((len(features), n_classes), self.one_more / n_classes)
-        for piece, latent in _latent_by_piece(self.coefficients, features):
-            if F == 1:
-                share = (latent[..., 0] > 0) @ self.weights
-                counts[piece] += n_draws * np.stack([1.0 - share, share], axis=1)
-            else:
-                winner = argmax.classes_of(latent)
-                for k in range(n_classes):
-                    counts[piece, k] += n_draws * ((winner == k) @ self.weights)
+        for piece in in_chunks(len(features), n_draws):
+            winner = winners(self.coefficients, features[piece])
+            for k in range(n_classes):
+                counts[piece, k] += n_draws * ((winner == k) @ self.weights)
         counts = np.maximum(counts, 0.0)
         return counts / counts.sum(axis=1, keepdims=True)
 
@@ -100,10 +99,12 @@ class ConePosterior(NamedTuple):
         """
         n_draws = len(self.weights)
         chosen = self.coefficients[chosen_states(rng, n, self.weights)]
-        out = np.empty((n, len(features), max(chosen.shape[2], 2)))
-        for piece, latent in _latent_by_piece(chosen, features):
-            out[:, piece] = argmax.class_probabilities(latent).swapaxes(0, 1)
-        return (n_draws * out + self.one_more / out.shape[2]) / (n_draws + self.one_more)
+        n_classes = max(chosen.shape[2], 2)
+        total, rest = n_draws + self.one_more, self.one_more / n_classes
+        winner = winners(chosen, features).T
+        out = np.full((n, len(features), n_classes), rest / total)
+        np.put_along_axis(out, winner[..., None].astype(np.intp), (n_draws + rest) / total, axis=2)
+        return out
 
     def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
         """Return how the chains went, in numbers and with a verdict in words."""
@@ -279,6 +280,27 @@ def _latent_by_piece(a: Array, features: Array) -> Iterator[tuple[slice, Array]]
     flat = a.transpose(1, 0, 2).reshape(p, n_draws * F)
     for piece in in_chunks(len(features), n_draws * F):
         yield piece, (features[piece] @ flat).reshape(-1, n_draws, F)
+
+
+def winners(a: Array, features: Array) -> Votes:
+    """Return the class that every draw's functions name at every row; a (S, p, F) -> (m, S).
+
+    As the argmax of `_latent_by_piece`, the first of equals, and several times as fast: classes
+    are the first axis, and a row is told by bytes.
+    """
+    n_draws, _, F = a.shape
+    by_class = np.ascontiguousarray(a.transpose(2, 1, 0))  # (F, p, S)
+    out = np.zeros((len(features), n_draws), np.uint8 if F <= 256 else np.uint16)
+    for piece in in_chunks(len(features), n_draws * F, most=WINNERS_AT_ONCE):
+        latent, winner = features[piece] @ by_class, out[piece]
+        if F == 1:
+            winner[:] = latent[0] > 0
+            continue
+        best = latent[0]
+        for k in range(1, F):
+            winner[latent[k] > best] = k
+            np.maximum(best, latent[k], out=best)
+    return out
 
 
 def _weighted_moments(a: Array, weights: Array, features: Array) -> tuple[Array, Array]:

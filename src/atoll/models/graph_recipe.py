@@ -62,11 +62,16 @@ class LabellingRecipe:
         Of the edges between classes, in units of the mean degree.
     least_effective_share : float
         Weights are flattened until the draws are worth at least this share of their number.
+    unseen_count, few_random_labels : float
+        Where labels were chosen, or a class has none: added to each class's random labels, and the
+        number of these by which shares are trusted half.
     """
 
     balance_strength: float = 3.0
     cut_strength: float = 0.3
     least_effective_share: float = 0.05
+    unseen_count: float = 0.5
+    few_random_labels: float = 2.0
 
 
 @dataclass(frozen=True)

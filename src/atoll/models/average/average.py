@@ -25,7 +25,7 @@ from scipy.special import gammaln, logsumexp
 from atoll.core.memory import in_chunks
 from atoll.models import graph_gp
 from atoll.models.average.recipe import AverageRecipe, Belief
-from atoll.models.average.views import View
+from atoll.models.average.views import GraphView, View
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_recipe import LabellingRecipe
 
@@ -87,16 +87,46 @@ class AveragePosterior(NamedTuple):
         """Return P(y = k | x, data); X (m, d) -> (m, K)."""
         out = np.empty((X.shape[0], len(self.shares)))
         for piece in in_chunks(X.shape[0], WIDTH + X.shape[1]):
-            out[piece] = self._proba(self._scaled(X[piece]))
+            out[piece] = self._average(self._scaled(X[piece]))
         return out / out.sum(axis=1, keepdims=True)
 
-    def _proba(self, Z: Array) -> Array:
-        """Return the average up to a factor of each row."""
+    def training_proba(self, X: Any, kept: Codes, rows: Array, place: Codes) -> Array:
+        """Return P(y = k | x, data) of the training rows, (n, K).
+
+        Parameters
+        ----------
+        X : (n, d)
+        kept : (g,) those that are on the graphs
+        rows : (r, d) rows of the graphs, scaled and without copies
+        place : (g,) which of them each is
+        """
+        own = np.empty((len(rows), len(self.shares)))
+        for piece in in_chunks(len(rows), WIDTH + rows.shape[1]):
+            Z = np.clip(rows[piece], -FARTHEST, FARTHEST)
+            own[piece] = self._average(Z, piece)
+        out = np.empty((len(X), len(self.shares)))
+        out[kept] = (own / own.sum(axis=1, keepdims=True))[place]
+        others = np.setdiff1d(np.arange(len(X)), kept, assume_unique=True)
+        if len(others):
+            out[others] = self.proba(X[others])
+        return out
+
+    def _average(self, Z: Array, own: slice | None = None) -> Array:
+        """Return the average up to a factor of each row.
+
+        Parameters
+        ----------
+        Z : (m, d) scaled rows
+        own : which rows of the graphs they are; None: they are new
+        """
         out = np.tile(max(self.share_weight, LEAST_SHARE_WEIGHT) * self.shares, (len(Z), 1))
         for i, view in enumerate(self.views):
             parts = [component for component in self.components if component.view == i]
             if parts:
-                features = view.features(Z)
+                if own is not None and isinstance(view, GraphView):
+                    features = view.values[own]
+                else:
+                    features = view.features(Z)
                 reach = view.reach(features)[:, None]
                 for part in parts:
                     out += part.weight * reach * part.head.proba(features)

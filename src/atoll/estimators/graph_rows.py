@@ -1,0 +1,152 @@
+"""Rows of a graph and the labels on them: what the classifiers on graphs share.
+
+What depends on rows alone goes through a `RowMemory`, so that the next fit on the same rows finds
+it there. Beyond `max_graph_rows` the graph has all labelled rows of the fit that made it; a row
+that is labelled later is attached to it, as new rows are: its features are the mean of its nearest
+rows'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from atoll.core.graphs import (
+    Modes,
+    connected_components,
+    neighbour_graph,
+    self_tuning_weights,
+)
+from atoll.core.labels import PartialLabels, part_of_labels
+from atoll.estimators.row_memory import RowMemory
+from atoll.kernels.graph_spectral import modes_of_part, nearest_rows
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+class RowGraph(NamedTuple):
+    """A graph of rows.
+
+    rows : (n, q) in the coordinates in which they are near; (n, 0) where only edges are known
+    weights : (n, n) of the edges
+    part : (n,) which connected part each row is on
+    """
+
+    rows: Array
+    weights: sparse.csr_array
+    part: Index
+
+    @classmethod
+    def of(cls, rows: Array, weights: sparse.csr_array) -> RowGraph:
+        """Return the graph with these edges."""
+        return cls(rows, weights, connected_components(weights)[1])
+
+    @classmethod
+    def of_neighbours(cls, rows: Array, n_neighbors: int) -> RowGraph:
+        """Return the graph in which every row is joined to its nearest ones."""
+        k = min(n_neighbors, len(rows) - 1)
+        return cls.of(rows, self_tuning_weights(neighbour_graph(rows, k)))
+
+    def reached(self, labelled: Index) -> NDArray[np.bool_]:
+        """Return which rows are on a part with any of the rows given."""
+        return np.isin(self.part, self.part[labelled])
+
+
+class Places(NamedTuple):
+    """Where labelled rows are among the n rows of a graph.
+
+    on_graph : (l,) place of each; n, n + 1, … of those that are not on it
+    is_outside : (l,) whether it is not
+    """
+
+    on_graph: Index
+    is_outside: NDArray[np.bool_]
+
+
+def choose_rows(rng: np.random.Generator, n: int, labelled: Index, most: int) -> Index:
+    """Return the rows of the graph, in order: the labelled ones, and as many others as fit."""
+    if n <= most:
+        return np.arange(n)
+    others = np.setdiff1d(np.arange(n), labelled)
+    chosen = rng.choice(others, max(0, most - len(labelled)), replace=False, shuffle=False)
+    return np.sort(np.concatenate([labelled, chosen]))
+
+
+def some_labels(rng: np.random.Generator, labels: PartialLabels, most: int) -> Index:
+    """Return the labelled rows, in order; of too many a random part, with every class in it."""
+    rows = np.flatnonzero(labels.is_labelled)
+    return rows[part_of_labels(rng, labels.codes[rows], most)]
+
+
+def places_of(labelled: Index, kept: Index) -> Places:
+    """Find labelled rows among the rows that a graph has kept, in order.
+
+    Examples
+    --------
+    >>> places_of(np.array([2, 5, 7]), np.array([1, 2, 7]))
+    Places(on_graph=array([1, 3, 2]), is_outside=array([False,  True, False]))
+    """
+    place = np.searchsorted(kept, labelled)
+    is_outside = kept[np.minimum(place, len(kept) - 1)] != labelled
+    place[is_outside] = len(kept) + np.arange(is_outside.sum())
+    return Places(place, is_outside)
+
+
+def labelled_modes(
+    memory: RowMemory,
+    settings: tuple[Hashable, ...],
+    graph: RowGraph,
+    n_modes: int,
+    labelled: Index,
+) -> Modes:
+    """Return the modes of the parts of a graph that hold a label.
+
+    They depend on labels as far as these say which parts are used: all of a connected graph.
+
+    Parameters
+    ----------
+    settings : what the graph was made by; the first of them is its name
+    labelled : rows of the graph with a label, or near a row that has one
+    """
+    is_used = graph.reached(labelled)
+    return memory.get(
+        f"modes of {settings[0]}",
+        (settings, n_modes, is_used.tobytes()),
+        lambda: modes_of_part(graph.weights, n_modes, is_used),
+    )
+
+
+def near_labels(graph: RowGraph, places: Index, outside: Array) -> Index:
+    """Return the rows of a graph that have a label, or are nearest to a row outside that has one.
+
+    Parameters
+    ----------
+    places : (l,) as in `Places`
+    outside : (e, q) labelled rows that are not on the graph, in its coordinates
+    """
+    inside = places[places < len(graph.rows)]
+    if not len(outside):
+        return inside
+    nearest = nearest_rows(graph.rows, outside).indices.ravel()
+    return np.union1d(inside, nearest)
+
+
+def with_rows_apart(graph: sparse.csr_array, n_more: int) -> sparse.csr_array:
+    """Return the graph with more rows, which nothing joins.
+
+    Examples
+    --------
+    >>> with_rows_apart(sparse.csr_array(np.ones((1, 1))), 1).toarray()
+    array([[1., 0.],
+           [0., 0.]])
+    """
+    if not n_more:
+        return graph
+    n = graph.shape[0] + n_more
+    ends = np.concatenate([graph.indptr, np.repeat(graph.indptr[-1:], n_more)])
+    return sparse.csr_array((graph.data, graph.indices, ends), shape=(n, n))
