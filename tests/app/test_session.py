@@ -41,6 +41,19 @@ def test_the_next_rows_are_there_while_a_fit_is_under_way(table, open_session):
     assert learner.n_labels_ == 8
 
 
+def test_someone_who_is_faster_than_the_model_never_waits(table, open_session):
+    learner = NearestLearner()
+    session = open_session(table, learner=learner)
+    learner.gate.clear()
+    rows = [answer(session, "cat") for _ in range(28)]
+    assert len(set(rows)) == 28
+    assert not session.state("a")["done"]
+    learner.gate.set()
+    settle(session)
+    assert session.state("a")["done"]
+    assert learner.n_labels_ == 30
+
+
 def test_a_row_that_another_tab_has_answered_is_not_overwritten(table, open_session):
     session = open_session(table)
     ask = front(session, "a")

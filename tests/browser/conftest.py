@@ -163,6 +163,7 @@ class Labeller:
 
     def screenshot(self, name):
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.evaluate("() => scrollTo(0, 0)")
         self.page.wait_for_timeout(1500)  # colours come a moment later
         self.page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
 

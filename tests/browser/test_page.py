@@ -52,7 +52,7 @@ def clouds(tmp_path):
 def test_fifty_rows_by_keys_with_a_power_cut_in_between(clouds, start, person):
     path, truth = clouds
     before = path.read_bytes()
-    server = start(path, "--target", "kind", "--classes", "ant,bee", "--port", 0)
+    server = start(path, "--target", "kind", "--classes", "ant,bee", "--target-error", 0.1)
     me = person(truth).open(server)
     labelled = {me.label() for _ in range(12)}
 
@@ -97,7 +97,7 @@ def test_fifty_rows_by_keys_with_a_power_cut_in_between(clouds, start, person):
     me.page.evaluate("() => { outbox.length = 0; }")  # or leaving would ask
     assert labels_in(path) == known
 
-    again = start(path, "--target", "kind", "--classes", "ant,bee")
+    again = start(path, "--target", "kind", "--classes", "ant,bee", "--target-error", 0.1)
     assert any(f"{len(known)} are there already" in line for line in again.said)
     you = person(truth).open(again)
     assert you.counts()["here"] == len(labelled) == 25
@@ -118,6 +118,8 @@ def test_fifty_rows_by_keys_with_a_power_cut_in_between(clouds, start, person):
     numbers = you.page.evaluate("() => state.numbers")
     assert numbers["n_audits"] >= 5
     assert you.page.is_visible("#stop") == numbers["stop"]
+    you.page.wait_for_timeout(7000)  # the message is gone by then
+    you.screenshot("stop")
 
 
 def test_the_next_row_needs_no_answer_of_the_server(clouds, start, person):
@@ -240,6 +242,7 @@ def test_pictures(tmp_path, start, person):
         me.label(pause=60)
         assert me.page.locator("#item img").count() == 1
     me.learnt()
+    me.wait_for_row()
     assert me.page.evaluate("() => document.querySelector('#item img').naturalWidth") == 160
     me.screenshot("pictures")
     me.page.emulate_media(color_scheme="dark")

@@ -20,8 +20,9 @@ from atoll.app.features import Features, plane_of
 from atoll.app.items import Rows, check_label_kind
 from atoll.app.store import ANSWERS, Event, LabelLog, check_class_name, now
 
-AHEAD = 16  # rows that are chosen ahead
+AHEAD = 24  # rows that are chosen ahead
 SENT = 8  # rows of these that a page holds
+RESERVE = 100  # random rows for someone who labels faster than the model learns
 HISTORY = 12  # answers that the page lists
 MOST_DRAWN = 10_000  # rows in the picture of all rows
 _HELD = 60.0  # seconds for which a row that one tab shows is not given to another
@@ -63,6 +64,7 @@ class Snapshot(NamedTuple):
 
     number : of the fit; 0 before the first
     queue : rows to ask about, best first
+    reserve : other rows, at random, for when the queue is used up before the next fit
     classes : names, in the order of the codes
     codes : (n,) most probable class of each row; -1 where nothing is known
     sureness : (n,) its probability
@@ -73,6 +75,7 @@ class Snapshot(NamedTuple):
     number: int
     n_events: int
     queue: tuple[Ask, ...]
+    reserve: tuple[Ask, ...]
     classes: tuple[str, ...]
     codes: NDArray[np.intp]
     sureness: NDArray[np.float64]
@@ -110,7 +113,7 @@ class Session:
         self._place = {int(row): place for place, row in enumerate(features.rows)}
         n = len(rows.frame)
         nothing = np.full(n, -1, dtype=np.intp), np.zeros(n)
-        self.snapshot = Snapshot(0, 0, (), (), *nothing, {})
+        self.snapshot = Snapshot(0, 0, (), (), (), *nothing, {})
         self._drawn: dict[str, list[Any]] | None = None
         self._places: NDArray[np.float64] | None = None
         self._held: dict[int, tuple[str, float]] = {}
@@ -281,7 +284,8 @@ class Session:
     def _asks_for(self, tab: str) -> list[Ask]:
         """Return rows for a tab that nobody has answered and no other tab shows."""
         given, late = self.log.answers.given, time.monotonic() - _HELD
-        open_asks = [ask for ask in self.snapshot.queue if ask.row not in given]
+        ranked = [*self.snapshot.queue, *self.snapshot.reserve]
+        open_asks = [ask for ask in ranked if ask.row not in given]
         if not open_asks and self._is_up_to_date():
             # Rows that were skipped come back when nothing else is left.
             skipped = [row for row, event in given.items() if event.kind == "skip"]
@@ -425,10 +429,14 @@ class Session:
         file_labels = self.rows.given.labels
         is_open = [r for r in self.features.rows if r not in given and file_labels[r] is None]
         queue: tuple[Ask, ...] = ()
+        reserve: tuple[Ask, ...] = ()
         if is_open:
             query = learner.query(min(AHEAD, len(is_open)))
             rows = self.features.rows[np.asarray(query.rows, dtype=np.intp)].tolist()
             queue = tuple(Ask(r, bool(a)) for r, a in zip(rows, query.is_audit, strict=True))
+            rng = np.random.default_rng([self._seed, len(given)])
+            others = rng.permutation(np.setdiff1d(is_open, rows))[:RESERVE].tolist()
+            reserve = tuple(Ask(row, False) for row in others)
         classes = tuple(str(c) for c in learner.classes_)
         codes, sureness = np.full(n, -1, dtype=np.intp), np.zeros(n)
         p = np.asarray(learner.proba_)
@@ -437,7 +445,7 @@ class Session:
             codes[self.features.rows] = np.where(is_known, p.argmax(axis=1), -1)
             sureness[self.features.rows] = np.where(is_known, p.max(axis=1), 0.0)
         number = self.snapshot.number + 1
-        return Snapshot(number, 0, queue, classes, codes, sureness, self._numbers())
+        return Snapshot(number, 0, queue, reserve, classes, codes, sureness, self._numbers())
 
     def _numbers(self) -> dict[str, Any]:
         estimate, advice = self._learner.estimate_error(), self._learner.should_stop()

@@ -340,6 +340,7 @@ function keysFor(name, place, taken) {
 function showClasses() {
   const box = $("classes");
   const names = state.classes;
+  $("new-name").placeholder = names.length ? "Another class…" : "Type the name of the first class, then Enter";
   const shown = [...box.children].map((button) => button.dataset.name);
   if (names.join("\n") !== shown.join("\n")) {
     keys = new Map();
@@ -393,11 +394,11 @@ function showNumbers() {
   const { numbers, counts } = state;
   $("subject").textContent = `${state.data} · ${state.target}`;
   document.title = `${counts.labels} labels · ${state.data} – atoll`;
-  $("n-labels").replaceChildren(String(counts.labels), make("small", "", ` of ${state.n_rows}`));
+  $("n-labels").replaceChildren(String(counts.labels), make("small", "", `of ${state.n_rows}`));
   $("n-skipped").textContent = counts.skipped;
   $("n-unsure").textContent = counts.unsure;
   const audits = numbers.n_audits || 0;
-  $("n-audits").replaceChildren(String(audits), make("small", "", audits ? ` ${numbers.n_wrong} wrong` : ""));
+  $("n-audits").replaceChildren(String(audits), make("small", "", audits ? `${numbers.n_wrong} wrong` : ""));
   $("stop").hidden = !numbers.stop;
   if (numbers.stop && $("stop-reason").textContent !== numbers.reason) $("stop-reason").textContent = numbers.reason;
   $("advice").textContent = numbers.stop ? "" : state.problem || numbers.reason || "";
