@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import venv
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,13 @@ def test_the_sdist_holds_what_its_tests_need(unpacked_sdist):
     }
     beside = {Path(name) for name in ("Makefile", "pyproject.toml", "README.md", "CHANGELOG.md")}
     assert {str(file) for file in here | beside if not (unpacked_sdist / file).is_file()} == set()
+
+
+def test_the_wheel_holds_the_labelling_page(wheel):
+    pages = {p.name for p in (ROOT / "src" / "atoll" / "app" / "page").iterdir()}
+    with zipfile.ZipFile(wheel) as file:
+        assert {f"atoll/app/page/{name}" for name in pages} <= set(file.namelist())
+    assert {"index.html", "login.html", "app.js", "map.js", "style.css"} <= pages
 
 
 def test_the_sdists_tests_are_collected_from_it_alone(unpacked_sdist):

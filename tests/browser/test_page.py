@@ -120,6 +120,9 @@ def test_fifty_rows_by_keys_with_a_power_cut_in_between(clouds, start, person):
     assert you.page.is_visible("#stop") == numbers["stop"]
     you.page.wait_for_timeout(7000)  # the message is gone by then
     you.screenshot("stop")
+    again.stop()
+    assert again.process.returncode == 0
+    assert again.said[-1].startswith("50 labels are kept in ")
 
 
 def test_the_next_row_needs_no_answer_of_the_server(clouds, start, person):

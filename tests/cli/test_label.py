@@ -102,6 +102,7 @@ def test_pictures_that_do_not_decode_are_named(tmp_path, served):
     [
         ("x,kind\n1,a\n2,b\n", (), "'kind' has no blank cell"),
         ("x,kind\n", (), "has no rows"),
+        ("x,kind\n1,\n", (), "labelling needs two"),
         ("", (), "is empty"),
         (f"x,kind\n1,{'y' * 10_000}\n2,\n", (), "10000 characters"),
         ("x,kind\n1,a\n2,\n", ("--classes", "z" * 10_000), "10000 characters"),

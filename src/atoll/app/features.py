@@ -68,6 +68,8 @@ def make_features(
     Features
     """
     seen = np.array([r for r in range(len(rows.frame)) if r not in rows.unseen], dtype=np.intp)
+    if len(seen) < 2:
+        raise ValueError(f"{str(rows.path)!r} has one row that can be shown; labelling needs two.")
     if file is not None:
         X = read_embedding(file, len(rows.frame))
         return Features(X[seen], seen, f"{X.shape[1]} columns of {Path(file).name}", {})

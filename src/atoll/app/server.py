@@ -14,6 +14,7 @@ import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,7 +123,8 @@ def serve(app: Any, listener: socket.socket, started: Callable[[], None] | None 
     server = make_server(app, uvicorn)
     if started is not None:
         started()
-    server.run(sockets=[listener])
+    with suppress(KeyboardInterrupt):  # raised once more after the server has ended in good order
+        server.run(sockets=[listener])
 
 
 def make_server(app: Any, uvicorn: Any) -> Any:

@@ -127,8 +127,8 @@ class Session:
         self._thread.start()
         return self
 
-    def close(self, timeout: float = 30.0) -> None:
-        """End the thread after the fit that it is at, and close the file of answers."""
+    def close(self, timeout: float = 5.0) -> None:
+        """End the thread, if the fit that it is at ends in time, and close the file of answers."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -158,6 +159,8 @@ def _serve(
     out: Path,
     no_browser: bool,
 ) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
     from atoll.app.server import make_app, make_door, serve
 
     port = listener.getsockname()[1]
@@ -172,6 +175,7 @@ def _serve(
             webbrowser.open(address)
 
     app = make_app(session, door, out)
+    warnings.simplefilter("ignore", ConvergenceWarning)  # the next fit comes in a moment
     session.start()
     serve(app, listener, started=announce)
 
