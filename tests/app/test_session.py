@@ -227,13 +227,15 @@ def test_an_audit_is_answered_without_a_hint(table, open_session):
 def test_the_picture_has_a_place_and_a_colour_for_every_row(table, open_session):
     session = open_session(table)
     wait_for(lambda: session.picture())
-    answer(session, "cat")
-    settle(session)
+    answer(session, "owl")
     picture, colours = session.picture(), session.colours()
     assert picture["rows"] == list(range(30))
     assert len(picture["x"]) == len(colours["codes"]) == len(colours["sureness"]) == 30
     assert set(colours["labelled"]) == {0, 1, 29}
-    assert np.isin(colours["codes"], [0, 1]).all()
+    assert colours["classes"] == ["cat", "dog", "owl"]
+    assert (colours["codes"][1], colours["sureness"][1]) == (2, 100)
+    settle(session)
+    assert np.isin(session.colours()["codes"], [0, 1, 2]).all()
 
 
 def test_an_export_with_predictions_says_what_the_model_holds(table, open_session, tmp_path):

@@ -389,7 +389,7 @@ def test_the_next_row_is_there_at_once_among_ten_thousand(tmp_path, start, perso
     (SCREENSHOTS / "latency.txt").write_text(said + "\n")
     print(said)
     assert len(times) == 60
-    if load > 1.0:
+    if load > 1.0 and (median > 50 or late > 150):
         pytest.skip(f"the machine is busy with other work: {said}")
     assert median <= 50
     assert late <= 150

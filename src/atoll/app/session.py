@@ -243,15 +243,20 @@ class Session:
             given = {r: e.label for r, e in self.log.answers.given.items() if e.label is not None}
         if plane is None:
             return {}
+        names = self.classes
+        place = {name: code for code, name in enumerate(names)}
+        codes = np.array([*(place.get(name, -1) for name in snapshot.classes), -1], dtype=np.intp)
+        found, sureness = codes[snapshot.codes], snapshot.sureness.copy()
+        known = {r: v for r, v in enumerate(self.rows.given.labels) if v is not None} | given
+        for row, name in known.items():  # also those that the model is yet to learn
+            found[row], sureness[row] = place[name], 1.0
         drawn = np.array(plane["rows"], dtype=np.intp)
-        labels = self.rows.given.labels
-        labelled = [int(r) for r in drawn if r in given or labels[r] is not None]
         return {
             "snapshot": snapshot.number,
-            "classes": list(snapshot.classes),
-            "codes": snapshot.codes[drawn].tolist(),
-            "sureness": np.rint(100 * snapshot.sureness[drawn]).astype(int).tolist(),
-            "labelled": labelled,
+            "classes": names,
+            "codes": found[drawn].tolist(),
+            "sureness": np.rint(100 * sureness[drawn]).astype(int).tolist(),
+            "labelled": [row for row in plane["rows"] if row in known],
         }
 
     # --- inside ----------------------------------------------------------------------------------

@@ -400,8 +400,9 @@ function showNumbers() {
   const audits = numbers.n_audits || 0;
   $("n-audits").replaceChildren(String(audits), make("small", "", audits ? `${numbers.n_wrong} wrong` : ""));
   $("stop").hidden = !numbers.stop;
-  if (numbers.stop && $("stop-reason").textContent !== numbers.reason) $("stop-reason").textContent = numbers.reason;
-  $("advice").textContent = numbers.stop ? "" : state.problem || numbers.reason || "";
+  const reason = sentence((numbers.reason || "").replace(/^You may stop: /, ""));
+  if (numbers.stop && $("stop-reason").textContent !== reason) $("stop-reason").textContent = reason;
+  $("advice").textContent = numbers.stop ? "" : state.problem || reason;
   const known = numbers.error !== null && numbers.error !== undefined;
   $("range").hidden = !known;
   $("errors").textContent = known ? `≈ ${count(numbers.errors_left)}` : "–";
