@@ -127,7 +127,7 @@ def table(tmp_path):
     return make_table(tmp_path)
 
 
-def wait_for(condition, seconds=20.0):
+def wait_for(condition, seconds=60.0):
     """Wait until something holds; fail if it never does."""
     end = time.monotonic() + seconds
     while not condition():

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 import numpy as np
 import pandas as pd
 import pytest
-import uvicorn
 from PIL import Image
 
 from app.conftest import make_session, make_table, up_to_date, wait_for
@@ -73,7 +72,7 @@ def running(session, door_password=None):
         port = listener.getsockname()[1]
         door = make_door("127.0.0.1", port, door_password)
         app = make_app(session, door, default_export_path(session.rows.path))
-        server = make_server(app, uvicorn)
+        server = make_server(app)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         wait_for(lambda: server.started)

@@ -187,6 +187,17 @@ def test_code_in_cells_and_names_of_classes_stays_text(tmp_path, start, person):
     assert names == [evil[:30], "b", "<script>hit=2</script>"]
     assert me.page.evaluate("() => window.hit") is None
     assert me.page.locator("main img, main script, header b").count() == 0
+    for _ in range(3):
+        me.wait_for_row()
+        me.press_class("b")
+    me.page.wait_for_function("() => state.done")
+    assert me.page.text_content("#row-name") == "Nothing is left to label"
+    me.page.keyboard.press("1")  # answers nothing
+    me.page.keyboard.press("Backspace")
+    me.page.wait_for_function("() => queue.length === 1")
+    me.press_class("b")
+    me.saved()
+    assert len(labels_in(path)) == 4
 
 
 def test_the_keyboard_alone_reaches_everything(clouds, start, person):

@@ -119,16 +119,16 @@ def bind(host: str, port: int) -> socket.socket:
 
 def serve(app: Any, listener: socket.socket, started: Callable[[], None] | None = None) -> None:
     """Answer requests until the process is told to end."""
-    uvicorn = import_extra("uvicorn")
-    server = make_server(app, uvicorn)
+    server = make_server(app)
     if started is not None:
         started()
     with suppress(KeyboardInterrupt):  # raised once more after the server has ended in good order
         server.run(sockets=[listener])
 
 
-def make_server(app: Any, uvicorn: Any) -> Any:
+def make_server(app: Any) -> Any:
     """Return the server of an app, with its limits."""
+    uvicorn = import_extra("uvicorn")
     config = uvicorn.Config(
         app,
         http="h11",
@@ -199,26 +199,26 @@ class _Page:
         elif self.door.password is not None:
             text = _page_text("login.html", nonce, self.door.page_token)
         else:
-            raise Refused(403, "open the address that the command has printed.")
+            raise RefusedError(403, "open the address that the command has printed.")
         return self.responses.HTMLResponse(text, headers=_policy(nonce))
 
     async def static(self, request: Any) -> Any:
         name = request.path_params["name"]
         if name not in _FILES:
-            raise Refused(404, "there is no such file.")
+            raise RefusedError(404, "there is no such file.")
         return self.responses.Response(_page_file(name), media_type=_FILES[name])
 
     async def login(self, request: Any) -> Any:
         if self.door.password is None:
-            raise Refused(404, "no password is asked for here.")
+            raise RefusedError(404, "no password is asked for here.")
         now = time.monotonic()
         self._wrong_passwords = [t for t in self._wrong_passwords if now - t < _PAUSE]
         if len(self._wrong_passwords) >= _PATIENCE:
-            raise Refused(429, "too many wrong passwords; wait half a minute.")
+            raise RefusedError(429, "too many wrong passwords; wait half a minute.")
         given = (await self._body(request)).get("password")
         if not isinstance(given, str) or not _same(given, self.door.password):
             self._wrong_passwords.append(now)
-            raise Refused(403, "this is not the password.")
+            raise RefusedError(403, "this is not the password.")
         return self._welcome(self.responses.JSONResponse({}))
 
     def _welcome(self, response: Any) -> Any:
@@ -274,7 +274,7 @@ class _Page:
     async def media(self, request: Any) -> Any:
         found = await self.in_thread(self.session.rows.media, request.path_params["row"])
         if found is None:
-            raise Refused(404, "there is nothing to show for this row.")
+            raise RefusedError(404, "there is nothing to show for this row.")
         # A browser that is led straight to the file runs nothing that may be in it.
         headers = {"Content-Security-Policy": "default-src 'none'; sandbox"}
         return self.responses.FileResponse(found[0], media_type=found[1], headers=headers)
@@ -282,7 +282,7 @@ class _Page:
     async def _state(self, body: dict[str, Any], again: int | None = None) -> Any:
         tab, have = _tab(body), body.get("have", [])
         if not isinstance(have, list) or not all(isinstance(row, int) for row in have):
-            raise Refused(400, "have must be a list of row numbers.")
+            raise RefusedError(400, "have must be a list of row numbers.")
         state = await self.in_thread(self.session.state, tab, have)
         if again is not None:
             state["again"] = await self.in_thread(self.session.shown_again, again, tab)
@@ -296,9 +296,9 @@ class _Page:
         async def checked(request: Any) -> Any:
             try:
                 if needs_cookie and not self._has_cookie(request):
-                    raise Refused(403, "open the address that the command has printed.")
+                    raise RefusedError(403, "open the address that the command has printed.")
                 response = await handler(request)
-            except Refused as refusal:
+            except RefusedError as refusal:
                 response = self._refusal(refusal.status, refusal.reason)
             except StaleError as error:
                 response = self._refusal(409, str(error))
@@ -318,25 +318,25 @@ class _Page:
         """Return the JSON of a request that may change something; else it is refused."""
         headers = request.headers
         if headers.get("origin") not in {f"http://{host}" for host in self.door.hosts}:
-            raise Refused(403, "the request comes from another page.")
+            raise RefusedError(403, "the request comes from another page.")
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise Refused(415, "send JSON.")
+            raise RefusedError(415, "send JSON.")
         if not _same(headers.get("x-atoll-token", ""), self.door.page_token):
-            raise Refused(403, "the page is of an earlier run; reload it.")
+            raise RefusedError(403, "the page is of an earlier run; reload it.")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > MAX_BODY:
-            raise Refused(413, f"a request has at most {MAX_BODY} bytes.")
+            raise RefusedError(413, f"a request has at most {MAX_BODY} bytes.")
         content = b""
         async for part in request.stream():
             content += part
             if len(content) > MAX_BODY:
-                raise Refused(413, f"a request has at most {MAX_BODY} bytes.")
+                raise RefusedError(413, f"a request has at most {MAX_BODY} bytes.")
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
-            raise Refused(400, "this is no JSON.") from None
+            raise RefusedError(400, "this is no JSON.") from None
         if not isinstance(body, dict):
-            raise Refused(400, "send an object.")
+            raise RefusedError(400, "send an object.")
         return body
 
 
@@ -400,7 +400,7 @@ def _same(given: str, secret: str) -> bool:
 def _whole(body: dict[str, Any], name: str) -> int:
     value = body.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Refused(400, f"{name} must be a whole number.")
+        raise RefusedError(400, f"{name} must be a whole number.")
     return value
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -111,6 +112,8 @@ class Session:
         self.target_error, self._seed = target_error, random_state
         self._learner = learner
         self._place = {int(row): place for place, row in enumerate(features.rows)}
+        self._in_file = {r: v for r, v in enumerate(rows.given.labels) if v is not None}
+        self._file_counts = Counter(v for r, v in self._in_file.items() if r in self._place)
         n = len(rows.frame)
         nothing = np.full(n, -1, dtype=np.intp), np.zeros(n)
         self.snapshot = Snapshot(0, 0, (), (), (), *nothing, {})
@@ -247,7 +250,7 @@ class Session:
         place = {name: code for code, name in enumerate(names)}
         codes = np.array([*(place.get(name, -1) for name in snapshot.classes), -1], dtype=np.intp)
         found, sureness = codes[snapshot.codes], snapshot.sureness.copy()
-        known = {r: v for r, v in enumerate(self.rows.given.labels) if v is not None} | given
+        known = self._in_file | given
         for row, name in known.items():  # also those that the model is yet to learn
             found[row], sureness[row] = place[name], 1.0
         drawn = np.array(plane["rows"], dtype=np.intp)
@@ -335,11 +338,10 @@ class Session:
 
     def _counts(self) -> dict[str, Any]:
         given = self.log.answers.given.values()
-        by_class: dict[str, int] = dict.fromkeys(self.classes, 0)
-        kept = self.rows.given.labels[self.features.rows]
-        for name in [*(e.label for e in given), *kept]:
-            if name is not None:
-                by_class[name] += 1
+        by_class = dict.fromkeys(self.classes, 0) | self._file_counts
+        for event in given:
+            if event.label is not None:
+                by_class[event.label] += 1
         return {
             "labels": sum(by_class.values()),
             "here": sum(e.kind == "label" for e in given),
@@ -431,8 +433,8 @@ class Session:
         learner, n = self._learner, len(self.rows.frame)
         with self._changed:
             given = set(self.log.answers.given)
-        file_labels = self.rows.given.labels
-        is_open = [r for r in self.features.rows if r not in given and file_labels[r] is None]
+        closed = given | self._in_file.keys()
+        is_open = [row for row in self._place if row not in closed]
         queue: tuple[Ask, ...] = ()
         reserve: tuple[Ask, ...] = ()
         if is_open:

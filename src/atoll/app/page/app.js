@@ -106,6 +106,7 @@ function poll() {
 // --- what the server said ----------------------------------------------------------------------
 
 function take(found) {
+  if (state && found.n_events < state.n_events) return; // overtaken by the answer to a later request
   state = found;
   for (const [row, item] of Object.entries(found.items)) items.set(Number(row), item);
   if (found.again) {
