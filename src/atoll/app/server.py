@@ -52,7 +52,7 @@ class Door(NamedTuple):
     page_token: str
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A request that is not answered, with its status and the reason."""
 
     def __init__(self, status: int, reason: str):
