@@ -91,7 +91,7 @@ def print_ratios(found, title):
         mean = np.exp(np.mean([np.log(v[0]) for v in each.values()]))
         worst = max(each, key=lambda name: each[name][0])
         seeds = sorted({v[2] for v in each.values()})
-        cells = [f"{each[n][0]:.2f}{'*' * (each[n][1] > 2)}" for n in sets]
+        cells = [f"{each[n][0]:.2f}{'*' * int(each[n][1] > 2)}" for n in sets]
         most = "–".join(map(str, sorted({seeds[0], seeds[-1]})))
         print(f"| {rule} | {mean:.3f} | {each[worst][0]:.2f} ({worst}) | {most} | "
               f"{' | '.join(cells)} |")  # fmt: skip
