@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+from _active_tasks import DEVELOPMENT, REPORTED
 from scipy.special import expit
 
 from atoll.active.error import error_belief
@@ -76,30 +77,48 @@ def against_random(found, rule):
 
 def print_ratios(found, title):
     """A table of rules: mean ratio, worst set, and every set's ratio."""
-    if "random" not in found:
-        return
     ratios = {rule: against_random(found, rule) for rule in found if rule != "random"}
-    every = {name for each in ratios.values() for name in each}
-    sets = [name for name in found["random"] if name in every]
-    whole = {r: v for r, v in ratios.items() if set(v) == set(sets)}
-    order = sorted(whole, key=lambda rule: np.mean([np.log(v[0]) for v in whole[rule].values()]))
-    print(f"\n**{title}**\n")
-    print("| rule | mean | worst set | seeds | " + " | ".join(sets) + " |")
-    print("|" + " --- |" * (4 + len(sets)))
-    for rule in order:
+    sets = [name for name in REPORTED + DEVELOPMENT if all(name in r for r in ratios.values())]
+    if not sets:
+        return
+
+    def mean(rule):
+        return np.exp(np.mean([np.log(max(ratios[rule][name][0], 1e-3)) for name in sets]))
+
+    seeds = sorted({ratios[rule][name][2] for rule in ratios for name in sets})
+    many = f"{seeds[0]} seeds" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
+    print(f"\n**{title}; {many}**\n")
+    print("| rule | mean | worst set | " + " | ".join(sets) + " |")
+    print("|" + " --- |" * (3 + len(sets)))
+    for rule in sorted(ratios, key=mean):
         each = ratios[rule]
-        mean = np.exp(np.mean([np.log(v[0]) for v in each.values()]))
-        worst = max(each, key=lambda name: each[name][0])
-        seeds = sorted({v[2] for v in each.values()})
-        cells = [f"{each[n][0]:.2f}{'*' * (each[n][1] > 2)}" for n in sets]
-        most = "–".join(map(str, sorted({seeds[0], seeds[-1]})))
-        print(f"| {rule} | {mean:.3f} | {each[worst][0]:.2f} ({worst}) | {most} | "
+        worst = max(sets, key=lambda name: each[name][0])
+        cells = [f"{each[n][0]:.2f}{'*' * int(each[n][1] > 2)}" for n in sets]
+        print(f"| {rule} | {mean(rule):.3f} | {each[worst][0]:.2f} ({worst}) | "
               f"{' | '.join(cells)} |")  # fmt: skip
     errors = [np.mean(list(found["random"][n].values())) for n in sets]
-    print("| *random: mean error* | | | | " + " | ".join(f"{100 * e:.1f} %" for e in errors) + " |")
-    part = [rule for rule in ratios if rule not in whole]
-    if part:
-        print(f"\nNot run on every set: {', '.join(part)}.")
+    print("| *random: mean error* | | | " + " | ".join(f"{100 * e:.1f} %" for e in errors) + " |")
+
+
+def of_seeds(found, n):
+    """The same of the first n seeds alone."""
+    return {
+        rule: {name: {i: v for i, v in of_seed.items() if i < n} for name, of_seed in sets.items()}
+        for rule, sets in found.items()
+    }
+
+
+def print_comparison(found, title, many=10):
+    """Rules with all seeds in one table, and all rules on the seeds and sets that all have."""
+    if "random" not in found:
+        return
+    most = {rule: max(len(of) for of in sets.values()) for rule, sets in found.items()}
+    whole = {rule: sets for rule, sets in found.items() if most[rule] >= many}
+    if len(whole) > 1:
+        print_ratios(whole, title)
+    few = min(most.values())
+    if len(whole) < len(found):
+        print_ratios(of_seeds(found, few), f"{title}, all rules")
 
 
 # --- the estimate of the error --------------------------------------------------------------------
@@ -197,7 +216,7 @@ def print_all(out, picture, estimator="graph-gp"):
         for start, batch, labels, title in settings:
             found = areas(runs, start=start, batch=batch, labels=labels, estimator=which)
             if len(found) > 1:
-                print_ratios(found, f"Ratio of areas to random rows, {which}: {title}")
+                print_comparison(found, f"{which}, {title}")
         print_coverage(runs, which)
         print_stops(runs, which)
     if picture is not None:

@@ -223,7 +223,7 @@ def run(task, data=None):
     Parameters
     ----------
     task : dict of set, seed, strategy, start, batch, labels (in the end), and perhaps estimator,
-        checks (every so many labels) and audit_every
+        checks (every so many labels, or after every batch) and audit_every
     """
     X, y = pool(task["set"], task["seed"], data)
     rng = stream("start", task["set"], task["seed"])
@@ -244,7 +244,8 @@ def run(task, data=None):
             free = learner.labels_ == None  # noqa: E711
             counts.append(learner.n_labels_)
             errors.append(round(float(wrong[free].mean()), 5))
-            if task.get("checks") and learner.n_labels_ % task["checks"] == 0:
+            in_turn = task["batch"] > 1 or learner.n_labels_ % task.get("checks", 1) == 0
+            if task.get("checks") and in_turn:
                 checks.append(checkpoint(learner, errors[-1]))
         if learner.n_labels_ >= task["labels"]:
             break

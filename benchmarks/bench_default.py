@@ -12,6 +12,7 @@
   troubles, which the verdict or a warning should name.
 - calibration: reliability over all cells of the parts ssl-book and tables that have been run.
 - speed: small fits against Laplace learning, taking turns; larger ones in seconds.
+- refits: after one more label, with warm_start=True, and joint draws, at 10,000 rows.
 
 Peers: LogisticRegression as it comes, and with its penalty chosen by log-loss in folds (from 4
 labels in every class on; below, as it comes); SVC with width and C chosen in folds (from 4 on) and
@@ -40,6 +41,7 @@ from pathlib import Path
 import _default_checks as checks
 import _default_tasks as tasks
 import numpy as np
+from _default_refits import refits
 from _default_tasks import DEFAULT, GRAPH, METRICS, SHARES, Options, markdown, plus_minus, shown
 
 from atoll.datasets import SSL_BOOK_LABELS, SSL_BOOK_NAMES
@@ -339,6 +341,7 @@ PARTS = {
     "verdicts": checks.verdicts,
     "calibration": checks.calibration,
     "speed": checks.speed,
+    "refits": refits,
 }
 
 

@@ -13,6 +13,7 @@ from scipy.stats import binom, norm
 from atoll.active.error import ShiftPrior, audits_alone, error_belief, shift_weights
 
 PRIOR = ShiftPrior(0.5, 1.5, least_doubt=0.0)
+PRIOR_WITH_LEAST = PRIOR._replace(least_doubt=1e-6)
 
 
 def density_of_shift(q, wrong, prior):
@@ -97,9 +98,6 @@ def test_the_limit_holds_as_often_as_it_says_where_the_model_is_true():
         held += wrong[10:].mean() <= belief.upper(confidence)
     # Five standard errors of a share over the runs.
     assert abs(held / runs - confidence) < 5 * np.sqrt(confidence * (1 - confidence) / runs) + 0.01
-
-
-PRIOR_WITH_LEAST = ShiftPrior(0.5, 1.5, least_doubt=1e-6)
 
 
 def test_audits_alone_are_jeffreys_interval():

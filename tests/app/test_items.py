@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import os
 import wave
 
@@ -19,6 +20,7 @@ from atoll.app.features import (
 )
 from atoll.app.items import guess_view
 from atoll.app.store import Event, LabelLog
+from atoll.core.tables import read_table, write_table
 
 
 def save_picture(path, value=120):
@@ -221,6 +223,28 @@ def test_an_export_keeps_every_cell_of_a_csv_as_it_is_written(tmp_path):
     assert path.read_text() == "id,x,kind,note\n007,1.10,,NA\n008,1e3,dog,\n"
 
 
+@pytest.mark.parametrize("name", ["data.csv", "data.tsv", "data.csv.gz"])
+def test_tables_of_any_form_are_read_and_exported(tmp_path, name):
+    path = tmp_path / name
+    text = "x;kind\n1,5;a\n2,5;\n"
+    if name == "data.csv.gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text)
+    rows = read_rows(path, "kind")
+    with LabelLog(tmp_path / "log", rows.subject()) as log:
+        log.append(Event("label", 1, "b"))
+        out = check_export_path(default_export_path(path), rows)
+        write_table(labelled_table(rows, log.answers), out)
+    assert out.name.startswith("data.labelled.")
+    assert read_table(out).to_dict("list") == {"x": [1.5, 2.5], "kind": ["a", "b"]}
+
+
+def test_standard_input_has_nothing_beside_it(tmp_path):
+    with pytest.raises(ValueError, match="not standard input"):
+        read_rows("-", "kind")
+
+
 def test_the_data_itself_is_never_written(tmp_path):
     path = write(tmp_path, x=[1, 2], kind=["a", None])
     rows = read_rows(path, "kind")
@@ -315,16 +339,32 @@ def test_an_embedding_that_does_not_fit_is_refused(tmp_path, array, says):
         read_embedding(tmp_path / "e.npy", 30)
 
 
-def test_a_table_is_learnt_from_by_its_numbers(table):
+def test_a_table_is_learnt_from_by_its_numbers_and_categories(table):
     rows = read_rows(table, "kind")
     features = make_features(rows)
-    assert features.X.shape == (30, 2)
-    assert "not learnt from: note" in features.how
-    assert make_features(rows, encode=True).X.shape == (30, 4)
+    assert features.X.shape == (30, 4)
+    assert features.how == "2 columns of numbers and 1 of categories"
+    alone = make_features(rows, encode=False)
+    assert alone.X.shape == (30, 2)
+    assert "not learnt from: note" in alone.how
     with pytest.raises(ValueError, match="no such column"):
         make_features(rows, drop=["size"])
-    with pytest.raises(ValueError, match="no numeric column"):
-        make_features(rows, drop=["height", "weight"])
+    with pytest.raises(ValueError, match="no column of numbers or categories"):
+        make_features(rows, drop=["height", "weight", "note"])
+
+
+def test_columns_that_name_or_date_each_row_are_shown_but_not_learnt_from(tmp_path):
+    path = write(
+        tmp_path,
+        x=[1.0, None, 3.0, 4.0, 5.0, 6.0],
+        name=["Ann", "Bo", "Cy", "Di", "Ed", "Flo"],
+        colour=["red", "blue", None, "red", "blue", "red"],
+        nothing=[None] * 6,
+        kind=["a", "b", None, None, None, None],
+    )
+    features = make_features(read_rows(path, "kind"))
+    assert "not learnt from: name, nothing" in features.how
+    assert np.isfinite(features.X).all()
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (5, 1), (40, 2), (60, 8), (120, 30), (9, 4)])

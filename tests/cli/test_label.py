@@ -50,7 +50,7 @@ def test_the_page_is_announced_with_what_was_read(data, served):
     result = run(data, "--target", "kind", "--no-browser")
     assert result.exit_code == 0, result.output
     assert "12 rows, 2 labelled in the file." in result.stdout
-    assert "the model learns from 2 columns" in result.stdout
+    assert "the model learns from 2 columns of numbers" in result.stdout
     (host, port), *_ = served
     assert host == "127.0.0.1"
     assert re.search(
@@ -108,8 +108,9 @@ def test_pictures_that_do_not_decode_are_named(tmp_path, served):
         ("x,kind\n1,a\n2,\n", ("--classes", "z" * 10_000), "10000 characters"),
         ("x,kind\n1,a\n2,\n", ("--classes", "a,a"), "names a class twice"),
         ("x,kind\n1,1\n2,\n", ("--classes", "one"), "whole numbers, and 'one' is none"),
-        ("t,kind\nred,a\nblue,\n", (), "no numeric column"),
-        ("x,kind\n1,a\n,\n2,\n", (), "missing or infinite values"),
+        ("t,kind\nred,a\nblue,\n", ("--no-encode",), "no column of numbers or categories"),
+        ("x,kind\n1,a\n,\n2,\n", (), "row 2: every cell of the features is blank"),
+        ("x,kind\n1,a\ninf,\n2,\n", (), "infinite values in the features: row 2 of 'x'"),
         ("x,kind\n1,a\n2,\n", ("--text", "words"), "no such column"),
         ("x,kind\n1,a\n2,\n", ("--text", "x", "--image", "x"), "cannot go together"),
         ("x,kind\n1,a\n2,\n", ("--features", "gone.npy"), "there is no file"),

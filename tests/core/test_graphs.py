@@ -97,7 +97,7 @@ def test_graph_is_equivariant_to_the_order_of_rows():
 def test_self_tuning_weights_do_not_depend_on_the_unit_of_length():
     X = np.random.default_rng(5).normal(size=(40, 2))
     W = self_tuning_weights(neighbour_graph(X, 5)).toarray()
-    for unit in (1e-120, 1e120):
+    for unit in (1e-120, 1e120, 1e200, 1e300):
         scaled = self_tuning_weights(neighbour_graph(X * unit, 5)).toarray()
         np.testing.assert_allclose(scaled, W, rtol=1e-10)
 

@@ -54,6 +54,7 @@ def test_a_null_width_above_zero_is_another_model():
     assert not np.array_equal(null.draws_["log_likelihood"], probit.draws_["log_likelihood"])
 
 
+@pytest.mark.slow
 def test_null_width_zero_learns_nothing_from_unlabelled_rows():
     """Without a null region a missing label says nothing: the posterior is the probit GP's."""
     X, y = make_crescents(n_samples=12, random_state=1)

@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 import atoll
 from atoll.core.densities import StudentT
 from atoll.core.graphs import Modes
-from atoll.core.tables import Preprocessing
+from atoll.core.preprocessing import Preprocessing
 from atoll.estimators.persistence import (
     FORMAT,
     TRUSTED_TYPES,

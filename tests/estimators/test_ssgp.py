@@ -224,6 +224,23 @@ def test_rows_without_a_target_help_a_regression():
     )
 
 
+def test_joint_draws_of_a_regression_have_its_moments_and_hold_copies_together():
+    X, y, _ = arc()
+    model = SSGPRegressor(n_neighbors=4).fit(X, y)
+    rows, n = np.concatenate([X[:6], X[:1]]), 4000
+    draws = model.sample_latent(rows, n, random_state=0)
+    mean, variance = model.predict_latent(rows)
+    assert draws.shape == (n, 7)
+    errors = np.sqrt(variance[:, 0] / n)
+    assert np.all(np.abs(draws.mean(axis=0) - mean[:, 0]) < 6 * errors)
+    np.testing.assert_allclose(draws.var(axis=0), variance[:, 0], rtol=6 * np.sqrt(2 / n))
+    scale = np.sqrt(variance[0, 0])
+    np.testing.assert_allclose(draws[:, 0], draws[:, 6], atol=1e-3 * scale)
+    np.testing.assert_array_equal(draws, model.sample_latent(rows, n, random_state=0))
+    with pytest.raises(ValueError, match="n_samples must be"):
+        model.sample_latent(rows, 0)
+
+
 def test_the_noise_of_a_regression_is_learned():
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (150, 1))

@@ -225,6 +225,7 @@ def test_geweke_catches_a_null_region_that_is_forgotten():
     assert result.smallest_adjusted_p_value < 1e-6
 
 
+@pytest.mark.slow
 def test_geweke_catches_cut_points_whose_volume_factor_is_forgotten():
     def without_volume(codes, seen):
         family = ordinal.family(codes, seen, 3, 0.0, 2.0)

@@ -186,7 +186,8 @@ def test_cuts_add_what_brute_force_says():
         draws = rng.standard_normal((20_000, n, 1))
         side = np.where(np.array(codes) == 1, 1.0, -1.0)
         draws[:, [0, 3], 0] = side * np.abs(draws[:, [0, 3], 0])
-        found = average.gain_of_cuts(rng, known, draws, 20_000, recipe)
+        terms = np.stack(graph_gp.labelling_terms(known, W, draws, recipe))
+        found = average.gain_of_cuts(rng, known, terms, 20_000, recipe)
         assert found == pytest.approx(expected, abs=0.02)
 
 
@@ -204,7 +205,7 @@ def test_labels_that_follow_clusters_gain_by_cuts_and_others_lose():
         known = GraphLabels(V, at, codes, 2, W)
         found = graph_gp.draw(np.random.default_rng(1), known, 256)
         gains[name] = average.gain_of_cuts(
-            np.random.default_rng(2), known, found.coefficients, 512, LabellingRecipe()
+            np.random.default_rng(2), known, found.terms, 512, LabellingRecipe()
         )
     assert gains["follow"] > 0 > gains["do not"]
 
@@ -255,3 +256,23 @@ def test_where_a_graph_does_not_reach_the_others_speak():
     draws = posterior.draws(X, 6000, np.random.default_rng(0))
     error = draws.std(axis=0) / np.sqrt(len(draws))
     assert (np.abs(draws.mean(axis=0) - posterior.proba(X)) < 6 * error + 2e-3).all()
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_classes_without_a_label_are_alike_to_every_head(n_classes):
+    X = rows(n=30)
+    view = views.line(views.principal(X), CONSTANT)
+    codes = np.array([0, 1, 0, 1, 1, 0])
+    found = heads.infer([view.features(X[:6])], [np.array([0.6, 38.0])], codes, n_classes, 1e-3)
+    p = found.head(0, np.ones(2) / 2).proba(view.features(X))
+    np.testing.assert_allclose(p[:, 2:], p[:, 2:3] * np.ones(n_classes - 2), atol=1e-10)
+    assert p[:, 2].min() > 0.0
+
+
+def test_one_label_of_two_classes_meets_quadrature():
+    # f₀ + ε > 0 alone: P(f₁ + ε > 0 | f₀ + ε > 0) is an orthant probability.
+    V = np.array([[1.0, 0.0], [0.8, 0.6]])
+    found = heads.infer([V[:1]], [np.array([2.4])], np.array([1]), 2, 0.0)
+    p = found.head(0, np.ones(1)).proba(V)[1, 1]
+    correlation = 2.4 * 0.8 / (1.0 + 2.4)
+    assert p == pytest.approx(0.5 + np.arcsin(correlation) / np.pi, abs=5e-3)  # the error of EP

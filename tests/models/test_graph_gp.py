@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse, stats
@@ -237,3 +239,59 @@ def test_a_likelihood_that_is_asked_for_is_used_whatever_the_labels(likelihood, 
         known = GraphLabels(features, np.arange(n_labels), np.arange(n_labels) % 2, 2, W)
         found = model.infer(np.random.default_rng(0), known, 20, likelihood)
         assert found.diagnostics()["likelihood"] == kind
+
+
+# Classes without a label, and labels that were chosen ---------------------------------------------
+
+
+def test_one_label_of_two_classes_leaves_the_orthant_probability():
+    # P(f₁ > 0 | f₀ > 0) = ½ + asin(ρ)/π.
+    correlation, n_draws = 0.6, 8000
+    v = np.array([[1.0, 0.0], [correlation, np.sqrt(1 - correlation**2)]])
+    known = GraphLabels(v, np.array([0]), np.array([1]), 2)
+    recipe = replace(RECIPE, argmax=replace(RECIPE.argmax, nugget=1e-9))
+    found = model.draw(np.random.default_rng(0), known, n_draws, recipe)
+    exact = 0.5 + np.arcsin(correlation) / np.pi
+    p = found.proba(v)
+    assert p[0, 1] > 0.999
+    assert abs(p[1, 1] - exact) < 5 * np.sqrt(exact * (1 - exact) / n_draws)
+
+
+def test_one_label_of_three_classes_leaves_what_the_prior_leaves():
+    n_draws = 6000
+    v = np.array([[1.0, 0.0], [0.8, 0.6]])
+    known = GraphLabels(v, np.array([0]), np.array([2]), 3)
+    recipe = replace(RECIPE, argmax=replace(RECIPE.argmax, nugget=1e-9))
+    p = model.draw(np.random.default_rng(0), known, n_draws, recipe).proba(v)[1]
+    _, labels = model.sample_prior(np.random.default_rng(1), v, 3, 400_000)
+    exact = np.bincount(labels[labels[:, 0] == 2, 1], minlength=3) / np.sum(labels[:, 0] == 2)
+    assert np.abs(p - exact).max() < 5 * np.sqrt(0.25 / n_draws) + 5 * np.sqrt(0.25 / 130_000)
+
+
+def known_by(codes, random_counts=None, n_classes=2):
+    rows = np.arange(len(codes))
+    return GraphLabels(
+        np.ones((9, 1)), rows, np.array(codes), n_classes, random_counts=random_counts
+    )
+
+
+def test_random_labels_of_all_classes_want_their_own_shares():
+    for counts in (None, np.array([1, 3])):
+        wanted = model.wanted_shares(known_by([0, 1, 1, 1], counts))
+        np.testing.assert_array_equal(wanted, [0.25, 0.75])
+
+
+def test_chosen_labels_want_nothing_and_random_ones_among_them_more_and_more():
+    none = model.wanted_shares(known_by([0, 1, 1], np.array([0, 0])))
+    np.testing.assert_array_equal(none, [0.0, 0.0])
+    two = model.wanted_shares(known_by([0, 1, 1, 1], np.array([1, 1])))
+    np.testing.assert_allclose(two, [0.25, 0.25])  # half of the trust
+    many = model.wanted_shares(known_by([0, 1], np.array([10_000, 30_000])))
+    np.testing.assert_allclose(many, [0.25, 0.75], atol=1e-3)
+
+
+def test_a_class_without_a_label_is_wanted_less_and_not_never():
+    wanted = model.wanted_shares(known_by([0, 0, 1, 1], n_classes=4))
+    assert wanted.sum() < 1.0
+    assert wanted[0] == wanted[1] > wanted[2] == wanted[3] > 0.0
+    np.testing.assert_allclose(wanted, wanted[[1, 0, 3, 2]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.linalg import block_diag
 from scipy.special import expit, softmax
 
 from atoll.diagnostics import geweke_test
@@ -139,7 +140,12 @@ def test_draws_given_the_amplitude_have_the_moments_of_the_exact_posterior():
     u, n_draws = 4.0, 4000
     found = model.approximate(v, codes, u, np.zeros((1, 1)))
     x, _, memory = model.sample_given_amplitudes(
-        rng, v, codes, np.full(n_draws, u), np.full((n_draws, 1), found.mode[0, 0]), found.lower
+        rng,
+        v,
+        codes,
+        np.full(n_draws, u),
+        np.full((n_draws, 1), found.mode[0, 0]),
+        1.0 / found.lower[None],
     )
 
     def density(a):
@@ -184,3 +190,61 @@ def test_chains_say_whether_they_have_forgotten():
     assert hmc_chains.memory(x, x) == pytest.approx(1.0)
     assert abs(hmc_chains.memory(x, y)) < 0.1
     assert hmc_chains.memory(x, np.ones_like(x)) == 0.0
+
+
+def test_blocks_move_chains_as_the_matrix_that_has_them_on_its_diagonal():
+    v, codes, F = problem(3)
+    amplitude, p = np.full(5, AMPLITUDE), v.shape[1]
+    blocks = np.random.default_rng(0).standard_normal((F, p, p))
+
+    def log_density(x):
+        return model.log_posterior(x, amplitude, v, codes)
+
+    chains = hmc_chains.init(np.random.default_rng(1).standard_normal((5, F * p)), log_density)
+    by_blocks, by_matrix = (
+        hmc_chains.step(np.random.default_rng(2), chains, log_density, transform, 0.05, 4)[0]
+        for transform in (blocks, block_diag(*blocks))
+    )
+    np.testing.assert_allclose(by_blocks.position, by_matrix.position, atol=1e-12)
+    assert np.abs(by_blocks.position - chains.position).max() > 0.01
+
+
+def test_curvatures_of_classes_are_the_blocks_of_the_whole():
+    v, _, F = problem(3)
+    p = softmax(np.random.default_rng(0).standard_normal((len(v), F)), axis=1)
+    weights = np.stack([np.diag(row) - np.outer(row, row) for row in p])
+    whole = model.curvature(v, weights).reshape(F, v.shape[1], F, v.shape[1])
+    blocks = model.class_curvatures(v, p * (1 - p))
+    for f in range(F):
+        np.testing.assert_allclose(blocks[f], whole[f, :, f], atol=1e-12)
+
+
+def test_another_sum_of_the_functions_changes_no_probability_and_has_the_prior():
+    v, codes, F = problem(3)
+    n_draws = 4000
+    amplitude = np.full(n_draws, AMPLITUDE)
+
+    def log_density(x):
+        return model.log_posterior(x, amplitude, v, codes)
+
+    chains = hmc_chains.init(np.ones((n_draws, F * v.shape[1])), log_density)
+    moved = model.with_another_sum(np.random.default_rng(0), chains, F)
+    anew = hmc_chains.init(moved.position, log_density)
+    np.testing.assert_allclose(moved.log_density, anew.log_density, rtol=1e-10)
+    np.testing.assert_allclose(moved.gradient, anew.gradient, atol=1e-10)
+    x = moved.position.reshape(n_draws, F, -1)
+    np.testing.assert_allclose(x - x.mean(axis=1, keepdims=True), 0.0, atol=1e-12)
+    total = x.sum(axis=1) / np.sqrt(F)
+    assert np.abs(total.mean(axis=0)).max() < 5 / np.sqrt(n_draws)
+    assert np.abs(total.var(axis=0) - 1.0).max() < 5 * np.sqrt(2 / n_draws)
+
+
+def test_newton_s_direction_solves_for_the_gradient():
+    v, _, F = problem(4)
+    rng = np.random.default_rng(0)
+    p = softmax(rng.standard_normal((len(v), F)), axis=1)
+    gradient = rng.standard_normal((v.shape[1], F))
+    weights = np.stack([np.diag(row) - np.outer(row, row) for row in p])
+    expected = np.linalg.solve(model.curvature(v, weights), gradient.T.ravel())
+    found = model._newton(v, p, gradient)
+    np.testing.assert_allclose(found.T.ravel(), expected, rtol=1e-3, atol=1e-4)

@@ -75,6 +75,7 @@ def test_the_full_experiment_has_every_model_on_every_split():
     assert find_experiment("ssl-book").cell_limit == CELL_LIMIT
 
 
+@pytest.mark.slow
 def test_a_part_of_the_experiment_runs_and_writes_tables_and_pictures(made_up, tmp_path):
     only = {"data": ["BCI", "Text"], "split": ["0", "6", "7"], "labels": ["10"], "model": FAST}
     report = run_experiment(

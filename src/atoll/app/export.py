@@ -11,7 +11,7 @@ import numpy as np
 from atoll.app.items import Rows
 from atoll.core.extras import import_extra
 from atoll.core.files import check_writable
-from atoll.core.tables import check_table_path, write_table
+from atoll.core.tables import Form, check_table_path, form_of, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,18 +19,23 @@ if TYPE_CHECKING:
     from atoll.app.session import Session
     from atoll.app.store import Answers
 
+_SAMPLE = 2**16  # characters by which the form of a file is told
+
 
 def default_export_path(data: Path) -> Path:
     """Return the file that the page's export writes: beside the data, with ".labelled" in its name.
 
     Examples
     --------
-    >>> default_export_path(Path("birds/table.parquet")).as_posix()
-    'birds/table.labelled.parquet'
+    >>> default_export_path(Path("birds/table.csv.gz")).as_posix()
+    'birds/table.labelled.csv.gz'
+    >>> default_export_path(Path("birds")).as_posix()
+    'birds.labelled.csv'
     """
-    suffix = data.suffix if data.suffix.lower() in (".csv", ".parquet") else ".csv"
-    stem = data.name if data.is_dir() else data.stem
-    return data.parent / f"{stem}.labelled{suffix}"
+    endings = (".csv.gz", ".tsv.gz", ".csv", ".tsv", ".parquet")
+    ending = next((e for e in endings if data.name.lower().endswith(e)), "")
+    stem = data.name[: len(data.name) - len(ending)]
+    return data.parent / f"{stem}.labelled{ending or '.csv'}"
 
 
 def check_export_path(path: str | os.PathLike[str], rows: Rows) -> Path:
@@ -78,11 +83,20 @@ def export_labels(session: Session, path: Path, with_predictions: bool = False) 
 
 
 def _cells_as_they_are(rows: Rows) -> pd.DataFrame:
-    """Return the table; of a CSV file every cell as it is written there, 1.10 as 1.10."""
-    if rows.is_folder or rows.path.suffix.lower() != ".csv":
+    """Return the table; of a text file every cell as it is written there, 1.10 as 1.10.
+
+    A file with another separator, or with decimal commas, is written in the usual form.
+    """
+    usual = {".csv": Form(",", "."), ".tsv": Form("\t", ".")}.get(rows.path.suffix.lower())
+    if rows.is_folder or usual is None:
         return rows.frame.copy()
+    with rows.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        if form_of(file.read(_SAMPLE)) != usual:
+            return rows.frame.copy()
     pd = import_extra("pandas")
-    frame = pd.read_csv(rows.path, dtype=str, keep_default_na=False, index_col=False)
+    frame = pd.read_csv(
+        rows.path, sep=usual.separator, dtype=str, keep_default_na=False, index_col=False
+    )
     if len(frame) != len(rows.frame):
         raise ValueError(
             f"{str(rows.path)!r} has changed while it was being labelled; put the earlier file "

@@ -18,7 +18,8 @@ from scipy.stats import rankdata
 
 from atoll.app.items import Rows
 from atoll.core.extras import import_extra
-from atoll.core.tables import prepare, read_table
+from atoll.core.preprocessing import MAX_CATEGORIES, prepare
+from atoll.core.tables import read_table
 
 TEXT_DIRECTIONS = 100
 PICTURE_SIDE = 16
@@ -46,7 +47,7 @@ def make_features(
     rows: Rows,
     *,
     file: str | os.PathLike[str] | None = None,
-    encode: bool = False,
+    encode: bool = True,
     drop: Sequence[str] = (),
     random_state: int = 0,
 ) -> Features:
@@ -57,8 +58,8 @@ def make_features(
     rows : Rows
     file : str, path or None, default=None
         Embedding of the rows, one line each: .npy, .parquet or .csv.
-    encode : bool, default=False
-        Whether to use a table's other columns too, as indicators.
+    encode : bool, default=True
+        Whether to learn from a table's columns of categories too, as indicators.
     drop : sequence of str, default=()
         Columns of a table to leave out.
     random_state : int, default=0
@@ -102,7 +103,7 @@ def read_embedding(file: str | os.PathLike[str], n_rows: int) -> NDArray[np.floa
             )
         X = X.astype(np.float64)
     else:
-        X = prepare(read_table(path), standardise=False).X
+        X = prepare(read_table(path), standardise=False, encode=False, impute=False).X
     if len(X) != n_rows:
         raise ValueError(
             f"{str(path)!r} has {len(X)} lines and the data have {n_rows} rows; --features needs "
@@ -246,27 +247,43 @@ def _unit(places: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _numeric_columns(rows: Rows, drop: Sequence[str]) -> list[str]:
     types = import_extra("pandas.api.types")
-    left_out = {rows.target, rows.view.column, *drop}
     frame = rows.frame
-    return [c for c in frame if c not in left_out and types.is_numeric_dtype(frame[c].dtype)]
+    return [c for c in _others(rows, drop) if types.is_numeric_dtype(frame[c].dtype)]
+
+
+def _others(rows: Rows, drop: Sequence[str]) -> list[str]:
+    """Return the columns beside the target and the one that is shown."""
+    left_out = {rows.target, rows.view.column, *drop}
+    return [column for column in rows.frame if column not in left_out]
+
+
+def _is_grouping(column: Any) -> bool:
+    """Return whether words tell groups of rows, and do not name or date each row."""
+    values = column.dropna()
+    if not all(isinstance(value, str) for value in values[:100]):
+        return False
+    n_different = len(set(values.map(str)))
+    return 0 < n_different <= min(MAX_CATEGORIES, max(2, len(column) // 3))
 
 
 def _of_table(
     rows: Rows, seen: NDArray[np.intp], numeric: list[str], encode: bool, drop: Sequence[str]
 ) -> Features:
-    left_out = {rows.target, rows.view.column, *drop}
     for name in drop:
         if name not in rows.frame.columns:
             raise ValueError(f"--drop {name}: the table has no such column.")
-    columns = [c for c in rows.frame if c not in left_out] if encode else numeric
+    numeric = [column for column in numeric if rows.frame[column].notna().any()]
+    others = [column for column in _others(rows, drop) if column not in numeric]
+    groups = [column for column in others if encode and _is_grouping(rows.frame[column])]
+    columns = [column for column in rows.frame if column in {*numeric, *groups}]
     if not columns:
         raise ValueError(
-            "the table has no numeric column to learn from; name its text by --text, turn other "
-            "columns into indicators by --encode, or bring an embedding by --features."
+            "the table has no column of numbers or categories to learn from; name its text by "
+            "--text, or bring an embedding by --features."
         )
-    prepared = prepare(rows.frame[columns], encode=encode)
-    unused = [c for c in rows.frame if c not in left_out and c not in columns]
-    how = f"{len(columns)} column{'s' * (len(columns) > 1)}, standardised"
+    prepared = prepare(rows.frame[columns])
+    unused = [column for column in others if column not in groups]
+    how = f"{len(numeric)} columns of numbers and {len(groups)} of categories"
     if unused:
         how += f" (shown but not learnt from: {', '.join(unused[:5])}{'…' * (len(unused) > 5)})"
     return Features(prepared.X[seen], seen, how, {})

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from atoll.app.store import Subject, check_class_name
 from atoll.core.extras import import_extra
 from atoll.core.labels import parse_labels
-from atoll.core.tables import read_table, read_target
+from atoll.core.preprocessing import read_target
+from atoll.core.tables import STANDARD_INPUT, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +135,7 @@ def read_rows(
     Parameters
     ----------
     path : str or path
-        A .csv or .parquet table, or a folder of pictures, in which every picture is a row.
+        A .csv, .tsv or .parquet table, or a folder of pictures, in which every picture is a row.
     target : str
         The column of labels; blank cells are to be labelled. It may be missing from the table.
     view : {"table", "text", "image", "audio"} or None, default=None
@@ -153,6 +154,8 @@ def read_rows(
     Rows
     """
     source = Path(path)
+    if str(source) == STANDARD_INPUT:
+        raise ValueError("answers are kept beside the data: name a file, not standard input.")
     frame = _folder_frame(source) if source.is_dir() else read_table(source)
     repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
     if repeated:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from atoll.core.labels import PartialLabels
-    from atoll.core.tables import Preprocessing
+    from atoll.core.preprocessing import Preprocessing
     from atoll.estimators.persistence import ModelBundle
 
 app = typer.Typer(
@@ -47,7 +47,12 @@ app.command()(label)
 PREDICTION_BATCH = 5000
 
 
-DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="Table of rows, .csv or .parquet.")]
+DataPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA", help="Table of rows, .csv, .tsv or .parquet; - for standard input."
+    ),
+]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model saved by `atoll fit`.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number.")]
@@ -60,7 +65,13 @@ Jobs = Annotated[
 Target = Annotated[str, typer.Option(help="Column of labels; its blank cells are unlabelled rows.")]
 ModelName = Annotated[str, typer.Option(help="Name of a model; `atoll models` lists them.")]
 Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
-Encode = Annotated[bool, typer.Option("--encode", help="Turn categorical columns into indicators.")]
+Encode = Annotated[
+    bool,
+    typer.Option("--encode/--no-encode", help="Turn categorical columns into indicators, or not."),
+]
+Impute = Annotated[
+    bool, typer.Option("--impute/--no-impute", help="Fill blank cells in, or refuse them.")
+]
 NoStandardise = Annotated[
     bool,
     typer.Option("--no-standardise", help="Leave numeric columns in the units they come in."),
@@ -127,7 +138,8 @@ def fit(
     out: Annotated[Path, typer.Option(help="File for the fitted model.")],
     model: ModelName = "atoll",
     drop: Drop = None,
-    encode: Encode = False,
+    encode: Encode = True,
+    impute: Impute = True,
     no_standardise: NoStandardise = False,
     unlabelled: Unlabelled = "auto",
     settings: Settings = None,
@@ -145,7 +157,8 @@ def fit(
 
     from atoll.core.files import check_writable
     from atoll.core.labels import parse_labels, require_classes
-    from atoll.core.tables import prepare, read_table
+    from atoll.core.preprocessing import prepare
+    from atoll.core.tables import read_table
     from atoll.estimators.persistence import save_model
 
     say = speaker(quiet)
@@ -158,13 +171,19 @@ def fit(
     set_where_known(estimator, unlabelled=None, verbose=_show_progress(quiet), random_state=seed)
     set_or_refuse(estimator, model, n_jobs=n_jobs, checkpoint=checkpoint and str(checkpoint))
 
+    frame = read_table(data)
     table = prepare(
-        read_table(data), target, standardise=not no_standardise, encode=encode, drop=drop or ()
+        frame,
+        target,
+        standardise=not no_standardise,
+        encode=encode,
+        impute=impute,
+        drop=drop or (),
     )
     targets: Any = table.y
     labels = parse_labels(targets, unlabelled=_unlabelled_value(unlabelled, targets))
     require_classes(labels)
-    for line in _description(data, labels, table.preprocessing):
+    for line in _description(data, frame, labels, table.preprocessing):
         say(line)
     if estimator.get_params().get("classes") is not None:
         estimator.set_params(classes=classes_in_type(estimator.classes, labels.classes))
@@ -190,12 +209,18 @@ def predict(
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column of DATA to carry over, to tell rows apart.")
     ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Carry every column of DATA over.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write class, class probabilities and entropy (in nats) of every row of a table."""
-    from atoll.core.files import check_writable
-    from atoll.core.tables import apply, check_table_path, extra_columns, read_table, write_table
+    """Write class, class probabilities and entropy (in nats) of every row of a table.
 
+    A row that cannot be read has blank answers, and the reason in a column of its own.
+    """
+    from atoll.core.files import check_writable
+    from atoll.core.preprocessing import apply, extra_columns, unreadable, unseen
+    from atoll.core.tables import check_table_path, read_table, write_table
+
+    pd = import_extra("pandas")
     say = speaker(quiet)
     check_table_path(out)
     check_writable(out)
@@ -206,17 +231,36 @@ def predict(
             f"the --id column {id_column!r} is not in {str(data)!r}; its columns are "
             f"{', '.join(map(repr, frame.columns))}."
         )
-    X = apply(bundle.preprocessing, frame)
-    ignored = [n for n in extra_columns(bundle.preprocessing, frame) if n != id_column]
+    carried = list(frame.columns) if keep else [n for n in [id_column] if n is not None]
+    ignored = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
     if ignored:
         say(f"Ignored columns that the model was not fitted on: {', '.join(ignored)}.")
+    read, reasons = unreadable(bundle.preprocessing, frame)
+    can_be_read = pd.isna(reasons)
+    if not can_be_read.any():
+        raise ValueError(
+            f"no row of {str(data)!r} can be read; the first: {reasons[0]}. Correct the file."
+        )
+    read = read[can_be_read]
+    for column, values in unseen(bundle.preprocessing, read).items():
+        say(f"{column}: the model has not seen {_shortened(values)}; taken as blank.")
+    X = apply(bundle.preprocessing, read)
     predictions = _predictions(bundle.estimator, X, progress=_show_progress(quiet))
-    if id_column is not None:
-        if id_column in predictions:
-            raise ValueError(f"the --id column {id_column!r} is also a column of the predictions.")
-        predictions.insert(0, id_column, frame[id_column].to_numpy())
-    write_table(predictions, out)
-    say(f"{len(predictions)} predictions saved in {out}.")
+    if not can_be_read.all():
+        predictions.index = read.index
+        predictions = predictions.reindex(frame.index)
+        predictions["reason"] = reasons
+        n_left = int((~can_be_read).sum())
+        say(f"{n_left} of {len(frame)} rows cannot be read; the column reason says why.")
+    clash = [name for name in carried if name in predictions]
+    if clash:
+        raise ValueError(
+            f"the column {clash[0]!r} of the data is also a column of the predictions; rename it."
+        )
+    carried_columns = frame[carried].reset_index(drop=True)
+    table = pd.concat([carried_columns, predictions.reset_index(drop=True)], axis=1)
+    write_table(table, out)
+    say(f"{int(can_be_read.sum())} predictions saved in {out}.")
 
 
 @app.command()
@@ -297,7 +341,8 @@ def next_rows(
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
     from atoll.core.files import check_writable
-    from atoll.core.tables import apply, check_table_path, read_table, write_table
+    from atoll.core.preprocessing import apply
+    from atoll.core.tables import check_table_path, read_table, write_table
 
     say = speaker(quiet)
     for table in [path for path in (out, labelled) if path is not None]:
@@ -520,7 +565,9 @@ def _show_progress(quiet: bool) -> bool:
     return not quiet and sys.stderr.isatty()
 
 
-def _description(data: Path, labels: PartialLabels, preprocessing: Preprocessing) -> list[str]:
+def _description(
+    data: Path, frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing
+) -> list[str]:
     counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
     numeric = [n for n in preprocessing.columns if n not in preprocessing.categories]
     lines = [
@@ -533,6 +580,14 @@ def _description(data: Path, labels: PartialLabels, preprocessing: Preprocessing
     if preprocessing.categories:
         lines.append(
             f"Columns encoded as indicators: {_shortened(list(preprocessing.categories))}."
+        )
+    blank = frame[list(preprocessing.columns)].isna().sum()
+    blank = blank[blank > 0]
+    if len(blank):
+        where = _shortened([f"{name} ({count})" for name, count in blank.items()])
+        lines.append(
+            f"Blank cells: {where}. Numbers take the column's median, categories none of its "
+            "values; where a twentieth or more are blank, that is a feature as well."
         )
     return lines
 

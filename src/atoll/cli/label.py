@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 PASSWORD = "ATOLL_PASSWORD"
 
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Table, .csv or .parquet, or a folder of pictures.")
+    Path,
+    typer.Argument(metavar="DATA", help="Table, .csv, .tsv or .parquet, or a folder of pictures."),
 ]
 Target = Annotated[str, typer.Option(help="Column of labels; blank cells are to be labelled.")]
 Classes = Annotated[
@@ -40,7 +41,8 @@ FeatureFile = Annotated[
 ]
 Drop = Annotated[list[str] | None, typer.Option(help="Column not to learn from; repeatable.")]
 Encode = Annotated[
-    bool, typer.Option("--encode", help="Learn from other columns too, as indicators.")
+    bool,
+    typer.Option("--encode/--no-encode", help="Learn from columns of categories too, or not."),
 ]
 ModelName = Annotated[
     str | None,
@@ -83,7 +85,7 @@ def label(
     media: Media = None,
     features: FeatureFile = None,
     drop: Drop = None,
-    encode: Encode = False,
+    encode: Encode = True,
     model: ModelName = None,
     target_error: TargetError = 0.05,
     confidence: Confidence = 0.95,

@@ -88,7 +88,8 @@ def read_answers(path: Path, target: str, n: int, classes: Any) -> tuple[list[in
     target : column of the labels
     classes : that are known, whose type labels are given
     """
-    from atoll.core.tables import read_table, read_target
+    from atoll.core.preprocessing import read_target
+    from atoll.core.tables import read_table
 
     answers = read_table(path)
     for name in (ROW, target):
@@ -144,7 +145,7 @@ def with_labels(learner: ActiveLearner, frame: pd.DataFrame, target: str) -> Any
 
 
 def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:
-    from atoll.core.tables import read_target
+    from atoll.core.preprocessing import read_target
 
     if bundle.target not in frame.columns:
         return np.full(len(frame), None, dtype=object)

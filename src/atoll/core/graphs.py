@@ -25,6 +25,8 @@ _CHUNK_SIZE = 2**22
 _TREE_FEATURES, _EXACT_WORK = 12, 10**12
 # Up to this many vertices, LAPACK finds the modes faster than iteration does.
 _DENSE_VERTICES = 1500
+# Sums of squares of larger numbers may be infinite.
+_SQUARABLE = 1e140
 # Largest residual ‖L u − λ u‖ accepted for a mode found by iteration.
 _MODE_TOLERANCE = 1e-6
 
@@ -83,13 +85,14 @@ def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
     if not is_sparse:
         # The search may expand ‖a − b‖², which loses digits when the data lie far from zero.
         X = X - X.mean(axis=0)
+    X, unit = _squarable(X)
     targets = nearest(X, None, n_neighbors).ravel().astype(np.int64)
     sources = np.repeat(np.arange(n, dtype=np.int64), n_neighbors)
 
     low, high = np.minimum(sources, targets), np.maximum(sources, targets)
     edges, edge_of_choice = np.unique(low * n + high, return_inverse=True)
     low, high = edges // n, edges % n
-    lengths = _row_distances(X, low, high)
+    lengths = unit * _row_distances(X, low, high)
     distances = sparse.coo_array(
         (np.tile(lengths, 2), (np.concatenate([low, high]), np.concatenate([high, low]))),
         shape=(n, n),
@@ -113,6 +116,8 @@ def nearest(rows: Any, X: Any, k: int, *, n_jobs: int | None = None) -> np.ndarr
         return _approximate_nearest(rows, X, k)
     from sklearn.neighbors import NearestNeighbors  # here: the import takes a second
 
+    rows, unit = _squarable(rows)
+    X = None if X is None else X / unit
     # Given None, `kneighbors` leaves each row itself out by its index, not by its distance.
     search = NearestNeighbors(n_neighbors=k, n_jobs=n_jobs).fit(rows)
     return search.kneighbors(X, return_distance=False)
@@ -377,6 +382,16 @@ def _check_n_neighbors(n_neighbors: int, n: int) -> None:
             f"n_neighbors={n_neighbors!r} is out of range for {n} rows; "
             f"choose an integer from 1 to {n - 1}."
         )
+
+
+def _squarable(X: Any) -> tuple[Any, float]:
+    """Return X in a unit in which its squares are numbers, and that unit, a power of two."""
+    numbers = X.data if sparse.issparse(X) else X
+    largest = float(max(np.max(numbers, initial=0.0), -np.min(numbers, initial=0.0)))
+    if not _SQUARABLE < largest < np.inf:
+        return X, 1.0
+    unit = float(2.0 ** np.floor(np.log2(largest)))
+    return X / unit, unit
 
 
 def _row_distances(X: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
+from atoll.core.binning import bin_predictions
+
 Array = NDArray[np.float64]
 
 
@@ -62,14 +64,8 @@ def reliability_curve(
     else:
         raise ValueError(f"class_code is {class_code}; it must be from 0 to {P.shape[1] - 1}.")
     predicted = P[np.arange(len(P)), judged]
-    came_true = judged == y
-
-    bins = np.minimum((predicted * n_bins).astype(int), n_bins - 1)
-    counts = np.bincount(bins, minlength=n_bins)
-    with np.errstate(invalid="ignore"):
-        mean_probability = np.bincount(bins, weights=predicted, minlength=n_bins) / counts
-        frequency = np.bincount(bins, weights=came_true, minlength=n_bins) / counts
-    return ReliabilityCurve(np.linspace(0.0, 1.0, n_bins + 1), mean_probability, frequency, counts)
+    binned = bin_predictions(predicted, judged == y, n_bins)
+    return ReliabilityCurve(np.linspace(0.0, 1.0, n_bins + 1), *binned)
 
 
 def expected_calibration_error(

@@ -16,6 +16,7 @@ from atoll.estimators.persistence import load_model, save_model
 from atoll.estimators.probit_gp import ProbitGPClassifier
 from atoll.estimators.softmax_gp import SoftmaxGPClassifier
 from atoll.estimators.ssgp import SSGPClassifier, SSGPRegressor
+from atoll.estimators.tables import TablePreprocessor, make_preprocessor
 from atoll.estimators.transductive_svm import TransductiveSVC
 
 # Every classifier with class probabilities, by its name on the command line.
@@ -57,7 +58,9 @@ __all__ = [
     "SSGPRegressor",
     "SemiSupervisedKFold",
     "SoftmaxGPClassifier",
+    "TablePreprocessor",
     "TransductiveSVC",
     "load_model",
+    "make_preprocessor",
     "save_model",
 ]

@@ -300,7 +300,7 @@ class AtollClassifier(Classifier):
         diagnostics, remarks = diagnose(facts, explanation, bold.diagnostics(recipe.graph))
         proba = posterior.training_proba(X, kept, data.rows, scaled.place)
         return Fit(
-            posterior,
+            posterior.without_votes(),
             diagnostics,
             transduction=proba[~labels.is_labelled],
             attributes={
@@ -484,13 +484,14 @@ def _gain(
 ) -> float:
     """Return what cuts add to the evidence; a softmax has noise, and is not held to them."""
     if isinstance(bold, ConePosterior):
-        share, draws = 1.0, bold.coefficients
+        share, draws = 1.0, bold
     elif isinstance(bold, PooledPosterior):
-        share, draws = 1.0 - bold.share, bold.votes.coefficients
+        share, draws = 1.0 - bold.share, bold.votes
     else:
         return 0.0
+    assert draws.terms is not None  # its labellings were weighed
     labellings = recipe.graph.labellings
-    return share * average.gain_of_cuts(rng, known, draws, recipe.prior_draws, labellings)
+    return share * average.gain_of_cuts(rng, known, draws.terms, recipe.prior_draws, labellings)
 
 
 def _posterior(

@@ -27,7 +27,7 @@ from atoll.estimators.validation import generator
 from atoll.kernels.graph_spectral import extend, nearest_rows
 from atoll.models import graph_gp
 from atoll.models.graph_gp import GraphLabels
-from atoll.models.graph_posterior import GraphPosterior
+from atoll.models.graph_posterior import GraphPosterior, without_votes
 from atoll.models.graph_recipe import RECIPE, Recipe
 
 Array = NDArray[np.float64]
@@ -201,7 +201,7 @@ class GraphGPClassifier(Classifier):
         found = coefficients.diagnostics(recipe)
         found["verdict"] += f" {self._describe_graph(graph.rows, X.shape[0], len(modes.values))}"
         return Fit(
-            posterior,
+            posterior._replace(coefficients=without_votes(coefficients)),
             found,
             transduction=posterior.training_proba(X)[~labels.is_labelled],
             attributes={

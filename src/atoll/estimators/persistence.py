@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from atoll import __version__
 from atoll.core.files import atomic_path
 from atoll.core.memory import check_memory
-from atoll.core.tables import Preprocessing
+from atoll.core.preprocessing import Preprocessing
 from atoll.estimators import saved_format_1
 from atoll.estimators.saved_records import REBUILDING, from_records, to_records
 from atoll.estimators.saved_types import UnreadableRecord, present_layout

@@ -158,7 +158,7 @@ TYPES: dict[str, SavedType] = {
     "graph-warped-kernel": SavedType("atoll.kernels.graph_warped.GraphWarpedKernel"),
     "kernel-prior": SavedType("atoll.kernels.hyperparameters.KernelPrior"),
     "normal-inverse-wishart": SavedType("atoll.core.densities.NormalInverseWishart"),
-    "preprocessing": SavedType("atoll.core.tables.Preprocessing"),
+    "preprocessing": SavedType("atoll.core.preprocessing.Preprocessing"),
     "spectral-graph": SavedType("atoll.kernels.graph_spectral.SpectralGraph"),
     "spectral-graph-kernel": SavedType("atoll.kernels.graph_spectral.SpectralGraphKernel"),
     "student-t": SavedType("atoll.core.densities.StudentT"),

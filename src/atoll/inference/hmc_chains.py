@@ -49,7 +49,8 @@ def step(
 
     Parameters
     ----------
-    transform : (d, d) T; the origin of the coordinates does not matter
+    transform : (d, d) T, or (B, d/B, d/B) its blocks on the diagonal where it has no others; the
+        origin of the coordinates does not matter
     step_size : in units of q
 
     Returns
@@ -69,12 +70,13 @@ def step(
     """
     momentum = rng.standard_normal(chains.position.shape)
     x, logp, gradient = chains
-    p = momentum + 0.5 * step_size * gradient @ transform.T
+    back = transform.swapaxes(-1, -2)
+    p = momentum + 0.5 * step_size * _times(gradient, back)
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below
         for i in range(n_leapfrog):
-            x = x + step_size * p @ transform
+            x = x + step_size * _times(p, transform)
             logp, gradient = log_density(x)
-            p = p + (0.5 if i == n_leapfrog - 1 else 1.0) * step_size * gradient @ transform.T
+            p = p + (0.5 if i == n_leapfrog - 1 else 1.0) * step_size * _times(gradient, back)
         change = logp - chains.log_density
         change = change + 0.5 * (np.sum(momentum**2, axis=1) - np.sum(p**2, axis=1))
     change = np.where(np.isfinite(change), np.minimum(change, 0.0), -np.inf)
@@ -85,6 +87,15 @@ def step(
         np.where(moved[:, None], gradient, chains.gradient),
     )
     return merged, np.exp(change)
+
+
+def _times(x: Array, transform: Array) -> Array:
+    """Return x T, (S, d), for T (d, d) or its blocks."""
+    if transform.ndim == 2:
+        return x @ transform
+    n_blocks, size, _ = transform.shape
+    by_block = x.reshape(len(x), n_blocks, size).swapaxes(0, 1) @ transform
+    return by_block.swapaxes(0, 1).reshape(x.shape)
 
 
 def memory(before: Array, now: Array) -> float:

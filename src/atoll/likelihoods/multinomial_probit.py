@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from atoll.core.gaussian import log_expected_product_of_ndtr
 from atoll.core.memory import in_chunks
-from atoll.core.regions import Margins
+from atoll.core.node_tables import tables_for
+from atoll.core.regions import Margins, log_region_probability
 
 Array = NDArray[np.float64]
 
 GRID_ENDS, GRID_NODES = (-6.5, 9.0), 40  # of z less the largest mean
+MEANS_AT_ONCE = 2**12  # so that what is made of them stays near the processor
 
 
 class MultinomialProbit(NamedTuple):
@@ -35,7 +36,7 @@ def regions(codes: NDArray[np.intp], n_classes: int) -> Margins:
 
 def log_prob(latent: Array, codes: NDArray[np.intp]) -> Array:
     """Return log P(y | f) = log E_u Π_{i≠y} Φ(u + f_y − f_i); (n, K), codes (n,) -> (n,)."""
-    return regions(codes, np.shape(latent)[1]).gradients(np.asarray(latent), 1.0).log_probability
+    return log_region_probability(regions(codes, np.shape(latent)[1]), np.asarray(latent), 1.0)
 
 
 def log_class_probabilities(mean: Array, variance: Array, *, margin: float = 0.0) -> Array:
@@ -93,18 +94,20 @@ def class_probabilities(mean: Array, variance: Array) -> Array:
     array([[0.21 , 0.21 , 0.579]])
     """
     p = np.empty(mean.shape)
-    for part in in_chunks(len(mean), mean.shape[1] * GRID_NODES):
+    for part in in_chunks(len(mean), mean.shape[1], most=MEANS_AT_ONCE):
         p[part] = _on_grid(mean[part] / np.sqrt(1.0 + variance[part])[:, None])
     return p
 
 
 def _on_grid(m: Array) -> Array:
-    m = m - m.max(axis=1, keepdims=True)  # the largest z lies within the grid
-    t = np.linspace(*GRID_ENDS, GRID_NODES)
-    below = t - m[..., None]  # (n, K, T)
-    log_density = -0.5 * below**2
-    log_below = log_ndtr(below)
-    p = np.exp(log_density - log_below + log_below.sum(axis=1, keepdims=True)).sum(axis=2)
+    m = m.max(axis=1) - m.T  # the largest z lies within the grid; (K, n)
+    first, last = GRID_ENDS
+    step = (last - first) / (GRID_NODES - 1)
+    log_below, hazard = (
+        part.reshape(*m.shape, GRID_NODES)
+        for part in tables_for(first, step, GRID_NODES, 0, 25).at(m.ravel())
+    )
+    p = np.einsum("nt,knt->nk", np.exp(log_below.sum(axis=0)), hazard)
     return p / p.sum(axis=1, keepdims=True)
 
 

@@ -118,9 +118,15 @@ def sample_prior(
     rng: np.random.Generator, features: Array, n_classes: int, n_draws: int = 1
 ) -> tuple[Array, Codes]:
     """Draw coefficients (S, p, F) and the labels that they give to each row (S, n)."""
-    F = 1 if n_classes == 2 else n_classes
-    a = rng.standard_normal((n_draws, features.shape[1], F))
+    a = prior_coefficients(rng, features.shape[1], n_classes, n_draws)
     return a, argmax.classes_of(features @ a)
+
+
+def prior_coefficients(
+    rng: np.random.Generator, n_features: int, n_classes: int, n_draws: int
+) -> Array:
+    """Draw coefficients before any label, (S, p, F)."""
+    return rng.standard_normal((n_draws, n_features, 1 if n_classes == 2 else n_classes))
 
 
 # Draws at the labelled rows -----------------------------------------------------------------------
@@ -258,7 +264,13 @@ def draw(
         rng, lower, known.codes, known.n_classes, n_draws, recipe.argmax
     )
     a = sample_coefficients(rng, v, lower, f, recipe.argmax.nugget)
-    return ConePosterior(a, labelling_weights(known, a, recipe.labellings), n_sweeps, memory)
+    if known.graph is None:
+        return ConePosterior(a, np.full(len(a), 1.0 / len(a)), n_sweeps, memory)
+    few = len(known.features) * n_draws <= LABELS_AT_ONCE
+    votes = winners(a, known.features) if few else None
+    terms = np.stack(labelling_terms(known, known.graph, a, recipe.labellings, votes))
+    weights = tempered(terms.sum(axis=0), recipe.labellings.least_effective_share)
+    return ConePosterior(a, weights, n_sweeps, memory, terms=terms, votes=votes)
 
 
 def draw_softmax(
@@ -328,8 +340,13 @@ def labelling_terms(
     graph: sparse.csr_array,
     a: Array,
     recipe: LabellingRecipe = RECIPE.labellings,
+    votes: Votes | None = None,
 ) -> tuple[Array, Array]:
     """Return the log weights of the labellings that draws a (S, p, F) give to all rows.
+
+    Parameters
+    ----------
+    votes : (n, S) these labellings but for the labels that are known, where they are at hand
 
     Returns
     -------
@@ -342,7 +359,7 @@ def labelling_terms(
     mass = np.full(n, 1.0 / n) if known.copies is None else known.copies / known.copies.sum()
     balance, cut = np.empty(n_draws), np.empty(n_draws)
     for piece in in_chunks(n_draws, n, most=LABELS_AT_ONCE):
-        labels = winners(a[piece], known.features)
+        labels = winners(a[piece], known.features) if votes is None else votes[:, piece].copy()
         labels[known.rows] = known.codes[:, None]
         shares = _shares(labels, mass, K)
         floor = np.log(np.maximum(shares, 0.5 * mass.min()))

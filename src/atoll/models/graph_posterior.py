@@ -66,6 +66,10 @@ class ConePosterior(NamedTuple):
     memory : correlation of the chains with themselves half-way
     one_more : the weight, in draws, of a vote beside the draws' that all classes share: draws
         cannot say that something never happens
+    terms : (2, S) the logarithms that weights were made of: by shares of the classes, and by cuts;
+        None where all draws weigh the same
+    votes : (n, S) the class that each draw names at each row of the graph, for as long as a fit
+        needs it; else None
     """
 
     coefficients: Array
@@ -73,18 +77,27 @@ class ConePosterior(NamedTuple):
     n_sweeps: int
     memory: float
     one_more: float = 1.0
+    terms: Array | None = None
+    votes: Votes | None = None
 
     def proba(self, features: Array) -> Array:
         """Return the share of the votes for each class, the one more among them; -> (m, K)."""
-        n_draws, _, F = self.coefficients.shape
-        n_classes = max(F, 2)
-        counts = np.full((len(features), n_classes), self.one_more / n_classes)
-        for piece in in_chunks(len(features), n_draws):
-            winner = winners(self.coefficients, features[piece])
-            for k in range(n_classes):
-                counts[piece, k] += n_draws * ((winner == k) @ self.weights)
+        pieces = in_chunks(len(features), len(self.weights))
+        shares = [self.share_of(winners(self.coefficients, features[piece])) for piece in pieces]
+        return np.concatenate(shares) if shares else np.empty((0, self._n_classes))
+
+    def share_of(self, votes: Votes) -> Array:
+        """Return the share of votes (m, S) for each class, the one more among them; -> (m, K)."""
+        n_draws, n_classes = len(self.weights), self._n_classes
+        counts = np.full((len(votes), n_classes), self.one_more / n_classes)
+        for k in range(n_classes):
+            counts[:, k] += n_draws * ((votes == k) @ self.weights)
         counts = np.maximum(counts, 0.0)
         return counts / counts.sum(axis=1, keepdims=True)
+
+    @property
+    def _n_classes(self) -> int:
+        return max(self.coefficients.shape[2], 2)
 
     def latent(self, features: Array) -> tuple[Array, Array]:
         """Return mean and variance of the functions; (m, p) -> (m, F) each."""
@@ -274,6 +287,33 @@ class NormalPosterior(NamedTuple):
         }
 
 
+def proba_on_graph(found: Any, features: Array, rows: slice) -> Array:
+    """Return the class probabilities of some rows of the graph, by their votes where kept.
+
+    Parameters
+    ----------
+    found : a posterior of the coefficients
+    features : (m, p) of these rows
+    rows : which of the graph's they are
+    """
+    if isinstance(found, ConePosterior) and found.votes is not None:
+        return found.share_of(found.votes[rows])
+    if isinstance(found, PooledPosterior):
+        votes = proba_on_graph(found.votes, features, rows)
+        return (1.0 - found.share) * votes + found.share * found.soft.proba(features)
+    proba: Array = found.proba(features)
+    return proba
+
+
+def without_votes(found: Any) -> Any:
+    """Return a posterior of the coefficients without what only its fit needed."""
+    if isinstance(found, ConePosterior):
+        return found._replace(votes=None)
+    if isinstance(found, PooledPosterior):
+        return found._replace(votes=found.votes._replace(votes=None))
+    return found
+
+
 def _latent_by_piece(a: Array, features: Array) -> Iterator[tuple[slice, Array]]:
     """Yield some rows at a time, and every draw's functions there, (rows, S, F); a (S, p, F)."""
     n_draws, p, F = a.shape
@@ -390,7 +430,8 @@ class GraphPosterior(NamedTuple):
 
     def training_proba(self, X: Any) -> Array:
         """Return the class probabilities of the n training rows: of the graph's, and the others."""
-        on_graph = self.coefficients.proba(self.features)
+        n = len(self.features)
+        on_graph = proba_on_graph(self.coefficients, self.features, slice(0, n))
         p = np.empty((X.shape[0], on_graph.shape[1]))
         p[self.kept] = on_graph
         others = np.setdiff1d(np.arange(X.shape[0]), self.kept, assume_unique=True)

@@ -11,9 +11,11 @@ coefficients is that of the features times that of the functions however many la
 that a step costs no more than a product of the labelled rows' features with the coefficients.
 
 The amplitude says how noisy labels are. Every chain has its own, so many at each as Laplace's
-evidence says, and moves in coordinates a = L^{-T} q, with L Lᵀ the curvature at the mode. Where
-labels agree, the mode is a flat place and the typical draw is not, so that after a few steps the
-curvature is taken anew, as its mean over the chains.
+evidence says, and moves in coordinates a_c = L_c^{-T} q_c, with L_c L_cᵀ the curvature of its class
+at the mode. Where labels agree, the mode is a flat place and the typical draw is not, so that after
+a few steps the curvature is taken anew, as its mean over the chains. The curvature between classes
+is left out: it would make a step ten times as dear. What it has most to say is that labels know
+nothing of a function which all classes share, Σ_c a_c; that one is drawn anew after every step.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import expit, log_expit
 
 from atoll.core.linalg import cholesky_solve, jittered_cholesky, solve_lower
@@ -122,25 +125,26 @@ def log_posterior(x: Array, amplitude: Array, v: Array, codes: Codes) -> tuple[A
     gradient : (S, Fp)
     """
     n_draws, (n, p) = len(x), v.shape
-    latent = amplitude[:, None] * (v @ x.reshape(-1, p).T).reshape(n, n_draws, -1)
+    latent = (x.reshape(-1, p) @ v.T).reshape(n_draws, -1, n)
+    latent *= amplitude[:, None, None]
     log_p, slope = _likelihood(latent, codes)
-    along = (slope.reshape(n, -1).T @ v).reshape(n_draws, -1)
+    along = (slope.reshape(-1, n) @ v).reshape(n_draws, -1)
     return log_p - 0.5 * np.sum(x**2, axis=1), amplitude[:, None] * along - x
 
 
 def _likelihood(latent: Array, codes: Codes) -> tuple[Array, Array]:
-    """Return Σ log P(y) over rows, (S,), and its slope, (l, S, F); latent (l, S, F)."""
+    """Return Σ log P(y) over rows, (S,), and its slope, (S, F, l); latent (S, F, l)."""
     rows = np.arange(len(codes))
-    if latent.shape[2] == 1:
-        side = np.where(codes == 1, 1.0, -1.0)[:, None]
-        margin = side * latent[..., 0]
-        return log_expit(margin).sum(axis=0), (side * expit(-margin))[..., None]
-    relative = latent - latent.max(axis=2, keepdims=True)
+    if latent.shape[1] == 1:
+        side = np.where(codes == 1, 1.0, -1.0)
+        margin = side * latent[:, 0]
+        return log_expit(margin).sum(axis=1), (side * expit(-margin))[:, None]
+    relative = latent - latent.max(axis=1, keepdims=True)
     slope = np.exp(relative)
-    total = slope.sum(axis=2, keepdims=True)
-    log_p = (relative[rows, :, codes] - np.log(total[..., 0])).sum(axis=0)
+    total = slope.sum(axis=1, keepdims=True)
+    log_p = (relative[:, codes, rows] - np.log(total[:, 0])).sum(axis=1)
     slope /= -total
-    slope[rows, :, codes] += 1.0
+    slope[:, codes, rows] += 1.0
     return log_p, slope
 
 
@@ -155,6 +159,14 @@ def curvature(v: Array, weights: Array) -> Array:
     out = blocks.reshape(n_functions * p, n_functions * p)
     out[np.diag_indices_from(out)] += 1.0
     return out
+
+
+def class_curvatures(v: Array, weights: Array) -> Array:
+    """Return the blocks of `curvature` on its diagonal, (F, p, p); their weights (l, F)."""
+    blocks = np.stack([v.T @ (w[:, None] * v) for w in weights.T])
+    index = np.arange(v.shape[1])
+    blocks[:, index, index] += 1.0
+    return blocks
 
 
 def _softmax_weights(p: Array) -> Array:
@@ -173,18 +185,15 @@ def approximate(
     recipe: SoftmaxRecipe = RECIPE.softmax,
 ) -> Approximation:
     """Find the mode of a at one amplitude by Newton's method, from start (p, F)."""
-    p, n_functions = start.shape
     scaled = np.exp(0.5 * log_amplitude) * v
 
     def value(a: Array) -> tuple[float, Array]:
-        log_p, slope = _likelihood((scaled @ a)[:, None], codes)
-        return float(log_p[0] - 0.5 * np.sum(a**2)), scaled.T @ slope[:, 0] - a
+        log_p, slope = _likelihood((scaled @ a).T[None], codes)
+        return float(log_p[0] - 0.5 * np.sum(a**2)), scaled.T @ slope[0].T - a
 
     a, (height, gradient) = start, value(start)
     while True:
-        weights = _softmax_weights(_of_functions(scaled @ a))
-        lower = jittered_cholesky(curvature(scaled, weights)).lower
-        direction = cholesky_solve(lower, gradient.T.ravel()).reshape(n_functions, p).T
+        direction = _newton(scaled, _of_functions(scaled @ a), gradient)
         gain = float(np.sum(gradient * direction))
         if gain < 1e-6:
             break
@@ -195,9 +204,40 @@ def approximate(
         before, (height, gradient) = height, value(a)
         if height <= before:
             break
+    weights = _softmax_weights(_of_functions(scaled @ a))
+    lower = jittered_cholesky(curvature(scaled, weights)).lower
     deviation = (log_amplitude - recipe.amplitude_centre) / recipe.amplitude_spread
     log_evidence = height - np.sum(np.log(np.diagonal(lower))) - 0.5 * deviation**2
     return Approximation(log_amplitude, float(log_evidence), a, lower)
+
+
+def _newton(v: Array, p: Array, gradient: Array) -> Array:
+    """Return Newton's direction, (p, F), at probabilities p (l, F), for a gradient (p, F).
+
+    Of several functions by conjugate gradients, for which the curvature of each class alone is
+    enough to begin with: its matrix is never made.
+    """
+    own = p * (1.0 - p)
+    blocks = class_curvatures(v, own)
+    if p.shape[1] == 1:
+        return cholesky_solve(jittered_cholesky(blocks[0]).lower, gradient)
+    inverses, (n, F) = np.linalg.inv(blocks), gradient.shape
+
+    def curved(x: Array) -> Array:
+        latent = v @ x.reshape(F, n).T
+        latent = p * (latent - np.sum(p * latent, axis=1, keepdims=True))
+        return x + (latent.T @ v).ravel()
+
+    def solved(x: Array) -> Array:
+        return (inverses @ x.reshape(F, n, 1)).ravel()
+
+    found, _ = cg(
+        LinearOperator((F * n, F * n), matvec=curved, dtype=np.float64),
+        gradient.T.ravel(),
+        rtol=1e-5,
+        M=LinearOperator((F * n, F * n), matvec=solved, dtype=np.float64),
+    )
+    return found.reshape(F, n).T
 
 
 def approximations(
@@ -238,8 +278,11 @@ def sample(
     chosen = chosen_states(rng, n_draws, np.exp(evidences - evidences.max()))
     u = np.array([found[i].log_amplitude for i in chosen])
     start = np.stack([found[i].mode.T.ravel() for i in chosen])
-    lower = found[int(np.median(chosen))].lower
-    x, n_steps, memory = sample_given_amplitudes(rng, v, codes, u, start, lower, recipe)
+    typical = found[int(np.median(chosen))]
+    scaled = np.exp(0.5 * typical.log_amplitude) * v
+    p = _of_functions(scaled @ typical.mode)
+    transform = _inverses(class_curvatures(scaled, p * (1.0 - p)))
+    x, n_steps, memory = sample_given_amplitudes(rng, v, codes, u, start, transform, recipe)
     a = x.reshape(n_draws, -1, v.shape[1]).transpose(0, 2, 1)
     scale = np.exp(0.5 * u) * (np.sqrt(2.0) if n_classes == 2 else 1.0)
     # In C order, as a file holds it: a model that was loaded predicts the same to the bit.
@@ -252,7 +295,7 @@ def sample_given_amplitudes(
     codes: Codes,
     u: Array,
     start: Array,
-    lower: Array,
+    transform: Array,
     recipe: SoftmaxRecipe = RECIPE.softmax,
 ) -> tuple[Array, int, float]:
     """Run chains of a, each at its own log amplitude u (S,).
@@ -261,7 +304,7 @@ def sample_given_amplitudes(
     ----------
     v : (l, p) as `own_features` has them
     start : (S, Fp)
-    lower : (Fp, Fp) factor of the curvature at the start
+    transform : (F, p, p) inverse factors of each class's curvature at the start
 
     Returns
     -------
@@ -269,8 +312,8 @@ def sample_given_amplitudes(
     n_steps : of each chain
     memory : correlation of functions now with half-way, over chains
     """
-    amplitude, transform = np.exp(0.5 * u), _inverse(lower)
-    of_rows = _own_rows(codes, start.shape[1] // v.shape[1])
+    amplitude, n_functions = np.exp(0.5 * u), len(transform)
+    of_rows = _own_rows(codes, n_functions)
 
     def log_density(x: Array) -> tuple[Array, Array]:
         return log_posterior(x, amplitude, v, codes)
@@ -279,6 +322,8 @@ def sample_given_amplitudes(
         size = np.exp(log_size) * rng.uniform(0.8, 1.2)
         count = int(rng.integers(*recipe.leapfrog_steps))
         chains, acceptance = hmc_chains.step(rng, chains, log_density, transform, size, count)
+        if n_functions > 1:
+            chains = with_another_sum(rng, chains, n_functions)
         return chains, float(acceptance.mean())
 
     def summary(chains: Chains) -> Array:
@@ -295,8 +340,8 @@ def sample_given_amplitudes(
         chains, acceptance = advance(chains, log_size)
         log_size += (acceptance - recipe.target_acceptance) / np.sqrt(1 + i % half)
         if i == half - 1:
-            mean = curvature(v, mean_weights(chains.position, amplitude, v))
-            transform = _inverse(jittered_cholesky(mean).lower)
+            weights = mean_weights(chains.position, amplitude, v)
+            transform = _inverses(class_curvatures(v, weights))
     n_steps = 0
     while True:
         before = summary(chains)
@@ -308,8 +353,23 @@ def sample_given_amplitudes(
             return chains.position, recipe.warmup_steps + n_steps, memory
 
 
-def _inverse(lower: Array) -> Array:
-    return solve_lower(lower, np.eye(len(lower)))
+def with_another_sum(rng: np.random.Generator, chains: Chains, n_functions: int) -> Chains:
+    """Draw the sum of all functions anew: labels say nothing of it, so that it has its prior."""
+    x = chains.position.reshape(len(chains.position), n_functions, -1)
+    before = x.sum(axis=1) / np.sqrt(n_functions)
+    now = rng.standard_normal(before.shape)
+    change = np.tile((now - before) / np.sqrt(n_functions), n_functions)
+    return Chains(
+        chains.position + change,
+        chains.log_density - 0.5 * np.sum(now**2 - before**2, axis=1),
+        chains.gradient - change,
+    )
+
+
+def _inverses(blocks: Array) -> Array:
+    """Return the inverses of the lower factors of positive definite blocks, (F, p, p)."""
+    identity = np.eye(blocks.shape[1])
+    return np.stack([solve_lower(jittered_cholesky(block).lower, identity) for block in blocks])
 
 
 def _own_rows(codes: Codes, n_functions: int) -> Array:
@@ -320,10 +380,10 @@ def _own_rows(codes: Codes, n_functions: int) -> Array:
 
 
 def mean_weights(x: Array, amplitude: Array, v: Array) -> Array:
-    """Return the mean over chains x (S, Fp) of the curvature's weights, (l, F, F)."""
+    """Return the mean over chains x (S, Fp) of the weights of `class_curvatures`, (l, F)."""
     n_functions = x.shape[1] // v.shape[1]
-    out = np.zeros((len(v), n_functions, n_functions))
+    out = np.zeros((len(v), n_functions))
     for row, scale in zip(x, amplitude):
-        latent = scale * v @ row.reshape(n_functions, -1).T
-        out += scale**2 * _softmax_weights(_of_functions(latent))
+        p = _of_functions(scale * v @ row.reshape(n_functions, -1).T)
+        out += scale**2 * p * (1.0 - p)
     return out / len(x)

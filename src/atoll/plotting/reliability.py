@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atoll.core.binning import bin_predictions
 from atoll.plotting.palette import GRID, INK, class_colours, new_axes, tidy
 
 if TYPE_CHECKING:
@@ -51,27 +52,29 @@ def reliability_diagram(
 
     if n_bins < 1:
         raise ValueError(f"n_bins is {n_bins}; give at least 1.")
-    bins = _occupied_bins(*_checked(probabilities, codes), n_bins)
+    p, k = _checked(probabilities, codes)
+    binned = bin_predictions(p.max(axis=1), p.argmax(axis=1) == k, n_bins)
+    confidences, accuracies, counts = (values[binned[2] > 0] for values in binned)
     if ax is None:
         ax = new_axes(5.2, 4.8)
-    right = np.rint(bins.accuracy * bins.counts).astype(int)
+    right = np.rint(accuracies * counts).astype(int)
     intervals = [
-        binomtest(int(r), int(n)).proportion_ci(method="wilson") for r, n in zip(right, bins.counts)
+        binomtest(int(r), int(n)).proportion_ci(method="wilson") for r, n in zip(right, counts)
     ]
     low = np.array([interval.low for interval in intervals])
     high = np.array([interval.high for interval in intervals])
     colour = class_colours(1)[0]
 
     ax.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle="--", label="calibrated")
-    ax.vlines(bins.confidence, low, high, color=colour, linewidth=1.5, label="95% interval")
-    ax.plot(bins.confidence, bins.accuracy, "o", color=colour, markersize=7, label="held-out rows")
-    for confidence, count in zip(bins.confidence, bins.counts):
+    ax.vlines(confidences, low, high, color=colour, linewidth=1.5, label="95% interval")
+    ax.plot(confidences, accuracies, "o", color=colour, markersize=7, label="held-out rows")
+    for confidence, count in zip(confidences, counts):
         ax.text(confidence, -0.075, str(count), ha="center", va="center", fontsize=9, color=INK)
     ax.axhline(-0.03, color=GRID, linewidth=0.8)
 
     n_classes = np.asarray(probabilities).shape[1]
     # The predicted class has probability at least 1/K, so nothing can lie to the left of that.
-    left = max(0.0, min(1 / n_classes, float(bins.confidence.min())) - 0.06)
+    left = max(0.0, min(1 / n_classes, float(confidences.min())) - 0.06)
     ax.set_xlim(left, 1.04)
     ax.set_ylim(-0.12, 1.04)
     ticks = np.linspace(0, 1, 6)
@@ -82,27 +85,6 @@ def reliability_diagram(
     tidy(ax)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, frameon=False, fontsize=9)
     return ax
-
-
-class _Bins(NamedTuple):
-    confidence: NDArray[np.float64]
-    accuracy: NDArray[np.float64]
-    counts: NDArray[np.int64]
-
-
-def _occupied_bins(p: NDArray[np.float64], codes: NDArray[np.int64], n_bins: int) -> _Bins:
-    confidence = p.max(axis=1)
-    correct = p.argmax(axis=1) == codes
-    # A confidence of exactly one belongs to the last bin.
-    bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-    count = np.bincount(bins, minlength=n_bins)
-    occupied = count > 0
-    totals = count[occupied]
-    return _Bins(
-        np.bincount(bins, confidence, minlength=n_bins)[occupied] / totals,
-        np.bincount(bins, correct, minlength=n_bins)[occupied] / totals,
-        totals,
-    )
 
 
 def _checked(

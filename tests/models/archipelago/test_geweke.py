@@ -243,12 +243,9 @@ def test_geweke_joint_test_with_long_chains_of(name):
     assert result.smallest_adjusted_p_value > 1e-6, str(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("refresh", "is_right"),
-    [
-        pytest.param(sweep.refresh_rejections, True, marks=pytest.mark.slow),
-        (forgetful_refresh, False),
-    ],
+    ("refresh", "is_right"), [(sweep.refresh_rejections, True), (forgetful_refresh, False)]
 )
 def test_geweke_catches_old_rejections_that_are_forgotten_before_drawing(refresh, is_right):
     """Functions large and short: much of what makes a rejection is known from rejections alone."""

@@ -27,6 +27,7 @@ from atoll.models import graph_gp
 from atoll.models.average.recipe import AverageRecipe, Belief
 from atoll.models.average.views import GraphView, View
 from atoll.models.graph_gp import GraphLabels
+from atoll.models.graph_posterior import proba_on_graph, without_votes
 from atoll.models.graph_recipe import LabellingRecipe
 
 Array = NDArray[np.float64]
@@ -111,6 +112,11 @@ class AveragePosterior(NamedTuple):
             out[others] = self.proba(X[others])
         return out
 
+    def without_votes(self) -> AveragePosterior:
+        """Return the posterior without what only its fit needed."""
+        parts = (part._replace(head=without_votes(part.head)) for part in self.components)
+        return self._replace(components=tuple(parts))
+
     def _average(self, Z: Array, own: slice | None = None) -> Array:
         """Return the average up to a factor of each row.
 
@@ -129,7 +135,12 @@ class AveragePosterior(NamedTuple):
                     features = view.features(Z)
                 reach = view.reach(features)[:, None]
                 for part in parts:
-                    out += part.weight * reach * part.head.proba(features)
+                    of_part = (
+                        part.head.proba(features)
+                        if own is None
+                        else proba_on_graph(part.head, features, own)
+                    )
+                    out += part.weight * reach * of_part
         return out
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
@@ -152,13 +163,17 @@ class AveragePosterior(NamedTuple):
         for j, speaks in enumerate(kinds.T):
             ends = np.cumsum(np.append(own * speaks, shares))
             chosen[j] = np.searchsorted(ends / ends[-1], places)
-        out = np.tile(self.shares, (n, len(Z), 1))
+        out = np.empty((n, len(Z), len(self.shares)))
+        out[(chosen == len(self.components)).any(axis=0)] = self.shares
         for i, part in enumerate(self.components):
             asked = np.flatnonzero((chosen == i).any(axis=0))
             if len(asked):
                 drawn = part.head.draws(features[part.view], len(asked), rng)
-                here = np.equal(chosen[kind][:, asked].T, i)[..., None]  # (draws, rows, 1)
-                out[asked] = np.where(here, drawn, out[asked])
+                here = np.equal(chosen[:, asked].T, i)  # (draws, kinds of rows)
+                if here.all():
+                    out[asked] = drawn
+                else:
+                    out[asked] = np.where(here[:, kind][..., None], drawn, out[asked])
         return out
 
     def _scaled(self, X: Array) -> Array:
@@ -206,7 +221,7 @@ def labels_per_class(codes: Codes, n_classes: int) -> float:
 def gain_of_cuts(
     rng: np.random.Generator,
     known: GraphLabels,
-    coefficients: Array,
+    terms: Array,
     n_prior: int,
     recipe: LabellingRecipe,
 ) -> float:
@@ -214,14 +229,14 @@ def gain_of_cuts(
 
     Parameters
     ----------
-    coefficients : (S, p, F) draws given the labels, not weighted
+    terms : (2, S) as in `ConePosterior`, of draws given the labels
     n_prior : draws before the labels that they are compared with
     """
     assert known.graph is not None
-    before, _ = graph_gp.sample_prior(rng, known.features, known.n_classes, n_prior)
+    a = graph_gp.prior_coefficients(rng, known.features.shape[1], known.n_classes, n_prior)
+    before = graph_gp.labelling_terms(known, known.graph, a, recipe)
     gain = 0.0
-    for a, sign in ((coefficients, 1.0), (before, -1.0)):
-        balance, cut = graph_gp.labelling_terms(known, known.graph, a, recipe)
+    for (balance, cut), sign in ((terms, 1.0), (before, -1.0)):
         gain += sign * float(logsumexp(balance + cut) - logsumexp(balance))
     return float(np.clip(gain, *GAINS))
 

@@ -1,0 +1,487 @@
+"""The columns of a table, and the arrays that models are fitted on.
+
+Numbers are standardised, categories become indicators, and blank cells are filled in;
+`Preprocessing` remembers how, so that new rows are treated alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.extras import import_extra
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_CATEGORIES = 100
+"""A column with more distinct values than this is not encoded: it names rows, not groups."""
+
+OFTEN_BLANK = 0.05
+"""From this share of blank cells on, that a cell is blank is a feature of its own."""
+
+BLANK = ""
+"""The category of blank cells, in columns where they are frequent."""
+
+_DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b.*")
+
+
+class Preprocessing(NamedTuple):
+    """How the columns of a table become the p features of a model: (x - mean) / scale.
+
+    columns : the columns read, in order
+    categories : for each encoded column its values, in the order of their indicator features; a
+        cell that is none of them has zeros
+    features : (p,) names of the features: the column, "column=value" for an indicator, and
+        "column is blank" for that of blank cells
+    mean, scale : (p,) float; 0 and 1 where a feature is left as it is
+    standardised : whether the numeric columns are standardised
+    fill : what blank cells of numeric columns are filled with, by column
+    flagged : numeric columns with an indicator of blank cells
+    lenient : whether blank cells and unknown categories are taken, or refused
+    """
+
+    columns: tuple[str, ...]
+    categories: dict[str, tuple[str, ...]]
+    features: tuple[str, ...]
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    standardised: bool
+    fill: dict[str, float] = {}  # noqa: RUF012 - never changed
+    flagged: tuple[str, ...] = ()
+    lenient: bool = False
+
+
+class PreparedTable(NamedTuple):
+    """What a classifier is fitted on.
+
+    X : (n, p) float
+    y : (n,) labels, with None where the target's cell is blank; None if there is no target
+    preprocessing : how X was made
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[Any] | None
+    preprocessing: Preprocessing
+
+
+def prepare(
+    frame: pd.DataFrame,
+    target: str | None = None,
+    *,
+    standardise: bool = True,
+    encode: bool = True,
+    impute: bool = True,
+    drop: Sequence[str] = (),
+) -> PreparedTable:
+    """Turn a table into features and labels.
+
+    Numeric columns (booleans among them) become one feature each, standardised to mean 0 and
+    standard deviation 1; a constant column becomes 0. Any other column becomes one indicator per
+    value, left as 0 and 1.
+
+    A blank cell takes the median of a numeric column, and has zeros for all indicators of another.
+    Where at least a twentieth of a column's cells are blank, an indicator says which.
+
+    Parameters
+    ----------
+    frame : DataFrame, (n, q)
+    target : str or None, default=None
+        The column of labels; its blank cells mark unlabelled rows.
+    standardise : bool, default=True
+        Whether to standardise numeric columns.
+    encode : bool, default=True
+        Whether to encode other columns as indicators, or refuse them.
+    impute : bool, default=True
+        Whether to fill blank cells in, or refuse them.
+    drop : sequence of str, default=()
+        Columns to leave out.
+
+    Returns
+    -------
+    PreparedTable
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame(
+    ...     {"x": [1, 2, 3], "hue": ["red", "blue", "red"], "kind": ["a", None, "b"]}
+    ... )
+    >>> X, y, preprocessing = prepare(frame, "kind")
+    >>> preprocessing.features
+    ('x', 'hue=blue', 'hue=red')
+    >>> X.round(2).tolist(), y.tolist()
+    ([[-1.22, 0.0, 1.0], [0.0, 1.0, 0.0], [1.22, 0.0, 1.0]], ['a', None, 'b'])
+    """
+    columns = _columns(frame, target, drop)
+    _refuse_unusable(frame, columns)
+    categorical = [name for name in columns if not _is_numeric(frame[name])]
+    if categorical and not encode:
+        raise ValueError(
+            f"{_named(categorical)} {_are(categorical)} not numeric; encode such columns as "
+            f"indicators (--encode), or leave them out ({_drop_options(categorical)})."
+        )
+    if not impute:
+        _refuse_blank(frame, columns)
+    _refuse_infinite(frame, columns)
+    _refuse_empty(frame, columns)
+
+    categories = {name: _categories(frame[name]) for name in categorical}
+    numeric = [name for name in columns if name not in categories]
+    fill = {n: float(np.nanmedian(_as_floats(frame[n]))) for n in numeric} if impute else {}
+    flagged = tuple(n for n in numeric if _often_blank(frame[n]))
+    features = _feature_names(columns, categories, flagged)
+    untouched = Preprocessing(
+        columns,
+        categories,
+        features,
+        np.zeros(len(features)),
+        np.ones(len(features)),
+        standardise,
+        fill,
+        flagged,
+        impute,
+    )
+    X = _to_features(untouched, frame)
+    if standardise:
+        mean, scale = _mean_and_scale(X)
+        is_indicator = np.isin(features, columns, invert=True)
+        mean[is_indicator], scale[is_indicator] = 0.0, 1.0
+    else:
+        mean, scale = untouched.mean, untouched.scale
+    preprocessing = untouched._replace(mean=mean, scale=scale)
+    y = None if target is None else read_target(frame[target])
+    return PreparedTable((X - mean) / scale, y, preprocessing)
+
+
+def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Return features (n, p) of new rows, made as those that the model was fitted on.
+
+    Columns are found by name; any others are ignored (`extra_columns` names them). A row that
+    cannot be read raises; `unreadable` says why, row by row.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> _, _, preprocessing = prepare(pd.DataFrame({"x": [1.0, 3.0]}))
+    >>> apply(preprocessing, pd.DataFrame({"x": [2.0, 5.0], "note": ["new", "rows"]})).tolist()
+    [[0.0], [3.0]]
+    """
+    _require_known_columns(preprocessing, frame)
+    not_numeric = [
+        name
+        for name in preprocessing.columns
+        if name not in preprocessing.categories and not _is_numeric(frame[name])
+    ]
+    if not_numeric:
+        raise ValueError(
+            f"{_named(not_numeric)} {_are(not_numeric)} not numeric, but the model was fitted on "
+            "numbers there; correct the cells that are not numbers."
+        )
+    if not preprocessing.lenient:
+        _refuse_blank(frame, preprocessing.columns)
+        for name, values in unseen(preprocessing, frame).items():
+            raise ValueError(
+                f"column {name!r} holds {_listed(values)}, which the model has not seen; it knows "
+                f"{_listed(preprocessing.categories[name])}. Fit again on rows that have it, or "
+                "leave those rows out."
+            )
+    _refuse_infinite(frame, preprocessing.columns)
+    _refuse_empty(frame, preprocessing.columns)
+    return (_to_features(preprocessing, frame) - preprocessing.mean) / preprocessing.scale
+
+
+def unreadable(
+    preprocessing: Preprocessing, frame: pd.DataFrame
+) -> tuple[pd.DataFrame, NDArray[Any]]:
+    """Find the rows that `apply` would refuse.
+
+    Returns
+    -------
+    frame : DataFrame, (n, q)
+        The table with words in numeric columns taken for blank cells; rows without a reason can be
+        given to `apply`.
+    reasons : (n,) of str, or None where the row can be read
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> _, _, preprocessing = prepare(pd.DataFrame({"x": [1.0, 3.0]}))
+    >>> unreadable(preprocessing, pd.DataFrame({"x": ["2", "tall"]}))[1].tolist()
+    [None, "x is 'tall', not a number"]
+    """
+    _require_known_columns(preprocessing, frame)
+    pd = import_extra("pandas")
+    read, reasons = frame.copy(), np.full(len(frame), None, dtype=object)
+    blank_cells = np.ones(len(frame), bool)
+
+    def refuse(rows: Any, reason: Any) -> None:
+        for row in np.flatnonzero(rows):
+            reasons[row] = reasons[row] or reason(row)
+
+    for name in preprocessing.columns:
+        is_blank = frame[name].isna().to_numpy()
+        cells = frame[name].to_numpy(dtype=object)
+        if name not in preprocessing.categories:
+            if not _is_numeric(frame[name]):
+                read[name] = pd.to_numeric(frame[name], errors="coerce")
+            numbers = _as_floats(read[name])
+            is_word = np.isnan(numbers) & ~is_blank
+            refuse(is_word, lambda row, n=name, c=cells: f"{n} is {c[row]!r}, not a number")
+            refuse(np.isinf(numbers), lambda _, n=name: f"{n} is infinite")
+        elif not preprocessing.lenient:
+            values = np.array(_as_strings(frame[name]), dtype=object)
+            strange = ~np.isin(values, preprocessing.categories[name]) & ~is_blank
+            refuse(strange, lambda row, n=name, v=values: f"{n} is {v[row]!r}, not seen before")
+        if not preprocessing.lenient:
+            refuse(is_blank, lambda _, n=name: f"{n} is blank")
+        blank_cells &= is_blank
+    refuse(blank_cells, lambda _: "every cell that the model reads is blank")
+    return read, reasons
+
+
+def unseen(preprocessing: Preprocessing, frame: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the values of categorical columns that the model has not seen, by column."""
+    out = {}
+    for name, known in preprocessing.categories.items():
+        values = sorted(set(_as_strings(frame[name])) - {*known, BLANK})
+        if values:
+            out[name] = values
+    return out
+
+
+def extra_columns(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[str]:
+    """Return the columns of `frame` that `apply` ignores."""
+    return [name for name in frame.columns if name not in preprocessing.columns]
+
+
+def read_target(column: pd.Series) -> NDArray[Any]:
+    """Return the labels (n,) of a target column; blank cells become None.
+
+    A blank cell makes pandas read whole numbers as floats; they become integers again, as in the
+    file.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> read_target(pd.Series([1.0, None, 2.0])).tolist()
+    [1, None, 2]
+    """
+    pd = import_extra("pandas")
+    values = np.array(column.astype(object), dtype=object)
+    values[column.isna().to_numpy()] = None
+    if pd.api.types.is_float_dtype(column.dtype):
+        known = [v for v in values if v is not None]
+        if all(np.isfinite(v) and v == int(v) for v in known):
+            values = np.array([None if v is None else int(v) for v in values], dtype=object)
+    elif not pd.api.types.is_numeric_dtype(column.dtype):
+        values = np.array([_label(v) for v in values], dtype=object)
+    if any(v is None for v in values):
+        return values
+    return np.array(values.tolist()) if pd.api.types.is_numeric_dtype(column.dtype) else values
+
+
+# Columns ------------------------------------------------------------------------------------------
+
+
+def _columns(frame: pd.DataFrame, target: str | None, drop: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns to learn from."""
+    repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
+    if repeated:
+        raise ValueError(f"the table has {_named(repeated)} more than once; rename them.")
+    if target is not None:
+        _require_columns(frame, [target], "the target column")
+        if target in drop:
+            raise ValueError(f"column {target!r} is the target and cannot be dropped as well.")
+    _require_columns(frame, drop, "the column to drop")
+    columns = tuple(name for name in frame.columns if name != target and name not in drop)
+    if not columns:
+        raise ValueError("no column is left to learn from; keep at least one feature column.")
+    return columns
+
+
+def _label(value: Any) -> Any:
+    if isinstance(value, str):
+        value = value.strip()
+        return value if value else None
+    return value
+
+
+def _is_numeric(column: pd.Series) -> bool:
+    types = import_extra("pandas.api.types")
+    return bool(types.is_numeric_dtype(column.dtype)) and not types.is_complex_dtype(column.dtype)
+
+
+def _often_blank(column: pd.Series) -> bool:
+    return bool(column.isna().mean() >= OFTEN_BLANK)
+
+
+def _as_floats(column: pd.Series) -> NDArray[np.float64]:
+    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+
+
+def _as_strings(column: pd.Series) -> list[str]:
+    """Return the cells as text, blank ones as `BLANK`."""
+    return [BLANK if blank else str(cell) for cell, blank in zip(column, column.isna())]
+
+
+def _categories(column: pd.Series) -> tuple[str, ...]:
+    values = tuple(sorted(set(_as_strings(column)) - {BLANK}))
+    if len(values) > MAX_CATEGORIES:
+        if all(_DATE.fullmatch(value) for value in values[:20]):
+            raise _dates(str(column.name))
+        raise ValueError(
+            f"column {column.name!r} has {len(values)} different values, too many to encode (at "
+            f"most {MAX_CATEGORIES}); leave it out (--drop {column.name}), or group its values."
+        )
+    return (*values, BLANK) if _often_blank(column) else values
+
+
+def _dates(name: str) -> ValueError:
+    return ValueError(
+        f"column {name!r} holds dates; turn them into numbers that may matter, such as days since "
+        f"a day or the month, or leave it out (--drop {name})."
+    )
+
+
+def _parts(name: str, categories: dict[str, tuple[str, ...]], flagged: Sequence[str]) -> list[str]:
+    """Return the names of the features that one column becomes."""
+    blank = f"{name} is blank"
+    if name in categories:
+        return [blank if value == BLANK else f"{name}={value}" for value in categories[name]]
+    return [name, blank] if name in flagged else [name]
+
+
+def _feature_names(
+    columns: Sequence[str], categories: dict[str, tuple[str, ...]], flagged: Sequence[str]
+) -> tuple[str, ...]:
+    return tuple(part for name in columns for part in _parts(name, categories, flagged))
+
+
+def _to_features(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the features before they are standardised, (n, p)."""
+    blocks: list[NDArray[Any]] = []
+    for name in preprocessing.columns:
+        if name in preprocessing.categories:
+            values = np.array(_as_strings(frame[name]), dtype=object)
+            blocks += [values == known for known in preprocessing.categories[name]]
+        else:
+            numbers = _as_floats(frame[name])
+            is_blank = np.isnan(numbers)
+            blocks.append(np.where(is_blank, preprocessing.fill.get(name, np.nan), numbers))
+            if name in preprocessing.flagged:
+                blocks.append(is_blank)
+    return np.column_stack(blocks).astype(np.float64)
+
+
+def _mean_and_scale(X: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    constant = X.max(axis=0) == X.min(axis=0)
+    # Work in units of the largest entry, so that no square overflows.
+    unit = np.abs(X).max(axis=0)
+    unit[unit == 0] = 1.0
+    mean = np.where(constant, X[0], unit * (X / unit).mean(axis=0))
+    scale = np.where(constant, 1.0, unit * (X / unit).std(axis=0))
+    # The spread may be lost to rounding next to a huge mean.
+    scale[scale == 0] = 1.0
+    return mean, scale
+
+
+# Refusals -----------------------------------------------------------------------------------------
+
+
+def _refuse_unusable(frame: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Raise for columns that are neither numbers nor categories, and for those without a cell."""
+    types = import_extra("pandas.api.types")
+    for name in columns:
+        column = frame[name]
+        if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
+            raise _dates(name)
+        if column.isna().all():
+            raise ValueError(f"column {name!r} is blank in every row; leave it out (--drop {name})")
+        first = column[column.notna()].iloc[0]
+        if isinstance(first, (list, tuple, set, dict, np.ndarray)):
+            raise ValueError(
+                f"column {name!r} holds {type(first).__name__}s, such as {str(first)[:40]!r}; "
+                f"spread it over columns of numbers, or leave it out (--drop {name})."
+            )
+
+
+def _refuse_blank(frame: pd.DataFrame, columns: Iterable[str]) -> None:
+    cells = _cells(frame, columns, lambda column: column.isna().to_numpy())
+    if cells:
+        raise ValueError(
+            f"missing values in the features: {cells} (the first row under the header is row 1). "
+            "Let them be filled in (--impute), or leave out the rows or the columns."
+        )
+
+
+def _refuse_infinite(frame: pd.DataFrame, columns: Iterable[str]) -> None:
+    numeric = [name for name in columns if _is_numeric(frame[name])]
+    cells = _cells(frame, numeric, lambda column: np.isinf(_as_floats(column)))
+    if cells:
+        raise ValueError(
+            f"infinite values in the features: {cells} (the first row under the header is row 1). "
+            "Correct them, or leave out the rows or the columns."
+        )
+
+
+def _refuse_empty(frame: pd.DataFrame, columns: Sequence[str]) -> None:
+    rows = (np.flatnonzero(frame[list(columns)].isna().all(axis=1)) + 1).tolist()
+    if rows:
+        named = f"row{'s' if len(rows) > 1 else ''} {_listed(rows, 5)}"
+        raise ValueError(
+            f"{named}: every cell of the features is blank (the first row under the header is row "
+            "1); leave such rows out."
+        )
+
+
+def _cells(frame: pd.DataFrame, columns: Iterable[str], is_wrong: Any) -> str:
+    """Return where cells are wrong, in words; nothing if none is."""
+    cells = [
+        (int(row) + 1, name) for name in columns for row in np.flatnonzero(is_wrong(frame[name]))
+    ]
+    cells.sort(key=lambda cell: cell[0])
+    shown = ", ".join(f"row {row} of {name!r}" for row, name in cells[:5])
+    return shown + (f" and {len(cells) - 5} more" if len(cells) > 5 else "")
+
+
+def _require_known_columns(preprocessing: Preprocessing, frame: pd.DataFrame) -> None:
+    missing = [name for name in preprocessing.columns if name not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"the table lacks {_named(missing)}, which the model was fitted on; "
+            f"it has {_named(list(frame.columns))}."
+        )
+
+
+def _require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> None:
+    for name in names:
+        if name not in frame.columns:
+            close = get_close_matches(name, list(frame.columns), n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "its columns are "
+            if not close:
+                hint += _listed(list(frame.columns)) + "."
+            raise ValueError(f"{role} {name!r} is not in the table; {hint}")
+
+
+def _named(columns: Sequence[str]) -> str:
+    return f"column{'s' if len(columns) > 1 else ''} {_listed(columns)}"
+
+
+def _are(columns: Sequence[str]) -> str:
+    return "are" if len(columns) > 1 else "is"
+
+
+def _listed(values: Sequence[Any], most: int = 8) -> str:
+    shown = ", ".join(repr(value) for value in values[:most])
+    return shown + (f" and {len(values) - most} more" if len(values) > most else "")
+
+
+def _drop_options(columns: Sequence[str], most: int = 3) -> str:
+    shown = " ".join(f"--drop {name}" for name in columns[:most])
+    return shown + (" ..." if len(columns) > most else "")

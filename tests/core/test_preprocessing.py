@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from atoll.core.labels import parse_labels
+from atoll.core.preprocessing import (
+    apply,
+    extra_columns,
+    prepare,
+    read_target,
+    unreadable,
+    unseen,
+)
+from atoll.core.tables import read_table, write_table
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "height": [1.5, 1.75, 2.0, 1.0],
+            "count": [1, 2, 3, 4],
+            "wet": [True, False, True, True],
+            "hue": ["red", "blue", "red", "green"],
+            "kind": ["a", None, "b", ""],
+        }
+    )
+
+
+def test_repeated_column_names_are_refused():
+    with pytest.raises(ValueError, match="column 'x' more than once"):
+        prepare(pd.DataFrame([[1, 2]], columns=["x", "x"]))
+
+
+def test_numeric_columns_are_standardised(frame):
+    X, _, preprocessing = prepare(frame, "kind", drop=["hue"])
+    assert preprocessing.columns == preprocessing.features == ("height", "count", "wet")
+    np.testing.assert_allclose(X.mean(axis=0), 0, atol=1e-15)
+    np.testing.assert_allclose(X.std(axis=0), 1, rtol=1e-15)
+    raw, _, plain = prepare(frame, "kind", drop=["hue"], standardise=False)
+    assert not plain.standardised
+    np.testing.assert_array_equal(raw[:, 0], frame["height"])
+
+
+def test_a_constant_column_becomes_zero_and_tells_new_values_apart():
+    # 0.1 is not representable: the mean of many is not exactly 0.1.
+    table = pd.DataFrame({"x": [0.1] * 1001, "y": np.arange(1001)})
+    X, _, preprocessing = prepare(table)
+    assert set(X[:, 0]) == {0.0}
+    assert apply(preprocessing, pd.DataFrame({"x": [1.1], "y": [0]}))[0, 0] == 1.0
+
+
+def test_huge_and_tiny_columns_are_standardised_without_overflow():
+    table = pd.DataFrame({"huge": [1e300, 2e300, -1e300], "tiny": [1e-300, 3e-300, 2e-300]})
+    X, _, _ = prepare(table)
+    np.testing.assert_allclose(X.std(axis=0), 1)
+
+
+def test_new_rows_are_treated_as_the_old_ones_whatever_their_order_of_columns(frame):
+    X, _, preprocessing = prepare(frame, "kind")
+    shuffled = frame[["hue", "kind", "wet", "count", "height"]].assign(note="new")
+    np.testing.assert_array_equal(apply(preprocessing, shuffled), X)
+    np.testing.assert_array_equal(apply(preprocessing, shuffled.iloc[[2]]), X[[2]])
+    assert extra_columns(preprocessing, shuffled) == ["kind", "note"]
+
+
+def test_categorical_columns_are_refused_by_name_with_the_ways_out(frame):
+    with pytest.raises(ValueError, match=r"'hue'.*--encode.*--drop hue"):
+        prepare(frame, "kind", encode=False)
+
+
+def test_encoded_columns_have_one_indicator_a_value(frame):
+    X, _, preprocessing = prepare(frame, "kind")
+    assert preprocessing.features[-3:] == ("hue=blue", "hue=green", "hue=red")
+    np.testing.assert_array_equal(X[:, -3:].sum(axis=1), 1)
+    np.testing.assert_array_equal(X[:, -1], [1, 0, 1, 0])
+
+
+def test_a_category_not_seen_before_is_named_or_taken_as_blank(frame):
+    mauve = frame.assign(hue=["mauve", "red", "red", "red"])
+    strict = prepare(frame, "kind", impute=False).preprocessing
+    with pytest.raises(ValueError, match=r"'hue' holds 'mauve'.*'blue', 'green', 'red'"):
+        apply(strict, mauve)
+    lenient = prepare(frame, "kind").preprocessing
+    assert unseen(lenient, mauve) == {"hue": ["mauve"]}
+    X = apply(lenient, mauve)
+    np.testing.assert_array_equal(X[0, -3:], 0.0)
+    np.testing.assert_array_equal(X[1:, -3:], [[0, 0, 1]] * 3)
+
+
+def test_a_column_of_identifiers_is_not_encoded():
+    table = pd.DataFrame({"id": [f"row{i}" for i in range(101)], "x": np.arange(101.0)})
+    with pytest.raises(ValueError, match=r"101 different values.*--drop id"):
+        prepare(table)
+
+
+def test_columns_missing_from_new_rows_are_named(frame):
+    preprocessing = prepare(frame, "kind").preprocessing
+    with pytest.raises(ValueError, match="lacks columns 'height', 'hue'"):
+        apply(preprocessing, frame.drop(columns=["height", "hue"]))
+
+
+def test_words_among_the_numbers_of_new_rows_are_named(frame):
+    preprocessing = prepare(frame, "kind").preprocessing
+    with pytest.raises(ValueError, match="column 'height' is not numeric"):
+        apply(preprocessing, frame.assign(height=["tall", "1", "2", "3"]))
+
+
+def blanks():
+    """Twenty rows: a number that is blank once, one that is blank often, two such categories."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"seldom": rng.normal(size=40), "often": rng.normal(size=40)})
+    table["hue"] = ["red", "blue"] * 20
+    table["site"] = ["a", "b", "c", "c"] * 10
+    table.loc[3, "seldom"] = np.nan
+    table.loc[[5, 6, 7], "often"] = np.nan
+    table.loc[9, "hue"] = None
+    table.loc[[11, 12, 13, 14], "site"] = None
+    return table
+
+
+def test_blank_cells_are_filled_and_said_where_they_are_frequent():
+    table = blanks()
+    X, _, preprocessing = prepare(table, standardise=False)
+    assert preprocessing.features == (
+        *("seldom", "often", "often is blank", "hue=blue", "hue=red"),
+        *("site=a", "site=b", "site=c", "site is blank"),
+    )
+    assert X[3, 0] == np.median(table["seldom"].dropna())
+    np.testing.assert_array_equal(X[:, 2], table["often"].isna())
+    np.testing.assert_array_equal(X[9, 3:5], 0.0)
+    np.testing.assert_array_equal(X[:, 5:].sum(axis=1), 1.0)
+    np.testing.assert_array_equal(X[:, -1], table["site"].isna())
+    np.testing.assert_array_equal(apply(preprocessing, table), X)
+    standardised = prepare(table)
+    np.testing.assert_allclose(standardised.X[:, :2].mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_array_equal(standardised.X[:, 2:], X[:, 2:])
+
+
+def test_a_blank_cell_of_a_new_row_is_filled_as_those_of_the_fit_would_be(frame):
+    X, _, preprocessing = prepare(frame, "kind", standardise=False)
+    new = frame.iloc[[0]].assign(height=np.nan, hue=None)
+    filled = apply(preprocessing, new)[0]
+    assert filled[0] == np.median(frame["height"])
+    np.testing.assert_array_equal(filled[1:3], X[0, 1:3])
+    np.testing.assert_array_equal(filled[3:], 0.0)
+
+
+def test_blank_cells_are_named_by_row_and_column_where_they_are_refused(frame):
+    broken = frame.copy()
+    broken.loc[2, "height"] = np.nan
+    with pytest.raises(ValueError, match=r"row 3 of 'height'.*--impute"):
+        prepare(broken, "kind", impute=False)
+    with pytest.raises(ValueError, match="row 3 of 'height'"):
+        apply(prepare(frame, "kind", impute=False).preprocessing, broken)
+    table = pd.DataFrame({"n": pd.array([1, None, 3], dtype="Int64"), "hue": ["red", "red", None]})
+    with pytest.raises(ValueError, match="row 2 of 'n', row 3 of 'hue'"):
+        prepare(table, impute=False)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
+def test_infinite_values_are_named_by_row_and_column(frame, bad):
+    broken = frame.copy()
+    broken.loc[2, "height"] = bad
+    with pytest.raises(ValueError, match=r"infinite values.*row 3 of 'height'"):
+        prepare(broken, "kind")
+    with pytest.raises(ValueError, match=r"infinite values.*row 3 of 'height'"):
+        apply(prepare(frame, "kind").preprocessing, broken)
+
+
+def test_many_missing_values_are_counted():
+    with pytest.raises(ValueError, match="and 2 more"):
+        prepare(pd.DataFrame({"x": [np.nan] * 7 + [1.0], "y": range(8)}), impute=False)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (pd.date_range("2020-01-01", periods=3), "'bad' holds dates.*--drop bad"),
+        ([[1, 2], [3], [4]], r"'bad' holds lists, such as '\[1, 2\]'.*--drop bad"),
+        ([{"a": 1}, None, None], "'bad' holds dicts.*--drop bad"),
+        ([None, None, None], "'bad' is blank in every row.*--drop bad"),
+    ],
+)
+def test_columns_that_are_neither_numbers_nor_categories_are_named(cells, message):
+    with pytest.raises(ValueError, match=message):
+        prepare(pd.DataFrame({"x": [1.0, 2.0, 3.0], "bad": cells}))
+
+
+def test_text_of_many_dates_is_called_dates():
+    days = pd.date_range("2020-01-01", periods=200).strftime("%d.%m.%Y")
+    with pytest.raises(ValueError, match="'day' holds dates"):
+        prepare(pd.DataFrame({"day": days, "x": range(200)}))
+
+
+def test_a_million_levels_are_refused_in_one_line():
+    table = pd.DataFrame({"id": np.arange(1_000_000).astype(str), "x": np.ones(1_000_000)})
+    with pytest.raises(ValueError, match=r"1000000 different values.*--drop id") as refusal:
+        prepare(table)
+    assert "\n" not in str(refusal.value)
+
+
+def test_rows_of_nothing_but_blanks_are_named(frame):
+    empty = frame.astype(object)
+    empty.loc[[1, 3], ["height", "count", "wet", "hue"]] = None
+    empty = empty.infer_objects()
+    with pytest.raises(ValueError, match=r"rows 2, 4: every cell.*leave such rows out"):
+        prepare(empty, "kind")
+
+
+def test_rows_that_cannot_be_read_are_told_from_the_others(frame):
+    table = pd.DataFrame(
+        {
+            "height": [1.5, "tall", None, 1.0, np.inf],
+            "count": [1, 2, None, 4, 5],
+            "wet": [True, True, None, False, True],
+            "hue": ["red", "red", None, "mauve", "red"],
+        }
+    )
+    lenient = prepare(frame, "kind").preprocessing
+    read, reasons = unreadable(lenient, table)
+    assert reasons.tolist() == [
+        None,
+        "height is 'tall', not a number",
+        "every cell that the model reads is blank",
+        None,
+        "height is infinite",
+    ]
+    readable = read[[reason is None for reason in reasons]]
+    assert np.isfinite(apply(lenient, readable.infer_objects())).all()
+    strict = prepare(frame, "kind", impute=False).preprocessing
+    assert unreadable(strict, table)[1].tolist()[2:4] == [
+        "height is blank",
+        "hue is 'mauve', not seen before",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "kinds"}, "did you mean 'kind'"),
+        ({"target": "species"}, "its columns are 'height'"),
+        ({"target": "kind", "drop": ["colour"]}, "'colour' is not in the table"),
+        ({"target": "kind", "drop": ["kind"]}, "is the target"),
+        ({"target": "kind", "drop": ["height", "count", "wet", "hue"]}, "no column is left"),
+    ],
+)
+def test_columns_that_are_asked_for_must_be_there(frame, options, message):
+    with pytest.raises(ValueError, match=message):
+        prepare(frame, **options)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("kind", "classes"),
+    [
+        ([1, None, 0, 1], [0, 1]),
+        (["cat", None, "dog", "cat "], ["cat", "dog"]),
+        (["cat", " ", "dog", "cat"], ["cat", "dog"]),
+        ([True, None, False, True], [False, True]),
+    ],
+)
+def test_blank_cells_of_the_target_are_unlabelled(tmp_path, suffix, kind, classes):
+    write_table(pd.DataFrame({"x": range(4), "kind": kind}), tmp_path / f"t{suffix}")
+    labels = parse_labels(prepare(read_table(tmp_path / f"t{suffix}"), "kind").y)
+    assert labels.is_labelled.tolist() == [True, False, True, True]
+    assert labels.classes.tolist() == classes
+    assert labels.codes[3] == labels.codes[0] != labels.codes[2]
+
+
+def test_integer_labels_stay_integers_beside_blank_cells(tmp_path):
+    (tmp_path / "t.csv").write_text("x,kind\n1,3\n2,\n3,10\n")
+    y = prepare(read_table(tmp_path / "t.csv"), "kind").y
+    assert y.tolist() == [3, None, 10]
+    assert parse_labels(y).classes.dtype.kind == "i"
+
+
+def test_a_complete_numeric_target_is_a_plain_array():
+    assert read_target(pd.Series([1, 2, 1])).dtype.kind == "i"
+    assert read_target(pd.Series([True, False])).dtype.kind == "b"
+    assert read_target(pd.Series([0.5, 1.0])).dtype.kind == "f"
+
+
+def test_without_a_target_there_are_no_labels(frame):
+    assert prepare(frame[["height", "count"]]).y is None

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+
+from atoll import (
+    AtollClassifier,
+    GraphGPClassifier,
+    SemiSupervisedKFold,
+    TablePreprocessor,
+    make_preprocessor,
+)
+from atoll.core.preprocessing import prepare
+
+
+def penguins(rng, n=60):
+    """Two kinds, told by a number and a category, with blank cells in both."""
+    kind = np.arange(n) % 2
+    table = pd.DataFrame({"mass": rng.normal(size=n) + 6 * kind})
+    table["island"] = np.where(rng.random(n) < 0.9, np.where(kind, "Dream", "Biscoe"), "Torgersen")
+    table.loc[rng.choice(n, 5, replace=False), "mass"] = np.nan
+    table.loc[rng.choice(n, 2, replace=False), "island"] = None
+    # A row of nothing but blanks cannot be read.
+    table.loc[table.isna().all(axis=1), "mass"] = 3.0
+    return table, kind
+
+
+def test_the_step_is_what_the_command_line_does_to_a_table():
+    table, _ = penguins(np.random.default_rng(0))
+    step = TablePreprocessor()
+    prepared = prepare(table)
+    np.testing.assert_array_equal(step.fit_transform(table), prepared.X)
+    assert tuple(step.get_feature_names_out()) == prepared.preprocessing.features
+    assert step.n_features_in_ == 2
+    np.testing.assert_array_equal(clone(step).fit(table).transform(table[::-1]), prepared.X[::-1])
+
+
+def test_a_pipeline_of_mixed_columns_is_fitted_and_cross_validated():
+    table, kind = penguins(np.random.default_rng(1))
+    y = kind.astype(object)
+    y[10:] = None
+    model = make_pipeline(make_preprocessor(), AtollClassifier(random_state=0))
+    assert np.mean(model.fit(table, y).predict(table) == kind) > 0.9
+    quick = make_pipeline(make_preprocessor(), GraphGPClassifier(n_draws=20, random_state=0))
+    labelled = np.flatnonzero([label is not None for label in y])
+    folds = list(SemiSupervisedKFold(2, random_state=0).split(table, y))
+    assert sorted(np.concatenate([test for _, test in folds])) == labelled.tolist()
+    found = [
+        quick.fit(table.iloc[train], y[train]).predict(table.iloc[test]) for train, test in folds
+    ]
+    assert np.mean(np.concatenate(found) == kind[np.concatenate([t for _, t in folds])]) > 0.7
+    complete = cross_val_predict(quick, table, kind, cv=3)
+    assert np.mean(complete == kind) > 0.8
+
+
+def test_arrays_and_frames_of_other_libraries_are_read():
+    table, _ = penguins(np.random.default_rng(2))
+    step = TablePreprocessor().fit(table.to_numpy(dtype=object))
+    assert step.feature_names_in_.tolist() == ["x0", "x1"]
+    np.testing.assert_array_equal(
+        step.transform(table.to_numpy(dtype=object)), TablePreprocessor().fit_transform(table)
+    )
+
+    class Frame:
+        """A frame of another library."""
+
+        def to_pandas(self):
+            return table
+
+    np.testing.assert_array_equal(
+        TablePreprocessor().fit_transform(Frame()), TablePreprocessor().fit_transform(table)
+    )
+
+
+def test_unknown_values_are_warned_of_once_a_column_and_taken_as_blank():
+    table, _ = penguins(np.random.default_rng(3))
+    step = TablePreprocessor().fit(table)
+    new = table.iloc[[0, 1]].assign(mass=1.0, island=["Atlantis", None])
+    with pytest.warns(UserWarning, match="column 'island': 'Atlantis' not seen in fit"):
+        X = step.transform(new)
+    np.testing.assert_array_equal(X[0], X[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step.transform(table)
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="encode must be True or False"):
+        TablePreprocessor(encode=3).fit([[1.0]])
+    with pytest.raises(ValueError, match="X must have rows and columns, got 1"):
+        TablePreprocessor().fit([1.0])
+    table, _ = penguins(np.random.default_rng(4))
+    step = TablePreprocessor().fit(table)
+    with pytest.raises(ValueError, match="lacks column 'island'"):
+        step.transform(table[["mass"]])
