@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from atoll.active.history import Audit, Event, replay
+from atoll.active.history import replay
 from atoll.app import LabelLog, Session, make_features, read_rows
 
 
@@ -26,27 +26,11 @@ class NearestLearner:
 
     def fit(self, X, y=None):
         start = {} if y is None else {i: v for i, v in enumerate(y) if v is not None}
-        self.X, self.history, self.open = np.asarray(X), replay(start, ()), set()
+        self.X, self.history = np.asarray(X), replay(start, ())
         return self
 
     def resume(self, events):
         self.history = replay(self.history.start, events)
-        return self
-
-    def update(self, rows, labels):
-        audits = []
-        for row in rows:
-            if row in self.open and self.predictions_[row] is not None:
-                audits.append(Audit(row, self.predictions_[row], 0.1))
-        self.history = self.history.after(Event(tuple(rows), tuple(labels), tuple(audits)))
-        return self
-
-    def skip(self, rows):
-        self.history = self.history.after(Event(tuple(rows), None))
-        return self
-
-    def undo(self):
-        self.history = self.history.before_last()
         return self
 
     def refit(self):
@@ -62,7 +46,6 @@ class NearestLearner:
         is_audit = [
             (len(self.history.labels) + i) % self.audit_every == 4 for i in range(len(rows))
         ]
-        self.open = {r for r, a in zip(rows, is_audit) if a}
         return SimpleNamespace(rows=np.array(rows, int), scores=rows, is_audit=is_audit)
 
     @property

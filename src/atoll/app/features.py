@@ -7,6 +7,7 @@ small grey pixels, sounds the loudness of bands of pitch; or the user brings an 
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
+from tqdm import tqdm
 
 from atoll.app.items import Rows
 from atoll.core.extras import import_extra
@@ -293,7 +295,8 @@ def _of_files(
     rows: Rows, seen: NDArray[np.intp], read: Callable[[Path], NDArray[np.float64]], how: str
 ) -> Features:
     found, kept, lost = [], [], {}
-    for row in seen.tolist():
+    bar = tqdm(seen.tolist(), desc="reading files", unit="file", disable=not sys.stderr.isatty())
+    for row in bar:
         media = rows.media(row)
         assert media is not None
         try:

@@ -40,9 +40,6 @@ class Learner(Protocol):
 
     def fit(self, X: Any, y: Any = None) -> Any: ...
     def query(self, n: int = 1) -> Any: ...
-    def update(self, rows: Any, labels: Any) -> Any: ...
-    def skip(self, rows: Any) -> Any: ...
-    def undo(self) -> Any: ...
     def resume(self, events: Any) -> Any: ...
     def refit(self) -> Any: ...
     def estimate_error(self) -> Any: ...
@@ -120,7 +117,6 @@ class Session:
         self._drawn: dict[str, list[Any]] | None = None
         self._places: NDArray[np.float64] | None = None
         self._held: dict[int, tuple[str, float]] = {}
-        self._waiting: list[Event] = []
         self._changed = threading.Condition()
         self._is_closing = False
         self._thread = threading.Thread(target=self._work, name="atoll-refit", daemon=True)
@@ -283,9 +279,8 @@ class Session:
             return event.row
 
     def _keep(self, event: Event) -> Event | None:
-        """Write an event to the file, and hand it to the thread that owns the learner."""
+        """Write an event to the file, and wake the thread that owns the learner."""
         target = self.log.append(event)
-        self._waiting.append(event if target is None else event._replace(row=target.row))
         self._changed.notify_all()
         return target
 
@@ -357,15 +352,43 @@ class Session:
 
     # --- the thread that owns the learner --------------------------------------------------------
 
+    def _work(self) -> None:
+        has_begun = False
+        while True:
+            with self._changed:
+                n_events = self.log.answers.n_events
+                past = [event for _, event in reversed(self.log.answers.history(n_events))]
+            try:
+                if not has_begun:
+                    self._begin()
+                    has_begun = True
+                found = self._learn(past)
+            except _FAULTS as fault:  # the page says so, and answers are still kept
+                what = " ".join(str(fault).split()) or type(fault).__name__
+                found = self.snapshot._replace(problem=f"The model could not be fitted: {what}")
+            with self._changed:
+                self.snapshot = found._replace(n_events=n_events)
+            self._draw()
+            with self._changed:
+                while self.log.answers.n_events == n_events and not self._is_closing:
+                    self._changed.wait()
+                if self._is_closing:
+                    return
+
     def _begin(self) -> None:
-        """Hand the learner the rows, and the answers of earlier days."""
         labels = self.rows.given.labels[self.features.rows]
         has_labels = any(label is not None for label in labels)
         self._learner.fit(self.features.X, labels if has_labels else None)
-        with self._changed:
-            past = self.log.answers.history(self.log.answers.n_events)[::-1]
-            self._waiting.clear()
-        self._learner.resume([self._said(event) for _, event in past])
+
+    def _learn(self, past: list[Event]) -> Snapshot:
+        """Fit to the answers as they stand, in their order, and look at what follows.
+
+        The learner is told all of them each time: so it is the same whether answers came today or
+        on an earlier day, and whether some were taken back in between.
+        """
+        self._learner.resume([self._said(event) for event in past])
+        self._learner.refit()
+        return self._look()
 
     def _said(self, event: Event) -> history.Event:
         assert event.row is not None
@@ -376,58 +399,6 @@ class Session:
         if event.is_audit and event.predicted is not None and event.probability is not None:
             audits = (history.Audit(place, event.predicted, 1.0 - event.probability),)
         return history.Event((place,), (event.label,), audits)
-
-    def _work(self) -> None:
-        self._tried(self._begin, 0)
-        while True:
-            with self._changed:
-                waiting, self._waiting = self._waiting, []
-                n_events = self.log.answers.n_events
-            self._tried(lambda events=waiting: self._learn(events), n_events)
-            self._draw()
-            with self._changed:
-                while not self._waiting and not self._is_closing:
-                    self._changed.wait()
-                if self._is_closing:
-                    return
-
-    def _tried(self, work: Any, n_events: int) -> None:
-        """Do work on the learner; where it fails the page says so, and answers are kept."""
-        try:
-            found = work()
-        except _FAULTS as fault:
-            what = " ".join(str(fault).split()) or type(fault).__name__
-            found = self.snapshot._replace(
-                n_events=n_events, problem=f"The model could not be fitted: {what}"
-            )
-        if isinstance(found, Snapshot):
-            with self._changed:
-                self.snapshot = found._replace(n_events=n_events)
-
-    def _learn(self, events: list[Event]) -> Snapshot:
-        for event in events:
-            place = None if event.row is None else [self._place[event.row]]
-            if event.kind == "undo":
-                self._learner.undo()
-            elif event.kind in ("skip", "unsure"):
-                self._learner.skip(place)
-            elif event.kind == "label":
-                self._learner.update(place, [event.label])
-            elif event.kind == "redo":
-                assert event.row is not None
-                self._learn_again(event.row)
-        self._learner.refit()
-        return self._look()
-
-    def _learn_again(self, row: int) -> None:
-        with self._changed:
-            event = self.log.answers.given.get(row)
-        if event is None:  # taken back once more since
-            return
-        if event.kind == "label":
-            self._learner.update([self._place[row]], [event.label])
-        else:
-            self._learner.skip([self._place[row]])
 
     def _look(self) -> Snapshot:
         learner, n = self._learner, len(self.rows.frame)
