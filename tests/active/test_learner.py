@@ -231,6 +231,12 @@ def test_undo_goes_back_to_the_start_and_no_further(pool):
         learner.undo()
 
 
+def test_no_answers_are_no_event(pool):
+    learner = learner_of(pool, 3)
+    learner.update([], []).skip([])
+    assert learner.undo().n_labels_ == 2
+
+
 def test_update_is_quick_and_refit_learns_once(pool):
     _, truth = pool
     learner = learner_of(pool, 6)

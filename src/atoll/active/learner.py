@@ -255,6 +255,8 @@ class ActiveLearner:
                 f"update was given {len(places)} rows and {len(values)} labels; give one label "
                 "for each row."
             )
+        if not places:
+            return self
         plain = tuple(plain_label(value, self.unlabelled, self.classes) for value in values)
         class_list(self.classes, [*self._history.labels.values(), *plain])
         audits = tuple(audit for row in places if (audit := self._audit_of(row)) is not None)
@@ -270,8 +272,9 @@ class ActiveLearner:
         rows : int or (k,) of the pool
         """
         places = read_places(rows, self._pool_size())
-        self._history = self._history.after(Event(places, None))
-        self._open -= set(places)
+        if places:
+            self._history = self._history.after(Event(places, None))
+            self._open -= set(places)
         return self
 
     def undo(self) -> Self:

@@ -340,39 +340,12 @@ def next_rows(
     """
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
-    from atoll.core.files import check_writable
-    from atoll.core.preprocessing import apply
-    from atoll.core.tables import check_table_path, read_table, write_table
 
-    say = speaker(quiet)
-    for table in [path for path in (out, labelled) if path is not None]:
-        check_table_path(table)
-        check_writable(table)
     kept = model.with_suffix(".next.atoll") if state is None else state
-    check_writable(kept)
-    bundle = _load_bundle(model)
-    frame = read_table(data)
-    X = apply(bundle.preprocessing, frame)
-    wishes = loop.Wishes(strategy, target_error, seed)
-    learner = loop.open_learner(bundle, frame, X, kept, wishes)
-    if answers is not None:
-        rows, labels = loop.read_answers(answers, bundle.target, len(X), learner.classes_)
-        learner.refit().update(rows, labels)
-        say(f"{len(rows)} answers taken from {answers}.")
-    asked = loop.described(learner, learner.query(n), frame, bundle.target)
-    learner.save(kept)
-    if labelled is not None:
-        write_table(loop.with_labels(learner, frame, bundle.target), labelled)
-    if out is not None:
-        write_table(asked, out)
-        say(f"{len(asked)} rows to label saved in {out}; fill in {bundle.target!r}.")
-    else:
-        shown = [c for c in asked.columns if c != bundle.target][:4]
-        for line in table_lines(shown, asked[shown].astype(str).values.tolist()):
-            say(line)
-    say(str(learner.estimate_error()))
-    if learner.target_error is not None:
-        say(learner.should_stop().reason)
+    files = loop.Files(data, kept, answers, out, labelled)
+    loop.check_files(files)
+    wishes = loop.Wishes(n, strategy, target_error, seed)
+    loop.run_round(_load_bundle(model), files, wishes, speaker(quiet))
 
 
 @app.command()

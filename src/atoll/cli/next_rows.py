@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.cli.terminal import table_lines
 from atoll.core.extras import import_extra
 
 if TYPE_CHECKING:
@@ -21,17 +23,77 @@ AUDIT = "random row, to check the model"
 PUT_OFF = "skipped before"
 
 
-class Wishes(NamedTuple):
-    """What the command line says of a new loop.
+class Files(NamedTuple):
+    """Where a round of labels reads and writes.
 
+    data : the table of rows
+    state : the loop, which need not be there yet
+    answers : table of answers, or None
+    out : table of the rows to label, or None
+    labelled : table with every label, or None
+    """
+
+    data: Path
+    state: Path
+    answers: Path | None = None
+    out: Path | None = None
+    labelled: Path | None = None
+
+
+class Wishes(NamedTuple):
+    """What the command line says of a loop.
+
+    n : rows to label
     strategy : name of one, or None for the one that the loop has, or the default
     target_error : share of wrong rows to stop at, or None
     seed : of every random number
     """
 
+    n: int
     strategy: str | None
     target_error: float | None
     seed: int
+
+
+def check_files(files: Files) -> None:
+    """Raise a ValueError unless everything can be written."""
+    from atoll.core.files import check_writable
+    from atoll.core.tables import check_table_path
+
+    for table in [path for path in (files.out, files.labelled) if path is not None]:
+        check_table_path(table)
+        check_writable(table)
+    check_writable(files.state)
+
+
+def run_round(
+    bundle: ModelBundle, files: Files, wishes: Wishes, say: Callable[[str], None]
+) -> None:
+    """Learn what was answered, write or show the rows to label next, and say how wrong it is."""
+    from atoll.core.preprocessing import apply
+    from atoll.core.tables import read_table, write_table
+
+    frame = read_table(files.data)
+    X = apply(bundle.preprocessing, frame)
+    learner = open_learner(bundle, frame, X, files.state, wishes)
+    if files.answers is not None:
+        rows, labels = read_answers(files.answers, bundle.target, len(X), learner.classes_)
+        learner.refit().update(rows, labels)
+        say(f"{len(rows)} answers taken from {files.answers}.")
+    asked = described(learner, learner.query(wishes.n), frame, bundle.target)
+    learner.save(files.state)
+    if files.labelled is not None:
+        write_table(with_labels(learner, frame, bundle.target), files.labelled)
+    if files.out is not None:
+        write_table(asked, files.out)
+        say(f"{len(asked)} rows to label saved in {files.out}; fill in {bundle.target!r}.")
+    else:
+        shown = [c for c in asked.columns if c != bundle.target][:4]
+        for line in table_lines(shown, asked[shown].astype(str).values.tolist()):
+            say(line)
+    say(str(learner.estimate_error()))
+    if learner.target_error is not None:
+        say(learner.should_stop().reason)
 
 
 def open_learner(
