@@ -14,9 +14,9 @@ def front(session, tab="a"):
     return session.state(tab)["queue"][0]
 
 
-def answer(session, label, tab="a", row=None):
-    ask = front(session, tab) if row is None else {"row": row, "seen": 0}
-    session.answer("label", ask["row"], ask["seen"], label=label, tab=tab)
+def answer(session, label, tab="a"):
+    ask = front(session, tab)
+    session.answer("label", ask["row"], ask["seen"], label=label, is_audit=ask["audit"])
     return ask["row"]
 
 
@@ -47,6 +47,8 @@ def test_someone_who_is_faster_than_the_model_never_waits(table, open_session):
     learner.gate.clear()
     rows = [answer(session, "cat") for _ in range(28)]
     assert len(set(rows)) == 28
+    n_audits = sum(event.is_audit for event in session.log.answers.given.values())
+    assert 5 <= n_audits <= 6
     assert not session.state("a")["done"]
     learner.gate.set()
     settle(session)
@@ -57,9 +59,9 @@ def test_someone_who_is_faster_than_the_model_never_waits(table, open_session):
 def test_a_row_that_another_tab_has_answered_is_not_overwritten(table, open_session):
     session = open_session(table)
     ask = front(session, "a")
-    session.answer("label", ask["row"], ask["seen"], label="cat", tab="b")
+    session.answer("label", ask["row"], ask["seen"], label="cat")
     with pytest.raises(StaleError, match="labelled 'cat' in another tab"):
-        session.answer("label", ask["row"], ask["seen"], label="dog", tab="a")
+        session.answer("label", ask["row"], ask["seen"], label="dog")
     assert labels_of(session)[ask["row"]] == "cat"
     assert ask["row"] in session.state("a", have=[ask["row"]])["gone"]
 
@@ -222,6 +224,34 @@ def test_an_audit_is_answered_without_a_hint(table, open_session):
     assert any(ask["audit"] for ask in queue)
     for ask in queue:
         assert ("guess" in ask) != ask["audit"]
+
+
+def test_an_audit_that_is_corrected_keeps_what_was_predicted_before_it_was_learnt(
+    table, open_session
+):
+    session = open_session(table)
+    while not front(session)["audit"]:
+        answer(session, "cat")
+        settle(session)
+    row = answer(session, "dog")  # a slip
+    first = session.log.answers.given[row]
+    assert (first.is_audit, first.predicted) == (True, "cat")
+    settle(session)  # the model has learnt the slip
+    session.undo(session.log.answers.last)
+    again = session.shown_again(row, "a")
+    assert again["audit"]
+    session.answer("label", row, again["seen"], label="cat", is_audit=True)
+    second = session.log.answers.given[row]
+    assert second[3:6] == first[3:6]
+    settle(session)
+    assert session.snapshot.numbers["n_wrong"] == 0
+
+
+def test_a_row_that_was_not_given_as_an_audit_cannot_be_one(table, open_session):
+    session = open_session(table)
+    ask = next(ask for ask in session.state("a")["queue"] if not ask["audit"])
+    session.answer("label", ask["row"], ask["seen"], label="cat", is_audit=True)
+    assert not session.log.answers.given[ask["row"]].is_audit
 
 
 def test_the_picture_has_a_place_and_a_colour_for_every_row(table, open_session):

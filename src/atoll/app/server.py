@@ -239,8 +239,9 @@ class _Page:
         body = await self._body(request)
         row, seen, label = _whole(body, "row"), _whole(body, "seen"), body.get("label")
         kind = str(body.get("kind"))
+        is_audit = body.get("audit") is True
         await self.in_thread(
-            lambda: self.session.answer(kind, row, seen, label=label, tab=_tab(body))
+            lambda: self.session.answer(kind, row, seen, label=label, is_audit=is_audit)
         )
         return await self._state(body)
 

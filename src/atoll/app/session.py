@@ -92,6 +92,8 @@ class Session:
     log : LabelLog
     target_error : float
         Share of wrong rows that is good enough.
+    audit_every : int, default=5
+        One row in so many of the reserve is an audit, as among those that the learner picks.
     random_state : int, default=0
     """
 
@@ -103,10 +105,12 @@ class Session:
         log: LabelLog,
         *,
         target_error: float = 0.05,
+        audit_every: int = 5,
         random_state: int = 0,
     ):
         self.rows, self.features, self.log = rows, features, log
         self.target_error, self._seed = target_error, random_state
+        self._audit_every = audit_every
         self._learner = learner
         self._place = {int(row): place for place, row in enumerate(features.rows)}
         self._in_file = {r: v for r, v in enumerate(rows.given.labels) if v is not None}
@@ -117,6 +121,8 @@ class Session:
         self._drawn: dict[str, list[Any]] | None = None
         self._places: NDArray[np.float64] | None = None
         self._held: dict[int, tuple[str, float]] = {}
+        self._audits: set[int] = set()  # rows that a page was given as audits
+        self._first_said: dict[int, tuple[str | None, float | None]] = {}
         self._changed = threading.Condition()
         self._is_closing = False
         self._thread = threading.Thread(target=self._work, name="atoll-refit", daemon=True)
@@ -172,7 +178,13 @@ class Session:
             }
 
     def answer(
-        self, kind: str, row: int, seen: int, *, label: str | None = None, tab: str = ""
+        self,
+        kind: str,
+        row: int,
+        seen: int,
+        *,
+        label: str | None = None,
+        is_audit: bool = False,
     ) -> None:
         """Keep an answer; it is on the disk when this returns.
 
@@ -184,8 +196,9 @@ class Session:
             The row's version that the answer was given to.
         label : str or None, default=None
             The class, for "label". One that is new is added.
-        tab : str, default=""
-            The page that answers.
+        is_audit : bool, default=False
+            Whether the page showed the row as an audit. A row that was drawn at random but came
+            up by choice is none: only those that are answered for being drawn measure the error.
 
         Raises
         ------
@@ -203,8 +216,11 @@ class Session:
                 raise StaleError(self._what_happened(row))
             if name is not None and name not in self.classes:
                 self._keep(Event("class", label=name, at=now()))
-            audits = {ask.row for ask in self.snapshot.queue if ask.is_audit}
-            self._keep(Event(kind, row, name, row in audits, *self._said_of(row), at=now()))
+            is_audit = is_audit and row in self._audits
+            said = self._first_said.get(row) or self._said_of(row)
+            if kind == "label":  # by now the model may know a label that is then taken back
+                self._first_said[row] = said
+            self._keep(Event(kind, row, name, is_audit, *said, at=now()))
 
     def undo(self, number: int) -> int:
         """Take back the last answer, which must have this number; return its row."""
@@ -226,8 +242,7 @@ class Session:
         """Return the record of a row that a page shows once more, with its item."""
         with self._changed:
             self._held[row] = (tab, time.monotonic())
-            audits = {ask.row for ask in self.snapshot.queue if ask.is_audit}
-            record = self._ask_record(Ask(row, row in audits))
+            record = self._ask_record(Ask(row, row in self._audits))
         return {**record, "item": self.rows.item(row)}
 
     def picture(self) -> dict[str, Any]:
@@ -297,6 +312,8 @@ class Session:
         chosen = (free or open_asks)[:SENT]
         for ask in chosen:
             self._held[ask.row] = (tab, time.monotonic())
+            if ask.is_audit:
+                self._audits.add(ask.row)
         return chosen
 
     def _is_elsewhere(self, row: int, tab: str, late: float) -> bool:
@@ -414,7 +431,12 @@ class Session:
             queue = tuple(Ask(r, bool(a)) for r, a in zip(rows, query.is_audit, strict=True))
             rng = np.random.default_rng([self._seed, len(given)])
             others = rng.permutation(np.setdiff1d(is_open, rows))[:RESERVE].tolist()
-            reserve = tuple(Ask(row, False) for row in others)
+            # They are drawn at random from all that is open, and so may be audits too.
+            every, has_model = self._audit_every, learner.predictions_[0] is not None
+            reserve = tuple(
+                Ask(row, has_model and place % every == every - 1)
+                for place, row in enumerate(others)
+            )
         classes = tuple(str(c) for c in learner.classes_)
         codes, sureness = np.full(n, -1, dtype=np.intp), np.zeros(n)
         p = np.asarray(learner.proba_)

@@ -140,7 +140,13 @@ def label(
             _warn(log)
             _describe(rows, made, log, say)
             session = Session(
-                rows, made, learner, log, target_error=target_error, random_state=seed
+                rows,
+                made,
+                learner,
+                log,
+                target_error=target_error,
+                audit_every=audit_every,
+                random_state=seed,
             )
             _serve(session, listener, host, password if allow_network else None, out, no_browser)
             _say_goodbye(session, say)

@@ -121,7 +121,8 @@ function take(found) {
   if (kept && first !== kept) kept = null;
   const rest = found.queue.filter((ask) => !waiting.has(ask.row) && !(first && ask.row === first.row));
   const update = first && !kept && found.queue.find((ask) => ask.row === first.row);
-  queue = [...(first ? [update || first] : []), ...rest].filter((ask) => items.has(ask.row));
+  // Whether a row on show is an audit was settled when it was drawn.
+  queue = [...(first ? [update ? { ...update, audit: first.audit } : first] : []), ...rest].filter((ask) => items.has(ask.row));
   for (const row of items.keys()) {
     if (items.size > 60 && !queue.some((ask) => ask.row === row)) { items.delete(row); nodes.delete(row); }
   }
@@ -260,7 +261,7 @@ function answer(kind, label, event) {
   kept = null;
   send({
     path: "/answer", ask, row: ask.row, kind, label,
-    body: () => ({ kind, row: ask.row, seen: ask.seen, ...(label === undefined ? {} : { label }) }),
+    body: () => ({ kind, row: ask.row, seen: ask.seen, audit: ask.audit, ...(label === undefined ? {} : { label }) }),
   });
   showRow();
   showHistory();
