@@ -23,15 +23,16 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PROJECT := pyproject.toml src/atoll/__init__.py
 RUNTIME := $(VENV)/.runtime-installed
 TESTING := $(VENV)/.test-installed
+BROWSING := $(VENV)/.browser-installed
 DOCUMENTING := $(VENV)/.docs-installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow bench bench-peers docs lint clean
+.PHONY: help demo test test-slow test-browser bench bench-peers docs lint clean
 
 help: ## show this list
 	@echo "make targets:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(RUNTIME) ## a semi-supervised model beside its supervised twin, in demo-output/
 	@$(ONE_THREAD) $(BIN)/atoll demo --out demo-output
@@ -42,6 +43,9 @@ test: lint ## every check: lint, types, import rule, doctests and tests
 
 test-slow: $(TESTING) ## the tests that take minutes each
 	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m slow
+
+test-browser: $(BROWSING) ## the labelling page in a real browser, if chromium is installed
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q -rs -m browser tests/browser
 
 bench: $(TESTING) ## every benchmark, one after the other
 	@set -e; for file in benchmarks/[!_]*.py; do \
@@ -86,6 +90,11 @@ $(TESTING): $(PROJECT) requirements/test.txt | $(BIN)/python
 	@echo "installing atoll"
 	@$(PIP) install -q --no-deps --no-build-isolation -e .
 	@touch $(RUNTIME) $@
+
+$(BROWSING): $(TESTING) requirements/browser.txt
+	@echo "installing what drives a browser"
+	@$(PIP) install -q -c requirements/test.txt -r requirements/browser.txt
+	@touch $@
 
 $(DOCUMENTING): $(RUNTIME) requirements/docs.txt
 	@echo "installing every extra and the documentation's requirements"

@@ -95,9 +95,10 @@ def test_every_supported_python_has_a_pin_for_every_dependency(python):
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_no_package_is_pinned_to_two_versions(python):
-    tests, docs = pinned("test.txt", python), pinned("docs.txt", python)
-    shared = tests.keys() & docs.keys()
-    assert {name: tests[name] for name in shared} == {name: docs[name] for name in shared}
+    tests = pinned("test.txt", python)
+    for others in (pinned("docs.txt", python), pinned("browser.txt", python)):
+        shared = tests.keys() & others.keys()
+        assert {name: tests[name] for name in shared} == {name: others[name] for name in shared}
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS.values(), ids=CLASSIFIERS)

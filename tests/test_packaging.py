@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import venv
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,13 @@ def test_the_sdist_holds_what_its_tests_need(unpacked_sdist):
     assert {str(file) for file in here | beside if not (unpacked_sdist / file).is_file()} == set()
 
 
+def test_the_wheel_holds_the_labelling_page(wheel):
+    pages = {p.name for p in (ROOT / "src" / "atoll" / "app" / "page").iterdir()}
+    with zipfile.ZipFile(wheel) as file:
+        assert {f"atoll/app/page/{name}" for name in pages} <= set(file.namelist())
+    assert {"index.html", "login.html", "app.js", "map.js", "style.css"} <= pages
+
+
 def test_the_sdists_tests_are_collected_from_it_alone(unpacked_sdist):
     done = run(
         *(sys.executable, "-m", "pytest", "--collect-only", "-q", "tests"),
@@ -165,7 +173,8 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(package, m
     with pytest.raises(MissingExtraError) as caught:
         import_extra(f"{package}.part")
     message = str(caught.value)
-    assert f"needs {package}, which is not installed" in message
+    named = EXTRAS[package].package or package
+    assert f"needs {named}, which is not installed" in message
     assert message.endswith(f'pip install "atoll[{EXTRAS[package].name}]"')
     assert len(message.splitlines()) == 1
 
@@ -203,6 +212,8 @@ COMMANDS = {
     "reproduce without matplotlib": ("matplotlib", "reproduce rogers-fig15 --quick --out out"),
     "fit without pandas": ("pandas", "fit rows.csv --target y --out model.atoll"),
     "datasets make without pandas": ("pandas", "datasets make crescents --out new.csv"),
+    "label without starlette": ("starlette", "label rows.csv --target z"),
+    "label without uvicorn": ("uvicorn", "label rows.csv --target z"),
     "predict without pyarrow": ("pyarrow", "predict model.atoll rows.csv --out new.parquet"),
 }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atoll import __version__
+from atoll.cli.label import label
 from atoll.cli.settings import (
     classes_in_type,
     pairs,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 datasets_app = typer.Typer(help="Data sets to try a model on.", no_args_is_help=True)
 app.add_typer(datasets_app, name="datasets")
+app.command()(label)
 
 
 PREDICTION_BATCH = 5000
@@ -305,6 +307,49 @@ def report(
         progress=_show_progress(quiet),
     )
     say(f"Report saved in {target}.")
+
+
+@app.command("next")
+@one_line_errors
+def next_rows(
+    model: ModelPath,
+    data: DataPath,
+    n: Annotated[int, typer.Option("-n", min=1, help="Rows to label.")] = 10,
+    answers: Annotated[
+        Path | None,
+        typer.Option(help="Table of answers: columns `row` (from 1 on) and that of the labels."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Table to write the rows to, for their labels.")
+    ] = None,
+    labelled: Annotated[
+        Path | None, typer.Option(help="Table to write: DATA with every label that is known.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="File of the loop; beside the model by default.")
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="How rows are picked: brier, margin, random, …")
+    ] = None,
+    target_error: Annotated[
+        float | None, typer.Option(help="Share of wrong rows at which labelling may stop.")
+    ] = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Say which rows to label next, why, and how wrong the model still is.
+
+    Labels are those of DATA and of --answers; what was asked and answered is kept in a file beside
+    the model, so that the command may be run again after every round of labels.
+    """
+    # Many parameters because a command's options are its parameters.
+    from atoll.cli import next_rows as loop
+
+    kept = model.with_suffix(".next.atoll") if state is None else state
+    files = loop.Files(data, kept, answers, out, labelled)
+    loop.check_files(files)
+    wishes = loop.Wishes(n, strategy, target_error, seed)
+    loop.run_round(_load_bundle(model), files, wishes, speaker(quiet))
 
 
 @app.command()

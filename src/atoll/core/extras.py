@@ -8,20 +8,27 @@ from typing import NamedTuple
 
 
 class Extra(NamedTuple):
-    """An extra of atoll, as in ``pip install "atoll[name]"``, and what it is needed for."""
+    """An extra of atoll, as in ``pip install "atoll[name]"``, and what it is needed for.
+
+    package : what it installs, where that has another name than the module imported
+    """
 
     name: str
     purpose: str
+    package: str = ""
 
 
 EXTRAS = {
+    "PIL": Extra("app", "Reading pictures", "pillow"),
     "arviz": Extra("arviz", "Handing draws to ArviZ"),
     "dask": Extra("dask", "Fitting rows on a cluster"),
     "jinja2": Extra("report", "Writing a report"),
     "matplotlib": Extra("plot", "Drawing pictures"),
     "pandas": Extra("tables", "Reading and writing tables"),
     "pyarrow": Extra("tables", "Reading and writing Parquet files"),
+    "starlette": Extra("app", "The labelling page"),
     "typer": Extra("cli", "The command line"),
+    "uvicorn": Extra("app", "The labelling page"),
     "usearch": Extra("ann", "Finding neighbours approximately"),
 }
 """Every package outside the core that atoll imports, and the extra that installs it."""
@@ -62,8 +69,8 @@ def import_extra(module: str) -> ModuleType:
         if error.name != package:
             raise
         raise MissingExtraError(
-            f"{extra.purpose} needs {package}, which is not installed. Install it with: "
-            f'pip install "atoll[{extra.name}]"',
+            f"{extra.purpose} needs {extra.package or package}, which is not installed. "
+            f'Install it with: pip install "atoll[{extra.name}]"',
             name=package,
         ) from None
     return import_module(module)

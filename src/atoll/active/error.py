@@ -1,0 +1,193 @@
+"""How many rows are wrong now: audits correct what the model believes of itself.
+
+The model gives row i a doubt q_i, the probability of all classes but the one predicted. Doubts are
+often too small or too large together, by a shift δ on the scale of log-odds,
+
+    logit P(row i is wrong) = logit q_i + δ,      δ ~ N(mean, deviation²),
+
+which audits tell: rows drawn at random, predicted, and only then labelled. Given δ the rows are
+wrong independently of each other, so that their number is nearly normal; δ is integrated on a
+grid. Predictions of clustered rows go wrong together, which that leaves out: the prior of δ is wide
+enough to make the limits hold (`benchmarks/results/active.md`).
+
+Audits alone, without the model, give a limit too: P(error | k of n wrong) is Beta(k + ½, n − k +
+½). It needs many more audits, and trusts nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import expit, logit, ndtr
+from scipy.stats import beta
+
+Array = NDArray[np.float64]
+
+JEFFREYS = 0.5
+GRID = np.linspace(-1.0, 1.0, 241)  # in units of `WIDEST` deviations around the prior's mean
+WIDEST = 6.0
+
+
+class ShiftPrior(NamedTuple):
+    """What is believed of δ before any audit, and the least doubt of a row.
+
+    mean, deviation : of δ
+    least_doubt : share of rows whose class is a matter of chance, whatever the model says
+    """
+
+    mean: float = 0.5
+    deviation: float = 1.25
+    least_doubt: float = 0.002
+
+
+SHIFT_PRIOR = ShiftPrior()
+
+
+class AuditsAlone(NamedTuple):
+    """What audits say without the model.
+
+    error : expected share of wrong rows
+    upper : limit that it does not exceed, with the confidence asked for
+    """
+
+    error: float
+    upper: float
+
+
+class ErrorEstimate(NamedTuple):
+    """How wrong the predictions of the unlabelled rows are.
+
+    error : expected share of them that is wrong
+    upper : limit that the share does not exceed, with probability `confidence`
+    errors_left : expected number of wrong rows
+    n_unlabelled : rows that have no label
+    n_audits, n_wrong : rows drawn at random and predicted before they were labelled; wrong ones
+    confidence : of the limits
+    audits_alone : what the audits say without the model
+    """
+
+    error: float
+    upper: float
+    errors_left: float
+    n_unlabelled: int
+    n_audits: int
+    n_wrong: int
+    confidence: float
+    audits_alone: AuditsAlone
+
+    def __str__(self) -> str:
+        if self.n_unlabelled == 0:
+            return "Every row has a label."
+        if np.isnan(self.error):
+            return f"No model yet: nothing is known of {self.n_unlabelled} rows."
+        return (
+            f"About {self.errors_left:.0f} of {self.n_unlabelled} unlabelled rows are wrong "
+            f"({self.error:.1%}); at most {self.upper:.1%} with probability {self.confidence:.0%}. "
+            f"{self.n_wrong} of {self.n_audits} audits were wrong."
+        )
+
+
+class ErrorBelief(NamedTuple):
+    """The distribution of the share of wrong rows, given audits.
+
+    n : rows
+    weights : (g,) of the shifts on the grid, given the audits
+    mean, deviation : (g,) of the number of wrong rows, for each shift
+    """
+
+    n: int
+    weights: Array
+    mean: Array
+    deviation: Array
+
+    def expected(self) -> float:
+        """Return the expected share of wrong rows."""
+        return float(self.weights @ self.mean) / self.n
+
+    def at_most(self, share: float) -> float:
+        """Return the probability that at most this share of the rows is wrong."""
+        if share >= 1.0:
+            return 1.0
+        number = np.floor(share * self.n + 1e-9) + 0.5  # wrong rows are whole
+        return float(self.weights @ ndtr((number - self.mean) / self.deviation))
+
+    def upper(self, confidence: float) -> float:
+        """Return the least share that is not exceeded with this probability."""
+        if self.at_most(0.0) >= confidence:
+            return 0.0
+
+        def excess(number: float) -> float:
+            inside = self.weights @ ndtr((number + 0.5 - self.mean) / self.deviation)
+            return float(inside) - confidence
+
+        if excess(self.n) <= 0.0:
+            return 1.0
+        return float(np.ceil(brentq(excess, -0.5, self.n, xtol=1e-6) - 1e-6)) / self.n
+
+
+def shift_weights(
+    doubts: ArrayLike, wrong: ArrayLike, prior: ShiftPrior = SHIFT_PRIOR
+) -> tuple[Array, Array]:
+    """Return shifts on a grid (g,) and their weights given audits (g,), which sum to one.
+
+    Parameters
+    ----------
+    doubts : (a,) what the model gave to classes other than the predicted one
+    wrong : (a,) whether the prediction was wrong
+    """
+    q, is_wrong = np.asarray(doubts, dtype=np.float64), np.asarray(wrong, dtype=bool)
+    shifts = prior.mean + WIDEST * prior.deviation * GRID
+    log_odds = logit(_with_least(q, prior))[:, None] + shifts
+    log_p = -0.5 * (WIDEST * GRID) ** 2
+    log_p = log_p - np.logaddexp(0.0, np.where(is_wrong[:, None], -log_odds, log_odds)).sum(axis=0)
+    weights = np.exp(log_p - log_p.max())
+    return shifts, weights / weights.sum()
+
+
+def error_belief(
+    doubts: ArrayLike,
+    audit_doubts: ArrayLike,
+    audit_wrong: ArrayLike,
+    prior: ShiftPrior = SHIFT_PRIOR,
+) -> ErrorBelief:
+    """Return what is believed of the share of wrong rows.
+
+    Parameters
+    ----------
+    doubts : (n,) of the rows, as the model has them now
+    audit_doubts : (a,) of the audits, as the model had them before it learnt their labels
+    audit_wrong : (a,) whether their predictions were wrong
+
+    Examples
+    --------
+    >>> sure = np.full(200, 0.02)
+    >>> error_belief(sure, [], []).upper(0.95) > error_belief(sure, sure[:9], [0] * 9).upper(0.95)
+    True
+    """
+    shifts, weights = shift_weights(audit_doubts, audit_wrong, prior)
+    # Rows of the same doubt are counted together: most of many rows are as sure as can be.
+    q, counts = np.unique(_with_least(np.asarray(doubts, float), prior), return_counts=True)
+    p = expit(logit(q)[:, None] + shifts)
+    mean = counts @ p
+    deviation = np.sqrt(counts @ (p * (1.0 - p)))
+    return ErrorBelief(int(counts.sum()), weights, mean, np.maximum(deviation, 1e-9))
+
+
+def audits_alone(n_wrong: int, n_audits: int, confidence: float) -> AuditsAlone:
+    """Return what n audits, some of them wrong, say without a model.
+
+    Examples
+    --------
+    >>> found = audits_alone(0, 38, 0.95)
+    >>> round(found.error, 4), round(found.upper, 4)
+    (0.0128, 0.049)
+    """
+    a, b = n_wrong + JEFFREYS, n_audits - n_wrong + JEFFREYS
+    return AuditsAlone(float(a / (a + b)), float(beta.ppf(confidence, a, b)))
+
+
+def _with_least(q: Array, prior: ShiftPrior) -> Array:
+    return prior.least_doubt + (1.0 - 2.0 * prior.least_doubt) * np.clip(q, 0.0, 1.0)

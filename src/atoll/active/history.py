@@ -1,0 +1,95 @@
+"""What happened to a pool: labels and skips in their order, from which all else follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+
+class Audit(NamedTuple):
+    """A row that was drawn at random and predicted before its label was learnt.
+
+    row : of the pool
+    predicted : the class that was predicted
+    doubt : the probability that the model gave to all other classes
+    """
+
+    row: int
+    predicted: Any
+    doubt: float
+
+
+class Event(NamedTuple):
+    """Labels that came together, or rows skipped together.
+
+    rows : of the pool
+    labels : their classes; None where they were skipped
+    audits : those of the rows that were audits
+    """
+
+    rows: tuple[int, ...]
+    labels: tuple[Any, ...] | None
+    audits: tuple[Audit, ...] = ()
+
+
+class History(NamedTuple):
+    """Everything that was said of a pool.
+
+    start : labels that were there from the beginning, by row
+    events : in their order
+    labels : all labels as they stand, by row
+    skipped : rows that were skipped and have no label, the last skipped last
+    audits : in their order
+    since_audit : labels since the last audit
+    """
+
+    start: dict[int, Any]
+    events: tuple[Event, ...]
+    labels: dict[int, Any]
+    skipped: tuple[int, ...]
+    audits: tuple[Audit, ...]
+    since_audit: int
+
+    def after(self, event: Event) -> History:
+        """Return the history with one more event; this one stays as it is."""
+        events = (*self.events, event)
+        rows = set(event.rows)
+        skipped = tuple(row for row in self.skipped if row not in rows)
+        if event.labels is None:
+            unlabelled = tuple(row for row in event.rows if row not in self.labels)
+            return self._replace(events=events, skipped=skipped + unlabelled)
+        labels = {**self.labels, **dict(zip(event.rows, event.labels))}
+        since = self.since_audit
+        audited = {audit.row for audit in event.audits}
+        for row in event.rows:
+            since = 0 if row in audited else since + 1
+        return self._replace(
+            events=events,
+            labels=labels,
+            skipped=skipped,
+            audits=self.audits + event.audits,
+            since_audit=since,
+        )
+
+    def before_last(self) -> History:
+        """Return the history without its last event."""
+        return replay(self.start, self.events[:-1])
+
+    def outcomes(self) -> list[bool]:
+        """Return whether each audit's prediction was wrong, by the labels as they stand."""
+        return [self.labels[a.row] != a.predicted for a in self.audits if a.row in self.labels]
+
+
+def replay(start: dict[int, Any], events: Iterable[Event]) -> History:
+    """Return the history of these events.
+
+    Examples
+    --------
+    >>> found = replay({0: "cat"}, [Event((3,), ("dog",)), Event((5, 6), None)])
+    >>> found.labels, found.skipped, found.before_last().skipped
+    ({0: 'cat', 3: 'dog'}, (5, 6), ())
+    """
+    found = History(dict(start), (), dict(start), (), (), 0)
+    for event in events:
+        found = found.after(event)
+    return found

@@ -1,0 +1,103 @@
+"""Labels as a person gives them, and the classes that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from atoll.core.labels import parse_labels
+
+MARKER = -1  # of an unlabelled row among integers, as in scikit-learn
+
+
+def read_pool_labels(y: Any, n: int, unlabelled: Any, classes: Any) -> dict[int, Any]:
+    """Return the labels that a pool of n rows begins with, by row.
+
+    Parameters
+    ----------
+    y : (n,) labels, or None where there are none
+    unlabelled : "auto", None or a value
+        "auto": -1 among integers is unlabelled, unless `classes` names it. One class seen is
+        nothing unusual in a pool, so that -1 beside one other number is no class either.
+    classes : declared classes, or None
+    """
+    if y is None:
+        return {}
+    labels = parse_labels(y, unlabelled=_marker(unlabelled, classes))
+    if len(labels.codes) != n:
+        raise ValueError(
+            f"y has {len(labels.codes)} labels and X has {n} rows; pass one label per row, with "
+            "None, NaN or -1 where it is unknown."
+        )
+    values = labels.classes.tolist()
+    return {int(row): values[labels.codes[row]] for row in np.flatnonzero(labels.is_labelled)}
+
+
+def plain_label(value: Any, unlabelled: Any, classes: Any) -> Any:
+    """Return a label as a plain value; ValueError where it means that there is none."""
+    value = value.item() if isinstance(value, np.generic) else value
+    one = np.empty(1, dtype=object)
+    one[0] = value
+    read = parse_labels(one, unlabelled=_marker(unlabelled, classes))
+    if not read.is_labelled[0]:
+        raise ValueError(
+            f"labels holds {value!r}, which means unlabelled; use skip(rows) for a row without an "
+            "answer, or undo() to take a label back."
+        )
+    return read.classes.tolist()[0]
+
+
+def class_list(declared: Any, labels: Iterable[Any]) -> list[Any]:
+    """Return the declared classes in their order, and those of other labels, sorted.
+
+    Examples
+    --------
+    >>> class_list(["wren", "robin"], ["robin", "owl"])
+    ['wren', 'robin', 'owl']
+    """
+    first = [] if declared is None else [_plain(value) for value in declared]
+    if len(set(first)) < len(first):
+        raise ValueError(f"classes={first!r} names a class twice; name each once.")
+    others = set(labels) - set(first)
+    kinds = sorted({_kind(value) for value in [*first, *others]})
+    if len(kinds) > 1:
+        raise ValueError(
+            f"classes and labels are of several types ({', '.join(kinds)}); make them all strings, "
+            "or all numbers."
+        )
+    return [*first, *sorted(others)]
+
+
+def read_places(rows: Any, n: int) -> tuple[int, ...]:
+    """Return rows of a pool of n as whole numbers; ValueError where one is none or repeated."""
+    values = np.atleast_1d(np.asarray(rows))
+    if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
+        raise ValueError(f"rows must be whole numbers, row numbers of the pool, got {rows!r}.")
+    places = tuple(int(value) for value in values)
+    outside = [place for place in places if not 0 <= place < n]
+    if outside:
+        raise ValueError(f"rows holds {outside[0]}, and the pool has rows 0 to {n - 1}.")
+    if len(set(places)) < len(places):
+        raise ValueError(f"rows={places!r} names a row twice; give each once.")
+    return places
+
+
+def _marker(unlabelled: Any, classes: Any) -> Any:
+    if not (isinstance(unlabelled, str) and unlabelled == "auto"):
+        return unlabelled
+    return None if classes is not None and MARKER in list(classes) else MARKER
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, Integral | Real):
+        return "number"
+    return "string" if isinstance(value, str) else type(value).__name__

@@ -1,0 +1,175 @@
+"""A classifier and the rows of a pool: one interface to ours and to scikit-learn's."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
+from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
+
+from atoll.estimators.shell import SemiSupervisedClassifier
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+THEIRS = (LabelPropagation, LabelSpreading, SelfTrainingClassifier)
+
+
+class Known(NamedTuple):
+    """Labels of some rows of a pool.
+
+    rows : (l,) which rows
+    codes : (l,) their classes
+    classes : all of them, those without a label too
+    is_random : (l,) whether a row was drawn at random rather than picked
+    """
+
+    rows: Index
+    codes: Index
+    classes: tuple[Any, ...]
+    is_random: NDArray[np.bool_]
+
+    @property
+    def n_seen(self) -> int:
+        """Number of classes with a label."""
+        return len(np.unique(self.codes))
+
+
+class FittedPool(NamedTuple):
+    """What a classifier says of all rows of the pool.
+
+    estimator : fitted
+    proba : (n, K) class probabilities, in the order of the classes given
+    columns : (K,) where each class is among the estimator's; -1 where it is not
+    """
+
+    estimator: Any
+    proba: Array
+    columns: Index
+
+    def draws(self, X: Any, n: int, seed: int) -> Array:
+        """Return n joint draws of the class probabilities of rows X (m, d), (n, m, K)."""
+        head, rows = last_step(self.estimator), X
+        if isinstance(self.estimator, Pipeline):
+            rows = self.estimator[:-1].transform(X) if len(self.estimator.steps) > 1 else X
+        found = head.sample_proba(rows, n, random_state=seed)
+        return _in_order(found, self.columns)
+
+
+def last_step(estimator: Any) -> Any:
+    """Return the classifier at the end of a pipeline, or the classifier itself."""
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def has_draws(estimator: Any) -> bool:
+    """Return whether the classifier gives joint draws of its probabilities."""
+    return hasattr(last_step(estimator), "sample_proba")
+
+
+def takes_missing_classes(estimator: Any) -> bool:
+    """Return whether the classifier fits with classes that have no label."""
+    return "labels_chosen" in last_step(estimator).get_params(deep=False)
+
+
+def can_fit(estimator: Any, known: Known) -> bool:
+    """Return whether there are labels enough for the classifier."""
+    if not len(known.rows):
+        return False
+    enough = len(known.classes) if takes_missing_classes(estimator) else known.n_seen
+    return enough >= 2
+
+
+def prepared(estimator: Any, seed: int) -> Any:
+    """Return a clone of the classifier for a loop of labels; `seed` is for one that has none."""
+    found = clone(estimator)
+    head = last_step(found)
+    known = head.get_params(deep=False)
+    wanted: dict[str, Any] = {"warm_start": True} if takes_missing_classes(found) else {}
+    if known.get("random_state", 0) is None:
+        wanted["random_state"] = seed
+    if isinstance(head, SemiSupervisedClassifier) and "unlabelled" in known:
+        wanted["unlabelled"] = None  # only a null is unlabelled past this point
+    head.set_params(**wanted)
+    return found
+
+
+def fit_pool(estimator: Any, X: Any, known: Known) -> FittedPool:
+    """Fit a copy of the classifier and ask it about all rows.
+
+    The copy takes over what an earlier fit to the same rows has left with `warm_start`.
+
+    Parameters
+    ----------
+    X : (n, d) all rows
+    known : labels, enough of them by `can_fit`
+    """
+    estimator = _copied(estimator)
+    head = last_step(estimator)
+    values = np.empty(len(known.classes), dtype=object)
+    values[:] = known.classes
+    if takes_missing_classes(estimator):
+        chosen = np.ones(n_rows(X), bool)
+        chosen[known.rows] = ~known.is_random
+        head.set_params(classes=list(known.classes), labels_chosen=chosen)
+    with warnings.catch_warnings():
+        # Few labels make chains slow at first; the verdict stays in `estimator_.diagnostics_`.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if isinstance(head, SemiSupervisedClassifier):
+            y = np.full(n_rows(X), None, dtype=object)
+            y[known.rows] = values[known.codes]
+            estimator.fit(X, y)
+            found = head.classes_.tolist()
+        elif isinstance(head, THEIRS):
+            codes = np.full(n_rows(X), -1)
+            codes[known.rows] = known.codes
+            estimator.fit(X, codes)
+            found = [known.classes[code] for code in head.classes_]
+        else:
+            estimator.fit(some_rows(X, known.rows), known.codes)
+            found = [known.classes[code] for code in estimator.classes_]
+    columns = np.array([found.index(c) if c in found else -1 for c in known.classes])
+    proba = getattr(head, "label_distributions_", None)
+    if not isinstance(head, SemiSupervisedClassifier) or proba is None:
+        proba = estimator.predict_proba(X)
+    return FittedPool(estimator, _in_order(proba, columns), columns)
+
+
+def _copied(estimator: Any) -> Any:
+    """Return a copy that may be fitted while others still use this one."""
+    if isinstance(estimator, Pipeline):
+        found = copy.copy(estimator)
+        found.steps = [(name, _copied(step)) for name, step in estimator.steps]
+        return found
+    if not isinstance(estimator, SemiSupervisedClassifier):
+        return copy.copy(estimator)
+    found = type(estimator)()
+    found.__dict__.update(vars(estimator))  # with its memory of rows, which copies leave behind
+    return found
+
+
+def _in_order(proba: Array, columns: Index) -> Array:
+    """Return probabilities with a column for each class; zero for those the model has not seen."""
+    out = np.zeros((*proba.shape[:-1], len(columns)))
+    out[..., columns >= 0] = proba[..., columns[columns >= 0]]
+    return out
+
+
+def n_rows(X: Any) -> int:
+    """Return the number of rows of an array, a sparse matrix, a data frame or a list."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def some_rows(X: Any, rows: Index) -> Any:
+    """Return some rows of an array, a sparse matrix, a data frame or a list."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return X[rows]
+    return [X[row] for row in rows]

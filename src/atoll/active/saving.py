@@ -1,0 +1,109 @@
+"""A learner in a file: rows, labels and what happened, and no code.
+
+The file is a model file (`atoll.save_model`) that holds plain data: the rows as an array, the
+estimator that is not fitted, and the history as JSON. The model is fitted again after reading.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from atoll.active.history import Audit, Event, History, replay
+from atoll.estimators.persistence import load_model, save_model
+
+KIND = "atoll active learner"
+
+
+class SavedLearner(NamedTuple):
+    """What a file holds.
+
+    estimator : not fitted; None is the default one
+    parameters : of the learner, by name
+    X : (n, d) rows
+    seed : of all its random numbers
+    history : what happened
+    open_audits : rows asked as audits that have no answer yet
+    """
+
+    estimator: Any
+    parameters: dict[str, Any]
+    X: Any
+    seed: int
+    history: History
+    open_audits: frozenset[int]
+
+
+def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
+    """Write a learner to a file, whole or not at all."""
+    if not isinstance(saved.parameters["strategy"], str):
+        raise ValueError(
+            "a strategy of your own cannot be saved; save a learner whose strategy has a name."
+        )
+    told = {
+        "parameters": saved.parameters,
+        "seed": saved.seed,
+        "start": list(saved.history.start.items()),
+        "events": saved.history.events,
+        "open": sorted(saved.open_audits),
+    }
+    try:
+        text = json.dumps(told, default=_plain)
+    except TypeError as error:
+        raise ValueError(
+            f"the learner holds what cannot be saved as data ({error}); labels and classes should "
+            "be strings, numbers or booleans."
+        ) from None
+    save_model(
+        {"kind": KIND, "told": text, "X": _rows(saved.X), "estimator": saved.estimator}, path
+    )
+
+
+def read(path: str | os.PathLike[str]) -> SavedLearner:
+    """Read what `write` wrote; ValueError where the file holds anything else."""
+    found = load_model(path)
+    if not isinstance(found, dict) or found.get("kind") != KIND:
+        raise ValueError(f"{str(path)!r} holds no active learner; name a file made by its save.")
+    told = json.loads(found["told"])
+    events = tuple(
+        Event(
+            tuple(rows),
+            None if labels is None else tuple(labels),
+            tuple(Audit(*audit) for audit in audits),
+        )
+        for rows, labels, audits in told["events"]
+    )
+    start = {int(row): label for row, label in told["start"]}
+    return SavedLearner(
+        found["estimator"],
+        told["parameters"],
+        found["X"],
+        told["seed"],
+        replay(start, events),
+        frozenset(told["open"]),
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} {value!r}")
+
+
+def _rows(X: Any) -> Any:
+    """Return rows as an array of numbers, or a sparse one."""
+    if sparse.issparse(X):
+        return X
+    try:
+        return np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "X holds something else than numbers, which cannot be saved; turn it into numbers "
+            "before fit."
+        ) from None

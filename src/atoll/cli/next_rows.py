@@ -1,0 +1,224 @@
+"""What `atoll next` does: the loop of labels between runs of the command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.cli.terminal import table_lines
+from atoll.core.extras import import_extra
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from atoll.active import ActiveLearner, Query
+    from atoll.estimators.persistence import ModelBundle
+
+ROW = "row"  # column that says which row of the table an answer is for; the first is row 1
+AUDIT = "random row, to check the model"
+PUT_OFF = "skipped before"
+
+
+class Files(NamedTuple):
+    """Where a round of labels reads and writes.
+
+    data : the table of rows
+    state : the loop, which need not be there yet
+    answers : table of answers, or None
+    out : table of the rows to label, or None
+    labelled : table with every label, or None
+    """
+
+    data: Path
+    state: Path
+    answers: Path | None = None
+    out: Path | None = None
+    labelled: Path | None = None
+
+
+class Wishes(NamedTuple):
+    """What the command line says of a loop.
+
+    n : rows to label
+    strategy : name of one, or None for the one that the loop has, or the default
+    target_error : share of wrong rows to stop at, or None
+    seed : of every random number
+    """
+
+    n: int
+    strategy: str | None
+    target_error: float | None
+    seed: int
+
+
+def check_files(files: Files) -> None:
+    """Raise a ValueError unless everything can be written."""
+    from atoll.core.files import check_writable
+    from atoll.core.tables import check_table_path
+
+    for table in [path for path in (files.out, files.labelled) if path is not None]:
+        check_table_path(table)
+        check_writable(table)
+    check_writable(files.state)
+
+
+def run_round(
+    bundle: ModelBundle, files: Files, wishes: Wishes, say: Callable[[str], None]
+) -> None:
+    """Learn what was answered, write or show the rows to label next, and say how wrong it is."""
+    from atoll.core.preprocessing import apply
+    from atoll.core.tables import read_table, write_table
+
+    frame = read_table(files.data)
+    X = apply(bundle.preprocessing, frame)
+    learner = open_learner(bundle, frame, X, files.state, wishes)
+    if files.answers is not None:
+        rows, labels = read_answers(files.answers, bundle.target, len(X), learner.classes_)
+        learner.refit().update(rows, labels)
+        say(f"{len(rows)} answers taken from {files.answers}.")
+    asked = described(learner, learner.query(wishes.n), frame, bundle.target)
+    learner.save(files.state)
+    if files.labelled is not None:
+        write_table(with_labels(learner, frame, bundle.target), files.labelled)
+    if files.out is not None:
+        write_table(asked, files.out)
+        say(f"{len(asked)} rows to label saved in {files.out}; fill in {bundle.target!r}.")
+    else:
+        shown = [c for c in asked.columns if c != bundle.target][:4]
+        for line in table_lines(shown, asked[shown].astype(str).values.tolist()):
+            say(line)
+    say(str(learner.estimate_error()))
+    if learner.target_error is not None:
+        say(learner.should_stop().reason)
+
+
+def open_learner(
+    bundle: ModelBundle, frame: pd.DataFrame, X: NDArray[np.float64], state: Path, wishes: Wishes
+) -> ActiveLearner:
+    """Return the loop that the state file holds, or a new one, with the table's labels learnt.
+
+    Parameters
+    ----------
+    frame : the table
+    X : (n, d) its rows as the model takes them
+    state : file of the loop, which need not be there
+    """
+    from sklearn.base import clone
+
+    from atoll.active import ActiveLearner
+
+    y = _labels(bundle, frame)
+    if not state.exists():
+        learner = ActiveLearner(
+            clone(bundle.estimator),
+            classes=bundle.estimator.classes_.tolist(),
+            strategy=wishes.strategy or "brier",
+            target_error=wishes.target_error,
+            unlabelled=None,
+            random_state=wishes.seed,
+        )
+        return learner.fit(X, y)
+    learner = ActiveLearner.load(state)
+    if not learner.has_rows(X):
+        raise ValueError(
+            f"{str(state)!r} goes with other rows than this table's; name another file with "
+            "--state, or delete it to begin anew."
+        )
+    if wishes.strategy is not None and wishes.strategy != learner.strategy:
+        raise ValueError(
+            f"--strategy {wishes.strategy}: the loop in {str(state)!r} picks rows by "
+            f"{learner.strategy}; leave the option out, or name another file with --state."
+        )
+    if wishes.target_error is not None:
+        learner.target_error = wishes.target_error
+    known = learner.labels_
+    changed = [i for i in range(len(y)) if y[i] is not None and y[i] != known[i]]
+    if changed:
+        learner.refit().update(changed, y[changed])
+    return learner
+
+
+def read_answers(path: Path, target: str, n: int, classes: Any) -> tuple[list[int], list[Any]]:
+    """Return rows of a pool of n, from 0, and labels of a table of answers, without blank ones.
+
+    Parameters
+    ----------
+    target : column of the labels
+    classes : that are known, whose type labels are given
+    """
+    from atoll.core.preprocessing import read_target
+    from atoll.core.tables import read_table
+
+    answers = read_table(path)
+    for name in (ROW, target):
+        if name not in answers.columns:
+            raise ValueError(
+                f"{str(path)!r} has no column {name!r}; answers need {ROW!r}, the row of the "
+                f"table from 1 on, and {target!r}, its label."
+            )
+    labels = read_target(answers[target])
+    places, given = [], []
+    for word, label in zip(answers[ROW].tolist(), labels.tolist()):
+        if label is None:
+            continue
+        is_row = isinstance(word, int | float) and word == int(word) and 1 <= word <= n
+        if not is_row:
+            raise ValueError(
+                f"{str(path)!r} has an answer for row {word!r}; the table has rows 1 to {n}."
+            )
+        places.append(int(word) - 1)
+        given.append(_in_type(label, classes))
+    return places, given
+
+
+def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target: str) -> Any:
+    """Return a table of the rows to label: number, blank label, prediction, reason, the row."""
+    from atoll.active import STRATEGIES
+
+    pd = import_extra("pandas")
+    predicted, p = learner.predictions_[query.rows], learner.proba_[query.rows]
+    has_model = learner.estimator_ is not None
+    name = learner.strategy_.partition(",")[0] if has_model else "typiclust"
+    why = STRATEGIES[name].summary
+    reasons = [
+        AUDIT if audit else PUT_OFF if np.isnan(score) else why
+        for audit, score in zip(query.is_audit, query.scores)
+    ]
+    told = pd.DataFrame(
+        {
+            ROW: query.rows + 1,
+            target: [None] * len(query.rows),
+            "predicted": predicted,
+            "probability": p.max(axis=1).round(3) if has_model else None,
+            "why": reasons,
+        }
+    )
+    others = frame.drop(columns=[c for c in told.columns if c in frame.columns])
+    return pd.concat([told, others.iloc[query.rows].reset_index(drop=True)], axis=1)
+
+
+def with_labels(learner: ActiveLearner, frame: pd.DataFrame, target: str) -> Any:
+    """Return the table with every label that is known in its target column."""
+    return frame.assign(**{target: learner.labels_})
+
+
+def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:
+    from atoll.core.preprocessing import read_target
+
+    if bundle.target not in frame.columns:
+        return np.full(len(frame), None, dtype=object)
+    found = read_target(frame[bundle.target])
+    out = np.full(len(frame), None, dtype=object)
+    for i, label in enumerate(found.tolist()):
+        out[i] = None if label is None else _in_type(label, bundle.estimator.classes_)
+    return out
+
+
+def _in_type(label: Any, classes: Any) -> Any:
+    """Return a label as it was read from a table in the type of the classes that are known."""
+    known = np.asarray(classes)
+    return str(label) if known.dtype.kind in "OU" and isinstance(known[0], str) else label

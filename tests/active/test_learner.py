@@ -1,0 +1,420 @@
+"""The loop: queries, audits, skips, undo, files, and what it says of the error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import LabelSpreading
+
+from atoll.active import STRATEGIES, ActiveLearner
+from atoll.datasets import make_crescents
+from atoll.estimators import GraphGPClassifier, ProbitGPClassifier
+
+
+class Nearest(ClassifierMixin, BaseEstimator):
+    """Classes by distance to their labels' means, with joint draws: a quick stand-in."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.means_ = np.stack([X[y == c].mean(axis=0) for c in self.classes_])
+        return self
+
+    def _proba(self, X, means):
+        score = np.exp(-np.linalg.norm(X[:, None] - means, axis=2))
+        return score / score.sum(axis=1, keepdims=True)
+
+    def predict_proba(self, X):
+        return self._proba(X, self.means_)
+
+    def sample_proba(self, X, n_samples=100, *, random_state=None):
+        rng = np.random.default_rng(random_state)
+        moved = self.means_ + 0.3 * rng.standard_normal((n_samples, *self.means_.shape))
+        return np.stack([self._proba(X, means) for means in moved])
+
+
+@pytest.fixture
+def pool():
+    return make_crescents(n_samples=80, random_state=0)
+
+
+def learner_of(pool, n_labels=0, **parameters):
+    """A learner with the quick model that has been answered so many times."""
+    X, truth = pool
+    learner = ActiveLearner(
+        parameters.pop("estimator", Nearest()), **({"random_state": 3, "n_draws": 20} | parameters)
+    ).fit(X)
+    for _ in range(n_labels):
+        rows = learner.query().rows
+        learner.update(rows, truth[rows])
+    return learner
+
+
+def same(a, b):
+    """Whether two queries, or two learners, are alike to the bit."""
+    if isinstance(a, ActiveLearner):
+        return (
+            (a.labels_ == b.labels_).all()
+            and np.array_equal(a.proba_, b.proba_)
+            and a.estimate_error() == b.estimate_error()
+            and same(a.query(3), b.query(3))
+        )
+    return all(np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in zip(a, b))
+
+
+# Queries ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_same_seed_and_answers_give_the_same_queries(pool, strategy):
+    first = learner_of(pool, 12, strategy=strategy)
+    again = learner_of(pool, 12, strategy=strategy)
+    assert same(first, again)
+    assert same(first.query(6), first.query(6))
+
+
+def test_it_starts_from_no_label_and_covers_the_rows_first(pool):
+    learner = learner_of(pool)
+    assert (learner.n_labels_, learner.classes_, learner.estimator_) == (0, [], None)
+    assert (learner.predictions_ == None).all()  # noqa: E711
+    query = learner.query(3)
+    assert len(set(query.rows)) == 3
+    assert not query.is_audit.any()
+    assert learner.estimate_error().upper == 1.0
+    assert not learner.should_stop().stop
+
+
+def test_one_class_seen_asks_on_without_a_model(pool):
+    _, truth = pool
+    learner = learner_of(pool)
+    rows = np.flatnonzero(truth == 1)[:6]
+    learner.update(rows, truth[rows])
+    assert learner.estimator_ is None
+    assert learner.query().rows[0] not in rows
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_a_query_never_asks_a_labelled_row_nor_one_row_twice(pool, n):
+    X, truth = pool
+    learner = learner_of(pool)
+    seen: set[int] = set()
+    for _ in range(90 // n):
+        rows = learner.query(n).rows
+        assert not seen & set(rows.tolist())
+        seen |= set(rows.tolist())
+        if len(rows) == 0:
+            break
+        learner.update(rows, truth[rows])
+    assert len(seen) == len(X)
+    assert learner.should_stop() == (True, 1.0, "Every row has a label.")
+    assert learner.estimate_error().errors_left == 0
+
+
+def test_a_large_pool_is_asked_by_a_random_part(pool):
+    learner = learner_of(pool, 6, max_candidates=10)
+    assert len(learner.query(8).rows) == 8
+    assert len(learner.query(30).rows) == 30
+
+
+# Audits -------------------------------------------------------------------------------------------
+
+
+def test_every_fifth_row_is_an_audit_once_there_is_a_model(pool):
+    learner = learner_of(pool, 4)
+    places = np.flatnonzero(learner.query(20).is_audit)
+    assert np.diff(places).tolist() == [5] * (len(places) - 1)
+    assert len(places) >= 3
+
+
+def test_audits_do_not_depend_on_the_strategy():
+    """Which rows are audits is settled by the seed, whatever else is asked and answered."""
+    pool = make_crescents(n_samples=60, random_state=1)
+    first = {}
+    for strategy in ("brier", "margin", "typiclust"):
+        learner = learner_of(pool, 8, strategy=strategy)
+        order = learner._audit_order
+        labelled = set(np.flatnonzero(learner.labels_ != None))  # noqa: E711
+        audits = [a.row for a in learner._history.audits]
+        assert audits == [r for r in order if r in audits]
+        first[strategy] = order.tolist()
+        query = learner.query(10)
+        free = [r for r in order if r not in labelled]
+        assert query.rows[query.is_audit].tolist() == free[: query.is_audit.sum()]
+    assert len({tuple(order) for order in first.values()}) == 1
+
+
+def test_an_audit_keeps_the_prediction_from_before_it_was_learnt(pool):
+    _, truth = pool
+    learner = learner_of(pool, 4, audit_every=2)
+    while not learner.query().is_audit[0]:
+        rows = learner.query().rows
+        learner.update(rows, truth[rows])
+    (row,) = learner.query().rows
+    before, doubt = learner.predictions_[row], 1.0 - learner.proba_[row].max()
+    wrong = 1 - before
+    learner.update(row, wrong)
+    audit = learner._history.audits[-1]
+    assert (audit.row, audit.predicted) == (row, before)
+    assert audit.doubt == pytest.approx(doubt, abs=1e-12)
+    found = learner.estimate_error()
+    assert found.n_wrong >= 1
+    learner.update(row, before)  # a slip of the hand is corrected: the audit was right after all
+    assert learner.estimate_error().n_wrong == found.n_wrong - 1
+    assert learner.estimate_error().n_audits == found.n_audits
+
+
+def test_random_rows_are_audits_all_and_none_are_without_audits(pool):
+    assert learner_of(pool, 6, strategy="random").query(5).is_audit.all()
+    assert not learner_of(pool, 6, audit_every=None).query(20).is_audit.any()
+
+
+def test_a_row_that_was_not_asked_as_an_audit_is_none(pool):
+    X, truth = pool
+    learner = learner_of(pool, 6)
+    n = learner.estimate_error().n_audits
+    query = learner.query(10)
+    rows = np.setdiff1d(np.arange(len(X)), [*query.rows, *learner._history.labels])[:4]
+    learner.update(rows, truth[rows])
+    assert learner.estimate_error().n_audits == n
+
+
+# Skip, undo, new classes --------------------------------------------------------------------------
+
+
+def test_a_skipped_row_comes_back_only_when_no_other_is_left(pool):
+    X, truth = pool
+    learner = learner_of(pool, 5)
+    (row,) = learner.query().rows
+    learner.skip(row)
+    for _ in range(len(X)):
+        rows = learner.query().rows
+        if rows[0] == row:
+            break
+        learner.update(rows, truth[rows])
+    assert learner.n_labels_ == len(X) - 1
+    assert learner.query().rows.tolist() == [row]
+    learner.update(row, truth[row])
+    assert len(learner.query().rows) == 0
+
+
+@pytest.mark.parametrize("act", ["label", "batch", "skip", "new class", "audit"])
+def test_undo_restores_everything_to_the_bit(pool, act):
+    _, truth = pool
+    learner, untouched = learner_of(pool, 9), learner_of(pool, 9)
+    query = learner.query(6 if act in ("batch", "audit") else 1)
+    if act == "skip":
+        learner.skip(query.rows)
+    elif act == "new class":
+        learner.update(query.rows, [7])
+        assert learner.classes_ == [0, 1, 7]
+    else:
+        learner.update(query.rows, truth[query.rows])
+    learner.refit()
+    learner.undo()
+    assert same(learner, untouched)
+    query = learner.query(6)
+    learner.update(query.rows, truth[query.rows])  # audits among them count again
+    untouched.query(6)
+    untouched.update(query.rows, truth[query.rows])
+    assert same(learner, untouched)
+
+
+def test_undo_goes_back_to_the_start_and_no_further(pool):
+    learner = learner_of(pool, 3)
+    for _ in range(3):
+        learner.undo()
+    assert learner.n_labels_ == 0
+    with pytest.raises(ValueError, match="nothing to undo"):
+        learner.undo()
+
+
+def test_no_answers_are_no_event(pool):
+    learner = learner_of(pool, 3)
+    learner.update([], []).skip([])
+    assert learner.undo().n_labels_ == 2
+
+
+def test_update_is_quick_and_refit_learns_once(pool):
+    _, truth = pool
+    learner = learner_of(pool, 6)
+    learner.refit()
+    model = learner.estimator_
+    assert learner.refit().estimator_ is model
+    rows = learner.query().rows
+    learner.update(rows, truth[rows])
+    assert not learner.is_current_
+    assert learner._refit.fitted.estimator is model  # still the old one
+    assert learner.refit().is_current_
+    assert learner.estimator_ is not model
+
+
+# Models -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LogisticRegression(),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        LabelSpreading(kernel="knn"),
+    ],
+    ids=["supervised", "pipeline", "semi-supervised"],
+)
+def test_any_classifier_with_probabilities_serves_by_margin_and_says_so(pool, estimator):
+    X, truth = pool
+    with pytest.warns(UserWarning, match="picks rows by margin, since .* has no joint draws"):
+        learner = ActiveLearner(estimator, random_state=0).fit(X, np.where(truth, None, "no"))
+    for _ in range(8):
+        rows = learner.query().rows
+        learner.update(rows, np.where(truth, "yes", "no")[rows])
+    assert learner.classes_ == ["no", "yes"]
+    assert learner.strategy_.startswith("margin, since ")
+    np.testing.assert_allclose(learner.proba_.sum(axis=1), 1.0)
+    assert learner.estimator_ is not estimator
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GraphGPClassifier(n_draws=40),
+        make_pipeline(StandardScaler(), GraphGPClassifier(n_draws=40)),
+        ProbitGPClassifier(inference="vb"),
+    ],
+    ids=["graph", "pipeline", "supervised"],
+)
+def test_classifiers_of_the_library_look_ahead(pool, estimator):
+    X, truth = pool
+    learner = ActiveLearner(estimator, random_state=0, n_draws=30, target_error=0.2).fit(X)
+    for _ in range(3):
+        rows = learner.query(3).rows
+        learner.update(rows, truth[rows])
+    assert learner.strategy_ == "brier"
+    query = learner.query(2)
+    assert (query.scores[~query.is_audit] >= 0).all()
+    assert (learner.predictions_ == truth).mean() > 0.7
+
+
+def test_classes_are_those_declared_and_those_that_turn_up(pool):
+    X, _ = pool
+    learner = ActiveLearner(Nearest(), classes=["wren", "robin"], random_state=0).fit(X)
+    assert learner.classes_ == ["wren", "robin"]
+    assert learner.proba_.tolist() == [[0.5, 0.5]] * len(X)
+    learner.update([0, 1], ["robin", "owl"])
+    assert learner.classes_ == ["wren", "robin", "owl"]
+    assert learner.proba_.shape == (len(X), 3)
+    assert (learner.proba_[:, 0] == 0).all()  # the stand-in knows only classes that it has seen
+
+
+def test_one_label_among_markers_is_one_class(pool):
+    X, _ = pool
+    y = np.full(len(X), -1)
+    y[4] = 1
+    assert ActiveLearner(Nearest()).fit(X, y).classes_ == [1]
+    assert ActiveLearner(Nearest(), classes=[-1, 1]).fit(X, y).n_labels_ == len(X)
+    assert ActiveLearner(Nearest(), unlabelled=1).fit(X, y).classes_ == [-1]
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def test_a_saved_learner_goes_on_as_the_one_it_was(pool, tmp_path):
+    learner = learner_of(pool, 9, estimator=GraphGPClassifier(n_draws=40), classes=[0, 1, 2])
+    learner.skip(learner.query().rows)
+    query = learner.query(6)
+    learner.save(tmp_path / "pool.atoll")
+    loaded = ActiveLearner.load(tmp_path / "pool.atoll")
+    assert same(loaded, learner)
+    assert loaded.query(6).rows.tolist() == query.rows.tolist()
+    loaded.undo()
+    assert loaded.n_labels_ == 9
+
+
+def test_an_audit_asked_before_saving_is_one_after_loading(pool, tmp_path):
+    _, truth = pool
+    learner = learner_of(pool, 9, estimator=LogisticRegression(), strategy="margin")
+    query = learner.query(5)
+    learner.save(tmp_path / "pool.atoll")
+    loaded = ActiveLearner.load(tmp_path / "pool.atoll").refit()
+    loaded.update(query.rows, truth[query.rows])
+    learner.update(query.rows, truth[query.rows])
+    assert loaded.estimate_error() == learner.estimate_error()
+
+
+def test_what_cannot_be_saved_is_said(pool, tmp_path):
+    X, _ = pool
+    own = ActiveLearner(LogisticRegression(), strategy=lambda here: here.candidates).fit(X)
+    with pytest.raises(ValueError, match="strategy of your own cannot be saved"):
+        own.save(tmp_path / "pool.atoll")
+    (tmp_path / "other.txt").write_text("no model")
+    with pytest.raises(ValueError, match="is not an atoll model"):
+        ActiveLearner.load(tmp_path / "other.txt")
+
+
+# Bad input ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "message"),
+    [
+        ([80], [0], "rows holds 80, and the pool has rows 0 to 79"),
+        ([-1], [0], "rows holds -1"),
+        ([1, 1], [0, 1], "names a row twice"),
+        ([0.5], [0], "rows must be whole numbers"),
+        ([0, 1], [0], "2 rows and 1 labels"),
+        ([0], [None], "which means unlabelled"),
+        ([0], [-1], "which means unlabelled"),
+        ([0], ["cat"], "several types"),
+        ([0], [0.5], "continuous"),
+    ],
+)
+def test_bad_answers_are_refused_and_change_nothing(pool, rows, labels, message):
+    learner = learner_of(pool, 4)
+    before = learner.labels_
+    with pytest.raises(ValueError, match=message):
+        learner.update(rows, labels)
+    assert (learner.labels_ == before).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"audit_every": 0}, "audit_every must be None"),
+        ({"target_error": 5}, "target_error must be None"),
+        ({"confidence": 0.4}, "confidence must be"),
+        ({"strategy": "best"}, "strategy must be"),
+        ({"classes": "ab"}, "classes must be"),
+        ({"classes": ["a", 1]}, "several types"),
+        ({"classes": ["a", "a"]}, "twice"),
+        ({"n_draws": 1}, "n_draws must be"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(pool, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        ActiveLearner(Nearest(), **parameters).fit(pool[0])
+
+
+def test_a_learner_without_a_pool_says_so():
+    with pytest.raises(ValueError, match=r"call fit\(X\) first"):
+        ActiveLearner().query()
+
+
+def test_a_pool_with_labels_for_other_rows_is_refused(pool):
+    with pytest.raises(ValueError, match="3 labels and X has 80 rows"):
+        ActiveLearner(Nearest()).fit(pool[0], [0, 1, None])
+
+
+# Stopping -----------------------------------------------------------------------------------------
+
+
+def test_it_advises_to_stop_only_after_audits_and_for_a_target(pool):
+    learner = learner_of(pool, 60, target_error=0.3)
+    advice = learner.should_stop()
+    assert advice.stop == (advice.probability >= 0.95)
+    assert f"of {learner.estimate_error().n_audits} audits" in advice.reason or not advice.stop
+    few = learner_of(pool, 8, target_error=0.9)
+    assert "more audits must bear that out" in few.should_stop().reason
+    assert not few.should_stop().stop
+    assert "No target_error" in learner_of(pool, 8).should_stop().reason

@@ -1,0 +1,101 @@
+"""`atoll next`: rows to label, answers read back, and what goes wrong with them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from atoll.cli.commands import app
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="atoll")
+
+
+def succeed(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fail(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert re.fullmatch(r"atoll: [^\n]+\n", result.stderr), result.stderr
+    return result.stderr
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two clouds of 40 rows, four labelled by words; a quick model of them."""
+    rng = np.random.default_rng(0)
+    truth = np.array(["cat", "dog"] * 20)
+    X = rng.standard_normal((40, 2)) + 4.0 * (truth == "dog")[:, None]
+    frame = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "kind": truth})
+    frame.to_csv(tmp_path / "truth.csv", index=False)
+    frame.loc[4:, "kind"] = None
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    succeed("fit", tmp_path / "table.csv", "--target", "kind", "--out", tmp_path / "m.atoll",
+            "--model", "graph-gp", "--set", "n_draws=40", "--quiet")  # fmt: skip
+    return tmp_path
+
+
+def answered(folder, name):
+    """Fill the labels in, as a person would."""
+    asked = pd.read_csv(folder / name)
+    truth = pd.read_csv(folder / "truth.csv")["kind"]
+    asked["kind"] = truth.iloc[asked["row"] - 1].to_numpy()
+    asked.to_csv(folder / name, index=False)
+    return set(asked["row"])
+
+
+def test_rounds_of_rows_and_answers_go_on_where_they_were(folder):
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 6, "--out", folder / "ask.csv")
+    said = succeed(*base, "--target-error", 0.3)
+    assert "6 rows to label" in said
+    assert "0 of 0 audits were wrong" in said
+    assert "more audits must bear that out" in said
+    first = answered(folder, "ask.csv")
+    said = succeed(*base, "--answers", folder / "ask.csv", "--labelled", folder / "done.csv")
+    assert "6 answers taken" in said
+    assert "of 1 audits were wrong" in said
+    assert not first & answered(folder, "ask.csv")
+    done = pd.read_csv(folder / "done.csv")
+    truth = pd.read_csv(folder / "truth.csv")
+    known = done["kind"].notna()
+    assert known.sum() == 10
+    assert (done["kind"] == truth["kind"])[known].all()
+
+
+def test_rows_are_shown_with_reasons_and_the_table_itself_may_bring_labels(folder):
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 5)
+    said = succeed(*base)
+    assert re.search(r"row +predicted +probability +why", said)
+    assert "lowers the expected Brier score" in said
+    assert "random row, to check the model" in said
+    assert succeed(*base) == said
+    frame = pd.read_csv(folder / "table.csv")
+    frame.loc[10:14, "kind"] = pd.read_csv(folder / "truth.csv")["kind"][10:15]
+    frame.to_csv(folder / "table.csv", index=False)
+    assert "of 31 unlabelled rows" in succeed(*base)
+
+
+def test_bad_answers_and_options_are_one_line_each(folder):
+    base = ("next", folder / "m.atoll", folder / "table.csv")
+    (folder / "bad.csv").write_text("row,kind\n41,cat\n")
+    assert "row 41; the table has rows 1 to 40" in fail(*base, "--answers", folder / "bad.csv")
+    (folder / "bad.csv").write_text("number,kind\n1,cat\n")
+    assert "no column 'row'" in fail(*base, "--answers", folder / "bad.csv")
+    assert "strategy must be" in fail(*base, "--strategy", "best")
+    assert "target_error must be" in fail(*base, "--target-error", 3)
+    succeed(*base, "--quiet")
+    assert "picks rows by brier" in fail(*base, "--strategy", "margin")
+    other = pd.read_csv(folder / "table.csv").head(20)
+    other.to_csv(folder / "other.csv", index=False)
+    assert "other rows" in fail("next", folder / "m.atoll", folder / "other.csv")
