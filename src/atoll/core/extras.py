@@ -17,6 +17,7 @@ class Extra(NamedTuple):
 EXTRAS = {
     "arviz": Extra("arviz", "Handing draws to ArviZ"),
     "dask": Extra("dask", "Fitting rows on a cluster"),
+    "jax": Extra("scale", "Fitting Archipelago at scale"),
     "jinja2": Extra("report", "Writing a report"),
     "matplotlib": Extra("plot", "Drawing pictures"),
     "pandas": Extra("tables", "Reading and writing tables"),
