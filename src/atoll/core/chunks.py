@@ -149,6 +149,15 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
+def source_of(X: Any, y: Any) -> RowSource:
+    """Return the source that X and y are: chunks that bring their labels, or Dask collections."""
+    if is_dask(X) and y is None:
+        raise ValueError("y is None; pass the labels of a Dask X as a Dask array or array.")
+    if not is_dask(X) and y is not None:
+        raise ValueError("y is given twice: chunks of rows bring their labels; leave y out.")
+    return DaskRows(X, y) if is_dask(X) else X
+
+
 def _apply(function: OfChunk, number: int, X: Any, y: Any) -> Any:
     return function(number, X, y)
 

@@ -270,6 +270,19 @@ class Reservoir:
             self.sizes,
         )
 
+    @property
+    def uniform_rows(self) -> Array:
+        """Those of the rows that are a random sample of all, whatever their codes, (t, d).
+
+        A code of which not all rows were kept sets a limit: its largest key.
+        """
+        limit = np.uint64(2**64 - 1)
+        for code, size in enumerate(self.sizes, start=-1):
+            keys = self.keys[self.codes == code]
+            if len(keys) >= size:
+                limit = min(limit, keys.max(initial=np.uint64(0)))
+        return self.rows[self.keys <= limit]
+
 
 def row_keys(first: int, n: int, seed: int) -> NDArray[np.uint64]:
     """Return keys (n,) of the rows numbered from `first`: a hash of number and seed (splitmix64).

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted
 
+from atoll.core.chunks import is_dask, source_of
 from atoll.core.densities import Density, NormalInverseWishart
 from atoll.core.labels import PartialLabels, parse_labels, with_extra_classes
-from atoll.diagnostics import stacking_weights
 from atoll.estimators import sampling
+from atoll.estimators.archipelago_chains import chain_weights, shares, watched
+from atoll.estimators.archipelago_engine import (
+    begin,
+    choose_inference,
+    engine_need,
+    fit_by_chains,
+    fit_by_engine,
+    rows_of_arrays,
+    rows_of_chunks,
+)
 from atoll.estimators.parameters import (
     CHAINS,
     COMMON,
@@ -25,9 +35,9 @@ from atoll.estimators.parameters import (
     OneOf,
     Rule,
     Whole,
+    inference,
 )
 from atoll.estimators.shell import DensityEstimator, Fit, GenerativeClassifier, Need
-from atoll.inference.chains import ChainsResult, Record
 from atoll.kernels.hyperparameters import kernel_at
 from atoll.models.archipelago import (
     BASE_DENSITIES,
@@ -44,8 +54,6 @@ from atoll.models.archipelago import (
 Array = NDArray[np.float64]
 
 DENSE_COPIES = 40  # ten of n rows and about as many rejections, four times n² each
-WATCHED_ROWS = 40  # rows whose class probabilities are watched for mixing
-CHAINS_DISAGREE = 1.1  # R-hat of a row's class probability above which chains are stacked
 
 BASE_DENSITY = OneOf(*BASE_DENSITIES) | A(
     "an object with sample(rng, n) and log_density(X)", Density, NormalInverseWishart
@@ -67,10 +75,17 @@ class ArchipelagoClassifier(GenerativeClassifier):
     sample it without approximation.
 
     A sweep costs O((n + M)³) time and about 8·10·(n + M)² bytes for n rows and M rejections; M is
-    about n(1 − Z)/Z, where Z is the share of π that the islands take.
+    about n(1 − Z)/Z, where Z is the share of π that the islands take. For more rows, up to
+    millions, there is an engine (extra `scale`) that knows the functions through inducing values
+    and finds their posterior approximately, in seconds; `fit` then takes `RowChunks`, Dask arrays
+    and data frames as well.
 
     Parameters
     ----------
+    inference : {"auto", "mcmc", "vi", "vi+hmc"}, default="auto"
+        "mcmc" is exact. "vi" is the engine's variational inference; "vi+hmc" goes on from there by
+        Hamiltonian Monte Carlo over the inducing values and the kernel's parameters, up to 5000
+        rows. "auto" is exact up to 300 rows, and "vi" beyond them, where it can be; it says so.
     kernel : "isotropic", "ard" or a scikit-learn kernel, default="isotropic"
         The first two put a prior on amplitude and length-scales that follows the units of X. A
         kernel's own free parameters are sampled around the values given; fixed ones stay. A kernel
@@ -104,8 +119,17 @@ default="auto"
         Draws kept per chain.
     thin : int, default=2
         Sweeps per draw.
+    n_inducing : int, default=120
+        Inducing inputs of the engine.
+    n_steps : int, default=100
+        Steps of the engine's ascent.
+    n_starts : int, default=1
+        Starts of the engine; their answers are weighted by the bounds that they reach.
+    device : {"auto", "cpu", "gpu"}, default="auto"
+        Where the engine runs; "auto" is a GPU where JAX has one.
     checkpoint : path of a folder or None, default=None
-        Where chains are saved as they run; the same call goes on from there, to the same draws.
+        Where chains, or the engine's ascent, are saved as they run; the same call goes on from
+        there, to the same draws.
     unlabelled : "auto", None or a value, default="auto"
         What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
         classes would remain.
@@ -119,14 +143,19 @@ default="auto"
     Attributes
     ----------
     classes_ : (K,) the labels, sorted or as given, then the extra classes
+    inference_ : "mcmc", "vi" or "vi+hmc", what was used
     base_density_ : π, or the prior it is sampled from
     base_density_reason_ : why it was taken
     chain_weights_ : (chains,) of the predictions; equal where chains agree, else by stacking
-    label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
-    transduction_ : (n,) the most probable class of each training row
-    posterior_ : ArchipelagoPosterior, what prediction needs
+        (by chains)
+    label_distributions_ : (n, K) class probabilities of the training rows; given labels are
+        certain. Not set by fits from chunks or Dask, whose rows may be too many.
+    transduction_ : (n,) the most probable class of each training row, as above
+    posterior_ : ArchipelagoPosterior or EnginePosterior, what prediction needs
     draws_ : dict of (chain, draw) arrays: log-likelihood, log-parameters, rejections, class shares
-    diagnostics_ : dict with R-hat, effective sample sizes, acceptance, jitter and a verdict
+    objectives_ : (t,) estimates of the engine's bound, of whatever counts at the time
+    diagnostics_ : dict with R-hat, effective sample sizes, acceptance, jitter and a verdict; of the
+        engine the bounds, Z, the steps that were refused and a trace
     kernel_ : the kernel at the posterior mean of its log-parameters; with `own_kernels` a list of
         them, one per class
     unlabelled_ : what marked an unlabelled row in y, besides nulls
@@ -158,6 +187,11 @@ default="auto"
     parameters = (
         OF_ISLANDS
         | {
+            "inference": inference("auto", "mcmc", "vi", "vi+hmc"),
+            "n_inducing": Whole(2),
+            "n_steps": Whole(1),
+            "n_starts": Whole(1),
+            "device": OneOf("auto", "cpu", "gpu"),
             "classes": Nothing() | Listed("a sequence of classes"),
             "extra_classes": Whole(0) | Listed("a sequence of names"),
             "own_kernels": Flag(),
@@ -170,6 +204,7 @@ default="auto"
     def __init__(
         self,
         *,
+        inference: str = "auto",
         kernel: str | Kernel = "isotropic",
         base_density: str | Density | NormalInverseWishart = "auto",
         classes: Sequence[Any] | None = None,
@@ -181,12 +216,17 @@ default="auto"
         n_warmup: int = 300,
         n_samples: int = 600,
         thin: int = 2,
+        n_inducing: int = 120,
+        n_steps: int = 100,
+        n_starts: int = 1,
+        device: str = "auto",
         checkpoint: str | None = None,
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
     ):
+        self.inference = inference
         self.kernel = kernel
         self.base_density = base_density
         self.classes = classes
@@ -198,6 +238,10 @@ default="auto"
         self.n_warmup = n_warmup
         self.n_samples = n_samples
         self.thin = thin
+        self.n_inducing = n_inducing
+        self.n_steps = n_steps
+        self.n_starts = n_starts
+        self.device = device
         self.checkpoint = checkpoint
         self.unlabelled = unlabelled
         self.random_state = random_state
@@ -231,10 +275,53 @@ default="auto"
         if self.checkpoint is not None and not takes_vectors(self.kernel):
             raise ValueError("checkpoint= needs rows of numbers; leave it out for other rows.")
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from labelled and unlabelled rows.
+
+        Parameters
+        ----------
+        X : (n, d) array or data frame of finite numbers; or `RowChunks`, which bring their labels;
+            or a Dask array or data frame
+        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
+
+        Returns
+        -------
+        self
+        """
+        if is_dask(X) or hasattr(X, "total"):
+            return self._fit_source(X, y)
+        return super().fit(X, y)
+
     def _memory(self, X: Any, labels: PartialLabels) -> Need:
-        return sampling.dense_need(self, len(X), len(labels.classes), DENSE_COPIES)
+        n, K = len(X), len(labels.classes)
+        if choose_inference(self, n, labels).method == "mcmc":
+            return sampling.dense_need(self, n, K, DENSE_COPIES)
+        return engine_need(n, X.shape[1], K)
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
+        choice = choose_inference(self, len(X), labels)
+        if choice.method == "mcmc":
+            return self._fit_chains(X, labels, choice.remark)
+        start = begin(self, X, labels)
+        if choice.method == "vi+hmc":
+            return fit_by_chains(self, X, labels, start, choice)
+        rows = rows_of_arrays(start, X, labels)
+        return fit_by_engine(self, rows, len(labels.classes), start, choice)
+
+    def _fit_source(self, X: Any, y: Any) -> Self:
+        """Fit rows in chunks, which stay where they are; they have no transduction."""
+        self._begin()
+        source = source_of(X, y)
+        choice, start = choose_inference(self, 0, None), begin(self)
+        rows, labels = rows_of_chunks(self, start, source)
+        self.n_features_in_ = len(rows.summary.mean)
+        if rows.summary.names is not None:
+            self.feature_names_in_ = np.array(rows.summary.names, dtype=object)
+        self._keep_labels(labels)
+        self._keep(fit_by_engine(self, rows, len(labels.classes), start, choice))
+        return self
+
+    def _fit_chains(self, X: Any, labels: PartialLabels, remark: str) -> Fit:
         prior = prior_of_islands(self.kernel, X)
         base, reason = choose_base(self.base_density, X)
         codes = np.where(labels.is_labelled, labels.codes, UNLABELLED)
@@ -245,10 +332,11 @@ default="auto"
         result = sampling.sample(self, chain, X, labels)
         draws, unknown = result.draws, ~labels.is_labelled
         names = self._parameter_names(prior.names)
-        traces = sampling.named_scalars(draws, names) | _shares(draws, unknown)
-        found = sampling.diagnose(result, traces, _watched(draws))
-        weights = _chain_weights(result, found, labels)
+        traces = sampling.named_scalars(draws, names) | shares(draws, unknown)
+        found = sampling.diagnose(result, traces, watched(draws))
+        weights = chain_weights(draws, found, labels)
         found["verdict"] += acceptance_remark(draws["n_rejections"], len(X))
+        found["verdict"] += f" {remark}" if remark else ""
         by_row = np.einsum(
             "c,cdnk->nk", weights / found["n_draws"], draws["row_probabilities"][:, :, unknown]
         )
@@ -261,11 +349,13 @@ default="auto"
             transduction=by_row,
             traces=traces,
             attributes={
+                "inference_": "mcmc",
                 "base_density_": base,
                 "base_density_reason_": reason,
                 "chain_weights_": weights,
                 "kernel_": kernels if self.own_kernels else kernels[0],
             },
+            remarks=(remark,) if remark else (),
         )
 
     def _parameter_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -397,39 +487,6 @@ default="auto"
                 "kernel_": kernel_at(prior, sampling.mean_log_parameters(result.draws)),
             },
         )
-
-
-# Parts of the fit ---------------------------------------------------------------------------------
-
-
-def _shares(draws: Record, unknown: NDArray[np.bool_]) -> Record:
-    """Return the share of each class among the unlabelled rows, (chain, draw) each."""
-    if not unknown.any():
-        return {}
-    shares = draws["row_probabilities"][:, :, unknown].mean(axis=2)
-    return {f"share_of_class_{k}": shares[:, :, k] for k in range(shares.shape[2])}
-
-
-def _watched(draws: Record) -> Record:
-    """Return class probabilities of single rows, which show where chains differ over an island."""
-    probabilities = draws["row_probabilities"]
-    rows = np.unique(np.linspace(0, probabilities.shape[2] - 1, WATCHED_ROWS).astype(int))
-    return {"row_probabilities": probabilities[:, :, rows, 1:]}
-
-
-def _chain_weights(result: ChainsResult, found: dict[str, Any], labels: PartialLabels) -> Array:
-    """Return the chains' weights in predictions, and say in the verdict where they differ."""
-    n_chains = found["n_chains"]
-    if n_chains == 1 or found["r_hat"]["row_probabilities"] < CHAINS_DISAGREE:
-        return np.full(n_chains, 1.0 / n_chains)
-    known = np.flatnonzero(labels.is_labelled)
-    p = result.draws["row_probabilities"][:, :, known, labels.codes[known]]
-    weights = stacking_weights(np.log(np.maximum(p, 1e-300)))
-    found["verdict"] += (
-        " Chains give some rows different labels: predictions weight the chains by how well each "
-        f"predicts labels left out ({', '.join(f'{weight:.2f}' for weight in weights)})."
-    )
-    return weights
 
 
 # Rows of any kind ---------------------------------------------------------------------------------

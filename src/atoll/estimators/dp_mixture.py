@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from atoll.core.chunks import DaskRows, is_dask
+from atoll.core.chunks import is_dask, source_of
 from atoll.core.labels import PartialLabels, with_extra_classes
 from atoll.core.passes import Rows, rows_in_memory, rows_of_source, signed_codes
+from atoll.estimators.novelty import reference_log_densities
 from atoll.estimators.parameters import (
     COMMON,
     RANDOM,
@@ -48,7 +49,6 @@ Array = NDArray[np.float64]
 FULL_FEATURES = 50  # up to so many "auto" takes full covariances
 POWER_TO_MENTION = 0.2  # the verdict speaks of a mean power below it
 LARGEST = 1e100  # deviation of features that are not scaled: beyond it squares would overflow
-REFERENCE_DRAWS = 2000  # of the model itself, against which novelty is measured
 
 
 class DPMixtureClassifier(GenerativeClassifier):
@@ -263,12 +263,7 @@ class DPMixtureClassifier(GenerativeClassifier):
     def _fit_source(self, X: Any, y: Any) -> Self:
         """Fit rows in chunks, which stay where they are; they have no transduction."""
         self._begin()
-        if is_dask(X) and y is None:
-            raise ValueError("y is None; pass the labels of a Dask X as a Dask array or array.")
-        if not is_dask(X) and y is not None:
-            raise ValueError("y is given twice: chunks of rows bring their labels; leave y out.")
-        rng = generator(self.random_state)
-        source = DaskRows(X, y) if is_dask(X) else X
+        source, rng = source_of(X, y), generator(self.random_state)
         rows, labels = rows_of_source(
             source, _seed(rng), reservoir_sizes, unlabelled=self.unlabelled
         )
@@ -358,7 +353,8 @@ class DPMixtureClassifier(GenerativeClassifier):
         ) as bar:
             ascent = dp_mixture.fit_mixture(model, rows, shift, scale, rng, search, bar.report)
         posterior = dp_mixture.posterior(model, ascent.state, shift, scale, ascent.tempering)
-        attributes = self._described(posterior, ascent.statistics, rng)
+        sample = rows.sample.uniform_rows
+        attributes = self._described(posterior, ascent.statistics, rng, sample)
         attributes["n_iter_"] = max(1, len(ascent.objectives) - 1)
         diagnostics, remarks = self._diagnose(ascent, attributes["n_components_"])
         fit = Fit(
@@ -387,17 +383,20 @@ class DPMixtureClassifier(GenerativeClassifier):
         )
 
     def _described(
-        self, posterior: MixturePosterior, statistics: Statistics, rng: np.random.Generator
+        self,
+        posterior: MixturePosterior,
+        statistics: Statistics,
+        rng: np.random.Generator,
+        rows: Array | None = None,
     ) -> dict[str, Any]:
-        """Return the fitted attributes that speak of the mixture."""
+        """Return the fitted attributes that speak of the mixture; `rows` is a sample of them."""
         p = posterior
-        drawn, _ = p.sample(rng, REFERENCE_DRAWS)
         found = {
             "n_components_": (statistics.counts(len(self.classes_)) >= 1.0).sum(axis=1),
             "class_weights_": np.exp(p.log_class_weights),
             "weights_": np.exp(p.log_weights),
             "means_": (p.means * p.scale + p.shift).reshape(*p.log_weights.shape, -1),
-            "reference_log_densities_": np.sort(p.log_density(drawn)),
+            "reference_log_densities_": reference_log_densities(p, rng, rows),
         }
         held = p.tempering
         found["class_power_"] = 1.0 if held is None else held.power
@@ -448,15 +447,6 @@ class DPMixtureClassifier(GenerativeClassifier):
         """Return the most probable component of each row, class code × K + place, (m,)."""
         check_is_fitted(self)
         return self.posterior_.component(self._read_rows(X))
-
-    def novelty(self, X: Any) -> Array:
-        """Return how strange each row is: the share of the model's own draws more probable than it.
-
-        Near 1 is novel; rows of the training data's kind are spread over [0, 1]. X (m, d) -> (m,).
-        """
-        density = self.score_samples(X)
-        reference = self.reference_log_densities_
-        return 1.0 - np.searchsorted(reference, density, side="left") / len(reference)
 
     # The model and its parameters -----------------------------------------------------------------
 

@@ -54,3 +54,8 @@ class Progress:
         if self.bar.n >= (self.total or 0):
             self.bar.reset()
         self.bar.update(n)
+
+    def tell(self, n: int, **numbers: float) -> None:
+        """Count up to n of a known total, and show numbers beside it."""
+        self.bar.set_postfix({name: f"{number:.3g}" for name, number in numbers.items()})
+        self.bar.update(n - self.bar.n)

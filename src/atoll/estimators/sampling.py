@@ -24,7 +24,10 @@ _OF_THE_RUN = ("checkpoint", "n_jobs", "verbose", "n_samples", "n_chains")  # no
 
 
 def sample(
-    estimator: Any, sampler: Sampler, X: Any = None, labels: PartialLabels | None = None
+    estimator: Any,
+    sampler: Sampler | Sequence[Sampler],
+    X: Any = None,
+    labels: PartialLabels | None = None,
 ) -> ChainsResult:
     """Run the chains that an estimator's parameters ask for.
 
@@ -45,12 +48,14 @@ def sample(
         n_jobs=estimator.n_jobs,
         progress=bool(estimator.verbose),
         checkpoint=checkpoint,
-        fingerprint="" if checkpoint is None else _fingerprint(estimator, X, labels),
+        fingerprint="" if checkpoint is None else run_fingerprint(estimator, X, labels),
     )
 
 
-def _fingerprint(estimator: Any, X: Any, labels: PartialLabels | None) -> str:
-    """Deep parameters: a kernel's own text shows three digits of each of its numbers.
+def run_fingerprint(estimator: Any, X: Any, labels: PartialLabels | None) -> str:
+    """Return what tells one problem from another: data and parameters.
+
+    Deep parameters: a kernel's own text shows three digits of each of its numbers.
 
     A seed that is an object has no lasting text; the chains' streams are in the checkpoint.
     """

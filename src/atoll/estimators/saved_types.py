@@ -102,6 +102,10 @@ TYPES: dict[str, SavedType] = {
     ),
     # Posteriors and their parts.
     "archipelago-posterior": SavedType("atoll.models.archipelago.prediction.ArchipelagoPosterior"),
+    "archipelago-engine-posterior": SavedType(
+        "atoll.models.archipelago.engine.posterior.EnginePosterior"
+    ),
+    "archipelago-engine-scaling": SavedType("atoll.models.archipelago.engine.posterior.Scaling"),
     "calibrated-machine": SavedType("atoll.models.calibration.CalibratedMachine"),
     "calibration": SavedType("atoll.models.calibration.Calibration"),
     "graph-cone-posterior": SavedType("atoll.models.graph_posterior.ConePosterior"),

@@ -224,6 +224,7 @@ def archipelago_classifier_2(fields: Fields) -> Fields:
     fields = estimator_2(fields)
     fields.pop("_is_labelled", None)
     if "draws_" in fields:
+        fields["inference_"] = "mcmc"  # there was no other
         new_names = {name: _one_less(name) for name in fields["draws_"]}
         fields["draws_"] = renamed(fields["draws_"], new_names)
         fields["diagnostics_"] = {

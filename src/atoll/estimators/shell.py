@@ -25,6 +25,7 @@ from atoll.core.memory import check_memory
 from atoll.core.remarks import warn_user
 from atoll.diagnostics import entropy
 from atoll.diagnostics import to_arviz as draws_to_arviz
+from atoll.estimators.novelty import reference_log_densities, tail_ranks
 from atoll.estimators.parameters import RANDOM_STATE, Rule, Whole, check_parameters, check_value
 from atoll.estimators.row_memory import RowMemory, digest_of
 from atoll.estimators.validation import generator, read_chosen, read_labels, read_rows
@@ -343,6 +344,26 @@ class GenerativeClassifier(Classifier):
         """Return the log-density of each row, in the units of X; X (m, d) -> (m,)."""
         check_is_fitted(self)
         return self.posterior_.log_density(self._read_rows(X))
+
+    def tail_rank(self, X: Any) -> Array:
+        """Return the share of rows like those of the fit that are stranger; X (m, d) -> (m,).
+
+        That is the share whose density is lower: among rows of the fit, or among draws from the
+        model where rows are fewer than a thousand. Rows of the same kind are spread evenly over
+        [0, 1]; zero is unlike all of them.
+        """
+        reference = getattr(self, "reference_log_densities_", None)
+        if reference is None:
+            check_is_fitted(self)
+            reference = reference_log_densities(self.posterior_, generator(0))
+        return tail_ranks(reference, self.score_samples(X))
+
+    def novelty(self, X: Any) -> Array:
+        """Return how strange each row is, one minus its tail rank; X (m, d) -> (m,).
+
+        Near 1 is novel; rows of the training data's kind are spread over [0, 1].
+        """
+        return 1.0 - self.tail_rank(X)
 
     def sample(
         self, n_samples: int = 1, *, label: Any = None, random_state: Any = None

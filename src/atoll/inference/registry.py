@@ -34,6 +34,8 @@ METHODS: dict[str, Method] = {
     "ep": Method("Expectation propagation", "estimate of the log evidence", ep.maximise),
     "adf": Method("Assumed-density filtering", "estimate of the log evidence"),
     "map": Method("EM", "log-posterior"),
+    "vi": Method("Variational inference", "lower bound on the log evidence"),
+    "vi+hmc": Method("Variational inference, then Markov chain Monte Carlo"),
 }
 
 OVER_REGIONS = tuple(name for name, method in METHODS.items() if method.maximise is not None)

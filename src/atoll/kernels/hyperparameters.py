@@ -116,7 +116,7 @@ def gram_function(
     ----------
     reference : rows whose mean variance scales the nugget; None takes those of X
     """
-    if not _is_scaled_rbf(prior.kernel):
+    if not is_scaled_rbf(prior.kernel):
 
         def general(log_parameters: Array) -> Array:
             kernel = _evaluated_at(prior, log_parameters)
@@ -150,7 +150,7 @@ def cross_gram_function(prior: KernelPrior) -> Callable[[Array, Array, Array], A
     For variance × RBF no scikit-learn kernel is created, which on a few dozen rows would cost more
     than the matrix itself.
     """
-    if not _is_scaled_rbf(prior.kernel):
+    if not is_scaled_rbf(prior.kernel):
 
         def general(log_parameters: Array, X: Array, Y: Array) -> Array:
             if len(X) == 0 or len(Y) == 0:  # a user's kernel may not allow this
@@ -176,7 +176,7 @@ def gram_gradient_function(prior: KernelPrior, X: Array) -> Callable[[Array, Arr
     variance × RBF no derivative matrix is formed, however many length-scales there are. A kernel
     without a gradient is evaluated twice per log-parameter.
     """
-    if not _is_scaled_rbf(prior.kernel):
+    if not is_scaled_rbf(prior.kernel):
 
         def general(log_parameters: Array, C: Array, M: Array) -> Array:
             slopes = _gram_slopes(prior, log_parameters, X)
@@ -220,14 +220,14 @@ def _gram_slopes(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
 
 def gram_diagonal(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
     """Return k(x, x) for every row; X (n, d) -> (n,)."""
-    if _is_scaled_rbf(prior.kernel):
+    if is_scaled_rbf(prior.kernel):
         return np.full(len(X), np.exp(log_parameters[0]))
     return _evaluated_at(prior, log_parameters).diag(X)
 
 
 def mean_variance(prior: KernelPrior, log_parameters: Array, X: Array) -> float:
     """Return the mean of k(x, x) over the rows of X, (n, d)."""
-    if _is_scaled_rbf(prior.kernel):
+    if is_scaled_rbf(prior.kernel):
         return float(np.exp(log_parameters[0]))
     return float(gram_diagonal(prior, log_parameters, X).mean())
 
@@ -262,7 +262,8 @@ def _is_scaled(kernel: Kernel) -> bool:
     )
 
 
-def _is_scaled_rbf(kernel: Kernel) -> bool:
+def is_scaled_rbf(kernel: Kernel) -> bool:
+    """Return whether the kernel is a constant times an RBF, both with free parameters."""
     return (
         _is_scaled(kernel)
         and type(kernel.k2) is RBF

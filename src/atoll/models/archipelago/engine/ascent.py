@@ -1,0 +1,190 @@
+"""The ascent: rounds of natural-gradient steps for q and one of Adam for the log-parameters."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from atoll.core.extras import import_extra
+from atoll.inference import natural_gradient
+from atoll.inference.natural_gradient import InducingGaussians
+from atoll.models.archipelago.engine import objective, sparse
+from atoll.models.archipelago.engine.objective import Batch, Pace
+
+jax = import_extra("jax")
+jnp = import_extra("jax.numpy")
+linalg = import_extra("jax.scipy.linalg")
+
+Array = Any  # of JAX
+
+N_DRAWS = 4  # of the functions at every row of a batch
+FURTHEST = 2.0  # that a function moves in one step
+FIRST_AMPLITUDE = 2.0  # prior standard deviations of the log variance above its mean, at the start
+WIDEST = 4.0  # standard deviations of their prior that log-parameters stay within
+DECAYS = (0.8, 0.95)  # of Adam's two averages
+REWHITENED = 1e-5  # added to the diagonal of P after a change of basis: what float32 may lose
+
+
+class AscentState(NamedTuple):
+    """What the next step needs.
+
+    log_parameters : (p,)
+    q : over the inducing values
+    norm : z
+    adam : (2, p) averages of the gradient and of its square
+    n_learned : steps of the log-parameters
+    average : of q over the last steps
+    n_averaged : steps in it
+    n_refused : steps that were not finite
+    """
+
+    log_parameters: Array
+    q: InducingGaussians
+    norm: Array
+    adam: Array
+    n_learned: Array
+    average: InducingGaussians
+    n_averaged: Array
+    n_refused: Array
+
+
+class Report(NamedTuple):
+    """What a person wants to know of a round.
+
+    bound : estimate of the bound on the log evidence, for the weights of that round
+    norm : z
+    log_parameters : (p,)
+    """
+
+    bound: Array
+    norm: Array
+    log_parameters: Array
+
+
+class Round(NamedTuple):
+    """What one round is given; steps come first in batches and paces.
+
+    key : of its noise
+    batches : of every step
+    paces : of every step
+    learning_rate : of the log-parameters
+    """
+
+    key: Array
+    batches: Batch
+    paces: Pace
+    learning_rate: Array
+
+
+class Fixed(NamedTuple):
+    """What stays the same.
+
+    inducing : (m, d)
+    prior_mean, prior_sd : (p,) of the log-parameters
+    """
+
+    inducing: Array
+    prior_mean: Array
+    prior_sd: Array
+
+
+def init(fixed: Fixed, n_classes: int) -> AscentState:
+    """Return the state at the prior of the functions, with a large amplitude.
+
+    The amplitude of a density with a deep sea is far above its prior mean, and rises slowly.
+    """
+    q = natural_gradient.prior(n_classes, len(fixed.inducing))
+    zero = jnp.zeros((), jnp.float32)
+    theta = jnp.asarray(fixed.prior_mean, jnp.float32)
+    theta = theta.at[0].add(FIRST_AMPLITUDE * fixed.prior_sd[0])
+    return AscentState(
+        log_parameters=theta,
+        q=q,
+        norm=zero + 0.5,
+        adam=jnp.zeros((2, len(theta)), jnp.float32),
+        n_learned=zero,
+        average=jax.tree.map(jnp.zeros_like, q),
+        n_averaged=zero,
+        n_refused=zero,
+    )
+
+
+@jax.jit
+def advance(state: AscentState, rounds: Round, fixed: Fixed) -> tuple[AscentState, Report]:
+    """Take several rounds, (R, ...) each; the reports come as (R, ...)."""
+
+    def one(state: AscentState, inputs: Round) -> tuple[AscentState, Report]:
+        key, for_theta = jax.random.split(inputs.key)
+        keys = jax.random.split(key, len(inputs.paces.rate))
+        state, _ = jax.lax.scan(
+            lambda s, x: (_step(s, x[0], x[1], x[2], fixed), None),
+            state,
+            (keys, inputs.batches, inputs.paces),
+        )
+        batch, pace = jax.tree.map(lambda v: v[-1], (inputs.batches, inputs.paces))
+        return _learn(state, for_theta, batch, pace, inputs.learning_rate, fixed)
+
+    return jax.lax.scan(one, state, rounds)
+
+
+def _step(state: AscentState, key: Array, batch: Batch, pace: Pace, fixed: Fixed) -> AscentState:
+    """Take one step of natural gradients."""
+    theta = state.log_parameters
+    A, left = sparse.features(
+        theta, sparse.factor(theta, fixed.inducing), fixed.inducing, batch.inputs
+    )
+    factors, _ = natural_gradient.covariance_factors(state.q)
+    mean_and_sd = sparse.moments(theta, A, left, state.q.mean, factors)
+    latent = sparse.antithetic(key, *mean_and_sd, N_DRAWS)
+    scores, curvatures, norm = objective.scores_and_curvatures(latent, batch, pace, state.norm)
+    a = sparse.amplitude(theta)
+    q, refused = natural_gradient.step(state.q, a * A, scores, curvatures, pace.rate, FURTHEST)
+    n_averaged = state.n_averaged + pace.averaged
+    share = pace.averaged / jnp.maximum(n_averaged, 1.0)
+    average = jax.tree.map(lambda mean, new: mean + share * (new - mean), state.average, q)
+    return state._replace(
+        q=q, norm=norm, average=average, n_averaged=n_averaged, n_refused=state.n_refused + refused
+    )
+
+
+def _learn(
+    state: AscentState, key: Array, batch: Batch, pace: Pace, rate: Array, fixed: Fixed
+) -> tuple[AscentState, Report]:
+    """Take one step of Adam on the log-parameters; the functions at inducing inputs stay."""
+    prior = (fixed.prior_mean, fixed.prior_sd)
+    carried = objective.carry(state.log_parameters, state.q, fixed.inducing)
+    value, slope = jax.value_and_grad(objective.bound)(
+        state.log_parameters,
+        carried,
+        fixed.inducing,
+        batch,
+        pace,
+        state.norm,
+        prior,
+        (key, N_DRAWS),
+    )
+    n = batch.label_weights.sum() + pace.row_weight * batch.row_weights.sum()
+    slope = jnp.where(jnp.isfinite(slope), slope, 0.0) / n
+    first = DECAYS[0] * state.adam[0] + (1.0 - DECAYS[0]) * slope
+    second = DECAYS[1] * state.adam[1] + (1.0 - DECAYS[1]) * slope**2
+    t = state.n_learned + 1.0
+    move = (first / (1.0 - DECAYS[0] ** t)) / (jnp.sqrt(second / (1.0 - DECAYS[1] ** t)) + 1e-10)
+    limit = WIDEST * fixed.prior_sd
+    theta = jnp.clip(
+        state.log_parameters + rate * move, fixed.prior_mean - limit, fixed.prior_mean + limit
+    )
+    lower = sparse.factor(theta, fixed.inducing)
+    shrink = jnp.exp(0.5 * (state.log_parameters[0] - theta[0]))
+    forward = linalg.solve_triangular(lower, carried.lower, lower=True) * shrink
+    back = linalg.solve_triangular(carried.lower, lower, lower=True) / shrink
+    q = natural_gradient.changed_basis(state.q, forward, back)
+    q = q._replace(precision=q.precision + REWHITENED * jnp.eye(len(lower), dtype=lower.dtype))
+    ok = jnp.isfinite(q.mean).all() & jnp.isfinite(jnp.linalg.cholesky(q.precision)).all()
+    ok = ok & (rate > 0)
+    state = state._replace(
+        log_parameters=jnp.where(ok, theta, state.log_parameters),
+        q=jax.tree.map(lambda new, old: jnp.where(ok, new, old), q, state.q),
+        adam=jnp.stack([first, second]),
+        n_learned=t,
+        n_refused=state.n_refused + ((rate > 0) & ~ok),
+    )
+    return state, Report(value, state.norm, state.log_parameters)

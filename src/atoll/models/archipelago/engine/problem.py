@@ -1,0 +1,108 @@
+"""The data as the engine takes them: labelled rows, a random part of the others, and the prior."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
+
+from atoll.core.densities import Density, Gaussian, NormalInverseWishart, WithConstants
+from atoll.core.passes import Rows
+from atoll.kernels.hyperparameters import KernelPrior, is_scaled_rbf
+from atoll.models.archipelago.base import choose_base
+from atoll.models.archipelago.functions import prior_of_islands
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+UNLABELLED_ROWS = 65_536  # that the ascent draws its batches from
+LABELLED_ROWS = 4096  # of each class
+ROWS_OF_THE_BASE = 1000  # by which π is chosen
+
+
+class Problem(NamedTuple):
+    """The data as the engine takes them, in their own units.
+
+    labelled : (l, d) rows with a label: all of them, or a random part of each class
+    codes : (l,) their classes, in 0..K−1
+    label_weights : (l,) labelled rows of the data that each stands for
+    rows : (u, d) rows without one: all of them, or a random part; in random order
+    n_unlabelled : number of such rows that the data hold
+    n_classes : K
+    prior : of the kernel's log-parameters
+    base : π
+    """
+
+    labelled: Array
+    codes: Codes
+    label_weights: Array
+    rows: Array
+    n_unlabelled: int
+    n_classes: int
+    prior: KernelPrior
+    base: Density
+
+    @property
+    def n(self) -> float:
+        """Number of rows of the data."""
+        return float(self.label_weights.sum()) + self.n_unlabelled
+
+
+def reservoir_sizes(n_classes: int) -> tuple[int, ...]:
+    """Return how many rows are kept: those without a label, then those of each class."""
+    return (UNLABELLED_ROWS, *[LABELLED_ROWS] * n_classes)
+
+
+def why_not(kernel: str | Kernel, base_density: Any) -> str:
+    """Return what the engine cannot take, as the end of a sentence; empty where it can."""
+    if isinstance(kernel, Kernel) and not is_scaled_rbf(kernel):
+        return "a kernel other than a constant times an RBF, both with free parameters"
+    if isinstance(base_density, NormalInverseWishart) or (
+        isinstance(base_density, str) and base_density == "sampled-gaussian"
+    ):
+        return "a base density that is sampled"
+    return ""
+
+
+def make_problem(
+    rows: Rows, kernel: str | Kernel, base_density: Any, n_classes: int
+) -> tuple[Problem, str]:
+    """Return the problem of some data, and why π was chosen.
+
+    Parameters
+    ----------
+    rows : of the data, with a sample of sizes `reservoir_sizes`
+    """
+    sample = rows.sample
+    labelled = sample.codes >= 0
+    totals = rows.total(_CountOf(n_classes))
+    kept = np.bincount(sample.codes + 1, minlength=n_classes + 1)
+    codes = sample.codes[labelled].astype(np.intp)
+    of_all = sample.uniform_rows
+    base, reason = choose_base(base_density, of_all[:ROWS_OF_THE_BASE])
+    within = base.density if isinstance(base, WithConstants) else base
+    if isinstance(base_density, str) and base_density == "auto" and isinstance(within, Gaussian):
+        base, _ = choose_base("gaussian", of_all)  # of all rows: it costs nothing
+    assert not isinstance(base, NormalInverseWishart)  # `why_not` has refused it
+    problem = Problem(
+        sample.rows[labelled],
+        codes,
+        (totals / np.maximum(kept, 1))[codes + 1],
+        sample.rows[~labelled],
+        int(totals[0]),
+        n_classes,
+        prior_of_islands(kernel, of_all),
+        base,
+    )
+    return problem, reason
+
+
+class _CountOf(NamedTuple):
+    """Counts rows without a label, then those of each class, (K + 1,)."""
+
+    n_classes: int
+
+    def __call__(self, X: Any, codes: Any) -> NDArray[np.intp]:
+        return np.bincount(np.asarray(codes, dtype=np.intp) + 1, minlength=self.n_classes + 1)

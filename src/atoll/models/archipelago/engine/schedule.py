@@ -1,0 +1,68 @@
+"""How the engine goes from the graph's labels to the model's own posterior: clamp, settle, release.
+
+With t from 0 to 1 over the steps: unlabelled rows gain their weight κ until t = .3; the graph's
+labels hold with weight τ = 1 until then, and are released by t = .6; curvatures are taken with
+caution until then, and as they are from .8; the rate ρ falls from .5 to .05; what is kept is the
+average over the last steps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+
+FIRST_ROWS = 300.0  # unlabelled rows that count at the start
+CLAMPED, RELEASED, BOLD = 0.3, 0.6, 0.8  # ends of the stages, as shares of the steps
+FIRST_RATE, LAST_RATE = 0.5, 0.05
+LEARNING, AVERAGED = 0.1, 0.86  # from which on log-parameters move, and steps are averaged
+LEARNING_RATE = 0.3  # of the log-parameters
+STEPS_PER_ROUND = 4  # of natural gradients, after which the log-parameters take one
+ROUNDS_AT_ONCE = 5  # between two reports
+
+
+class Schedule(NamedTuple):
+    """One number per step, (steps,) each, and one per round.
+
+    rate, row_weight, graph_weight, caution, averaged : as in `objective.Pace`
+    learning_rate : (rounds,) of the log-parameters
+    """
+
+    rate: Array
+    row_weight: Array
+    graph_weight: Array
+    caution: Array
+    averaged: Array
+    learning_rate: Array
+
+
+def n_whole_steps(n_steps: int) -> int:
+    """Return the number of steps, rounded up to whole reports.
+
+    Examples
+    --------
+    >>> n_whole_steps(90)
+    100
+    """
+    unit = STEPS_PER_ROUND * ROUNDS_AT_ONCE
+    return unit * -(-n_steps // unit)
+
+
+def make_schedule(n_steps: int, n: int) -> Schedule:
+    """Return the schedule of a whole number of reports, for n rows."""
+    t = np.arange(n_steps) / n_steps
+    rounds = t[STEPS_PER_ROUND - 1 :: STEPS_PER_ROUND]
+    growth = np.log(min(1.0, FIRST_ROWS / max(n, 1)))
+    learning = (rounds >= LEARNING) & (rounds <= AVERAGED)
+    columns = {
+        "rate": FIRST_RATE * (LAST_RATE / FIRST_RATE) ** np.clip((t - 0.15) / 0.75, 0.0, 1.0),
+        "row_weight": np.exp(growth * np.maximum(0.0, 1.0 - t / CLAMPED)),
+        "graph_weight": np.clip(1.0 - (t - CLAMPED) / (RELEASED - CLAMPED), 0.0, 1.0),
+        "caution": np.clip(1.0 - (t - RELEASED) / (BOLD - RELEASED), 0.0, 1.0),
+        "averaged": 1.0 * (t >= AVERAGED),
+        "learning_rate": LEARNING_RATE * learning * np.minimum(1.0, 2.0 * (1.0 - rounds)),
+    }
+    return Schedule(**{name: column.astype(np.float32) for name, column in columns.items()})

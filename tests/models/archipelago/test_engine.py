@@ -1,0 +1,380 @@
+"""The engine's model: its bound, its gradients, its posterior, against exact answers."""
+
+from __future__ import annotations
+
+import itertools
+from functools import lru_cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from atoll.core.densities import Gaussian, GaussianMixture, StudentT, WithConstants
+from atoll.diagnostics import geweke_test
+from atoll.inference.natural_gradient import InducingGaussians
+from atoll.models.archipelago.engine import hmc, objective, sparse
+from atoll.models.archipelago.engine.objective import Batch, Pace
+from atoll.models.archipelago.engine.posterior import (
+    JITTER,
+    EnginePosterior,
+    Scaling,
+    stacked_factors,
+)
+from atoll.models.archipelago.engine.schedule import make_schedule, n_whole_steps
+from atoll.models.archipelago.engine.start import base_points
+
+K = 2
+THETA = np.array([0.8, 0.1])
+PLACES = np.array([[-0.9], [0.1], [1.2]])  # inducing inputs, rows and all of π
+RELEASED = Pace(*np.array([0.5, 1.0, 0.0, 0.0, 0.0]))
+
+
+@pytest.fixture
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def three_rows(places=PLACES):
+    """One labelled row and two without a label, at three places, which are π's only ones."""
+    return Batch(
+        labelled=places[:1],
+        labels=np.array([[0.0, 1.0]]),
+        label_weights=np.ones(1),
+        rows=places[1:],
+        log_start=np.zeros((2, K)),
+        row_weights=np.ones(2),
+        base=places,
+    )
+
+
+def some_q(seed, m=3):
+    rng = np.random.default_rng(seed)
+    half = 0.5 * rng.normal(size=(K, m, m))
+    return InducingGaussians(
+        jnp.asarray(rng.normal(size=(K, m))),
+        jnp.asarray(half @ np.swapaxes(half, 1, 2) + 2 * np.eye(m)),
+    )
+
+
+def correlation(first, second):
+    return np.exp(-0.5 * (first - second.T) ** 2 / np.exp(2 * THETA[1]))
+
+
+@lru_cache
+def log_evidence_by_quadrature(n_nodes=8):
+    """log p(data) over the functions at the three places; they are six normal numbers."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
+    index = np.array(list(itertools.product(range(n_nodes), repeat=3 * K)))
+    log_w = np.log(weights / weights.sum())[index].sum(axis=1)
+    # As in the sparse model: values seen with jitter, then functions given them.
+    C = correlation(PLACES, PLACES)
+    known = C @ np.linalg.inv(C + JITTER * np.eye(3)) @ C
+    root = np.linalg.cholesky(known + 1e-12 * np.eye(3))
+    g = np.exp(0.5 * THETA[0]) * np.einsum("ij,nkj->nik", root, nodes[index].reshape(-1, K, 3))
+    log_total = logsumexp(g, axis=2)
+    log_kept = -np.logaddexp(0.0, -log_total)
+    log_norm = logsumexp(log_kept, axis=1) - np.log(3)
+    of_label = g[:, 0, 1] - np.logaddexp(0.0, log_total[:, 0])
+    return logsumexp(log_w + of_label + log_kept[:, 1:].sum(axis=1) - 3 * log_norm)
+
+
+@partial(jax.jit, static_argnames="n_draws")
+def bound_of_three_rows(theta, q, norm, key, n_draws=500):
+    carried = objective.carry(theta, q, PLACES)
+    prior = (theta, jnp.ones(2))
+    noise = (key, n_draws)
+    return objective.bound(theta, carried, PLACES, three_rows(), RELEASED, norm, prior, noise)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_bound_is_below_the_log_evidence_of_three_rows(seed):
+    q, norm = some_q(seed), 0.3 + 0.2 * seed
+    draws = [float(bound_of_three_rows(THETA, q, norm, jax.random.key(i))) for i in range(8)]
+    error = np.std(draws) / np.sqrt(len(draws))
+    exact = log_evidence_by_quadrature()
+    assert error < 0.05
+    assert np.mean(draws) < exact + 5 * error
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_bound_is_nearly_tight_where_the_posterior_is_nearly_normal():
+    """A small amplitude leaves the prior as it is, and q can be the prior."""
+    eye = jnp.broadcast_to(jnp.eye(3), (K, 3, 3))
+    q = InducingGaussians(jnp.zeros((K, 3)), eye)
+    value = bound_of_three_rows(np.array([-8.0, 0.1]), q, 2 / 3, jax.random.key(0))
+    # All functions are zero: the label has 1/3, an unlabelled row 2/3, and Z is 2/3.
+    exact = np.log(1 / 3) + 2 * np.log(2 / 3) - 3 * np.log(2 / 3)
+    assert float(value) == pytest.approx(exact, abs=1e-2)
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_gradient_of_the_bound_in_log_parameters_meets_differences():
+    q, batch = some_q(1), three_rows(PLACES + 0.3)
+    pace = RELEASED._replace(graph_weight=np.float64(0.4), row_weight=np.float64(0.7))
+
+    @jax.jit
+    @jax.value_and_grad
+    def value_and_slope(theta):
+        carried = jax.lax.stop_gradient(objective.carry(THETA, q, PLACES))
+        prior, noise = (jnp.zeros(2), jnp.ones(2)), (jax.random.key(3), 20)
+        return objective.bound(theta, carried, PLACES, batch, pace, 0.4, prior, noise)
+
+    at = THETA + np.array([0.2, -0.1])
+    slope = value_and_slope(at)[1]
+    for j, step in enumerate(1e-5 * np.eye(2)):
+        difference = (value_and_slope(at + step)[0] - value_and_slope(at - step)[0]) / 2e-5
+        assert float(slope[j]) == pytest.approx(float(difference), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.usefixtures("x64")
+def test_scores_are_the_gradient_of_the_expected_log_likelihood():
+    rng = np.random.default_rng(0)
+    batch = three_rows()._replace(log_start=np.log(rng.dirichlet(np.ones(K), 2)))
+    latent, pace = (
+        rng.normal(size=(6, 6, K)),
+        RELEASED._replace(graph_weight=np.float64(0.3), row_weight=np.float64(0.6)),
+    )
+
+    def expected(shift, z):
+        labelled, rows, base = batch.split(latent + shift)
+        total = ((batch.labels * labelled).sum(-1) - one_plus(labelled)).mean(0).sum()
+        start = jax.nn.logsumexp(rows + 0.3 * batch.log_start, axis=-1)
+        total += 0.6 * (start - one_plus(rows)).mean(0).sum()
+        kept = jax.nn.sigmoid(jax.nn.logsumexp(base, axis=-1)).mean()
+        return total - (1 + 0.6 * 2) * kept / z
+
+    def one_plus(g):
+        return jnp.logaddexp(0.0, jax.nn.logsumexp(g, axis=-1))
+
+    @jax.jit
+    def both(norm):
+        scores, curvatures, z = objective.scores_and_curvatures(latent, batch, pace, norm)
+        return scores, curvatures, jax.grad(expected)(jnp.zeros((6, K)), z)
+
+    scores, curvatures, slope = both(0.4)
+    np.testing.assert_allclose(scores, slope, atol=1e-12)
+    assert float(curvatures.min()) >= 0.0
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_chains_density_has_its_gradient():
+    rng = np.random.default_rng(0)
+    data = sparse_data(rng, noise=rng.normal(size=(2, 6, K)))
+    value_and_slope = jax.jit(jax.value_and_grad(lambda q: hmc.log_density(q, data)))
+    at = rng.normal(size=K * 3 + 2)
+    value, slope = value_and_slope(at)
+    for j, step in enumerate(1e-5 * np.eye(len(at))):
+        difference = (value_and_slope(at + step)[0] - value_and_slope(at - step)[0]) / 2e-5
+        assert float(slope[j]) == pytest.approx(float(difference), rel=1e-5, abs=1e-6)
+
+    @jax.jit
+    def with_features_known(q):
+        known = hmc.features_at(hmc.unpack(q, data)[1], data)
+        return hmc.log_density_of_values(q[:-1], q[-1:], known, data)
+
+    assert float(with_features_known(at)) == pytest.approx(float(value), abs=1e-10)
+
+
+def sparse_data(rng, noise, places=PLACES):
+    C = np.linalg.cholesky(np.linalg.inv(np.asarray(some_q(1).precision)))
+    return hmc.SparseData(
+        labelled=places[:1], labels=np.array([[0.0, 1.0]]), rows=places[1:], base=places,
+        inducing=PLACES, noise=noise, centre=rng.normal(size=(K, 3)),
+        factors=np.swapaxes(C, 1, 2), theta_centre=THETA, prior_mean=np.zeros(2),
+        prior_sd=np.array([1.0, 0.5]),
+    )  # fmt: skip
+
+
+# What it predicts with ----------------------------------------------------------------------------
+
+
+def make_posterior(seed=0, n_states=2, base=None):
+    rng = np.random.default_rng(seed)
+    factors = [stacked_factors(np.asarray(some_q(s).precision)) for s in range(n_states)]
+    weights = np.array([0.3, 0.7])[:n_states]
+    return EnginePosterior(
+        Scaling(np.array([0.5]), np.array([2.0])),
+        PLACES,
+        Gaussian(np.zeros(1), 2.0 * np.eye(1)) if base is None else base,
+        THETA + 0.2 * rng.normal(size=(n_states, 2)),
+        rng.normal(size=(n_states, K, 3)),
+        np.stack(factors),
+        np.zeros(n_states),
+        np.log(weights / weights.sum()),
+    )
+
+
+def with_norms(posterior):
+    """The posterior with Z of every state, by a grid."""
+    grid = np.linspace(-12, 12, 1201)[:, None]
+    norms = []
+    for s in range(len(posterior.log_weights)):
+        alone = posterior._replace(
+            log_weights=np.where(np.arange(len(posterior.log_weights)) == s, 0.0, -np.inf)
+        )
+        density = np.exp(posterior.base.log_density(grid)) * (1 - alone.rejection(grid))
+        norms.append(density.sum() * 0.02)
+    return posterior._replace(log_norms=np.log(norms))
+
+
+def test_moments_are_those_of_the_model_in_jax():
+    posterior, X = make_posterior(n_states=1), np.linspace(-4, 4, 7)[:, None]
+    mean, variance = posterior.latent(X)
+    q = InducingGaussians(posterior.means[0], some_q(0).precision)
+    q = InducingGaussians(*(jnp.asarray(v, jnp.float32) for v in q))
+    theta = jnp.asarray(posterior.log_parameters[0], jnp.float32)
+    arrays = (jnp.asarray(v, jnp.float32) for v in (PLACES, posterior.scaling(X)))
+    m, sd = jax.jit(sparse.latent_moments)(theta, q, *arrays)
+    np.testing.assert_allclose(mean, m, atol=1e-3)
+    np.testing.assert_allclose(variance, np.square(sd), atol=1e-3)
+
+
+def test_joint_draws_have_the_mean_and_covariance_of_the_functions():
+    posterior, X = make_posterior(), np.array([[0.0], [0.4], [0.0], [3.0]])
+    draws = posterior.draws(X, 4000, np.random.default_rng(0))
+    np.testing.assert_allclose(draws.sum(axis=2), 1.0, atol=1e-12)
+    np.testing.assert_array_equal(draws[:, 0], draws[:, 2])  # equal rows, equal functions
+    error = draws.std(axis=0) / np.sqrt(len(draws))
+    assert (np.abs(draws.mean(axis=0) - np.exp(posterior.log_proba(X))) < 5 * error + 2e-3).all()
+
+
+def test_far_from_all_data_every_class_has_its_prior_probability():
+    posterior = make_posterior()
+    np.testing.assert_allclose(np.exp(posterior.log_proba(np.array([[1e300]]))), 0.5, atol=1e-9)
+
+
+def test_the_density_is_normalised_and_fantasies_follow_it():
+    posterior = with_norms(make_posterior())
+    grid = np.linspace(-12, 12, 1201)[:, None]
+    density = np.exp(posterior.log_density(grid))
+    assert density.sum() * 0.02 == pytest.approx(1.0, abs=1e-3)
+    rows, codes = posterior.sample(np.random.default_rng(1), 4000)
+    places = np.interp(rows[:, 0], grid[:, 0], np.cumsum(density) * 0.02)
+    gap = np.abs(np.sort(places) - (np.arange(4000) + 0.5) / 4000).max()
+    assert gap < 0.045  # Kolmogorov's distance is larger one time in 1e6
+    asked = np.array([1, 0, 0, 1])
+    some, same = posterior.sample(np.random.default_rng(2), 4, asked)
+    assert some.shape == (4, 1)
+    np.testing.assert_array_equal(same, asked)
+    assert set(codes.tolist()) == {0, 1}
+
+
+# Starts and schedule ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        Gaussian(np.array([1.0, -2.0]), np.array([[1.0, 0.0], [0.5, 0.7]])),
+        StudentT(np.zeros(2), np.eye(2), 6.0),
+        GaussianMixture(
+            np.array([0.3, 0.7]), np.array([[0.0, 0.0], [3.0, 1.0]]), np.stack([np.eye(2)] * 2)
+        ),
+        WithConstants(
+            Gaussian(np.zeros(1), np.eye(1)), np.array([True, False]), np.array([9.0, 4.0])
+        ),
+    ],
+)  # fmt: skip
+def test_quasi_random_points_of_a_density_have_its_moments(base):
+    rng = np.random.default_rng(0)
+    points, drawn = base_points(rng, base, 4096), base.sample(rng, 40_000)
+    error = drawn.std(axis=0) / np.sqrt(len(drawn))
+    assert (np.abs(points.mean(axis=0) - drawn.mean(axis=0)) < 5 * error + 0.01).all()
+    np.testing.assert_allclose(np.cov(points.T), np.cov(drawn.T), atol=0.15)
+
+
+def test_an_unknown_density_is_sampled():
+    class Square:
+        def sample(self, rng, n):
+            return rng.uniform(-1, 1, size=(n, 2))
+
+        def log_density(self, X):
+            return np.full(len(X), -np.log(4.0))
+
+    assert base_points(np.random.default_rng(0), Square(), 10).shape == (10, 2)
+
+
+def test_the_schedule_ends_at_the_model_itself():
+    plan = make_schedule(n_whole_steps(90), 10_000)
+    assert len(plan.rate) == 100
+    last = slice(-14, None)
+    np.testing.assert_array_equal(plan.row_weight[last], 1.0)
+    np.testing.assert_array_equal(plan.graph_weight[last], 0.0)
+    np.testing.assert_array_equal(plan.averaged[last], 1.0)
+    np.testing.assert_array_equal(plan.learning_rate[-3:], 0.0)  # what is averaged has one θ
+    assert (np.diff(plan.rate) <= 0).all()
+
+
+def test_a_gaussian_prior_is_found_again_at_the_inducing_inputs():
+    """With q the prior, g has the kernel's variance everywhere, up to the jitter."""
+    eye = np.eye(3)[None].repeat(K, axis=0)
+    posterior = make_posterior(n_states=1)._replace(
+        means=np.zeros((1, K, 3)), factors=eye[None], log_parameters=THETA[None]
+    )
+    _, variance = posterior.latent(np.linspace(-5, 5, 9)[:, None])
+    np.testing.assert_allclose(variance, np.exp(THETA[0]), rtol=1e-6)  # by float32
+
+
+# The chains' sampler ------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_chains_leave_the_sparse_model_invariant():
+    """Geweke's test: π is three places, so that rows are drawn from them by what is kept there."""
+    n, rng = 4, np.random.default_rng(3)
+    data = sparse_data(rng, noise=np.zeros((1, n + 3, K)))
+    data = data._replace(
+        labelled=np.zeros((2, 1)), labels=np.zeros((2, K)), rows=np.zeros((n - 2, 1))
+    )
+    data = hmc.SparseData(*(np.asarray(part, np.float32) for part in data))
+    unpack, features = jax.jit(hmc.unpack), jax.jit(hmc.features_at)
+    at_places = data._replace(labelled=data.labelled[:0], rows=data.rows[:0])
+
+    def sample_prior(rng):
+        v = rng.standard_normal((K, 3))
+        theta = data.prior_mean + data.prior_sd * rng.standard_normal(2)
+        return position_of(v, theta, data)
+
+    def sample_data(rng, position):
+        v, theta = unpack(np.float32(position), data)
+        A, _ = features(theta, at_places)
+        g = np.exp(0.5 * float(theta[0])) * np.asarray(A, float).T @ np.asarray(v, float).T
+        odds = np.exp(g) / (1 + np.exp(g).sum(axis=1, keepdims=True))  # (place, class)
+        chosen = rng.choice(3 * K, size=n, p=(odds / odds.sum()).ravel())
+        return chosen // K, chosen % K
+
+    def sweep(rng, position, seen):
+        places, classes = seen
+        now = data._replace(
+            labelled=data.base[places[:2]],
+            labels=np.eye(K, dtype=np.float32)[classes[:2]],
+            rows=data.base[places[2:]],
+        )
+        state = hmc.make_state(position)._replace(n_sweeps=int(rng.integers(hmc.THETA_EVERY)))
+        return hmc.sweep(now, rng, state, False).position
+
+    def statistics(position, seen):
+        v, theta = (np.asarray(part, float) for part in unpack(np.float32(position), data))
+        places, classes = seen
+        first = v[classes[0], places[0]]
+        found = {"theta": theta, "theta^2": theta**2, "v": v.ravel(), "v^2": v.ravel() ** 2}
+        scalars = {f"{k} {i}": x for k, values in found.items() for i, x in enumerate(values)}
+        return scalars | {"own": first, "own^2": first**2, "same": float(places[0] == places[2])}
+
+    result = geweke_test(
+        np.random.default_rng(1), sample_prior, sample_data, sweep, statistics,
+        n_chains=100, n_steps=12, n_marginal=3000,
+    )  # fmt: skip
+    assert result.smallest_adjusted_p_value > 1e-6, str(result)
+
+
+def position_of(v, theta, data):
+    """The coordinates of v and θ: the inverse of `unpack`."""
+    away = v - np.asarray(data.centre, float)
+    x = [np.linalg.solve(C.T, c) for C, c in zip(np.asarray(data.factors, float), away)]
+    unit = hmc.THETA_SCALE * np.asarray(data.prior_sd, float)
+    return np.concatenate([*x, (theta - np.asarray(data.theta_centre, float)) / unit])
