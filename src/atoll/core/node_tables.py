@@ -33,7 +33,7 @@ class NodeTables:
     >>> tables = NodeTables(np.array([-1.0, 0.0]), -4, 4)
     >>> log_below, hazard = tables.at(np.array([0.3]))
     >>> np.exp(log_below).round(6), hazard.round(6)   # Φ, and φ/Φ, at -0.7 and 0.3
-    (array([[0.241964, 0.617911]]), array([[1.290532, 0.617216]]))
+    (array([[0.241964, 0.617911]]), array([[1.290499, 0.617221]]))
     """
 
     def __init__(self, nodes: NDArray[np.floating], low: int, high: int):

@@ -108,13 +108,12 @@ class ConePosterior(NamedTuple):
         it: every draw then stays one labelling of all rows, and the mean of few draws does not say
         of a class that it never happens, as it could if one draw in S + 1 were uniform.
         """
-        n_draws = len(self.weights)
-        chosen = self.coefficients[chosen_states(rng, n, self.weights)]
-        n_classes = max(chosen.shape[2], 2)
+        n_draws, n_classes = len(self.weights), self._n_classes
+        state, place = np.unique(chosen_states(rng, n, self.weights), return_inverse=True)
         total, rest = n_draws + self.one_more, self.one_more / n_classes
-        winner = winners(chosen, features).T
+        winner = winners(self.coefficients[state], features).T.astype(np.intp)[place]
         out = np.full((n, len(features), n_classes), rest / total)
-        np.put_along_axis(out, winner[..., None].astype(np.intp), (n_draws + rest) / total, axis=2)
+        np.put_along_axis(out, winner[..., None], (n_draws + rest) / total, axis=2)
         return out
 
     def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
@@ -156,11 +155,12 @@ class SoftmaxPosterior(NamedTuple):
 
     def draws(self, features: Array, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities; (m, p) -> (n, m, K)."""
-        chosen = self.coefficients[chosen_states(rng, n, self.weights)]
-        out = np.empty((n, len(features), max(chosen.shape[2], 2)))
-        for piece, latent in _latent_by_piece(chosen, features):
-            out[:, piece] = graph_softmax.class_probabilities(latent).swapaxes(0, 1)
-        return out
+        state, place = np.unique(chosen_states(rng, n, self.weights), return_inverse=True)
+        a = self.coefficients[state]
+        each = np.empty((len(a), len(features), max(a.shape[2], 2)))
+        for piece, latent in _latent_by_piece(a, features):
+            each[:, piece] = graph_softmax.class_probabilities(latent).swapaxes(0, 1)
+        return each[place]
 
     def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
         """Return how the chains went, in numbers and with a verdict in words."""

@@ -139,10 +139,11 @@ def _likelihood(latent: Array, codes: Codes) -> tuple[Array, Array]:
         side = np.where(codes == 1, 1.0, -1.0)
         margin = side * latent[:, 0]
         return log_expit(margin).sum(axis=1), (side * expit(-margin))[:, None]
-    relative = latent - latent.max(axis=1, keepdims=True)
-    slope = np.exp(relative)
+    slope = latent - latent.max(axis=1, keepdims=True)
+    own = slope[:, codes, rows]
+    np.exp(slope, out=slope)
     total = slope.sum(axis=1, keepdims=True)
-    log_p = (relative[:, codes, rows] - np.log(total[:, 0])).sum(axis=1)
+    log_p = (own - np.log(total[:, 0])).sum(axis=1)
     slope /= -total
     slope[:, codes, rows] += 1.0
     return log_p, slope
@@ -192,8 +193,9 @@ def approximate(
         return float(log_p[0] - 0.5 * np.sum(a**2)), scaled.T @ slope[0].T - a
 
     a, (height, gradient) = start, value(start)
+    rough = _rough_inverses(scaled, _of_functions(scaled @ a))
     while True:
-        direction = _newton(scaled, _of_functions(scaled @ a), gradient)
+        direction = _newton(scaled, _of_functions(scaled @ a), gradient, rough)
         gain = float(np.sum(gradient * direction))
         if gain < 1e-6:
             break
@@ -211,17 +213,21 @@ def approximate(
     return Approximation(log_amplitude, float(log_evidence), a, lower)
 
 
-def _newton(v: Array, p: Array, gradient: Array) -> Array:
+def _rough_inverses(v: Array, p: Array) -> Array:
+    """Return the inverses of the classes' own curvatures at probabilities p (l, F), (F, p, p)."""
+    return np.asarray(np.linalg.inv(class_curvatures(v, p * (1.0 - p))))
+
+
+def _newton(v: Array, p: Array, gradient: Array, rough: Array) -> Array:
     """Return Newton's direction, (p, F), at probabilities p (l, F), for a gradient (p, F).
 
-    Of several functions by conjugate gradients, for which the curvature of each class alone is
-    enough to begin with: its matrix is never made.
+    Of several functions by conjugate gradients, to which each class's curvature nearby, in `rough`,
+    shows the way: the matrix of all classes is never made.
     """
-    own = p * (1.0 - p)
-    blocks = class_curvatures(v, own)
-    if p.shape[1] == 1:
-        return cholesky_solve(jittered_cholesky(blocks[0]).lower, gradient)
-    inverses, (n, F) = np.linalg.inv(blocks), gradient.shape
+    n, F = gradient.shape
+    if F == 1:
+        (own,) = class_curvatures(v, p * (1.0 - p))
+        return cholesky_solve(jittered_cholesky(own).lower, gradient)
 
     def curved(x: Array) -> Array:
         latent = v @ x.reshape(F, n).T
@@ -229,7 +235,7 @@ def _newton(v: Array, p: Array, gradient: Array) -> Array:
         return x + (latent.T @ v).ravel()
 
     def solved(x: Array) -> Array:
-        return (inverses @ x.reshape(F, n, 1)).ravel()
+        return (rough @ x.reshape(F, n, 1)).ravel()
 
     found, _ = cg(
         LinearOperator((F * n, F * n), matvec=curved, dtype=np.float64),
