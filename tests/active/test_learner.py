@@ -12,7 +12,7 @@ from sklearn.semi_supervised import LabelSpreading
 
 from atoll.active import STRATEGIES, ActiveLearner
 from atoll.datasets import make_crescents
-from atoll.estimators import GraphGPClassifier, ProbitGPClassifier
+from atoll.estimators import MODELS, GraphGPClassifier, ProbitGPClassifier
 
 
 class Nearest(ClassifierMixin, BaseEstimator):
@@ -295,6 +295,23 @@ def test_classifiers_of_the_library_look_ahead(pool, estimator):
     query = learner.query(2)
     assert (query.scores[~query.is_audit] >= 0).all()
     assert (learner.predictions_ == truth).mean() > 0.7
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_of_the_library_serves(name):
+    X, truth = make_crescents(n_samples=30, random_state=0)
+    known = MODELS[name]().get_params()
+    short = {"n_chains": 2, "n_warmup": 3, "n_samples": 4}
+    model = MODELS[name](**{k: v for k, v in short.items() if k in known})
+    learner = ActiveLearner(model, classes=[0, 1], n_draws=8, random_state=0).fit(X)
+    for _ in range(3):
+        rows = learner.query(3).rows
+        learner.update(rows, truth[rows])
+    assert learner.strategy_ == "brier"
+    assert len(learner.query(2).rows) == 2
+    assert 0 <= learner.estimate_error().error <= learner.estimate_error().upper <= 1
 
 
 def test_classes_are_those_declared_and_those_that_turn_up(pool):
