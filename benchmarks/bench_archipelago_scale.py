@@ -9,11 +9,14 @@ real        real data, four labels per class: the engine, the graph that it star
 small       ten small tasks: class probabilities of the engine with HMC beside those of exact
             chains of the same length, and exact chains of two seeds beside each other
 disk        ten million rows from a file, in chunks
+few         the engine on fewer rows, for the picture
+exact       exact chains of a hundred sweeps, for the picture
 steps       the same fit with twice the steps
 restarts    fits of several starts, one after the other
 
 Every run writes one line of JSON to --out, and runs that the file holds are not repeated. `--tell`
-prints the tables. `--share 3/16` runs every 16th task, from the fourth on.
+prints the tables, `--picture FILE` draws what rows cost. `--share 3/16` runs every 16th task, from
+the fourth on.
 
 One thread in each process.
 """
@@ -42,6 +45,7 @@ from sklearn.decomposition import PCA
 
 from atoll import ArchipelagoClassifier, AtollClassifier
 from atoll.core.chunks import RowChunks
+from atoll.core.files import atomic_path
 from atoll.datasets import hide_labels, make_crescents, make_pinwheel, make_rings
 from atoll.models.archipelago.engine.start import graph_probabilities
 
@@ -235,6 +239,14 @@ def run_restarts(n, seed):
     return measures(model.predict_proba(held_out), truth) | spent
 
 
+def run_exact(n, seed):
+    X, y, held_out, truth = pinwheel(n, 5, seed)
+    short = {"n_chains": 1, "n_warmup": 60, "n_samples": 40, "thin": 1}
+    model = ArchipelagoClassifier(inference="mcmc", random_state=seed, **short)
+    model, spent = timed(model, X, y)
+    return measures(model.predict_proba(held_out), truth) | spent
+
+
 def tasks(parts, seeds):
     """Yield name and arguments of every run, the short ones first."""
     first = range(FIRST_SEED, FIRST_SEED + seeds)
@@ -260,6 +272,11 @@ def tasks(parts, seeds):
             (run_pinwheels, {"n": 20_000, "n_classes": 5, "seed": s, "n_steps": steps})
             for s in first[:3] for steps in (100, 200, 400)
         ],
+        "few": [
+            (run_pinwheels, {"n": n, "n_classes": 5, "seed": s})
+            for s in first[:2] for n in (50, 500, 5000)
+        ],
+        "exact": [(run_exact, {"n": n, "seed": FIRST_SEED}) for n in (50, 100, 200)],
         "restarts": [(run_restarts, {"n": 5000, "seed": s}) for s in range(50)],
         "disk": [(run_disk, {"n": 10**7, "n_classes": 5, "seed": FIRST_SEED})],
     }  # fmt: skip
@@ -276,9 +293,13 @@ def main():
     parser.add_argument("--out", type=Path, default=OUTPUT)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--tell", action="store_true")
+    parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     if options.tell:
         tell([json.loads(line) for line in options.out.read_text().splitlines()])
+        return
+    if options.picture is not None:
+        draw([json.loads(line) for line in options.out.read_text().splitlines()], options.picture)
         return
     options.out.parent.mkdir(parents=True, exist_ok=True)
     held = options.out.read_text().splitlines() if options.out.exists() else []
@@ -352,6 +373,37 @@ def tell_others(part, records):
             + (f", Z {mean(some, 'norm'):.3f}" if "norm" in some[0] else "")
             + (f", CPU s {mean(some, 'cpu'):.1f}" if "cpu" in some[0] else "")
         )
+
+
+def draw(records, path):
+    """Draw processor seconds of a fit against rows, for every inference."""
+    from matplotlib.figure import Figure
+
+    vi = [r for r in records if r["part"] in ("few", "pinwheels", "million")]
+    vi = [r for r in vi if r["n_classes"] == 5 and r["fits_before"]]
+    series = {
+        "the engine, compiled": (vi, 1.0, "o-"),
+        "the engine, from chunks on disk": ([r for r in records if r["part"] == "disk"], 1.0, "s"),
+        "AtollClassifier": ([r for r in records if r["part"] == "default"], 1.0, "^"),
+        # A default fit has 4 chains of 1500 sweeps.
+        "exact chains (from 100 sweeps)": (
+            [r for r in records if r["part"] == "exact"],
+            60.0,
+            "d-",
+        ),
+    }
+    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    axes = figure.subplots()
+    for name, (some, times, style) in series.items():
+        points = sorted((n, times * mean(group, "cpu")) for (n,), group in groups(some, "n"))
+        if points:
+            axes.loglog(*zip(*points), style, label=name)
+    axes.set(xlabel="rows", ylabel="processor seconds of a fit", ylim=(1, None))
+    axes.set_title("Pinwheels of five arms, one label each", fontsize="medium")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=150)
 
 
 def tell_small(records):

@@ -24,6 +24,7 @@ from atoll.estimators.archipelago_engine import (
     rows_of_arrays,
     rows_of_chunks,
 )
+from atoll.estimators.novelty import LEAST_ROWS
 from atoll.estimators.parameters import (
     CHAINS,
     COMMON,
@@ -340,11 +341,15 @@ default="auto"
         by_row = np.einsum(
             "c,cdnk->nk", weights / found["n_draws"], draws["row_probabilities"][:, :, unknown]
         )
+        posterior = make_posterior(setting, sampling.pool(draws)).weighted(weights)
+        known = {}
+        if len(X) >= LEAST_ROWS:
+            known["reference_log_densities_"] = np.sort(posterior.log_density(X))
         n_kernels = len(labels.classes) if self.own_kernels else 1
         thetas = sampling.mean_log_parameters(draws).reshape(n_kernels, -1)
         kernels = [kernel_at(prior, theta) for theta in thetas]
         return Fit(
-            make_posterior(setting, sampling.pool(draws)).weighted(weights),
+            posterior,
             found,
             transduction=by_row,
             traces=traces,
@@ -354,6 +359,7 @@ default="auto"
                 "base_density_reason_": reason,
                 "chain_weights_": weights,
                 "kernel_": kernels if self.own_kernels else kernels[0],
+                **known,
             },
             remarks=(remark,) if remark else (),
         )

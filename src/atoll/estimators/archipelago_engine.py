@@ -225,6 +225,7 @@ def fit_by_chains(model: Any, X: Array, labels: PartialLabels, start: Start, cho
         attributes={
             **_attributes("vi+hmc", done, sampling.mean_log_parameters(draws)),
             "chain_weights_": weights,
+            "reference_log_densities_": reference_log_densities(posterior, rng, X),
         },
     )
 

@@ -3,8 +3,7 @@
 One definition for every density of rows. The tail rank of x is the share of rows like those of the
 fit whose density is below that of x: spread evenly over [0, 1] for rows of the same kind, and zero
 far away. Novelty is one minus it. Rows of the fit stand for their kind where there are enough of
-them; otherwise the density is higher at its own rows than at others, and draws from the model
-stand for them.
+them; otherwise draws from the model do, which are wider spread where little is known.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 REFERENCE_DRAWS = 2000  # of the model, where rows of the fit are few
-LEAST_ROWS = 1000  # of the fit that stand for their kind
+LEAST_ROWS = 100  # of the fit that stand for their kind
 MOST_ROWS = 5000
 
 

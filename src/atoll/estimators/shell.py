@@ -349,7 +349,7 @@ class GenerativeClassifier(Classifier):
         """Return the share of rows like those of the fit that are stranger; X (m, d) -> (m,).
 
         That is the share whose density is lower: among rows of the fit, or among draws from the
-        model where rows are fewer than a thousand. Rows of the same kind are spread evenly over
+        model where rows are fewer than a hundred. Rows of the same kind are spread evenly over
         [0, 1]; zero is unlike all of them.
         """
         reference = getattr(self, "reference_log_densities_", None)

@@ -324,7 +324,30 @@ def test_a_gaussian_prior_is_found_again_at_the_inducing_inputs():
 
 @pytest.mark.slow
 def test_the_chains_leave_the_sparse_model_invariant():
-    """Geweke's test: π is three places, so that rows are drawn from them by what is kept there."""
+    result = run_geweke()
+    assert result.smallest_adjusted_p_value > 1e-6, str(result)
+
+
+@pytest.mark.slow
+def test_chains_that_forget_the_norm_are_caught(monkeypatch):
+    right = hmc.log_likelihood
+
+    def without_norm(v, theta, known, data):
+        likelihood, log_norm = right(v, theta, known, data)
+        return likelihood + (len(data.labelled) + len(data.rows)) * log_norm, log_norm
+
+    monkeypatch.setattr(hmc, "log_likelihood", without_norm)
+    for name, density in (
+        ("_slope", hmc.log_density),
+        ("_slope_of_values", hmc.log_density_of_values),
+    ):
+        again = jax.value_and_grad(lambda *arguments, density=density: density(*arguments))
+        monkeypatch.setattr(hmc, name, jax.jit(again))
+    assert run_geweke().smallest_adjusted_p_value < 1e-6
+
+
+def run_geweke():
+    """π is three places, so that rows are drawn from them by what is kept there."""
     n, rng = 4, np.random.default_rng(3)
     data = sparse_data(rng, noise=np.zeros((1, n + 3, K)))
     data = data._replace(
@@ -365,11 +388,10 @@ def test_the_chains_leave_the_sparse_model_invariant():
         scalars = {f"{k} {i}": x for k, values in found.items() for i, x in enumerate(values)}
         return scalars | {"own": first, "own^2": first**2, "same": float(places[0] == places[2])}
 
-    result = geweke_test(
+    return geweke_test(
         np.random.default_rng(1), sample_prior, sample_data, sweep, statistics,
         n_chains=100, n_steps=12, n_marginal=3000,
     )  # fmt: skip
-    assert result.smallest_adjusted_p_value > 1e-6, str(result)
 
 
 def position_of(v, theta, data):

@@ -17,7 +17,7 @@ from atoll.models.archipelago.functions import prior_of_islands
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-UNLABELLED_ROWS = 65_536  # that the ascent draws its batches from
+UNLABELLED_ROWS = 32_768  # that the ascent draws its batches from
 LABELLED_ROWS = 4096  # of each class
 ROWS_OF_THE_BASE = 1000  # by which π is chosen
 
