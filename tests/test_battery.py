@@ -156,6 +156,9 @@ CASES = {
 }
 
 
+LONG = ("archipelago-mixture", "laplacian-svc")  # these take seconds
+
+
 def fit(name):
     """The fitted estimator of a case, and the rows it was fitted on."""
     class_name, parameters, data = CASES[name]
@@ -219,7 +222,10 @@ def assert_as_recorded(name, found):
         np.testing.assert_allclose(values, RECORDED[f"{name}/{what}"], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in CASES],
+)
 def test_fixed_seeds_predict_what_was_recorded_and_from_a_file_the_same(name, tmp_path):
     model, X = fit(name)
     found = predictions(model, X)

@@ -116,6 +116,7 @@ def test_the_wheel_holds_the_labelling_page(wheel):
     assert {"index.html", "login.html", "app.js", "map.js", "style.css"} <= pages
 
 
+@pytest.mark.slow
 def test_the_sdists_tests_are_collected_from_it_alone(unpacked_sdist):
     done = run(
         *(sys.executable, "-m", "pytest", "--collect-only", "-q", "tests"),

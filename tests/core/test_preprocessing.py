@@ -195,9 +195,9 @@ def test_text_of_many_dates_is_called_dates():
         prepare(pd.DataFrame({"day": days, "x": range(200)}))
 
 
-def test_a_million_levels_are_refused_in_one_line():
-    table = pd.DataFrame({"id": np.arange(1_000_000).astype(str), "x": np.ones(1_000_000)})
-    with pytest.raises(ValueError, match=r"1000000 different values.*--drop id") as refusal:
+def test_many_levels_are_refused_in_one_line():
+    table = pd.DataFrame({"id": np.arange(100_000).astype(str), "x": np.ones(100_000)})
+    with pytest.raises(ValueError, match=r"100000 different values.*--drop id") as refusal:
         prepare(table)
     assert "\n" not in str(refusal.value)
 

@@ -96,7 +96,13 @@ def test_the_papers_moves_fit(moves):
     assert model.predict_proba(X).shape == (40, 3)
 
 
-@pytest.mark.parametrize("base", ["gaussian", "sampled-gaussian", "student-t", "mixture"])
+@pytest.mark.parametrize(
+    "base",
+    [
+        *("gaussian", "sampled-gaussian", "student-t"),
+        pytest.param("mixture", marks=pytest.mark.slow),
+    ],
+)
 def test_every_named_base_density_fits(base):
     model = ArchipelagoClassifier(base_density=base, **SHORTEST).fit(X, Y)
     assert np.isfinite(model.score_samples(X)).all()

@@ -225,3 +225,13 @@ def test_with_very_many_classes_the_graph_stands_alone_and_it_says_so():
     assert model.score(X, truth) > 0.9
     assert "not compared" in str(model.explain())
     assert "follow no assumption" not in said
+
+
+@pytest.mark.parametrize("scale", ["auto", False, True])
+def test_huge_numbers_are_read_in_a_unit_of_their_own(scale):
+    X, truth = make_crescents(n_samples=80, random_state=0)
+    y = hide_labels(truth, per_class=3, marker=None, random_state=0)
+    plain = AtollClassifier(scale=scale, random_state=0).fit(X, y).predict_proba(X)
+    huge = AtollClassifier(scale=scale, random_state=0).fit(X * 2.0**600, y)
+    apart = np.abs(huge.predict_proba(X * 2.0**600) - plain)
+    assert apart.mean() < 0.03

@@ -204,6 +204,7 @@ def die_once(block, folder, block_info=None):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_a_cluster_of_two_workers_gives_the_same_fit_and_survives_a_killed_worker(tmp_path):
     da = pytest.importorskip("dask.array")
     distributed = pytest.importorskip("distributed")

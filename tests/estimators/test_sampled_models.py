@@ -222,7 +222,7 @@ def test_chains_too_short_to_judge_warn_with_the_model_and_the_fix(model):
         assert not estimator.diagnostics_["mixed"]
 
 
-@MODEL
+@over(SAMPLED, slow=("ordinal-gp", "softmax-gp"))
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 def test_chains_long_enough_for_an_easy_problem_do_not_warn(model):
     X = np.arange(4.0)[:, None]

@@ -187,6 +187,7 @@ def test_the_maps_are_probabilities_of_every_toy_set(figure_3):
     assert figure_3.figure.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_every_kind_of_moves_has_its_trace_and_a_row_of_the_table(figure_4):
     page = figure_4.page.read_text()
     for moves, part in group(figure_4.results, "moves").items():

@@ -40,7 +40,7 @@ def advise(
     if target_error is None:
         return StopAdvice(False, float("nan"), "No target_error is set; the error is estimated.")
     probability = belief.at_most(target_error)
-    sure = f"at most {target_error:.3g} of the unlabelled rows are wrong"
+    sure = f"at most {100 * target_error:.3g}% of the unlabelled rows are wrong"
     chance = f"with probability {probability:.1%}"
     missing = LEAST_AUDITS - estimate.n_audits
     if missing > 0:

@@ -51,6 +51,7 @@ Index = NDArray[np.intp]
 
 UNLIKE_SCALES = 10.0  # ratio of the columns' ranges, the ninth tenth to the first
 MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as they are
+HUGE = 1e50  # numbers from which columns are divided by a common unit
 PLANE = 3  # columns of which none is noise: no graph of their signal
 
 
@@ -320,12 +321,12 @@ class AtollClassifier(Classifier):
 
     def _scaled(self, X: Array) -> Scaled:
         """Scale the columns of the graph's rows, and merge rows that are copies."""
-        d, unlike = X.shape[1], _unlike_scales(X)
-        shift, scale = np.zeros(d), np.ones(d)
+        d, unlike, unit = X.shape[1], _unlike_scales(X), _unit(X)
+        shift, scale, rows = np.zeros(d), np.full(d, unit), X / unit
         if unlike if self.scale == "auto" else self.scale:
-            deviation = X.std(axis=0)
-            shift, scale = X.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
-        rows = (X - shift) / scale
+            mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+            shift, scale = unit * mean, unit * np.where(deviation > 0, deviation, 1.0)
+            rows = (X - shift) / scale
         distinct, place = distinct_rows(rows)
         if len(distinct) == len(rows):
             return Scaled(shift, scale, unlike, rows, np.ones(len(rows)), np.arange(len(rows)))
@@ -406,6 +407,12 @@ class AtollClassifier(Classifier):
 
 
 # Parts of a fit -----------------------------------------------------------------------------------
+
+
+def _unit(X: Array) -> float:
+    """Return one, or for huge numbers a power of two in which their squares are numbers."""
+    largest = float(max(X.max(), -X.min()))
+    return 1.0 if largest < HUGE else float(2.0 ** np.floor(np.log2(largest)))
 
 
 def _unlike_scales(X: Array) -> bool:
