@@ -115,6 +115,20 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         if getattr(self, "verbose", False):
             print(f"{type(self).__name__}: {what}", file=sys.stderr)
 
+    def _joint_draws(self, X: Any, n: int, random_state: Any, n_numbers: int) -> Array:
+        """Return n joint draws of the posterior at all rows, of so many numbers for each."""
+        check_is_fitted(self)
+        check_value("n_samples", n, Whole(1))
+        check_value("random_state", random_state, RANDOM_STATE)
+        rows = self._read_rows(X)
+        m = rows.shape[0]
+        check_memory(
+            8 * (2 * n * m * n_numbers + 4 * m * m),
+            what=f"{n} joint draws at {m} rows",
+            instead="Ask for fewer rows or draws at a time.",
+        )
+        return self.posterior_.draws(rows, int(n), generator(random_state))
+
     def _remembered(self, X: Any) -> RowMemory:
         """Return what earlier fits made of the same rows, where `warm_start` has it kept."""
         if not getattr(self, "warm_start", False):
@@ -278,17 +292,7 @@ class Classifier(SemiSupervisedClassifier):
         -------
         (n_samples, m, K) array
         """
-        check_is_fitted(self)
-        check_value("n_samples", n_samples, Whole(1))
-        check_value("random_state", random_state, RANDOM_STATE)
-        rows = self._read_rows(X)
-        m, K = rows.shape[0], len(self.classes_)
-        check_memory(
-            8 * (2 * n_samples * m * K + 4 * m * m),
-            what=f"{n_samples} joint draws at {m} rows",
-            instead="Ask for fewer rows or draws at a time.",
-        )
-        return self.posterior_.draws(rows, int(n_samples), generator(random_state))
+        return self._joint_draws(X, n_samples, random_state, len(self.classes_))
 
     @available_if(lambda self: type(self).has_functions)
     def predict_latent(self, X: Any) -> tuple[Array, Array]:

@@ -15,19 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.labels import PartialLabels
 from atoll.core.linalg import solve_lower
-from atoll.core.memory import check_memory
 from atoll.diagnostics import summarise, verdict
 from atoll.estimators.graph_warped import WARPED, dense_need, problem_of
 from atoll.estimators.parameters import (
     COMMON,
     RANDOM,
-    RANDOM_STATE,
     Nothing,
     Number,
     OneOf,
     Rule,
     Whole,
-    check_value,
     inference,
 )
 from atoll.estimators.progress import Progress
@@ -459,16 +456,7 @@ class SSGPRegressor(RegressorMixin, Estimator):
         -------
         (n_samples, m) array
         """
-        check_is_fitted(self)
-        check_value("n_samples", n_samples, Whole(1))
-        check_value("random_state", random_state, RANDOM_STATE)
-        rows = self._read_rows(X)
-        check_memory(
-            8 * (2 * n_samples * len(rows) + 4 * len(rows) ** 2),
-            what=f"{n_samples} joint draws at {len(rows)} rows",
-            instead="Ask for fewer rows or draws at a time.",
-        )
-        return self.posterior_.draws(rows, int(n_samples), generator(random_state))
+        return self._joint_draws(X, n_samples, random_state, 1)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² over the rows that have a target."""

@@ -7,6 +7,7 @@ ask it nothing but what is here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -69,3 +70,23 @@ def chosen_states(rng: np.random.Generator, n: int, weights: Array) -> NDArray[n
     places = (rng.random() + np.arange(n)) / n
     ends = np.cumsum(weights)
     return np.searchsorted(ends / ends[-1], places).clip(0, len(weights) - 1)
+
+
+def class_by_class(codes: NDArray[np.intp], draw: Callable[[int, int], Any]) -> Any:
+    """Return rows of the classes asked for, (n, d), drawn together where they share a class.
+
+    Parameters
+    ----------
+    codes : (n,) classes
+    draw : (class, m) -> (m, d)
+
+    Examples
+    --------
+    >>> codes = np.array([1, 0, 1])
+    >>> class_by_class(codes, lambda k, m: np.full((m, 1), 10 * k)).ravel().tolist()
+    [10, 0, 10]
+    """
+    order = np.argsort(codes, kind="stable")
+    classes, counts = np.unique(codes, return_counts=True)
+    rows = np.concatenate([draw(int(k), int(m)) for k, m in zip(classes, counts, strict=True)])
+    return rows[np.argsort(order, kind="stable")]

@@ -35,7 +35,7 @@ from atoll.models.archipelago.likelihood import (
     log_density,
 )
 from atoll.models.archipelago.process import Run, run_forward
-from atoll.models.posterior import chosen_states
+from atoll.models.posterior import chosen_states, class_by_class
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -148,12 +148,7 @@ class ArchipelagoPosterior(NamedTuple):
         """
         if codes is None:
             return self._fantasies(rng, n, None)
-        order = np.argsort(codes, kind="stable")
-        classes, counts = np.unique(codes, return_counts=True)
-        rows = np.concatenate(
-            [self._fantasies(rng, int(m), int(k))[0] for k, m in zip(classes, counts, strict=True)]
-        )
-        return rows[np.argsort(order, kind="stable")], codes
+        return class_by_class(codes, lambda k, m: self._fantasies(rng, m, k)[0]), codes
 
     def _fantasies(self, rng: np.random.Generator, n: int, label: int | None) -> tuple[Any, Codes]:
         """Return n fantasies of one class, or of any, and their classes."""
