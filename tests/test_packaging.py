@@ -22,6 +22,7 @@ from atoll.cli.commands import app
 from atoll.core.chunks import DaskRows, RowChunks
 from atoll.core.extras import EXTRAS, MissingExtraError, import_extra
 from atoll.diagnostics import to_arviz
+from atoll.estimators import ArchipelagoClassifier
 from atoll.plotting import class_counts
 from atoll.reports import write_report
 
@@ -191,6 +192,7 @@ def test_a_package_that_lacks_something_itself_keeps_its_own_error(monkeypatch, 
 
 USES = {
     "arviz": lambda path: to_arviz({"a": np.zeros((2, 4))}),
+    "jax": lambda path: ArchipelagoClassifier(inference="vi").fit(np.eye(3), ["a", "b", None]),
     "dask": lambda path: DaskRows(np.zeros((2, 1)), [0, 1]),
     "matplotlib": lambda path: class_counts([3, 1], ["yes", "no"]),
     "jinja2": lambda path: write_report(None, [[0.0]], [0], path / "report.html"),
