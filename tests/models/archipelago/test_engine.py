@@ -242,6 +242,15 @@ def test_joint_draws_have_the_mean_and_covariance_of_the_functions():
     assert (np.abs(draws.mean(axis=0) - np.exp(posterior.log_proba(X))) < 5 * error + 2e-3).all()
 
 
+def test_states_that_are_draws_predict_as_states_without_spread():
+    posterior = make_posterior()
+    drawn = posterior._replace(factors=posterior.factors[:, :, :0])
+    still = posterior._replace(factors=np.zeros_like(posterior.factors))
+    X = np.linspace(-3, 3, 5)[:, None]
+    np.testing.assert_allclose(drawn.log_proba(X), still.log_proba(X), atol=1e-12)
+    assert drawn.draws(X, 4, np.random.default_rng(0)).shape == (4, 5, K)
+
+
 def test_far_from_all_data_every_class_has_its_prior_probability():
     posterior = make_posterior()
     np.testing.assert_allclose(np.exp(posterior.log_proba(np.array([[1e300]]))), 0.5, atol=1e-9)

@@ -203,7 +203,7 @@ def state_moments(
     for part in in_chunks(len(X), max(K * r, m), most=CHUNK_ENTRIES):
         A = inverse @ correlation(theta, posterior.inducing, posterior.scaling(X[part]))
         left = np.maximum(1.0 - np.einsum("ij,ij->j", A, A), 0.0)
-        F = (C @ A.astype(np.float32)).reshape(K, r, -1)
+        F = (C @ A.astype(np.float32)).reshape(K, r, A.shape[1])
         known = np.einsum("krb,krb->bk", F, F)
         yield part, a * (posterior.means[s] @ A).T, a * np.sqrt(left[:, None] + known)
 
