@@ -206,6 +206,7 @@ class RandomWords:
         return np.full(len(X), -4 * np.log(4.0))
 
 
+@pytest.mark.slow
 def test_words_are_classified_by_a_kernel_and_a_base_density_on_words():
     words = ["aaab", "abaa", "baaa", "aaaa", "cddd", "ddcd", "dddd", "dcdd", "aabb", "ccdd"]
     y = ["first", None, None, "first", "second", None, None, "second", None, None]

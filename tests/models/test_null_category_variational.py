@@ -79,6 +79,7 @@ def test_crescents_are_learned_from_their_unlabelled_rows():
     assert not hasattr(model, "bias_")
 
 
+@pytest.mark.slow
 def test_permuted_labels_are_warned_of_and_leave_unlabelled_rows_out():
     n_warned = n_used = 0
     for seed in range(12):

@@ -29,6 +29,7 @@ def test_a_name_is_a_density(name, kind):
     assert reason == "as asked for"
 
 
+@pytest.mark.slow
 def test_a_gaussian_is_taken_where_it_is_near_enough_and_a_mixture_where_it_is_not():
     density, reason = choose_base("auto", HEAPS)
     assert not isinstance(density, Gaussian)

@@ -223,7 +223,7 @@ GEWEKE = {
 }
 IN_THE_FAST_SUITE = (
     "rejections, with candidates", "functions", "log-parameters with functions", "base density",
-    "mixing", "sweep", "paper's births and deaths", "paper's relocation",
+    "mixing", "sweep", "paper's relocation",
 )  # fmt: skip
 
 
