@@ -216,6 +216,7 @@ def test_geweke_joint_test_of_the_sweep_with_more_chains(name, prior):
     assert result.smallest_adjusted_p_value > 1e-6, str(result)
 
 
+@pytest.mark.slow
 def test_geweke_catches_a_null_region_that_is_forgotten():
     """The test of the tests: a sweep under the wrong null width must fail."""
     result = run_geweke(

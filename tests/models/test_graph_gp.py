@@ -67,6 +67,7 @@ def test_geweke_holds_for_sweep_and_coefficients(n_classes):
     assert result.smallest_adjusted_p_value > 1e-6, str(result)
 
 
+@pytest.mark.slow
 def test_geweke_catches_a_class_that_is_turned_without_its_limits(monkeypatch):
     def careless(rng, lower, z, side, limits):
         return turn_beside(rng, lower, z, side, limits - 5.0 * side)

@@ -126,6 +126,7 @@ def test_geweke_holds_for_the_coefficients(n_classes):
     assert result.smallest_adjusted_p_value > 1e-6, str(result)
 
 
+@pytest.mark.slow
 def test_geweke_catches_labels_that_count_four_times():
     def careless(x, amplitude, v, codes):
         return model.log_posterior(x, amplitude, np.tile(v, (4, 1)), np.tile(codes, 4))

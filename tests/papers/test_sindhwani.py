@@ -30,6 +30,7 @@ from atoll.reproductions.sindhwani import (
 CURVES = ("ssgp-fig2", "ssgp-fig3", "ssgp-fig4", "ssgp-fig5")
 
 
+@pytest.mark.slow
 def test_the_moons_are_followed_and_the_page_says_so(tmp_path):
     report = run_experiment("ssgp-fig1", out=tmp_path, quick=True, progress=False)
     gaps = [r.values["gp_error"] - r.values["ssgp_error"] for r in report.results]
@@ -51,6 +52,7 @@ def curves(tmp_path_factory):
     return {name: run_experiment(name, out=out, quick=True, progress=False) for name in CURVES}, out
 
 
+@pytest.mark.slow
 def test_the_four_figures_of_curves_share_their_cells(curves):
     reports, out = curves
     assert len(list((out / "cache").iterdir())) == len(reports["ssgp-fig2"].results) == 2

@@ -223,7 +223,7 @@ GEWEKE = {
 }
 IN_THE_FAST_SUITE = (
     "rejections, with candidates", "functions", "log-parameters with functions", "base density",
-    "mixing", "sweep", "paper's relocation",
+    "mixing", "sweep",
 )  # fmt: skip
 
 
