@@ -231,6 +231,7 @@ def test_words_need_a_base_density_on_words_and_no_checkpoint(tmp_path):
 # The density --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_density_is_high_on_heaps_and_low_between_them():
     rng = np.random.default_rng(0)
     rows = np.concatenate([rng.normal(-2, 0.5, 20), rng.normal(2, 0.5, 20)])[:, None]

@@ -378,7 +378,7 @@ def test_a_free_length_scale_agrees_with_a_grid(model):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("n", "n_classes"), [slow(1, 2), slow(1, 3), (2, 2)])
+@pytest.mark.parametrize(("n", "n_classes"), [slow(1, 2), slow(1, 3), slow(2, 2)])
 def test_softmax_gp(n, n_classes):
     X, codes = ROWS[:n], np.array([1, 0])[:n]
     prior = kernel_prior(FIXED, X)

@@ -27,6 +27,7 @@ def digits(data_home, tmp_path_factory):
     return run("ncnm-fig5", data_home, tmp_path_factory, quick=True)
 
 
+@pytest.mark.slow
 def test_the_crescent_kernel_is_that_of_an_independent_implementation(crescent):
     """Theirs was optimised by rounds of its own: measured, 1 % apart in both."""
     v = crescent.results[0].values
@@ -37,6 +38,7 @@ def test_the_crescent_kernel_is_that_of_an_independent_implementation(crescent):
     assert v["missing_rate"] == pytest.approx(0.9075, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_the_crescent_evidence_is_no_lower_than_at_their_kernel(crescent):
     v = crescent.results[0].values
     assert v["ours_log_evidence"] >= v["stored_log_evidence"]
@@ -44,6 +46,7 @@ def test_the_crescent_evidence_is_no_lower_than_at_their_kernel(crescent):
     assert "the same optimum, no worse" in crescent.page.read_text()
 
 
+@pytest.mark.slow
 def test_the_null_region_holds_fewer_rows_than_without_the_unlabelled_ones(crescent):
     v = crescent.results[0].values
     assert v["null_in_gap"] < 0.01
@@ -53,6 +56,7 @@ def test_the_null_region_holds_fewer_rows_than_without_the_unlabelled_ones(cresc
     assert crescent.figure.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_on_other_crescents_the_null_category_errs_less(crescent):
     drawn = [r.values for r in crescent.results if r.cell["data"] == "drawn"]
     assert len(drawn) == 2

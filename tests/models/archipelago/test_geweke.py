@@ -222,7 +222,7 @@ GEWEKE = {
     "paper's sweep, whitened log-parameters": (whitened_paper_sweep, {}),
 }
 IN_THE_FAST_SUITE = (
-    "rejections, with candidates", "functions", "log-parameters with functions", "base density",
+    "rejections, with candidates", "functions", "log-parameters with functions",
     "mixing", "sweep",
 )  # fmt: skip
 
