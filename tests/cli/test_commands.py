@@ -12,13 +12,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import atoll
-from atoll.cli.commands import app
 from atoll.core.tables import read_table
 from atoll.estimators import MODELS
 from atoll.estimators.persistence import load_model, save_model
+from program import fail, run, succeed
 
 # A handful of sweeps cannot mix, and the estimators say so.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -29,24 +28,6 @@ def settings(*pairs):
 
 
 TINY = [*settings("n_chains=2", "n_warmup=3", "n_samples=4"), "--quiet"]
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="atoll")
-
-
-def succeed(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def fail(*arguments):
-    """The one line on standard error of a command that is refused."""
-    result = run(*arguments)
-    assert result.exit_code == 2, result.output
-    assert re.fullmatch(r"atoll: [^\n]+\n", result.stderr), result.stderr
-    return result.stderr
 
 
 def command(*arguments, stderr=subprocess.PIPE, **settings):

@@ -7,28 +7,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from atoll.cli.commands import app
+from program import fail, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="atoll")
-
-
-def succeed(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def fail(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 2, result.output
-    assert re.fullmatch(r"atoll: [^\n]+\n", result.stderr), result.stderr
-    return result.stderr
 
 
 @pytest.fixture

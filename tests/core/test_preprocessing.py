@@ -109,7 +109,7 @@ def test_words_among_the_numbers_of_new_rows_are_named(frame):
 
 
 def blanks():
-    """Twenty rows: a number that is blank once, one that is blank often, two such categories."""
+    """Forty rows: a number that is blank once, one that is blank often, two such categories."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"seldom": rng.normal(size=40), "often": rng.normal(size=40)})
     table["hue"] = ["red", "blue"] * 20

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from atoll.core.labels import parse_labels
+from atoll.core.labels import kind_of, parse_labels
 
 MARKER = -1  # of an unlabelled row among integers, as in scikit-learn
 
@@ -62,7 +61,7 @@ def class_list(declared: Any, labels: Iterable[Any]) -> list[Any]:
     if len(set(first)) < len(first):
         raise ValueError(f"classes={first!r} names a class twice; name each once.")
     others = set(labels) - set(first)
-    kinds = sorted({_kind(value) for value in [*first, *others]})
+    kinds = sorted({kind_of(value) for value in [*first, *others]})
     if len(kinds) > 1:
         raise ValueError(
             f"classes and labels are of several types ({', '.join(kinds)}); make them all strings, "
@@ -93,11 +92,3 @@ def _marker(unlabelled: Any, classes: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, Integral | Real):
-        return "number"
-    return "string" if isinstance(value, str) else type(value).__name__

@@ -120,7 +120,7 @@ def sorted_classes(classes: Iterable[Any]) -> list[Any]:
     values[:] = named
     if _is_null(values).any():
         raise ValueError(f"classes={named!r} holds a null, which means unlabelled; name classes.")
-    kinds = sorted({_kind(value) for value in named})
+    kinds = sorted({kind_of(value) for value in named})
     if len(kinds) > 1:
         raise ValueError(
             f"classes={named!r} are of several types ({', '.join(kinds)}); make them all strings, "
@@ -193,7 +193,7 @@ def with_extra_classes(classes: ArrayLike, extra: Any) -> NDArray[Any]:
             f"extra_classes={extra!r} names {taken[0]!r}, a class that is there already; choose "
             "another name."
         )
-    kinds = sorted({_kind(value) for value in [*known.tolist(), *names]})
+    kinds = sorted({kind_of(value) for value in [*known.tolist(), *names]})
     if len(kinds) > 1:
         raise ValueError(
             f"extra_classes={extra!r} and the labels are of several types ({', '.join(kinds)}); "
@@ -285,7 +285,7 @@ def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
     """Give objects of one kind their own dtype; strings and others stay objects."""
     if known.dtype.kind != "O" or len(known) == 0:
         return known
-    kinds = {_kind(value) for value in known}
+    kinds = {kind_of(value) for value in known}
     if len(kinds) > 1:
         raise ValueError(
             f"y mixes labels of several types ({', '.join(sorted(kinds))}); "
@@ -296,7 +296,8 @@ def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
     return known
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Return what kind of label this is, in a word: labels of one column are of one kind."""
     if isinstance(value, bool | np.bool_):
         return "boolean"
     if isinstance(value, Real):

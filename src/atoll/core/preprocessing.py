@@ -402,7 +402,9 @@ def _refuse_unusable(frame: pd.DataFrame, columns: Sequence[str]) -> None:
         if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
             raise _dates(name)
         if column.isna().all():
-            raise ValueError(f"column {name!r} is blank in every row; leave it out (--drop {name})")
+            raise ValueError(
+                f"column {name!r} is blank in every row; leave it out (--drop {name})."
+            )
         first = column[column.notna()].iloc[0]
         if isinstance(first, (list, tuple, set, dict, np.ndarray)):
             raise ValueError(
