@@ -8,21 +8,17 @@ import socket
 import pandas as pd
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 import atoll.app.server
-from atoll.cli.commands import app
+import program
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["label", *map(str, arguments)], prog_name="atoll")
+    return program.run("label", *arguments)
 
 
 def fail(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 2, result.output
-    assert re.fullmatch(r"atoll: [^\n]+\n", result.stderr), result.stderr
-    return result.stderr
+    return program.fail("label", *arguments)
 
 
 @pytest.fixture
