@@ -69,7 +69,7 @@ def test_sparse_rows_give_the_graph_of_dense_rows():
 def test_long_edge_lists_are_measured_in_pieces(monkeypatch):
     X = np.random.default_rng(2).normal(size=(25, 3))
     whole = neighbour_graph(X, 4)
-    monkeypatch.setattr("atoll.core.graphs._CHUNK_SIZE", 7)
+    monkeypatch.setattr("atoll.core.rows.PAIRS_AT_ONCE", 7)
     pieces = neighbour_graph(X, 4)
     assert np.array_equal(whole.distances.toarray(), pieces.distances.toarray())
 

@@ -17,9 +17,11 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from atoll.core.extras import import_extra
+from atoll.core.memory import in_chunks
+from atoll.core.rows import distances_of_pairs, row_squares
 
-# Edge lengths are recomputed in pieces of about this many numbers (32 MiB).
-_CHUNK_SIZE = 2**22
+# Products of sparse rows are made in pieces of about this many numbers (16 MiB).
+_PRODUCTS_AT_ONCE = 2**21
 # Trees search up to _TREE_FEATURES features fast. With more, once rows × queries × features reaches
 # _EXACT_WORK, the search goes to an approximate index, if one is installed.
 _TREE_FEATURES, _EXACT_WORK = 12, 10**12
@@ -77,7 +79,11 @@ def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
     array([1., 1., 2.])
     """
     is_sparse = sparse.issparse(X)
-    X = X.tocsr() if is_sparse else np.asarray(X, dtype=np.float64)
+    if is_sparse:
+        X = sparse.csr_array(X)
+    else:  # single precision is enough for a search, and its lengths are found in double
+        X = np.asarray(X)
+        X = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimension(s); give an array of shape (rows, features).")
     n = X.shape[0]
@@ -92,7 +98,7 @@ def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
     low, high = np.minimum(sources, targets), np.maximum(sources, targets)
     edges, edge_of_choice = np.unique(low * n + high, return_inverse=True)
     low, high = edges // n, edges % n
-    lengths = unit * _row_distances(X, low, high)
+    lengths = unit * distances_of_pairs(X, low, X, high)
     distances = sparse.coo_array(
         (np.tile(lengths, 2), (np.concatenate([low, high]), np.concatenate([high, low]))),
         shape=(n, n),
@@ -105,7 +111,7 @@ def nearest(rows: Any, X: Any, k: int, *, n_jobs: int | None = None) -> np.ndarr
     """Return the indices of the k rows nearest to each row of X, nearest first, (m, k).
 
     The search is exact, by trees or in blocks, while that takes a minute or two at most. A larger
-    one uses an approximate graph index (usearch, extra `ann`) if it is installed.
+    one of dense rows uses an approximate graph index (usearch, extra `ann`) if it is installed.
 
     Parameters
     ----------
@@ -114,10 +120,12 @@ def nearest(rows: Any, X: Any, k: int, *, n_jobs: int | None = None) -> np.ndarr
     """
     if is_approximate(rows, X):
         return _approximate_nearest(rows, X, k)
+    rows, unit = _squarable(rows)
+    X = None if X is None else X / unit if unit != 1.0 else X
+    if sparse.issparse(rows):
+        return _nearest_by_products(rows, X, k)
     from sklearn.neighbors import NearestNeighbors  # here: the import takes a second
 
-    rows, unit = _squarable(rows)
-    X = None if X is None else X / unit
     # Given None, `kneighbors` leaves each row itself out by its index, not by its distance.
     search = NearestNeighbors(n_neighbors=k, n_jobs=n_jobs).fit(rows)
     return search.kneighbors(X, return_distance=False)
@@ -394,20 +402,20 @@ def _squarable(X: Any) -> tuple[Any, float]:
     return X / unit, unit
 
 
-def _row_distances(X: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return ‖X[first] − X[second]‖, (m,): exactly zero for copies, unlike the search's own."""
-    is_sparse = sparse.issparse(X)
-    step = max(1, _CHUNK_SIZE // max(1, X.shape[1]))
-    pieces = []
-    for start in range(0, first.size, step):
-        piece = slice(start, start + step)
-        difference = X[first[piece]] - X[second[piece]]
-        if is_sparse:
-            squares = np.asarray(difference.multiply(difference).sum(axis=1)).ravel()
-        else:
-            squares = np.einsum("ij,ij->i", difference, difference)
-        pieces.append(np.sqrt(squares))
-    return np.concatenate(pieces)
+def _nearest_by_products(rows: Any, X: Any, k: int) -> np.ndarray:
+    """Return the k nearest of sparse rows to each row of X, by blocks of their inner products."""
+    across, half = sparse.csr_array(rows.T), 0.5 * row_squares(rows)
+    queries = rows if X is None else X
+    found = np.empty((queries.shape[0], k), np.int64)
+    for piece in in_chunks(queries.shape[0], rows.shape[0], most=_PRODUCTS_AT_ONCE):
+        near = (queries[piece] @ across).astype(np.float64).toarray()
+        near -= half  # (‖x‖² − ‖x − y‖²) / 2
+        if X is None:
+            near[np.arange(len(near)), np.arange(piece.start, piece.stop)] = -np.inf
+        best = np.argpartition(near, -k, axis=1)[:, -k:]
+        order = np.argsort(-np.take_along_axis(near, best, axis=1), axis=1)
+        found[piece] = np.take_along_axis(best, order, axis=1)
+    return found
 
 
 def _edge_ends(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:

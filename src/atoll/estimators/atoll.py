@@ -7,8 +7,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from atoll.core import rows as rows_of
 from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators.atoll_verdict import Facts, diagnose
 from atoll.estimators.explanation import Assumption, Explanation
@@ -19,6 +21,8 @@ from atoll.estimators.graph_rows import (
     near_labels,
     places_of,
     some_labels,
+    usable_labels,
+    usable_rows,
     with_rows_apart,
 )
 from atoll.estimators.parameters import (
@@ -37,12 +41,13 @@ from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.estimators.validation import generator
 from atoll.kernels.conditioning import distinct_rows
 from atoll.models import graph_gp
-from atoll.models.average import average, heads, views
+from atoll.models.average import average, heads, spans, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration, corroboration
 from atoll.models.average.heads import ProbitHead
 from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
-from atoll.models.average.views import DistanceView, GraphView, LinearView, View
+from atoll.models.average.spans import SpanPrincipal, SpanView
+from atoll.models.average.views import DistanceView, GraphView, LinearView, Principal, View
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import ConePosterior, FeaturePosterior
 
@@ -68,7 +73,7 @@ class Scaled(NamedTuple):
     shift: Array
     scale: Array
     unlike: bool
-    rows: Array
+    rows: Any
     copies: Array
     place: Index
 
@@ -83,10 +88,10 @@ class Rows(NamedTuple):
     labels : (l,) the labels
     """
 
-    rows: Array
+    rows: Any
     copies: Array
     labelled: Index
-    outside: Array
+    outside: Any
     labels: PartialLabels
 
     @property
@@ -95,9 +100,9 @@ class Rows(NamedTuple):
         return self.labels.codes
 
     @property
-    def every(self) -> Array:
+    def every(self) -> Any:
         """(n + e, d) the rows, and those outside."""
-        return np.concatenate([self.rows, self.outside]) if len(self.outside) else self.rows
+        return rows_of.stacked(self.rows, self.outside)
 
     @property
     def random_codes(self) -> Index:
@@ -116,7 +121,8 @@ class AtollClassifier(Classifier):
     another assumption draws the same classes from the labels. `explain()` says in words which
     assumption holds.
 
-    Columns of unlike scales are standardised, rows that are copies are merged and counted.
+    Columns of unlike scales are standardised, rows that are copies are merged and counted. X may be
+    sparse, such as words of texts (TF-IDF): it is never made dense. Rows of single precision stay so.
     A fit of 200 rows takes some 50 ms; time and memory grow as n log n up to `max_graph_rows` rows
     and as n beyond.
 
@@ -124,9 +130,12 @@ class AtollClassifier(Classifier):
     ----------
     n_neighbors : int, default=15
         Neighbours of each row in the graphs.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        How rows are compared: by their distances, or by their directions, as texts and embeddings
+        are. Under "cosine" rows are divided by their lengths, and columns are never standardised.
     scale : "auto" or bool, default="auto"
         Whether columns are standardised; "auto": where their ranges are unlike, by a factor of ten,
-        and they are not mostly zero, as counts of words are.
+        and they are not mostly zero, as counts of words are. Columns of a sparse X never are.
     max_graph_rows : int, default=10000
         Rows of the graphs, at most.
     n_draws : int, default=256
@@ -191,12 +200,15 @@ class AtollClassifier(Classifier):
     summary = "the one to try first: averages over what unlabelled rows may mean, to millions"
     has_functions = False
     fits_unseen_classes = True
+    takes_sparse = True
+    keeps_single = True
     saves = (
         AveragePosterior,
         Component,
         ProbitHead,
         GraphView,
         LinearView,
+        SpanView,
         DistanceView,
         Assumption,
         Explanation,
@@ -209,6 +221,7 @@ class AtollClassifier(Classifier):
         | LABELLING
         | {
             "n_neighbors": Whole(1),
+            "metric": OneOf("euclidean", "cosine"),
             "scale": OneOf("auto") | Flag(),
             "max_graph_rows": Whole(100),
             "n_draws": Whole(20),
@@ -220,6 +233,7 @@ class AtollClassifier(Classifier):
         self,
         *,
         n_neighbors: int = 15,
+        metric: str = "euclidean",
         scale: Any = "auto",
         max_graph_rows: int = 10_000,
         n_draws: int = 256,
@@ -233,6 +247,7 @@ class AtollClassifier(Classifier):
         verbose: bool = False,
     ):
         self.n_neighbors = n_neighbors
+        self.metric = metric
         self.scale = scale
         self.max_graph_rows = max_graph_rows
         self.n_draws = n_draws
@@ -258,19 +273,29 @@ class AtollClassifier(Classifier):
     def _memory(self, X: Any, labels: PartialLabels) -> Need:
         n = min(X.shape[0], self.max_graph_rows)
         n_modes = self._recipe().graph.prior.n_modes(len(labels.classes))
-        numbers = 16 * n * n_modes + 4 * n * X.shape[1] + 6 * min(X.shape[1], n) ** 2
+        d = X.shape[1]
+        wide = min(d, n, spans.MOST_ROWS) if sparse.issparse(X) else min(d, n)
+        numbers = 16 * n * n_modes + 4 * n * rows_of.width(X) + 6 * wide**2
         return Need(8 * numbers, f"{n_modes} modes of {n} rows", "Choose a smaller max_graph_rows.")
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
         recipe, rng = self._recipe(), generator(self.random_state)
-        memory, K, n, most = self._remembered(X), len(labels.classes), len(X), self.max_graph_rows
+        memory, K, n, most = (
+            self._remembered(X),
+            len(labels.classes),
+            X.shape[0],
+            self.max_graph_rows,
+        )
+        usable = usable_rows(X, self.metric)
         labelled = some_labels(rng, labels, recipe.graph.choice.most_labels)
-        kept = memory.get("kept", most, lambda: choose_rows(rng, n, labelled, most))
-        scaled = memory.get("rows", (most, self.scale), lambda: self._scaled(X[kept]))
-        data = _with_labels(scaled, X, kept, labels.of(labelled), labelled)
-        self._say(f"graph of {len(data.rows)} rows")
-        d = data.rows.shape[1]
-        first, graph = self._graph_view(memory, "neighbours", data, np.zeros(d), np.zeros((d, 0)))
+        labelled = usable_labels(labelled, usable)
+        kept = memory.get(
+            "kept", (most, self.metric), lambda: choose_rows(rng, n, labelled, most, usable)
+        )
+        scaled = memory.get("rows", self._row_settings(), lambda: self._scaled(X[kept]))
+        data = self._with_labels(scaled, X, kept, labels.of(labelled), labelled)
+        self._say(f"graph of {data.rows.shape[0]} rows")
+        first, graph = self._graph_view(memory, "neighbours", data)
         seen: dict[str, View] = {"neighbours": first}
         known = _known(first, data, graph)
         self._say("graph without label noise")
@@ -289,6 +314,7 @@ class AtollClassifier(Classifier):
         weights = average.weights(assumptions)
         shares = average.smoothed_shares(data.random_codes, K)
         posterior = _posterior(scaled, seen, problems, assumptions, weights, bold, shares, recipe)
+        posterior = posterior._replace(metric=self.metric)
         self._say("all rows")
         explanation = _explanation(
             assumptions, weights, len(data.codes), problems is not None, seconded
@@ -297,7 +323,7 @@ class AtollClassifier(Classifier):
         facts = Facts(
             n_rows=n,
             n_kept=int(data.copies.sum()),
-            n_distinct=len(data.rows),
+            n_distinct=data.rows.shape[0],
             n_labels=len(data.codes),
             unreached=_unreached(graph, data),
             left_unlike=scaled.unlike and not standardised,
@@ -314,36 +340,60 @@ class AtollClassifier(Classifier):
                 "weights_": {a.name: float(w) for a, w in zip(assumptions, weights)},
                 "explanation_": explanation,
                 "scaled_": standardised,
-                "n_graph_rows_": len(data.rows),
+                "n_graph_rows_": data.rows.shape[0],
             },
             remarks=remarks,
         )
 
-    def _scaled(self, X: Array) -> Scaled:
+    def _row_settings(self) -> tuple[Any, ...]:
+        """Return what the rows of the graphs depend on, beside the data."""
+        return self.max_graph_rows, self.scale, self.metric
+
+    def _scaled(self, X: Any) -> Scaled:
         """Scale the columns of the graph's rows, and merge rows that are copies."""
-        d, unlike, unit = X.shape[1], _unlike_scales(X), _unit(X)
-        shift, scale, rows = np.zeros(d), np.full(d, unit), X / unit
+        d, left_alone = X.shape[1], sparse.issparse(X) or self.metric == rows_of.COSINE
+        unlike = not left_alone and _unlike_scales(X)
+        unit = 1.0 if self.metric == rows_of.COSINE else _unit(X)
+        shift, scale = np.zeros(d), np.full(d, unit)
+        if left_alone and self.scale not in ("auto", False):
+            why = "a sparse X: its zeros would be lost" if sparse.issparse(X) else "metric='cosine'"
+            raise ValueError(f"scale=True does not go with {why}; leave scale='auto'.")
+        if left_alone:
+            rows = rows_of.rescaled(X, shift, scale, self.metric)
+        else:
+            rows = X if unit == 1.0 else X / unit
         if unlike if self.scale == "auto" else self.scale:
-            mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+            mean, deviation = rows_of.mean_and_deviation(rows)
             shift, scale = unit * mean, unit * np.where(deviation > 0, deviation, 1.0)
-            rows = (X - shift) / scale
+            rows = rows_of.rescaled_alike(X, shift, scale)
         distinct, place = distinct_rows(rows)
-        if len(distinct) == len(rows):
-            return Scaled(shift, scale, unlike, rows, np.ones(len(rows)), np.arange(len(rows)))
-        if len(distinct) == 1:  # a graph needs two rows
-            distinct, place = rows[:2], np.zeros(len(rows), np.intp)
-        copies = np.bincount(place, minlength=len(distinct)).astype(float)
+        n, n_distinct = rows.shape[0], distinct.shape[0]
+        if n_distinct == n:
+            return Scaled(shift, scale, unlike, rows, np.ones(n), np.arange(n))
+        if n_distinct == 1:  # a graph needs two rows
+            distinct, place = rows[:2], np.zeros(n, np.intp)
+        copies = np.bincount(place, minlength=distinct.shape[0]).astype(float)
         return Scaled(shift, scale, unlike, distinct, np.maximum(copies, 1.0), place)
+
+    def _with_labels(
+        self, scaled: Scaled, X: Any, kept: Index, labels: PartialLabels, labelled: Index
+    ) -> Rows:
+        """Put labels (l,) of rows `labelled` of X on the rows of the graph."""
+        on_graph, is_outside = places_of(labelled, kept)
+        place = on_graph - len(kept) + scaled.rows.shape[0]  # of rows outside
+        place[~is_outside] = scaled.place[on_graph[~is_outside]]
+        some = X[labelled[is_outside]]
+        outside = rows_of.rescaled(some, scaled.shift, scaled.scale, self.metric)
+        return Rows(scaled.rows, scaled.copies, place, outside, labels)
 
     def _other_views(self, memory: RowMemory, data: Rows) -> dict[str, View]:
         """Return the views beside the graph of all features, by the names of their assumptions."""
-        recipe, settings = self._recipe(), (self.max_graph_rows, self.scale)
+        recipe, settings = self._recipe(), self._row_settings()
         found = memory.get("principal", settings, lambda: views.principal(data.rows))
         constant = float(np.sqrt(recipe.constant_variance))
         seen: dict[str, View] = {}
         if data.rows.shape[1] > PLANE and found.n_signal < len(found.variances):
-            directions = found.directions[:, : found.n_signal]
-            seen["signal"], _ = self._graph_view(memory, "signal", data, found.centre, directions)
+            seen["signal"], _ = self._graph_view(memory, "signal", data, found)
         if len(found.variances):
             seen["line"] = views.line(found, constant)
             seen["whitened"] = views.whitened(found, constant)
@@ -351,24 +401,28 @@ class AtollClassifier(Classifier):
         return seen
 
     def _graph_view(
-        self, memory: RowMemory, name: str, data: Rows, centre: Array, directions: Array
+        self,
+        memory: RowMemory,
+        name: str,
+        data: Rows,
+        found: Principal | SpanPrincipal | None = None,
     ) -> tuple[GraphView, RowGraph]:
+        """Return the graph of the rows, or of their signal, and their features on it."""
         prior, K = self._recipe().graph.prior, len(self.classes_)
-
-        def coordinates(rows: Array) -> Array:
-            return (rows - centre) @ directions if directions.shape[1] else rows
-
-        settings = (name, self.max_graph_rows, self.scale, self.n_neighbors)
+        place = views.place_of_signal(found, data.rows.shape[1])
+        settings = (name, *self._row_settings(), self.n_neighbors)
         graph = memory.get(
             f"graph of {name}",
             settings,
-            lambda: RowGraph.of_neighbours(coordinates(data.rows), self.n_neighbors),
+            lambda: RowGraph.of_neighbours(place(data.rows), self.n_neighbors),
         )
-        near = near_labels(graph, data.labelled, coordinates(data.outside))
+        near = near_labels(graph, data.labelled, place(data.outside))
         modes = labelled_modes(memory, settings, graph, prior.n_modes(K), near)
         values = graph_gp.row_features(modes, K, len(data.codes), prior)
         nearest = prior.new_row_neighbours
-        return GraphView(centre, directions, graph.rows, values, nearest, self.n_jobs), graph
+        return GraphView(
+            place.centre, place.directions, graph.rows, values, nearest, self.n_jobs, place.span
+        ), graph
 
     def _weigh(
         self, problems: heads.Problems, names: list[str], codes: Index, some: Index
@@ -411,7 +465,7 @@ class AtollClassifier(Classifier):
 
 def _unit(X: Array) -> float:
     """Return one, or for huge numbers a power of two in which their squares are numbers."""
-    largest = float(max(X.max(), -X.min()))
+    largest = float(max(X.max(), -X.min()))  # zeros of a sparse X among them
     return 1.0 if largest < HUGE else float(2.0 ** np.floor(np.log2(largest)))
 
 
@@ -425,27 +479,15 @@ def _unlike_scales(X: Array) -> bool:
     return bool(high > UNLIKE_SCALES * low)
 
 
-def _with_labels(
-    scaled: Scaled, X: Array, kept: Index, labels: PartialLabels, labelled: Index
-) -> Rows:
-    """Put labels (l,) of rows `labelled` of X on the rows of the graph."""
-    on_graph, is_outside = places_of(labelled, kept)
-    n = len(scaled.rows)
-    place = on_graph - len(kept) + n  # of rows outside
-    place[~is_outside] = scaled.place[on_graph[~is_outside]]
-    outside = (X[labelled[is_outside]] - scaled.shift) / scaled.scale
-    return Rows(scaled.rows, scaled.copies, place, outside, labels)
-
-
 def _features(view: GraphView, data: Rows) -> Array:
     """Return the features of the rows that may have a label: the graph's, and those outside."""
-    if not len(data.outside):
+    if not data.outside.shape[0]:
         return view.values
     return np.concatenate([view.values, view.features(data.outside)])
 
 
 def _known(first: GraphView, data: Rows, graph: RowGraph) -> GraphLabels:
-    n_more, labels = len(data.outside), data.labels
+    n_more, labels = data.outside.shape[0], data.labels
     return GraphLabels(
         _features(first, data),
         data.labelled,
@@ -505,7 +547,7 @@ def _corroboration(
     """
     graph = seen["neighbours"]
     assert isinstance(graph, GraphView)
-    without = ~np.isin(np.arange(len(data.rows)), data.labelled)
+    without = ~np.isin(np.arange(data.rows.shape[0]), data.labelled)
     rows = np.flatnonzero(without & (graph.reach(graph.values) > 0.5))
     rows = np.random.default_rng(0).permutation(rows)[:most]  # whatever the order of rows
     guesses = []

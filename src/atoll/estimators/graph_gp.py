@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 
 from atoll.core.graphs import Modes, NeighbourGraph, is_approximate, self_tuning_weights
 from atoll.core.labels import PartialLabels
+from atoll.core.rows import COSINE, unit_rows
 from atoll.estimators.graph_rows import (
     RowGraph,
     choose_rows,
@@ -19,6 +20,8 @@ from atoll.estimators.graph_rows import (
     near_labels,
     places_of,
     some_labels,
+    usable_labels,
+    usable_rows,
     with_rows_apart,
 )
 from atoll.estimators.parameters import COMMON, LABELLING, RANDOM, A, Nothing, OneOf, Rule, Whole
@@ -53,8 +56,9 @@ class GraphGPClassifier(Classifier):
     ----------
     n_neighbors : int, default=15
         Neighbours of each row in the graph.
-    metric : {"euclidean", "precomputed", "graph"}, default="euclidean"
-        X holds rows of numbers; or distances between rows of any kind, (n, n) in `fit` and from new
+    metric : {"euclidean", "cosine", "precomputed", "graph"}, default="euclidean"
+        X holds rows of numbers, dense or sparse, which are compared by their distances or by their
+        directions, as texts and embeddings are; or distances between rows of any kind, (n, n) in `fit` and from new
         rows to those of the fit, (m, n), afterwards; or weights of a graph's edges in that form,
         dense or sparse.
     max_graph_rows : int, default=10000
@@ -122,6 +126,8 @@ class GraphGPClassifier(Classifier):
 
     paper = "after Sindhwani, Chu & Keerthi 2007; Borovitskiy et al. 2021"
     fits_unseen_classes = True
+    takes_sparse = True
+    keeps_single = True
     summary = (
         "classes that follow the graph of neighbours; learns from unlabelled rows, to millions"
     )
@@ -131,7 +137,7 @@ class GraphGPClassifier(Classifier):
         | LABELLING
         | {
             "n_neighbors": Whole(1),
-            "metric": OneOf("euclidean", "precomputed", "graph"),
+            "metric": OneOf("euclidean", "cosine", "precomputed", "graph"),
             "max_graph_rows": Whole(100),
             "n_draws": Whole(20),
             "likelihood": OneOf("auto", "argmax", "softmax"),
@@ -183,7 +189,9 @@ class GraphGPClassifier(Classifier):
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
         recipe, rng = self._recipe(), generator(self.random_state)
+        usable = usable_rows(X, self.metric)
         labelled = some_labels(rng, labels, recipe.choice.most_labels)
+        labelled = usable_labels(labelled, usable)
         kept, graph, modes, known = self._known(rng, X, labels.of(labelled), labelled)
         self._say(f"posterior of {known.n_classes} classes given {len(labelled)} labels")
         coefficients = graph_gp.infer(rng, known, self.n_draws, self.likelihood, recipe)
@@ -217,19 +225,25 @@ class GraphGPClassifier(Classifier):
         """Return the rows of the graph, the graph, its modes, and the labels (l,) on it."""
         memory, prior, K = self._remembered(X), self._recipe().prior, len(labels.classes)
         n, most = X.shape[0], self.max_graph_rows
-        kept = memory.get("kept", most, lambda: choose_rows(rng, n, labelled, most))
+        usable = usable_rows(X, self.metric)
+        kept = memory.get(
+            "kept", (most, self.metric), lambda: choose_rows(rng, n, labelled, most, usable)
+        )
         places = places_of(labelled, kept)
-        if places.is_outside.any() and self.metric != "euclidean":
+        if places.is_outside.any() and self._is_pairwise():
             memory.forget()  # rows that are not of numbers are not attached to a graph
             return self._known(rng, X, labels, labelled)
         settings = ("graph", self.metric, self.n_neighbors, most)
         self._say(f"graph of {len(kept)} rows")
         graph = memory.get("graph", settings, lambda: self._graph(X, kept))
-        outside = X[labelled[places.is_outside]] if places.is_outside.any() else np.empty((0, 0))
+        outside: Any = np.empty((0, 0))
+        if places.is_outside.any():
+            outside = X[labelled[places.is_outside]]
+            outside = unit_rows(outside) if self.metric == COSINE else outside
         near = near_labels(graph, places.on_graph, outside)
         modes = labelled_modes(memory, settings, graph, prior.n_modes(K), near)
         features = graph_gp.row_features(modes, K, len(labelled), prior)
-        if len(outside):
+        if outside.shape[0]:
             nearest = nearest_rows(
                 graph.rows, outside, self.n_jobs, n_nearest=prior.new_row_neighbours
             )
@@ -239,7 +253,7 @@ class GraphGPClassifier(Classifier):
             places.on_graph,
             labels.codes,
             K,
-            with_rows_apart(graph.weights, len(outside)),
+            with_rows_apart(graph.weights, outside.shape[0]),
             random_counts=None if labels.is_chosen is None else labels.random_counts,
         )
         return kept, graph, modes, known
@@ -260,12 +274,17 @@ class GraphGPClassifier(Classifier):
             D = X if whole else X[np.ix_(kept, kept)]
             W = self_tuning_weights(_graph_of_distances(D, k))
             return RowGraph.of(np.empty((len(kept), 0)), W)
-        return RowGraph.of_neighbours(X[kept], self.n_neighbors)  # our own copy
+        rows = X[kept]  # our own copy
+        rows = unit_rows(rows) if self.metric == COSINE else rows
+        return RowGraph.of_neighbours(rows, self.n_neighbors)
 
-    def _describe_graph(self, rows: Array, n: int, n_modes: int) -> str:
-        part = "" if len(rows) == n else f" of {n}"
-        sentence = f"The graph has {len(rows)}{part} rows and {n_modes} modes."
-        if self.metric == "euclidean" and is_approximate(rows):
+    def _is_pairwise(self) -> bool:
+        return self.metric in ("precomputed", "graph")
+
+    def _describe_graph(self, rows: Any, n: int, n_modes: int) -> str:
+        part = "" if rows.shape[0] == n else f" of {n}"
+        sentence = f"The graph has {rows.shape[0]}{part} rows and {n_modes} modes."
+        if not self._is_pairwise() and is_approximate(rows):
             sentence += " Its neighbours were searched by an approximate index (usearch)."
         return sentence
 
@@ -281,12 +300,19 @@ class GraphGPClassifier(Classifier):
                     f"X has {X.shape[1]} columns and the fit had {self.n_features_in_} rows; pass "
                     "one weight for each of them."
                 )
+        elif self.metric == "precomputed" and sparse.issparse(X):
+            raise ValueError(
+                "X is sparse, and metric='precomputed' takes all distances, as a dense array. Give "
+                "weights of the near pairs instead, with metric='graph'."
+            )
         else:
             X = super()._read_rows(X, reset=reset)
+        if self._is_pairwise():
+            X = X.astype(np.float64, copy=False)
         n = X.shape[0]
         if reset and n < 2:
             raise ValueError(f"X has {n} row(s) (n_samples = {n}); a graph needs at least 2.")
-        if self.metric != "euclidean":
+        if self._is_pairwise():
             _check_sign(X, self.metric)
             if reset:
                 _check_square(X, self.metric)
@@ -294,8 +320,8 @@ class GraphGPClassifier(Classifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.metric != "euclidean"
-        tags.input_tags.sparse = self.metric == "graph"
+        tags.input_tags.pairwise = self._is_pairwise()
+        tags.input_tags.sparse = self.metric != "precomputed"
         return tags
 
 

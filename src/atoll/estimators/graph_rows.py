@@ -9,7 +9,7 @@ rows'.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,10 @@ from atoll.core.graphs import (
     self_tuning_weights,
 )
 from atoll.core.labels import PartialLabels, part_of_labels
+from atoll.core.rows import COSINE, has_direction
 from atoll.estimators.row_memory import RowMemory
 from atoll.kernels.graph_spectral import modes_of_part, nearest_rows
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
@@ -37,19 +37,19 @@ class RowGraph(NamedTuple):
     part : (n,) which connected part each row is on
     """
 
-    rows: Array
+    rows: Any
     weights: sparse.csr_array
     part: Index
 
     @classmethod
-    def of(cls, rows: Array, weights: sparse.csr_array) -> RowGraph:
+    def of(cls, rows: Any, weights: sparse.csr_array) -> RowGraph:
         """Return the graph with these edges."""
         return cls(rows, weights, connected_components(weights)[1])
 
     @classmethod
-    def of_neighbours(cls, rows: Array, n_neighbors: int) -> RowGraph:
+    def of_neighbours(cls, rows: Any, n_neighbors: int) -> RowGraph:
         """Return the graph in which every row is joined to its nearest ones."""
-        k = min(n_neighbors, len(rows) - 1)
+        k = min(n_neighbors, rows.shape[0] - 1)
         return cls.of(rows, self_tuning_weights(neighbour_graph(rows, k)))
 
     def reached(self, labelled: Index) -> NDArray[np.bool_]:
@@ -68,8 +68,52 @@ class Places(NamedTuple):
     is_outside: NDArray[np.bool_]
 
 
-def choose_rows(rng: np.random.Generator, n: int, labelled: Index, most: int) -> Index:
-    """Return the rows of the graph, in order: the labelled ones, and as many others as fit."""
+def usable_rows(X: Any, metric: str) -> NDArray[np.bool_] | None:
+    """Return which rows of X can be on a graph, (n,); None where all can.
+
+    Rows of zeros have no direction, and under "cosine" are near to nothing.
+    """
+    if metric != COSINE:
+        return None
+    usable = has_direction(X)
+    if usable.sum() < 2:
+        raise ValueError(
+            f"X has {int(usable.sum())} row(s) that are not all zeros; metric='cosine' compares "
+            "directions, which zeros have none of. Give at least 2 such rows, or use "
+            "metric='euclidean'."
+        )
+    return None if usable.all() else usable
+
+
+def usable_labels(labelled: Index, usable: NDArray[np.bool_] | None) -> Index:
+    """Return the labelled rows that can be on a graph."""
+    if usable is None:
+        return labelled
+    if not usable[labelled].any():
+        raise ValueError(
+            f"all {len(labelled)} labelled rows of X are all zeros, which have no direction to "
+            "compare; label other rows, or use metric='euclidean'."
+        )
+    return labelled[usable[labelled]]
+
+
+def choose_rows(
+    rng: np.random.Generator,
+    n: int,
+    labelled: Index,
+    most: int,
+    usable: NDArray[np.bool_] | None = None,
+) -> Index:
+    """Return the rows of the graph, in order: the labelled ones, and as many others as fit.
+
+    Parameters
+    ----------
+    n : rows of the data
+    usable : (n,) which of them can be on it; None: all
+    """
+    if usable is not None:
+        rows = np.flatnonzero(usable)
+        return rows[choose_rows(rng, len(rows), np.searchsorted(rows, labelled), most)]
     if n <= most:
         return np.arange(n)
     others = np.setdiff1d(np.arange(n), labelled)
@@ -121,7 +165,7 @@ def labelled_modes(
     )
 
 
-def near_labels(graph: RowGraph, places: Index, outside: Array) -> Index:
+def near_labels(graph: RowGraph, places: Index, outside: Any) -> Index:
     """Return the rows of a graph that have a label, or are nearest to a row outside that has one.
 
     Parameters
@@ -129,8 +173,8 @@ def near_labels(graph: RowGraph, places: Index, outside: Array) -> Index:
     places : (l,) as in `Places`
     outside : (e, q) labelled rows that are not on the graph, in its coordinates
     """
-    inside = places[places < len(graph.rows)]
-    if not len(outside):
+    inside = places[places < graph.rows.shape[0]]
+    if not outside.shape[0]:
         return inside
     nearest = nearest_rows(graph.rows, outside).indices.ravel()
     return np.union1d(inside, nearest)

@@ -82,6 +82,10 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
     parameters: ClassVar[Mapping[str, Rule]]
     saves: ClassVar[tuple[type, ...]] = ()
     """Types of the estimator's own file that a saved model holds, such as its posterior."""
+    takes_sparse: ClassVar[bool] = False
+    """Whether rows may be sparse; they are then a `csr_array` beyond `_read_rows`."""
+    keeps_single: ClassVar[bool] = False
+    """Whether rows of single precision stay so."""
 
     def _read_rows(self, X: Any, *, reset: bool = False) -> Any:
         """Return rows as the model takes them; `reset` sets the estimator's columns by them."""
@@ -152,6 +156,7 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = False
+        tags.input_tags.sparse = self.takes_sparse
         return tags
 
 
@@ -186,7 +191,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
 
         Parameters
         ----------
-        X : (n, d) array or data frame of finite numbers
+        X : (n, d) array or data frame of finite numbers, or a sparse array where the model takes it
         y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
 
         Returns

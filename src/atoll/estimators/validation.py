@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
@@ -66,14 +67,50 @@ def fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
-    """Rows of finite numbers, (n, d) float64; `reset` sets the estimator's columns by them."""
+def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Rows of finite numbers, (n, d); `reset` sets the estimator's columns by them.
+
+    They are dense and of double precision, but for an estimator that says `takes_sparse` or
+    `keeps_single`.
+    """
+    takes_sparse = getattr(estimator, "takes_sparse", False)
+    if sparse.issparse(X) and not takes_sparse:
+        raise ValueError(
+            f"X is sparse, and {type(estimator).__name__} takes dense rows only. Use "
+            "AtollClassifier or GraphGPClassifier, or make fewer, dense columns first, for "
+            "example with sklearn.decomposition.TruncatedSVD."
+        )
+    single = getattr(estimator, "keeps_single", False)
     X = validate_data(
-        estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C"
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr" if takes_sparse else False,
+        dtype=[np.float64, np.float32] if single else np.float64,
+        ensure_all_finite=False,
+        order="C",
     )
+    if sparse.issparse(X):
+        return _read_sparse(X)
     # In blocks: a mask of many rows would be an eighth of their size.
     if not all(np.isfinite(X[i : i + 65536]).all() for i in range(0, len(X), 65536)):
         raise ValueError(_where_not_finite(estimator, ~np.isfinite(X)))
+    return X
+
+
+def _read_sparse(X: Any) -> sparse.csr_array:
+    """Return sparse rows in the one form that models take; the user's own are not changed."""
+    X = sparse.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    if not np.isfinite(X.data).all():
+        bad = np.flatnonzero(~np.isfinite(X.data))
+        rows = np.unique(np.searchsorted(X.indptr, bad, side="right") - 1)
+        raise ValueError(
+            f"X contains NaN or infinity (inf) in {len(rows)} row{'s' * (len(rows) != 1)}: "
+            f"{_list(rows.tolist())}. Drop those rows, or correct them."
+        )
     return X
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from atoll.core.linalg import jittered_cholesky, solve_lower
 from atoll.core.memory import in_chunks
+from atoll.core.rows import distinct_sparse_rows
 from atoll.kernels.hyperparameters import KernelPrior, gram, gram_diagonal
 
 Array = NDArray[np.float64]
@@ -119,6 +121,8 @@ def distinct_rows(X: Any) -> tuple[Any, NDArray[np.intp]]:
     (array([[1.],
            [2.]]), array([1, 0, 1]))
     """
+    if sparse.issparse(X):
+        return distinct_sparse_rows(sparse.csr_array(X))
     if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiu":
         return X, np.arange(len(X))
     rows, place = np.unique(X, axis=0, return_inverse=True)

@@ -34,6 +34,7 @@ from atoll.core.graphs import (
     smoothest_modes,
 )
 from atoll.core.memory import in_chunks
+from atoll.core.rows import distances_of_pairs
 
 Array = NDArray[np.float64]
 
@@ -121,16 +122,26 @@ def extension_weights(distances: Array) -> Array:
 
 
 def nearest_rows(
-    rows: Array, X: Array, n_jobs: int | None = None, *, n_nearest: int = EXTENSION_NEIGHBOURS
+    rows: Any, X: Any, n_jobs: int | None = None, *, n_nearest: int = EXTENSION_NEIGHBOURS
 ) -> Extension:
-    """Return the rows of the graph nearest to each row of X."""
-    k = min(n_nearest, len(rows))
+    """Return the rows of the graph nearest to each row of X, both dense or both sparse."""
+    k = min(n_nearest, rows.shape[0])
+    if sparse.issparse(rows):
+        return _nearest_sparse_rows(rows, X, k)
+    X = X.astype(rows.dtype, copy=False)
     centre = rows.mean(axis=0)  # ‖a − b‖² is expanded in many dimensions, and loses digits
     indices = nearest(rows - centre, X - centre, k, n_jobs=n_jobs)
     distances = np.empty(indices.shape)
     for piece in in_chunks(len(X), k * X.shape[1]):  # anew: copies are at exactly zero
         distances[piece] = _lengths(X[piece, None] - rows[indices[piece]])
     return _nearest_first(indices, distances)
+
+
+def _nearest_sparse_rows(rows: Any, X: Any, k: int) -> Extension:
+    indices = nearest(rows, X, k)
+    first = np.repeat(np.arange(X.shape[0]), k)
+    distances = distances_of_pairs(X, first, rows, indices.ravel())
+    return _nearest_first(indices, distances.reshape(indices.shape))
 
 
 def nearest_by_distance(D: Array, *, n_nearest: int = EXTENSION_NEIGHBOURS) -> Extension:

@@ -20,6 +20,7 @@ from scipy import sparse
 
 from atoll.core.linalg import jittered_cholesky
 from atoll.core.memory import in_chunks
+from atoll.core.rows import COSINE, has_direction, unit_rows
 from atoll.kernels.graph_spectral import (
     EXTENSION_NEIGHBOURS,
     extend,
@@ -388,17 +389,18 @@ def _diagnostics_of_chains(
 class GraphPosterior(NamedTuple):
     """The posterior of the functions on a graph, for its rows and for new ones.
 
-    rows : (n, d) rows of the graph; (n, 0) where distances or weights are given instead
+    rows : (n, d) rows of the graph, perhaps sparse; (n, 0) where distances or weights are given instead
     features : (n, p) v at these rows
     kept : (n,) which training rows they are
     coefficients : the posterior of the functions' coefficients
-    metric : "euclidean" for new rows of numbers; "precomputed" for rows of distances, or "graph"
+    metric : "euclidean" for new rows of numbers, "cosine" for those of which only directions
+        matter; "precomputed" for rows of distances, or "graph"
         for rows of weights, each to all training rows
     n_jobs : processors for the search of neighbours
     n_nearest : rows of the graph that a new row is the mean of
     """
 
-    rows: Array
+    rows: Any
     features: Array
     kept: Codes
     coefficients: FeaturePosterior
@@ -445,9 +447,13 @@ class GraphPosterior(NamedTuple):
             yield self._attach(X[piece])
 
     def _attach(self, X: Any) -> Array:
-        if self.metric == "euclidean":
-            nearest = nearest_rows(self.rows, X, self.n_jobs, n_nearest=self.n_nearest)
-            return extend(self.features, nearest)
+        if self.metric in ("euclidean", COSINE):
+            rows = unit_rows(X) if self.metric == COSINE else X
+            nearest = nearest_rows(self.rows, rows, self.n_jobs, n_nearest=self.n_nearest)
+            out = extend(self.features, nearest)
+            if self.metric == COSINE:
+                _leave_alone(out, ~has_direction(rows))
+            return out
         X = X[:, self.kept]
         if self.metric == "precomputed":
             return extend(self.features, nearest_by_distance(X, n_nearest=self.n_nearest))
@@ -462,6 +468,12 @@ def _features_by_weight(features: Array, weights: sparse.csr_array) -> Array:
     total = np.asarray(weights.sum(axis=1)).ravel()
     out = (weights @ features) / np.where(total > 0, total, 1.0)[:, None]
     alone = total == 0
-    out[alone, -2] = 1.0
     out[alone, -1] = features[0, -1]
+    _leave_alone(out, alone)
     return out
+
+
+def _leave_alone(features: Array, alone: NDArray[np.bool_]) -> None:
+    """Turn some rows of features into those of a row that no label reaches."""
+    features[alone, :-2] = 0.0
+    features[alone, -2] = 1.0

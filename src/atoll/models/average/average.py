@@ -15,8 +15,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
+from atoll.core import rows as rows_of
 from atoll.core.memory import in_chunks
 from atoll.models.average import pooling
 from atoll.models.average.recipe import Belief
@@ -64,6 +66,7 @@ class AveragePosterior(NamedTuple):
     shares : (K,) of the classes, what is said where rows tell nothing
     share_weight : the weight of that
     sharpness : the power by which the average is made surer
+    metric : "euclidean", or "cosine" for rows by their directions
     """
 
     shift: Array
@@ -73,6 +76,7 @@ class AveragePosterior(NamedTuple):
     shares: Array
     share_weight: float
     sharpness: float = 1.0
+    metric: str = "euclidean"
 
     def log_proba(self, X: Any) -> Array:
         """Return log P(y = k | x, data); X (m, d) -> (m, K)."""
@@ -81,11 +85,11 @@ class AveragePosterior(NamedTuple):
     def proba(self, X: Any) -> Array:
         """Return P(y = k | x, data); X (m, d) -> (m, K)."""
         out = np.empty((X.shape[0], len(self.shares)))
-        for piece in in_chunks(X.shape[0], WIDTH + X.shape[1]):
+        for piece in in_chunks(X.shape[0], WIDTH + rows_of.width(X)):
             out[piece] = self._average(self._scaled(X[piece]))
         return out / out.sum(axis=1, keepdims=True)
 
-    def training_proba(self, X: Any, kept: Codes, rows: Array, place: Codes) -> Array:
+    def training_proba(self, X: Any, kept: Codes, rows: Any, place: Codes) -> Array:
         """Return P(y = k | x, data) of the training rows, (n, K).
 
         Parameters
@@ -95,13 +99,13 @@ class AveragePosterior(NamedTuple):
         rows : (r, d) rows of the graphs, scaled and without copies
         place : (g,) which of them each is
         """
-        own = np.empty((len(rows), len(self.shares)))
-        for piece in in_chunks(len(rows), WIDTH + rows.shape[1]):
-            Z = np.clip(rows[piece], -FARTHEST, FARTHEST)
-            own[piece] = self._average(Z, piece)
-        out = np.empty((len(X), len(self.shares)))
+        n, n_rows = X.shape[0], rows.shape[0]
+        own = np.empty((n_rows, len(self.shares)))
+        for piece in in_chunks(n_rows, WIDTH + rows_of.width(rows)):
+            own[piece] = self._average(rows_of.clipped(rows[piece], FARTHEST), piece)
+        out = np.empty((n, len(self.shares)))
         out[kept] = (own / own.sum(axis=1, keepdims=True))[place]
-        others = np.setdiff1d(np.arange(len(X)), kept, assume_unique=True)
+        others = np.setdiff1d(np.arange(n), kept, assume_unique=True)
         if len(others):
             out[others] = self.proba(X[others])
         return out
@@ -111,7 +115,7 @@ class AveragePosterior(NamedTuple):
         parts = (part._replace(head=without_votes(part.head)) for part in self.components)
         return self._replace(components=tuple(parts))
 
-    def _average(self, Z: Array, own: slice | None = None) -> Array:
+    def _average(self, Z: Any, own: slice | None = None) -> Array:
         """Return the average, made surer.
 
         Parameters
@@ -119,7 +123,8 @@ class AveragePosterior(NamedTuple):
         Z : (m, d) scaled rows
         own : which rows of the graphs they are; None: they are new
         """
-        out = np.tile(max(self.share_weight, LEAST_SHARE_WEIGHT) * self.shares, (len(Z), 1))
+        out = np.tile(max(self.share_weight, LEAST_SHARE_WEIGHT) * self.shares, (Z.shape[0], 1))
+        told = self._tell(Z)
         for i, view in enumerate(self.views):
             parts = [component for component in self.components if component.view == i]
             if parts:
@@ -127,7 +132,7 @@ class AveragePosterior(NamedTuple):
                     features = view.values[own]
                 else:
                     features = view.features(Z)
-                reach = view.reach(features)[:, None]
+                reach = (view.reach(features) * told)[:, None]
                 for part in parts:
                     of_part = (
                         part.head.proba(features)
@@ -143,11 +148,13 @@ class AveragePosterior(NamedTuple):
         Each is under one assumption; at rows that it does not reach, under another that does. What
         makes the average surer moves all of them.
         """
-        Z = self._scaled(np.asarray(X))
+        X = X if sparse.issparse(X) else np.asarray(X)
+        Z, m = self._scaled(X), X.shape[0]
         features = [view.features(Z) for view in self.views]
-        reach = [view.reach(one) > 0.5 for view, one in zip(self.views, features)]
+        told = self._tell(Z)
+        reach = [told * view.reach(one) > 0.5 for view, one in zip(self.views, features)]
         reached = np.array([reach[part.view] for part in self.components], bool)
-        reached = reached.reshape(len(self.components), len(Z))
+        reached = reached.reshape(len(self.components), m)
         kinds, kind = np.unique(reached, axis=1, return_inverse=True)
         kind = kind.reshape(-1)
         # Rows that the same assumptions reach share the choice of one, and all rows its place.
@@ -158,7 +165,7 @@ class AveragePosterior(NamedTuple):
         for j, speaks in enumerate(kinds.T):
             ends = np.cumsum(np.append(own * speaks, shares))
             chosen[j] = np.searchsorted(ends / ends[-1], places)
-        out = np.empty((n, len(Z), len(self.shares)))
+        out = np.empty((n, m, len(self.shares)))
         out[(chosen == len(self.components)).any(axis=0)] = self.shares
         for i, part in enumerate(self.components):
             asked = np.flatnonzero((chosen == i).any(axis=0))
@@ -171,13 +178,20 @@ class AveragePosterior(NamedTuple):
                     out[asked] = np.where(here[:, kind][..., None], drawn, out[asked])
         if self.sharpness == 1.0:
             return out
-        surer = self.proba(np.asarray(X))
+        surer = self.proba(X)
         return pooling.carried(
             out, pooling.sharpened(surer, self.shares, 1.0 / self.sharpness), surer
         )
 
-    def _scaled(self, X: Array) -> Array:
-        return np.clip((X - self.shift) / self.scale, -FARTHEST, FARTHEST)
+    def _scaled(self, X: Any) -> Any:
+        found = rows_of.rescaled(X, self.shift, self.scale, self.metric)
+        return rows_of.clipped(found, FARTHEST)
+
+    def _tell(self, Z: Any) -> Array:
+        """Return one, (m,); zero for rows of zeros where directions are compared."""
+        if self.metric != rows_of.COSINE:
+            return np.ones(Z.shape[0])
+        return rows_of.has_direction(Z).astype(float)
 
 
 # Evidence -----------------------------------------------------------------------------------------

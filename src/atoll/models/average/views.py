@@ -7,13 +7,18 @@ about one, and hold a constant.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist, pdist
+from scipy import sparse
+from scipy.spatial.distance import pdist, squareform
 
+from atoll.core.memory import in_chunks
+from atoll.core.rows import squared_distances
 from atoll.kernels.graph_spectral import extend, nearest_rows
+from atoll.models.average import spans
+from atoll.models.average.spans import SpanPrincipal, SpanView
 
 Array = NDArray[np.float64]
 
@@ -58,6 +63,27 @@ class LinearView(NamedTuple):
         return np.ones(len(features))
 
 
+class Place(NamedTuple):
+    """Coordinates in which rows are near; fields as those of `GraphView`."""
+
+    centre: Array
+    directions: Array
+    span: SpanView | None = None
+
+    def __call__(self, X: Any) -> Any:
+        """Return the coordinates of rows; (m, d) -> (m, q), or the rows as they are."""
+        if self.span is not None:
+            return self.span.project(X)
+        if not self.directions.shape[1]:
+            return X
+        if X.dtype != np.float32:
+            return (X - self.centre) @ self.directions
+        out = np.empty((len(X), self.directions.shape[1]))
+        for piece in in_chunks(*X.shape):  # not all of them in double precision
+            out[piece] = (X[piece] - self.centre) @ self.directions
+        return out
+
+
 class GraphView(NamedTuple):
     """Features of the graph's rows, which new rows take from their nearest.
 
@@ -67,19 +93,20 @@ class GraphView(NamedTuple):
     values : (n, p) their features
     n_nearest : rows that a new row is the mean of
     n_jobs : processors for their search
+    span : the coordinates, in the place of directions, where rows are sparse
     """
 
     centre: Array
     directions: Array
-    rows: Array
+    rows: Any
     values: Array
     n_nearest: int
     n_jobs: int | None
+    span: SpanView | None = None
 
-    def features(self, X: Array) -> Array:
+    def features(self, X: Any) -> Array:
         """Return the features of rows; (m, d) -> (m, p)."""
-        if self.directions.shape[1]:
-            X = (X - self.centre) @ self.directions
+        X = Place(self.centre, self.directions, self.span)(X)
         nearest = nearest_rows(self.rows, X, self.n_jobs, n_nearest=self.n_nearest)
         return extend(self.values, nearest)
 
@@ -97,7 +124,7 @@ class DistanceView(NamedTuple):
     constant : the last feature
     """
 
-    landmarks: Array
+    landmarks: Any
     length: float
     transform: Array
     constant: float
@@ -105,7 +132,7 @@ class DistanceView(NamedTuple):
     def features(self, X: Array) -> Array:
         """Return the features of rows; (m, d) -> (m, p)."""
         near = _gaussian(X, self.landmarks, self.length) @ self.transform
-        return np.column_stack([near, np.full(len(X), self.constant)])
+        return np.column_stack([near, np.full(len(near), self.constant)])
 
     def reach(self, features: Array) -> Array:
         """Return one: labels reach every row; (m, p) -> (m,)."""
@@ -126,21 +153,32 @@ class Principal(NamedTuple):
     variances: Array
     n_signal: int
 
+    def linear(self, scale: Array, constant: float) -> LinearView:
+        """Return the first directions, multiplied by a scale (q,), as a view."""
+        return LinearView(self.centre, self.directions[:, : len(scale)] * scale, constant)
 
-def principal(X: Array) -> Principal:
+
+def principal(X: Any) -> Principal | SpanPrincipal:
     """Find the principal directions, and which of them are signal (parallel analysis, Horn 1965).
 
     Where columns are many, a part of the rows stands for all. The permutations have a seed of their
     own: they depend on nothing but the rows.
     """
+    if sparse.issparse(X):
+        return spans.principal(X)
     rng = np.random.default_rng(0)
     if X.shape[1] > MOST_COLUMNS and len(X) > MOST_ROWS:
         X = X[np.sort(rng.choice(len(X), MOST_ROWS, replace=False))]
-    centre = X.mean(axis=0)
-    Z = X - centre
-    variances, directions = _eigen(Z)
-    part = Z if len(Z) <= MOST_ROWS else Z[rng.choice(len(Z), MOST_ROWS, replace=False)]
-    seen = variances if part is Z else _eigen(part)[0][: len(variances)]
+    centre = X.mean(axis=0, dtype=np.float64)
+    if X.dtype == np.float32 and len(X) > MOST_ROWS:  # not all of them in double precision
+        variances, directions = _eigen_in_blocks(X, centre)
+        part, is_part = X[rng.choice(len(X), MOST_ROWS, replace=False)] - centre, True
+    else:
+        Z = X - centre
+        variances, directions = _eigen(Z)
+        is_part = len(Z) > MOST_ROWS
+        part = Z[rng.choice(len(Z), MOST_ROWS, replace=False)] if is_part else Z
+    seen = _eigen(part)[0][: len(variances)] if is_part else variances
     noise = np.zeros(len(seen))
     for _ in range(N_PERMUTATIONS):
         mixed = rng.permuted(part, axis=0)
@@ -155,16 +193,42 @@ def _eigen(Z: Array) -> tuple[Array, Array]:
     """Return the variances and directions of centred rows, the largest first; (r,), (d, r)."""
     n, d = Z.shape
     wide = d > n
-    values, vectors = np.linalg.eigh(Z @ Z.T if wide else Z.T @ Z)
-    kept = np.flatnonzero(values > LEAST_EIGENVALUE * max(values[-1], 1e-300))[::-1]
-    kept = kept[:MOST_DIRECTIONS]
-    values, vectors = values[kept], vectors[:, kept]
+    values, vectors = _largest(Z @ Z.T if wide else Z.T @ Z)
     if wide:
         vectors = Z.T @ vectors / np.sqrt(values)
     return values / n, vectors
 
 
-def line(found: Principal, constant: float) -> LinearView:
+def _eigen_in_blocks(X: Any, centre: Array) -> tuple[Array, Array]:
+    """Return the same of many rows of single precision, of which a block at a time is doubled."""
+    n, d = X.shape
+    scatter = np.zeros((d, d))
+    for piece in in_chunks(n, d):
+        Z = X[piece] - centre
+        scatter += Z.T @ Z
+    values, vectors = _largest(scatter)
+    return values / n, vectors
+
+
+def _largest(gram: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues that are not rounding, the largest first, and their vectors."""
+    values, vectors = np.linalg.eigh(gram)
+    kept = np.flatnonzero(values > LEAST_EIGENVALUE * max(values[-1], 1e-300))[::-1]
+    kept = kept[:MOST_DIRECTIONS]
+    return values[kept], vectors[:, kept]
+
+
+def place_of_signal(found: Principal | SpanPrincipal | None, d: int) -> Place:
+    """Return the coordinates of the signal of d columns; None: the rows as they are."""
+    if isinstance(found, SpanPrincipal):
+        span = found.linear(np.ones(found.n_signal), 1.0)
+        return Place(np.zeros(0), np.zeros((0, 0)), span)
+    if found is None:
+        return Place(np.zeros(d), np.zeros((d, 0)))
+    return Place(found.centre, found.directions[:, : found.n_signal])
+
+
+def line(found: Principal | SpanPrincipal, constant: float) -> LinearView | SpanView:
     """Return all directions, each divided by the fourth root of its variance.
 
     Half-way between the rows as they are and whitened rows: a direction of little variance may
@@ -173,17 +237,17 @@ def line(found: Principal, constant: float) -> LinearView:
     floor = np.maximum(found.variances, FLOOR * found.variances.max(initial=0.0))
     scale = floor**-0.25
     length = np.sqrt(np.sum(found.variances * scale**2))
-    return LinearView(found.centre, found.directions * (scale / length), constant)
+    return found.linear(scale / length, constant)
 
 
-def whitened(found: Principal, constant: float) -> LinearView:
+def whitened(found: Principal | SpanPrincipal, constant: float) -> LinearView | SpanView:
     """Return the directions of the signal, all with the same variance."""
     q = found.n_signal
     scale = 1.0 / np.sqrt(q * found.variances[:q])
-    return LinearView(found.centre, found.directions[:, :q] * scale, constant)
+    return found.linear(scale, constant)
 
 
-def smooth(X: Array, labelled: NDArray[np.intp], n_landmarks: int, constant: float) -> DistanceView:
+def smooth(X: Any, labelled: NDArray[np.intp], n_landmarks: int, constant: float) -> DistanceView:
     """Return functions that vary over the median distance; landmarks are labelled rows and others.
 
     Parameters
@@ -191,12 +255,13 @@ def smooth(X: Array, labelled: NDArray[np.intp], n_landmarks: int, constant: flo
     labelled : (l,) rows of X
     """
     rng = np.random.default_rng(0)
-    some = X[rng.permutation(len(X))[:N_DISTANCES]]
-    distances = pdist(some)
+    n = X.shape[0]
+    some = X[rng.permutation(n)[:N_DISTANCES]]
+    distances = _distances(some)
     length = float(np.median(distances)) if len(distances) else 1.0
     length = length if length > 0 else max(float(distances.mean()), 1.0)
     chosen = labelled[rng.permutation(len(labelled))[:n_landmarks]]
-    others = np.setdiff1d(np.arange(len(X)), labelled)
+    others = np.setdiff1d(np.arange(n), labelled)
     more = rng.permutation(others)[: n_landmarks - len(chosen)]
     landmarks = X[np.concatenate([chosen, more])]
     values, vectors = np.linalg.eigh(_gaussian(landmarks, landmarks, length))
@@ -205,5 +270,13 @@ def smooth(X: Array, labelled: NDArray[np.intp], n_landmarks: int, constant: flo
     return DistanceView(landmarks, length, transform, constant)
 
 
-def _gaussian(X: Array, landmarks: Array, length: float) -> Array:
-    return np.exp(-0.5 * cdist(X, landmarks, "sqeuclidean") / length**2)
+def _distances(X: Any) -> Array:
+    """Return the distances of all pairs of rows."""
+    if not sparse.issparse(X):
+        return pdist(X)
+    found = np.sqrt(squared_distances(X, X))
+    return squareform(found, checks=False)
+
+
+def _gaussian(X: Any, landmarks: Any, length: float) -> Array:
+    return np.exp(-0.5 * squared_distances(X, landmarks) / length**2)
