@@ -122,7 +122,8 @@ class AtollClassifier(Classifier):
     assumption holds.
 
     Columns of unlike scales are standardised, rows that are copies are merged and counted. X may be
-    sparse, such as words of texts (TF-IDF): it is never made dense. Rows of single precision stay so.
+    sparse, such as words of texts (TF-IDF), and is never made dense; rows of single precision stay
+    so.
     A fit of 200 rows takes some 50 ms; time and memory grow as n log n up to `max_graph_rows` rows
     and as n beyond.
 

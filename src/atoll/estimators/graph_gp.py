@@ -58,9 +58,9 @@ class GraphGPClassifier(Classifier):
         Neighbours of each row in the graph.
     metric : {"euclidean", "cosine", "precomputed", "graph"}, default="euclidean"
         X holds rows of numbers, dense or sparse, which are compared by their distances or by their
-        directions, as texts and embeddings are; or distances between rows of any kind, (n, n) in `fit` and from new
-        rows to those of the fit, (m, n), afterwards; or weights of a graph's edges in that form,
-        dense or sparse.
+        directions, as texts and embeddings are; or distances between rows of any kind, (n, n) in
+        `fit` and from new rows to those of the fit, (m, n), afterwards; or weights of a graph's
+        edges in that form, dense or sparse.
     max_graph_rows : int, default=10000
         Rows of the graph, at most.
     n_draws : int, default=256

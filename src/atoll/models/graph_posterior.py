@@ -389,7 +389,8 @@ def _diagnostics_of_chains(
 class GraphPosterior(NamedTuple):
     """The posterior of the functions on a graph, for its rows and for new ones.
 
-    rows : (n, d) rows of the graph, perhaps sparse; (n, 0) where distances or weights are given instead
+    rows : (n, d) rows of the graph, perhaps sparse; (n, 0) where distances or weights are given
+        instead
     features : (n, p) v at these rows
     kept : (n,) which training rows they are
     coefficients : the posterior of the functions' coefficients
