@@ -5,9 +5,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from atoll import (
     AtollClassifier,
@@ -62,7 +64,8 @@ def test_a_pipeline_of_mixed_columns_is_fitted_and_cross_validated():
 def test_arrays_and_frames_of_other_libraries_are_read():
     table, _ = penguins(np.random.default_rng(2))
     step = TablePreprocessor().fit(table.to_numpy(dtype=object))
-    assert step.feature_names_in_.tolist() == ["x0", "x1"]
+    assert step.n_features_in_ == 2
+    assert step.get_feature_names_out()[0] == "x0"
     np.testing.assert_array_equal(
         step.transform(table.to_numpy(dtype=object)), TablePreprocessor().fit_transform(table)
     )
@@ -97,5 +100,40 @@ def test_bad_input_is_named():
         TablePreprocessor().fit([1.0])
     table, _ = penguins(np.random.default_rng(4))
     step = TablePreprocessor().fit(table)
-    with pytest.raises(ValueError, match="lacks column 'island'"):
+    with pytest.raises(ValueError, match=r"feature names should match[^$]*missing:\n- island"):
         step.transform(table[["mass"]])
+    with pytest.raises(ValueError, match=r"X is sparse.*Leave this step out"):
+        step.fit(sparse.csr_array(np.eye(2)))
+    with pytest.raises(ValueError, match="texts must be a sequence of columns, got 'note'"):
+        TablePreprocessor(texts="note").fit(table)
+
+
+@pytest.mark.parametrize(
+    ("step", "check"),
+    [
+        pytest.param(step, check, id=check.func.__name__)
+        for step, check in estimator_checks_generator(TablePreprocessor())
+    ],
+)
+def test_scikit_learn_estimator_checks(step, check):
+    check(step)
+
+
+def test_texts_are_a_sparse_step_of_a_pipeline():
+    words = [["sea", "boat", "storm", "rope"], ["bread", "salt", "flour", "oven"]]
+    rng = np.random.default_rng(5)
+    kind = np.arange(40) % 2
+    table = pd.DataFrame(
+        {
+            "note": [
+                " ".join(["before", "that", *rng.choice(words[k], 9)]) + f" {i}"
+                for i, k in enumerate(kind)
+            ]
+        }
+    )
+    y = kind.astype(object)
+    y[8:] = None
+    model = make_pipeline(make_preprocessor(), AtollClassifier(metric="cosine", random_state=0))
+    assert np.mean(model.fit(table, y).predict(table) == kind) > 0.95
+    step = model[0]
+    assert step.transform(table).shape[1] == len(step.get_feature_names_out())

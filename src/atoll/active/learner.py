@@ -23,6 +23,7 @@ from atoll.active.pool import (
     last_step,
     n_rows,
     prepared,
+    same_rows,
     some_rows,
 )
 from atoll.active.situation import Choice, Situation
@@ -233,7 +234,7 @@ class ActiveLearner:
     def has_rows(self, X: Any) -> bool:
         """Return whether these are the rows of the pool; X (n, d)."""
         self._pool_size()
-        return n_rows(X) == self._n and np.array_equal(np.asarray(X), np.asarray(self._X))
+        return n_rows(X) == self._n and same_rows(X, self._X)
 
     # What the user says ---------------------------------------------------------------------------
 

@@ -166,6 +166,15 @@ def n_rows(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
+def same_rows(X: Any, other: Any) -> bool:
+    """Return whether two tables of as many rows are equal; both may be sparse."""
+    if sparse.issparse(X) and sparse.issparse(other):
+        return X.shape == other.shape and not (other != X).nnz
+    if sparse.issparse(X) or sparse.issparse(other):
+        return False
+    return np.array_equal(np.asarray(X), np.asarray(other))
+
+
 def some_rows(X: Any, rows: Index) -> Any:
     """Return some rows of an array, a sparse matrix, a data frame or a list."""
     if hasattr(X, "iloc"):

@@ -11,6 +11,12 @@ import typer
 
 from atoll import __version__
 from atoll.cli.label import label
+from atoll.cli.rows import (
+    compare_texts_by_direction,
+    compares_directions,
+    lines_about,
+    with_metric,
+)
 from atoll.cli.settings import (
     classes_in_type,
     pairs,
@@ -25,7 +31,6 @@ from atoll.core.extras import import_extra
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -71,6 +76,14 @@ Encode = Annotated[
 ]
 Impute = Annotated[
     bool, typer.Option("--impute/--no-impute", help="Fill blank cells in, or refuse them.")
+]
+Text = Annotated[
+    list[str] | None,
+    typer.Option(help="Column of texts, if it is not seen to be one; may be repeated."),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(help="How rows are compared; cosine for embeddings, whose columns are then left."),
 ]
 NoStandardise = Annotated[
     bool,
@@ -141,6 +154,8 @@ def fit(
     encode: Encode = True,
     impute: Impute = True,
     no_standardise: NoStandardise = False,
+    text: Text = None,
+    metric: Metric = None,
     unlabelled: Unlabelled = "auto",
     settings: Settings = None,
     n_jobs: Jobs = None,
@@ -166,7 +181,8 @@ def fit(
     if checkpoint is not None:
         make_folder(checkpoint)
     kind = _choose(_models(), model, "model", "atoll models")
-    estimator = kind(**read_settings(kind, model, settings or []))
+    wanted = with_metric(settings or [], metric)
+    estimator = kind(**read_settings(kind, model, wanted))
     # The labels are settled here, once: past this point only a null is unlabelled.
     set_where_known(estimator, unlabelled=None, verbose=_show_progress(quiet), random_state=seed)
     set_or_refuse(estimator, model, n_jobs=n_jobs, checkpoint=checkpoint and str(checkpoint))
@@ -175,11 +191,13 @@ def fit(
     table = prepare(
         frame,
         target,
-        standardise=not no_standardise,
+        standardise=not no_standardise and not compares_directions(estimator),
         encode=encode,
         impute=impute,
         drop=drop or (),
+        texts=text or (),
     )
+    compare_texts_by_direction(estimator, table.preprocessing, wanted)
     targets: Any = table.y
     marker = _unlabelled_value(unlabelled, targets)
     labels, enough = parse_labels(targets, unlabelled=marker), 2
@@ -190,6 +208,8 @@ def fit(
             enough = 1
     require_classes(labels, at_least=enough)
     for line in _description(data, frame, labels, table.preprocessing):
+        say(line)
+    for line in lines_about(estimator, table.preprocessing):
         say(line)
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
@@ -299,7 +319,7 @@ def report(
         bundle.y,
         target,
         title=f"{bundle.target} by {type(bundle.estimator).__name__}",
-        feature_names=list(bundle.preprocessing.features),
+        feature_names=bundle.preprocessing.names,
         about=_about(bundle),
         unlabelled=None,
         random_state=seed,
@@ -546,7 +566,8 @@ def _description(
     data: Path, frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing
 ) -> list[str]:
     counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
-    numeric = [n for n in preprocessing.columns if n not in preprocessing.categories]
+    others = {*preprocessing.categories, *preprocessing.texts}
+    numeric = [n for n in preprocessing.columns if n not in others]
     lines = [
         f"{data}: {len(labels.codes)} rows, {labels.n_labelled} labelled.",
         f"Classes: {counts}.",
@@ -577,7 +598,7 @@ def _shortened(names: list[str], most: int = 8) -> str:
 def _bundle(
     estimator: Any,
     preprocessing: Preprocessing,
-    X: NDArray[np.float64],
+    X: Any,
     y: NDArray[Any],
     target: str,
 ) -> ModelBundle:
@@ -604,7 +625,7 @@ def _load_bundle(path: Path) -> ModelBundle:
     return bundle
 
 
-def _predictions(estimator: Any, X: NDArray[np.float64], *, progress: bool) -> pd.DataFrame:
+def _predictions(estimator: Any, X: Any, *, progress: bool) -> pd.DataFrame:
     import numpy as np
     from tqdm import tqdm
 
@@ -612,7 +633,7 @@ def _predictions(estimator: Any, X: NDArray[np.float64], *, progress: bool) -> p
 
     pd = import_extra("pandas")
     # In batches: each holds a kernel matrix of its rows against the training rows.
-    starts = range(0, len(X), PREDICTION_BATCH)
+    starts = range(0, X.shape[0], PREDICTION_BATCH)
     bar = tqdm(starts, desc="predicting", unit="batch", disable=not progress or len(starts) < 2)
     p = np.concatenate([estimator.predict_proba(X[i : i + PREDICTION_BATCH]) for i in bar])
     columns: dict[str, Any] = {"class": estimator.classes_[p.argmax(axis=1)]}
@@ -622,10 +643,12 @@ def _predictions(estimator: Any, X: NDArray[np.float64], *, progress: bool) -> p
 
 def _about(bundle: ModelBundle) -> dict[str, object]:
     encoded = ", ".join(bundle.preprocessing.categories)
+    texts = ", ".join(bundle.preprocessing.texts)
     return {
         "Column of labels": bundle.target,
         "Numeric columns": "standardised" if bundle.preprocessing.standardised else "as they are",
         **({"Columns encoded as indicators": encoded} if encoded else {}),
+        **({"Columns of texts": texts} if texts else {}),
         "Fitted": f"{bundle.created}, by atoll {bundle.atoll_version}",
     }
 

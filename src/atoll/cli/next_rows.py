@@ -77,7 +77,7 @@ def run_round(
     X = apply(bundle.preprocessing, frame)
     learner = open_learner(bundle, frame, X, files.state, wishes)
     if files.answers is not None:
-        rows, labels = read_answers(files.answers, bundle.target, len(X), learner.classes_)
+        rows, labels = read_answers(files.answers, bundle.target, X.shape[0], learner.classes_)
         learner.refit().update(rows, labels)
         say(f"{len(rows)} answers taken from {files.answers}.")
     asked = described(learner, learner.query(wishes.n), frame, bundle.target)
@@ -97,7 +97,7 @@ def run_round(
 
 
 def open_learner(
-    bundle: ModelBundle, frame: pd.DataFrame, X: NDArray[np.float64], state: Path, wishes: Wishes
+    bundle: ModelBundle, frame: pd.DataFrame, X: Any, state: Path, wishes: Wishes
 ) -> ActiveLearner:
     """Return the loop that the state file holds, or a new one, with the table's labels learnt.
 

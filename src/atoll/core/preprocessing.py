@@ -1,7 +1,7 @@
 """The columns of a table, and the arrays that models are fitted on.
 
-Numbers are standardised, categories become indicators, and blank cells are filled in;
-`Preprocessing` remembers how, so that new rows are treated alike.
+Numbers are standardised, categories become indicators, texts weighted words, and blank cells are
+filled in; `Preprocessing` remembers how, so that new rows are treated alike.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from atoll.core.extras import import_extra
+from atoll.core.texts import Words, is_text, learn_words, word_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,13 +39,14 @@ class Preprocessing(NamedTuple):
     columns : the columns read, in order
     categories : for each encoded column its values, in the order of their indicator features; a
         cell that is none of them has zeros
-    features : (p,) names of the features: the column, "column=value" for an indicator, and
-        "column is blank" for that of blank cells
+    features : (p,) names of the features but for words of texts: the column, "column=value" for an
+        indicator, and "column is blank" for that of blank cells
     mean, scale : (p,) float; 0 and 1 where a feature is left as it is
     standardised : whether the numeric columns are standardised
     fill : what blank cells of numeric columns are filled with, by column
     flagged : numeric columns with an indicator of blank cells
     lenient : whether blank cells and unknown categories are taken, or refused
+    texts : for each column of texts its words, whose features come after all others
     """
 
     columns: tuple[str, ...]
@@ -55,17 +58,24 @@ class Preprocessing(NamedTuple):
     fill: dict[str, float] = {}  # noqa: RUF012 - never changed
     flagged: tuple[str, ...] = ()
     lenient: bool = False
+    texts: dict[str, Words] = {}  # noqa: RUF012 - never changed
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all features, (p,); a word of a text is "column: word"."""
+        words = [f"{name}: {term}" for name, of in self.texts.items() for term in of.names]
+        return [*self.features, *words]
 
 
 class PreparedTable(NamedTuple):
     """What a classifier is fitted on.
 
-    X : (n, p) float
+    X : (n, p) float; a sparse array where a column holds texts
     y : (n,) labels, with None where the target's cell is blank; None if there is no target
     preprocessing : how X was made
     """
 
-    X: NDArray[np.float64]
+    X: Any
     y: NDArray[Any] | None
     preprocessing: Preprocessing
 
@@ -78,12 +88,16 @@ def prepare(
     encode: bool = True,
     impute: bool = True,
     drop: Sequence[str] = (),
+    texts: Sequence[str] = (),
 ) -> PreparedTable:
     """Turn a table into features and labels.
 
     Numeric columns (booleans among them) become one feature each, standardised to mean 0 and
     standard deviation 1; a constant column becomes 0. Any other column becomes one indicator per
     value, left as 0 and 1.
+
+    A column of long and different texts becomes one feature per word, weighted by how few texts
+    have it (TF-IDF), in rows of length one; X is then sparse.
 
     A blank cell takes the median of a numeric column, and has zeros for all indicators of another.
     Where at least a twentieth of a column's cells are blank, an indicator says which.
@@ -101,6 +115,8 @@ def prepare(
         Whether to fill blank cells in, or refuse them.
     drop : sequence of str, default=()
         Columns to leave out.
+    texts : sequence of str, default=()
+        Columns of texts, beside those that are seen to be: see `atoll.core.texts.is_text`.
 
     Returns
     -------
@@ -120,7 +136,8 @@ def prepare(
     """
     columns = _columns(frame, target, drop)
     _refuse_unusable(frame, columns)
-    categorical = [name for name in columns if not _is_numeric(frame[name])]
+    found = _text_columns(frame, columns, texts, encode)
+    categorical = [n for n in columns if n not in found and not _is_numeric(frame[n])]
     if categorical and not encode:
         raise ValueError(
             f"{_named(categorical)} {_are(categorical)} not numeric; encode such columns as "
@@ -132,10 +149,10 @@ def prepare(
     _refuse_empty(frame, columns)
 
     categories = {name: _categories(frame[name]) for name in categorical}
-    numeric = [name for name in columns if name not in categories]
+    numeric = [name for name in columns if name not in categories and name not in found]
     fill = {n: float(np.nanmedian(_as_floats(frame[n]))) for n in numeric} if impute else {}
     flagged = tuple(n for n in numeric if _often_blank(frame[n]))
-    features = _feature_names(columns, categories, flagged)
+    features = _feature_names([n for n in columns if n not in found], categories, flagged)
     untouched = Preprocessing(
         columns,
         categories,
@@ -146,6 +163,7 @@ def prepare(
         fill,
         flagged,
         impute,
+        {name: learn_words(_as_strings(frame[name]), name) for name in found},
     )
     X = _to_features(untouched, frame)
     if standardise:
@@ -156,10 +174,10 @@ def prepare(
         mean, scale = untouched.mean, untouched.scale
     preprocessing = untouched._replace(mean=mean, scale=scale)
     y = None if target is None else read_target(frame[target])
-    return PreparedTable((X - mean) / scale, y, preprocessing)
+    return PreparedTable(_with_words(preprocessing, frame, (X - mean) / scale), y, preprocessing)
 
 
-def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float64]:
+def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> Any:
     """Return features (n, p) of new rows, made as those that the model was fitted on.
 
     Columns are found by name; any others are ignored (`extra_columns` names them). A row that
@@ -176,7 +194,9 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float
     not_numeric = [
         name
         for name in preprocessing.columns
-        if name not in preprocessing.categories and not _is_numeric(frame[name])
+        if name not in preprocessing.categories
+        and name not in preprocessing.texts
+        and not _is_numeric(frame[name])
     ]
     if not_numeric:
         raise ValueError(
@@ -193,7 +213,8 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float
             )
     _refuse_infinite(frame, preprocessing.columns)
     _refuse_empty(frame, preprocessing.columns)
-    return (_to_features(preprocessing, frame) - preprocessing.mean) / preprocessing.scale
+    X = (_to_features(preprocessing, frame) - preprocessing.mean) / preprocessing.scale
+    return _with_words(preprocessing, frame, X)
 
 
 def unreadable(
@@ -227,7 +248,9 @@ def unreadable(
     for name in preprocessing.columns:
         is_blank = frame[name].isna().to_numpy()
         cells = frame[name].to_numpy(dtype=object)
-        if name not in preprocessing.categories:
+        if name in preprocessing.texts:
+            pass  # whatever stands there is a text
+        elif name not in preprocessing.categories:
             if not _is_numeric(frame[name]):
                 read[name] = pd.to_numeric(frame[name], errors="coerce")
             numbers = _as_floats(read[name])
@@ -305,6 +328,22 @@ def _columns(frame: pd.DataFrame, target: str | None, drop: Sequence[str]) -> tu
     return columns
 
 
+def _text_columns(
+    frame: pd.DataFrame, columns: Sequence[str], named: Sequence[str], notice: bool
+) -> list[str]:
+    """Return the columns of texts: those named, and where wanted those that are seen to be."""
+    _require_columns(frame, named, "the column of texts")
+    found = []
+    for name in columns:
+        if name in named:
+            found.append(name)
+        elif notice and not _is_numeric(frame[name]):
+            cells = frame[name][frame[name].notna()].tolist()
+            if is_text(cells):
+                found.append(name)
+    return found
+
+
 def _label(value: Any) -> Any:
     if isinstance(value, str):
         value = value.strip()
@@ -337,7 +376,8 @@ def _categories(column: pd.Series) -> tuple[str, ...]:
             raise _dates(str(column.name))
         raise ValueError(
             f"column {column.name!r} has {len(values)} different values, too many to encode (at "
-            f"most {MAX_CATEGORIES}); leave it out (--drop {column.name}), or group its values."
+            f"most {MAX_CATEGORIES}); leave it out (--drop {column.name}), group them, or say "
+            f"that they are texts (--text {column.name})."
         )
     return (*values, BLANK) if _often_blank(column) else values
 
@@ -364,9 +404,11 @@ def _feature_names(
 
 
 def _to_features(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float64]:
-    """Return the features before they are standardised, (n, p)."""
+    """Return the features before they are standardised, (n, p), without the words of texts."""
     blocks: list[NDArray[Any]] = []
     for name in preprocessing.columns:
+        if name in preprocessing.texts:
+            continue
         if name in preprocessing.categories:
             values = np.array(_as_strings(frame[name]), dtype=object)
             blocks += [values == known for known in preprocessing.categories[name]]
@@ -376,7 +418,18 @@ def _to_features(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[n
             blocks.append(np.where(is_blank, preprocessing.fill.get(name, np.nan), numbers))
             if name in preprocessing.flagged:
                 blocks.append(is_blank)
+    if not blocks:
+        return np.empty((len(frame), 0))
     return np.column_stack(blocks).astype(np.float64)
+
+
+def _with_words(preprocessing: Preprocessing, frame: pd.DataFrame, X: NDArray[np.float64]) -> Any:
+    """Return features (n, p), and beside them the words of texts; dense if there is no text."""
+    if not preprocessing.texts:
+        return X
+    words = [word_rows(of, _as_strings(frame[n])) for n, of in preprocessing.texts.items()]
+    blocks = [sparse.csr_array(X), *words] if X.shape[1] else words
+    return sparse.csr_array(sparse.hstack(blocks)) if len(blocks) > 1 else blocks[0]
 
 
 def _mean_and_scale(X: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -110,9 +110,9 @@ def mean_and_deviation(X: Any) -> tuple[Array, Array]:
 
 
 def clipped(X: Any, farthest: float) -> Any:
-    """Return rows whose numbers are at most so large."""
+    """Return rows whose numbers are at most so large; dense ones of double precision."""
     if not sparse.issparse(X):
-        return np.clip(X, -farthest, farthest)
+        return np.clip(np.asarray(X, dtype=np.float64), -farthest, farthest)
     if np.abs(X.data).max(initial=0.0) <= farthest:
         return X
     out = X.copy()

@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from atoll import __version__
@@ -40,6 +39,8 @@ MAX_BYTES = 8 * 2**30
 
 TRUSTED_TYPES: tuple[str, ...] = (
     REBUILDING,
+    "scipy.sparse._csr.csr_array",  # told by its arrays
+    "scipy.sparse._csr.csr_matrix",
     "sklearn.gaussian_process.kernels.ConstantKernel",
     "sklearn.gaussian_process.kernels.DotProduct",
     "sklearn.gaussian_process.kernels.Exponentiation",
@@ -83,7 +84,7 @@ class ModelBundle(NamedTuple):
 
     estimator : a fitted classifier
     preprocessing : how new tables are to be treated
-    X : (n, p) features, prepared
+    X : (n, p) features, prepared; sparse where a column holds texts
     y : (n,) labels, None where unlabelled
     target : name of the column of labels
     atoll_version, created : what wrote it and when (ISO 8601, UTC)
@@ -91,7 +92,7 @@ class ModelBundle(NamedTuple):
 
     estimator: Any
     preprocessing: Preprocessing
-    X: NDArray[np.float64]
+    X: Any
     y: NDArray[Any]
     target: str
     atoll_version: str

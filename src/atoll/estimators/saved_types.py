@@ -162,6 +162,7 @@ TYPES: dict[str, SavedType] = {
     "graph-warped-kernel": SavedType("atoll.kernels.graph_warped.GraphWarpedKernel"),
     "kernel-prior": SavedType("atoll.kernels.hyperparameters.KernelPrior"),
     "normal-inverse-wishart": SavedType("atoll.core.densities.NormalInverseWishart"),
+    "text-words": SavedType("atoll.core.texts.Words"),
     "preprocessing": SavedType("atoll.core.preprocessing.Preprocessing"),
     "spectral-graph": SavedType("atoll.kernels.graph_spectral.SpectralGraph"),
     "spectral-graph-kernel": SavedType("atoll.kernels.graph_spectral.SpectralGraphKernel"),

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from atoll.core import preprocessing
 from atoll.core.extras import import_extra
 from atoll.core.remarks import warn_user
-from atoll.estimators.parameters import Flag, check_value
+from atoll.estimators.parameters import Flag, Listed, check_value
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
-    """Turn a data frame of numbers, categories and blank cells into an array of features.
+    """Turn a data frame of numbers, categories, texts and blank cells into an array of features.
 
     It is what `atoll fit` does to a table before it fits a model. Numeric columns become one
-    feature each, and any other column one indicator per value. A blank cell takes the median of a
+    feature each, a column of long texts one feature per word, weighted by how few texts have it
+    (TF-IDF), and any other column one indicator per value. With texts the features are a sparse
+    array, which `AtollClassifier` and `GraphGPClassifier` take. A blank cell takes the median of a
     numeric column, and has zeros for all indicators of another; so has a value that was not there
     in `fit`. Where at least a twentieth of a column's cells are blank, an indicator says which.
     Dates, lists and columns of more than a hundred different words are refused by name.
@@ -32,12 +36,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         Whether to encode columns that are not numeric, or refuse them.
     impute : bool, default=True
         Whether to fill blank cells in, or refuse them.
+    texts : sequence of str, default=()
+        Columns of texts, beside those that are seen to be.
 
     Attributes
     ----------
     preprocessing_ : how columns become features
     n_features_in_ : int
-    feature_names_in_ : (q,) array of str, the columns
+    feature_names_in_ : (q,) array of str, the columns of a data frame
 
     Examples
     --------
@@ -50,29 +56,38 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     [0.0, 1.0, 1.0, 0.0]
     """
 
-    def __init__(self, *, standardise: bool = True, encode: bool = True, impute: bool = True):
+    def __init__(
+        self,
+        *,
+        standardise: bool = True,
+        encode: bool = True,
+        impute: bool = True,
+        texts: Sequence[str] = (),
+    ):
         self.standardise = standardise
         self.encode = encode
         self.impute = impute
+        self.texts = texts
 
     def fit(self, X: Any, y: Any = None) -> TablePreprocessor:
         """Learn what the columns hold; X (n, q) data frame or array."""
         for name in ("standardise", "encode", "impute"):
             check_value(name, getattr(self, name), Flag())
-        frame = self._frame(X)
+        check_value("texts", self.texts, Listed("a sequence of columns"))
         self.preprocessing_ = preprocessing.prepare(
-            frame, standardise=self.standardise, encode=self.encode, impute=self.impute
+            self._frame(X, reset=True),
+            standardise=self.standardise,
+            encode=self.encode,
+            impute=self.impute,
+            texts=[str(name) for name in self.texts],
         ).preprocessing
-        self.n_features_in_ = frame.shape[1]
-        self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return the features, (n, p)."""
+    def transform(self, X: Any) -> Any:
+        """Return the features, (n, p): an array, or a sparse one where a column holds texts."""
         check_is_fitted(self)
-        frame = self._frame(X)
-        if len(frame.columns) == self.n_features_in_ and not hasattr(X, "columns"):
-            frame.columns = self.feature_names_in_.tolist()
+        frame = self._frame(X, reset=False)
+        frame.columns = list(self.preprocessing_.columns)
         out = preprocessing.apply(self.preprocessing_, frame)
         for name, values in preprocessing.unseen(self.preprocessing_, frame).items():
             shown = ", ".join(map(repr, values[:5]))
@@ -84,23 +99,49 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the features, (p,)."""
         check_is_fitted(self)
-        return np.array(self.preprocessing_.features, dtype=object)
+        return np.array(self.preprocessing_.names, dtype=object)
 
-    @staticmethod
-    def _frame(X: Any) -> Any:
+    def _frame(self, X: Any, *, reset: bool) -> Any:
+        """Return the table as a data frame whose columns have names, checked against the fit's."""
         pd = import_extra("pandas")
         if hasattr(X, "to_pandas"):  # polars, pyarrow
             X = X.to_pandas()
+        if sparse.issparse(X):
+            raise ValueError("X is sparse: it holds numbers already. Leave this step out.")
         if not isinstance(X, pd.DataFrame):
             X = np.asarray(X)
             if X.ndim != 2:
-                raise ValueError(f"X must have rows and columns, got {X.ndim} dimension(s).")
-            X = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).infer_objects()
-        return X.set_axis(X.columns.map(str), axis=1)
+                raise ValueError(
+                    f"X must have rows and columns, got {X.ndim} dimension(s). Reshape your data, "
+                    "for example with X.reshape(-1, 1) if it is one column."
+                )
+            if X.dtype.kind == "c":
+                raise ValueError("Complex data not supported: X holds complex numbers.")
+        n, d = X.shape
+        if n == 0 or d == 0:
+            what = "sample" if n == 0 else "feature"
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required."
+            )
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if isinstance(X, pd.DataFrame):
+            return X.set_axis(X.columns.map(str), axis=1)
+        return pd.DataFrame(X, columns=[f"x{j}" for j in range(d)]).infer_objects()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
 
 
 def make_preprocessor(
-    *, standardise: bool = True, encode: bool = True, impute: bool = True
+    *,
+    standardise: bool = True,
+    encode: bool = True,
+    impute: bool = True,
+    texts: Sequence[str] = (),
 ) -> TablePreprocessor:
     """Return what turns a table into features, for `make_pipeline`.
 
@@ -112,6 +153,8 @@ def make_preprocessor(
         Whether to encode columns that are not numeric, or refuse them.
     impute : bool, default=True
         Whether to fill blank cells in, or refuse them.
+    texts : sequence of str, default=()
+        Columns of texts, beside those that are seen to be.
 
     Examples
     --------
@@ -123,4 +166,4 @@ def make_preprocessor(
     >>> model.fit(table, ["light", None, None, "heavy", None]).classes_.tolist()
     ['heavy', 'light']
     """
-    return TablePreprocessor(standardise=standardise, encode=encode, impute=impute)
+    return TablePreprocessor(standardise=standardise, encode=encode, impute=impute, texts=texts)

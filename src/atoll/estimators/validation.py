@@ -17,6 +17,8 @@ from atoll.core.labels import PartialLabels, parse_labels, require_classes
 
 Array = NDArray[np.float64]
 
+LARGE = 1e15  # numbers whose squares, summed, may be too large for single precision
+
 
 def read_labels(
     y: Any, n_rows: int, unlabelled: Any, classes: Sequence[Any] | None, *, at_least: int = 2
@@ -111,6 +113,8 @@ def _read_sparse(X: Any) -> sparse.csr_array:
             f"X contains NaN or infinity (inf) in {len(rows)} row{'s' * (len(rows) != 1)}: "
             f"{_list(rows.tolist())}. Drop those rows, or correct them."
         )
+    if np.abs(X.data).max(initial=0.0) > LARGE and X.dtype == np.float32:
+        return X.astype(np.float64)  # squares leave the numbers of single precision
     return X
 
 

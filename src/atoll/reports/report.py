@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
@@ -166,6 +167,12 @@ def _read(
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
+    if sparse.issparse(X):
+        raise ValueError(
+            "X is sparse, as columns of texts are, and a report draws dense rows. Predict with the "
+            "model, or make fewer, dense columns first (sklearn.decomposition.TruncatedSVD) and "
+            "fit on them."
+        )
     X = X if hasattr(X, "iloc") else np.asarray(X)
     model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if isinstance(unlabelled, str) and unlabelled == "auto":

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 
 from atoll.core.memory import in_chunks
 from atoll.core.rows import products
@@ -90,8 +90,8 @@ def principal(X: Any) -> SpanPrincipal:
     values, vectors = _eigen(gram)
     noise = np.zeros(len(values))
     for _ in range(N_PERMUTATIONS):
-        found = _eigen(_centred(permuted_columns(rng, rows))[0])[0][: len(values)]
-        noise[: len(found)] = np.maximum(noise[: len(found)], found)
+        mixed, _ = _centred(permuted_columns(rng, rows))
+        noise = np.maximum(noise, _largest_values(mixed, len(values)))
     below = np.flatnonzero(values <= noise)
     n_signal = int(below[0]) if len(below) else len(values)
     transform = vectors / np.sqrt(values)
@@ -111,10 +111,15 @@ def _centred(rows: Any) -> tuple[Array, Array]:
 
 def _eigen(gram: Array) -> tuple[Array, Array]:
     """Return eigenvalues and vectors, the largest first; (s, s) -> (r,), (s, r)."""
-    values, vectors = np.linalg.eigh(gram)
+    n = len(gram)
+    values, vectors = linalg.eigh(gram, subset_by_index=(max(0, n - MOST_DIRECTIONS), n - 1))
     kept = np.flatnonzero(values > LEAST_EIGENVALUE * max(values[-1], 1e-300))[::-1]
-    kept = kept[:MOST_DIRECTIONS]
     return values[kept], vectors[:, kept]
+
+
+def _largest_values(gram: Array, count: int) -> Array:
+    n = len(gram)
+    return linalg.eigvalsh(gram, subset_by_index=(n - count, n - 1))[::-1] if count else np.zeros(0)
 
 
 def permuted_columns(rng: np.random.Generator, X: Any) -> sparse.csr_array:

@@ -1,0 +1,109 @@
+"""Columns of texts as weighted words (TF-IDF): sparse rows of length one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+LONG = 40  # characters on average from which a column of words is one of texts
+WORDY = 4.0  # words on average from which it is: less are names, addresses and codes
+MOST_TERMS = 100_000
+FEW_TEXTS = 100  # below, a word of a single text counts too
+
+
+class Words(NamedTuple):
+    """How texts become rows: each word they hold, weighted by how few texts have it.
+
+    terms : the words, one a line
+    weights : (p,) their inverse document frequencies
+    analyzer : "word", or "char_wb" for runs of characters within words
+    """
+
+    terms: str
+    weights: NDArray[np.float64]
+    analyzer: str
+
+    @property
+    def names(self) -> list[str]:
+        """The words, (p,)."""
+        return self.terms.split("\n")
+
+
+def is_text(cells: Sequence[Any]) -> bool:
+    """Return whether cells, blank ones left out, are texts: long, of words, and most different.
+
+    Examples
+    --------
+    >>> is_text(["The film is far too long, but its end is good.", "I would see it again any day."])
+    True
+    >>> is_text(["Strongly agree", "Agree", "Agree"])
+    False
+    """
+    if not len(cells) or not all(isinstance(cell, str) for cell in cells[:100]):
+        return False
+    some = [str(cell) for cell in cells[:10_000]]
+    if len(set(some)) <= len(some) / 2:
+        return False
+    length = sum(map(len, some)) / len(some)
+    return length >= LONG and sum(len(cell.split()) for cell in some) / len(some) >= WORDY
+
+
+def learn_words(texts: Sequence[str], column: str) -> Words:
+    """Find the words of texts and their weights; ValueError where there is none.
+
+    Where no text has a word of two letters, as in scripts without blanks, runs of two to four
+    characters take the place of words.
+
+    Parameters
+    ----------
+    column : how an error calls the texts
+    """
+    for analyzer in ("word", "char_wb"):
+        found = _vectorizer(analyzer, min_df=1 if len(texts) < FEW_TEXTS else 2)
+        try:
+            found.fit(texts)
+        except ValueError:  # no word at all
+            continue
+        terms = "\n".join(found.get_feature_names_out())
+        return Words(terms, np.asarray(found.idf_, dtype=np.float64), analyzer)
+    raise ValueError(
+        f"column {column!r} holds no words to learn from; leave it out (--drop {column})."
+    )
+
+
+def word_rows(words: Words, texts: Sequence[str]) -> sparse.csr_array:
+    """Return texts as rows of weighted words; (n,) -> (n, p) sparse, of length one.
+
+    A text without any of the words is a row of zeros.
+
+    Examples
+    --------
+    >>> words = learn_words(["red sky", "blue sky"], "text")
+    >>> words.names
+    ['blue', 'red', 'sky']
+    >>> word_rows(words, ["a red sky", "grass"]).toarray().round(2)
+    array([[0.  , 0.81, 0.58],
+           [0.  , 0.  , 0.  ]])
+    """
+    found = _vectorizer(words.analyzer, vocabulary=words.names)
+    found.idf_ = words.weights
+    return sparse.csr_array(found.transform(texts))
+
+
+def _vectorizer(analyzer: str, **more: Any) -> TfidfVectorizer:
+    from sklearn.feature_extraction.text import TfidfVectorizer  # here: the import takes a second
+
+    if analyzer == "char_wb":
+        more["ngram_range"] = (2, 4)
+    if "vocabulary" not in more:
+        more["max_features"] = MOST_TERMS
+    return TfidfVectorizer(
+        analyzer=analyzer, sublinear_tf=True, strip_accents="unicode", norm="l2", **more
+    )

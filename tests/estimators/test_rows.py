@@ -1,0 +1,206 @@
+"""Rows as users have them: sparse, of single precision, compared by direction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.decomposition import TruncatedSVD
+from sklearn.pipeline import make_pipeline
+
+from atoll import AtollClassifier, GraphGPClassifier, load_model, save_model
+from atoll.active import ActiveLearner
+from atoll.estimators import CLASSIFIERS
+from atoll.models.average import spans, views
+from walking import short
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+TAKERS = pytest.mark.parametrize("model", [AtollClassifier, GraphGPClassifier])
+OTHERS = [m for m in CLASSIFIERS.values() if m not in (AtollClassifier, GraphGPClassifier)]
+
+
+def words(rng, n=60, d=80):
+    """Counts of words in texts of two kinds, as dense rows, and the kinds."""
+    kind = np.arange(n) % 2
+    rate = rng.gamma(0.3, size=(2, d))
+    return rng.poisson(2.0 * rate[kind]) * rng.uniform(0.9, 1.1, size=(n, d)), kind
+
+
+def hidden(kind, known=12):
+    y = kind.astype(object)
+    y[known:] = None
+    return y
+
+
+@TAKERS
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_sparse_and_single_rows_give_what_dense_ones_do(model, metric, monkeypatch):
+    for module in (spans, views):  # which directions are signal is told by columns at random
+        monkeypatch.setattr(module, "N_PERMUTATIONS", 0)
+    X, kind = words(np.random.default_rng(0))
+    y = hidden(kind)
+    fits = [
+        (rows, model(metric=metric, n_draws=30, random_state=0).fit(rows[:50], y[:50]))
+        for rows in (X, sparse.csr_array(X), X.astype(np.float32))
+    ]
+    (_, dense), *others = fits
+    for (rows, found), tolerance in zip(others, (1e-6, 1e-3)):
+        p = found.predict_proba(rows)
+        np.testing.assert_allclose(p, dense.predict_proba(X), atol=tolerance)
+        np.testing.assert_allclose(
+            found.label_distributions_, dense.label_distributions_, atol=tolerance
+        )
+        assert found.sample_proba(rows[50:], 5, random_state=0).shape == (5, 10, 2)
+
+
+@TAKERS
+def test_cosine_sees_no_lengths(model):
+    rng = np.random.default_rng(1)
+    X, kind = words(rng)
+    y, lengths = hidden(kind), 2.0 ** rng.integers(-9, 10, size=(60, 1))
+    plain = model(metric="cosine", n_draws=30, random_state=0).fit(X, y)
+    other = model(metric="cosine", n_draws=30, random_state=0).fit(lengths * X, y)
+    np.testing.assert_allclose(other.predict_proba(X), plain.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind_of", [np.asarray, sparse.csr_array])
+def test_rows_of_zeros_have_the_shares_of_the_classes_under_cosine(kind_of):
+    X, kind = words(np.random.default_rng(2))
+    X[[3, 20, 40]] = 0.0  # with a label and without
+    y = hidden(kind)
+    model = AtollClassifier(metric="cosine", n_draws=30, random_state=0).fit(kind_of(X), y)
+    p = model.predict_proba(kind_of(np.zeros((2, 80))))
+    np.testing.assert_allclose(p[0], model.posterior_.shares, atol=1e-12)
+    np.testing.assert_allclose(p[1], p[0])
+    np.testing.assert_allclose(model.label_distributions_[40], p[0], atol=1e-12)
+    assert model.label_distributions_[3].tolist() == [0.0, 1.0]
+    draws = model.sample_proba(kind_of(X[[40, 0]]), 4, random_state=0)
+    np.testing.assert_allclose(draws[:, 0], np.tile(model.posterior_.shares, (4, 1)), atol=1e-9)
+    graph = GraphGPClassifier(metric="cosine", n_draws=30, random_state=0).fit(kind_of(X), y)
+    np.testing.assert_array_equal(graph.posterior_._attach(kind_of(np.zeros((1, 80))))[0, :-2], 0.0)
+    assert abs(graph.predict_proba(kind_of(np.zeros((1, 80))))[0, 0] - 0.5) < 0.5
+
+
+def test_zeros_alone_are_refused_under_cosine():
+    X, kind = words(np.random.default_rng(3))
+    model = AtollClassifier(metric="cosine")
+    with pytest.raises(ValueError, match=r"0 row\(s\) that are not all zeros.*metric='euclidean'"):
+        model.fit(np.zeros((60, 3)), hidden(kind))
+    X[:12] = 0.0
+    with pytest.raises(ValueError, match=r"all 12 labelled rows of X are all zeros"):
+        model.fit(X, hidden(kind))
+
+
+def test_columns_of_sparse_rows_and_of_directions_are_not_scaled():
+    X, kind = words(np.random.default_rng(4))
+    with pytest.raises(ValueError, match=r"scale=True does not go with metric='cosine'"):
+        AtollClassifier(metric="cosine", scale=True).fit(X, hidden(kind))
+    with pytest.raises(ValueError, match=r"scale=True does not go with a sparse X"):
+        AtollClassifier(scale=True).fit(sparse.csr_array(X), hidden(kind))
+    unlike = X * np.logspace(-3, 3, 80)
+    assert not AtollClassifier(metric="cosine", n_draws=20).fit(unlike, hidden(kind)).scaled_
+
+
+@TAKERS
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_hundred_thousand_columns_are_never_made_dense(model, metric, monkeypatch):
+    rng = np.random.default_rng(5)
+    X, kind = words(rng)
+    d = 100_000
+    places = np.sort(rng.choice(d, 80, replace=False))
+    wide = sparse.csr_array(X)
+    wide = sparse.csr_array((wide.data, places[wide.indices], wide.indptr), shape=(60, d))
+    whole = sparse.csr_array.toarray
+
+    def checked(self, *given, **named):
+        assert d not in self.shape, "a sparse table was made dense"
+        return whole(self, *given, **named)
+
+    monkeypatch.setattr(sparse.csr_array, "toarray", checked)
+    monkeypatch.setattr(sparse.csr_array, "todense", checked)
+    found = model(metric=metric, n_draws=30, random_state=0).fit(wide, hidden(kind))
+    assert np.mean(found.predict(wide) == kind) > 0.9
+    narrow = model(metric=metric, n_draws=30, random_state=0).fit(sparse.csr_array(X), hidden(kind))
+    np.testing.assert_allclose(found.label_distributions_, narrow.label_distributions_, atol=1e-6)
+
+
+@TAKERS
+def test_beyond_the_graph_sparse_rows_are_attached(model):
+    X, kind = words(np.random.default_rng(6), n=150)
+    wide = sparse.csr_array(X)
+    found = model(metric="cosine", max_graph_rows=100, n_draws=30, random_state=0, warm_start=True)
+    assert found.fit(wide, hidden(kind)).n_graph_rows_ == 100
+    assert np.mean(found.transduction_ == kind) > 0.9
+    y = hidden(kind, known=20)
+    y[140:] = kind[140:]  # some of them are not on the graph that is kept
+    assert np.mean(found.fit(wide, y).transduction_ == kind) > 0.9
+
+
+@TAKERS
+def test_a_model_of_sparse_rows_is_saved_and_predicts_the_same(model, tmp_path):
+    X, kind = words(np.random.default_rng(7))
+    found = model(metric="cosine", n_draws=30, random_state=0)
+    found.fit(sparse.csr_array(X), hidden(kind))
+    save_model(found, tmp_path / "words.atoll")
+    again = load_model(tmp_path / "words.atoll")
+    new = sparse.csr_array(X[:9])
+    np.testing.assert_array_equal(again.predict_proba(new), found.predict_proba(new))
+
+
+@pytest.mark.parametrize("model", OTHERS, ids=lambda m: m.__name__)
+def test_other_models_refuse_sparse_rows_in_a_line_with_the_way_out(model):
+    X, kind = words(np.random.default_rng(8))
+    message = rf"X is sparse, and {model.__name__} takes dense rows only.*TruncatedSVD"
+    with pytest.raises(ValueError, match=message) as refusal:
+        short(model).fit(sparse.csr_array(X), hidden(kind))
+    assert "\n" not in str(refusal.value)
+
+
+def test_other_forms_of_sparse_rows_are_read_and_left_alone():
+    X, kind = words(np.random.default_rng(9))
+    y = hidden(kind)
+    first = AtollClassifier(n_draws=20, random_state=0).fit(sparse.csr_array(X), y)
+    for form in (sparse.csc_matrix, sparse.coo_array):
+        found = AtollClassifier(n_draws=20, random_state=0).fit(form(X), y)
+        np.testing.assert_array_equal(found.label_distributions_, first.label_distributions_)
+    twice = sparse.csr_array((np.r_[1.0, 2.0], np.r_[0, 0], np.r_[0, 2]), shape=(1, 80))
+    once = sparse.csr_array((np.r_[3.0], np.r_[0], np.r_[0, 1]), shape=(1, 80))
+    np.testing.assert_array_equal(first.predict_proba(twice), first.predict_proba(once))
+    assert twice.nnz == 2
+    bad = sparse.csr_array(X)
+    bad.data[bad.indptr[4]] = np.nan
+    with pytest.raises(ValueError, match=r"NaN or infinity \(inf\) in 1 row: 4"):
+        AtollClassifier().fit(bad, y)
+    with pytest.raises(ValueError, match=r"X is sparse, and metric='precomputed'"):
+        GraphGPClassifier(metric="precomputed").fit(sparse.csr_array(np.eye(60)), y)
+
+
+@TAKERS
+def test_single_precision_is_kept_in_the_fitted_model(model):
+    X, kind = words(np.random.default_rng(10))
+    found = model(n_draws=20, random_state=0).fit(X.astype(np.float32), hidden(kind))
+    posterior = found.posterior_
+    rows = posterior.rows if model is GraphGPClassifier else posterior.views[0].rows
+    assert rows.dtype == np.float32
+    assert found.predict_proba(X.astype(np.float32)).dtype == np.float64
+
+
+def test_a_pool_of_sparse_rows_is_labelled_in_a_loop(tmp_path):
+    X, kind = words(np.random.default_rng(11))
+    pool = sparse.csr_array(X)
+    model = GraphGPClassifier(metric="cosine", n_draws=20)
+    learner = ActiveLearner(model, classes=[0, 1], random_state=0).fit(pool)
+    for _ in range(4):
+        asked = learner.query(2).rows
+        learner.update(asked, kind[asked])
+    assert np.mean(learner.predictions_ == kind) > 0.8
+    assert learner.has_rows(pool)
+    assert not learner.has_rows(2 * pool)
+    learner.save(tmp_path / "loop.atoll")
+    assert ActiveLearner.load(tmp_path / "loop.atoll").has_rows(pool)
+
+
+def test_sparse_rows_go_through_a_pipeline_that_makes_them_few():
+    X, kind = words(np.random.default_rng(12))
+    model = make_pipeline(TruncatedSVD(5, random_state=0), AtollClassifier(random_state=0))
+    assert np.mean(model.fit(sparse.csr_array(X), hidden(kind)).predict(X) == kind) > 0.8
