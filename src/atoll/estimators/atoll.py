@@ -46,8 +46,16 @@ from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration, corroboration
 from atoll.models.average.heads import ProbitHead
 from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
-from atoll.models.average.spans import SpanPrincipal, SpanView
-from atoll.models.average.views import DistanceView, GraphView, LinearView, Principal, View
+from atoll.models.average.spans import SpanView
+from atoll.models.average.views import (
+    DirectionView,
+    DistanceView,
+    GraphView,
+    LinearView,
+    Place,
+    SignalView,
+    View,
+)
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import ConePosterior, FeaturePosterior
 
@@ -210,6 +218,9 @@ class AtollClassifier(Classifier):
         GraphView,
         LinearView,
         SpanView,
+        DirectionView,
+        SignalView,
+        Place,
         DistanceView,
         Assumption,
         Explanation,
@@ -296,7 +307,8 @@ class AtollClassifier(Classifier):
         scaled = memory.get("rows", self._row_settings(), lambda: self._scaled(X[kept]))
         data = self._with_labels(scaled, X, kept, labels.of(labelled), labelled)
         self._say(f"graph of {data.rows.shape[0]} rows")
-        first, graph = self._graph_view(memory, "neighbours", data)
+        whole = views.place_of_rows(data.rows.shape[1])
+        first, graph = self._graph_view(memory, "neighbours", data, whole)
         seen: dict[str, View] = {"neighbours": first}
         known = _known(first, data, graph)
         self._say("graph without label noise")
@@ -393,24 +405,25 @@ class AtollClassifier(Classifier):
         found = memory.get("principal", settings, lambda: views.principal(data.rows))
         constant = float(np.sqrt(recipe.constant_variance))
         seen: dict[str, View] = {}
+        place = views.place_of_signal(found, self.metric)
         if data.rows.shape[1] > PLANE and found.n_signal < len(found.variances):
-            seen["signal"], _ = self._graph_view(memory, "signal", data, found)
+            seen["signal"], _ = self._graph_view(memory, "signal", data, place)
         if len(found.variances):
-            seen["line"] = views.line(found, constant)
-            seen["whitened"] = views.whitened(found, constant)
+            if self.metric == rows_of.COSINE:  # stretching small directions is no help here
+                n_landmarks = recipe.most_labels
+                seen["line"] = views.directions(data.every, data.labelled, n_landmarks, constant)
+                seen["whitened"] = SignalView(place, constant)
+            else:
+                seen["line"] = views.line(found, constant)
+                seen["whitened"] = views.whitened(found, constant)
             seen["smooth"] = views.smooth(data.every, data.labelled, recipe.n_landmarks, constant)
         return seen
 
     def _graph_view(
-        self,
-        memory: RowMemory,
-        name: str,
-        data: Rows,
-        found: Principal | SpanPrincipal | None = None,
+        self, memory: RowMemory, name: str, data: Rows, place: Place
     ) -> tuple[GraphView, RowGraph]:
-        """Return the graph of the rows, or of their signal, and their features on it."""
+        """Return the graph of rows by their places, and their features on it."""
         prior, K = self._recipe().graph.prior, len(self.classes_)
-        place = views.place_of_signal(found, data.rows.shape[1])
         settings = (name, *self._row_settings(), self.n_neighbors)
         graph = memory.get(
             f"graph of {name}",
@@ -421,9 +434,10 @@ class AtollClassifier(Classifier):
         modes = labelled_modes(memory, settings, graph, prior.n_modes(K), near)
         values = graph_gp.row_features(modes, K, len(data.codes), prior)
         nearest = prior.new_row_neighbours
-        return GraphView(
-            place.centre, place.directions, graph.rows, values, nearest, self.n_jobs, place.span
-        ), graph
+        found = GraphView(
+            place.centre, place.directions, graph.rows, values, nearest, self.n_jobs
+        )._replace(span=place.span, unit=place.unit)
+        return found, graph
 
     def _weigh(
         self, problems: heads.Problems, names: list[str], codes: Index, some: Index

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.spatial.distance import pdist, squareform
 
 from atoll.core.memory import in_chunks
-from atoll.core.rows import squared_distances
+from atoll.core.rows import COSINE, products, row_squares, squared_distances, unit_rows
 from atoll.kernels.graph_spectral import extend, nearest_rows
 from atoll.models.average import spans
 from atoll.models.average.spans import SpanPrincipal, SpanView
@@ -69,9 +69,13 @@ class Place(NamedTuple):
     centre: Array
     directions: Array
     span: SpanView | None = None
+    unit: bool = False
 
     def __call__(self, X: Any) -> Any:
         """Return the coordinates of rows; (m, d) -> (m, q), or the rows as they are."""
+        return unit_rows(self._along(X)) if self.unit else self._along(X)
+
+    def _along(self, X: Any) -> Any:
         if self.span is not None:
             return self.span.project(X)
         if not self.directions.shape[1]:
@@ -94,6 +98,7 @@ class GraphView(NamedTuple):
     n_nearest : rows that a new row is the mean of
     n_jobs : processors for their search
     span : the coordinates, in the place of directions, where rows are sparse
+    unit : whether only the direction of the coordinates counts, not their length
     """
 
     centre: Array
@@ -103,10 +108,11 @@ class GraphView(NamedTuple):
     n_nearest: int
     n_jobs: int | None
     span: SpanView | None = None
+    unit: bool = False
 
     def features(self, X: Any) -> Array:
         """Return the features of rows; (m, d) -> (m, p)."""
-        X = Place(self.centre, self.directions, self.span)(X)
+        X = Place(self.centre, self.directions, self.span, self.unit)(X)
         nearest = nearest_rows(self.rows, X, self.n_jobs, n_nearest=self.n_nearest)
         return extend(self.values, nearest)
 
@@ -133,6 +139,50 @@ class DistanceView(NamedTuple):
         """Return the features of rows; (m, d) -> (m, p)."""
         near = _gaussian(X, self.landmarks, self.length) @ self.transform
         return np.column_stack([near, np.full(len(near), self.constant)])
+
+    def reach(self, features: Array) -> Array:
+        """Return one: labels reach every row; (m, p) -> (m,)."""
+        return np.ones(len(features))
+
+
+class DirectionView(NamedTuple):
+    """Features whose products are those of the rows themselves, and a constant.
+
+    What rows have beyond the span of the landmarks is one more feature, which no label tells of.
+
+    landmarks : (r, d)
+    transform : (r, q)
+    constant : the last feature
+    """
+
+    landmarks: Any
+    transform: Array
+    constant: float
+
+    def features(self, X: Any) -> Array:
+        """Return the features of rows; (m, d) -> (m, q + 2)."""
+        within = products(X, self.landmarks) @ self.transform
+        beyond = np.sqrt(np.maximum(row_squares(X) - row_squares(within), 0.0))
+        return np.column_stack([within, beyond, np.full(len(within), self.constant)])
+
+    def reach(self, features: Array) -> Array:
+        """Return one: labels reach every row; (m, p) -> (m,)."""
+        return np.ones(len(features))
+
+
+class SignalView(NamedTuple):
+    """The direction of each row's signal, and a constant.
+
+    place : coordinates of the signal
+    constant : the last feature
+    """
+
+    place: Place
+    constant: float
+
+    def features(self, X: Any) -> Array:
+        """Return the features of rows; (m, d) -> (m, p)."""
+        return np.column_stack([self.place(X), np.full(X.shape[0], self.constant)])
 
     def reach(self, features: Array) -> Array:
         """Return one: labels reach every row; (m, p) -> (m,)."""
@@ -218,14 +268,18 @@ def _largest(gram: Array) -> tuple[Array, Array]:
     return values[kept], vectors[:, kept]
 
 
-def place_of_signal(found: Principal | SpanPrincipal | None, d: int) -> Place:
-    """Return the coordinates of the signal of d columns; None: the rows as they are."""
+def place_of_rows(d: int) -> Place:
+    """Return d columns as they are."""
+    return Place(np.zeros(d), np.zeros((d, 0)))
+
+
+def place_of_signal(found: Principal | SpanPrincipal, metric: str) -> Place:
+    """Return the coordinates of the signal; under "cosine" only their direction counts."""
+    unit = metric == COSINE
     if isinstance(found, SpanPrincipal):
         span = found.linear(np.ones(found.n_signal), 1.0)
-        return Place(np.zeros(0), np.zeros((0, 0)), span)
-    if found is None:
-        return Place(np.zeros(d), np.zeros((d, 0)))
-    return Place(found.centre, found.directions[:, : found.n_signal])
+        return Place(np.zeros(0), np.zeros((0, 0)), span, unit)
+    return Place(found.centre, found.directions[:, : found.n_signal], None, unit)
 
 
 def line(found: Principal | SpanPrincipal, constant: float) -> LinearView | SpanView:
@@ -260,14 +314,39 @@ def smooth(X: Any, labelled: NDArray[np.intp], n_landmarks: int, constant: float
     distances = _distances(some)
     length = float(np.median(distances)) if len(distances) else 1.0
     length = length if length > 0 else max(float(distances.mean()), 1.0)
-    chosen = labelled[rng.permutation(len(labelled))[:n_landmarks]]
-    others = np.setdiff1d(np.arange(n), labelled)
-    more = rng.permutation(others)[: n_landmarks - len(chosen)]
-    landmarks = X[np.concatenate([chosen, more])]
-    values, vectors = np.linalg.eigh(_gaussian(landmarks, landmarks, length))
-    kept = values > 1e-9 * values[-1]
-    transform = vectors[:, kept] / np.sqrt(values[kept])
+    landmarks = _landmarks(rng, X, labelled, n_landmarks)
+    transform = _inverse_root(_gaussian(landmarks, landmarks, length))
     return DistanceView(landmarks, length, transform, constant)
+
+
+def directions(
+    X: Any, labelled: NDArray[np.intp], n_landmarks: int, constant: float
+) -> DirectionView:
+    """Return the rows themselves, of length one, by their products with labelled rows and others.
+
+    Parameters
+    ----------
+    labelled : (l,) rows of X
+    """
+    landmarks = _landmarks(np.random.default_rng(0), X, labelled, n_landmarks)
+    return DirectionView(landmarks, _inverse_root(products(landmarks, landmarks)), constant)
+
+
+def _landmarks(
+    rng: np.random.Generator, X: Any, labelled: NDArray[np.intp], n_landmarks: int
+) -> Any:
+    """Return labelled rows, and others where they are few."""
+    chosen = labelled[rng.permutation(len(labelled))[:n_landmarks]]
+    others = np.setdiff1d(np.arange(X.shape[0]), labelled)
+    more = rng.permutation(others)[: n_landmarks - len(chosen)]
+    return X[np.concatenate([chosen, more])]
+
+
+def _inverse_root(gram: Array) -> Array:
+    """Return T with Tᵀ G T = I on the span of a Gram matrix G; (r, r) -> (r, q)."""
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > 1e-9 * values[-1]
+    return vectors[:, kept] / np.sqrt(values[kept])
 
 
 def _distances(X: Any) -> Array:
