@@ -595,3 +595,65 @@ def test_the_entry_point_is_installed():
     (script,) = entry_points(group="console_scripts", name="atoll")
     assert script.load() is __import__("atoll.cli", fromlist=["main"]).main
     assert Path(atoll.__file__).name == "__init__.py"
+
+
+# --- rows as users have them ----------------------------------------------------------------------
+
+
+def test_a_column_of_texts_is_fitted_saved_and_predicted_by_one_command_each(tmp_path):
+    rng = np.random.default_rng(0)
+    words = [
+        ["storm", "harbour", "boat", "rope", "sail"],
+        ["bread", "flour", "salt", "oven", "dough"],
+    ]
+    kind = np.arange(40) % 2
+    texts = [" ".join(["we", "wrote", "about", *rng.choice(words[k], 8)]) for k in kind]
+    table = pd.DataFrame({"note": texts, "topic": np.array(["sea", "kitchen"])[kind]})
+    table.assign(topic=table["topic"].where(np.arange(40) < 8)).to_csv(
+        tmp_path / "notes.csv", index=False
+    )
+    said = succeed(
+        *("fit", tmp_path / "notes.csv", "--target", "topic", "--out", tmp_path / "notes.atoll")
+    )
+    assert (
+        "Column of texts, as 13 words weighted by how few texts have them (TF-IDF): note." in said
+    )
+    assert "Rows are compared by their directions (cosine)" in said
+    succeed(
+        "predict", tmp_path / "notes.atoll", tmp_path / "notes.csv", "--out", tmp_path / "p.csv"
+    )
+    found = read_table(tmp_path / "p.csv")
+    assert (found["class"] == table["topic"]).mean() > 0.95
+    refusal = fail(*("report", tmp_path / "notes.atoll"))
+    assert "X is sparse" in refusal
+    other = ["--model", "probit-gp", "--out", tmp_path / "no.atoll"]
+    refusal = fail("fit", tmp_path / "notes.csv", "--target", "topic", *other)
+    assert "X is sparse, and ProbitGPClassifier takes dense rows only" in refusal
+
+
+def test_embeddings_are_compared_by_direction_and_their_columns_left(tmp_path):
+    rng = np.random.default_rng(1)
+    kind = np.arange(60) % 2
+    X = rng.normal(size=(2, 40))[kind] + 0.5 * rng.normal(size=(60, 40))
+    X *= rng.uniform(0.1, 10.0, size=(60, 1))
+    table = pd.DataFrame(X, columns=[f"e{j}" for j in range(40)])
+    table["topic"] = np.where(np.arange(60) < 8, np.array(["a", "b"])[kind], None)
+    table.to_parquet(tmp_path / "vectors.parquet")
+    fixed = [
+        "fit",
+        tmp_path / "vectors.parquet",
+        "--target",
+        "topic",
+        "--out",
+        tmp_path / "v.atoll",
+    ]
+    said = succeed(*fixed, "--metric", "cosine")
+    assert "Numeric columns, as they are" in said
+    bundle = load_model(tmp_path / "v.atoll")
+    assert bundle.estimator.metric == "cosine"
+    np.testing.assert_allclose(bundle.X, X, rtol=1e-12)
+    assert np.mean(bundle.estimator.transduction_ == np.array(["a", "b"])[kind]) > 0.95
+    refusal = fail(*fixed, "--metric", "manhattan")
+    assert 'metric must be "euclidean" or "cosine", got \'manhattan\'' in refusal
+    refusal = fail(*fixed, "--metric", "cosine", "--model", "probit-gp")
+    assert "probit-gp has no parameter metric" in refusal

@@ -44,6 +44,20 @@ def test_numeric_columns_are_standardised(frame):
     np.testing.assert_array_equal(raw[:, 0], frame["height"])
 
 
+def test_a_number_of_few_values_counts_as_it_would_as_a_category():
+    rng = np.random.default_rng(0)
+    year = rng.integers(2007, 2010, size=300)
+    X = prepare(pd.DataFrame({"x": rng.normal(size=300), "year": year})).X
+    words = prepare(pd.DataFrame({"year": year.astype(str)})).X
+
+    def mean_square(Z):  # over all pairs of rows
+        return 2 * np.sum(Z.var(axis=0))
+
+    np.testing.assert_allclose(mean_square(X[:, 1:]), mean_square(words), rtol=1e-12)
+    np.testing.assert_allclose(X[:, 0].std(), 1.0)
+    assert len(np.unique(X[:, 1])) == 3
+
+
 def test_a_constant_column_becomes_zero_and_tells_new_values_apart():
     # 0.1 is not representable: the mean of many is not exactly 0.1.
     table = pd.DataFrame({"x": [0.1] * 1001, "y": np.arange(1001)})

@@ -27,6 +27,12 @@ MAX_CATEGORIES = 100
 OFTEN_BLANK = 0.05
 """From this share of blank cells on, that a cell is blank is a feature of its own."""
 
+FEW_VALUES = 10
+"""Up to so many different values, a column of numbers counts as it would as a category."""
+
+ROWS_A_VALUE = 5
+"""Rows that each of few values has, on average; with fewer rows, values may be few by chance."""
+
 BLANK = ""
 """The category of blank cells, in columns where they are frequent."""
 
@@ -93,8 +99,10 @@ def prepare(
     """Turn a table into features and labels.
 
     Numeric columns (booleans among them) become one feature each, standardised to mean 0 and
-    standard deviation 1; a constant column becomes 0. Any other column becomes one indicator per
-    value, left as 0 and 1.
+    standard deviation 1; a constant column becomes 0. One of few values, such as a year or a grade,
+    is divided further, so that two rows are as far apart in it as they would be by indicators:
+    standardised, its values lie so far apart that near rows always share them. Any other column
+    becomes one indicator per value, left as 0 and 1.
 
     A column of long and different texts becomes one feature per word, weighted by how few texts
     have it (TF-IDF), in rows of length one; X is then sparse.
@@ -168,6 +176,7 @@ def prepare(
     X = _to_features(untouched, frame)
     if standardise:
         mean, scale = _mean_and_scale(X)
+        scale /= np.array([_share_of_a_category(x) for x in X.T])
         is_indicator = np.isin(features, columns, invert=True)
         mean[is_indicator], scale[is_indicator] = 0.0, 1.0
     else:
@@ -442,6 +451,18 @@ def _mean_and_scale(X: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
     # The spread may be lost to rounding next to a huge mean.
     scale[scale == 0] = 1.0
     return mean, scale
+
+
+def _share_of_a_category(x: NDArray[np.float64]) -> float:
+    """Return what a standardised column of few values is multiplied by, to count as a category.
+
+    Two random rows are √2 apart in a standardised column, and by indicators √2 times the root of
+    the probability that they differ; of a column with many values, one.
+    """
+    values, counts = np.unique(x, return_counts=True)
+    if not 1 < len(values) <= min(FEW_VALUES, len(x) / ROWS_A_VALUE):
+        return 1.0
+    return float(np.sqrt(1.0 - np.sum((counts / len(x)) ** 2)))
 
 
 # Refusals -----------------------------------------------------------------------------------------

@@ -31,7 +31,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     standardise : bool, default=True
-        Whether to bring numeric columns to mean 0 and standard deviation 1.
+        Whether to bring numeric columns to mean 0 and standard deviation 1, or less where they have
+        few different values: see `atoll.core.preprocessing.prepare`.
     encode : bool, default=True
         Whether to encode columns that are not numeric, or refuse them.
     impute : bool, default=True
