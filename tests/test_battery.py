@@ -1,7 +1,7 @@
 """Small fits with fixed seeds, over every estimator and inference: what a refactoring may not move.
 
-`python tests/test_battery.py` records what the present code predicts in `battery.npz`; with names of
-cases after it, those cases alone.
+`python tests/test_battery.py` records what the present code predicts in `battery.npz`; named
+cases after it are recorded alone.
 """
 
 from __future__ import annotations
