@@ -285,6 +285,9 @@ class AtollClassifier(Classifier):
             assumptions = self._weigh(problems, list(seen), data.codes, some)
             seconded = _corroboration(seen, data, problems, assumptions, bold, recipe.n_witnesses)
             assumptions.append(self._clusters(problems, data.codes, seconded))
+            if len(some) < len(data.codes) and not isinstance(bold, ConePosterior):
+                # Then both have label noise, and the second takes all of the labels.
+                assumptions = average.merged(assumptions, "neighbours", "clusters")
         else:
             problems, seconded = None, NOTHING_SEEN
             assumptions = _uncompared(recipe)
