@@ -11,7 +11,8 @@ from sklearn.pipeline import make_pipeline
 from atoll import AtollClassifier, GraphGPClassifier, load_model, save_model
 from atoll.active import ActiveLearner
 from atoll.estimators import CLASSIFIERS
-from atoll.models.average import spans, views
+from atoll.estimators import atoll as atoll_estimator
+from atoll.models.average import corroboration, spans, views
 from walking import short
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -37,6 +38,8 @@ def hidden(kind, known=12):
 def test_sparse_and_single_rows_give_what_dense_ones_do(model, metric, monkeypatch):
     for module in (spans, views):  # which directions are signal is told by columns at random
         monkeypatch.setattr(module, "N_PERMUTATIONS", 0)
+    monkeypatch.setattr(atoll_estimator, "PLANE", 100)  # columns of words are not read one by one
+    monkeypatch.setattr(corroboration, "FEW_VALUES", 0)
     X, kind = words(np.random.default_rng(0))
     y = hidden(kind)
     fits = [

@@ -18,7 +18,7 @@ from atoll.core.rows import products
 
 Array = NDArray[np.float64]
 
-MOST_ROWS = 2000  # that span the directions
+MOST_ROWS = 1500  # that span the directions
 MOST_DIRECTIONS = 600
 N_PERMUTATIONS = 2
 LEAST_EIGENVALUE = 1e-10  # relative to the largest: below is rounding
