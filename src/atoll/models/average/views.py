@@ -260,11 +260,11 @@ def principal(X: Any) -> Principal | SpanPrincipal:
         variances, directions = _eigen(Z)
         is_part = len(Z) > MOST_ROWS
         part = Z[rng.choice(len(Z), MOST_ROWS, replace=False)] if is_part else Z
-    seen = _eigen(part)[0][: len(variances)] if is_part else variances
+    seen = _variances(part)[: len(variances)] if is_part else variances
     noise = np.zeros(len(seen))
     for _ in range(N_PERMUTATIONS):
         mixed = rng.permuted(part, axis=0)
-        found = _eigen(mixed - mixed.mean(axis=0))[0][: len(seen)]
+        found = _variances(mixed - mixed.mean(axis=0))[: len(seen)]
         noise[: len(found)] = np.maximum(noise[: len(found)], found)
     below = np.flatnonzero(seen <= noise)
     n_signal = int(below[0]) if len(below) else len(seen)
@@ -279,6 +279,15 @@ def _eigen(Z: Array) -> tuple[Array, Array]:
     if wide:
         vectors = Z.T @ vectors / np.sqrt(values)
     return values / n, vectors
+
+
+def _variances(Z: Array) -> Array:
+    """Return the variances of centred rows along their principal directions, the largest first."""
+    n, d = Z.shape
+    if d <= MOST_COLUMNS:
+        return _eigen(Z)[0]
+    values = np.linalg.eigvalsh(Z @ Z.T if d > n else Z.T @ Z)[::-1]
+    return values[values > LEAST_EIGENVALUE * max(values[0], 1e-300)][:MOST_DIRECTIONS] / n
 
 
 def _eigen_in_blocks(X: Any, centre: Array) -> tuple[Array, Array]:
