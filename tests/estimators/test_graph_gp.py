@@ -204,7 +204,7 @@ def test_the_latent_functions_agree_with_the_probabilities():
 @pytest.mark.parametrize(
     ("settings_", "X", "message"),
     [
-        ({"metric": "cosine"}, np.eye(4), "metric must be .* got 'cosine'"),
+        ({"metric": "manhattan"}, np.eye(4), "metric must be .* got 'manhattan'"),
         ({"likelihood": "probit"}, np.eye(4), 'likelihood must be "auto", "argmax" or "softmax"'),
         ({"recipe": {}}, np.eye(4), "recipe must be .* or a Recipe, got {}"),
         ({"n_neighbors": 0}, np.eye(4), "n_neighbors must be a whole number, at least 1, got 0"),
