@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.labels import PartialLabels, parse_labels
+from atoll.core.progress import progress_bar
 from atoll.diagnostics import brier_score, expected_calibration_error
 from atoll.plotting.palette import class_names
 from atoll.plotting.rows import unlabelled_marker
@@ -93,8 +94,6 @@ def held_out_probabilities(
     >>> found.probabilities.shape, found.n_splits
     ((12, 2), 3)
     """
-    from tqdm import tqdm
-
     from atoll.estimators.model_selection import SemiSupervisedKFold
 
     if n_splits < 2:
@@ -128,7 +127,7 @@ def held_out_probabilities(
     tested = np.zeros(len(labels.codes), dtype=bool)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for train, test in tqdm(
+        for train, test in progress_bar(
             folds.split(X, y), total=n_usable, desc="cross-validation", disable=not progress
         ):
             refitted = _fresh_clone(estimator, random_state, unlabelled, train)
