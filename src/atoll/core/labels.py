@@ -16,15 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from atoll.core.remarks import warn_user
 
 WORDS_FOR_UNLABELLED = frozenset(
-    ["", "?", "-", ".", "na", "n/a", "nan", "none", "null", "missing", "tbd", "todo"]
-    + ["unknown", "unlabeled", "unlabelled", "not labeled", "not labelled", "no label"]
-)
+    ["", "?", "-", ".", "na", "n/a", "nan", "none", "null", "missing", "tbd", "todo", "unknown"]
+) | {f"{no}{label}" for no in ("un", "not ") for label in ("labeled", "labelled")}
 """Labels, in lower case, that may well mean that there is none."""
 
 MANY = 0.1
 """Share of the rows from which such a label is remarked on."""
 
-MOSTLY = 0.5
+MOSTLY = 0.75
 """Share of -1 above which two classes, -1 and 1, are remarked on."""
 
 

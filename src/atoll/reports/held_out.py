@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.labels import PartialLabels, parse_labels
 from atoll.core.progress import progress_bar
+from atoll.core.selection import some_rows
 from atoll.diagnostics import brier_score, expected_calibration_error
 from atoll.plotting.palette import class_names
 from atoll.plotting.rows import unlabelled_marker
@@ -132,8 +133,8 @@ def held_out_probabilities(
         ):
             refitted = _fresh_clone(estimator, random_state, unlabelled, train)
             try:
-                refitted.fit(_rows(X, train), _rows(y, train))
-                found = refitted.predict_proba(_rows(X, test))
+                refitted.fit(some_rows(X, train), some_rows(y, train))
+                found = refitted.predict_proba(some_rows(X, test))
             except ValueError as error:
                 return _not_done(labels, f"A refit on part of the labels failed: {error}")
             # A class that the refit has not seen keeps probability zero in this fold.
@@ -253,7 +254,3 @@ def _fresh_clone(
         elif parameter == "labels_chosen" and not isinstance(value, bool | np.bool_):
             changes[name] = np.asarray(value)[train]
     return fresh.set_params(**changes)
-
-
-def _rows(table: Any, chosen: NDArray[np.intp]) -> Any:
-    return table.iloc[chosen] if hasattr(table, "iloc") else table[chosen]
