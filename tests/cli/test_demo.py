@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from atoll.cli.commands import app
 from atoll.core.labels import parse_labels
 from atoll.core.tables import read_table
+from atoll.estimators.held_out import score
 from atoll.reports import demo
 from atoll.reports.demo import (
     FULL,
@@ -19,7 +20,6 @@ from atoll.reports.demo import (
     score_table,
     typical_draw,
 )
-from atoll.reports.held_out import score
 
 TINY = QUICK._replace(n_train=24, n_test=50, n_repeats=3, n_warmup=3, n_samples=4)
 

@@ -15,7 +15,7 @@ from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
 
 if TYPE_CHECKING:
-    from atoll.reports.held_out import Scores
+    from atoll.estimators.held_out import Scores
 
 LABELS_PER_CLASS = 6
 MODEL_NAMES = ("probit-gp", "null-category")
@@ -214,7 +214,7 @@ def _fit(name: str, problem: Problem, size: Size, seed: int) -> Any:
 
 
 def _score(estimator: Any, problem: Problem) -> Scores:
-    from atoll.reports.held_out import score
+    from atoll.estimators.held_out import score
 
     return score(estimator.predict_proba(problem.X_test), problem.y_test)
 

@@ -16,6 +16,12 @@ from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
 from atoll.core.labels import PartialLabels
 from atoll.diagnostics import entropy as predictive_entropy
+from atoll.estimators.held_out import (
+    HeldOut,
+    calibration_error_by_chance,
+    held_out_probabilities,
+    score,
+)
 from atoll.inference.registry import METHODS
 from atoll.plotting import (
     class_counts,
@@ -27,12 +33,6 @@ from atoll.plotting import (
 from atoll.plotting.palette import class_names, new_axes
 from atoll.plotting.rows import feature_names_of, labels_of
 from atoll.reports.figures import ascent_figure, png_address, trace_figure
-from atoll.reports.held_out import (
-    HeldOut,
-    calibration_error_by_chance,
-    held_out_probabilities,
-    score,
-)
 
 MAP_RESOLUTION = 64  # per axis: predictions are costly, and interpolation makes the picture smooth
 _UNCERTAIN_ROWS = 10  # rows listed as least certain
