@@ -29,12 +29,6 @@ def fitted():
     return AtollClassifier(random_state=0).fit(X, Y)
 
 
-@pytest.fixture(autouse=True)
-def _figures_are_closed():
-    yield
-    plt.close("all")
-
-
 def test_the_text_of_a_fitted_model_has_its_rows_labels_classes_and_verdict(fitted):
     first, *rest = repr(fitted).splitlines()
     assert first == "AtollClassifier(random_state=0)"

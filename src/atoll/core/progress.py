@@ -54,7 +54,7 @@ def progress_bar(*arguments: Any, **settings: Any) -> Any:
     """
     if settings.get("disable", False):
         return TextBar(*arguments, **settings)
-    if not (sys.stderr.isatty() or _in_notebook()):
+    if not is_watched():
         return ProgressLines(*arguments, **settings)
     with warnings.catch_warnings():
         # A notebook without ipywidgets has a bar of text, which needs no apology.
@@ -63,5 +63,6 @@ def progress_bar(*arguments: Any, **settings: Any) -> Any:
     return tqdm(*arguments, **settings)
 
 
-def _in_notebook() -> bool:
-    return "ipykernel.zmqshell" in sys.modules
+def is_watched() -> bool:
+    """Return whether standard error is seen as it is written: at a terminal, or in a notebook."""
+    return sys.stderr.isatty() or "ipykernel.zmqshell" in sys.modules

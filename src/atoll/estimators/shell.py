@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.labels import PartialLabels, parse_labels, sorted_classes, unlabelled_marker
 from atoll.core.memory import check_memory
+from atoll.core.progress import SECONDS_BETWEEN_LINES, is_watched
 from atoll.core.remarks import warn_user
 from atoll.diagnostics import entropy
 from atoll.diagnostics import to_arviz as draws_to_arviz
@@ -38,6 +39,7 @@ from atoll.estimators.parameters import (
     check_parameters,
     check_value,
 )
+from atoll.estimators.row_explanation import explain_row
 from atoll.estimators.row_memory import RowMemory, digest_of
 from atoll.estimators.validation import generator, read_chosen, read_labels, read_rows
 
@@ -45,6 +47,7 @@ Array = NDArray[np.float64]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 KEPT = "_kept_of_rows"  # where an estimator keeps its `RowMemory`
 TRAINING = "_training_rows"  # where a classifier keeps what `plot` shows
+SAID_AT = "_said_at"  # when a fit began, or wrote its last line
 
 
 class Fit(NamedTuple):
@@ -104,6 +107,7 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         check_parameters(self)
         for name in [name for name in vars(self) if name.endswith("_") or name == TRAINING]:
             delattr(self, name)
+        setattr(self, SAID_AT, time.monotonic())
 
     def _keep(self, fit: Fit) -> None:
         """Set the fitted attributes, and warn where the verdict is that something went wrong."""
@@ -123,8 +127,14 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
             warn_user(f"{type(self).__name__}: {remark}", ConvergenceWarning)
 
     def _say(self, what: str) -> None:
-        """Write a line of progress to standard error, where `verbose` asks for it."""
-        if getattr(self, "verbose", False):
+        """Write a line of progress to standard error, where `verbose` asks for it.
+
+        In a file or a pipe it is written only where the last was ten seconds ago, or the beginning.
+        """
+        now = time.monotonic()
+        long_ago = now - getattr(self, SAID_AT, now) >= SECONDS_BETWEEN_LINES
+        if getattr(self, "verbose", False) and (long_ago or is_watched()):
+            setattr(self, SAID_AT, now)
             print(f"{type(self).__name__}: {what}", file=sys.stderr)
 
     def _joint_draws(self, X: Any, n: int, random_state: Any, n_numbers: int) -> Array:
@@ -157,7 +167,7 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy, a pickle or a saved model holds: no memory of rows."""
         state = super().__getstate__().items()
-        return {name: value for name, value in state if name not in (KEPT, TRAINING)}
+        return {name: value for name, value in state if name not in (KEPT, TRAINING, SAID_AT)}
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return the call that makes the estimator, and what it found where it is fitted."""
@@ -357,18 +367,67 @@ class Classifier(SemiSupervisedClassifier):
         check_is_fitted(self)
         check_value("n_splits", n_splits, OneOf("auto") | Whole(0))
         kept: display.TrainingRows | None = getattr(self, TRAINING, None)
-        if X is None and kept is None:
-            raise ValueError(
-                "the rows of the fit are not known: the model was loaded or copied, or they are "
-                "too many to keep. Give them: plot(X, y)."
-            )
-        if X is None and kept is not None:
-            X, y = kept.X, kept.y
+        X, y = self._rows_of_fit(X, y, "plot(X, y)")
         if n_splits == "auto":
             seconds = np.inf if kept is None else display.N_FOLDS * kept.seconds
             n_splits = display.N_FOLDS if seconds < display.MOST_SECONDS else 0
         marker = self.unlabelled_
         return display.plot_model(self, X, y, unlabelled=marker, n_splits=int(n_splits))
+
+    def explain_row(
+        self,
+        row: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        n_labels: int = 5,
+        refit: bool | None = None,
+    ) -> Any:
+        """Say which labels the prediction of one row rests on, and what each contributes.
+
+        The labels are those nearest along the graph of neighbours. Models of the graph say how much
+        each pulls the row to its class, as a share of all labels' pull. Of any model, a fit without
+        a label says what the probabilities would be.
+
+        Parameters
+        ----------
+        row : int or (d,) array
+            Which row of the fit, from 0, or a row of its own.
+        X : (n, d) array or data frame, default=None
+            The rows of the fit; None takes those that it was given, where they are still known.
+        y : (n,) labels, default=None
+        n_labels : int, default=5
+        refit : bool or None, default=None
+            Whether to fit the model again without each of the labels; None: where it cannot tell
+            their pulls.
+
+        Returns
+        -------
+        RowExplanation, which prints in words
+        """
+        check_is_fitted(self)
+        check_value("n_labels", n_labels, Whole(1))
+        X, y = self._rows_of_fit(X, y, "explain_row(row, X, y)")
+        rows = self._read_rows(X)
+        if isinstance(row, int | np.integer):
+            if not 0 <= row < len(rows):
+                raise ValueError(f"row must be from 0 to {len(rows) - 1}, got {row}.")
+            x = rows[row : row + 1]
+        else:
+            x = np.asarray(row, dtype=np.float64).reshape(1, -1)
+        return explain_row(self, x, rows, y, n_labels=int(n_labels), refit=refit)
+
+    def _rows_of_fit(self, X: Any, y: Any, call: str) -> tuple[Any, Any]:
+        """Return rows and labels as given, or those that the fit was given."""
+        kept: display.TrainingRows | None = getattr(self, TRAINING, None)
+        if X is not None:
+            return X, y
+        if kept is None:
+            raise ValueError(
+                "the rows of the fit are not known: the model was loaded or copied, or they are "
+                f"too many to keep. Give them: {call}."
+            )
+        return kept.X, kept.y
 
     def to_arviz(self) -> Any:
         """Return the recorded draws as ArviZ's data structure, for its plots and summaries."""
