@@ -118,7 +118,7 @@ def demo(
     seed: Seed = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, seconds only.")] = False,
 ) -> None:
-    """Set a semi-supervised model beside its supervised twin on a dozen labels."""
+    """Show the default classifier on a handful of labels, and others beside it."""
     make_folder(out)
     from atoll.reports.demo import run_demo
 

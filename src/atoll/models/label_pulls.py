@@ -34,6 +34,7 @@ from atoll.models.graph_posterior import (
 Array = NDArray[np.float64]
 
 SMALL = 1e-4  # of the features' mean square: what decides between labels that are alike
+TOLERANCE = 1e-9  # of the search for β
 SAME = 1e-9  # of a row's length: rows nearer than that are the same
 
 
@@ -58,7 +59,8 @@ def terms(mean: Array, at: Array, labelled: Array, codes: NDArray[np.intp]) -> A
     owners = [1] if n_functions == 1 else range(n_functions)
     ridge = SMALL * float(np.einsum("ij,ij->", labelled, labelled)) / len(labelled)
     added = np.zeros((len(labelled), n_functions))
-    solver = Ridge(alpha=max(ridge, np.finfo(float).tiny), positive=True, fit_intercept=False)
+    alpha = max(ridge, np.finfo(float).tiny)
+    solver = Ridge(alpha=alpha, positive=True, fit_intercept=False, tol=TOLERANCE)
     for j, owner in enumerate(owners):
         signs = np.where(codes == owner, 1.0, -1.0)
         scale = float(np.abs(mean[:, j]).max()) or 1.0
