@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -32,6 +35,14 @@ def test_what_a_label_contributes_is_what_a_fit_without_it_lacks(probit):
         expected = clone(probit).fit(X, y).predict_proba(X[11:12])[0]
         np.testing.assert_allclose(found.without_all, expected, rtol=1e-10)
     assert "without it" in str(found)
+    assert re.search(rf"^{found.near[0].row} +(low|top) ", str(found), re.MULTILINE)
+
+
+def test_a_model_of_a_data_frame_is_explained_without_a_warning():
+    frame = pd.DataFrame(X, columns=["u", "v"])
+    model = AtollClassifier(random_state=0).fit(frame, Y)
+    plain = AtollClassifier(random_state=0).fit(X, Y)
+    assert str(model.explain_row(11)) == str(plain.explain_row(11))
 
 
 def test_near_is_along_the_graph_and_not_as_the_crow_flies():

@@ -32,7 +32,7 @@ def explain(
     A pull is the share of a label in all that labels do to the row. Models that cannot tell pulls
     are fitted again without each label instead, which takes as long as so many fits.
     """
-    from atoll.cli.opening import as_fitted, open_model, rows_and_labels
+    from atoll.cli.opening import open_model, rows_and_labels
     from atoll.core.preprocessing import apply, unreadable
     from atoll.core.tables import read_table
     from atoll.estimators.row_explanation import explain_row
@@ -56,8 +56,8 @@ def explain(
         )
     found = explain_row(
         estimator,
-        as_fitted(estimator, x),
-        as_fitted(estimator, bundle.X),
+        x,
+        bundle.X,
         bundle.y,
         n_labels=n,
         refit=True if refit else None,
@@ -66,7 +66,7 @@ def explain(
     if hasattr(estimator, "explain"):
         say(str(estimator.explain()).split("\n", 1)[0])
     typer.echo(f"Row {row}: {found.headline()}")
-    for line in table_lines(*_with_ids(found.table(), bundle)):
+    for line in table_lines(*_with_ids(found.table(first=1), bundle)):
         typer.echo(line)
     if found.summary():
         typer.echo(found.summary())

@@ -5,16 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
 from atoll.plotting import decision_map, entropy_map, probability_grid, reliability_diagram
 from atoll.plotting.palette import class_names
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WIDTH = 88  # characters of a line of text
 MOST_CLASSES = 8  # named in a line
@@ -119,10 +117,11 @@ def as_html(model: Any) -> str:
 
 def plot_model(
     model: Any, X: Any, y: Any, *, unlabelled: Any, n_splits: int, random_state: int = 0
-) -> Figure:
+) -> NDArray[Any]:
     """Draw the map of the classes, that of the entropy, and the reliability of held-out labels.
 
-    The last is left out without folds, and where there are too few labels to hold any out.
+    The last is left out without folds, and where there are too few labels to hold any out. What is
+    returned are the axes: a notebook would show a figure twice.
     """
     from atoll.estimators.held_out import held_out_probabilities
 
@@ -147,4 +146,4 @@ def plot_model(
         panels[2].set_title(f"Reliability of {len(held_out.codes)} labels held out")
     elif held_out is not None:
         figure.supxlabel(f"No reliability: {held_out.note}", fontsize=9)
-    return figure
+    return np.array(panels)

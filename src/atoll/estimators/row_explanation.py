@@ -82,8 +82,14 @@ class RowExplanation(NamedTuple):
             said += f" The row was itself labelled {class_names([self.own_label])[0]} in the fit."
         return said
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Return header and rows of a table of the labels, as text; rows count from 1."""
+    def table(self, first: int = 0) -> tuple[list[str], list[list[str]]]:
+        """Return header and rows of a table of the labels, as text.
+
+        Parameters
+        ----------
+        first : int, default=0
+            Number of the first row: 0 as in an array, 1 as in a file.
+        """
         name = class_names(self.classes)[self.code]
         has_pulls = any(label.pull is not None for label in self.near)
         has_fits = any(label.without is not None for label in self.near)
@@ -91,7 +97,7 @@ class RowExplanation(NamedTuple):
         header += ["pull"] * has_pulls + [f"p({name}) without it"] * has_fits
         return header, [
             [
-                str(label.row + 1),
+                str(label.row + first),
                 class_names([label.label])[0],
                 "no way" if label.n_steps < 0 else str(label.n_steps),
                 f"{label.length:.3g}",
@@ -166,7 +172,7 @@ def explain_row(
     """
     labels = parse_labels(y, unlabelled=model.unlabelled_, classes=list(model.classes_))
     X, x = np.asarray(X, dtype=np.float64), np.asarray(x, dtype=np.float64).reshape(1, -1)
-    proba = np.asarray(model.predict_proba(x))[0]
+    proba = np.exp(model.posterior_.log_proba(x))[0]
     values, place = _in_units_of(model, X), _in_units_of(model, x)
     known = np.flatnonzero(labels.is_labelled)
     ways = _ways(values, place, known)[:n_labels]
@@ -226,7 +232,7 @@ class _Refit(NamedTuple):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fresh.fit(self.X, y)
-        return np.asarray(fresh.predict_proba(x))[0]
+        return np.exp(fresh.posterior_.log_proba(x))[0]
 
 
 def _in_units_of(model: Any, values: Array) -> Array:

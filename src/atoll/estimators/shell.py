@@ -362,7 +362,7 @@ class Classifier(SemiSupervisedClassifier):
 
         Returns
         -------
-        matplotlib.figure.Figure
+        (2,) or (3,) array of matplotlib Axes
         """
         check_is_fitted(self)
         check_value("n_splits", n_splits, OneOf("auto") | Whole(0))
