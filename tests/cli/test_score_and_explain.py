@@ -158,6 +158,8 @@ def test_tables_fit_the_width_of_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     for command in (["models"], ["models", "atoll"], ["datasets", "list"]):
         assert max(map(len, succeed(*command).splitlines())) <= 60
+    monkeypatch.setenv("COLUMNS", "75")
+    assert {"archipelago", "informative-vector"} <= set(succeed("models").split())
     monkeypatch.delenv("COLUMNS")
     assert max(map(len, succeed("models").splitlines())) > 100  # a file has no edge
 
@@ -166,6 +168,7 @@ def test_narrowing_a_table_loses_no_word():
     rows = [["alpha", "one two three four five six seven"], ["b", "eight nine ten"]]
     lines = table_lines(["name", "what it is"], rows, width=24)
     assert max(map(len, lines)) <= 24
+    assert max(map(len, table_lines(["a"], [["x" * 50]], width=24))) == 24
     assert set(" ".join(lines).split()) == {
         word for row in (*rows, ["name", "what it is"]) for cell in row for word in cell.split()
     }

@@ -125,7 +125,10 @@ def table_lines(
     widths = [max(len(cell) for cell in column) for column in zip(header, *rows)]
     limit = terminal_width() if width is None else width
     if limit is not None:
-        widths = _narrowed(widths, limit - GAP * (len(widths) - 1))
+        room = limit - GAP * (len(widths) - 1)
+        words = [max(map(len, " ".join(column).split())) for column in zip(header, *rows)]
+        # Cells are folded between words as long as that is enough, and else within them.
+        widths = _narrowed(_narrowed(widths, room, words), room, [NARROWEST] * len(widths))
     lines = []
     for row in (header, *rows):
         cells = [_folded(cell, room) for cell, room in zip(row, widths)]
@@ -135,13 +138,14 @@ def table_lines(
     return lines
 
 
-def _narrowed(widths: list[int], room: int) -> list[int]:
-    """Return widths that sum to the room, if columns can be so narrow; the widest give way."""
+def _narrowed(widths: list[int], room: int, least: list[int]) -> list[int]:
+    """Return widths that sum to the room, or the least; the widest columns give way first."""
     found = list(widths)
-    while sum(found) > room and max(found) > NARROWEST:
-        widest = found.index(max(found))
-        second = max([width for width in found if width < found[widest]], default=NARROWEST)
-        found[widest] -= max(1, min(sum(found) - room, found[widest] - max(second, NARROWEST)))
+    while sum(found) > room:
+        able = [j for j, width in enumerate(found) if width > least[j]]
+        if not able:
+            break
+        found[max(able, key=lambda j: found[j])] -= 1
     return found
 
 

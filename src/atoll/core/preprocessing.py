@@ -376,7 +376,8 @@ def _categories(column: pd.Series) -> tuple[str, ...]:
             raise _dates(str(column.name))
         raise ValueError(
             f"column {column.name!r} has {len(values)} different values, too many to encode (at "
-            f"most {MAX_CATEGORIES}); leave it out (--drop {column.name}), or group its values."
+            f"most {MAX_CATEGORIES}); leave it out (--drop {column.name}, or if it names the rows "
+            f"`atoll fit --id {column.name}`), or group its values."
         )
     return (*values, BLANK) if _often_blank(column) else values
 
