@@ -34,7 +34,7 @@ help: ## show this list
 	@echo "make targets:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(RUNTIME) ## a semi-supervised model beside its supervised twin, in demo-output/
+demo: $(RUNTIME) ## the default classifier, its supervised twin and islands, in demo-output/
 	@$(ONE_THREAD) $(BIN)/atoll demo --out demo-output
 
 test: lint ## every check: lint, types, import rule, doctests and tests
@@ -81,7 +81,7 @@ clean: ## remove the virtual environment and everything built
 
 $(RUNTIME): $(PROJECT) requirements/test.txt | $(BIN)/python
 	@echo "installing atoll and what the demo needs, at the tested versions (minutes the first time)"
-	@$(PIP) install -q -c requirements/test.txt -e ".[cli,report]"
+	@$(PIP) install -q -c requirements/test.txt -e ".[cli,report,scale]"
 	@touch $@
 
 $(TESTING): $(PROJECT) requirements/test.txt | $(BIN)/python
