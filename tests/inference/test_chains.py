@@ -13,7 +13,7 @@ import pytest
 from joblib import parallel_config
 from threadpoolctl import threadpool_info
 
-from atoll.inference import chains
+from atoll.core import checkpoints
 from atoll.inference.chains import Sampler, SamplingInterrupted, run_chains
 
 
@@ -90,7 +90,7 @@ class Cut(Exception):
     ],
 )
 def test_a_run_cut_at_any_sweep_resumes_bit_identically(cut_after, tmp_path, monkeypatch):
-    monkeypatch.setattr(chains, "CHECKPOINT_SECONDS", -1.0)  # a checkpoint at every sweep
+    monkeypatch.setattr(checkpoints, "SECONDS", -1.0)  # a checkpoint at every sweep
     sweeps = 0
 
     def cut_sweep(rng, state, adapt):

@@ -185,7 +185,8 @@ class MixturePosterior(NamedTuple):
     # Components -----------------------------------------------------------------------------------
 
     def _scaled(self, X: Any) -> Array:
-        rows = (np.asarray(X, dtype=np.float64) - self.shift) / self.scale
+        with np.errstate(over="ignore"):  # infinitely far is as far as any
+            rows = (np.asarray(X, dtype=np.float64) - self.shift) / self.scale
         return np.clip(rows, -FARTHEST, FARTHEST)
 
     def _spread_noise(self, noise: Array, j: int) -> Array:
