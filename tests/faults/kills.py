@@ -31,6 +31,7 @@ sys.path.insert(0, str(HERE.parent))
 import program  # noqa: E402
 from atoll.app.store import Event, LabelLog, Subject  # noqa: E402
 from atoll.core import checkpoints  # noqa: E402
+from atoll.core.files import atomic_path  # noqa: E402
 from atoll.estimators import (  # noqa: E402
     ArchipelagoClassifier,
     DPMixtureClassifier,
@@ -74,9 +75,8 @@ def fitting(name: str, make: Callable[[Path], Any], size: int = 40) -> Job:
     def work(folder: Path) -> None:
         X, y = data(size)
         p = make(folder / "checkpoint").fit(X, y).predict_proba(X)
-        with open(folder / "answer.part", "wb") as file:
-            np.save(file, p)
-        (folder / "answer.part").rename(folder / "answer.npy")
+        with atomic_path(folder / "answer.npy") as path:
+            np.save(path, p)
 
     def whole(folder: Path) -> None:
         for path in (folder / "checkpoint").rglob("*.npz"):
@@ -180,7 +180,13 @@ JOBS: dict[str, Job] = {
         fitting(
             "EM of the mixture",
             lambda at: DPMixtureClassifier(
-                checkpoint=at, n_components=4, n_folds=2, tol=0.0, max_iter=80, random_state=3
+                checkpoint=at,
+                n_components=3,
+                n_starts=2,
+                n_folds=2,
+                tol=0.0,
+                max_iter=40,
+                random_state=3,
             ),
             size=300,
         ),

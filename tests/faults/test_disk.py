@@ -12,7 +12,6 @@ import pytest
 import program
 from atoll.core import checkpoints, files
 from atoll.core.checkpoints import CheckpointNotWritten
-from atoll.core.files import atomic_path
 from atoll.estimators import (
     DPMixtureClassifier,
     ProbitGPClassifier,
@@ -79,17 +78,6 @@ def test_a_model_that_finds_no_room_leaves_the_one_before(tmp_path, full_disk):
         save_model(ProbitGPClassifier(), path)
     assert path.read_bytes() == b"the one before"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_write_that_fails_half_way_leaves_nothing(tmp_path):
-    with (
-        pytest.raises(OSError, match="No space left"),
-        atomic_path(tmp_path / "a.bin") as part,
-        open(part, "wb") as file,
-    ):
-        file.write(b"half")
-        raise OSError(errno.ENOSPC, "No space left on device")
-    assert not list(tmp_path.iterdir())
 
 
 def test_atoll_fit_on_a_full_disk_is_one_line(tmp_path, full_disk):

@@ -10,6 +10,7 @@ import io
 import json
 import math
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -40,6 +41,7 @@ DAMAGE = (
     MemoryError,
     OverflowError,
     AttributeError,
+    tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )
@@ -217,13 +219,17 @@ def flatten(state: Any, prefix: str = "") -> Iterator[tuple[str, Array]]:
 
 
 def unflatten(template: Any, arrays: Mapping[str, Array], prefix: str = "") -> Any:
-    """Return the nested NamedTuples that `flatten` took apart, of the types of `template`."""
-    values = []
+    """Return the nested NamedTuples that `flatten` took apart, of the types of `template`.
+
+    A ValueError says where an array is missing or of another type.
+    """
+    values: list[Any] = []
     for name, value in zip(template._fields, template):
         if hasattr(value, "_fields"):
             values.append(unflatten(value, arrays, f"{prefix}{name}."))
-        elif isinstance(value, np.ndarray):
-            values.append(arrays[prefix + name])
-        else:
-            values.append(type(value)(arrays[prefix + name].item()))
+            continue
+        held, wanted = arrays.get(prefix + name), np.asarray(value)
+        if held is None or held.dtype.kind != wanted.dtype.kind or held.ndim != wanted.ndim:
+            raise ValueError(f"{prefix + name} is missing, or not what it was")
+        values.append(held if isinstance(value, np.ndarray) else type(value)(held.item()))
     return type(template)(*values)
