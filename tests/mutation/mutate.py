@@ -332,7 +332,7 @@ class Mutation:
         tests = {name: test for name, test in tests.items() if name in items}
 
         def tasks() -> Iterator[Task]:
-            for mutant in sampled(options.sample, options.seed):
+            for mutant in sampled(options.sample, options.seed)[options.begin :]:
                 path = self.out / "tried" / f"{short_name(mutant.name)}.json"
                 if path.exists() and not self.again(path):
                     continue
@@ -387,6 +387,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--sample", type=int, default=1000, help="number of mutants")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--begin", type=int, default=0, help="place in the sample to begin at")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests for one mutant")
     parser.add_argument("--minutes", type=float, default=600.0, help="to begin work in")
     parser.add_argument("--survivors", action="store_true", help="try survivors once more")

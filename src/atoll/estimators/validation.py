@@ -86,7 +86,9 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
         raise ValueError(_where_not_finite(estimator, ~np.isfinite(X)))
     if reset:
         _check_size(estimator, X)
-    return X
+        return X
+    # Farther away nothing changes, but squares would overflow.
+    return X if np.abs(X).max(initial=0.0) <= LARGEST else np.clip(X, -LARGEST, LARGEST)
 
 
 def _check_size(estimator: BaseEstimator, X: Array) -> None:
