@@ -82,7 +82,7 @@ def written(text: str) -> str:
     """Return a page's text with its numbers and copies as the result files have them."""
 
     def number(match: re.Match[str]) -> str:
-        shown, unit, name, words = match.groups()
+        shown, _, name, words = match.groups()
         found = shown_as(value(name, words), shown)
         return found + match.group(0)[len(shown) :] if found != shown else match.group(0)
 
