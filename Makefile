@@ -74,7 +74,7 @@ faults: $(TESTING) ## two hundred kills, ten thousand damaged files (minutes)
 	@$(ONE_THREAD) $(BIN)/python tests/faults/damage.py
 
 numbers: $(TESTING) ## write the numbers of README and docs from the result files
-	@$(BIN)/python docs/numbers.py
+	@$(BIN)/python docs/measured.py
 
 docs: $(DOCUMENTING) ## the documentation, in docs/_build/html/
 	@echo "building the documentation; the gallery's examples are run"

@@ -1,15 +1,21 @@
 """Write the measured numbers of README and docs from the result files that benchmarks left.
 
-    python docs/numbers.py            # write them
-    python docs/numbers.py --check    # name those that differ, and exit with 1 if there are any
+    python docs/measured.py            # write them
+    python docs/measured.py --check    # name those that differ, and exit with 1 if there are any
 
-In a page, a number is followed by a comment, which no reader sees, that says where it is from:
+In a page, a number is followed by a comment, which no reader sees, that says where it is from: a
+file in benchmarks/results/ (or another, by its path from the root), a heading there, and the row
+and the column of the first table below it. Further cells at the start of a row may follow after &.
+
+    The error is .046<!-- graph_gp: Leaderboard / atoll / error -->.
+
+A number that is in no table is the first one after some words, which occur once; … stands for
+anything in between:
 
     One iteration takes 0.42<!-- dp_mixture: One EM iteration … atoll --> s.
 
-The first word names a file in benchmarks/results/ (or the path of another, from the root), the rest
-is found there once; … stands for anything in between. The number is the first one after it, rounded
-to as many decimals as the page shows. A whole table is copied from a part of a result file:
+Numbers are rounded to as many decimals as the page shows. A whole table is copied from a part of a
+result file:
 
     <!-- copy: peers: crescents -->
     (what is here is replaced)
@@ -21,6 +27,7 @@ with `<!-- part: crescents -->` and `<!-- end of part -->` around it in the resu
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 import sys
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -53,14 +60,43 @@ def source(name: str) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def value(name: str, words: str) -> Decimal:
-    """Return the first number after some words of a result file."""
+def value(name: str, address: str) -> Decimal:
+    """Return the number at an address of a result file."""
+    place = [part.strip() for part in address.split(" / ")]
+    found = cells(source(name), *place) if len(place) == 3 else after(source(name), address)
+    if len(found) != 1:
+        raise Missing(f"{address!r} is found {len(found)} times in {name}")
+    return Decimal(found[0].replace("−", "-"))
+
+
+def cells(text: str, heading: str, row: str, column: str) -> list[str]:
+    """Return the first number of every cell that the names fit."""
+    lines = text.splitlines()
+    heads = [i for i, line in enumerate(lines) if re.match(r"#|\*\*", line) and heading in line]
+    found = []
+    for head in heads:
+        rest = lines[head + 1 :]
+        first = next((i for i, line in enumerate(rest) if line.startswith("|")), len(rest))
+        table = [_cells(line) for line in itertools.takewhile(lambda s: s[:1] == "|", rest[first:])]
+        if not table or column not in table[0]:
+            continue
+        labels = [label.strip() for label in row.split(" & ")]
+        for line in table[2:]:
+            number = re.search(NUMBER, line[table[0].index(column)])
+            if line[: len(labels)] == labels and number:
+                found.append(number.group())
+    return found
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip().replace("*", "").replace("`", "") for cell in line.strip("|").split("|")]
+
+
+def after(text: str, words: str) -> list[str]:
+    """Return the first number after every place where the words are."""
     parts = [r"\s+".join(re.escape(word) for word in part.split()) for part in words.split("…")]
     pattern = re.compile(r"\s*.*?\s*".join(parts) + rf"[^\d\n.−-]*?({NUMBER})", re.S)
-    found = pattern.findall(source(name))
-    if len(found) != 1:
-        raise Missing(f"{words!r} followed by a number is found {len(found)} times in {name}")
-    return Decimal(found[0].replace("−", "-"))
+    return pattern.findall(text)
 
 
 def shown_as(number: Decimal, shown: str) -> str:
