@@ -17,19 +17,24 @@ from kills import JOBS, begin, finish, try_job
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-QUICK = ("chains of the probit", "EM of the mixture", "labelling")
-JOB = pytest.mark.parametrize(
-    "job",
-    [pytest.param(j, id=n, marks=[] if n in QUICK else pytest.mark.slow) for n, j in JOBS.items()],
-)
+
+def over(quick):
+    """Walk over the jobs, of which all but the quick ones are left to the slow tests."""
+    return pytest.mark.parametrize(
+        "job",
+        [
+            pytest.param(job, id=name, marks=[] if name in quick else pytest.mark.slow)
+            for name, job in JOBS.items()
+        ],
+    )
 
 
-@JOB
+@over(quick=("chains of the probit", "labelling"))
 def test_killed_work_goes_on_to_the_same_answer(job, tmp_path):
     assert try_job(job, tmp_path, 2, np.random.default_rng(0)).same
 
 
-@JOB
+@over(quick=())
 def test_two_processes_in_one_folder_do_no_harm(job, tmp_path):
     if job.name == "labelling":
         pytest.skip("the second process is refused: tests/app/test_store.py")

@@ -28,7 +28,7 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("number", range(3 * len(MODELS)))
+@pytest.mark.parametrize("number", range(2 * len(MODELS)))
 def test_a_hostile_problem_is_answered_or_refused_in_words(number):
     assert judge(problem(10**6 + number)) in ("answered", "refused")
 
