@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 import gc
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -48,6 +49,7 @@ class Mutant(NamedTuple):
     line, column, kind : where and what; together they name it
     first, last : lines that run when the statement does
     node : number of the changed node, in the order of `ast.walk`; choice : which change of it
+    rank : number among those that begin at the same place, as the sums of a + b + c do
     """
 
     file: str
@@ -59,10 +61,12 @@ class Mutant(NamedTuple):
     last: int
     node: int
     choice: int
+    rank: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.file}:{self.line}:{self.column} {self.kind} ({self.node})"
+        again = f" ({self.rank})" if self.rank else ""
+        return f"{self.file}:{self.line}:{self.column} {self.kind}{again}"
 
 
 Change = tuple[str, Callable[[ast.AST], ast.AST | None]]
@@ -132,23 +136,18 @@ def mutants_of(source: str, file: str) -> list[Mutant]:
     """Return every mutant of a source file, in the order of the tree."""
     tree = ast.parse(source)
     numbers = {id(node): i for i, node in enumerate(ast.walk(tree))}
-    found = []
+    found: list[Mutant] = []
+    seen: Counter[tuple[int, int, str]] = Counter()
     for name, function in _functions(tree):
         for node, statement in _walk_body(function):
             first, last = _lines(statement)
+            line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
             for choice, (kind, _) in enumerate(changes(node)):
+                rank = seen[line, column, kind]
+                seen[line, column, kind] += 1
+                place = numbers[id(node)]
                 found.append(
-                    Mutant(
-                        file,
-                        name,
-                        node.lineno,  # type: ignore[attr-defined]
-                        node.col_offset,  # type: ignore[attr-defined]
-                        kind,
-                        first,
-                        last,
-                        numbers[id(node)],
-                        choice,
-                    )
+                    Mutant(file, name, line, column, kind, first, last, place, choice, rank)
                 )
     return found
 

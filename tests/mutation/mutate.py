@@ -11,16 +11,16 @@ What was found is kept in the folder `--out`, so that a run that was cut short g
 from __future__ import annotations
 
 import argparse
+import csv
 import hashlib
 import json
 import os
-import random
 import resource
 import signal
 import sys
 import time
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -68,10 +68,8 @@ def every_mutant() -> list[Mutant]:
 
 
 def sampled(n: int, seed: int) -> list[Mutant]:
-    """Return n of all mutants, in an order that begins alike for every n."""
-    mutants = every_mutant()
-    random.Random(seed).shuffle(mutants)
-    return mutants[:n]
+    """Return n of all mutants, by lot: in the order of digests of their names."""
+    return sorted(every_mutant(), key=lambda mutant: short_name(f"{seed} {mutant.name}"))[:n]
 
 
 # Which lines a test runs --------------------------------------------------------------------------
@@ -360,26 +358,83 @@ def short_name(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
-def report(out: Path, n: int, seed: int) -> list[dict[str, Any]]:
-    """Print how many mutants were killed, package by package; return those that were not."""
-    tried = []
-    for mutant in sampled(n, seed):
-        path = out / "tried" / f"{short_name(mutant.name)}.json"
-        if path.exists():
-            tried.append(json.loads(path.read_text()))
-    total: Counter[str] = Counter()
-    killed: Counter[str] = Counter()
-    for one in tried:
-        package = one["mutant"]["file"].split("/")[0]
-        for key in (package, "all"):
-            total[key] += 1
-            killed[key] += one["killed_by"] is not None
-    for key in (*PACKAGES, "all"):
-        if total[key]:
-            print(
-                f"{key:12} {killed[key]:5} of {total[key]:5} killed, {killed[key] / total[key]:.1%}"
-            )
-    return [one for one in tried if one["killed_by"] is None]
+REASONS = Path(__file__).with_name("survivors.csv")
+"""What is to be said of mutants that no test notices: file, function, code, kind, why."""
+
+
+def key_of(mutant: dict[str, Any]) -> tuple[str, str, str, str]:
+    """Return what names a mutant as long as its line stays the same, wherever the line is."""
+    lines = (package_root() / mutant["file"]).read_text().splitlines()
+    code = " ".join(lines[mutant["line"] - 1].split())
+    return mutant["file"], mutant["function"], code, mutant["kind"]
+
+
+def reasons() -> dict[tuple[str, ...], str]:
+    if not REASONS.exists():
+        return {}
+    with REASONS.open(newline="") as file:
+        return {tuple(line[:4]): line[4] for line in list(csv.reader(file))[1:]}
+
+
+def tried_mutants(out: Path) -> list[dict[str, Any]]:
+    """Return what was found of the mutants that were tried, those that this code still has."""
+    known = {mutant.name for mutant in every_mutant()}
+    found = [json.loads(path.read_text()) for path in sorted((out / "tried").glob("*.json"))]
+    return [one for one in found if one["name"] in known]
+
+
+def report(tried: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table: how many mutants were killed, package by package."""
+    why = reasons()
+    lines = [
+        "| package | mutants | killed | equivalent | survived | killed, per cent |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for package in (*PACKAGES, "all"):
+        here = [t for t in tried if package in ("all", t["mutant"]["file"].split("/")[0])]
+        killed = sum(t["killed_by"] is not None for t in here)
+        left = [t for t in here if t["killed_by"] is None]
+        equal = sum(why.get(key_of(t["mutant"]), "").startswith("equivalent") for t in left)
+        share = f"{100 * killed / max(len(here), 1):.1f}"
+        lines.append(
+            f"| {package} | {len(here)} | {killed} | {equal} | {len(left) - equal} | {share} |"
+        )
+    return lines
+
+
+def survivors(tried: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table of the mutants that no test noticed, and what is said of them."""
+    why = reasons()
+    lines = ["| file and function | code | mistake | |", "| --- | --- | --- | --- |"]
+    for one in sorted(tried, key=lambda t: (t["mutant"]["file"], t["mutant"]["line"])):
+        if one["killed_by"] is None:
+            file, function, code, kind = key_of(one["mutant"])
+            said = why.get((file, function, code, kind), "")
+            shown = code.replace("|", "\\|")
+            lines.append(f"| {file}, `{function}` | `{shown}` | {kind} | {said} |")
+    return lines
+
+
+HEAD = """# Would the tests notice? Small mistakes made in the code on purpose
+
+By `make mutants`: mutants drawn at random from all that can be made in the bodies of functions of
+`core/`, `likelihoods/`, `inference/` and `models/`. A mutant is killed when a test fails that
+passes without it, or runs past its time. Of the tests of `make test` that run the mutant's
+statement those that take up to {seconds:g} seconds in all were tried, so that more may be killed
+than are counted.
+"""
+
+
+def write_page(path: Path, tried: list[dict[str, Any]], seconds: float) -> None:
+    parts = [
+        HEAD.format(seconds=seconds),
+        "## Killed\n\n<!-- part: killed -->",
+        *report(tried),
+        "<!-- end of part -->\n\n## Survivors\n\n<!-- part: survivors -->",
+        *survivors(tried),
+        "<!-- end of part -->",
+    ]
+    path.write_text("\n".join(parts) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -392,14 +447,17 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=600.0, help="to begin work in")
     parser.add_argument("--survivors", action="store_true", help="try survivors once more")
     parser.add_argument("--report", action="store_true", help="of what was found; tries nothing")
+    parser.add_argument("--write", help="a page for what was found")
     parser.add_argument("--out", default="build/mutants")
     parser.add_argument("tests", nargs="*", default=TESTS, help="files and folders of tests")
     options = parser.parse_args()
     if not options.report:
         quiet = ["-s", "-p", "no:cacheprovider", "-p", "no:terminal"]
         pytest.main([*quiet, *options.tests], plugins=[Mutation(options)])
-    for one in report(Path(options.out), options.sample, options.seed):
-        print(f"survived {one['n_tests']:4} tests: {one['name']} in {one['mutant']['function']}")
+    tried = tried_mutants(Path(options.out))
+    print(*report(tried), "", *survivors(tried), sep="\n")
+    if options.write:
+        write_page(Path(options.write), tried, options.seconds)
 
 
 if __name__ == "__main__":
