@@ -203,9 +203,10 @@ def tests_for(mutant: Mutant, tests: dict[str, Any], seconds: float) -> list[str
     return chosen
 
 
-def try_mutant(mutant: Mutant, items: list[Any], out: Path) -> None:
-    """Run the tests with the mutant in place; write which of them noticed."""
+def try_mutant(mutant: Mutant, items: list[Any], out: Path, limit: int) -> None:
+    """Run the tests with the mutant in place, for `limit` CPU seconds; write which noticed."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     n_functions = put_in_place(package_root(), mutant)
     verdict: dict[str, Any] = {"mutant": mutant._asdict(), "name": mutant.name}
     verdict |= {"n_tests": len(items), "killed_by": None, "loaded": n_functions > 0}
@@ -341,9 +342,10 @@ class Mutation:
                 if not names:
                     write(path, record | {"killed_by": None, "loaded": True})
                     continue
+                limit = int(options.slower * (4.0 + 2.0 * cost))  # of CPU; else it does not end
                 yield (
-                    lambda m=mutant, c=chosen, p=path: try_mutant(m, c, p),
-                    5.0 + 2.0 * cost,
+                    lambda m=mutant, c=chosen, p=path, s=limit: try_mutant(m, c, p, s),
+                    30.0 + 8.0 * limit,
                     lambda why, p=path, r=record: write(p, r | {"killed_by": why, "loaded": True}),
                 )
 
@@ -443,6 +445,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=1000, help="number of mutants")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--begin", type=int, default=0, help="place in the sample to begin at")
+    parser.add_argument("--slower", type=float, default=1.0, help="than when the map was made")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests for one mutant")
     parser.add_argument("--minutes", type=float, default=600.0, help="to begin work in")
     parser.add_argument("--survivors", action="store_true", help="try survivors once more")
