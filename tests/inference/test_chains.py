@@ -251,3 +251,15 @@ def test_counts_out_of_range_are_named(options):
     name = next(iter(options))
     with pytest.raises(ValueError, match=name):
         draws(**options)
+
+
+def test_chains_adapt_in_warm_up_alone():
+    seen = []
+
+    def watched(rng, state, adapt):
+        seen.append(adapt)
+        return sweep(rng, state, adapt)
+
+    one = Sampler(start, watched, record)
+    run_chains(one, n_chains=1, n_warmup=4, n_samples=3, thin=2, rng=np.random.default_rng(0))
+    assert seen == [True] * 4 + [False] * 6
