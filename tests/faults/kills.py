@@ -135,7 +135,7 @@ def _cells_are_whole(folder: Path) -> None:
             assert len(path.read_text().splitlines()) == 9, path
 
 
-N_ANSWERS = 60
+N_ANSWERS = 300
 _SUBJECT = Subject("kind", N_ANSWERS, "a table")
 
 
