@@ -28,7 +28,8 @@ DOCUMENTING := $(VENV)/.docs-installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow test-browser bench bench-peers docs lint clean
+.PHONY: help demo test test-slow test-browser bench bench-peers bench-check mutants hostile faults \
+  numbers docs lint clean
 
 help: ## show this list
 	@echo "make targets:"
@@ -58,6 +59,22 @@ bench-peers: $(TESTING) ## error and calibration against peers, those installed 
 	  echo "== $$file"; \
 	  $(ONE_THREAD) $(BIN)/python "$$file"; \
 	done
+
+bench-check: $(TESTING) ## headline ratios of speed, and what got slower than those stored
+	@$(ONE_THREAD) $(BIN)/python benchmarks/bench_speed.py
+
+mutants: $(TESTING) ## would the tests notice? a thousand small mistakes in the code (an hour or more)
+	@$(ONE_THREAD) $(BIN)/python tests/mutation/mutate.py --processes $(WORKERS)
+
+hostile: $(TESTING) ## a hundred thousand hostile problems for every model (hours)
+	@$(ONE_THREAD) $(BIN)/python tests/hostile/run_hostile.py --processes $(WORKERS)
+
+faults: $(TESTING) ## two hundred kills, ten thousand damaged files (minutes)
+	@$(ONE_THREAD) $(BIN)/python tests/faults/kills.py
+	@$(ONE_THREAD) $(BIN)/python tests/faults/damage.py
+
+numbers: $(TESTING) ## write the numbers of README and docs from the result files
+	@$(BIN)/python docs/measured.py
 
 docs: $(DOCUMENTING) ## the documentation, in docs/_build/html/
 	@echo "building the documentation; the gallery's examples are run"
