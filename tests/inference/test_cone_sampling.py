@@ -64,12 +64,12 @@ def test_the_same_stream_gives_the_same_draws():
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("limits", [(-0.3, -1.0), (-1.0, 0.4), (-2.5, -3.0), (-9.0, -9.0)])
+@pytest.mark.parametrize("limits", [(-0.3, -1.0), (-9.0, -9.0)])
 def test_a_turn_leaves_a_normal_beyond_any_limits_invariant(limits):
     """Limits on the far side of zero allow arcs that end more than half a turn away."""
     rng = np.random.default_rng(4)
     lower = np.linalg.cholesky(np.array([[1.0, 0.6], [0.6, 1.0]]))
-    drawn = rng.standard_normal((300_000, 2)) @ lower.T
+    drawn = rng.standard_normal((200_000, 2)) @ lower.T
     exact = drawn[(drawn > limits).all(axis=1)]  # by rejection
     z = exact[: len(exact) // 2]
     for _ in range(10):

@@ -319,12 +319,13 @@ ALL_OPTIONS = {"own_kernels": True, "dependent": True, "base": SOME_GAUSSIANS}
 CASES: dict[str, Case] = {
     "probit-2": Case(partial(of_regions, probit_case(2)), "probit, two classes"),
     "probit-3": Case(partial(of_regions, probit_case(3)), "multinomial probit, three classes"),
-    "ordinal-2": Case(partial(of_regions, ordinal_case(2)), "ordinal, two ranks", turns=0.5),
-    "ordinal-3": Case(partial(of_regions, ordinal_case(3)), "ordinal, three ranks", turns=0.5),
+    "ordinal-2": Case(partial(of_regions, ordinal_case(2)), "ordinal, two ranks", turns=0.25),
+    "ordinal-3": Case(partial(of_regions, ordinal_case(3)), "ordinal, three ranks", turns=0.25),
     "ordinal-null-3": Case(
         partial(of_regions, ordinal_case(3, 0.4, 0.5, largest=16)),
         "ordinal with a null width of 0.4",
         share=0.25,
+        turns=0.25,
     ),
     "null-2": Case(
         partial(of_regions, null_case(2, 0.3, (0.6, 0.3))), "null category, two classes"
@@ -332,17 +333,19 @@ CASES: dict[str, Case] = {
     "null-3": Case(
         partial(of_regions, null_case(3, 0.2, (0.6, 0.3, 0.5))),
         "null category, three classes",
-        turns=0.5,
+        turns=0.25,
     ),
     "null-free-2": Case(
         partial(of_regions, null_case(2, None, largest=20)),
         "null category, two classes, width and missing rates free",
         share=0.25,
+        turns=0.25,
     ),
     "null-free-3": Case(
         partial(of_regions, null_case(3, None, largest=12)),
         "null category, three classes, width and missing rates free",
         share=0.25,
+        turns=0.25,
     ),
     "softmax-2": Case(partial(of_softmax, 2), "softmax, two classes"),
     "softmax-3": Case(partial(of_softmax, 3), "softmax, three classes"),
@@ -351,11 +354,12 @@ CASES: dict[str, Case] = {
     "archipelago-options-2": Case(
         partial(of_islands, 2, options=ALL_OPTIONS, largest=40),
         "Archipelago, own kernels, dependent functions and a sampled base density",
-        turns=0.5,
+        turns=0.25,
     ),
     "archipelago-paper-2": Case(
         partial(of_islands, 2, moves=paper_sweep.whitened_sweep, largest=10, slowness=8.0),
         "Archipelago by the paper's own moves, log-parameters with whitened functions",
         share=0.25,
+        turns=0.25,
     ),
 }

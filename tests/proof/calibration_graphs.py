@@ -144,7 +144,7 @@ def of_ssgp(n_classes, rng):
     labels = ssgp.Labels(np.arange(n), codes, n_classes, NOISE)
     at = np.array([np.log(LENGTH), np.log(AMBIENT), np.log(RATIO)])
     fit = ssgp.fit_at(problem, labels, at)
-    thin = max(10, n * (n_classes - 1) // 2)
+    thin = 20 + 6 * n * (n_classes - 1)  # an arc is the shorter, the more constraints there are
     drawn, lower = ssgp.sample_auxiliary(
         rng, fit, labels, n_chains=1, n_warmup=8, n_samples=N_DRAWS, thin=thin
     )
@@ -261,8 +261,10 @@ GRAPH_CASES: dict[str, Case] = {
     "ssgp-2": Case(partial(of_ssgp, 2), "SSGP by chains, two classes"),
     "ssgp-3": Case(partial(of_ssgp, 3), "SSGP by chains, three classes"),
     "ssgp-regression": Case(of_ssgp_regression, "SSGP regression"),
-    "sparse-2": Case(partial(of_sparse, 2), "sparse Archipelago by chains, two classes", turns=0.5),
+    "sparse-2": Case(
+        partial(of_sparse, 2), "sparse Archipelago by chains, two classes", turns=0.25
+    ),
     "sparse-3": Case(
-        partial(of_sparse, 3), "sparse Archipelago by chains, three classes", turns=0.5
+        partial(of_sparse, 3), "sparse Archipelago by chains, three classes", turns=0.25
     ),
 }
