@@ -198,8 +198,15 @@ def main(arguments=None):
 
         page.write(options.state, options.out)
         return 0
+    from proof.page import read_lines, read_ranks
+
     file = options.state / f"{options.what}.jsonl"
     journal = read_journal(file)
+    # What the documentation has is done, too.
+    if options.what == "sbc":
+        journal += read_ranks(options.out / "ranks.csv")
+    else:
+        journal += read_lines(options.out / f"{options.what}.jsonl")
     if options.what == "sbc":
         tasks = sbc_tasks(options.only, options.simulations, journal)
     elif options.what == "referees":
