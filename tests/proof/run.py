@@ -20,14 +20,14 @@ import zlib
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")  # before NumPy is imported; workers inherit it
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-)
+if __name__ == "__main__":  # before NumPy is imported; workers inherit it
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    one_thread = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    os.environ.setdefault("XLA_FLAGS", one_thread)
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import numpy as np  # noqa: E402
+import numpy as np
 
 SEED = 20_26
 AT_ONCE = 5  # simulations of a task
@@ -117,14 +117,14 @@ def read_journal(file):
     return lines
 
 
-def work(file, tasks, workers, seconds):
-    """Run tasks (function, arguments) in processes, and append what they return to the journal."""
+def work(file, tasks, workers, seconds, executor=ProcessPoolExecutor):
+    """Run tasks (function, arguments), in processes, and append what they return to the journal."""
     ends, waiting, failed = time.monotonic() + seconds, list(reversed(tasks)), 0
     file.parent.mkdir(parents=True, exist_ok=True)
     if file.exists() and not file.read_bytes().endswith(b"\n"):
         with file.open("a", encoding="utf-8") as stream:
             stream.write("\n")  # closes half a line
-    with ProcessPoolExecutor(workers) as pool, file.open("a", encoding="utf-8") as stream:
+    with executor(workers) as pool, file.open("a", encoding="utf-8") as stream:
         running = set()
         while (waiting and time.monotonic() < ends) or running:
             while waiting and len(running) < workers + 2 and time.monotonic() < ends:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -99,13 +100,14 @@ def lines_of(number):
 def test_a_run_appends_to_its_journal_and_half_a_line_is_left_out(tmp_path):
     file = tmp_path / "toy.jsonl"
     file.write_text('{"case": "toy", "number": 0}\n{"case": "to', encoding="utf-8")
-    left, failed = run.work(file, [(lines_of, (1,)), (lines_of, (2,))], workers=1, seconds=60)
+    tasks = [(lines_of, (1,)), (lines_of, (2,))]
+    left, failed = run.work(file, tasks, 1, 60, ThreadPoolExecutor)
     assert (left, failed) == (0, 0)
     assert {line["number"] for line in run.read_journal(file)} == {0, 1, 2}
 
 
 def test_nothing_is_begun_after_the_time_is_over(tmp_path):
-    left, _ = run.work(tmp_path / "toy.jsonl", [(lines_of, (1,))], workers=1, seconds=0)
+    left, _ = run.work(tmp_path / "toy.jsonl", [(lines_of, (1,))], 1, 0, ThreadPoolExecutor)
     assert left == 1
 
 
