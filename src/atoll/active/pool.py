@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
+from atoll.core.selection import some_rows
 from atoll.estimators.shell import SemiSupervisedClassifier
 
 Array = NDArray[np.float64]
@@ -173,12 +174,3 @@ def same_rows(X: Any, other: Any) -> bool:
     if sparse.issparse(X) or sparse.issparse(other):
         return False
     return np.array_equal(np.asarray(X), np.asarray(other))
-
-
-def some_rows(X: Any, rows: Index) -> Any:
-    """Return some rows of an array, a sparse matrix, a data frame or a list."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if isinstance(X, np.ndarray) or sparse.issparse(X):
-        return X[rows]
-    return [X[row] for row in rows]

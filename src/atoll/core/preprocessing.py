@@ -226,6 +226,45 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> Any:
     return _with_words(preprocessing, frame, X)
 
 
+def in_own_units(preprocessing: Preprocessing, X: NDArray[np.float64]) -> pd.DataFrame:
+    """Return features as the columns of the table that they were made from, in its own units.
+
+    Categories are words again. A blank cell is blank where a feature says that it was, or where it
+    is a category; elsewhere a number has what it was filled in with.
+
+    Parameters
+    ----------
+    X : (n, p) features
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"mass": [3.0, 5.0, None], "site": ["a", None, "b"]})
+    >>> X, _, preprocessing = prepare(table)
+    >>> in_own_units(preprocessing, X).to_dict("list")
+    {'mass': [3.0, 5.0, nan], 'site': ['a', None, 'b']}
+    """
+    pd = import_extra("pandas")
+    values = np.asarray(X) * preprocessing.scale + preprocessing.mean
+    place = {feature: j for j, feature in enumerate(preprocessing.features)}
+    columns: dict[str, Any] = {}
+    for name in preprocessing.columns:
+        if name not in preprocessing.categories:
+            numbers = values[:, place[name]].copy()
+            if name in preprocessing.flagged:
+                numbers[values[:, place[f"{name} is blank"]] > 0.5] = np.nan
+            columns[name] = numbers
+            continue
+        words = np.full(len(values), None, dtype=object)
+        for value, part in zip(
+            preprocessing.categories[name], _parts(name, preprocessing.categories, ())
+        ):
+            if value != BLANK:
+                words[values[:, place[part]] > 0.5] = value
+        columns[name] = words
+    return pd.DataFrame(columns)
+
+
 def unreadable(
     preprocessing: Preprocessing, frame: pd.DataFrame
 ) -> tuple[pd.DataFrame, NDArray[Any]]:
@@ -385,8 +424,9 @@ def _categories(column: pd.Series) -> tuple[str, ...]:
             raise _dates(str(column.name))
         raise ValueError(
             f"column {column.name!r} has {len(values)} different values, too many to encode (at "
-            f"most {MAX_CATEGORIES}); leave it out (--drop {column.name}), group them, or say "
-            f"that they are texts (--text {column.name})."
+            f"most {MAX_CATEGORIES}); leave it out (--drop {column.name}, or if it names the rows "
+            f"`atoll fit --id {column.name}`), group its values, or say that it has texts (--text "
+            f"{column.name})."
         )
     return (*values, BLANK) if _often_blank(column) else values
 

@@ -164,6 +164,7 @@ TYPES: dict[str, SavedType] = {
     "normal-inverse-wishart": SavedType("atoll.core.densities.NormalInverseWishart"),
     "text-words": SavedType("atoll.core.texts.Words"),
     "preprocessing": SavedType("atoll.core.preprocessing.Preprocessing"),
+    "table-preprocessor": SavedType("atoll.estimators.tables.TablePreprocessor"),
     "spectral-graph": SavedType("atoll.kernels.graph_spectral.SpectralGraph"),
     "spectral-graph-kernel": SavedType("atoll.kernels.graph_spectral.SpectralGraphKernel"),
     "student-t": SavedType("atoll.core.densities.StudentT"),

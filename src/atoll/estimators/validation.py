@@ -18,6 +18,7 @@ from atoll.core.labels import PartialLabels, parse_labels, require_classes
 Array = NDArray[np.float64]
 
 LARGE = 1e15  # numbers whose squares, summed, may be too large for single precision
+LARGEST = 1e140  # squares of larger numbers, and of smaller differences than its inverse, are none
 
 
 def read_labels(
@@ -83,24 +84,58 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             "example with sklearn.decomposition.TruncatedSVD."
         )
     single = getattr(estimator, "keeps_single", False)
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr" if takes_sparse else False,
-        dtype=[np.float64, np.float32] if single else np.float64,
-        ensure_all_finite=False,
-        order="C",
-    )
+    try:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if takes_sparse else False,
+            dtype=[np.float64, np.float32] if single else np.float64,
+            ensure_all_finite=False,
+            order="C",
+        )
+    except ValueError as error:
+        if not str(error).startswith("could not convert"):
+            raise
+        raise ValueError(
+            f"X holds text or other values that are no numbers ({error}). Turn them into numbers "
+            "first, for example with atoll.estimators.TablePreprocessor."
+        ) from error
     if sparse.issparse(X):
-        return _read_sparse(X)
+        return _read_sparse(X, reset=reset)
     # In blocks: a mask of many rows would be an eighth of their size.
     if not all(np.isfinite(X[i : i + 65536]).all() for i in range(0, len(X), 65536)):
         raise ValueError(_where_not_finite(estimator, ~np.isfinite(X)))
-    return X
+    if reset:
+        _check_size(estimator, X)
+        return X
+    # Farther away nothing changes, but squares would overflow.
+    if float(np.abs(X).max(initial=0.0)) <= LARGEST:
+        return X
+    return np.clip(X, -LARGEST, LARGEST)
 
 
-def _read_sparse(X: Any) -> sparse.csr_array:
+def _check_size(estimator: BaseEstimator, X: Array) -> None:
+    """Raise a ValueError for columns whose squares, or those of differences, are no numbers."""
+    if not X.size:
+        return
+    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    huge = np.flatnonzero(np.maximum(-low, high) > LARGEST)
+    # Differences of numbers so far apart cannot be told; they are refused as huge.
+    spread = np.minimum(high, LARGEST) - np.maximum(low, -LARGEST)
+    tiny = np.flatnonzero((spread > 0) & (spread < 1.0 / LARGEST))
+    for columns, what, instead in (
+        (huge, "numbers whose squares overflow", "Divide by a large number, or take logarithms."),
+        (tiny, "numbers whose differences underflow", "Multiply by a large number."),
+    ):
+        if len(columns):
+            raise ValueError(
+                f"X holds {what}, in {len(columns)} column{'s' * (len(columns) != 1)}: "
+                f"{_list(_column_names(estimator, columns))}. {instead}"
+            )
+
+
+def _read_sparse(X: Any, *, reset: bool) -> sparse.csr_array:
     """Return sparse rows in the one form that models take; the user's own are not changed."""
     X = sparse.csr_array(X)
     if not X.has_canonical_format:
@@ -113,20 +148,33 @@ def _read_sparse(X: Any) -> sparse.csr_array:
             f"X contains NaN or infinity (inf) in {len(rows)} row{'s' * (len(rows) != 1)}: "
             f"{_list(rows.tolist())}. Drop those rows, or correct them."
         )
-    if np.abs(X.data).max(initial=0.0) > LARGE and X.dtype == np.float32:
+    largest = float(np.abs(X.data).max(initial=0.0))
+    if largest > LARGEST and reset:
+        raise ValueError(
+            f"X holds numbers whose squares overflow, such as {largest:g}. Divide by a large "
+            "number, or take logarithms."
+        )
+    if largest > LARGEST:
+        X = X.copy()
+        np.clip(X.data, -LARGEST, LARGEST, out=X.data)
+    if largest > LARGE and X.dtype == np.float32:
         return X.astype(np.float64)  # squares leave the numbers of single precision
     return X
 
 
 def _where_not_finite(estimator: BaseEstimator, bad: NDArray[np.bool_]) -> str:
-    names = getattr(estimator, "feature_names_in_", None)
     rows, columns = np.flatnonzero(bad.any(axis=1)), np.flatnonzero(bad.any(axis=0))
-    shown = [repr(str(names[j])) if names is not None else str(j) for j in columns]
+    shown = _column_names(estimator, columns)
     return (
         f"X contains NaN or infinity (inf) in {len(rows)} row{'s' * (len(rows) != 1)}: "
         f"{_list(rows.tolist())}; column{'s' * (len(columns) != 1)}: {_list(shown)}. Drop those "
         "rows or fill them, for example with sklearn.impute.SimpleImputer."
     )
+
+
+def _column_names(estimator: BaseEstimator, columns: NDArray[np.intp]) -> list[str]:
+    names = getattr(estimator, "feature_names_in_", None)
+    return [repr(str(names[j])) if names is not None else str(j) for j in columns]
 
 
 def _list(items: list[Any], most: int = 5) -> str:
