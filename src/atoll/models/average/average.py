@@ -64,6 +64,8 @@ class AveragePosterior(NamedTuple):
     shares : (K,) of the classes, what is said where rows tell nothing
     share_weight : the weight of that
     sharpness : the power by which the average is made surer
+    intercepts : (K,) added to the log probabilities at the end, so that the classes come in the
+        shares that they are known to have; None adds nothing
     """
 
     shift: Array
@@ -73,6 +75,7 @@ class AveragePosterior(NamedTuple):
     shares: Array
     share_weight: float
     sharpness: float = 1.0
+    intercepts: Array | None = None
 
     def log_proba(self, X: Any) -> Array:
         """Return log P(y = k | x, data); X (m, d) -> (m, K)."""
@@ -135,7 +138,8 @@ class AveragePosterior(NamedTuple):
                         else proba_on_graph(part.head, features, own)
                     )
                     out += part.weight * reach * of_part
-        return pooling.sharpened(out, self.shares, self.sharpness)
+        surer = pooling.sharpened(out, self.shares, self.sharpness)
+        return pooling.shifted(surer, self.intercepts)
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities; X (m, d) -> (n, m, K).
@@ -169,12 +173,12 @@ class AveragePosterior(NamedTuple):
                     out[asked] = drawn
                 else:
                     out[asked] = np.where(here[:, kind][..., None], drawn, out[asked])
-        if self.sharpness == 1.0:
+        if self.sharpness == 1.0 and self.intercepts is None:
             return out
-        surer = self.proba(np.asarray(X))
-        return pooling.carried(
-            out, pooling.sharpened(surer, self.shares, 1.0 / self.sharpness), surer
-        )
+        after = self.proba(np.asarray(X))
+        back = None if self.intercepts is None else -self.intercepts
+        before = pooling.sharpened(pooling.shifted(after, back), self.shares, 1.0 / self.sharpness)
+        return pooling.carried(out, before, after)
 
     def _scaled(self, X: Array) -> Array:
         return np.clip((X - self.shift) / self.scale, -FARTHEST, FARTHEST)
@@ -189,9 +193,9 @@ def amplitude_prior(belief: Belief, amplitudes: Array) -> Array:
     return log_p - logsumexp(log_p)
 
 
-def evidence_of_shares(codes: Codes, n_classes: int) -> float:
+def evidence_of_shares(codes: Codes, n_classes: int, label_weights: Array | None = None) -> float:
     """Return the log probability of labels that rows say nothing of, their shares unknown."""
-    counts = np.bincount(codes, minlength=n_classes)
+    counts = np.bincount(codes, label_weights, minlength=n_classes)
     prior = np.full(n_classes, SHARE_COUNT)
     return float(
         gammaln(prior.sum())
@@ -200,13 +204,13 @@ def evidence_of_shares(codes: Codes, n_classes: int) -> float:
     )
 
 
-def smoothed_shares(codes: Codes, n_classes: int) -> Array:
+def smoothed_shares(codes: Codes, n_classes: int, label_weights: Array | None = None) -> Array:
     """Return the shares of the classes given their labels alone, (K,)."""
-    counts = np.bincount(codes, minlength=n_classes) + SHARE_COUNT
+    counts = np.bincount(codes, label_weights, minlength=n_classes) + SHARE_COUNT
     return counts / counts.sum()
 
 
-def labels_per_class(codes: Codes, n_classes: int) -> float:
+def labels_per_class(codes: Codes, n_classes: int, label_weights: Array | None = None) -> float:
     """Return the harmonic mean of the classes' labels: a rare class says how much is known.
 
     Examples
@@ -214,7 +218,7 @@ def labels_per_class(codes: Codes, n_classes: int) -> float:
     >>> labels_per_class(np.array([0, 0, 0, 0, 0, 0, 1, 1]), 2)
     3.0
     """
-    counts = np.bincount(codes, minlength=n_classes)
+    counts = np.bincount(codes, label_weights, minlength=n_classes)
     return float(n_classes / np.sum(1.0 / np.maximum(counts, 1)))
 
 
