@@ -37,11 +37,13 @@ SHARES, PER_CLASS, SHARE_ROWS = (0.5, 0.2, 0.1, 0.05, 0.02), 10, 1500
 RATES, N_LABELS = (0.0, 0.1, 0.2), 100
 GROUP_SIZES, FEW_LABELS = (1, 3, 10), 20
 OURS = {"AtollClassifier": AtollClassifier, "GraphGPClassifier": GraphGPClassifier}
+LEARNT = "AtollClassifier, noise learnt"
 
 
 def fitted(model, X, partial, seed, **known):
-    prior = {"class_prior": known.pop("class_prior")} if "class_prior" in known else {}
-    found = OURS[model](unlabelled=-1, random_state=seed, **prior)
+    more = {"class_prior": known.pop("class_prior")} if "class_prior" in known else {}
+    more |= {"label_noise": "learn"} if model == LEARNT else {}
+    found = OURS.get(model, AtollClassifier)(unlabelled=-1, random_state=seed, **more)
     return found.fit(X, partial, **known)
 
 
@@ -171,7 +173,7 @@ def run_noise(task, options):
         return measure(p[hidden], y[hidden])
     found = fitted(model, X, partial, seed)
     out = measure(found.label_distributions_[hidden], y[hidden])
-    if rate == 0.0:
+    if rate == 0.0 or model == LEARNT:
         return out
     suspects = found.suspect_labels()
     doubts = np.empty(len(y))
@@ -198,11 +200,11 @@ def noise(options, sets):
         for seed in range(options.draws or 10)
         for s in SETS[sets]
         for rate in RATES
-        for m in [*OURS, *NOISE_PEERS]
+        for m in [*OURS, LEARNT, *NOISE_PEERS]
     ]
     frame = run_tasks(f"knowledge_noise_{sets}", run_noise, tasks, options)
     rows = []
-    for model in [*OURS, *NOISE_PEERS]:
+    for model in [*OURS, LEARNT, *NOISE_PEERS]:
         part = frame[frame.model == model].groupby("rate")[["error", "log_loss"]].mean()
         rows.append([model, *(f"{part.loc[r, m]:.3f}" for m in part for r in RATES)])
     markdown(

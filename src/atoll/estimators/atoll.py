@@ -30,6 +30,7 @@ from atoll.estimators.parameters import (
     A,
     Flag,
     Nothing,
+    Number,
     OneOf,
     Rule,
     Whole,
@@ -43,6 +44,7 @@ from atoll.models.average import average, heads, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration, corroboration
 from atoll.models.average.heads import ProbitHead
+from atoll.models.average.label_doubts import WRONG_SHARES
 from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
 from atoll.models.average.views import DistanceView, GraphView, LinearView, View
 from atoll.models.graph_gp import GraphLabels
@@ -142,8 +144,14 @@ class AtollClassifier(InformedClassifier):
         of y.
     class_prior : mapping from class to share, or (K,) array, default=None
         Shares of the classes among all rows, where they are known: by name, where one class may be
-        left out and has the rest, or in the order of `classes_`. Numbers of labels are then not read as shares. None: labels and
-        rows tell the shares, as far as they do.
+        left out and has the rest, or in the order of `classes_`. Numbers of labels are then not
+        read as shares. None: labels and rows tell the shares, as far as they do.
+    label_noise : None, "learn" or float, default=None
+        Share of the labels that say another class than they should: a number below one half;
+        "learn" averages over such shares by their evidence, up to a quarter. Probabilities are then
+        those of the right class, and no assumption follows labels without exceptions. None: labels
+        are believed, but for the noise that every assumption but clusters has. Takes about twice as
+        long.
     labels_chosen : bool or (n,) bool array, default=False
         Whether labels were picked, as by active learning or so many of each class, and not drawn at
         random: their numbers are then not read as shares of the classes. An array says it of each
@@ -221,6 +229,9 @@ class AtollClassifier(InformedClassifier):
             "scale": OneOf("auto") | Flag(),
             "max_graph_rows": Whole(100),
             "n_draws": Whole(20),
+            "label_noise": Nothing("labels are believed")
+            | OneOf("learn")
+            | Number(above=0, below=0.5),
             "recipe": Nothing("the tuned one") | A("an AverageRecipe", AverageRecipe),
         }
     )
@@ -235,6 +246,7 @@ class AtollClassifier(InformedClassifier):
         recipe: AverageRecipe | None = None,
         classes: Sequence[Any] | None = None,
         class_prior: Any = None,
+        label_noise: Any = None,
         labels_chosen: Any = False,
         warm_start: bool = False,
         unlabelled: Any = "auto",
@@ -249,6 +261,7 @@ class AtollClassifier(InformedClassifier):
         self.recipe = recipe
         self.classes = classes
         self.class_prior = class_prior
+        self.label_noise = label_noise
         self.labels_chosen = labels_chosen
         self.warm_start = warm_start
         self.unlabelled = unlabelled
@@ -265,6 +278,12 @@ class AtollClassifier(InformedClassifier):
 
     def _recipe(self) -> AverageRecipe:
         return AVERAGE_RECIPE if self.recipe is None else self.recipe
+
+    def _wrong_shares(self) -> tuple[float, ...]:
+        """Return the shares of wrong labels that are averaged over."""
+        if self.label_noise is None:
+            return (0.0,)
+        return WRONG_SHARES if self.label_noise == "learn" else (float(self.label_noise),)
 
     def _memory(self, X: Any, labels: PartialLabels) -> Need:
         n = min(X.shape[0], self.max_graph_rows)
@@ -290,7 +309,7 @@ class AtollClassifier(InformedClassifier):
             seen |= self._other_views(memory, data)
             self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
             some = part_of_labels(rng, data.codes, recipe.most_labels)
-            problems = _infer(seen, data, some, recipe)
+            problems = _infer(seen, data, some, recipe, self._wrong_shares())
             assumptions = self._weigh(problems, list(seen), data, some)
             seconded = _corroboration(seen, data, problems, assumptions, bold, recipe.n_witnesses)
             assumptions.append(self._clusters(problems, data, seconded))
@@ -304,7 +323,8 @@ class AtollClassifier(InformedClassifier):
         posterior = _posterior(scaled, seen, problems, assumptions, weights, bold, shares, recipe)
         record = record_of_assumptions(
             {name: _at_labels(view, data) for name, view in seen.items()},
-            data.labels, labelled, problems, some, assumptions, recipe,
+            data.labels, labelled, problems if self.label_noise is None else None, some,
+            assumptions, recipe,
         )  # fmt: skip
         self._say("all rows")
         explanation = _explanation(
@@ -425,7 +445,8 @@ class AtollClassifier(InformedClassifier):
         contradicted = len(np.unique(np.column_stack([known.rows, known.codes]), axis=0)) > len(
             np.unique(known.rows)
         )
-        likelihood = "softmax" if contradicted else "auto"
+        doubted = contradicted or self.label_noise is not None
+        likelihood = "softmax" if doubted else "auto"
         found = graph_gp.infer(rng, known, self.n_draws, likelihood, recipe)
         if isinstance(found, ConePosterior) and not found.diagnostics(recipe)["mixed"]:
             found = graph_gp.infer(rng, known, self.n_draws, "softmax", recipe)
@@ -495,7 +516,11 @@ def _known(
 
 
 def _infer(
-    seen: Mapping[str, View], data: Rows, some: Index, recipe: AverageRecipe
+    seen: Mapping[str, View],
+    data: Rows,
+    some: Index,
+    recipe: AverageRecipe,
+    wrong_shares: tuple[float, ...],
 ) -> heads.Problems:
     """Find the posteriors of some of the labels under every assumption with label noise."""
     codes = data.codes[some]
@@ -505,9 +530,12 @@ def _infer(
         features.append(_at_labels(view, data)[some])
         amplitudes.append(np.array(recipe.graph_amplitudes if on_graph else recipe.amplitudes))
     weights = data.labels.of(some).weights
-    return heads.infer(
-        features, amplitudes, codes, len(data.labels.classes), recipe.nugget, weights
-    )
+    K, nugget = len(data.labels.classes), recipe.nugget
+    parts = [
+        heads.infer(features, amplitudes, codes, K, nugget, weights, wrong)
+        for wrong in wrong_shares
+    ]
+    return parts[0] if len(parts) == 1 else heads.merged(parts)
 
 
 def _uncompared(recipe: AverageRecipe) -> list[Weighed]:

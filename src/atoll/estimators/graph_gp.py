@@ -75,8 +75,8 @@ class GraphGPClassifier(InformedClassifier):
         of y.
     class_prior : mapping from class to share, or (K,) array, default=None
         Shares of the classes among all rows, where they are known: by name, where one class may be
-        left out and has the rest, or in the order of `classes_`. Numbers of labels are then not read as shares. None: labels and
-        rows tell the shares, as far as they do.
+        left out and has the rest, or in the order of `classes_`. Numbers of labels are then not
+        read as shares. None: labels and rows tell the shares, as far as they do.
     labels_chosen : bool or (n,) bool array, default=False
         Whether labels were picked, as by active learning or so many of each class, and not drawn at
         random: their numbers are then not read as shares of the classes. An array says it of each

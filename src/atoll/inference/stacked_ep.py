@@ -101,9 +101,8 @@ def propagate(
 
 def joined(parts: Sequence[StackedSites], join: Callable[..., Array]) -> StackedSites:
     """Put posteriors of several problems, or of several stacks, into one stack."""
-    *arrays, n_iterations = zip(*parts)
-    fields: list[Any] = [join(array) for array in arrays]
-    return StackedSites(*fields, max(n_iterations))
+    arrays: list[Any] = [join(field) for field in list(zip(*parts))[:-1]]
+    return StackedSites._make([*arrays, max(part.n_iterations for part in parts)])
 
 
 class Count(NamedTuple):

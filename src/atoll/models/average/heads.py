@@ -9,7 +9,7 @@ A (I − U diag(g) Uᵀ): what the labels do not touch stays as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -173,6 +173,26 @@ def infer(
         for piece in in_chunks(len(stack), 4 * n * n + 40 * n * n_classes)
     ]
     return Problems(features, amplitudes, stacked_ep.joined(parts, np.concatenate), first)
+
+
+def merged(parts: Sequence[Problems]) -> Problems:
+    """Put several posteriors of the same labels side by side, as if at more amplitudes."""
+    n_views = len(parts[0].features)
+    offsets = np.cumsum([0, *(part.first[-1] for part in parts)])
+    order, first = [], [0]
+    for i in range(n_views):
+        for part, offset in zip(parts, offsets):
+            order.append(offset + np.arange(part.first[i], part.first[i + 1]))
+        first.append(first[-1] + sum(len(part.amplitudes[i]) for part in parts))
+    sites = stacked_ep.joined([part.sites for part in parts], np.concatenate)
+    place = np.concatenate(order)
+    arrays = [field[place] for field in sites[:-1]]
+    return Problems(
+        parts[0].features,
+        [np.concatenate([part.amplitudes[i] for part in parts]) for i in range(n_views)],
+        StackedSites._make([*arrays, sites.n_iterations]),
+        np.array(first),
+    )
 
 
 def _regions(codes: Codes, n_classes: int, wrong: float = 0.0) -> Callable[[int], Regions]:
