@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atoll import __version__
+from atoll.cli.bundles import load_bundle
+from atoll.cli.knowledge import ClassShares, Groups, Told, Weights, suspects
 from atoll.cli.label import label
 from atoll.cli.settings import (
     classes_in_type,
@@ -42,6 +44,7 @@ app = typer.Typer(
 datasets_app = typer.Typer(help="Data sets to try a model on.", no_args_is_help=True)
 app.add_typer(datasets_app, name="datasets")
 app.command()(label)
+app.command()(suspects)
 
 
 PREDICTION_BATCH = 5000
@@ -142,6 +145,9 @@ def fit(
     impute: Impute = True,
     no_standardise: NoStandardise = False,
     unlabelled: Unlabelled = "auto",
+    class_share: ClassShares = None,
+    weights: Weights = None,
+    groups: Groups = None,
     settings: Settings = None,
     n_jobs: Jobs = None,
     checkpoint: Checkpoint = None,
@@ -172,13 +178,15 @@ def fit(
     set_or_refuse(estimator, model, n_jobs=n_jobs, checkpoint=checkpoint and str(checkpoint))
 
     frame = read_table(data)
+    told = Told(class_share or [], weights, groups)
+    told.check(kind, model, frame)
     table = prepare(
         frame,
         target,
         standardise=not no_standardise,
         encode=encode,
         impute=impute,
-        drop=drop or (),
+        drop=[*(drop or ()), *told.columns],
     )
     targets: Any = table.y
     marker = _unlabelled_value(unlabelled, targets)
@@ -189,6 +197,7 @@ def fit(
             labels = parse_labels(targets, unlabelled=marker, classes=estimator.classes)
             enough = 1
     require_classes(labels, at_least=enough)
+    set_where_known(estimator, class_prior=told.class_prior(labels.classes))
     for line in _description(data, frame, labels, table.preprocessing):
         say(line)
     y = labels.classes.astype(object)[labels.codes]
@@ -196,7 +205,7 @@ def fit(
     with warnings.catch_warnings():
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
-        estimator.fit(table.X, y)
+        estimator.fit(table.X, y, **told.of_fit(frame))
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     save_model(_bundle(estimator, table.preprocessing, table.X, y, target), out)
@@ -214,6 +223,10 @@ def predict(
         str | None, typer.Option("--id", help="Column of DATA to carry over, to tell rows apart.")
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Carry every column of DATA over.")] = False,
+    reject_below: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Leave the class blank where it is less probable."),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write class, class probabilities and entropy (in nats) of every row of a table.
@@ -228,7 +241,7 @@ def predict(
     say = speaker(quiet)
     check_table_path(out)
     check_writable(out)
-    bundle = _load_bundle(model)
+    bundle = load_bundle(model)
     frame = read_table(data)
     if id_column is not None and id_column not in frame.columns:
         raise ValueError(
@@ -250,6 +263,10 @@ def predict(
         say(f"{column}: the model has not seen {_shortened(values)}; taken as blank.")
     X = apply(bundle.preprocessing, read)
     predictions = _predictions(bundle.estimator, X, progress=_show_progress(quiet))
+    if reject_below is not None:
+        unsure = predictions.filter(regex="^p_").max(axis=1) < reject_below
+        predictions["class"] = predictions["class"].astype(object).where(~unsure, None)
+        say(str(bundle.estimator.estimate_error(X, reject_below=reject_below)))
     if not can_be_read.all():
         predictions.index = read.index
         predictions = predictions.reindex(frame.index)
@@ -290,7 +307,7 @@ def report(
     say = speaker(quiet)
     target = model.with_suffix(".html") if out is None else out
     check_writable(target)
-    bundle = _load_bundle(model)
+    bundle = load_bundle(model)
     from atoll.reports import write_report
 
     write_report(
@@ -349,7 +366,7 @@ def next_rows(
     files = loop.Files(data, kept, answers, out, labelled)
     loop.check_files(files)
     wishes = loop.Wishes(n, strategy, target_error, seed)
-    loop.run_round(_load_bundle(model), files, wishes, speaker(quiet))
+    loop.run_round(load_bundle(model), files, wishes, speaker(quiet))
 
 
 @app.command()
@@ -590,18 +607,6 @@ def _bundle(
 
 
 # --- predicting ----------------------------------------------------------------------------------
-
-
-def _load_bundle(path: Path) -> ModelBundle:
-    from atoll.estimators.persistence import ModelBundle, load_model
-
-    bundle = load_model(path)
-    if not isinstance(bundle, ModelBundle):
-        raise ValueError(
-            f"{str(path)!r} holds a {type(bundle).__name__} saved from Python, without the table "
-            "it was fitted on; use it from Python, with atoll.load_model."
-        )
-    return bundle
 
 
 def _predictions(estimator: Any, X: NDArray[np.float64], *, progress: bool) -> pd.DataFrame:

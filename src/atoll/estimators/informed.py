@@ -60,6 +60,9 @@ class Shares(NamedTuple):
             for name, p, a, b in zip(classes.tolist(), *(part.tolist() for part in self))
         ]
         more = f" and {len(each) - most} more" if len(each) > most else ""
+        if np.array_equal(self.lower, self.upper):
+            each = [f"{name} {p:.1%}" for name, p in zip(classes.tolist(), self.estimate.tolist())]
+            return f"Shares of the classes, as they are known: {', '.join(each[:most])}{more}."
         return f"Shares of the classes, with limits of 90%: {', '.join(each[:most])}{more}."
 
 

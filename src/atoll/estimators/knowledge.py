@@ -31,7 +31,7 @@ def with_weights(labels: PartialLabels, sample_weight: Any) -> PartialLabels:
     is_labelled = labels.is_labelled & (weights > 0)
     if labels.is_labelled.any() and not is_labelled.any():
         raise ValueError(
-            "sample_weight is 0 for every labelled row; give labels that count a weight above 0."
+            "sample_weight is zero for every labelled row; give labels that count a weight above 0."
         )
     used = weights[is_labelled]
     if np.all(used == 1.0):
@@ -86,11 +86,12 @@ def with_groups(labels: PartialLabels, names: list[Any], codes: Index) -> Partia
     if len(differs):
         row = int(differs[0])
         rows = np.flatnonzero(known & (codes == codes[row]))
-        first = int(rows[labels.codes[rows] != labels.codes[row]][0])
-        said = labels.classes[labels.codes[[first, row]]].tolist()
+        other = int(rows[labels.codes[rows] != labels.codes[row]][0])
+        first, second = sorted((row, other))
+        said = labels.classes[labels.codes[[first, second]]].tolist()
         raise ValueError(
             f"the group {names[codes[row]]!r} has two labels, {said[0]!r} in row {first} and "
-            f"{said[1]!r} in row {row}; correct one of them, or give the rows groups of their own."
+            f"{said[1]!r} in row {second}; correct one, or give the rows groups of their own."
         )
     spread = (of_group[codes] >= 0) & ~labels.is_labelled
     return _spread(labels._replace(groups=codes), spread, of_group)

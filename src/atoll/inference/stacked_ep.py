@@ -61,10 +61,11 @@ def propagate(
 ) -> StackedSites:
     """Update the sites of all problems until the moments of each agree.
 
-    A weight w multiplies the log-likelihood of a label. From one on it is that many labels of the
-    same row, each with a site of its own, and all these sites are alike: the moments are those of
-    power EP (Minka 2004) at 1/w, and for whole w those of the label repeated. Below one the mass of
-    the label given the others is raised to the power w, which is exact at zero and one.
+    A weight w multiplies the log-likelihood of a label. It is that many labels of the same row,
+    each with a site of its own, and all these sites are alike: a row has w times the site that one
+    label would have beside the others. From one on the moments are those of power EP (Minka 2004)
+    at 1/w, and for whole w those of the label repeated; below one a site is that of the label
+    without the row's own, to the power w.
 
     Parameters
     ----------
@@ -83,11 +84,10 @@ def propagate(
         np.full(B, np.inf),
     )
     found: list[StackedSites | None] = [None] * B
-    w = np.ones(n) if label_weights is None else np.asarray(label_weights)
-    count = Count(np.maximum(w, 1.0), np.minimum(w, 1.0))
+    copies = np.ones(n) if label_weights is None else np.asarray(label_weights)
     at_work, now = np.arange(B), every
     for iteration in range(max_iterations + 1):
-        step = _Step.of(gram_matrices[at_work], now, regions(len(at_work)), count)
+        step = _Step.of(gram_matrices[at_work], now, regions(len(at_work)), copies)
         last = iteration == max_iterations
         done = np.ones(len(at_work), bool) if last else step.disagreement < tolerance
         for i in np.flatnonzero(done):
@@ -103,13 +103,6 @@ def joined(parts: Sequence[StackedSites], join: Callable[..., Array]) -> Stacked
     """Put posteriors of several problems, or of several stacks, into one stack."""
     arrays: list[Any] = [join(field) for field in list(zip(*parts))[:-1]]
     return StackedSites._make([*arrays, max(part.n_iterations for part in parts)])
-
-
-class Count(NamedTuple):
-    """What labels count: how many like sites each has, (l,), and the power of its mass, (l,)."""
-
-    copies: Array
-    power: Array
 
 
 class _Sites(NamedTuple):
@@ -136,17 +129,20 @@ class _Step(NamedTuple):
     copies: Array
 
     @classmethod
-    def of(cls, C: Array, sites: _Sites, regions: Regions, count: Count) -> _Step:
+    def of(cls, C: Array, sites: _Sites, regions: Regions, copies: Array) -> _Step:
         tau, nu = sites.precision, sites.shift
-        now = _posterior(C, tau, nu, count.copies)
-        slopes = _slopes(regions, now, count.power)
+        now = _posterior(C, tau, nu, copies)
+        slopes = _slopes(regions, now)
         m, v = now.cavity_mean, now.cavity_variance
         c = np.minimum(slopes.curvature.reshape(tau.shape) / regions.n_free, 0.0)
         s = v / (1.0 + tau * v)
         tilted = m + v[..., None] * slopes.mean.reshape(nu.shape)
-        apart = np.abs(tilted - now.mean).max(axis=2) / np.sqrt(s)
+        mean = now.mean
+        if np.any(copies < 1.0):  # then it is not that of the cavity and one site
+            mean = (m + v[..., None] * nu) / (1.0 + tau * v)[..., None]
+        apart = np.abs(tilted - mean).max(axis=2) / np.sqrt(s)
         disagreement = (apart + np.abs((v + v * v * c) / s - 1.0)).max(axis=1)
-        return cls(sites, now, slopes, regions.n_free, c, disagreement, count.copies)
+        return cls(sites, now, slopes, regions.n_free, c, disagreement, copies)
 
     def moved(self, *, first: bool) -> _Sites:
         """Return the sites moved towards those that match the moments."""
@@ -193,7 +189,8 @@ class _Step(NamedTuple):
 class _Posteriors(NamedTuple):
     """The Gaussian posteriors under given sites, and their cavities; as in `ep`.
 
-    A cavity is without one of the row's sites; what is held out is without all of them.
+    A cavity is without one of the row's sites, or less where there is less; what is held out is
+    without all of them.
     """
 
     weights: Array
@@ -223,8 +220,10 @@ def _posterior(C: Array, site_tau: Array, site_nu: Array, copies: Array) -> _Pos
         spent = np.einsum("ei,eij,ej->e", half, inverse[problem], half, optimize=True)
         v[problem, row] = np.maximum(C[problem, row, row] - spent, LEAST_PRECISION)
     held_out = mean * (1.0 + tau * v)[..., None] - nu * v[..., None]
-    cavity = v / (1.0 + (tau - site_tau) * v)
-    m = mean * (1.0 + site_tau * cavity)[..., None] - site_nu * cavity[..., None]
+    cavity = v / (1.0 + (tau - np.minimum(copies, 1.0) * site_tau) * v)
+    removed = np.minimum(copies, 1.0) * site_tau
+    m = mean * (1.0 + removed * cavity)[..., None]
+    m -= np.minimum(copies, 1.0)[:, None] * site_nu * cavity[..., None]
     return _Posteriors(weights, mean, m, cavity, held_out, v, inverse, half_log_det)
 
 
@@ -242,16 +241,7 @@ def _inverses(matrices: Array) -> tuple[Array, Array]:
     return out, half
 
 
-def _slopes(regions: Regions, now: _Posteriors, power: Array) -> RegionGradients:
+def _slopes(regions: Regions, now: _Posteriors) -> RegionGradients:
     m, v = now.cavity_mean, now.cavity_variance
     flat = m.reshape(-1, m.shape[2])
-    mean = flat[:, 0] if m.shape[2] == 1 else flat
-    found = regions.gradients(mean, np.sqrt(1.0 + v.ravel()))
-    if np.all(power == 1.0):
-        return found
-    each = np.tile(power, len(m))
-    return found._replace(
-        log_probability=each * found.log_probability,
-        mean=(each if m.shape[2] == 1 else each[:, None]) * found.mean,
-        curvature=each * found.curvature,
-    )
+    return regions.gradients(flat[:, 0] if m.shape[2] == 1 else flat, np.sqrt(1.0 + v.ravel()))
