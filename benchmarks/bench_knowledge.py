@@ -120,10 +120,10 @@ def run_shares(task, options):
     }
 
 
-def shares(options, sets):
+def shares(options, sets, first=0):
     tasks = [
         {"set": s, "share": share, "model": m, "given": given, "seed": seed}
-        for seed in range(options.draws or 10)
+        for seed in range(first, first + (options.draws or 10))
         for s in TWO_CLASSES[sets]
         for share in SHARES
         for m in OURS
@@ -194,10 +194,10 @@ def run_noise(task, options):
     return out
 
 
-def noise(options, sets):
+def noise(options, sets, first=0):
     tasks = [
         {"set": s, "rate": rate, "model": m, "seed": seed}
-        for seed in range(options.draws or 10)
+        for seed in range(first, first + (options.draws or 10))
         for s in SETS[sets]
         for rate in RATES
         for m in [*OURS, LEARNT, *NOISE_PEERS]
@@ -252,10 +252,10 @@ def run_groups(task, options):
     return measure(p[beside], y[beside]) | {"differ": bool(differ and task["size"] > 1)}
 
 
-def groups(options, sets):
+def groups(options, sets, first=0):
     tasks = [
         {"set": s, "size": size, "near": near, "model": m, "seed": seed}
-        for seed in range(options.draws or 10)
+        for seed in range(first, first + (options.draws or 10))
         for s in SETS[sets]
         for m in OURS
         for size, near in [(1, False), *((n, b) for n in GROUP_SIZES[1:] for b in (False, True))]
@@ -297,14 +297,13 @@ def run_abstain(task, options):
     return out
 
 
-def abstain(options, sets):
+def abstain(options, sets, first=0):
     n_draws = options.draws or 200 // len(SETS[sets]) + 1
     tasks = [
-        {"set": s, "labels": n, "model": m, "seed": seed}
-        for seed in range(n_draws)
+        {"set": s, "labels": (20, 100)[seed % 2], "model": m, "seed": seed}
+        for seed in range(first, first + n_draws)
         for s in SETS[sets]
         for m in OURS
-        for n in (20, 100)
     ]
     frame = run_tasks(f"knowledge_abstain_{sets}", run_abstain, tasks, options)
     rows = []
@@ -326,6 +325,7 @@ def main():
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--sets", choices=SETS, default="report")
     parser.add_argument("--draws", type=int)
+    parser.add_argument("--first", type=int, default=0, help="first draw")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--data")
     parser.add_argument("--out", type=Path, default=OUTPUT)
@@ -333,7 +333,7 @@ def main():
     told = parser.parse_args()
     warnings.simplefilter("ignore")
     options = Options(told.jobs, told.data, told.draws, resume=told.resume, out=told.out)
-    PARTS[told.part](options, told.sets)
+    PARTS[told.part](options, told.sets, told.first)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ def test_groups_have_the_exact_joint_given_that_their_rows_agree(n_classes):
     rng = np.random.default_rng(n_classes)
     groups = np.array([0, 1, 0, -1, 1, 0])
     p = some_draws(rng, 256, len(groups), n_classes)
-    found = group_proba(groups, 2, lambda rows, n: p[:, rows], np.full(n_classes, 1 / n_classes))
+    shares = np.full(n_classes, 1 / n_classes)
+    found = group_proba(groups, 2, lambda rows, n: p[:, rows], shares, correlation=0.0)
     for group in (0, 1):
         rows = np.flatnonzero(groups == group)
         exact = np.zeros(n_classes)
@@ -44,6 +45,19 @@ def test_near_rows_under_one_function_count_once():
     draws = np.stack([p, 1.0 - p], axis=2)
     found = group_proba(np.zeros(10, int), 1, lambda rows, n: draws[:, rows], np.full(2, 0.5))
     assert found[0, 0] == pytest.approx(0.75, abs=0.01)
+
+
+def test_rows_that_are_correlated_count_less():
+    draws = np.tile([0.7, 0.3], (256, 5, 1))
+    each = [
+        group_proba(
+            np.zeros(5, int), 1, lambda rows, n: draws[:, rows], np.full(2, 0.5), correlation=rho
+        )[0, 0]
+        for rho in (0.0, 0.25, 1.0)
+    ]
+    odds = 7 / 3
+    counts = [5, 2.5, 1]
+    np.testing.assert_allclose(each, [odds**m / (1 + odds**m) for m in counts], rtol=1e-9)
 
 
 def test_what_was_known_of_a_group_goes_on():

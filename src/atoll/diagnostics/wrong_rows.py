@@ -211,6 +211,7 @@ def kept_error(
     codes: NDArray[np.intp],
     least: float,
     confidence: float,
+    doubts: Array | None = None,
     prior: ShiftPrior = SHIFT_PRIOR,
 ) -> KeptError:
     """Return the error of rows whose most probable class is probable enough.
@@ -222,6 +223,8 @@ def kept_error(
     codes : (a,) these labels
     least : probability of the most probable class from which a row is kept
     confidence : of the limits
+    doubts : (m,) of the predicted classes, as what held labels out would have them; None: as in
+        `proba`
 
     Examples
     --------
@@ -237,7 +240,8 @@ def kept_error(
     told = held_out.max(axis=1, initial=0.0)
     audited = told >= least
     wrong = held_out.argmax(axis=1)[audited] != codes[audited]
-    belief = error_belief(1.0 - sure[kept], 1.0 - told[audited], wrong, prior)
+    own = 1.0 - sure if doubts is None else doubts
+    belief = error_belief(own[kept], 1.0 - told[audited], wrong, prior)
     outside = (1.0 - confidence) / 2.0
     return KeptError(
         belief.expected(),

@@ -28,6 +28,7 @@ from atoll.estimators.shell import Fit, Need
 from atoll.estimators.validation import generator
 from atoll.kernels.graph_spectral import extend, nearest_rows
 from atoll.models import graph_gp
+from atoll.models.average import label_doubts
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import GraphPosterior, without_votes
 from atoll.models.graph_recipe import RECIPE, Recipe
@@ -264,6 +265,14 @@ class GraphGPClassifier(InformedClassifier):
             class_shares=self._known_shares(labels),
         )
         return kept, graph, modes, known
+
+    def _doubts(self, X: Any, proba: Array) -> Array | None:
+        # Labels are held out of the graph with label noise, whose doubts are others.
+        if self.label_record_ is None:
+            return None
+        rows = self._read_rows(X)
+        q = label_doubts.predicted(self.label_record_, [self.posterior_.row_features(rows)])
+        return 1.0 - q[np.arange(len(q)), proba.argmax(axis=1)]
 
     def _recipe(self) -> Recipe:
         return RECIPE if self.recipe is None else self.recipe

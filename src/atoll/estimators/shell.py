@@ -341,7 +341,15 @@ class Classifier(SemiSupervisedClassifier):
         check_value("confidence", confidence, Number(above=0, below=1))
         proba = self.predict_proba(X)
         held_out, codes = self._held_out_labels()
-        return kept_error(proba, held_out, codes, reject_below, confidence)
+        doubts = self._doubts(X, proba)
+        return kept_error(proba, held_out, codes, reject_below, confidence, doubts)
+
+    def _doubts(self, X: Any, proba: Array) -> Array | None:
+        """Return doubts of the predicted classes that go with held-out labels, (m,).
+
+        None: they are those of the probabilities (m, K).
+        """
+        return None
 
     def _held_out_labels(self) -> tuple[Array, NDArray[np.intp]]:
         """Return probabilities of rows predicted without their labels, (a, K), and these (a,)."""

@@ -428,7 +428,7 @@ class GraphPosterior(NamedTuple):
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities; X as in `log_proba` -> (n, m, K)."""
-        features = np.concatenate(list(self._features_by_piece(X)))
+        features = self.row_features(X)
         drawn = self.coefficients.draws(features, n, rng)
         if self.intercepts is None:
             return drawn
@@ -446,6 +446,10 @@ class GraphPosterior(NamedTuple):
             some = others[piece]
             p[some] = self.coefficients.proba(self._attach(X[some]))
         return shifted(p, self.intercepts)
+
+    def row_features(self, X: Any) -> Array:
+        """Return v of rows; X as in `log_proba` -> (m, p)."""
+        return np.concatenate(list(self._features_by_piece(X)))
 
     def _features_by_piece(self, X: Any) -> Iterator[Array]:
         """Yield v of some rows of X at a time, (rows, p)."""

@@ -7,6 +7,9 @@ Given the functions f of a model and the class c of a group, its rows are indepe
 with π the shares of the classes: rows that tell nothing leave a group the shares, however many they
 are. The mean over joint draws of f matters: near rows are right or wrong together, under the same
 functions, and a product of their mean probabilities would count what they say several times.
+
+Rows of a group have more in common than class and functions: m of them count as m / (1 + ρ (m − 1))
+independent ones, Kish's effective size of a cluster, with a ρ that is a guess.
 """
 
 from __future__ import annotations
@@ -21,13 +24,19 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Draws = Callable[[Codes, int], Array]
 
+CORRELATION = 0.05  # ρ
 N_DRAWS = 256
 NUMBERS_AT_ONCE = 2**23
 TINY = 1e-300
 
 
 def group_proba(
-    groups: Codes, n_groups: int, draws: Draws, shares: Array, prior: Array | None = None
+    groups: Codes,
+    n_groups: int,
+    draws: Draws,
+    shares: Array,
+    prior: Array | None = None,
+    correlation: float = CORRELATION,
 ) -> Array:
     """Return the class probabilities of groups, (G, K).
 
@@ -38,12 +47,13 @@ def group_proba(
     draws : (rows, n) -> (n, rows, K) joint draws of the class probabilities of some of the rows
     shares : (K,) π
     prior : (G, K) what is known of the groups before; None is π
+    correlation : ρ of rows of a group, given class and functions
 
     Examples
     --------
     >>> p = np.array([[0.8, 0.2], [0.8, 0.2]])
     >>> draws = lambda rows, n: np.tile(p[rows], (n, 1, 1))
-    >>> group_proba(np.array([0, 0]), 1, draws, np.array([0.5, 0.5])).round(3)
+    >>> group_proba(np.array([0, 0]), 1, draws, np.array([0.5, 0.5]), correlation=0.0).round(3)
     array([[0.941, 0.059]])
     """
     log_shares = np.log(np.maximum(shares, TINY))
@@ -54,6 +64,8 @@ def group_proba(
     for rows, first, members in _pieces(groups, n_groups, len(shares)):
         log_p = np.log(np.maximum(draws(rows, N_DRAWS), TINY)) - log_shares
         total = np.add.reduceat(log_p, first, axis=1)  # (S, groups, K)
+        sizes = np.diff(first, append=len(rows))
+        total /= (1.0 + correlation * (sizes - 1))[:, None]
         out[members] += logsumexp(total, axis=0)
     return np.exp(out - logsumexp(out, axis=1, keepdims=True))
 

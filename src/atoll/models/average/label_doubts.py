@@ -156,6 +156,17 @@ def held_out(record: LabelRecord) -> Array:
     return out
 
 
+def predicted(record: LabelRecord, features: list[Array]) -> Array:
+    """Return class probabilities of other rows, given the part's labels, (m, K).
+
+    Parameters
+    ----------
+    features : for each view (m, p)
+    """
+    problems = record.infer()
+    return outside_part(problems, compare(record, problems), features, len(features[0]))
+
+
 def outside_part(problems: heads.Problems, found: Compared, features: list[Array], n: int) -> Array:
     """Return class probabilities of n rows beside the part, given its labels, (n, K).
 
@@ -163,14 +174,13 @@ def outside_part(problems: heads.Problems, found: Compared, features: list[Array
     ----------
     features : for each view (n, p)
     """
-    K = found.proba.shape[2]
     w = np.exp(found.log_weights - logsumexp(found.log_weights))
     out = np.tile(w[-1] * found.proba[-1].mean(axis=0), (n, 1))
     for i, values in enumerate(features):
         own = w[problems.first[i] : problems.first[i + 1]]
         if own.sum() > 0:
             out += own.sum() * problems.head(i, own / own.sum()).proba(values)
-    return out / out.sum(axis=1, keepdims=True) if K else out
+    return out / out.sum(axis=1, keepdims=True)
 
 
 def suspicion(record: LabelRecord) -> Array:
