@@ -85,6 +85,12 @@ def test_bad_weights_are_refused_with_the_fix(weights, said):
         read_weights(weights, 3)
 
 
+def test_weights_that_leave_labels_next_to_nothing_are_named(crescents):
+    X, _, y = crescents
+    with pytest.warns(UserWarning, match=r"at most 0.0083 for a label.*has a weight of 1"):
+        fit(GraphGPClassifier, X, y, np.full(len(y), 1 / 120))
+
+
 # Shares -------------------------------------------------------------------------------------------
 
 

@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.labels import PartialLabels
+from atoll.core.remarks import warn_user
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 SUM_OF_SHARES = 1e-6  # by which shares may miss one: they were rounded
+LITTLE = 0.1  # weight of all labels below which weights were meant otherwise
 ALONE = -1  # the group of a row that shares its class with no other
 
 
@@ -34,6 +36,12 @@ def with_weights(labels: PartialLabels, sample_weight: Any) -> PartialLabels:
             "sample_weight is zero for every labelled row; give labels that count a weight above 0."
         )
     used = weights[is_labelled]
+    if len(used) and used.max() < LITTLE:
+        warn_user(
+            f"sample_weight is at most {used.max():.2g} for a label, so that labels count next to "
+            "nothing; a label that is believed has a weight of 1.",
+            UserWarning,
+        )
     if np.all(used == 1.0):
         return labels._replace(is_labelled=is_labelled)
     return labels._replace(is_labelled=is_labelled, weights=np.where(is_labelled, weights, 0.0))
