@@ -12,12 +12,22 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _default_tasks import OUTPUT, Options, markdown, raw_table, run_tasks, standardised, stream
+from _default_tasks import (
+    OUTPUT,
+    Options,
+    kept_rows,
+    markdown,
+    raw_table,
+    run_tasks,
+    standardised,
+    stream,
+)
 from _default_tasks import table as cut_table
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
@@ -82,6 +92,15 @@ NOISE_PEERS = {
 } | {"Laplace": laplace_learning}  # fmt: skip
 
 
+def results(part, function, tasks, options):
+    """A frame of the tasks' rows; with --tables of those alone that an earlier run left."""
+    if options.quick:
+        done = kept_rows(options.out / f"default_{part}.jsonl")
+        tasks = [task for task in tasks if json.dumps(task, sort_keys=True) in done]
+        options = options._replace(resume=True)
+    return run_tasks(part, function, tasks, options)
+
+
 # --- shares ---------------------------------------------------------------------------------------
 
 
@@ -129,7 +148,7 @@ def shares(options, sets, first=0):
         for m in OURS
         for given in (False, True)
     ]
-    frame = run_tasks(f"knowledge_shares_{sets}", run_shares, tasks, options)
+    frame = results(f"knowledge_shares_{sets}", run_shares, tasks, options)
     frame["off"] = (frame.predicted - frame.truth).abs()
     frame["off_new"] = (frame.predicted_new - frame.truth).abs()
     rows = []
@@ -202,10 +221,12 @@ def noise(options, sets, first=0):
         for rate in RATES
         for m in [*OURS, LEARNT, *NOISE_PEERS]
     ]
-    frame = run_tasks(f"knowledge_noise_{sets}", run_noise, tasks, options)
+    frame = results(f"knowledge_noise_{sets}", run_noise, tasks, options)
+    cells = frame.groupby(["set", "rate", "seed"]).model.transform("nunique")
+    full = frame[cells == len(OURS) + 1 + len(NOISE_PEERS)]
     rows = []
     for model in [*OURS, LEARNT, *NOISE_PEERS]:
-        part = frame[frame.model == model].groupby("rate")[["error", "log_loss"]].mean()
+        part = full[full.model == model].groupby("rate")[["error", "log_loss"]].mean()
         rows.append([model, *(f"{part.loc[r, m]:.3f}" for m in part for r in RATES)])
     markdown(
         ["model", *(f"{m}, {r:.0%} wrong" for m in ("error", "log-loss") for r in RATES)], rows
@@ -260,7 +281,7 @@ def groups(options, sets, first=0):
         for m in OURS
         for size, near in [(1, False), *((n, b) for n in GROUP_SIZES[1:] for b in (False, True))]
     ]
-    frame = run_tasks(f"knowledge_groups_{sets}", run_groups, tasks, options)
+    frame = results(f"knowledge_groups_{sets}", run_groups, tasks, options)
     rows = [
         [model, size, "near" if near else "any", f"{part.error.mean():.3f}",
          f"{part.log_loss.mean():.3f}", int(part.differ.sum()), len(part)]
@@ -305,7 +326,7 @@ def abstain(options, sets, first=0):
         for s in SETS[sets]
         for m in OURS
     ]
-    frame = run_tasks(f"knowledge_abstain_{sets}", run_abstain, tasks, options)
+    frame = results(f"knowledge_abstain_{sets}", run_abstain, tasks, options)
     rows = []
     for (model, n), part in frame.groupby(["model", "labels"]):
         for least in (0.0, 0.8, 0.95):
@@ -330,9 +351,11 @@ def main():
     parser.add_argument("--data")
     parser.add_argument("--out", type=Path, default=OUTPUT)
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--tables", action="store_true", help="of what --out holds")
     told = parser.parse_args()
     warnings.simplefilter("ignore")
     options = Options(told.jobs, told.data, told.draws, resume=told.resume, out=told.out)
+    options = options._replace(quick=told.tables)
     PARTS[told.part](options, told.sets, told.first)
 
 

@@ -267,12 +267,13 @@ class GraphGPClassifier(InformedClassifier):
         return kept, graph, modes, known
 
     def _doubts(self, X: Any, proba: Array) -> Array | None:
-        # Labels are held out of the graph with label noise, whose doubts are others.
+        # Labels are held out of the graph with label noise, whose doubts are larger: half-way.
         if self.label_record_ is None:
             return None
         rows = self._read_rows(X)
         q = label_doubts.predicted(self.label_record_, [self.posterior_.row_features(rows)])
-        return 1.0 - q[np.arange(len(q)), proba.argmax(axis=1)]
+        predicted = np.arange(len(q)), proba.argmax(axis=1)
+        return 1.0 - 0.5 * (q[predicted] + proba[predicted])
 
     def _recipe(self) -> Recipe:
         return RECIPE if self.recipe is None else self.recipe

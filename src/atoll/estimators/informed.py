@@ -22,6 +22,7 @@ Index = NDArray[np.intp]
 
 SHARE_ROWS, SHARE_DRAWS = 300, 64  # by which the limits of the shares are found
 SHARE_LIMITS = (0.05, 0.95)
+FEWEST_OTHERS = 3  # labels of its class beside a label that is held out
 
 
 class Suspects(NamedTuple):
@@ -293,6 +294,9 @@ class InformedClassifier(Classifier):
         if record is None:
             return super()._held_out_labels()
         kept = np.ones(len(record.codes), bool) if record.is_random is None else record.is_random
+        # Without its own label, the row of a class that has few others is not fairly predicted.
+        others = np.bincount(record.codes, minlength=record.n_classes) - 1
+        kept = kept & (others[record.codes] >= FEWEST_OTHERS)
         return label_doubts.held_out(record)[kept], record.codes[kept]
 
 
