@@ -151,8 +151,8 @@ class AtollClassifier(InformedClassifier):
         Share of the labels that say another class than they should: a number below one half;
         "learn" averages over such shares by their evidence, up to a quarter. Probabilities are then
         those of the right class, and no assumption follows labels without exceptions. None: labels
-        are believed, but for the noise that every assumption but clusters has. Takes about twice as
-        long.
+        are believed, but for the noise that every assumption but clusters has. Takes some three
+        times as long.
     labels_chosen : bool or (n,) bool array, default=False
         Whether labels were picked, as by active learning or so many of each class, and not drawn at
         random: their numbers are then not read as shares of the classes. An array says it of each
