@@ -9,8 +9,8 @@ import numpy as np
 from _active_tasks import DEVELOPMENT, REPORTED
 from scipy.special import expit
 
-from atoll.active.error import error_belief
 from atoll.active.stopping import LEAST_AUDITS
+from atoll.diagnostics.wrong_rows import error_belief
 
 CONFIDENCE = 0.95
 TARGETS = (0.05, 0.10)

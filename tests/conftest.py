@@ -12,6 +12,7 @@ SEED_SHIFT = int(os.environ.get("ATOLL_SEED_SHIFT") or 0)
 
 
 def pytest_configure(config: Any) -> None:
+    os.environ.pop("COLUMNS", None)  # a width that runs in several processes set for all of them
     if SEED_SHIFT:
         np.random.default_rng = shifted(np.random.default_rng)
 

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.special import expit, logit
 from scipy.stats import binom, norm
 
-from atoll.active.error import ShiftPrior, audits_alone, error_belief, shift_weights
+from atoll.diagnostics.wrong_rows import ShiftPrior, audits_alone, error_belief, shift_weights
 
 PRIOR = ShiftPrior(0.5, 1.5, least_doubt=0.0)
 PRIOR_WITH_LEAST = PRIOR._replace(least_doubt=1e-6)

@@ -18,6 +18,7 @@ from atoll.estimators import (
     DPMixtureClassifier,
     GraphGPClassifier,
 )
+from atoll.estimators.informed import InformedClassifier
 from atoll.estimators.shell import SemiSupervisedClassifier
 from atoll.models.average.recipe import AverageRecipe
 from walking import SAMPLED, parameters_of
@@ -28,6 +29,13 @@ SHORT = {"n_chains": 1, "n_warmup": 8, "n_samples": 4}
 SHORTER = {"n_chains": 1, "n_warmup": 4, "n_samples": 3, "thin": 1, "base_density": "gaussian"}
 # The average's assumptions take a part of many labels as it is; here the part is small.
 FEW = AverageRecipe(most_labels=60, amplitudes=(2.4, 38.0), graph_amplitudes=(2.4, 38.0))
+
+
+NOT_MEANT = {
+    "check_sample_weight_equivalence_on_dense_data": "it leaves rows of weight zero out, and "
+    "repeats others; here a row of weight zero is unlabelled and tells where rows lie, and a "
+    "weight is of a label and not of a row"
+}
 
 
 def short(model):
@@ -63,6 +71,9 @@ def checks():
             marks = [pytest.mark.slow] if options == {"readonly_memmap": True} else []
             words = [check.func.__name__, *(f"{name}={value}" for name, value in options.items())]
             name = f"{model.__name__}-{'-'.join(words)}"
+            if check.func.__name__ in NOT_MEANT and issubclass(model, InformedClassifier):
+                reason = NOT_MEANT[check.func.__name__]
+                marks.append(pytest.mark.xfail(reason=reason, strict=True))
             yield pytest.param(estimator, check, marks=marks, id=name)
 
 

@@ -73,3 +73,55 @@ def test_problems_that_are_done_wait_for_nobody():
     assert asked[0] == 4
     assert asked[-1] < 4
     assert (found.disagreement < 1e-6).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_whole_weight_is_the_label_repeated(n_classes):
+    stack, codes = problem(np.random.default_rng(n_classes), 6, n_classes, 2)
+    weights = np.array([2.0, 1.0, 3.0, 1.0, 5.0, 1.0])
+    again = np.repeat(np.arange(6), weights.astype(int))
+    exactly = {"tolerance": 1e-9, "max_iterations": 3000}
+    repeated, n_functions = regions(codes, n_classes)
+    one = stacked_ep.propagate(stack, repeated, n_functions, label_weights=weights, **exactly)
+    repeated, _ = regions(codes[again], n_classes)
+    many = stacked_ep.propagate(stack[:, again][:, :, again], repeated, n_functions, **exactly)
+    np.testing.assert_allclose(one.log_evidence, many.log_evidence, atol=1e-7)
+    for i, gram in enumerate(stack):
+        mean = gram[:, again] @ many.weights[i]
+        np.testing.assert_allclose(gram @ one.weights[i], mean, atol=1e-6)
+        spent = gram[:, again] @ many.site_inverse[i] @ gram[again]
+        np.testing.assert_allclose(gram @ one.site_inverse[i] @ gram, spent, atol=1e-6)
+
+
+@pytest.mark.parametrize(("weight", "tolerance"), [(0.25, 0.12), (0.5, 0.06), (1.0, 1e-6)])
+def test_the_posterior_of_a_doubted_label_is_near_quadrature(weight, tolerance):
+    variance = 2.0
+    nodes, masses = np.polynomial.hermite_e.hermegauss(100)
+    f = np.sqrt(variance) * nodes
+    density = masses * norm.cdf(f) ** weight
+    exact = density @ f / density.sum()
+    found = stacked_ep.propagate(
+        np.array([[[variance]]]),
+        regions(np.array([1]), 2)[0],
+        1,
+        label_weights=np.array([weight]),
+        tolerance=1e-9,
+    )
+    assert variance * found.weights[0, 0, 0] == pytest.approx(exact, rel=tolerance)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_what_is_held_out_is_found_without_the_label(weight):
+    stack, codes = problem(np.random.default_rng(4), 7, 2, 2)
+    weights = np.ones(7)
+    weights[2] = weight
+    exactly = {"tolerance": 1e-10, "max_iterations": 3000}
+    found = stacked_ep.propagate(stack, regions(codes, 2)[0], 1, label_weights=weights, **exactly)
+    left = np.delete(np.arange(7), 2)
+    less = stacked_ep.propagate(
+        stack[:, left][:, :, left], regions(codes[left], 2)[0], 1, **exactly
+    )
+    for i, gram in enumerate(stack):
+        mean = gram[2, left] @ less.weights[i]
+        # The sites of the others know of the label that is left out: EP's own error.
+        assert found.held_out_mean[i, 2] == pytest.approx(mean, abs=0.1 * np.sqrt(gram[2, 2]))

@@ -247,5 +247,25 @@ def test_newton_s_direction_solves_for_the_gradient():
     gradient = rng.standard_normal((v.shape[1], F))
     weights = np.stack([np.diag(row) - np.outer(row, row) for row in p])
     expected = np.linalg.solve(model.curvature(v, weights), gradient.T.ravel())
-    found = model._newton(v, p, gradient, model._rough_inverses(v, np.full(p.shape, 0.25)))
+    w = np.ones(len(v))
+    rough = model._rough_inverses(v, np.full(p.shape, 0.25), w)
+    found = model._newton(v, p, w, gradient, rough)
     np.testing.assert_allclose(found.T.ravel(), expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_whole_weight_is_the_label_repeated(n_classes):
+    v, codes, F = problem(n_classes, n=8)
+    weights = np.array([1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 4.0, 1.0])
+    again = np.repeat(np.arange(8), weights.astype(int))
+    x, amplitude = np.random.default_rng(2).standard_normal((3, F * v.shape[1])), np.ones(3)
+    weighted = model.log_posterior(x, amplitude, v, codes, weights)
+    repeated = model.log_posterior(x, amplitude, v[again], codes[again])
+    for one, other in zip(weighted, repeated):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+    start = np.zeros((v.shape[1], F))
+    one = model.approximate(v, codes, 2.0, start, label_weights=weights)
+    other = model.approximate(v[again], codes[again], 2.0, start)
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-6)
+    np.testing.assert_allclose(one.mode, other.mode, atol=1e-3)
+    np.testing.assert_allclose(one.lower, other.lower, atol=1e-3)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from atoll.active import saving
 from atoll.active.coverage import comparable
-from atoll.active.error import ErrorBelief, ErrorEstimate, audits_alone, error_belief
 from atoll.active.history import Audit, Event, History, replay
 from atoll.active.labelling import class_list, plain_label, read_places, read_pool_labels
 from atoll.active.pool import (
@@ -30,6 +29,7 @@ from atoll.active.stopping import StopAdvice, advise
 from atoll.active.strategies import STRATEGIES, Strategy, find_strategy
 from atoll.core.remarks import warn_user
 from atoll.core.selection import some_rows
+from atoll.diagnostics.wrong_rows import ErrorBelief, ErrorEstimate, audits_alone, error_belief
 from atoll.estimators.parameters import (
     COMMON,
     RANDOM_STATE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from atoll.active.error import ErrorBelief, ErrorEstimate
+from atoll.diagnostics.wrong_rows import ErrorBelief, ErrorEstimate
 
 LEAST_AUDITS = 5
 

@@ -10,6 +10,7 @@ import typer
 
 from atoll import __version__
 from atoll.cli.explain import explain
+from atoll.cli.knowledge import ClassShares, Groups, Told, Weights, suspects
 from atoll.cli.label import label
 from atoll.cli.options import DataPath, Jobs, ModelPath, Quiet, Seed, data_path
 from atoll.cli.rows import (
@@ -54,7 +55,7 @@ app = typer.Typer(
 )
 datasets_app = typer.Typer(help="Data sets to try a model on.", no_args_is_help=True)
 app.add_typer(datasets_app, name="datasets")
-for command in (label, explain, score):
+for command in (label, explain, score, suspects):
     app.command()(command)
 
 
@@ -153,6 +154,9 @@ def fit(
     text: Text = None,
     metric: Metric = None,
     unlabelled: Unlabelled = "auto",
+    class_share: ClassShares = None,
+    weights: Weights = None,
+    groups: Groups = None,
     settings: Settings = None,
     n_jobs: Jobs = None,
     checkpoint: Checkpoint = None,
@@ -186,13 +190,15 @@ def fit(
 
     frame = read_table(data)
     _check_id(id_column, frame, data)
+    told = Told(class_share or [], weights, groups)
+    told.check(kind, model, frame)
     table = prepare(
         frame,
         target,
         standardise=not no_standardise and not compares_directions(estimator),
         encode=encode,
         impute=impute,
-        drop=[*(drop or ()), *([id_column] if id_column is not None else [])],
+        drop=[*(drop or ()), *told.columns, *([id_column] if id_column is not None else [])],
         texts=text or (),
     )
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
@@ -209,6 +215,7 @@ def fit(
             labels = parse_labels(targets, unlabelled=marker, classes=estimator.classes)
             enough = 1
     require_classes(labels, at_least=enough)
+    set_where_known(estimator, class_prior=told.class_prior(labels.classes))
     for line in _description(data, frame, labels, table.preprocessing):
         say(line)
     for line in lines_about(estimator, table.preprocessing):
@@ -222,7 +229,7 @@ def fit(
     with warnings.catch_warnings():
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
-        estimator.fit(table.X, y)
+        estimator.fit(table.X, y, **told.of_fit(frame))
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = _bundle(estimator, table.preprocessing, table.X, y, target)
@@ -241,6 +248,10 @@ def predict(
         str | None, typer.Option("--id", help="Column of DATA to carry over, to tell rows apart.")
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Carry every column of DATA over.")] = False,
+    reject_below: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Leave the class blank where it is less probable."),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write class, class probabilities and entropy (in nats) of every row of a table.
@@ -274,6 +285,10 @@ def predict(
         say(f"{column}: the model has not seen {_shortened(values)}; taken as blank.")
     X = apply(bundle.preprocessing, read)
     predictions = _predictions(bundle.estimator, X, progress=show_progress(quiet))
+    if reject_below is not None:
+        unsure = predictions.filter(regex="^p_").max(axis=1) < reject_below
+        predictions["class"] = predictions["class"].astype(object).where(~unsure, None)
+        say(str(bundle.estimator.estimate_error(X, reject_below=reject_below)))
     if not can_be_read.all():
         predictions.index = read.index
         predictions = predictions.reindex(frame.index)

@@ -35,17 +35,23 @@ class PartialLabels(NamedTuple):
     classes : (K,) the distinct labels, sorted, in the dtype in which they were given
     is_chosen : (n,) bool, rows whose label was picked for a reason and not drawn at random; None:
         all labels are a random sample
+    weights : (n,) what each label counts; zero where unlabelled; None: one each
+    groups : (n,) int, rows of the same number share a class; -1 for a row alone; None: all are
+    is_spread : (n,) bool, rows that have the label of another row of their group; None: none has
     """
 
     codes: NDArray[np.intp]
     is_labelled: NDArray[np.bool_]
     classes: NDArray[Any]
     is_chosen: NDArray[np.bool_] | None = None
+    weights: NDArray[np.float64] | None = None
+    groups: NDArray[np.intp] | None = None
+    is_spread: NDArray[np.bool_] | None = None
 
     def of(self, rows: NDArray[Any]) -> PartialLabels:
         """Return the labels of some rows, given as a mask or as places."""
-        is_chosen = None if self.is_chosen is None else self.is_chosen[rows]
-        return PartialLabels(self.codes[rows], self.is_labelled[rows], self.classes, is_chosen)
+        more = (None if part is None else part[rows] for part in self[3:])
+        return PartialLabels(self.codes[rows], self.is_labelled[rows], self.classes, *more)
 
     @property
     def n_labelled(self) -> int:
@@ -57,12 +63,11 @@ class PartialLabels(NamedTuple):
         return np.bincount(self.codes[self.is_labelled], minlength=len(self.classes))
 
     @property
-    def random_counts(self) -> NDArray[np.intp]:
-        """(K,) those of them that were drawn at random: what shares of classes are read from."""
-        if self.is_chosen is None:
-            return self.counts
-        drawn = self.is_labelled & ~self.is_chosen
-        return np.bincount(self.codes[drawn], minlength=len(self.classes))
+    def random_counts(self) -> NDArray[Any]:
+        """(K,) weight of those that were drawn at random: what shares of classes are read from."""
+        drawn = self.is_labelled if self.is_chosen is None else self.is_labelled & ~self.is_chosen
+        weights = None if self.weights is None else self.weights[drawn]
+        return np.bincount(self.codes[drawn], weights, minlength=len(self.classes))
 
 
 def parse_labels(

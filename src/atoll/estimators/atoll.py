@@ -25,6 +25,8 @@ from atoll.estimators.graph_rows import (
     usable_rows,
     with_rows_apart,
 )
+from atoll.estimators.informed import InformedClassifier
+from atoll.estimators.label_records import record_of_assumptions
 from atoll.estimators.parameters import (
     COMMON,
     LABELLING,
@@ -32,12 +34,13 @@ from atoll.estimators.parameters import (
     A,
     Flag,
     Nothing,
+    Number,
     OneOf,
     Rule,
     Whole,
 )
 from atoll.estimators.row_memory import RowMemory
-from atoll.estimators.shell import Classifier, Fit, Need
+from atoll.estimators.shell import Fit, Need
 from atoll.estimators.validation import generator
 from atoll.kernels.conditioning import distinct_rows
 from atoll.models import graph_gp
@@ -45,6 +48,7 @@ from atoll.models.average import average, heads, spans, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration, corroboration
 from atoll.models.average.heads import ProbitHead
+from atoll.models.average.label_doubts import WRONG_SHARES
 from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
 from atoll.models.average.spans import SpanView
 from atoll.models.average.views import (
@@ -114,13 +118,15 @@ class Rows(NamedTuple):
         return rows_of.stacked(self.rows, self.outside)
 
     @property
-    def random_codes(self) -> Index:
-        """Classes of the labels that were drawn at random."""
-        chosen = self.labels.is_chosen
-        return self.codes if chosen is None else self.codes[~chosen]
+    def smoothed_shares(self) -> Array:
+        """(K,) shares of the classes, given the labels that were drawn at random alone."""
+        labels = self.labels
+        if labels.is_chosen is not None:
+            labels = labels.of(~labels.is_chosen)
+        return average.smoothed_shares(labels.codes, len(labels.classes), labels.weights)
 
 
-class AtollClassifier(Classifier):
+class AtollClassifier(InformedClassifier):
     """The classifier to try first: it averages over what unlabelled rows may mean.
 
     Classes may follow the graph of nearest rows, the graph of the rows' signal, a line, clusters in
@@ -156,6 +162,16 @@ class AtollClassifier(Classifier):
     classes : sequence, default=None
         All classes, of which some may have no label yet; one label is enough for a fit. None: those
         of y.
+    class_prior : mapping from class to share, or (K,) array, default=None
+        Shares of the classes among all rows, where they are known: by name, where one class may be
+        left out and has the rest, or in the order of `classes_`. Numbers of labels are then not
+        read as shares. None: labels and rows tell the shares, as far as they do.
+    label_noise : None, "learn" or float, default=None
+        Share of the labels that say another class than they should: a number below one half;
+        "learn" averages over such shares by their evidence, up to a quarter. Probabilities are then
+        those of the right class, and no assumption follows labels without exceptions. None: labels
+        are believed, but for the noise that every assumption but clusters has. Takes some three
+        times as long.
     labels_chosen : bool or (n,) bool array, default=False
         Whether labels were picked, as by active learning or so many of each class, and not drawn at
         random: their numbers are then not read as shares of the classes. An array says it of each
@@ -229,6 +245,7 @@ class AtollClassifier(Classifier):
         Explanation,
         AverageRecipe,
         Belief,
+        *InformedClassifier.saves,
     )
     parameters: ClassVar[Mapping[str, Rule]] = (
         COMMON
@@ -240,6 +257,9 @@ class AtollClassifier(Classifier):
             "scale": OneOf("auto") | Flag(),
             "max_graph_rows": Whole(100),
             "n_draws": Whole(20),
+            "label_noise": Nothing("labels are believed")
+            | OneOf("learn")
+            | Number(above=0, below=0.5),
             "recipe": Nothing("the tuned one") | A("an AverageRecipe", AverageRecipe),
         }
     )
@@ -254,6 +274,8 @@ class AtollClassifier(Classifier):
         n_draws: int = 256,
         recipe: AverageRecipe | None = None,
         classes: Sequence[Any] | None = None,
+        class_prior: Any = None,
+        label_noise: Any = None,
         labels_chosen: Any = False,
         warm_start: bool = False,
         unlabelled: Any = "auto",
@@ -268,6 +290,8 @@ class AtollClassifier(Classifier):
         self.n_draws = n_draws
         self.recipe = recipe
         self.classes = classes
+        self.class_prior = class_prior
+        self.label_noise = label_noise
         self.labels_chosen = labels_chosen
         self.warm_start = warm_start
         self.unlabelled = unlabelled
@@ -284,6 +308,12 @@ class AtollClassifier(Classifier):
 
     def _recipe(self) -> AverageRecipe:
         return AVERAGE_RECIPE if self.recipe is None else self.recipe
+
+    def _wrong_shares(self) -> tuple[float, ...]:
+        """Return the shares of wrong labels that are averaged over."""
+        if self.label_noise is None:
+            return (0.0,)
+        return WRONG_SHARES if self.label_noise == "learn" else (float(self.label_noise),)
 
     def _memory(self, X: Any, labels: PartialLabels) -> Need:
         n = min(X.shape[0], self.max_graph_rows)
@@ -313,27 +343,34 @@ class AtollClassifier(Classifier):
         whole = views.place_of_rows(data.rows.shape[1])
         first, graph = self._graph_view(memory, "neighbours", data, whole)
         seen: dict[str, View] = {"neighbours": first}
-        known = _known(first, data, graph)
+        known = _known(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")
         bold = self._bold(rng, known)
         if recipe.most_classes >= K:
             seen |= self._other_views(memory, data)
             self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
             some = part_of_labels(rng, data.codes, recipe.most_labels)
-            problems = _infer(seen, data, some, recipe)
-            assumptions = self._weigh(problems, list(seen), data.codes, some)
+            problems = _infer(seen, data, some, recipe, self._wrong_shares())
+            assumptions = self._weigh(problems, list(seen), data, some)
             seconded = _corroboration(seen, data, problems, assumptions, bold, recipe.n_witnesses)
-            assumptions.append(self._clusters(problems, data.codes, seconded))
+            assumptions.append(self._clusters(problems, data, seconded))
             if len(some) < len(data.codes) and not isinstance(bold, ConePosterior):
                 # Then both have label noise, and the second takes all of the labels.
                 assumptions = average.merged(assumptions, "neighbours", "clusters")
         else:
-            problems, seconded = None, NOTHING_SEEN
+            problems, seconded, some = None, NOTHING_SEEN, np.arange(0)
             assumptions = _uncompared(recipe)
         weights = average.weights(assumptions)
-        shares = average.smoothed_shares(data.random_codes, K)
+        shares = self._known_shares(labels)
+        if shares is None:
+            shares = data.smoothed_shares
         posterior = _posterior(scaled, seen, problems, assumptions, weights, bold, shares, recipe)
         posterior = posterior._replace(metric=self.metric)
+        record = record_of_assumptions(
+            {name: _at_labels(view, data) for name, view in seen.items()},
+            data.labels, labelled, problems if self.label_noise is None else None, some,
+            assumptions, recipe,
+        )  # fmt: skip
         self._say("all rows")
         explanation = _explanation(
             assumptions, weights, len(data.codes), problems is not None, seconded
@@ -349,17 +386,24 @@ class AtollClassifier(Classifier):
             standardised=standardised,
             least_share=recipe.graph.labellings.least_effective_share,
         )
-        diagnostics, remarks = diagnose(facts, explanation, bold.diagnostics(recipe.graph))
         proba = posterior.training_proba(X, kept, data.rows, scaled.place)
+        posterior = posterior._replace(intercepts=self._intercepts(labels, proba, record))
+        unlabelled = self._unlabelled(labels, proba)
+        found = self._shares(labels, unlabelled, posterior, X)
+        diagnostics, remarks = diagnose(
+            facts, explanation, bold.diagnostics(recipe.graph), found.said(labels.classes)
+        )
         return Fit(
             posterior.without_votes(),
             diagnostics,
-            transduction=proba[~labels.is_labelled],
+            transduction=unlabelled,
             attributes={
                 "weights_": {a.name: float(w) for a, w in zip(assumptions, weights)},
                 "explanation_": explanation,
                 "scaled_": standardised,
                 "n_graph_rows_": data.rows.shape[0],
+                "class_shares_": found,
+                "label_record_": record,
             },
             remarks=remarks,
         )
@@ -454,25 +498,27 @@ class AtollClassifier(Classifier):
         return found, graph
 
     def _weigh(
-        self, problems: heads.Problems, names: list[str], codes: Index, some: Index
+        self, problems: heads.Problems, names: list[str], data: Rows, some: Index
     ) -> list[Weighed]:
         """Weigh every assumption with label noise, and nothing, by some of the labels."""
         recipe, K = self._recipe(), len(self.classes_)
-        per_class = average.labels_per_class(codes, K)
+        codes, label_weights = data.codes, data.labels.weights
+        per_class = average.labels_per_class(codes, K, label_weights)
         out = []
         for i, name in enumerate(names):
             belief: Belief = getattr(recipe, name)
             amplitudes, evidence = problems.amplitudes[i], problems.log_evidence(i)
             odds = belief.log_odds(per_class)
             out.append(average.weigh(name, odds, belief, amplitudes, evidence))
-        nothing = average.evidence_of_shares(codes[some], K)
+        of_some = None if label_weights is None else label_weights[some]
+        nothing = average.evidence_of_shares(codes[some], K, of_some)
         odds = recipe.nothing.log_odds(per_class)
         return [*out, Weighed("nothing", odds, nothing, np.empty(0))]
 
-    def _clusters(self, problems: heads.Problems, codes: Index, seconded: Corroboration) -> Weighed:
+    def _clusters(self, problems: heads.Problems, data: Rows, seconded: Corroboration) -> Weighed:
         """Weigh the graph without label noise."""
         recipe = self._recipe()
-        per_class = average.labels_per_class(codes, len(self.classes_))
+        per_class = average.labels_per_class(data.codes, len(self.classes_), data.labels.weights)
         odds = recipe.clusters.log_odds(per_class) + seconded.log_odds(recipe.corroboration)
         return Weighed("clusters", odds, _flat_evidence(problems.log_evidence(0)), np.empty(0))
 
@@ -482,7 +528,8 @@ class AtollClassifier(Classifier):
         contradicted = len(np.unique(np.column_stack([known.rows, known.codes]), axis=0)) > len(
             np.unique(known.rows)
         )
-        likelihood = "softmax" if contradicted else "auto"
+        doubted = contradicted or self.label_noise is not None
+        likelihood = "softmax" if doubted else "auto"
         found = graph_gp.infer(rng, known, self.n_draws, likelihood, recipe)
         if isinstance(found, ConePosterior) and not found.diagnostics(recipe)["mixed"]:
             found = graph_gp.infer(rng, known, self.n_draws, "softmax", recipe)
@@ -515,7 +562,16 @@ def _features(view: GraphView, data: Rows) -> Array:
     return np.concatenate([view.values, view.features(data.outside)])
 
 
-def _known(first: GraphView, data: Rows, graph: RowGraph) -> GraphLabels:
+def _at_labels(view: View, data: Rows) -> Array:
+    """Return the features of the labelled rows, (l, p)."""
+    if isinstance(view, GraphView):
+        return _features(view, data)[data.labelled]
+    return view.features(data.every[data.labelled])
+
+
+def _known(
+    first: GraphView, data: Rows, graph: RowGraph, class_shares: Array | None
+) -> GraphLabels:
     n_more, labels = data.outside.shape[0], data.labels
     return GraphLabels(
         _features(first, data),
@@ -525,23 +581,32 @@ def _known(first: GraphView, data: Rows, graph: RowGraph) -> GraphLabels:
         with_rows_apart(graph.weights, n_more),
         np.concatenate([data.copies, np.ones(n_more)]),
         None if labels.is_chosen is None else labels.random_counts,
+        labels.weights,
+        class_shares,
     )
 
 
 def _infer(
-    seen: Mapping[str, View], data: Rows, some: Index, recipe: AverageRecipe
+    seen: Mapping[str, View],
+    data: Rows,
+    some: Index,
+    recipe: AverageRecipe,
+    wrong_shares: tuple[float, ...],
 ) -> heads.Problems:
     """Find the posteriors of some of the labels under every assumption with label noise."""
-    labelled, codes = data.labelled[some], data.codes[some]
+    codes = data.codes[some]
     features, amplitudes = [], []
     for view in seen.values():
-        if isinstance(view, GraphView):
-            features.append(_features(view, data)[labelled])
-            amplitudes.append(np.array(recipe.graph_amplitudes))
-        else:
-            features.append(view.features(data.every[labelled]))
-            amplitudes.append(np.array(recipe.amplitudes))
-    return heads.infer(features, amplitudes, codes, len(data.labels.classes), recipe.nugget)
+        on_graph = isinstance(view, GraphView)
+        features.append(_at_labels(view, data)[some])
+        amplitudes.append(np.array(recipe.graph_amplitudes if on_graph else recipe.amplitudes))
+    weights = data.labels.of(some).weights
+    K, nugget = len(data.labels.classes), recipe.nugget
+    parts = [
+        heads.infer(features, amplitudes, codes, K, nugget, weights, wrong)
+        for wrong in wrong_shares
+    ]
+    return parts[0] if len(parts) == 1 else heads.merged(parts)
 
 
 def _uncompared(recipe: AverageRecipe) -> list[Weighed]:

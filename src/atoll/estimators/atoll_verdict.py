@@ -41,21 +41,22 @@ class Facts(NamedTuple):
 
 
 def diagnose(
-    facts: Facts, explanation: Explanation, chains: Mapping[str, Any]
+    facts: Facts, explanation: Explanation, chains: Mapping[str, Any], shares: str
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return `diagnostics_`, and the troubles to warn of.
 
     Parameters
     ----------
     chains : diagnostics of the graph without label noise
+    shares : of the classes, in words
     """
     weights = {one.name: one.weight for one in explanation.assumptions}
     warned, noted = troubles(facts, explanation, chains, weights)
     headline = str(explanation).splitlines()[0]
     beware = " Beware: " + " ".join(warned + noted) if warned or noted else ""
-    shares = weights["nothing"]
-    drawn = f" Probabilities are drawn to the labels' shares by {shares:.0%}."
-    drawn = drawn if shares > SEEN else ""
+    untold = weights["nothing"]
+    drawn = f" Probabilities are drawn to the labels' shares by {untold:.0%}."
+    drawn = drawn if untold > SEEN else ""
     scaled = " Columns were standardised." if facts.standardised else ""
     found = {
         **chains,
@@ -66,7 +67,7 @@ def diagnose(
         "clarity": explanation.clarity,
         "agreement": explanation.agreement,
         "one_column": explanation.one_column,
-        "verdict": f"{headline}{drawn} {chains['verdict']}{beware}{scaled} The graph has "
+        "verdict": f"{headline}{drawn} {chains['verdict']}{beware}{scaled} {shares} The graph has "
         f"{facts.n_distinct} rows of {facts.n_rows}.",
     }
     for name in ("mixed", "converged"):

@@ -24,11 +24,14 @@ from atoll.estimators.graph_rows import (
     usable_rows,
     with_rows_apart,
 )
+from atoll.estimators.informed import InformedClassifier
+from atoll.estimators.label_records import record_of_graph
 from atoll.estimators.parameters import COMMON, LABELLING, RANDOM, A, Nothing, OneOf, Rule, Whole
-from atoll.estimators.shell import Classifier, Fit, Need
+from atoll.estimators.shell import Fit, Need
 from atoll.estimators.validation import generator
 from atoll.kernels.graph_spectral import extend, nearest_rows
 from atoll.models import graph_gp
+from atoll.models.average import label_doubts
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import GraphPosterior, without_votes
 from atoll.models.graph_recipe import RECIPE, Recipe
@@ -37,7 +40,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
-class GraphGPClassifier(Classifier):
+class GraphGPClassifier(InformedClassifier):
     """Gaussian process classifier on the graph of all rows.
 
     Every row is joined to its nearest ones, and a class is a function that varies slowly along that
@@ -75,6 +78,10 @@ class GraphGPClassifier(Classifier):
     classes : sequence, default=None
         All classes, of which some may have no label yet; one label is enough for a fit. None: those
         of y.
+    class_prior : mapping from class to share, or (K,) array, default=None
+        Shares of the classes among all rows, where they are known: by name, where one class may be
+        left out and has the rest, or in the order of `classes_`. Numbers of labels are then not
+        read as shares. None: labels and rows tell the shares, as far as they do.
     labels_chosen : bool or (n,) bool array, default=False
         Whether labels were picked, as by active learning or so many of each class, and not drawn at
         random: their numbers are then not read as shares of the classes. An array says it of each
@@ -155,6 +162,7 @@ class GraphGPClassifier(Classifier):
         likelihood: str = "auto",
         recipe: Recipe | None = None,
         classes: Sequence[Any] | None = None,
+        class_prior: Any = None,
         labels_chosen: Any = False,
         warm_start: bool = False,
         unlabelled: Any = "auto",
@@ -169,6 +177,7 @@ class GraphGPClassifier(Classifier):
         self.likelihood = likelihood
         self.recipe = recipe
         self.classes = classes
+        self.class_prior = class_prior
         self.labels_chosen = labels_chosen
         self.warm_start = warm_start
         self.unlabelled = unlabelled
@@ -206,16 +215,27 @@ class GraphGPClassifier(Classifier):
         )
         if len(kept) < X.shape[0]:
             self._say(f"{X.shape[0] - len(kept)} more rows")
+        proba = posterior.training_proba(X)
+        record = record_of_graph(known, labels.of(labelled), labelled)
+        posterior = posterior._replace(
+            coefficients=without_votes(coefficients),
+            intercepts=self._intercepts(labels, proba, record),
+        )
+        unlabelled = self._unlabelled(labels, proba)
+        shares = self._shares(labels, unlabelled, posterior, X)
         found = coefficients.diagnostics(recipe)
+        found["verdict"] += f" {shares.said(labels.classes)}"
         found["verdict"] += f" {self._describe_graph(graph.rows, X.shape[0], len(modes.values))}"
         return Fit(
-            posterior._replace(coefficients=without_votes(coefficients)),
+            posterior,
             found,
-            transduction=posterior.training_proba(X)[~labels.is_labelled],
+            transduction=unlabelled,
             attributes={
                 "likelihood_": found["likelihood"],
                 "n_graph_rows_": len(kept),
                 "eigenvalues_": modes.values,
+                "class_shares_": shares,
+                "label_record_": record,
             },
         )
 
@@ -255,8 +275,19 @@ class GraphGPClassifier(Classifier):
             K,
             with_rows_apart(graph.weights, outside.shape[0]),
             random_counts=None if labels.is_chosen is None else labels.random_counts,
+            weights=labels.weights,
+            class_shares=self._known_shares(labels),
         )
         return kept, graph, modes, known
+
+    def _doubts(self, X: Any, proba: Array) -> Array | None:
+        # Labels are held out of the graph with label noise, whose doubts are larger: half-way.
+        if self.label_record_ is None:
+            return None
+        rows = self._read_rows(X)
+        q = label_doubts.predicted(self.label_record_, [self.posterior_.row_features(rows)])
+        predicted = np.arange(len(q)), proba.argmax(axis=1)
+        return 1.0 - 0.5 * (q[predicted] + proba[predicted])
 
     def _recipe(self) -> Recipe:
         return RECIPE if self.recipe is None else self.recipe

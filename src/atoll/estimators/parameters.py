@@ -239,6 +239,15 @@ class Mask(Rule):
         return mask.ndim == 1 and mask.dtype == np.bool_
 
 
+class Shares(Rule):
+    """A mapping from class to share, or shares in the order of the classes; `fit` checks them."""
+
+    options = ("a mapping from class to share", "an array of shares")
+
+    def allows(self, value: Any) -> bool:
+        return hasattr(value, "__len__") and not isinstance(value, str)
+
+
 class Anything(Rule):
     """Whatever `fit` makes of it.
 
@@ -282,6 +291,7 @@ RANDOM_STATE = (
     | Whole(0)
     | A("a numpy Generator", np.random.Generator, np.random.RandomState, np.random.SeedSequence)
 )
+PROBABILITY = Number(least=0, most=1)
 COMMON: dict[str, Rule] = {
     "unlabelled": OneOf("auto") | Nothing("nulls alone") | Anything("a value"),
     "verbose": Flag(),
@@ -291,6 +301,7 @@ RANDOM: dict[str, Rule] = {"random_state": RANDOM_STATE, "n_jobs": Nothing() | _
 """Parameters of what is random and may run in several processes."""
 LABELLING: dict[str, Rule] = {
     "classes": Nothing("those of y") | Listed("a sequence of classes"),
+    "class_prior": Nothing("not known") | Shares(),
     "labels_chosen": Flag() | Mask("an array with True where a label was picked"),
     "warm_start": Flag(),
 }

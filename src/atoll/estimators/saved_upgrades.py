@@ -52,6 +52,8 @@ def estimator_2(fields: Fields) -> Fields:
 
 def graph_gp_classifier_2(fields: Fields) -> Fields:
     """The posterior knows how new rows attach to the graph; diagnostics tell the likelihood."""
+    from atoll.estimators.informed import Shares
+
     told = fields.get("diagnostics_", {})
     fields = estimator_2(fields)
     if "posterior_" in fields:
@@ -62,6 +64,9 @@ def graph_gp_classifier_2(fields: Fields) -> Fields:
         fields["diagnostics_"] = known | own
         fields["likelihood_"] = new["likelihood"]
         fields["posterior_"] = posterior._replace(metric=fields["metric"], n_jobs=fields["n_jobs"])
+        mean = fields["label_distributions_"].mean(axis=0)
+        fields["class_shares_"] = Shares(mean, mean, mean)  # the limits were not found then
+        fields["label_record_"] = None
     return fields
 
 

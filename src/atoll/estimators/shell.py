@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -23,16 +23,25 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from atoll.core.labels import PartialLabels, parse_labels, sorted_classes, unlabelled_marker
+from atoll.core.labels import (
+    PartialLabels,
+    parse_labels,
+    require_classes,
+    sorted_classes,
+    unlabelled_marker,
+)
 from atoll.core.memory import check_memory
 from atoll.core.progress import SECONDS_BETWEEN_LINES, is_watched
 from atoll.core.remarks import warn_user
 from atoll.diagnostics import entropy
 from atoll.diagnostics import to_arviz as draws_to_arviz
+from atoll.diagnostics.wrong_rows import KeptError, kept_error
 from atoll.estimators import display
 from atoll.estimators.novelty import reference_log_densities, tail_ranks
 from atoll.estimators.parameters import (
+    PROBABILITY,
     RANDOM_STATE,
+    Number,
     OneOf,
     Rule,
     Whole,
@@ -44,6 +53,7 @@ from atoll.estimators.row_memory import RowMemory, digest_of
 from atoll.estimators.validation import generator, read_chosen, read_labels, read_rows
 
 Array = NDArray[np.float64]
+Knowledge = Callable[[PartialLabels], PartialLabels]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 KEPT = "_kept_of_rows"  # where an estimator keeps its `RowMemory`
 TRAINING = "_training_rows"  # where a classifier keeps what `plot` shows
@@ -237,9 +247,13 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         -------
         self
         """
+        return self._learn(X, y)
+
+    def _learn(self, X: Any, y: Any, know: Knowledge | None = None) -> Self:
+        """Fit to rows and labels, of which `know` adds what else is known."""
         self._begin()
         began, given = time.perf_counter(), X
-        X, labels = self._read_training(X, y)
+        X, labels = self._read_training(X, y, know)
         need = self._memory(X, labels)
         if need is not None:
             need.check()
@@ -285,7 +299,9 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
     def _transduce(self, X: Any, labels: PartialLabels, found: Array | None) -> None:
         """Set the classes of the training rows; given labels stay as given."""
 
-    def _read_training(self, X: Any, y: Any) -> tuple[Any, PartialLabels]:
+    def _read_training(
+        self, X: Any, y: Any, know: Knowledge | None = None
+    ) -> tuple[Any, PartialLabels]:
         """Return rows and labels, checked."""
         if y is None:
             raise ValueError(
@@ -299,6 +315,9 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         labels = read_labels(y, rows.shape[0], unlabelled, classes, at_least=at_least)
         chosen = read_chosen(getattr(self, "labels_chosen", False), rows.shape[0])
         labels = labels._replace(is_chosen=chosen)
+        if know is not None:
+            labels = know(labels)
+            require_classes(labels, at_least=at_least)
         self._check_labels(labels)
         return rows, labels
 
@@ -318,6 +337,66 @@ class Classifier(SemiSupervisedClassifier):
         """Return class probabilities, averaged over the posterior; X (m, d) -> (m, K)."""
         check_is_fitted(self)
         return np.exp(self.posterior_.log_proba(self._read_rows(X)))
+
+    def predict(self, X: Any, *, reject_below: float | None = None) -> NDArray[Any]:
+        """Return the most probable class of each row, or nothing where it is not probable enough.
+
+        Parameters
+        ----------
+        X : (m, d)
+        reject_below : float, default=None
+            Rows whose most probable class has a lower probability get None, in an array of objects:
+            pandas takes it as missing, and `fit` as unlabelled. `estimate_error` says how many of
+            the other rows are wrong. None: every row has a class.
+
+        Returns
+        -------
+        (m,)
+        """
+        if reject_below is None:
+            return super().predict(X)
+        check_value("reject_below", reject_below, PROBABILITY)
+        return self._with_gaps(self.predict_proba(X), reject_below)
+
+    def _with_gaps(self, proba: Array, reject_below: float) -> NDArray[Any]:
+        """Return classes as objects, None where no probability (m, K) reaches a limit."""
+        out = self.classes_.astype(object)[proba.argmax(axis=1)]
+        out[proba.max(axis=1) < reject_below] = None
+        return out
+
+    def estimate_error(
+        self, X: Any, *, reject_below: float = 0.0, confidence: float = 0.9
+    ) -> KeptError:
+        """Return the error to expect on the rows of X that `predict` does not leave out.
+
+        The model's own doubts are held against the labels that it was given, each predicted from
+        the others, where the model can do that; a model that cannot is trusted less.
+
+        Parameters
+        ----------
+        X : (m, d)
+        reject_below : float, default=0.0
+            As in `predict`; 0 keeps every row.
+        confidence : float, default=0.9
+            Probability with which the error is to lie between the limits.
+        """
+        check_value("reject_below", reject_below, PROBABILITY)
+        check_value("confidence", confidence, Number(above=0, below=1))
+        proba = self.predict_proba(X)
+        held_out, codes = self._held_out_labels()
+        doubts = self._doubts(X, proba)
+        return kept_error(proba, held_out, codes, reject_below, confidence, doubts)
+
+    def _doubts(self, X: Any, proba: Array) -> Array | None:
+        """Return doubts of the predicted classes that go with held-out labels, (m,).
+
+        None: they are those of the probabilities (m, K).
+        """
+        return None
+
+    def _held_out_labels(self) -> tuple[Array, NDArray[np.intp]]:
+        """Return probabilities of rows predicted without their labels, (a, K), and these (a,)."""
+        return np.empty((0, len(self.classes_))), np.empty(0, np.intp)
 
     def predict_entropy(self, X: Any) -> Array:
         """Return the entropy of the class probabilities in nats: how unsure; X (m, d) -> (m,)."""

@@ -11,7 +11,7 @@ negative.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ class StackedSites(NamedTuple):
     site_inverse : (B, l, l) (C + diag(1/τ))^{-1}, τ the precisions of the sites
     log_evidence : (B,)
     disagreement : (B,) largest difference of moments at the end, as in `ep`
+    held_out_mean : (B, l, F) of f at each row, given all labels but its own
+    held_out_variance : (B, l)
     n_iterations : of the whole stack
     """
 
@@ -43,6 +45,8 @@ class StackedSites(NamedTuple):
     site_inverse: Array
     log_evidence: Array
     disagreement: Array
+    held_out_mean: Array
+    held_out_variance: Array
     n_iterations: int
 
 
@@ -51,16 +55,24 @@ def propagate(
     regions: Callable[[int], Regions],
     n_functions: int,
     *,
+    label_weights: Array | None = None,
     tolerance: float = 0.02,
     max_iterations: int = 100,
 ) -> StackedSites:
     """Update the sites of all problems until the moments of each agree.
+
+    A weight w multiplies the log-likelihood of a label. It is that many labels of the same row,
+    each with a site of its own, and all these sites are alike: a row has w times the site that one
+    label would have beside the others. From one on the moments are those of power EP (Minka 2004)
+    at 1/w, and for whole w those of the label repeated; below one a site is that of the label
+    without the row's own, to the power w.
 
     Parameters
     ----------
     gram_matrices : (B, l, l)
     regions : of the rows of so many problems, one problem after the other
     n_functions : F
+    label_weights : (l,) above zero; None: one each
     tolerance : largest difference of moments, in units of the posterior's own
     max_iterations : updates of all sites, at most
     """
@@ -72,9 +84,10 @@ def propagate(
         np.full(B, np.inf),
     )
     found: list[StackedSites | None] = [None] * B
+    copies = np.ones(n) if label_weights is None else np.asarray(label_weights)
     at_work, now = np.arange(B), every
     for iteration in range(max_iterations + 1):
-        step = _Step.of(gram_matrices[at_work], now, regions(len(at_work)))
+        step = _Step.of(gram_matrices[at_work], now, regions(len(at_work)), copies)
         last = iteration == max_iterations
         done = np.ones(len(at_work), bool) if last else step.disagreement < tolerance
         for i in np.flatnonzero(done):
@@ -88,14 +101,8 @@ def propagate(
 
 def joined(parts: Sequence[StackedSites], join: Callable[..., Array]) -> StackedSites:
     """Put posteriors of several problems, or of several stacks, into one stack."""
-    weights, site_inverse, evidence, disagreement, n_iterations = zip(*parts)
-    return StackedSites(
-        join(weights),
-        join(site_inverse),
-        join(evidence),
-        join(disagreement),
-        max(n_iterations),
-    )
+    arrays: list[Any] = [join(field) for field in list(zip(*parts))[:-1]]
+    return StackedSites._make([*arrays, max(part.n_iterations for part in parts)])
 
 
 class _Sites(NamedTuple):
@@ -119,19 +126,23 @@ class _Step(NamedTuple):
     n_free: int
     curvature: Array
     disagreement: Array
+    copies: Array
 
     @classmethod
-    def of(cls, C: Array, sites: _Sites, regions: Regions) -> _Step:
+    def of(cls, C: Array, sites: _Sites, regions: Regions, copies: Array) -> _Step:
         tau, nu = sites.precision, sites.shift
-        now = _posterior(C, tau, nu)
+        now = _posterior(C, tau, nu, copies)
         slopes = _slopes(regions, now)
         m, v = now.cavity_mean, now.cavity_variance
         c = np.minimum(slopes.curvature.reshape(tau.shape) / regions.n_free, 0.0)
         s = v / (1.0 + tau * v)
         tilted = m + v[..., None] * slopes.mean.reshape(nu.shape)
-        apart = np.abs(tilted - now.mean).max(axis=2) / np.sqrt(s)
+        mean = now.mean
+        if np.any(copies < 1.0):  # then it is not that of the cavity and one site
+            mean = (m + v[..., None] * nu) / (1.0 + tau * v)[..., None]
+        apart = np.abs(tilted - mean).max(axis=2) / np.sqrt(s)
         disagreement = (apart + np.abs((v + v * v * c) / s - 1.0)).max(axis=1)
-        return cls(sites, now, slopes, regions.n_free, c, disagreement)
+        return cls(sites, now, slopes, regions.n_free, c, disagreement, copies)
 
     def moved(self, *, first: bool) -> _Sites:
         """Return the sites moved towards those that match the moments."""
@@ -155,35 +166,45 @@ class _Step(NamedTuple):
         m, v, mean = self.now.cavity_mean[i], self.now.cavity_variance[i], self.now.mean[i]
         log_p = self.slopes.log_probability.reshape(self.sites.precision.shape)[i]
         s = v / (1.0 + tau * v)
+        count, each = self.copies, self.copies[:, None]
         log_evidence = (
-            log_p.sum()
-            + self.n_free * (0.5 * np.log1p(tau * v).sum() - self.now.half_log_det[i])
-            + 0.5 * np.sum(nu * (mean - nu * s[:, None]))
-            + 0.5 * np.sum(m * (tau[:, None] * m - 2.0 * nu) / (1.0 + tau * v)[:, None])
+            np.sum(count * log_p)
+            + self.n_free * (0.5 * np.sum(count * np.log1p(tau * v)) - self.now.half_log_det[i])
+            + 0.5 * np.sum(each * nu * (mean - nu * s[:, None]))
+            + 0.5 * np.sum(each * m * (tau[:, None] * m - 2.0 * nu) / (1.0 + tau * v)[:, None])
         )
-        root = np.sqrt(tau)
+        root = np.sqrt(count * tau)
         site_inverse = root[:, None] * self.now.inverse[i] * root
         return StackedSites(
             self.now.weights[i],
             site_inverse,
             log_evidence,
             self.disagreement[i],
+            self.now.held_out_mean[i],
+            self.now.held_out_variance[i],
             iteration,
         )
 
 
 class _Posteriors(NamedTuple):
-    """The Gaussian posteriors under given sites, and their cavities; as in `ep`."""
+    """The Gaussian posteriors under given sites, and their cavities; as in `ep`.
+
+    A cavity is without one of the row's sites, or less where there is less; what is held out is
+    without all of them.
+    """
 
     weights: Array
     mean: Array
     cavity_mean: Array
     cavity_variance: Array
+    held_out_mean: Array
+    held_out_variance: Array
     inverse: Array
     half_log_det: Array
 
 
-def _posterior(C: Array, tau: Array, nu: Array) -> _Posteriors:
+def _posterior(C: Array, site_tau: Array, site_nu: Array, copies: Array) -> _Posteriors:
+    tau, nu = copies * site_tau, copies[:, None] * site_nu
     root, index = np.sqrt(tau), np.arange(C.shape[1])
     inner = root[:, :, None] * C * root[:, None, :]
     inner[:, index, index] += 1.0
@@ -198,8 +219,12 @@ def _posterior(C: Array, tau: Array, nu: Array) -> _Posteriors:
         half = C[problem, row] * root[problem]
         spent = np.einsum("ei,eij,ej->e", half, inverse[problem], half, optimize=True)
         v[problem, row] = np.maximum(C[problem, row, row] - spent, LEAST_PRECISION)
-    m = mean * (1.0 + tau * v)[..., None] - nu * v[..., None]
-    return _Posteriors(weights, mean, m, v, inverse, half_log_det)
+    held_out = mean * (1.0 + tau * v)[..., None] - nu * v[..., None]
+    cavity = v / (1.0 + (tau - np.minimum(copies, 1.0) * site_tau) * v)
+    removed = np.minimum(copies, 1.0) * site_tau
+    m = mean * (1.0 + removed * cavity)[..., None]
+    m -= np.minimum(copies, 1.0)[:, None] * site_nu * cavity[..., None]
+    return _Posteriors(weights, mean, m, cavity, held_out, v, inverse, half_log_det)
 
 
 def _inverses(matrices: Array) -> tuple[Array, Array]:

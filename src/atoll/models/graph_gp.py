@@ -79,6 +79,8 @@ class GraphLabels(NamedTuple):
     graph : (n, n) weights of the edges; None leaves all draws the same weight
     copies : (n,) how many rows of the data each row stands for; None is one
     random_counts : (K,) labels of each class that were drawn at random; None: all of them were
+    weights : (l,) by which the labels' log-likelihoods are multiplied; None: one each
+    class_shares : (K,) shares of the classes among all rows, where they are known
     """
 
     features: Array
@@ -88,6 +90,18 @@ class GraphLabels(NamedTuple):
     graph: sparse.csr_array | None = None
     copies: Array | None = None
     random_counts: Codes | None = None
+    weights: Array | None = None
+    class_shares: Array | None = None
+
+    @property
+    def n_labels(self) -> float:
+        """What the labels count together."""
+        return len(self.codes) if self.weights is None else float(self.weights.sum())
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether a label counts less than one."""
+        return self.weights is not None and bool(np.any(self.weights < 1.0))
 
 
 # The prior ----------------------------------------------------------------------------------------
@@ -242,11 +256,17 @@ def infer(
     n_draws : of the argmax; a quarter as many of the softmax
     likelihood : "argmax", "softmax", or "auto" for that which the labels ask for
     """
-    shares = {"argmax": 0.0, "softmax": 1.0}
-    share = shares.get(likelihood, recipe.choice.softmax_share(len(known.codes), known.n_classes))
+    # Without label noise a label counts as much as any other, whatever its weight.
+    shares = {"argmax": 0.0, "softmax": 1.0} | ({"auto": 1.0} if known.is_doubted else {})
+    share = shares.get(likelihood, recipe.choice.softmax_share(known.n_labels, known.n_classes))
     if share == 0.0:
         return draw(rng, known, n_draws, recipe)
     if known.features.shape[1] * known.n_classes > recipe.choice.most_coefficients:
+        if known.weights is not None:
+            raise ValueError(
+                f"sample_weight is not for so many labels of {known.n_classes} classes; leave it "
+                'out, or use GraphGPClassifier(likelihood="argmax") and leave doubtful labels out.'
+            )
         v = known.features[known.rows]
         return approximate(v, known.codes, known.n_classes, recipe=recipe.probit)
     if share == 1.0:
@@ -275,7 +295,9 @@ def draw_softmax(
 ) -> SoftmaxPosterior:
     """Draw the functions under a softmax whose noise the labels tell, as `draw` does."""
     v = known.features[known.rows]
-    found = graph_softmax.sample(rng, v, known.codes, known.n_classes, n_draws, recipe.softmax)
+    found = graph_softmax.sample(
+        rng, v, known.codes, known.n_classes, n_draws, recipe.softmax, known.weights
+    )
     weights = labelling_weights(known, found.coefficients, recipe.labellings)
     return SoftmaxPosterior(
         found.coefficients, weights, found.log_amplitudes, found.n_steps, found.memory
@@ -360,7 +382,7 @@ def labelling_terms(
     """
     n, n_draws, K = len(known.features), len(a), known.n_classes
     mean_degree = max(float(graph.sum()) / n, 1e-300)
-    wanted = wanted_shares(known, recipe)
+    wanted = strength_of_shares(known, recipe)
     mass = np.full(n, 1.0 / n) if known.copies is None else known.copies / known.copies.sum()
     balance, cut = np.empty(n_draws), np.empty(n_draws)
     for piece in in_chunks(n_draws, n, most=LABELS_AT_ONCE):
@@ -368,7 +390,7 @@ def labelling_terms(
         labels[known.rows] = known.codes[:, None]
         shares = _shares(labels, mass, K)
         floor = np.log(np.maximum(shares, 0.5 * mass.min()))
-        balance[piece] = recipe.balance_strength * K * floor @ wanted
+        balance[piece] = floor @ wanted
         cut[piece] = -recipe.cut_strength * weight_of_cuts(graph, labels) / mean_degree
     return balance, cut
 
@@ -384,6 +406,16 @@ def _shares(labels: Votes, mass: Array, n_classes: int) -> Array:
     return total.reshape(n_draws, n_classes)
 
 
+def strength_of_shares(known: GraphLabels, recipe: LabellingRecipe = RECIPE.labellings) -> Array:
+    """Return the power of each class's share in the weight of a draw, (K,).
+
+    Shares that are known have that of so many rows drawn at random and labelled.
+    """
+    if known.class_shares is not None:
+        return recipe.known_strength * known.class_shares
+    return recipe.balance_strength * known.n_classes * wanted_shares(known, recipe)
+
+
 def wanted_shares(known: GraphLabels, recipe: LabellingRecipe = RECIPE.labellings) -> Array:
     """Return the shares that the classes are to have, (K,), as far as labels tell.
 
@@ -391,10 +423,10 @@ def wanted_shares(known: GraphLabels, recipe: LabellingRecipe = RECIPE.labelling
     chosen, and of a class without a label, they say less: they are drawn together, and sum to the
     less the fewer labels there are.
     """
-    counts = np.bincount(known.codes, minlength=known.n_classes)
+    counts = np.bincount(known.codes, known.weights, minlength=known.n_classes)
     drawn = counts if known.random_counts is None else known.random_counts
     total, added = drawn.sum(), recipe.unseen_count
-    if total == len(known.codes) and counts.all():
+    if total == counts.sum() and counts.all():
         return counts / total
     trust = total / (total + recipe.few_random_labels)
     return trust * (drawn + added) / (total + added * known.n_classes)

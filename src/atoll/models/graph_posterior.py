@@ -29,6 +29,7 @@ from atoll.kernels.graph_spectral import (
 )
 from atoll.likelihoods import multinomial_probit, probit
 from atoll.models import graph_softmax
+from atoll.models.average.pooling import carried, shifted
 from atoll.models.graph_recipe import RECIPE, Recipe
 from atoll.models.posterior import chosen_states
 
@@ -399,6 +400,8 @@ class GraphPosterior(NamedTuple):
         for rows of weights, each to all training rows
     n_jobs : processors for the search of neighbours
     n_nearest : rows of the graph that a new row is the mean of
+    intercepts : (K,) added to the log probabilities, so that the classes come in the shares that
+        they are known to have; None adds nothing
     """
 
     rows: Any
@@ -408,6 +411,7 @@ class GraphPosterior(NamedTuple):
     metric: str = "euclidean"
     n_jobs: int | None = None
     n_nearest: int = EXTENSION_NEIGHBOURS
+    intercepts: Array | None = None
 
     def log_proba(self, X: Any) -> Array:
         """Return log P(y = k | x, data); X (m, d), or (m, n) as `metric` says -> (m, K)."""
@@ -417,7 +421,7 @@ class GraphPosterior(NamedTuple):
     def proba(self, X: Any) -> Array:
         """Return P(y = k | x, data); X as in `log_proba` -> (m, K)."""
         parts = [self.coefficients.proba(features) for features in self._features_by_piece(X)]
-        return np.concatenate(parts)
+        return shifted(np.concatenate(parts), self.intercepts)
 
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and variance of the functions; X as in `log_proba` -> (m, F) each."""
@@ -427,8 +431,12 @@ class GraphPosterior(NamedTuple):
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities; X as in `log_proba` -> (n, m, K)."""
-        features = np.concatenate(list(self._features_by_piece(X)))
-        return self.coefficients.draws(features, n, rng)
+        features = self.row_features(X)
+        drawn = self.coefficients.draws(features, n, rng)
+        if self.intercepts is None:
+            return drawn
+        before = self.coefficients.proba(features)
+        return carried(drawn, before, shifted(before, self.intercepts))
 
     def training_proba(self, X: Any) -> Array:
         """Return the class probabilities of the n training rows: of the graph's, and the others."""
@@ -440,7 +448,11 @@ class GraphPosterior(NamedTuple):
         for piece in in_chunks(len(others), self.features.shape[1]):
             some = others[piece]
             p[some] = self.coefficients.proba(self._attach(X[some]))
-        return p
+        return shifted(p, self.intercepts)
+
+    def row_features(self, X: Any) -> Array:
+        """Return v of rows; X as in `log_proba` -> (m, p)."""
+        return np.concatenate(list(self._features_by_piece(X)))
 
     def _features_by_piece(self, X: Any) -> Iterator[Array]:
         """Yield v of some rows of X at a time, (rows, p)."""

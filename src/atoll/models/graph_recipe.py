@@ -65,6 +65,8 @@ class LabellingRecipe:
     unseen_count, few_random_labels : float
         Where labels were chosen, or a class has none: added to each class's random labels, and the
         number of these by which shares are trusted half.
+    known_strength : float
+        Where the shares are known: rows, labelled at random, that would tell as much of them.
     """
 
     balance_strength: float = 3.0
@@ -72,6 +74,7 @@ class LabellingRecipe:
     least_effective_share: float = 0.05
     unseen_count: float = 0.5
     few_random_labels: float = 2.0
+    known_strength: float = 100.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class ChoiceRecipe:
     least_chains: int = 16
     most_coefficients: int = 2000
 
-    def softmax_share(self, n_labels: int, n_classes: int) -> float:
+    def softmax_share(self, n_labels: float, n_classes: int) -> float:
         """Return the share of the softmax: 0 for few labels per class, 1 for many.
 
         Examples

@@ -109,7 +109,9 @@ def _of_functions(latent: Array) -> Array:
 # The posterior ------------------------------------------------------------------------------------
 
 
-def log_posterior(x: Array, amplitude: Array, v: Array, codes: Codes) -> tuple[Array, Array]:
+def log_posterior(
+    x: Array, amplitude: Array, v: Array, codes: Codes, label_weights: Array | None = None
+) -> tuple[Array, Array]:
     """Return the log density of a given the amplitude, up to a constant, and its gradient.
 
     Parameters
@@ -118,6 +120,7 @@ def log_posterior(x: Array, amplitude: Array, v: Array, codes: Codes) -> tuple[A
     amplitude : (S,) e^{u/2}
     v : (l, p) features of the labelled rows, as `own_features` has them
     codes : (l,) their classes
+    label_weights : (l,) by which their log-likelihoods are multiplied; None: one each
 
     Returns
     -------
@@ -127,25 +130,30 @@ def log_posterior(x: Array, amplitude: Array, v: Array, codes: Codes) -> tuple[A
     n_draws, (n, p) = len(x), v.shape
     latent = (x.reshape(-1, p) @ v.T).reshape(n_draws, -1, n)
     latent *= amplitude[:, None, None]
-    log_p, slope = _likelihood(latent, codes)
+    log_p, slope = _likelihood(latent, codes, label_weights)
     along = (slope.reshape(-1, n) @ v).reshape(n_draws, -1)
     return log_p - 0.5 * np.sum(x**2, axis=1), amplitude[:, None] * along - x
 
 
-def _likelihood(latent: Array, codes: Codes) -> tuple[Array, Array]:
-    """Return Σ log P(y) over rows, (S,), and its slope, (S, F, l); latent (S, F, l)."""
+def _likelihood(
+    latent: Array, codes: Codes, label_weights: Array | None = None
+) -> tuple[Array, Array]:
+    """Return Σ w log P(y) over rows, (S,), and its slope, (S, F, l); latent (S, F, l)."""
+    w = np.ones(1) if label_weights is None else label_weights
     rows = np.arange(len(codes))
     if latent.shape[1] == 1:
         side = np.where(codes == 1, 1.0, -1.0)
         margin = side * latent[:, 0]
-        return log_expit(margin).sum(axis=1), (side * expit(-margin))[:, None]
+        return (w * log_expit(margin)).sum(axis=1), (w * side * expit(-margin))[:, None]
     slope = latent - latent.max(axis=1, keepdims=True)
     own = slope[:, codes, rows]
     np.exp(slope, out=slope)
     total = slope.sum(axis=1, keepdims=True)
-    log_p = (own - np.log(total[:, 0])).sum(axis=1)
+    log_p = (w * (own - np.log(total[:, 0]))).sum(axis=1)
     slope /= -total
     slope[:, codes, rows] += 1.0
+    if label_weights is not None:
+        slope *= label_weights
     return log_p, slope
 
 
@@ -184,18 +192,20 @@ def approximate(
     log_amplitude: float,
     start: Array,
     recipe: SoftmaxRecipe = RECIPE.softmax,
+    label_weights: Array | None = None,
 ) -> Approximation:
     """Find the mode of a at one amplitude by Newton's method, from start (p, F)."""
     scaled = np.exp(0.5 * log_amplitude) * v
+    w = np.ones(len(codes)) if label_weights is None else label_weights
 
     def value(a: Array) -> tuple[float, Array]:
-        log_p, slope = _likelihood((scaled @ a).T[None], codes)
+        log_p, slope = _likelihood((scaled @ a).T[None], codes, label_weights)
         return float(log_p[0] - 0.5 * np.sum(a**2)), scaled.T @ slope[0].T - a
 
     a, (height, gradient) = start, value(start)
-    rough = _rough_inverses(scaled, _of_functions(scaled @ a))
+    rough = _rough_inverses(scaled, _of_functions(scaled @ a), w)
     while True:
-        direction = _newton(scaled, _of_functions(scaled @ a), gradient, rough)
+        direction = _newton(scaled, _of_functions(scaled @ a), w, gradient, rough)
         gain = float(np.sum(gradient * direction))
         if gain < 1e-6:
             break
@@ -206,32 +216,34 @@ def approximate(
         before, (height, gradient) = height, value(a)
         if height <= before:
             break
-    weights = _softmax_weights(_of_functions(scaled @ a))
+    weights = w[:, None, None] * _softmax_weights(_of_functions(scaled @ a))
     lower = jittered_cholesky(curvature(scaled, weights)).lower
     deviation = (log_amplitude - recipe.amplitude_centre) / recipe.amplitude_spread
     log_evidence = height - np.sum(np.log(np.diagonal(lower))) - 0.5 * deviation**2
     return Approximation(log_amplitude, float(log_evidence), a, lower)
 
 
-def _rough_inverses(v: Array, p: Array) -> Array:
+def _rough_inverses(v: Array, p: Array, w: Array) -> Array:
     """Return the inverses of the classes' own curvatures at probabilities p (l, F), (F, p, p)."""
-    return np.asarray(np.linalg.inv(class_curvatures(v, p * (1.0 - p))))
+    return np.asarray(np.linalg.inv(class_curvatures(v, w[:, None] * p * (1.0 - p))))
 
 
-def _newton(v: Array, p: Array, gradient: Array, rough: Array) -> Array:
+def _newton(v: Array, p: Array, w: Array, gradient: Array, rough: Array) -> Array:
     """Return Newton's direction, (p, F), at probabilities p (l, F), for a gradient (p, F).
+
+    Labels have weights w (l,).
 
     Of several functions by conjugate gradients, to which each class's curvature nearby, in `rough`,
     shows the way: the matrix of all classes is never made.
     """
     n, F = gradient.shape
     if F == 1:
-        (own,) = class_curvatures(v, p * (1.0 - p))
+        (own,) = class_curvatures(v, w[:, None] * p * (1.0 - p))
         return cholesky_solve(jittered_cholesky(own).lower, gradient)
 
     def curved(x: Array) -> Array:
         latent = v @ x.reshape(F, n).T
-        latent = p * (latent - np.sum(p * latent, axis=1, keepdims=True))
+        latent = p * (latent - np.sum(p * latent, axis=1, keepdims=True)) * w[:, None]
         return x + (latent.T @ v).ravel()
 
     def solved(x: Array) -> Array:
@@ -247,13 +259,17 @@ def _newton(v: Array, p: Array, gradient: Array, rough: Array) -> Array:
 
 
 def approximations(
-    v: Array, codes: Codes, n_functions: int, recipe: SoftmaxRecipe = RECIPE.softmax
+    v: Array,
+    codes: Codes,
+    n_functions: int,
+    recipe: SoftmaxRecipe = RECIPE.softmax,
+    label_weights: Array | None = None,
 ) -> list[Approximation]:
     """Approximate from the lowest amplitude up, until the evidence is past its highest."""
     found: list[Approximation] = []
     a, highest = np.zeros((v.shape[1], n_functions)), -np.inf
     for u in recipe.amplitudes:
-        one = approximate(v, codes, u, a, recipe)
+        one = approximate(v, codes, u, a, recipe, label_weights)
         found.append(one)
         highest = max(highest, one.log_evidence)
         if one.log_evidence < highest - recipe.negligible:
@@ -269,6 +285,7 @@ def sample(
     n_classes: int,
     n_draws: int,
     recipe: SoftmaxRecipe = RECIPE.softmax,
+    label_weights: Array | None = None,
 ) -> SoftmaxDraws:
     """Draw the coefficients given labels, one draw from each of many chains.
 
@@ -277,9 +294,10 @@ def sample(
     features : (l, p) of the labelled rows
     codes : (l,) in 0..K−1
     n_draws : S, the number of chains
+    label_weights : (l,) by which the labels' log-likelihoods are multiplied; None: one each
     """
     v = own_features(features, n_classes)
-    found = approximations(v, codes, 1 if n_classes == 2 else n_classes, recipe)
+    found = approximations(v, codes, 1 if n_classes == 2 else n_classes, recipe, label_weights)
     evidences = np.array([one.log_evidence for one in found])
     chosen = chosen_states(rng, n_draws, np.exp(evidences - evidences.max()))
     u = np.array([found[i].log_amplitude for i in chosen])
@@ -287,8 +305,11 @@ def sample(
     typical = found[int(np.median(chosen))]
     scaled = np.exp(0.5 * typical.log_amplitude) * v
     p = _of_functions(scaled @ typical.mode)
-    transform = _inverses(class_curvatures(scaled, p * (1.0 - p)))
-    x, n_steps, memory = sample_given_amplitudes(rng, v, codes, u, start, transform, recipe)
+    spread = p * (1.0 - p) if label_weights is None else label_weights[:, None] * p * (1.0 - p)
+    transform = _inverses(class_curvatures(scaled, spread))
+    x, n_steps, memory = sample_given_amplitudes(
+        rng, v, codes, u, start, transform, recipe, label_weights
+    )
     a = x.reshape(n_draws, -1, v.shape[1]).transpose(0, 2, 1)
     scale = np.exp(0.5 * u) * (np.sqrt(2.0) if n_classes == 2 else 1.0)
     # In C order, as a file holds it: a model that was loaded predicts the same to the bit.
@@ -303,6 +324,7 @@ def sample_given_amplitudes(
     start: Array,
     transform: Array,
     recipe: SoftmaxRecipe = RECIPE.softmax,
+    label_weights: Array | None = None,
 ) -> tuple[Array, int, float]:
     """Run chains of a, each at its own log amplitude u (S,).
 
@@ -322,7 +344,7 @@ def sample_given_amplitudes(
     of_rows = _own_rows(codes, n_functions)
 
     def log_density(x: Array) -> tuple[Array, Array]:
-        return log_posterior(x, amplitude, v, codes)
+        return log_posterior(x, amplitude, v, codes, label_weights)
 
     def advance(chains: Chains, log_size: float) -> tuple[Chains, float]:
         size = np.exp(log_size) * rng.uniform(0.8, 1.2)
@@ -347,6 +369,7 @@ def sample_given_amplitudes(
         log_size += (acceptance - recipe.target_acceptance) / np.sqrt(1 + i % half)
         if i == half - 1:
             weights = mean_weights(chains.position, amplitude, v)
+            weights = weights if label_weights is None else label_weights[:, None] * weights
             transform = _inverses(class_curvatures(v, weights))
     n_steps = 0
     while True:

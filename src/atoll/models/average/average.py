@@ -67,6 +67,8 @@ class AveragePosterior(NamedTuple):
     share_weight : the weight of that
     sharpness : the power by which the average is made surer
     metric : "euclidean", or "cosine" for rows by their directions
+    intercepts : (K,) added to the log probabilities at the end, so that the classes come in the
+        shares that they are known to have; None adds nothing
     """
 
     shift: Array
@@ -77,6 +79,7 @@ class AveragePosterior(NamedTuple):
     share_weight: float
     sharpness: float = 1.0
     metric: str = "euclidean"
+    intercepts: Array | None = None
 
     def log_proba(self, X: Any) -> Array:
         """Return log P(y = k | x, data); X (m, d) -> (m, K)."""
@@ -140,7 +143,8 @@ class AveragePosterior(NamedTuple):
                         else proba_on_graph(part.head, features, own)
                     )
                     out += part.weight * reach * of_part
-        return pooling.sharpened(out, self.shares, self.sharpness)
+        surer = pooling.sharpened(out, self.shares, self.sharpness)
+        return pooling.shifted(surer, self.intercepts)
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities; X (m, d) -> (n, m, K).
@@ -176,12 +180,12 @@ class AveragePosterior(NamedTuple):
                     out[asked] = drawn
                 else:
                     out[asked] = np.where(here[:, kind][..., None], drawn, out[asked])
-        if self.sharpness == 1.0:
+        if self.sharpness == 1.0 and self.intercepts is None:
             return out
-        surer = self.proba(X)
-        return pooling.carried(
-            out, pooling.sharpened(surer, self.shares, 1.0 / self.sharpness), surer
-        )
+        after = self.proba(X)
+        back = None if self.intercepts is None else -self.intercepts
+        before = pooling.sharpened(pooling.shifted(after, back), self.shares, 1.0 / self.sharpness)
+        return pooling.carried(out, before, after)
 
     def _scaled(self, X: Any) -> Any:
         found = rows_of.rescaled(X, self.shift, self.scale, self.metric)
@@ -203,9 +207,9 @@ def amplitude_prior(belief: Belief, amplitudes: Array) -> Array:
     return log_p - logsumexp(log_p)
 
 
-def evidence_of_shares(codes: Codes, n_classes: int) -> float:
+def evidence_of_shares(codes: Codes, n_classes: int, label_weights: Array | None = None) -> float:
     """Return the log probability of labels that rows say nothing of, their shares unknown."""
-    counts = np.bincount(codes, minlength=n_classes)
+    counts = np.bincount(codes, label_weights, minlength=n_classes)
     prior = np.full(n_classes, SHARE_COUNT)
     return float(
         gammaln(prior.sum())
@@ -214,13 +218,13 @@ def evidence_of_shares(codes: Codes, n_classes: int) -> float:
     )
 
 
-def smoothed_shares(codes: Codes, n_classes: int) -> Array:
+def smoothed_shares(codes: Codes, n_classes: int, label_weights: Array | None = None) -> Array:
     """Return the shares of the classes given their labels alone, (K,)."""
-    counts = np.bincount(codes, minlength=n_classes) + SHARE_COUNT
+    counts = np.bincount(codes, label_weights, minlength=n_classes) + SHARE_COUNT
     return counts / counts.sum()
 
 
-def labels_per_class(codes: Codes, n_classes: int) -> float:
+def labels_per_class(codes: Codes, n_classes: int, label_weights: Array | None = None) -> float:
     """Return the harmonic mean of the classes' labels: a rare class says how much is known.
 
     Examples
@@ -228,7 +232,7 @@ def labels_per_class(codes: Codes, n_classes: int) -> float:
     >>> labels_per_class(np.array([0, 0, 0, 0, 0, 0, 1, 1]), 2)
     3.0
     """
-    counts = np.bincount(codes, minlength=n_classes)
+    counts = np.bincount(codes, label_weights, minlength=n_classes)
     return float(n_classes / np.sum(1.0 / np.maximum(counts, 1)))
 
 

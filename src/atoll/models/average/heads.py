@@ -9,14 +9,14 @@ A (I − U diag(g) Uᵀ): what the labels do not touch stays as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.memory import in_chunks
-from atoll.core.regions import Regions
+from atoll.core.regions import Intervals, Margins, Regions
 from atoll.inference import stacked_ep
 from atoll.inference.stacked_ep import StackedSites
 from atoll.likelihoods import multinomial_probit, probit
@@ -116,6 +116,13 @@ class Problems(NamedTuple):
             return (mean[:, 0] > 0).astype(np.intp)
         return np.asarray(mean.argmax(axis=1), np.intp)
 
+    def held_out(self, view: int) -> Array:
+        """Return the class probabilities of every label's row given all other labels, (A, l, K)."""
+        part = slice(self.first[view], self.first[view + 1])
+        mean, variance = self.sites.held_out_mean[part], self.sites.held_out_variance[part]
+        p = probit_proba(mean.reshape(-1, mean.shape[2]), np.maximum(variance, 0.0).ravel())
+        return p.reshape(*variance.shape, -1)
+
     def head(self, view: int, shares: Array, least_share: float = 1e-3) -> ProbitHead:
         """Return the posterior on one view, of the amplitudes that have a share worth keeping."""
         kept = np.flatnonzero(shares >= least_share * shares.max())
@@ -129,7 +136,13 @@ class Problems(NamedTuple):
 
 
 def infer(
-    features: list[Array], amplitudes: list[Array], codes: Codes, n_classes: int, nugget: float
+    features: list[Array],
+    amplitudes: list[Array],
+    codes: Codes,
+    n_classes: int,
+    nugget: float,
+    label_weights: Array | None = None,
+    wrong: float = 0.0,
 ) -> Problems:
     """Find the posteriors of labels on every view at every amplitude.
 
@@ -139,6 +152,8 @@ def infer(
     amplitudes : for each view (A,)
     codes : (l,) in 0..K−1
     nugget : variance of each label's own part, relative to the amplitude
+    label_weights : (l,) by which log-likelihoods are multiplied; None: one each
+    wrong : share of labels that say any other class, in place of the one that they should
     """
     n = len(codes)
     grams = []
@@ -150,23 +165,63 @@ def infer(
     first = np.concatenate([[0], np.cumsum([len(A) for A in amplitudes])])
     parts = [
         stacked_ep.propagate(
-            stack[piece], _regions(codes, n_classes), 1 if n_classes == 2 else n_classes
+            stack[piece],
+            _regions(codes, n_classes, wrong),
+            1 if n_classes == 2 else n_classes,
+            label_weights=label_weights,
         )
         for piece in in_chunks(len(stack), 4 * n * n + 40 * n * n_classes)
     ]
     return Problems(features, amplitudes, stacked_ep.joined(parts, np.concatenate), first)
 
 
-def _regions(codes: Codes, n_classes: int) -> Callable[[int], Regions]:
+def merged(parts: Sequence[Problems]) -> Problems:
+    """Put several posteriors of the same labels side by side, as if at more amplitudes."""
+    n_views = len(parts[0].features)
+    offsets = np.cumsum([0, *(part.first[-1] for part in parts)])
+    order, first = [], [0]
+    for i in range(n_views):
+        for part, offset in zip(parts, offsets):
+            order.append(offset + np.arange(part.first[i], part.first[i + 1]))
+        first.append(first[-1] + sum(len(part.amplitudes[i]) for part in parts))
+    sites = stacked_ep.joined([part.sites for part in parts], np.concatenate)
+    place = np.concatenate(order)
+    arrays = [field[place] for field in sites[:-1]]
+    return Problems(
+        parts[0].features,
+        [np.concatenate([part.amplitudes[i] for part in parts]) for i in range(n_views)],
+        StackedSites._make([*arrays, sites.n_iterations]),
+        np.array(first),
+    )
+
+
+def _regions(codes: Codes, n_classes: int, wrong: float = 0.0) -> Callable[[int], Regions]:
     """Return what gives the regions of the labels, repeated for so many problems."""
 
     def repeated(n_problems: int) -> Regions:
         tiled = np.tile(codes, n_problems)
+        found: Intervals | Margins
         if n_classes == 2:
-            return probit.regions(tiled)
-        return multinomial_probit.regions(tiled, n_classes)
+            found = probit.regions(tiled)
+        else:
+            found = multinomial_probit.regions(tiled, n_classes)
+        return found if wrong == 0.0 else _that_may_be_wrong(found, tiled, wrong, n_classes)
 
     return repeated
+
+
+def _that_may_be_wrong(
+    regions: Intervals | Margins, codes: Codes, wrong: float, n_classes: int
+) -> Regions:
+    """Return regions with the classes beside the label's, each with its part of `wrong`."""
+    log_weight = np.full((len(codes), n_classes), np.log(wrong / (n_classes - 1)))
+    if isinstance(regions, Intervals):
+        log_weight[:, 0] = np.log1p(-wrong)  # the label's own half-line, and the other one
+        lower = np.column_stack([regions.lower, np.where(codes == 1, -np.inf, 0.0)])
+        upper = np.column_stack([regions.upper, np.where(codes == 1, 0.0, np.inf)])
+        return Intervals(lower, upper, log_weight)
+    log_weight[np.arange(len(codes)), codes] = np.log1p(-wrong)
+    return Margins(log_weight, regions.margin)
 
 
 def _known(V: Array, site_inverse: Array) -> tuple[Array, Array]:

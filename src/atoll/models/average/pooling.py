@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 
 Array = NDArray[np.float64]
 
 TINY = 1e-300
+MOST_INTERCEPT = 30.0  # at which the search for one begins, at most
 
 
 def sharpened(proba: Array, shares: Array, power: float) -> Array:
@@ -39,6 +42,59 @@ def sharpened(proba: Array, shares: Array, power: float) -> Array:
     log_ratio -= log_ratio.max(axis=1, keepdims=True)
     out = shares * np.exp(power * log_ratio)
     return out / out.sum(axis=1, keepdims=True)
+
+
+def shifted(proba: Array, intercepts: Array | None) -> Array:
+    """Return probabilities (m, K) whose logs have an intercept (K,) added; None changes nothing.
+
+    This is what a class's share does to a posterior that was found under another one: Saerens,
+    Latinne and Decaestecker, "Adjusting the outputs of a classifier to new a priori
+    probabilities" (2002).
+
+    Examples
+    --------
+    >>> shifted(np.array([[0.5, 0.5]]), np.log([0.1, 0.9])).round(3)
+    array([[0.1, 0.9]])
+    """
+    if intercepts is None:
+        return proba
+    log_p = np.log(np.maximum(proba, TINY)) + intercepts
+    out = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+    return out / out.sum(axis=1, keepdims=True)
+
+
+def intercepts_for(proba: Array, shares: Array) -> Array:
+    """Return the intercepts under which the mean of probabilities (m, K) is given shares (K,).
+
+    They are where Σ_rows log Σ_c p_c e^{b_c} − m Σ_c s_c b_c, which is convex, is least. The mean
+    of the intercepts is zero. A share that no intercept can reach is come near to.
+
+    Examples
+    --------
+    >>> p = np.array([[0.2, 0.8], [0.6, 0.4]])
+    >>> shifted(p, intercepts_for(p, np.array([0.1, 0.9]))).mean(axis=0).round(6)
+    array([0.1, 0.9])
+    """
+    log_p = np.log(np.maximum(proba, TINY))
+    K = proba.shape[1]
+    basis = np.eye(K)[:, 1:] - 1.0 / K  # the intercepts sum to zero
+
+    def value(x: Array) -> tuple[float, Array]:
+        moved = log_p + basis @ x
+        total = logsumexp(moved, axis=1)
+        mean = np.exp(moved - total[:, None]).mean(axis=0)
+        return float(total.mean() - shares @ (basis @ x)), basis.T @ (mean - shares)
+
+    def curvature(x: Array) -> Array:
+        p = softmax(log_p + basis @ x, axis=1)
+        return basis.T @ (np.diag(p.mean(axis=0)) - p.T @ p / len(p)) @ basis
+
+    start = np.log(np.maximum(shares, TINY)) - np.log(proba.mean(axis=0))
+    start = np.clip(start - start[0], -MOST_INTERCEPT, MOST_INTERCEPT)[1:]
+    found = minimize(
+        value, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-9}
+    )
+    return np.asarray(basis @ found.x)
 
 
 def carried(draws: Array, before: Array, after: Array) -> Array:

@@ -90,6 +90,31 @@ class ErrorEstimate(NamedTuple):
         )
 
 
+class KeptError(NamedTuple):
+    """How wrong predictions are of rows that are sure enough to be kept.
+
+    error : expected share of wrong rows among them
+    lower, upper : limits between which the share lies, with probability `confidence`
+    n_kept, n_rows : rows that are kept, of so many
+    confidence : of the limits
+    """
+
+    error: float
+    lower: float
+    upper: float
+    n_kept: int
+    n_rows: int
+    confidence: float
+
+    def __str__(self) -> str:
+        if self.n_kept == 0:
+            return f"None of {self.n_rows} rows is sure enough to be kept."
+        return (
+            f"{self.n_kept} of {self.n_rows} rows are kept; about {self.error:.1%} of them are "
+            f"wrong, {self.lower:.1%} to {self.upper:.1%} with probability {self.confidence:.0%}."
+        )
+
+
 class ErrorBelief(NamedTuple):
     """The distribution of the share of wrong rows, given audits.
 
@@ -113,6 +138,10 @@ class ErrorBelief(NamedTuple):
             return 1.0
         number = np.floor(share * self.n + 1e-9) + 0.5  # wrong rows are whole
         return float(self.weights @ ndtr((number - self.mean) / self.deviation))
+
+    def lower(self, confidence: float) -> float:
+        """Return the largest share that is exceeded or met with this probability."""
+        return self.upper(1.0 - confidence)
 
     def upper(self, confidence: float) -> float:
         """Return the least share that is not exceeded with this probability."""
@@ -174,6 +203,54 @@ def error_belief(
     mean = counts @ p
     deviation = np.sqrt(counts @ (p * (1.0 - p)))
     return ErrorBelief(int(counts.sum()), weights, mean, np.maximum(deviation, 1e-9))
+
+
+def kept_error(
+    proba: Array,
+    held_out: Array,
+    codes: NDArray[np.intp],
+    least: float,
+    confidence: float,
+    doubts: Array | None = None,
+    prior: ShiftPrior = SHIFT_PRIOR,
+) -> KeptError:
+    """Return the error of rows whose most probable class is probable enough.
+
+    Parameters
+    ----------
+    proba : (m, K) of the rows
+    held_out : (a, K) of rows whose labels were drawn at random, each predicted without its own
+    codes : (a,) these labels
+    least : probability of the most probable class from which a row is kept
+    confidence : of the limits
+    doubts : (m,) of the predicted classes, as what held labels out would have them; None: as in
+        `proba`
+
+    Examples
+    --------
+    >>> p = np.tile([0.95, 0.05], (100, 1))
+    >>> found = kept_error(p, p[:30], np.zeros(30, int), 0.9, 0.9)
+    >>> found.n_kept, found.lower <= found.error <= found.upper
+    (100, True)
+    """
+    sure = proba.max(axis=1)
+    kept = sure >= least
+    if not kept.any():
+        return KeptError(np.nan, 0.0, 1.0, 0, len(proba), confidence)
+    told = held_out.max(axis=1, initial=0.0)
+    audited = told >= least
+    wrong = held_out.argmax(axis=1)[audited] != codes[audited]
+    own = 1.0 - sure if doubts is None else doubts
+    belief = error_belief(own[kept], 1.0 - told[audited], wrong, prior)
+    outside = (1.0 - confidence) / 2.0
+    return KeptError(
+        belief.expected(),
+        belief.lower(1.0 - outside),
+        belief.upper(1.0 - outside),
+        int(kept.sum()),
+        len(proba),
+        confidence,
+    )
 
 
 def audits_alone(n_wrong: int, n_audits: int, confidence: float) -> AuditsAlone:

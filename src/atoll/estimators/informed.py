@@ -1,0 +1,307 @@
+"""Classifiers that take what users know beside labels: weights, groups, shares of the classes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from atoll.core.labels import PartialLabels
+from atoll.estimators import knowledge
+from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
+from atoll.estimators.parameters import PROBABILITY, check_value
+from atoll.estimators.shell import Classifier
+from atoll.models.average import label_doubts, pooling
+from atoll.models.average.label_doubts import LabelRecord
+from atoll.models.groups import group_proba
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+SHARE_ROWS, SHARE_DRAWS = 300, 64  # by which the limits of the shares are found
+SHARE_LIMITS = (0.05, 0.95)
+FEWEST_OTHERS = 3  # labels of its class beside a label that is held out
+
+
+class Suspects(NamedTuple):
+    """Labels that may be wrong, the most suspect first.
+
+    rows : (l,) places of the labelled rows in the data of the fit
+    probabilities : (l,) that the label of each is wrong, given all labels
+    """
+
+    rows: Index
+    probabilities: Array
+
+    def __str__(self) -> str:
+        lines = [f"{int((self.probabilities > 0.5).sum())} of {len(self.rows)} labels are more "
+                 "likely wrong than right."]  # fmt: skip
+        for row, p in list(zip(self.rows.tolist(), self.probabilities.tolist()))[:10]:
+            lines.append(f"  row {row}: {p:.0%}")
+        return "\n".join(lines)
+
+
+class Shares(NamedTuple):
+    """Shares of the classes among all rows of a fit.
+
+    estimate : (K,)
+    lower, upper : (K,) limits of 90%
+    """
+
+    estimate: Array
+    lower: Array
+    upper: Array
+
+    def said(self, classes: NDArray[Any], most: int = 6) -> str:
+        """Return the shares in words."""
+        each = [
+            f"{name} {p:.1%} ({a:.1%} to {b:.1%})"
+            for name, p, a, b in zip(classes.tolist(), *(part.tolist() for part in self))
+        ]
+        more = f" and {len(each) - most} more" if len(each) > most else ""
+        if np.array_equal(self.lower, self.upper):
+            each = [f"{name} {p:.1%}" for name, p in zip(classes.tolist(), self.estimate.tolist())]
+            return f"Shares of the classes, as they are known: {', '.join(each[:most])}{more}."
+        return f"Shares of the classes, with limits of 90%: {', '.join(each[:most])}{more}."
+
+
+class InformedClassifier(Classifier):
+    """A classifier whose fit takes weights of labels, groups of rows and shares of classes."""
+
+    saves: ClassVar[tuple[type, ...]] = (LabelRecord, Shares)
+    class_prior: Any
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Learn from labelled and unlabelled rows.
+
+        Parameters
+        ----------
+        X : (n, d) array or data frame of finite numbers
+        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
+        sample_weight : (n,) of numbers from 0 on, default=None
+            What each label counts: its log-likelihood is multiplied by it. Two is the label given
+            twice, a half is a label that is half believed, zero leaves the row unlabelled. Weights
+            of unlabelled rows do not matter. None: one each.
+        groups : (n,) of words or numbers, default=None
+            Rows of the same group share a class, as those of one patient or document: one label in
+            a group is that of all its rows, and unlabelled groups are classified together. None,
+            NaN or NA: a row alone.
+
+        Returns
+        -------
+        self
+        """
+        names: list[Any] = []
+
+        def know(labels: PartialLabels) -> PartialLabels:
+            labels = knowledge.with_weights(labels, sample_weight)
+            if groups is None:
+                return labels
+            found, codes = read_groups(groups, len(labels.codes))
+            names.extend(found)
+            return knowledge.with_groups(labels, found, codes)
+
+        self._learn(X, y, know)
+        if groups is not None:
+            self.group_names_ = np.empty(len(names), dtype=object)
+            self.group_names_[:] = names
+        return self
+
+    def _check_labels(self, labels: PartialLabels) -> None:
+        if self.class_prior is not None:
+            read_class_prior(self.class_prior, labels.classes)
+
+    # What a subclass asks -------------------------------------------------------------------------
+
+    def _known_shares(self, labels: PartialLabels) -> Array | None:
+        """Return the shares that the user knows, (K,)."""
+        prior = self.class_prior
+        return None if prior is None else read_class_prior(prior, labels.classes)
+
+    def _intercepts(self, labels: PartialLabels, proba: Array, record: LabelRecord) -> Array | None:
+        """Return what gives rows, of which nothing else is known, the shares that are known, (K,).
+
+        Labelled rows are among them as they are without their own labels.
+
+        Parameters
+        ----------
+        proba : (n, K) of all rows of the fit
+        """
+        shares = self._known_shares(labels)
+        if shares is None:
+            return None
+        as_new = proba.copy()
+        as_new[record.rows] = label_doubts.held_out(record)
+        return pooling.intercepts_for(as_new, shares)
+
+    def _unlabelled(self, labels: PartialLabels, proba: Array) -> Array:
+        """Return the class probabilities of the unlabelled rows of a fit, (u, K).
+
+        Known shares are those of all rows: unlabelled ones have the classes that labels leave over.
+
+        Parameters
+        ----------
+        proba : (n, K) of all rows of the fit
+        """
+        shares, found = self._known_shares(labels), proba[~labels.is_labelled]
+        if shares is None or not len(found):
+            return found
+        return pooling.shifted(found, pooling.intercepts_for(found, _left_over(labels, shares)))
+
+    def _shares(self, labels: PartialLabels, proba: Array, posterior: Any, X: Any) -> Shares:
+        """Return the shares of the classes, estimated from all rows.
+
+        Parameters
+        ----------
+        proba : (u, K) of the unlabelled rows
+        """
+        unknown, n = np.flatnonzero(~labels.is_labelled), len(labels.codes)
+        counts = labels.counts.astype(float)
+        estimate = (counts + proba.sum(axis=0)) / n
+        if not len(unknown) or self.class_prior is not None:
+            return Shares(estimate, estimate, estimate)
+        rng = np.random.default_rng(0)  # of its own: predictions do not depend on it
+        some = np.sort(rng.permutation(unknown)[:SHARE_ROWS])
+        drawn = posterior.draws(X[some], SHARE_DRAWS, rng)
+        # A row has one class: beside the functions, chance decides how many rows have which.
+        rate = drawn.mean(axis=1)
+        chance = np.sqrt((drawn * (1.0 - drawn)).mean(axis=1) / len(unknown))
+        rate = np.clip(rate + chance * rng.standard_normal(rate.shape), 0.0, 1.0)
+        rate += proba.mean(axis=0) - rate.mean(axis=0)
+        shares = (counts + len(unknown) * np.clip(rate, 0.0, 1.0)) / n
+        lower, upper = np.quantile(shares, SHARE_LIMITS, axis=0)
+        return Shares(estimate, np.minimum(lower, estimate), np.maximum(upper, estimate))
+
+    # Groups ---------------------------------------------------------------------------------------
+
+    def _transduce(self, X: Any, labels: PartialLabels, found: Array | None) -> None:
+        super()._transduce(X, labels, found)
+        if labels.groups is None:
+            return
+        groups, n_groups = labels.groups, int(labels.groups.max(initial=ALONE)) + 1
+        p = self.label_distributions_
+        self.group_distributions_ = np.zeros((n_groups, p.shape[1]))
+        asked = np.where(labels.is_labelled, ALONE, groups)
+        sizes = np.bincount(asked[asked != ALONE], minlength=n_groups + 1)
+        asked = np.where(sizes[asked] > 1, asked, ALONE)
+        pooled = self._pooled(X, asked, n_groups)
+        rows = asked != ALONE
+        p[rows] = pooled[asked[rows]]
+        p[~labels.is_labelled] = self._unlabelled(labels, p)
+        known = groups != ALONE
+        self.group_distributions_[groups[known]] = p[known]
+        self.transduction_ = self.classes_[np.argmax(p, axis=1)]
+
+    def _pooled(self, X: Any, groups: Index, n_groups: int, prior: Array | None = None) -> Array:
+        """Return the class probabilities of groups of rows that were read already, (G, K)."""
+        rng = np.random.default_rng(0)
+
+        def draws(rows: Index, n: int) -> Array:
+            return self.posterior_.draws(X[rows], n, rng)
+
+        shares = self.class_shares_.estimate
+        return group_proba(groups, n_groups, draws, shares, prior)
+
+    def predict_proba(self, X: Any, *, groups: Any = None) -> Array:
+        """Return class probabilities, averaged over the posterior.
+
+        Parameters
+        ----------
+        X : (m, d)
+        groups : (m,) of words or numbers, default=None
+            Rows of the same group share a class, with each other and with the rows of that group in
+            the fit. None, NaN or NA: a row alone.
+
+        Returns
+        -------
+        (m, K)
+        """
+        check_is_fitted(self)
+        rows = self._read_rows(X)
+        p = np.exp(self.posterior_.log_proba(rows))
+        if groups is None:
+            return p
+        names, codes = read_groups(groups, len(p))
+        if not names:
+            return p
+        prior = np.tile(self.class_shares_.estimate, (len(names), 1))
+        seen = getattr(self, "group_names_", np.empty(0, dtype=object)).tolist()
+        place = {name: i for i, name in enumerate(seen)}
+        for i, name in enumerate(names):
+            if name in place:
+                prior[i] = self.group_distributions_[place[name]]
+        sizes = np.bincount(codes[codes != ALONE], minlength=len(names))
+        alone = (codes != ALONE) & (sizes[codes] == 1)
+        alone &= ~np.isin(codes, [i for i, name in enumerate(names) if name in place])
+        codes = np.where(alone, ALONE, codes)
+        pooled = self._pooled(rows, codes, len(names), prior)
+        p[codes != ALONE] = pooled[codes[codes != ALONE]]
+        return p
+
+    def predict(
+        self, X: Any, *, reject_below: float | None = None, groups: Any = None
+    ) -> NDArray[Any]:
+        """Return the most probable class of each row, or nothing where it is not probable enough.
+
+        Parameters
+        ----------
+        X : (m, d)
+        reject_below : float, default=None
+            Rows whose most probable class has a lower probability get None, in an array of objects:
+            pandas takes it as missing, and `fit` as unlabelled. `estimate_error` says how many of
+            the other rows are wrong. None: every row has a class.
+        groups : (m,) of words or numbers, default=None
+            As in `predict_proba`.
+
+        Returns
+        -------
+        (m,)
+        """
+        if groups is None:
+            return super().predict(X, reject_below=reject_below)
+        p = self.predict_proba(X, groups=groups)
+        if reject_below is None:
+            return self.classes_[p.argmax(axis=1)]
+        check_value("reject_below", reject_below, PROBABILITY)
+        return self._with_gaps(p, reject_below)
+
+    # Labels that may be wrong ---------------------------------------------------------------------
+
+    def suspect_labels(self) -> Suspects:
+        """Return the labels with the probability that each is wrong, the most suspect first.
+
+        Each label is held against all the others, any of which may be wrong as well; how many are
+        is learnt with the rest. Rows with the label of their group are left out.
+        """
+        check_is_fitted(self)
+        doubts = label_doubts.suspicion(self._record())
+        order = np.argsort(-doubts, kind="stable")
+        return Suspects(self._record().rows[order], doubts[order])
+
+    def _record(self) -> LabelRecord:
+        found: LabelRecord | None = getattr(self, "label_record_", None)
+        if found is None:
+            raise ValueError(
+                f"this {type(self).__name__} was saved by an atoll that kept no labels; fit it "
+                "again."
+            )
+        return found
+
+    def _held_out_labels(self) -> tuple[Array, Index]:
+        record: LabelRecord | None = getattr(self, "label_record_", None)
+        if record is None:
+            return super()._held_out_labels()
+        kept = np.ones(len(record.codes), bool) if record.is_random is None else record.is_random
+        # Without its own label, the row of a class that has few others is not fairly predicted.
+        others = np.bincount(record.codes, minlength=record.n_classes) - 1
+        kept = kept & (others[record.codes] >= FEWEST_OTHERS)
+        return label_doubts.held_out(record)[kept], record.codes[kept]
+
+
+def _left_over(labels: PartialLabels, shares: Array) -> Array:
+    """Return the shares of the classes among unlabelled rows, given those among all, (K,)."""
+    wanted = len(labels.codes) * shares
+    left = np.maximum(wanted - labels.counts, 0.5 * np.minimum(1.0, wanted))
+    return left / left.sum()

@@ -1,0 +1,231 @@
+"""What users know beside labels: weights of labels, groups of rows, shares of the classes.
+
+Each is read and checked here; every error is one line with the fix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.labels import PartialLabels
+from atoll.core.remarks import warn_user
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+SUM_OF_SHARES = 1e-6  # by which shares may miss one: they were rounded
+LITTLE = 0.1  # weight of all labels below which weights were meant otherwise
+ALONE = -1  # the group of a row that shares its class with no other
+
+
+# Weights ------------------------------------------------------------------------------------------
+
+
+def with_weights(labels: PartialLabels, sample_weight: Any) -> PartialLabels:
+    """Return labels that count by given weights, (n,); a weight of zero leaves a row unlabelled."""
+    if sample_weight is None:
+        return labels
+    weights = read_weights(sample_weight, len(labels.codes))
+    is_labelled = labels.is_labelled & (weights > 0)
+    if labels.is_labelled.any() and not is_labelled.any():
+        raise ValueError(
+            "sample_weight is zero for every labelled row; give labels that count a weight above 0."
+        )
+    used = weights[is_labelled]
+    if len(used) and used.max() < LITTLE:
+        warn_user(
+            f"sample_weight is at most {used.max():.2g} for a label, so that labels count next to "
+            "nothing; a label that is believed has a weight of 1.",
+            UserWarning,
+        )
+    if np.all(used == 1.0):
+        return labels._replace(is_labelled=is_labelled)
+    return labels._replace(is_labelled=is_labelled, weights=np.where(is_labelled, weights, 0.0))
+
+
+def read_weights(sample_weight: Any, n_rows: int) -> Array:
+    """Return weights of n rows, (n,), zero or more.
+
+    Examples
+    --------
+    >>> read_weights([1, 0.5], 2)
+    array([1. , 0.5])
+    """
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight must hold numbers, one for each row of X.") from None
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape} and X has {n_rows} rows; pass one weight for "
+            "each row, (n,)."
+        )
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        row = int(bad[0])
+        what = "negative" if weights[row] < 0 else "not a number"
+        raise ValueError(
+            f"sample_weight is {what} in row {row} ({weights[row]:g}); give 0 to a label that is "
+            "not to count, and more to one that is."
+        )
+    return weights
+
+
+# Groups -------------------------------------------------------------------------------------------
+
+
+def with_groups(labels: PartialLabels, names: list[Any], codes: Index) -> PartialLabels:
+    """Return labels in which one label of a group is that of all its rows.
+
+    Parameters
+    ----------
+    names, codes : as `read_groups` returns them
+    """
+    known = labels.is_labelled & (codes != ALONE)
+    of_group = np.full(len(names) + 1, -1, dtype=np.intp)  # the last for rows alone
+    of_group[codes[known]] = labels.codes[known]
+    differs = np.flatnonzero(known)[of_group[codes[known]] != labels.codes[known]]
+    if len(differs):
+        row = int(differs[0])
+        rows = np.flatnonzero(known & (codes == codes[row]))
+        other = int(rows[labels.codes[rows] != labels.codes[row]][0])
+        first, second = sorted((row, other))
+        said = labels.classes[labels.codes[[first, second]]].tolist()
+        raise ValueError(
+            f"the group {names[codes[row]]!r} has two labels, {said[0]!r} in row {first} and "
+            f"{said[1]!r} in row {second}; correct one, or give the rows groups of their own."
+        )
+    spread = (of_group[codes] >= 0) & ~labels.is_labelled
+    return _spread(labels._replace(groups=codes), spread, of_group)
+
+
+def _spread(labels: PartialLabels, rows: NDArray[np.bool_], of_group: Index) -> PartialLabels:
+    """Give unlabelled rows the label of their group, with the mean weight of its labels."""
+    groups = labels.groups
+    assert groups is not None
+    codes = np.where(rows, of_group[groups], labels.codes)
+    weights, is_chosen = labels.weights, labels.is_chosen
+    known = labels.is_labelled & (groups != ALONE)
+    n_labels = np.bincount(groups[known], minlength=len(of_group))
+    if weights is not None:
+        total = np.bincount(groups[known], weights[known], minlength=len(of_group))
+        mean = total / np.maximum(n_labels, 1)
+        weights = np.where(rows, mean[groups], weights)
+    if is_chosen is not None:
+        chosen = np.bincount(groups[known], is_chosen[known], minlength=len(of_group))
+        is_chosen = np.where(rows, chosen[groups] > 0, is_chosen)
+    return labels._replace(
+        codes=codes,
+        is_labelled=labels.is_labelled | rows,
+        weights=weights,
+        is_chosen=is_chosen,
+        is_spread=rows,
+    )
+
+
+def read_groups(groups: Any, n_rows: int) -> tuple[list[Any], Index]:
+    """Return the names of groups (G,) and the group of each row as its place among them (n,).
+
+    A null (None, NaN, NA) is a row alone: `ALONE`.
+
+    Examples
+    --------
+    >>> read_groups(["ann", "bob", None, "ann"], 4)
+    (['ann', 'bob'], array([ 0,  1, -1,  0]))
+    """
+    values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    if len(values) != n_rows:
+        raise ValueError(
+            f"groups has {len(values)} entries and X has {n_rows} rows; pass one for each row, "
+            "None where a row is alone."
+        )
+    places: dict[Any, int] = {}
+    codes = np.full(n_rows, ALONE, dtype=np.intp)
+    for row, value in enumerate(values):
+        if value is None or value != value or type(value).__name__ in ("NAType", "NaTType"):
+            continue
+        try:
+            codes[row] = places.setdefault(value, len(places))
+        except TypeError:
+            raise ValueError(
+                f"groups holds {value!r} in row {row}, which cannot name a group; use words or "
+                "numbers."
+            ) from None
+    return list(places), codes
+
+
+# Shares -------------------------------------------------------------------------------------------
+
+
+def read_class_prior(class_prior: Any, classes: NDArray[Any]) -> Array:
+    """Return the shares of the classes, (K,) in their order, which sum to one.
+
+    Parameters
+    ----------
+    class_prior : mapping from class to share, of which one may be left out, or (K,) shares in the
+        order of `classes`
+    classes : (K,)
+
+    Examples
+    --------
+    >>> read_class_prior({"yes": 0.02}, np.array(["no", "yes"])).round(2)
+    array([0.98, 0.02])
+    """
+    names = classes.tolist()
+    if isinstance(class_prior, Mapping):
+        strangers = [name for name in class_prior if name not in names]
+        if strangers:
+            raise ValueError(
+                f"class_prior names {strangers[0]!r}, which is none of the classes {names!r}; "
+                "leave it out, or name it in classes= as well."
+            )
+        shares = _numbers([class_prior.get(name, np.nan) for name in names])
+        unknown = np.isnan(shares)
+        if unknown.sum() > 1:
+            missing = [name for name, is_unknown in zip(names, unknown) if is_unknown]
+            raise ValueError(
+                f"class_prior has no share for {missing!r}; give one for each class, or for all "
+                "but one, which has the rest."
+            )
+        if unknown.any():
+            shares[unknown] = 1.0 - np.nansum(shares)
+    else:
+        shares = _numbers(class_prior)
+        if shares.shape != (len(names),):
+            raise ValueError(
+                f"class_prior has {shares.size} shares and there are {len(names)} classes "
+                f"({names!r}); give one share for each, in this order, or a mapping."
+            )
+    total = float(shares.sum())
+    if not abs(total - 1.0) <= SUM_OF_SHARES:
+        raise ValueError(
+            f"class_prior sums to {total:g} and not to 1; give shares of all rows, here "
+            f"{_shown(names, shares / total) if total > 0 else 'numbers above 0'}."
+        )
+    for name, share in zip(names, shares.tolist()):
+        if not share > 0:
+            raise ValueError(
+                f"class_prior gives {name!r} the share {share:g}; each class needs one above 0: "
+                "leave out the labels of a class that does not occur."
+            )
+    return shares / total
+
+
+def _numbers(values: Any) -> Array:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"class_prior must be a mapping from class to share, or one number for each class, got "
+            f"{values!r}."
+        ) from None
+
+
+def _shown(names: list[Any], shares: Array) -> str:
+    return ", ".join(f"{name!r}: {share:.4g}" for name, share in zip(names, shares.tolist()))

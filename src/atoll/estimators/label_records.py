@@ -1,0 +1,117 @@
+"""What fits keep of their labels, so that these can be doubted later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.labels import PartialLabels, part_of_labels
+from atoll.models.average import average, heads, label_doubts
+from atoll.models.average.average import Weighed
+from atoll.models.average.label_doubts import LabelRecord
+from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
+from atoll.models.graph_gp import GraphLabels
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+NEIGHBOURS = "neighbours"
+
+
+def record_of_assumptions(
+    features: Mapping[str, Array],
+    labels: PartialLabels,
+    labelled: Index,
+    problems: heads.Problems | None,
+    some: Index,
+    assumptions: list[Weighed],
+    recipe: AverageRecipe,
+) -> LabelRecord:
+    """Return the labels as the average's assumptions see them.
+
+    Parameters
+    ----------
+    features : for each view (l, p), at all labelled rows
+    labels : (l,) of these rows
+    labelled : (l,) which rows of the data they are
+    problems : of some of the labels; None where assumptions are not compared
+    some : (s,) which labels these are
+    assumptions : with their log odds before the labels
+    """
+    odds = {one.name: one.log_odds for one in assumptions}
+    amplitudes, priors = [], []
+    for name in features:
+        belief: Belief = getattr(recipe, name)
+        on_graph = name in (NEIGHBOURS, "signal")
+        A = np.array(recipe.graph_amplitudes if on_graph else recipe.amplitudes)
+        prior = average.amplitude_prior(belief, A) + odds.get(name, 0.0)
+        if name == NEIGHBOURS:  # the graph without label noise cannot doubt a label
+            prior = np.logaddexp(prior, odds["clusters"] - np.log(len(A)))
+        amplitudes.append(A)
+        priors.append(prior)
+    record = LabelRecord(
+        labelled,
+        labels.codes,
+        len(labels.classes),
+        some,
+        tuple(features.values()),
+        tuple(amplitudes),
+        tuple(priors),
+        odds["nothing"],
+        recipe.nugget,
+        labels.weights,
+        None if labels.is_chosen is None else ~labels.is_chosen,
+    )
+    if problems is None or labels.is_spread is not None:
+        return _of_given_labels(record, labels)
+    found = label_doubts.compare(record, problems)
+    held_out = np.empty((len(labelled), record.n_classes))
+    held_out[some] = found.held_out(labels.codes[some])
+    others = np.setdiff1d(np.arange(len(labelled)), some)
+    if len(others):
+        beside = [values[others] for values in features.values()]
+        held_out[others] = label_doubts.outside_part(problems, found, beside, len(others))
+    part = tuple(values[some] for values in features.values())
+    return record._replace(features=part, held_out=held_out)
+
+
+def record_of_graph(known: GraphLabels, labels: PartialLabels, labelled: Index) -> LabelRecord:
+    """Return the labels as the graph sees them; (l,) labels of rows `labelled` of the data."""
+    recipe = AVERAGE_RECIPE
+    A = np.array(recipe.graph_amplitudes)
+    prior = average.amplitude_prior(recipe.neighbours, A)
+    record = LabelRecord(
+        labelled,
+        labels.codes,
+        known.n_classes,
+        np.arange(len(labelled)),
+        (known.features[known.rows],),
+        (A,),
+        (prior,),
+        float(np.log(recipe.share_of_nothing)),
+        recipe.nugget,
+        labels.weights,
+        None if labels.is_chosen is None else ~labels.is_chosen,
+    )
+    return _of_given_labels(record, labels)
+
+
+def _of_given_labels(record: LabelRecord, labels: PartialLabels) -> LabelRecord:
+    """Return the record of labels that were given for their own row, of which nothing is held out.
+
+    What is compared is a part of them, by a seed of its own.
+    """
+    given = np.arange(len(record.codes))
+    if labels.is_spread is not None:
+        given = np.flatnonzero(~labels.is_spread)
+    codes = record.codes[given]
+    return record._replace(
+        rows=record.rows[given],
+        codes=codes,
+        part=part_of_labels(np.random.default_rng(0), codes, AVERAGE_RECIPE.most_labels),
+        features=tuple(values[given] for values in record.features),
+        weights=None if record.weights is None else record.weights[given],
+        is_random=None if record.is_random is None else record.is_random[given],
+    )

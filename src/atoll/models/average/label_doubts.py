@@ -1,0 +1,220 @@
+"""Which labels are wrong: each is held against all the others, any of which may be wrong too.
+
+A label is that of its row but for a share ε of labels, which say any other class instead:
+
+    P(y | f) = (1 − ε) P(class y | f) + ε / (K − 1) · P(another class | f),
+
+with P(class | f) a probit of functions f on the features of a view, as in `heads`. Expectation
+propagation finds what all other labels say of a row, and the evidence of each view, amplitude and
+ε; these are averaged by it. Then
+
+    P(label i is wrong | all labels) = Σ_k w_k · ε_k / (K − 1) · (1 − p_ki) / P_ki,
+
+with p_ki the probability of label i's class given the others under k = (view, amplitude, ε), P_ki
+that of the label, and w_k the weight of k given all labels. ε is learnt with the rest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from atoll.models.average import average, heads
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+WRONG_SHARES = (0.01, 0.05, 0.12, 0.25)  # ε, each as likely as the others before the labels
+LEAST_WEIGHT = 1e-2  # of a view at an amplitude, relative to the weightiest, to be looked at
+
+
+class LabelRecord(NamedTuple):
+    """Labels as assumptions see them: what is needed to doubt them.
+
+    rows : (l,) training rows that have them
+    codes : (l,) classes
+    n_classes : K
+    part : (s,) which labels are compared with each other; the others are compared with these
+    features : for each view (s, p), or (l, p) where nothing was held out yet
+    amplitudes : for each view (A,)
+    log_priors : for each view (A,), of the view at each amplitude, up to one constant for all
+    log_prior_of_nothing : of labels that rows tell nothing of
+    nugget : variance of each label's own part, relative to the amplitude
+    weights : (l,) of the labels; None: one each
+    is_random : (l,) whether a label was drawn at random; None: all were
+    held_out : (l, K) class probabilities of the rows, each without its own label; None: not found
+    """
+
+    rows: Codes
+    codes: Codes
+    n_classes: int
+    part: Codes
+    features: tuple[Array, ...]
+    amplitudes: tuple[Array, ...]
+    log_priors: tuple[Array, ...]
+    log_prior_of_nothing: float
+    nugget: float
+    weights: Array | None = None
+    is_random: NDArray[np.bool_] | None = None
+    held_out: Array | None = None
+
+    @property
+    def of_part(self) -> Codes:
+        """Classes of the labels of the part, (s,)."""
+        return self.codes[self.part]
+
+    @property
+    def weights_of_part(self) -> Array | None:
+        """Weights of the labels of the part, (s,)."""
+        return None if self.weights is None else self.weights[self.part]
+
+    def features_of_part(self) -> list[Array]:
+        """Return each view's features of the part, (s, p)."""
+        if self.held_out is not None:
+            return list(self.features)
+        return [one[self.part] for one in self.features]
+
+    def infer(self, wrong: float = 0.0) -> heads.Problems:
+        """Find the posteriors of the part's labels, of which a share may be wrong."""
+        return heads.infer(
+            self.features_of_part(),
+            list(self.amplitudes),
+            self.of_part,
+            self.n_classes,
+            self.nugget,
+            self.weights_of_part,
+            wrong,
+        )
+
+
+class Compared(NamedTuple):
+    """The part's labels under every view, amplitude and share of wrong ones, k = 1..B.
+
+    log_weights : (B,) given all labels, up to a constant
+    proba : (B, s, K) class probabilities of each row given all other labels
+    wrong : (B,) share of labels that are wrong
+    """
+
+    log_weights: Array
+    proba: Array
+    wrong: Array
+
+    def of_labels(self, codes: Codes) -> Array:
+        """Return the probabilities of the labels that were given, (B, s)."""
+        own = self.proba[:, np.arange(len(codes)), codes]
+        e, K = self.wrong[:, None], self.proba.shape[2]
+        return np.maximum((1.0 - e) * own + e / (K - 1) * (1.0 - own), 1e-300)
+
+    def held_out(self, codes: Codes) -> Array:
+        """Return class probabilities of each row, without its own label, (s, K)."""
+        log_w = self.log_weights[:, None] - np.log(self.of_labels(codes))
+        w = np.exp(log_w - logsumexp(log_w, axis=0))
+        return np.einsum("bs,bsk->sk", w, self.proba)
+
+    def suspicion(self, codes: Codes) -> Array:
+        """Return the probability that each label is wrong, given all of them, (s,)."""
+        w = np.exp(self.log_weights - logsumexp(self.log_weights))
+        own = self.proba[:, np.arange(len(codes)), codes]
+        e, K = self.wrong[:, None], self.proba.shape[2]
+        return np.asarray(w @ (e / (K - 1) * (1.0 - own) / self.of_labels(codes)))
+
+
+def compare(record: LabelRecord, problems: heads.Problems, wrong: float = 0.0) -> Compared:
+    """Gather what a fit says of the part's labels."""
+    K, codes = record.n_classes, record.of_part
+    weights = record.weights_of_part
+    log_w = [problems.log_evidence(i) + prior for i, prior in enumerate(record.log_priors)]
+    nothing = average.evidence_of_shares(codes, K, weights) + record.log_prior_of_nothing
+    counts = np.bincount(codes, weights, minlength=K) + average.SHARE_COUNT
+    own = np.ones(len(codes)) if weights is None else weights
+    shares = counts - own[:, None] * np.eye(K)[codes]
+    shares /= shares.sum(axis=1, keepdims=True)
+    proba = [problems.held_out(i) for i in range(len(record.log_priors))]
+    log_weights = np.concatenate([*log_w, [nothing]])
+    log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
+    return Compared(
+        log_weights, np.concatenate([*proba, shares[None]]), np.full(len(log_weights), wrong)
+    )
+
+
+def held_out(record: LabelRecord) -> Array:
+    """Return class probabilities of the labelled rows, each without its own label, (l, K)."""
+    if record.held_out is not None:
+        return record.held_out
+    problems = record.infer()
+    out = np.empty((len(record.codes), record.n_classes))
+    found = compare(record, problems)
+    out[record.part] = found.held_out(record.of_part)
+    others = np.setdiff1d(np.arange(len(record.codes)), record.part)
+    if len(others):
+        out[others] = outside_part(
+            problems, found, [one[others] for one in record.features], len(others)
+        )
+    return out
+
+
+def predicted(record: LabelRecord, features: list[Array]) -> Array:
+    """Return class probabilities of other rows, given the part's labels, (m, K).
+
+    Parameters
+    ----------
+    features : for each view (m, p)
+    """
+    problems = record.infer()
+    return outside_part(problems, compare(record, problems), features, len(features[0]))
+
+
+def outside_part(problems: heads.Problems, found: Compared, features: list[Array], n: int) -> Array:
+    """Return class probabilities of n rows beside the part, given its labels, (n, K).
+
+    Parameters
+    ----------
+    features : for each view (n, p)
+    """
+    w = np.exp(found.log_weights - logsumexp(found.log_weights))
+    out = np.tile(w[-1] * found.proba[-1].mean(axis=0), (n, 1))
+    for i, values in enumerate(features):
+        own = w[problems.first[i] : problems.first[i + 1]]
+        if own.sum() > 0:
+            out += own.sum() * problems.head(i, own / own.sum()).proba(values)
+    return out / out.sum(axis=1, keepdims=True)
+
+
+def suspicion(record: LabelRecord) -> Array:
+    """Return the probability that each label is wrong, given all of them, (l,)."""
+    record = _with_what_matters(record)
+    parts = [compare(record, record.infer(wrong), wrong) for wrong in WRONG_SHARES]
+    found = Compared(*(np.concatenate(field) for field in zip(*parts)))
+    out = np.empty(len(record.codes))
+    out[record.part] = found.suspicion(record.of_part)
+    others = np.setdiff1d(np.arange(len(out)), record.part)
+    if len(others):
+        w = np.exp(found.log_weights - logsumexp(found.log_weights))
+        wrong, K = float(w @ found.wrong), record.n_classes
+        own = held_out(record)[others, record.codes[others]]
+        other = wrong / (K - 1) * (1.0 - own)
+        out[others] = other / np.maximum((1.0 - wrong) * own + other, 1e-300)
+    return out
+
+
+def _with_what_matters(record: LabelRecord) -> LabelRecord:
+    """Return the record with the views and amplitudes that some share of wrong labels bears out."""
+    best: Array | None = None
+    sizes = [len(a) for a in record.amplitudes]
+    for wrong in (WRONG_SHARES[0], WRONG_SHARES[-1]):
+        found = compare(record, record.infer(wrong), wrong).log_weights[:-1]
+        best = found if best is None else np.maximum(best, found - found.max())
+        best = best - best.max()
+    assert best is not None
+    kept = np.split(best >= np.log(LEAST_WEIGHT), np.cumsum(sizes)[:-1])
+    used = [i for i, mask in enumerate(kept) if mask.any()]
+    if not used:
+        return record
+    return record._replace(
+        features=tuple(record.features[i] for i in used),
+        amplitudes=tuple(record.amplitudes[i][kept[i]] for i in used),
+        log_priors=tuple(record.log_priors[i][kept[i]] for i in used),
+    )

@@ -1,0 +1,82 @@
+"""What is known beside labels, from the command line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from atoll.estimators.persistence import load_model
+from program import fail, succeed
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+FIT = ["--target", "ill", "--model", "graph-gp", "--set", "n_draws=20"]
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Two clouds of 40 rows; 12 labelled, of which one is wrong; pairs of rows share a class."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat(["no", "yes"], 20)
+    frame = pd.DataFrame(rng.standard_normal((40, 2)) + 6.0 * (truth == "yes")[:, None])
+    frame.columns = ["a", "b"]
+    frame["ill"] = None
+    rows = np.concatenate([np.arange(0, 12, 2), np.arange(20, 32, 2)])
+    frame.loc[rows, "ill"] = truth[rows]
+    frame.loc[2, "ill"] = "yes"
+    frame["trust"], frame["patient"] = 1.0, np.arange(40) // 2
+    return frame
+
+
+@pytest.fixture
+def data(table, tmp_path):
+    table.to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path / "table.csv"
+
+
+def test_shares_weights_and_groups_reach_the_model_and_suspects_are_listed(data, tmp_path):
+    model, out = tmp_path / "m.atoll", tmp_path / "s.csv"
+    told = ["--class-share", "yes=0.5", "--weights", "trust", "--groups", "patient"]
+    said = succeed("fit", data, *FIT, *told, "--out", model)
+    assert "as they are known: no 50.0%, yes 50.0%" in said
+    bundle = load_model(model)
+    assert bundle.estimator.class_prior == {"yes": 0.5}
+    assert bundle.preprocessing.features == ("a", "b")
+    found = pd.Series(bundle.estimator.transduction_).groupby(np.arange(40) // 2)
+    assert found.nunique().max() == 1
+    said = succeed("suspects", model, "-n", "1", "--out", out)
+    first = said.splitlines()[2].split()
+    assert first[:2] == ["3", "yes"]
+    assert first[3] == "no"
+    assert len(pd.read_csv(out)) == 12
+
+
+def test_unsure_rows_are_left_blank_and_the_error_of_others_is_said(data, tmp_path):
+    model, out = tmp_path / "m.atoll", tmp_path / "p.csv"
+    succeed("fit", data, *FIT, "--drop", "patient", "--drop", "trust", "--out", model, "-q")
+    said = succeed("predict", model, data, "--reject-below", "0.9", "--out", out)
+    found = pd.read_csv(out)
+    unsure = found.filter(regex="^p_").max(axis=1) < 0.9
+    assert (found["class"].isna() == unsure).all()
+    assert f"{(~unsure).sum()} of 40 rows are kept" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "told", "said"),
+    [
+        ({"trust": -1.0}, ["--weights", "trust"], "negative in row 0 (-1)"),
+        ({"trust": "much"}, ["--weights", "trust"], "holds 'much'; give numbers"),
+        ({"patient": 7}, ["--groups", "patient"], "the group 7 has two labels"),
+        ({}, ["--groups", "doctor"], "the --groups column 'doctor' is not in the table"),
+        ({}, ["--class-share", "yes=0.5", "--class-share", "no=0.2"], "sums to 0.7"),
+        ({}, ["--class-share", "maybe=0.5"], "there is no class 'maybe'"),
+        ({}, ["--class-share", "yes"], "as CLASS=SHARE"),
+        ({}, ["--weights", "trust", "--model", "probit-gp"], "does not apply to the model"),
+    ],
+)
+def test_bad_knowledge_is_one_line_with_the_fix(table, tmp_path, change, told, said):
+    path = tmp_path / "table.csv"
+    table.assign(**change).to_csv(path, index=False)
+    fit = ["--target", "ill", "--out", tmp_path / "m.atoll", "-q"]
+    assert said in fail("fit", path, *fit, *told)
+    assert not (tmp_path / "m.atoll").exists()

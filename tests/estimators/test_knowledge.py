@@ -1,0 +1,311 @@
+"""What users know beside labels: weights, groups, shares, doubts, and rows that are left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from atoll import AtollClassifier, GraphGPClassifier, load_model, save_model
+from atoll.datasets import hide_labels, make_crescents
+from atoll.diagnostics.wrong_rows import kept_error
+from atoll.estimators import MODELS
+from atoll.estimators.knowledge import read_class_prior, read_groups, read_weights
+from atoll.estimators.probit_gp import ProbitGPClassifier
+from atoll.models.average.recipe import AverageRecipe
+
+BOTH = pytest.mark.parametrize("kind", [AtollClassifier, GraphGPClassifier])
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+# Fewer amplitudes than the tuned recipe: nothing here depends on their number.
+FEW = AverageRecipe(amplitudes=(2.4, 38.0), graph_amplitudes=(2.4, 38.0))
+
+
+@pytest.fixture(scope="module")
+def crescents():
+    X, truth = make_crescents(n_samples=120, random_state=0)
+    return X, truth, hide_labels(truth, per_class=6, marker=None, random_state=0)
+
+
+def fit(kind, X, y, sample_weight=None, groups=None, **parameters):
+    more = {"recipe": FEW} if kind is AtollClassifier else {}
+    model = kind(n_draws=40, random_state=0, **more, **parameters)
+    return model.fit(X, y, sample_weight=sample_weight, groups=groups)
+
+
+# Weights ------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_weights_of_one_change_nothing_and_those_of_unlabelled_rows_do_not_matter(kind, crescents):
+    X, _, y = crescents
+    weights = np.where([label is None for label in y], 7.0, 1.0)
+    plain, weighted = fit(kind, X, y), fit(kind, X, y, weights)
+    np.testing.assert_array_equal(plain.predict_proba(X), weighted.predict_proba(X))
+
+
+@BOTH
+def test_a_weight_of_zero_is_an_unlabelled_row(kind, crescents):
+    X, _, y = crescents
+    known = np.flatnonzero([label is not None for label in y])
+    weights, less = np.ones(len(y)), y.copy()
+    weights[known[:3]], less[known[:3]] = 0.0, None
+    np.testing.assert_array_equal(
+        fit(kind, X, y, weights).label_distributions_, fit(kind, X, less).label_distributions_
+    )
+
+
+@BOTH
+def test_a_wrong_label_does_less_harm_the_less_it_counts(kind, crescents):
+    X, truth, y = crescents
+    row = int(np.flatnonzero([label is not None for label in y])[0])
+    wrong = y.copy()
+    wrong[row] = 1 - truth[row]
+    own = [
+        fit(kind, X, wrong, np.where(np.arange(len(y)) == row, weight, 1.0))
+        .predict_proba(X[[row]])[0, truth[row]]
+        for weight in (0.02, 0.5, 20.0)
+    ]  # fmt: skip
+    assert own[0] > own[1] > own[2]
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ([1, -2, 1], r"negative in row 1 \(-2\); give 0"),
+        ([1, np.nan, 1], "not a number in row 1"),
+        ([1, 1], r"shape \(2,\) and X has 3 rows"),
+        (["a", "b", "c"], "must hold numbers"),
+    ],
+)
+def test_bad_weights_are_refused_with_the_fix(weights, said):
+    with pytest.raises(ValueError, match=said):
+        read_weights(weights, 3)
+
+
+def test_weights_that_leave_labels_next_to_nothing_are_named(crescents):
+    X, _, y = crescents
+    with pytest.warns(UserWarning, match=r"at most 0.0083 for a label.*has a weight of 1"):
+        fit(GraphGPClassifier, X, y, np.full(len(y), 1 / 120))
+
+
+# Shares -------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("share", [0.3, 0.1])
+def test_known_shares_are_those_of_the_rows(kind, crescents, share):
+    X, _, y = crescents
+    model = fit(kind, X, y, class_prior={1: share})
+    assert model.label_distributions_[:, 1].mean() == pytest.approx(share, abs=1e-6)
+    assert model.predict_proba(X)[:, 1].mean() == pytest.approx(share, abs=0.06)
+    drawn = model.sample_proba(X, 200, random_state=0)
+    np.testing.assert_allclose(drawn.mean(axis=0), model.predict_proba(X), atol=0.12)
+    assert "as they are known" in model.diagnostics_["verdict"]
+
+
+@BOTH
+def test_shares_that_are_not_known_are_estimated_with_limits(kind, crescents):
+    X, truth, y = crescents
+    model = fit(kind, X, y)
+    shares = model.class_shares_
+    assert shares.estimate.sum() == pytest.approx(1.0)
+    assert np.all(shares.lower <= shares.estimate)
+    assert np.all(shares.estimate <= shares.upper)
+    assert "with limits of 90%" in model.diagnostics_["verdict"]
+    assert shares.lower[1] <= truth.mean() <= shares.upper[1]
+
+
+def test_effective_draws_stay_above_the_stated_share_whatever_the_shares(crescents):
+    X, _, y = crescents
+    model = fit(GraphGPClassifier, X, y, class_prior={1: 0.02})
+    share = model._recipe().labellings.least_effective_share
+    n_draws = model.diagnostics_["n_draws"]
+    assert model.diagnostics_["effective_draws"] >= 0.999 * share * n_draws
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"a": 0.5, "b": 0.2, "c": 0.2}, r"sums to 0.9 and not to 1; .* 'a': 0.5556"),
+        ({"a": 0.5}, r"no share for \['b', 'c'\]"),
+        ({"a": 0.5, "d": 0.5}, "names 'd', which is none of the classes"),
+        ([0.5, 0.5], "has 2 shares and there are 3 classes"),
+        ([0.5, 0.5, 0.0], "gives 'c' the share 0"),
+        ({"a": 0.5, "b": 0.7}, "gives 'c' the share -0.2"),
+        ("abc", "class_prior must be"),
+        (["x", "y", "z"], "class_prior must be a mapping"),
+    ],
+)
+def test_bad_shares_are_refused_with_the_fix(given, said):
+    X, y = np.arange(12.0)[:, None], np.array(["a", "b", "c"] * 4)
+    with pytest.raises(ValueError, match=said):
+        AtollClassifier(class_prior=given).fit(X, y)
+
+
+def test_shares_come_by_name_or_in_the_order_of_the_classes():
+    classes = np.array(["no", "yes"])
+    for given in ({"yes": 0.25}, {"no": 0.75, "yes": 0.25}, [0.75, 0.25], np.array([0.75, 0.25])):
+        np.testing.assert_allclose(read_class_prior(given, classes), [0.75, 0.25])
+
+
+# Groups -------------------------------------------------------------------------------------------
+
+
+def in_groups(truth, size):
+    """Rows of one class each, so many to a group."""
+    names = np.empty(len(truth), dtype=object)
+    for k in np.unique(truth):
+        rows = np.flatnonzero(truth == k)
+        names[rows] = [f"{k}/{i // size}" for i in range(len(rows))]
+    return names
+
+
+@BOTH
+def test_rows_of_a_group_never_differ_and_one_label_is_that_of_all(kind):
+    rng = np.random.default_rng(1)
+    truth = np.repeat([0, 1], 60)
+    X = rng.standard_normal((120, 2)) + 1.2 * truth[:, None]
+    y = hide_labels(truth, per_class=5, marker=None, random_state=1)
+    groups = in_groups(truth, 4)
+    groups[:2] = None  # two rows alone
+    model = fit(kind, X, y, groups=groups)
+    frame = pd.DataFrame({"group": groups, "found": model.transduction_, "y": y})
+    assert frame.groupby("group").found.nunique().max() == 1
+    known = frame[frame.y.notna()].drop_duplicates("group").set_index("group").y
+    rows = frame.group.isin(known.index)
+    assert (frame.found[rows] == frame.group[rows].map(known)).all()
+    alone = fit(kind, X, y)
+    assert np.mean(model.transduction_ != truth) < np.mean(alone.transduction_ != truth)
+    np.testing.assert_allclose(model.label_distributions_.sum(axis=1), 1.0)
+    again = model.predict(X, groups=groups)
+    assert pd.Series(again).groupby(groups).nunique().max() == 1
+    assert (again[rows] == frame.found[rows]).all()  # what labels say of a group goes on
+
+
+def test_a_group_with_two_labels_is_refused_with_rows_and_fix(crescents):
+    X, _, y = crescents
+    known = np.flatnonzero([label is not None for label in y])
+    first = int(known[0])
+    other = int(next(row for row in known if y[row] != y[first]))
+    groups = np.arange(len(y))
+    groups[other] = groups[first]
+    with pytest.raises(ValueError, match=rf"two labels.*row {first}.*row {other}; correct one"):
+        fit(AtollClassifier, X, y, groups=groups)
+
+
+def test_groups_are_read_with_nulls_and_refused_where_they_cannot_be():
+    names, codes = read_groups(pd.Series(["a", None, "b", "a"]), 4)
+    assert names == ["a", "b"]
+    assert codes.tolist() == [0, -1, 1, 0]
+    with pytest.raises(ValueError, match="groups has 2 entries and X has 3 rows"):
+        read_groups([1, 2], 3)
+    with pytest.raises(ValueError, match="cannot name a group"):
+        read_groups([[1], [2]], 2)
+
+
+# Labels that may be wrong -------------------------------------------------------------------------
+
+
+@BOTH
+def test_wrong_labels_are_the_most_suspect(kind):
+    X, truth = make_crescents(n_samples=160, random_state=2)
+    y = hide_labels(truth, per_class=20, marker=None, random_state=2)
+    known = np.flatnonzero([label is not None for label in y])
+    wrong = np.random.default_rng(0).choice(known, 4, replace=False)
+    y[wrong] = 1 - truth[wrong]
+    model = fit(kind, X, y)
+    found = model.suspect_labels()
+    assert np.array_equal(np.sort(found.rows), known)
+    assert np.all(np.diff(found.probabilities) <= 0)
+    assert roc_auc_score(np.isin(found.rows, wrong), found.probabilities) > 0.85
+    assert str(found).startswith("4 of 40") or "more likely wrong" in str(found)
+
+
+def test_labels_that_a_group_spreads_are_not_doubted_nor_support_each_other(crescents):
+    X, truth, y = crescents
+    model = fit(GraphGPClassifier, X, y, groups=in_groups(truth, 5))
+    known = np.flatnonzero([label is not None for label in y])
+    assert np.array_equal(np.sort(model.suspect_labels().rows), known)
+
+
+def test_noise_that_is_learnt_helps_where_labels_are_wrong_and_is_checked():
+    X, truth = make_crescents(n_samples=160, random_state=3)
+    y = hide_labels(truth, per_class=20, marker=None, random_state=3)
+    known = np.flatnonzero([label is not None for label in y])
+    wrong = np.random.default_rng(1).choice(known, 8, replace=False)
+    y[wrong] = 1 - truth[wrong]
+    hidden = np.setdiff1d(np.arange(160), known)
+
+    def loss(**more):
+        p = fit(AtollClassifier, X, y, **more).label_distributions_[hidden, truth[hidden]]
+        return -np.log(p).mean()
+
+    assert loss(label_noise="learn") < loss()
+    with pytest.raises(ValueError, match="label_noise must be"):
+        AtollClassifier(label_noise=0.7).fit(X, y)
+
+
+# Rows that are left out ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), (3, 7), (False, True)])
+def test_rows_below_the_limit_get_none_and_others_their_class(crescents, classes):
+    X, _, y = crescents
+    named = np.array([None if label is None else classes[label] for label in y], dtype=object)
+    model = fit(AtollClassifier, X, named)
+    found, p = model.predict(X, reject_below=0.9), model.predict_proba(X)
+    assert found.dtype == object
+    np.testing.assert_array_equal(pd.isna(found), p.max(axis=1) < 0.9)
+    kept = ~pd.isna(found)
+    assert (found[kept] == model.predict(X)[kept]).all()
+    assert not pd.isna(model.predict(X, reject_below=0.0)).any()
+    error = model.estimate_error(X, reject_below=0.9)
+    assert error.n_kept == kept.sum()
+    assert error.lower <= error.error <= error.upper
+    assert "rows are kept" in str(error)
+    with pytest.raises(ValueError, match="reject_below must be a number at least 0 and at most 1"):
+        model.predict(X, reject_below=90)
+
+
+def test_every_classifier_leaves_rows_out(crescents):
+    X, _, y = crescents
+    model = ProbitGPClassifier(inference="ep").fit(X, y)
+    assert pd.isna(model.predict(X, reject_below=1.0)).any()
+    assert model.estimate_error(X).n_kept == len(X)
+    assert all(hasattr(kind, "estimate_error") for kind in MODELS.values())
+
+
+def test_limits_of_the_error_hold_where_doubts_are_right():
+    inside = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        sure = rng.beta(8.0, 1.5, size=430)
+        p = np.column_stack([sure, 1.0 - sure])
+        codes = (rng.random(430) > sure).astype(int)
+        found = kept_error(p[30:], p[:30], codes[:30], 0.8, 0.9)
+        kept = p[30:].max(axis=1) >= 0.8
+        error = np.mean(codes[30:][kept] != p[30:][kept].argmax(axis=1))
+        inside += found.lower <= error <= found.upper
+    assert inside >= 54
+
+
+# Saved --------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_what_is_known_survives_in_a_file(kind, crescents, tmp_path):
+    X, truth, y = crescents
+    groups, weights = in_groups(truth, 3), np.full(len(y), 0.5)
+    model = fit(kind, X, y, weights, groups, class_prior={1: 0.4})
+    save_model(model, tmp_path / "model.atoll")
+    loaded = load_model(tmp_path / "model.atoll")
+    assert loaded.class_prior == {1: 0.4}
+    for one, other in zip(model.suspect_labels(), loaded.suspect_labels()):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(
+        model.predict_proba(X, groups=groups), loaded.predict_proba(X, groups=groups)
+    )
+    assert loaded.estimate_error(X) == model.estimate_error(X)

@@ -1,0 +1,87 @@
+"""Suspicion of labels against quadrature."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from atoll.models.average import label_doubts
+from atoll.models.average.label_doubts import LabelRecord, held_out, suspicion
+
+V = np.array([[1.0, 0.3], [0.9, 0.4], [1.1, 0.2], [0.9, -0.3], [-0.7, 0.5]])
+CODES = np.array([1, 1, 1, 0, 0])
+
+
+def record(amplitudes=(4.0, 40.0), **more):
+    A = np.array(amplitudes)
+    return LabelRecord(
+        np.arange(5), CODES, 2, np.arange(5), (V,), (A,), (np.zeros(len(A)),), -np.inf, 1e-9
+    )._replace(**more)
+
+
+def on_grid(amplitude):
+    """Class probabilities of every row at points of a, and their masses."""
+    nodes, masses = np.polynomial.hermite_e.hermegauss(120)
+    first, second = np.meshgrid(nodes, nodes, indexing="ij")
+    a = np.sqrt(amplitude) * np.stack([first.ravel(), second.ravel()])
+    one = ndtr(V @ a)
+    return np.where(CODES[:, None] == 1, one, 1.0 - one), np.outer(masses, masses).ravel()
+
+
+def test_suspicion_is_that_of_quadrature_over_functions_amplitudes_and_noise():
+    wrong_and, total = np.zeros(5), 0.0
+    for amplitude in (4.0, 40.0):
+        right, mass = on_grid(amplitude)
+        for e in label_doubts.WRONG_SHARES:
+            each = (1 - e) * right + e * (1 - right)
+            joint = mass * each.prod(axis=0)
+            total += joint.sum()
+            wrong_and += (joint * e * (1 - right) / each).sum(axis=1)
+    exact = wrong_and / total
+    found = suspicion(record())
+    np.testing.assert_allclose(found, exact, atol=0.03)
+    assert np.argmax(found) == np.argmax(exact) == 3
+
+
+def test_held_out_probabilities_are_those_without_the_label():
+    exact = np.zeros(5)
+    for i in range(5):
+        given, both = 0.0, 0.0
+        for amplitude in (4.0, 40.0):
+            right, mass = on_grid(amplitude)
+            others = mass * np.delete(right, i, axis=0).prod(axis=0)
+            given += others.sum()
+            both += (others * right[i]).sum()
+        exact[i] = both / given
+    found = held_out(record())[np.arange(5), CODES]
+    # The sites of the others know of the label that is left out: EP's own error.
+    np.testing.assert_allclose(found, exact, atol=0.06)
+
+
+def test_labels_beside_the_part_are_held_against_it():
+    found = record(part=np.array([0, 2, 4]))
+    beside = held_out(found)[1]
+    assert beside[1] > 0.7
+    doubts = suspicion(found)
+    assert doubts[3] > 3 * doubts[1]
+
+
+def test_a_doubted_label_counts_less_against_others():
+    plain = suspicion(record())
+    weights = np.array([0.05, 0.05, 0.05, 1.0, 1.0])
+    assert suspicion(record(weights=weights))[3] < 0.8 * plain[3]
+
+
+@pytest.mark.parametrize("n_classes", [3])
+def test_with_several_classes_wrong_labels_come_first(n_classes):
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(n_classes), 6)
+    features = 1.5 * np.eye(n_classes)[codes] + 0.1 * rng.standard_normal((len(codes), n_classes))
+    codes[[2, 9]] = [1, 2]
+    A = np.array([10.0])
+    n = len(codes)
+    made = LabelRecord(
+        np.arange(n), codes, n_classes, np.arange(n), (features,), (A,), (np.zeros(1),), -5.0, 1e-6
+    )
+    assert set(np.argsort(-suspicion(made))[:2]) == {2, 9}
