@@ -33,7 +33,8 @@ class PartialLabels(NamedTuple):
     def of(self, rows: NDArray[Any]) -> PartialLabels:
         """Return the labels of some rows, given as a mask or as places."""
         is_chosen = None if self.is_chosen is None else self.is_chosen[rows]
-        return PartialLabels(self.codes[rows], self.is_labelled[rows], self.classes, is_chosen)
+        codes = self.codes[rows].astype(np.intp, copy=False)
+        return PartialLabels(codes, self.is_labelled[rows], self.classes, is_chosen)
 
     @property
     def n_labelled(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators.atoll_verdict import Facts, diagnose
 from atoll.estimators.explanation import Assumption, Explanation
@@ -118,7 +119,8 @@ class AtollClassifier(Classifier):
 
     Columns of unlike scales are standardised, rows that are copies are merged and counted.
     A fit of 200 rows takes some 50 ms; time and memory grow as n log n up to `max_graph_rows` rows
-    and as n beyond.
+    and as n beyond. Rows that do not fit in memory may be `RowChunks`, a Dask array or data frame,
+    a memory map or the path of a .npy file: a fit reads them in chunks and takes a part of them.
 
     Parameters
     ----------
@@ -191,6 +193,7 @@ class AtollClassifier(Classifier):
     summary = "the one to try first: averages over what unlabelled rows may mean, to millions"
     has_functions = False
     fits_unseen_classes = True
+    takes_far_rows = True
     saves = (
         AveragePosterior,
         Component,
@@ -305,11 +308,14 @@ class AtollClassifier(Classifier):
             least_share=recipe.graph.labellings.least_effective_share,
         )
         diagnostics, remarks = diagnose(facts, explanation, bold.diagnostics(recipe.graph))
-        proba = posterior.training_proba(X, kept, data.rows, scaled.place)
+        transduction = None
+        if not isinstance(X, SourceRows):
+            proba = posterior.training_proba(X, kept, data.rows, scaled.place)
+            transduction = proba[~labels.is_labelled]
         return Fit(
             posterior.without_votes(),
             diagnostics,
-            transduction=proba[~labels.is_labelled],
+            transduction=transduction,
             attributes={
                 "weights_": {a.name: float(w) for a, w in zip(assumptions, weights)},
                 "explanation_": explanation,

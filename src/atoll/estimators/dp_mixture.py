@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from atoll.core.chunks import is_dask, source_of
+from atoll.core.chunks import RowSource
 from atoll.core.labels import PartialLabels, with_extra_classes
 from atoll.core.passes import Rows, rows_in_memory, rows_of_source, signed_codes
 from atoll.estimators.novelty import reference_log_densities
@@ -238,32 +238,15 @@ class DPMixtureClassifier(GenerativeClassifier):
 
     # Fitting --------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from labelled and unlabelled rows.
-
-        Parameters
-        ----------
-        X : (n, d) array or data frame of finite numbers; or `RowChunks`, which bring their
-            labels; or a Dask array or data frame
-        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
-
-        Returns
-        -------
-        self
-        """
-        if is_dask(X) or hasattr(X, "total"):
-            return self._fit_source(X, y)
-        return super().fit(X, y)
-
     def _fit(self, X: Array, labels: PartialLabels) -> Fit:
         rng = generator(self.random_state)
         rows = rows_in_memory(X, labels, _seed(rng), reservoir_sizes)
         return self._fit_rows(rows, rng)[0]
 
-    def _fit_source(self, X: Any, y: Any) -> Self:
+    def _fit_source(self, source: RowSource) -> Self:
         """Fit rows in chunks, which stay where they are; they have no transduction."""
         self._begin()
-        source, rng = source_of(X, y), generator(self.random_state)
+        rng = generator(self.random_state)
         rows, labels = rows_of_source(
             source, _seed(rng), reservoir_sizes, unlabelled=self.unlabelled
         )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 
+from atoll.core.far_rows import SourceRows
 from atoll.core.graphs import Modes, NeighbourGraph, is_approximate, self_tuning_weights
 from atoll.core.labels import PartialLabels
 from atoll.estimators.graph_rows import (
@@ -122,6 +123,7 @@ class GraphGPClassifier(Classifier):
 
     paper = "after Sindhwani, Chu & Keerthi 2007; Borovitskiy et al. 2021"
     fits_unseen_classes = True
+    takes_far_rows = True
     summary = (
         "classes that follow the graph of neighbours; learns from unlabelled rows, to millions"
     )
@@ -200,10 +202,13 @@ class GraphGPClassifier(Classifier):
             self._say(f"{X.shape[0] - len(kept)} more rows")
         found = coefficients.diagnostics(recipe)
         found["verdict"] += f" {self._describe_graph(graph.rows, X.shape[0], len(modes.values))}"
+        transduction = None
+        if not isinstance(X, SourceRows):
+            transduction = posterior.training_proba(X)[~labels.is_labelled]
         return Fit(
             posterior._replace(coefficients=without_votes(coefficients)),
             found,
-            transduction=posterior.training_proba(X)[~labels.is_labelled],
+            transduction=transduction,
             attributes={
                 "likelihood_": found["likelihood"],
                 "n_graph_rows_": len(kept),

@@ -102,8 +102,10 @@ class AveragePosterior(NamedTuple):
         out = np.empty((len(X), len(self.shares)))
         out[kept] = (own / own.sum(axis=1, keepdims=True))[place]
         others = np.setdiff1d(np.arange(len(X)), kept, assume_unique=True)
-        if len(others):
-            out[others] = self.proba(X[others])
+        for piece in in_chunks(len(others), WIDTH + X.shape[1]):
+            some = others[piece]
+            found = self._average(self._scaled(X[some]))
+            out[some] = found / found.sum(axis=1, keepdims=True)
         return out
 
     def without_votes(self) -> AveragePosterior:
