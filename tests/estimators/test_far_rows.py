@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -211,3 +216,49 @@ def test_a_folder_without_parquet_files_is_refused(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"nothing")
     with pytest.raises(ValueError, match="cannot be read as Parquet"):
         RowChunks.from_parquet(tmp_path, "kind")
+
+
+def _slow_block(numbers, path):
+    time.sleep(0.2)  # time to kill who reads it
+    return np.load(path, mmap_mode="r")[numbers.ravel()]
+
+
+def _kill_one_when(client, seconds, place):
+    """Kill a worker some seconds from now; join the thread to know that it was."""
+
+    def kill():
+        time.sleep(seconds)
+        os.kill(sorted(client.run(os.getpid).values())[place], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    return thread
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_killed_workers_lose_nothing(data, tmp_path):
+    arrays, distributed = pytest.importorskip("dask.array"), pytest.importorskip("distributed")
+    X, y = data
+    np.save(tmp_path / "X.npy", X)
+    expected = classifier().fit(X, y).predict_proba(X)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        rows = arrays.map_blocks(
+            _slow_block,
+            arrays.arange(N, chunks=45)[:, None],
+            path=str(tmp_path / "X.npy"),
+            dtype=X.dtype,
+            chunks=((45,) * 20, (D,)),
+        )
+        killing = _kill_one_when(client, 0.8, 0)
+        model = classifier().fit(rows, y)
+        killing.join()
+        killing = _kill_one_when(client, 0.8, 1)
+        found = model.predict_proba(rows).compute()
+        killing.join()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)

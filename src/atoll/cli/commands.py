@@ -19,7 +19,7 @@ from atoll.cli.settings import (
     set_where_known,
     settable_parameters,
 )
-from atoll.cli.terminal import make_folder, one_line_errors, speaker, table_lines
+from atoll.cli.terminal import make_folder, one_line_errors, shortened, speaker, table_lines
 from atoll.core.extras import import_extra
 
 if TYPE_CHECKING:
@@ -42,9 +42,6 @@ app = typer.Typer(
 datasets_app = typer.Typer(help="Data sets to try a model on.", no_args_is_help=True)
 app.add_typer(datasets_app, name="datasets")
 app.command()(label)
-
-
-PREDICTION_BATCH = 5000
 
 
 DataPath = Annotated[
@@ -218,53 +215,17 @@ def predict(
 ) -> None:
     """Write class, class probabilities and entropy (in nats) of every row of a table.
 
-    A row that cannot be read has blank answers, and the reason in a column of its own.
+    A row that cannot be read has blank answers, and the reason in a column of its own. The table
+    is read in chunks and may be larger than memory.
     """
+    from atoll.cli.predicting import Wishes, predict_table
     from atoll.core.files import check_writable
-    from atoll.core.preprocessing import apply, extra_columns, unreadable, unseen
-    from atoll.core.tables import check_table_path, read_table, write_table
+    from atoll.core.tables import check_table_path
 
-    pd = import_extra("pandas")
-    say = speaker(quiet)
     check_table_path(out)
     check_writable(out)
-    bundle = _load_bundle(model)
-    frame = read_table(data)
-    if id_column is not None and id_column not in frame.columns:
-        raise ValueError(
-            f"the --id column {id_column!r} is not in {str(data)!r}; its columns are "
-            f"{', '.join(map(repr, frame.columns))}."
-        )
-    carried = list(frame.columns) if keep else [n for n in [id_column] if n is not None]
-    ignored = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
-    if ignored:
-        say(f"Ignored columns that the model was not fitted on: {', '.join(ignored)}.")
-    read, reasons = unreadable(bundle.preprocessing, frame)
-    can_be_read = pd.isna(reasons)
-    if not can_be_read.any():
-        raise ValueError(
-            f"no row of {str(data)!r} can be read; the first: {reasons[0]}. Correct the file."
-        )
-    read = read[can_be_read]
-    for column, values in unseen(bundle.preprocessing, read).items():
-        say(f"{column}: the model has not seen {_shortened(values)}; taken as blank.")
-    X = apply(bundle.preprocessing, read)
-    predictions = _predictions(bundle.estimator, X, progress=_show_progress(quiet))
-    if not can_be_read.all():
-        predictions.index = read.index
-        predictions = predictions.reindex(frame.index)
-        predictions["reason"] = reasons
-        n_left = int((~can_be_read).sum())
-        say(f"{n_left} of {len(frame)} rows cannot be read; the column reason says why.")
-    clash = [name for name in carried if name in predictions]
-    if clash:
-        raise ValueError(
-            f"the column {clash[0]!r} of the data is also a column of the predictions; rename it."
-        )
-    carried_columns = frame[carried].reset_index(drop=True)
-    table = pd.concat([carried_columns, predictions.reset_index(drop=True)], axis=1)
-    write_table(table, out)
-    say(f"{int(can_be_read.sum())} predictions saved in {out}.")
+    bundle, wishes = _load_bundle(model), Wishes(id_column, keep)
+    predict_table(bundle, data, out, wishes, speaker(quiet), _show_progress(quiet))
 
 
 @app.command()
@@ -307,6 +268,49 @@ def report(
         progress=_show_progress(quiet),
     )
     say(f"Report saved in {target}.")
+
+
+@app.command()
+@one_line_errors
+def compare(
+    data: DataPath,
+    target: Target,
+    html: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option("--model", help="Compare only this model with the default; repeatable."),
+    ] = None,
+    drop: Drop = None,
+    n_splits: Annotated[int, typer.Option(min=2, help="Folds of the labelled rows.")] = 5,
+    unlabelled: Unlabelled = "auto",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Compare the models on the labelled rows of a table, and say which to use."""
+    # Many parameters because a command's options are its parameters.
+    from atoll.comparison import compare_models, write_comparison
+    from atoll.core.files import check_writable
+    from atoll.core.preprocessing import prepare
+    from atoll.core.tables import read_table
+
+    if html is not None:
+        check_writable(html)
+        for package in ("matplotlib", "jinja2"):
+            import_extra(package)
+    table = prepare(read_table(data), target, encode=True, impute=True, drop=drop or ())
+    found = compare_models(
+        table.X,
+        table.y,
+        models=models,
+        n_splits=n_splits,
+        unlabelled=_unlabelled_value(unlabelled, table.y),
+        random_state=seed,
+        progress=_show_progress(quiet),
+    )
+    typer.echo(found.recommendation if quiet else str(found))
+    if html is not None:
+        write_comparison(found, html, title=f"Models compared: {target} of {data.name}")
+        speaker(quiet)(f"Page saved in {html}.")
 
 
 @app.command("next")
@@ -553,25 +557,18 @@ def _description(
     ]
     if numeric:
         how = "standardised" if preprocessing.standardised else "as they are"
-        lines.append(f"Numeric columns, {how}: {_shortened(numeric)}.")
+        lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
     if preprocessing.categories:
-        lines.append(
-            f"Columns encoded as indicators: {_shortened(list(preprocessing.categories))}."
-        )
+        lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
     blank = frame[list(preprocessing.columns)].isna().sum()
     blank = blank[blank > 0]
     if len(blank):
-        where = _shortened([f"{name} ({count})" for name, count in blank.items()])
+        where = shortened([f"{name} ({count})" for name, count in blank.items()])
         lines.append(
             f"Blank cells: {where}. Numbers take the column's median, categories none of its "
             "values; where a twentieth or more are blank, that is a feature as well."
         )
     return lines
-
-
-def _shortened(names: list[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _bundle(
@@ -602,22 +599,6 @@ def _load_bundle(path: Path) -> ModelBundle:
             "it was fitted on; use it from Python, with atoll.load_model."
         )
     return bundle
-
-
-def _predictions(estimator: Any, X: NDArray[np.float64], *, progress: bool) -> pd.DataFrame:
-    import numpy as np
-    from tqdm import tqdm
-
-    from atoll.diagnostics import entropy
-
-    pd = import_extra("pandas")
-    # In batches: each holds a kernel matrix of its rows against the training rows.
-    starts = range(0, len(X), PREDICTION_BATCH)
-    bar = tqdm(starts, desc="predicting", unit="batch", disable=not progress or len(starts) < 2)
-    p = np.concatenate([estimator.predict_proba(X[i : i + PREDICTION_BATCH]) for i in bar])
-    columns: dict[str, Any] = {"class": estimator.classes_[p.argmax(axis=1)]}
-    columns |= {f"p_{label}": p[:, k] for k, label in enumerate(estimator.classes_.tolist())}
-    return pd.DataFrame(columns | {"entropy": entropy(p)})
 
 
 def _about(bundle: ModelBundle) -> dict[str, object]:

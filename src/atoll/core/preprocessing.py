@@ -226,13 +226,14 @@ def unreadable(
 
     for name in preprocessing.columns:
         is_blank = frame[name].isna().to_numpy()
-        cells = frame[name].to_numpy(dtype=object)
         if name not in preprocessing.categories:
             if not _is_numeric(frame[name]):
                 read[name] = pd.to_numeric(frame[name], errors="coerce")
             numbers = _as_floats(read[name])
             is_word = np.isnan(numbers) & ~is_blank
-            refuse(is_word, lambda row, n=name, c=cells: f"{n} is {c[row]!r}, not a number")
+            if is_word.any():
+                cells = frame[name].to_numpy(dtype=object)
+                refuse(is_word, lambda row, n=name, c=cells: f"{n} is {c[row]!r}, not a number")
             refuse(np.isinf(numbers), lambda _, n=name: f"{n} is infinite")
         elif not preprocessing.lenient:
             values = np.array(_as_strings(frame[name]), dtype=object)
