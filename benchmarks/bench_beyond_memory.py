@@ -2,7 +2,7 @@
 
 Rows are two bent clouds in the first columns and noise in the others, written to disk in chunks;
 one row in ten thousand has a label. Every measured step has a process of its own, whose largest
-resident memory the system tells; one thread.
+resident memory the system tells; one thread unless OMP_NUM_THREADS says otherwise.
 
 1. `disk`: fit from a .npy file and predict every row of it.
 2. `same`: the same fit from disk and from an array in memory, on a smaller file; largest difference
@@ -22,7 +22,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import json
 import multiprocessing
-import resource
 import signal
 import subprocess
 import sys
@@ -55,6 +54,9 @@ def some_rows(start, n, n_columns):
 def make_rows(folder, n, n_columns):
     """Write X.npy, float32, y.npy with -1 where unlabelled and truth.npy; return the seconds."""
     began = time.perf_counter()
+    path = folder / "X.npy"
+    if path.exists() and np.load(path, mmap_mode="r").shape == (n, n_columns):
+        return 0.0  # made already
     X = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, (n, n_columns))
     truth = np.empty(n, np.int8)
     for start in range(0, n, BLOCK):
@@ -74,8 +76,12 @@ def make_rows(folder, n, n_columns):
 
 
 def resident():
-    """The largest resident memory of this process so far, in MB (10^6 bytes)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    """The largest resident memory of this process so far, in MB (10^6 bytes).
+
+    As Linux tells it of the process alone: what `resource` tells includes the one that began it.
+    """
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return float(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
 
 
 def in_a_process(function, *arguments):
@@ -90,20 +96,43 @@ def classifier(**options):
     return AtollClassifier(unlabelled=-1, random_state=0, **options)
 
 
-def fit_and_predict(folder, verbose):
-    import atoll  # noqa: F401 - so that what it takes itself is known
+def watch(path):
+    """Write the resident memory of this process to a file every five seconds, in MB."""
 
+    def write():
+        began = time.perf_counter()
+        while True:
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            with open(path, "a", encoding="utf-8") as file:
+                megabytes = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+                file.write(f"{time.perf_counter() - began:.0f} s, {megabytes:.0f} MB\n")
+            time.sleep(5)
+
+    threading.Thread(target=write, daemon=True).start()
+
+
+def fit_and_predict(folder, verbose, most, log):
+    from atoll import AtollClassifier, RowChunks  # noqa: F401 - what it takes itself is known
+
+    if log:
+        watch(log)
     found = {"imported_mb": resident()}
-    began = time.perf_counter()
+    began, spent = time.perf_counter(), time.process_time()
     model = classifier(verbose=verbose).fit(folder / "X.npy", folder / "y.npy")
-    found |= {"fit_s": time.perf_counter() - began, "fit_mb": resident()}
-    began = time.perf_counter()
-    p = model.predict_proba(folder / "X.npy")
-    found |= {"predict_s": time.perf_counter() - began, "predict_mb": resident()}
+    found |= {"fit_s": time.perf_counter() - began, "fit_cpu_s": time.process_time() - spent}
+    found["fit_mb"] = resident()
+    began, spent = time.perf_counter(), time.process_time()
+    rows = folder / "X.npy"
+    if most:
+        rows = RowChunks.from_arrays(np.load(rows, mmap_mode="r")[:most], chunk_rows=20_000)
+    p = model.predict_proba(rows)
+    found |= {"predicted": len(p)}
+    found |= {"predict_s": time.perf_counter() - began}
+    found |= {"predict_cpu_s": time.process_time() - spent, "predict_mb": resident()}
     truth = np.load(folder / "truth.npy", mmap_mode="r")
     part = np.load(folder / "X.npy", mmap_mode="r")[:20_000].astype(float)
     found["difference_on_a_part"] = float(np.abs(model.predict_proba(part) - p[:20_000]).max())
-    found["error"] = float(np.mean(p.argmax(axis=1) != truth))
+    found["error"] = float(np.mean(p.argmax(axis=1) != truth[: len(p)]))
     return found
 
 
@@ -230,6 +259,8 @@ def main():
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--columns", type=int, default=50)
     parser.add_argument("--out", help="file to which the numbers are added, a line of JSON each")
+    parser.add_argument("--most", type=int, help="predict only so many rows of the file")
+    parser.add_argument("--log", help="file for the resident memory, every five seconds")
     parser.add_argument("--after", type=float, nargs=2, default=(2.0, 2.0))
     options = parser.parse_args()
     folder = Path(options.folder)
@@ -240,7 +271,8 @@ def main():
     else:
         found["make_s"] = make_rows(folder, options.rows, options.columns)
         if options.part == "disk":
-            found |= in_a_process(fit_and_predict, folder, True)
+            found["threads"] = int(os.environ["OMP_NUM_THREADS"])
+            found |= in_a_process(fit_and_predict, folder, True, options.most, options.log)
         elif options.part == "same":
             found |= in_a_process(fit_both_ways, folder)
         else:

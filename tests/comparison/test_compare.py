@@ -8,11 +8,11 @@ from scipy.stats import t as student
 from sklearn.naive_bayes import GaussianNB
 
 from atoll.comparison import compare_models, judging, write_comparison
-from atoll.comparison.candidates import CANDIDATES
+from atoll.comparison.candidates import CANDIDATES, Candidate
 from atoll.comparison.folds import held_out_losses, row_losses
 from atoll.comparison.judging import judge, noise_of, paired_difference, prior_of
 from atoll.comparison.page import terminal_lines
-from atoll.comparison.prior import BELIEFS
+from atoll.comparison.prior import PRIOR
 from atoll.estimators import MODELS
 
 QUICK = ["shares", "logistic", "label-spreading"]
@@ -37,7 +37,7 @@ def found(data):
 def test_every_model_of_atoll_can_be_compared_and_has_a_belief_or_is_left_out():
     assert set(MODELS) <= set(CANDIDATES)
     compared = {name for name, one in CANDIDATES.items() if not one.left_out}
-    assert compared - {"atoll"} == set(BELIEFS)
+    assert compared - {"atoll"} == set(PRIOR.beliefs)
 
 
 def test_the_table_holds_what_its_parts_say(data, found):
@@ -58,22 +58,20 @@ def test_the_table_holds_what_its_parts_say(data, found):
 
 
 def test_no_model_sees_the_label_that_it_is_scored_on(data):
-    """A model that remembers rows is never right about a row it was not given."""
+    """A model that remembers the rows of its fit has never seen a row that it is asked about."""
 
-    def remember(X, codes, n_classes, seed):
-        known = {X[i].tobytes(): codes[i] for i in np.flatnonzero(codes >= 0)}
-        assert not (codes[~np.isin(np.arange(len(codes)), np.flatnonzero(codes >= 0))] >= 0).any()
+    class Memory(GaussianNB):
+        def fit(self, X, y):
+            self.known = {row.tobytes() for row in X}
+            return self
 
-        def predict(new):
-            seen = [known.get(row.tobytes()) for row in new]
-            assert all(code is None for code in seen)
-            return np.full((len(new), n_classes), 1 / n_classes)
-
-        return predict
+        def predict_proba(self, X):
+            assert not any(row.tobytes() in self.known for row in X)
+            return np.full((len(X), 2), 0.5)
 
     X, y = data
     codes = np.where(y == "yes", 1, np.where(y == "no", 0, -1))
-    one = CANDIDATES["shares"]._replace(name="memory", fit=remember)
+    one = Candidate("memory", Memory())
     losses = held_out_losses([one], X, codes, 5, 0, lambda name: None)
     np.testing.assert_allclose(losses.log_losses, np.log(2))
     assert losses.log_losses.shape == (1, 20)
@@ -108,9 +106,35 @@ def test_a_model_that_refuses_the_data_is_left_out_with_its_reason(data):
             raise ValueError("two classes are too few.")
 
     found = compare_models(*data, models={"odd": Refusing()}, n_splits=2)
-    assert found.left_out == (("odd", "two classes are too few."),)
+    assert found.left_out == (("odd", "two classes are too few"),)
     assert [row.model for row in found.table] == ["atoll"]
     assert found.best == "atoll"
+
+
+def test_the_average_is_the_mean_of_its_members_in_folds_and_when_it_is_fitted(data):
+    X, y = data
+    codes = np.where(y == "yes", 1, np.where(y == "no", 0, -1))
+    two = Candidate("two", members=("shares", "logistic"))
+    members = [CANDIDATES[name] for name in two.members]
+    found = held_out_losses([*members, two], X, codes, 2, 0, lambda name: None)
+    alone = held_out_losses([two], X, codes, 2, 0, lambda name: None)
+    np.testing.assert_allclose(found.log_losses[2], alone.log_losses[0])
+    expected = -np.log(np.exp(-found.log_losses[:2]).mean(axis=0))
+    np.testing.assert_allclose(found.log_losses[2], expected)
+    assert np.isclose(found.seconds[2], found.seconds[:2].sum())
+    model = two.classifier().fit(X, y)
+    parts = [one.predict(X, codes, X, 0) for one in members]
+    np.testing.assert_allclose(model.predict_proba(X), np.mean(parts, axis=0))
+    assert set(model.predict(X)) == {"no", "yes"}
+    assert model.score(X[codes >= 0], y[codes >= 0].astype(str)) > 0.8
+
+
+def test_the_recommended_model_can_be_fitted_as_it_is(data, found):
+    X, y = data
+    model = found.classifier().fit(X, y)
+    assert model.predict_proba(X).shape == (120, 2)
+    for name in ("shares", "label-spreading"):
+        assert CANDIDATES[name].classifier().fit(X, y).classes_.tolist() == ["no", "yes"]
 
 
 def test_only_some_unlabelled_rows_are_used_where_they_are_many(data):

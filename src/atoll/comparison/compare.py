@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from tqdm import tqdm
 
-from atoll.comparison.candidates import CANDIDATES, Candidate, of_estimator
+from atoll.comparison.candidates import CANDIDATES, Candidate
 from atoll.comparison.folds import HeldOutLosses, held_out_losses
 from atoll.comparison.judging import FEWEST, NEAR, Judgement, judge, paired_difference
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
@@ -81,8 +81,8 @@ def compare_models(
     check_value("n_splits", n_splits, Whole(2))
     check_value("max_rows", max_rows, Whole(2))
     check_value("random_state", random_state, Whole(0))
-    candidates, left_out = _chosen(models)
     rows, labels = _read(X, y, unlabelled)
+    candidates, left_out = _chosen(models, len(labels.classes))
     n_rarest = int(labels.counts.min())
     if n_rarest < 2:
         rarest = labels.classes.tolist()[int(labels.counts.argmin())]
@@ -110,12 +110,12 @@ def compare_models(
 
 
 def _chosen(
-    models: Sequence[str] | Mapping[str, Any] | None,
+    models: Sequence[str] | Mapping[str, Any] | None, n_classes: int
 ) -> tuple[list[Candidate], tuple[tuple[str, str], ...]]:
     """Return the models to compare, the default among them, and why others are left out."""
     default = CANDIDATES[DEFAULT]
     if isinstance(models, Mapping):
-        own = [of_estimator(str(name), model) for name, model in models.items()]
+        own = [Candidate(str(name), model) for name, model in models.items()]
         if any(one.name == DEFAULT for one in own):
             raise ValueError(
                 f"models names a classifier {DEFAULT!r}, which is the default's name; call it "
@@ -134,10 +134,9 @@ def _chosen(
         names = dict.fromkeys([DEFAULT, *asked])
         return [CANDIDATES[name] for name in names], ()
     every = list(CANDIDATES.values())
-    reasons = tuple(
-        (one.name, f"{one.left_out}; ask for it by name") for one in every if one.left_out
-    )
-    return [one for one in every if not one.left_out], reasons
+    reasons = {one.name: one.why_not(n_classes) for one in every}
+    left_out = tuple((name, f"{why}; ask for it by name") for name, why in reasons.items() if why)
+    return [one for one in every if not reasons[one.name]], left_out
 
 
 def _read(X: Any, y: Any, unlabelled: Any) -> tuple[Any, PartialLabels]:
@@ -218,6 +217,7 @@ def _result(
         n_rarest,
         n_splits,
         left_out,
+        of[best],
     )
 
 

@@ -68,27 +68,47 @@ def held_out_losses(
     """
     folds = SemiSupervisedKFold(n_splits, unlabelled=-1, random_state=seed)
     splits = list(folds.split(X, codes))
-    K, labelled = int(codes.max()) + 1, np.flatnonzero(codes >= 0)
-    place = np.cumsum(codes >= 0) - 1
-    names, log_losses, errors, seconds, failed = [], [], [], [], {}
+    proba: dict[str, Array] = {}
+    seconds: dict[str, float] = {}
+    failed: dict[str, str] = {}
     for one in candidates:
-        found = np.full((2, len(labelled)), np.nan)
+        if one.members and proba.keys() >= set(one.members):
+            for _ in splits:
+                tell(one.name)
+            proba[one.name] = np.asarray(np.mean([proba[name] for name in one.members], axis=0))
+            seconds[one.name] = sum(seconds[name] for name in one.members)
+            continue
         began = time.perf_counter()
         try:
-            for train, test in splits:
-                tell(one.name)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    predict = one.fit(X[train], codes[train], K, seed)
-                    p = np.asarray(predict(X[test]), dtype=float)
-                found[:, place[test]] = row_losses(p, codes[test])
-        except ValueError as error:  # the model's own refusal, such as of more than two classes
-            failed[one.name] = " ".join(str(error).split())
+            proba[one.name] = _held_out_proba(one, X, codes, splits, seed, tell)
+        except (TypeError, ValueError) as error:  # the model's own refusal, such as of sparse rows
+            failed[one.name] = " ".join(str(error).split()).rstrip(".")
             continue
-        names.append(one.name)
-        log_losses.append(found[0])
-        errors.append(found[1])
-        seconds.append((time.perf_counter() - began) / len(splits))
+        seconds[one.name] = (time.perf_counter() - began) / len(splits)
+    scores = [row_losses(p, codes[codes >= 0]) for p in proba.values()]
     return HeldOutLosses(
-        tuple(names), np.array(log_losses), np.array(errors), np.array(seconds), failed
+        tuple(proba),
+        np.array([losses for losses, _ in scores]),
+        np.array([errors for _, errors in scores]),
+        np.array([seconds[name] for name in proba]),
+        failed,
     )
+
+
+def _held_out_proba(
+    one: Candidate,
+    X: Any,
+    codes: Codes,
+    splits: Sequence[tuple[Any, Any]],
+    seed: int,
+    tell: Callable[[str], None],
+) -> Array:
+    """Return class probabilities (l, K) of labelled rows, each from a fit without its label."""
+    place = np.cumsum(codes >= 0) - 1
+    out = np.empty((int(place[-1]) + 1, int(codes.max()) + 1))
+    for train, test in splits:
+        tell(one.name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out[place[test]] = one.predict(X[train], codes[train], X[test], seed)
+    return out

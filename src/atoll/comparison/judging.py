@@ -27,15 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from atoll.comparison.prior import BELIEFS, SHARED, STRANGER
+from atoll.comparison.prior import PRIOR, Prior
 
 Array = NDArray[np.float64]
 
 NEAR = 0.02  # nats within which two models are as good as each other
 FEWEST = 8  # labels of the rarest class below which nothing can be told
 N_DRAWS = 4000
-LEAST_VARIANCE = 0.25  # of a row's difference: few rows may look alike by chance
-PSEUDO_ROWS = 4.0  # rows that this is worth
 
 
 class Paired(NamedTuple):
@@ -94,7 +92,12 @@ def inflation(n_splits: int) -> float:
 
 
 def judge(
-    names: Sequence[str], log_losses: Array, reference: str, n_splits: int, seed: int
+    names: Sequence[str],
+    log_losses: Array,
+    reference: str,
+    n_splits: int,
+    seed: int,
+    prior: Prior = PRIOR,
 ) -> Judgement:
     """Weigh what the labels say of models with what other tables have.
 
@@ -105,6 +108,7 @@ def judge(
     reference : one of the names
     n_splits : folds
     seed : of the draws behind `near_best`
+    prior : what is believed before the labels
     """
     at = list(names).index(reference)
     others = [i for i in range(len(names)) if i != at]
@@ -112,8 +116,8 @@ def judge(
     if not others:
         return Judgement(expected, near, at)
     differences = log_losses[others] - log_losses[at]
-    mean, covariance = prior_of([names[i] for i in others])
-    noise = noise_of(differences, n_splits)
+    mean, covariance = prior_of([names[i] for i in others], prior)
+    noise = noise_of(differences, n_splits, prior)
     gain = np.linalg.solve(covariance + noise, covariance).T
     centre = mean + gain @ (differences.mean(axis=1) - mean)
     spread = covariance - gain @ covariance
@@ -127,19 +131,19 @@ def judge(
     return Judgement(expected, near, int(np.argmin(expected)))
 
 
-def prior_of(names: Sequence[str]) -> tuple[Array, Array]:
+def prior_of(names: Sequence[str], prior: Prior = PRIOR) -> tuple[Array, Array]:
     """Return mean and covariance of the models' differences before any label, (m,), (m, m)."""
-    beliefs = [BELIEFS.get(name, STRANGER) for name in names]
+    beliefs = [prior.beliefs.get(name, prior.stranger) for name in names]
     deviations = np.array([belief.deviation for belief in beliefs])
-    correlation = SHARED + (1.0 - SHARED) * np.eye(len(names))
+    correlation = prior.shared + (1.0 - prior.shared) * np.eye(len(names))
     return np.array([belief.mean for belief in beliefs]), correlation * np.outer(
         deviations, deviations
     )
 
 
-def noise_of(differences: Array, n_splits: int) -> Array:
+def noise_of(differences: Array, n_splits: int, prior: Prior = PRIOR) -> Array:
     """Return the covariance of mean differences over rows; (m, l) -> (m, m)."""
     m, n = differences.shape
     centred = differences - differences.mean(axis=1, keepdims=True)
-    total = centred @ centred.T + PSEUDO_ROWS * LEAST_VARIANCE * np.eye(m)
-    return inflation(n_splits) * total / (n - 1 + PSEUDO_ROWS) / n
+    total = centred @ centred.T + prior.pseudo_rows * prior.least_variance * np.eye(m)
+    return inflation(n_splits) * total / (n - 1 + prior.pseudo_rows) / n

@@ -8,6 +8,8 @@ import textwrap
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from atoll.comparison.judging import NEAR, Paired
 from atoll.comparison.result import ModelComparison
 from atoll.core.extras import import_extra
@@ -174,5 +176,10 @@ def intervals_figure(found: ModelComparison) -> Figure:
         ends = sorted(max(abs(one.log_loss.low), abs(one.log_loss.high)) for one in shown)
         reach = 1.15 * min(ends[-1], 3.0 * ends[len(ends) // 2])
         axis.set_xlim(-reach, reach)
+        for place, one in enumerate(shown):  # beyond the edge: an arrow says so
+            if abs(one.log_loss.mean) > reach:
+                side = float(np.sign(one.log_loss.mean))
+                arrow = ">" if side > 0 else "<"
+                axis.plot(0.985 * side * reach, place, arrow, color=_WORSE if side > 0 else _BETTER)
     tidy(axis)
     return figure

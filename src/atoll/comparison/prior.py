@@ -1,8 +1,8 @@
 """What is known of the models before they have seen a table: how they did on others.
 
-`benchmarks/bench_compare.py choose` found these numbers on seventeen tables, as
-`benchmarks/results/compare.md` lists them: the difference of a model's log-loss on held-out rows
-from the default's, its mean over tables and draws, and its standard deviation.
+`benchmarks/bench_compare.py choose` found these numbers on fifteen tables, as
+`benchmarks/results/compare.md` lists them: the difference of a model's log-loss on rows without a
+label from the default's, its mean over tables and its standard deviation from table to table.
 """
 
 from __future__ import annotations
@@ -23,10 +23,27 @@ class Belief(NamedTuple):
     deviation: float
 
 
-STRANGER = Belief(0.1, 0.15)
-"""What is believed of a model that was not among those compared."""
+class Prior(NamedTuple):
+    """What is believed of all models.
 
-BELIEFS: Mapping[str, Belief] = MappingProxyType({})
+    beliefs : of each by its name
+    stranger : of a model that has none
+    shared : correlation of two models' differences
+    least_variance : of the difference of one row: few rows may look alike by chance
+    pseudo_rows : rows that this is worth
+    """
 
-SHARED = 0.5
-"""Correlation of two models' differences: most of what they share is the default itself."""
+    beliefs: Mapping[str, Belief]
+    stranger: Belief
+    shared: float
+    least_variance: float
+    pseudo_rows: float
+
+
+PRIOR = Prior(
+    beliefs=MappingProxyType({}),
+    stranger=Belief(0.05, 0.15),
+    shared=0.5,
+    least_variance=0.25,
+    pseudo_rows=4.0,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from atoll.comparison.candidates import Candidate
 from atoll.comparison.judging import Paired
 from atoll.core.extras import import_extra
 
@@ -58,6 +59,7 @@ class ModelComparison:
     n_rarest : labels of the rarest class
     n_splits : folds
     left_out : name of each model that was not compared, and why
+    candidate : the best model itself
     """
 
     table: tuple[ModelRow, ...]
@@ -73,6 +75,11 @@ class ModelComparison:
     n_rarest: int
     n_splits: int
     left_out: tuple[tuple[str, str], ...]
+    candidate: Candidate
+
+    def classifier(self) -> Any:
+        """Return the best model, to be fitted to all rows and labels: `classifier().fit(X, y)`."""
+        return self.candidate.classifier()
 
     def to_frame(self) -> Any:
         """Return the table with the differences as a pandas data frame, indexed by model."""

@@ -259,8 +259,13 @@ def map_partitions(function: Callable[[Any], Any], X: Any, meta: Any) -> Any:
 
 def let_go(X: Any) -> None:
     """Drop the pages of a memory map that were read; they are read again when they are wanted."""
-    if isinstance(X, np.memmap) and X.mode == "r" and isinstance(X.base, mmap.mmap):
-        X.base.madvise(mmap.MADV_DONTNEED)
+    if not isinstance(X, np.memmap) or X.mode != "r":
+        return
+    base: Any = X.base
+    while isinstance(base, np.ndarray):  # X may be a part of a map
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
 
 
 def _is_npy(X: Any) -> bool:
