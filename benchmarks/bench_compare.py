@@ -108,11 +108,17 @@ def run_cell(task):
         return out
     chosen = [one for one in CANDIDATES.values() if not one.why_not(len(counts))]
     found = held_out_losses(chosen, rows, codes, n_splits, seed, lambda name: None)
+    proba = {}
     for i, model in enumerate(found.names):
+        members = CANDIDATES[model].members
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            p = CANDIDATES[model].predict(rows, codes, every, seed)
-        loss, error = row_losses(np.asarray(p), unseen)
+            if members:
+                p = np.mean([proba[name] for name in members], axis=0)
+            else:
+                p = CANDIDATES[model].predict(rows, codes, every, seed)
+        proba[model] = p
+        loss, error = row_losses(p, unseen)
         out["models"][model] = {
             "folds": [round(float(v), 4) for v in found.log_losses[i]],
             "errors": [int(v) for v in found.errors[i]],

@@ -31,7 +31,7 @@ def data():
 
 
 def classifier(kind=AtollClassifier, **options):
-    return kind(max_graph_rows=200, n_draws=40, random_state=3, **options)
+    return kind(max_graph_rows=120, n_draws=20, random_state=3, **options)
 
 
 @pytest.fixture(scope="module", params=[AtollClassifier, GraphGPClassifier])
@@ -72,7 +72,10 @@ def sources(data, folder):
 
 def test_rows_elsewhere_give_the_answer_of_rows_in_memory(in_memory, data, tmp_path):
     model, expected = in_memory
-    for name, (arguments, rows) in sources(data, tmp_path).items():
+    every = sources(data, tmp_path)
+    if isinstance(model, GraphGPClassifier):  # it reads rows by the same code
+        every = {name: every[name] for name in ("npy", "dask frame")}
+    for name, (arguments, rows) in every.items():
         far = classifier(type(model)).fit(*arguments)
         assert far.n_features_in_ == D
         assert not hasattr(far, "transduction_")
