@@ -171,6 +171,46 @@ def arrays_of(cell):
     return names, folds, np.array([cell["models"][name]["log_loss"] for name in names])
 
 
+def with_average(cell, members):
+    """The draw with another average: the mean of these models' probabilities of the true class."""
+    models = {name: one for name, one in cell["models"].items() if name != "average"}
+
+    def mean(key):
+        p = np.mean([np.exp(-np.array(models[name][key])) for name in members], axis=0)
+        return (-np.log(np.maximum(p, 1e-6))).round(4).tolist()
+
+    folds, rows = mean("folds"), mean("rows")
+    models["average"] = {"folds": folds, "rows": rows, "log_loss": float(np.mean(rows))}
+    return cell | {"models": models}
+
+
+def choose_members(options):
+    """Which models to average: the log-loss behind the best model's, over development draws."""
+    from itertools import combinations
+
+    cells = [c for c in read_cells(options.cells) if c["table"] in DEVELOPMENT and c["models"]]
+    names = [n for n in cells[0]["models"] if all(n in c["models"] for c in cells)]
+    names = [n for n in names if n not in ("average", "shares", "label-spreading")]
+    print(f"{len(cells)} draws of {len({c['table'] for c in cells})} tables")
+    results = []
+    for size in range(1, 6):
+        for members in combinations(names, size):
+            behind, tables = [], []
+            for cell in cells:
+                changed = with_average(cell, members)["models"]
+                best = min(one["log_loss"] for n, one in changed.items() if n != "average")
+                behind.append(changed["average"]["log_loss"] - best)
+                tables.append(cell["table"])
+            behind = np.array(behind)
+            of_tables = [behind[np.array(tables) == t].mean() for t in set(tables)]
+            results.append((np.mean(of_tables), np.mean(behind <= NEAR), behind.max(), members))
+    for one in sorted(r for r in results if len(r[3]) == 1):
+        print(*np.round(one[:3], 4), *one[3])
+    print()
+    for one in sorted(results)[:12] + sorted(results, key=lambda r: -r[1])[:12]:
+        print(*np.round(one[:3], 4), *one[3])
+
+
 def found_prior(cells, **settings):
     """The prior that these draws give: every table counts once, however many draws it has."""
     from atoll.comparison.prior import Belief, Prior
@@ -286,7 +326,7 @@ def tables(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("tables", "cells", "choose", "report"))
+    parser.add_argument("part", choices=("tables", "cells", "members", "choose", "report"))
     parser.add_argument("--data", help="folder of unpacked packages, or of tables")
     parser.add_argument("--out", default="benchmarks/output/compare")
     parser.add_argument("--cells", default="benchmarks/output/compare.jsonl")
@@ -296,7 +336,8 @@ def main():
     parser.add_argument("--labels", type=int, nargs="+", default=LABELS)
     parser.add_argument("--tables", nargs="+")
     options = parser.parse_args()
-    parts = {"tables": tables, "cells": cells, "choose": choose, "report": report}
+    parts = {"tables": tables, "cells": cells, "members": choose_members,
+             "choose": choose, "report": report}  # fmt: skip
     parts[options.part](options)
 
 
