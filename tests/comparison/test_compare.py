@@ -111,24 +111,6 @@ def test_a_model_that_refuses_the_data_is_left_out_with_its_reason(data):
     assert found.best == "atoll"
 
 
-def test_the_average_is_the_mean_of_its_members_in_folds_and_when_it_is_fitted(data):
-    X, y = data
-    codes = np.where(y == "yes", 1, np.where(y == "no", 0, -1))
-    two = Candidate("two", members=("shares", "logistic"))
-    members = [CANDIDATES[name] for name in two.members]
-    found = held_out_losses([*members, two], X, codes, 2, 0, lambda name: None)
-    alone = held_out_losses([two], X, codes, 2, 0, lambda name: None)
-    np.testing.assert_allclose(found.log_losses[2], alone.log_losses[0])
-    expected = -np.log(np.exp(-found.log_losses[:2]).mean(axis=0))
-    np.testing.assert_allclose(found.log_losses[2], expected)
-    assert np.isclose(found.seconds[2], found.seconds[:2].sum())
-    model = two.classifier().fit(X, y)
-    parts = [one.predict(X, codes, X, 0) for one in members]
-    np.testing.assert_allclose(model.predict_proba(X), np.mean(parts, axis=0))
-    assert set(model.predict(X)) == {"no", "yes"}
-    assert model.score(X[codes >= 0], y[codes >= 0].astype(str)) > 0.8
-
-
 def test_the_recommended_model_can_be_fitted_as_it_is(data, found):
     X, y = data
     model = found.classifier().fit(X, y)

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
-from atoll.comparison.averaged import AveragedClassifier, fit_clone
+from atoll.comparison.supervised import PartlyLabelled, fit_clone
 from atoll.estimators import MODELS
 
 Array = NDArray[np.float64]
@@ -26,21 +26,19 @@ class Candidate(NamedTuple):
     """A model of the comparison.
 
     name : as in `atoll models`, or that of a peer
-    model : a classifier that is not fitted; None where it is a mean of others
+    model : a classifier that is not fitted
     is_peer : whether it is no model of atoll, but something simple to measure by
     note : what is not as the model comes, in words
     left_out : why it is compared only where it is asked for by name; nothing where it always is
     most_classes : beyond which it is left out because it is slow; None: never
-    members : names of the models of which it is the mean
     """
 
     name: str
-    model: Any = None
+    model: Any
     is_peer: bool = False
     note: str = ""
     left_out: str = ""
     most_classes: int | None = None
-    members: tuple[str, ...] = ()
 
     def why_not(self, n_classes: int) -> str:
         """Return why it is not compared unless it is asked for by name; nothing where it is."""
@@ -50,10 +48,8 @@ class Candidate(NamedTuple):
 
     def classifier(self) -> Any:
         """Return it as a classifier to be fitted to labelled and unlabelled rows."""
-        if self.members:
-            return AveragedClassifier([(name, CANDIDATES[name].model) for name in self.members])
         if self.is_peer or "unlabelled" not in self.model.get_params(deep=False):
-            return AveragedClassifier([(self.name, self.model)])
+            return PartlyLabelled(self.model)
         return clone(self.model)
 
     def predict(self, X: Any, codes: Codes, new: Any, seed: int) -> Array:
@@ -66,9 +62,6 @@ class Candidate(NamedTuple):
         new : (m, d)
         seed : of the fit
         """
-        if self.members:
-            parts = [CANDIDATES[name].predict(X, codes, new, seed) for name in self.members]
-            return np.asarray(np.mean(parts, axis=0))
         return np.asarray(fit_clone(self.model, X, codes, seed).predict_proba(new))
 
 
@@ -94,7 +87,6 @@ def _quick(name: str, note: str = "", **settings: Any) -> Candidate:
 _SAMPLER = "its chains take long"
 _SVC = "it is slow, and laplacian-rls is much like it"
 _ORDINAL = "it is for classes that have an order"
-MEMBERS = ("atoll", "informative-vector", "laplacian-rls", "transductive-svc", "logistic")
 _EVERY = (
     _quick("atoll"),
     _quick("graph-gp"),
@@ -119,7 +111,6 @@ _EVERY = (
         "scikit-learn's LogisticRegression",
     ),
     Candidate("label-spreading", Spreading(), True, "scikit-learn's LabelSpreading"),
-    Candidate("average", note=f"the mean of {', '.join(MEMBERS)}", members=MEMBERS),
 )
 CANDIDATES: Mapping[str, Candidate] = MappingProxyType({one.name: one for one in _EVERY})
 """Every model that can be compared by its name."""

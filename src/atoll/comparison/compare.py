@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from atoll.comparison.candidates import CANDIDATES, Candidate
 from atoll.comparison.folds import HeldOutLosses, held_out_losses
-from atoll.comparison.judging import FEWEST, NEAR, Judgement, judge, paired_difference
+from atoll.comparison.judging import FEWEST, NEAR, TELLING, Judgement, judge, paired_difference
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.estimators.parameters import Whole, check_value
@@ -37,8 +37,8 @@ def compare_models(
     Labelled rows are held out fold by fold (`SemiSupervisedKFold`); unlabelled rows are in every
     fit. Differences from the default are paired by row; their intervals are those of a correlated
     t-test. The recommendation weighs them with what the models did on other tables, since few
-    labels say little: with fewer than eight in a class it says that it cannot tell, and keeps the
-    default.
+    labels say little: with fewer than eight in a class, and where the chance of being near the best
+    is below one half, it says that it cannot tell, and keeps the default.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _result(
         for i in order
     )
     n_rarest = int(labels.counts.min())
-    can_tell = n_rarest >= FEWEST
+    can_tell = n_rarest >= FEWEST and judgement.near_best[judgement.best] >= TELLING
     best = found.names[judgement.best] if can_tell else DEFAULT
     place = found.names.index(best)
     of_best = next(one.log_loss for one in differences if one.model == best)
@@ -223,20 +223,21 @@ def _result(
 
 def _sentence(best: str, can_tell: bool, n_rarest: int, near_best: float, difference: float) -> str:
     """Return the recommendation."""
-    if not can_tell:
-        return (
-            f"These labels cannot tell which model is best: the rarest class has {n_rarest}, and "
-            f"{FEWEST} in every class are needed. Use {DEFAULT}, the default, which has done best "
-            "on other tables."
-        )
     chance = (
-        f"the chance that no other is better by more than {NEAR:g} nats a row is about "
-        f"{100 * near_best:.0f}%."
+        f"the chance that no other model is better by more than {NEAR:g} nats a row is about "
+        f"{100 * near_best:.0f}%"
     )
+    if not can_tell:
+        few = f"the rarest class has {n_rarest}, and {FEWEST} in every class are needed"
+        reason = few if n_rarest < FEWEST else f"of the default, {chance}"
+        return (
+            f"These labels cannot tell which model is best: {reason}. Use {DEFAULT}, the default, "
+            "which has done best on other tables."
+        )
     if best == DEFAULT:
-        return f"Use {DEFAULT}, the default: {chance}"
+        return f"Use {DEFAULT}, the default: {chance}."
     word = "lower" if difference < 0 else "higher"
     return (
         f"Use {best}: on held-out labels its log-loss is {abs(difference):.3f} nats a row {word} "
-        f"than the default's, and with what is known from other tables {chance}"
+        f"than the default's, and with what is known from other tables {chance}."
     )

@@ -72,12 +72,6 @@ def held_out_losses(
     seconds: dict[str, float] = {}
     failed: dict[str, str] = {}
     for one in candidates:
-        if one.members and proba.keys() >= set(one.members):
-            for _ in splits:
-                tell(one.name)
-            proba[one.name] = np.asarray(np.mean([proba[name] for name in one.members], axis=0))
-            seconds[one.name] = sum(seconds[name] for name in one.members)
-            continue
         began = time.perf_counter()
         try:
             proba[one.name] = _held_out_proba(one, X, codes, splits, seed, tell)

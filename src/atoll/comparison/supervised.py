@@ -1,8 +1,7 @@
-"""The mean of several classifiers' probabilities, as a classifier."""
+"""Classifiers that know nothing of unlabelled rows, beside those that do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -29,50 +28,40 @@ def fit_clone(estimator: Any, X: Any, codes: NDArray[np.integer], seed: Any) -> 
     return model.fit(X[codes >= 0], codes[codes >= 0])
 
 
-class AveragedClassifier(ClassifierMixin, BaseEstimator):
-    """The mean of the class probabilities of several classifiers.
+class PartlyLabelled(ClassifierMixin, BaseEstimator):
+    """A classifier of scikit-learn that takes labels as atoll does: those it lacks are nulls.
 
     Parameters
     ----------
-    models : sequence of (name, classifier)
-        Each with `predict_proba`. A classifier without a parameter `unlabelled`, such as those of
-        scikit-learn, is fitted to the labelled rows alone.
+    model : classifier with `predict_proba`
+        One without a parameter `unlabelled`, such as those of scikit-learn, is fitted to the
+        labelled rows alone.
     unlabelled : "auto", None or a value, default="auto"
         What in y means unlabelled beside nulls.
     random_state : None or int, default=None
-        Seed of every classifier that takes one.
+        Seed of the classifier, where it takes one.
 
     Attributes
     ----------
     classes_ : (K,) the classes, sorted
-    models_ : list of the fitted classifiers
+    model_ : the fitted classifier, whose classes are their places in `classes_`
 
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.naive_bayes import GaussianNB
-    >>> X, y = np.array([[0.0], [1.0], [5.0], [6.0]]), ["a", None, "b", "b"]
-    >>> two = [("line", LogisticRegression()), ("bayes", GaussianNB())]
-    >>> AveragedClassifier(two).fit(X, y).predict(X).tolist()
-    ['a', 'a', 'b', 'b']
+    >>> X, y = np.array([[0.0], [0.5], [1.0], [5.0], [6.0]]), ["a", "a", None, "b", "b"]
+    >>> PartlyLabelled(GaussianNB()).fit(X, y).predict(X).tolist()
+    ['a', 'a', 'a', 'b', 'b']
     """
 
-    def __init__(
-        self,
-        models: Sequence[tuple[str, Any]],
-        *,
-        unlabelled: Any = "auto",
-        random_state: int | None = None,
-    ):
-        self.models = models
+    def __init__(self, model: Any, *, unlabelled: Any = "auto", random_state: int | None = None):
+        self.model = model
         self.unlabelled = unlabelled
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit every classifier to labelled and unlabelled rows, (n, d) and (n,)."""
-        if not len(self.models):
-            raise ValueError("models is empty; name at least one classifier.")
+        """Fit the classifier to labelled and unlabelled rows, (n, d) and (n,)."""
         rows = X if hasattr(X, "tocsr") else np.asarray(X)
         labels = parse_labels(y, unlabelled=self.unlabelled)
         require_classes(labels)
@@ -84,14 +73,14 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):
         codes = np.where(labels.is_labelled, labels.codes, -1)
         self.classes_ = labels.classes
         self.n_features_in_ = rows.shape[1]
-        self.models_ = [fit_clone(one, rows, codes, self.random_state) for _, one in self.models]
+        self.model_ = fit_clone(self.model, rows, codes, self.random_state)
         return self
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the mean of the class probabilities; X (m, d) -> (m, K)."""
+        """Return class probabilities; X (m, d) -> (m, K)."""
         check_is_fitted(self)
         rows = X if hasattr(X, "tocsr") else np.asarray(X)
-        return np.asarray(np.mean([one.predict_proba(rows) for one in self.models_], axis=0))
+        return np.asarray(self.model_.predict_proba(rows))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row; X (m, d) -> (m,)."""
