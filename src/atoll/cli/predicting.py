@@ -1,180 +1,27 @@
-"""Predictions of a table, chunk by chunk: neither the table nor the answers need fit in memory."""
+"""Class probabilities of many rows, a batch at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
-from tqdm import tqdm
-
-from atoll.cli.terminal import shortened
-from atoll.core.extras import import_extra
-from atoll.core.preprocessing import Preprocessing, apply, extra_columns, unreadable, unseen
-from atoll.core.tables import TableWriter, table_chunks
-from atoll.diagnostics import entropy
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import numpy as np
+    from numpy.typing import NDArray
 
-    from atoll.estimators.persistence import ModelBundle
-
-BATCH = 5000  # rows predicted at once: each batch holds a kernel matrix against the training rows
-CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
+PREDICTION_BATCH = 5000
 
 
-class Wishes(NamedTuple):
-    """What of the table is carried over to the answers.
+def predicted_proba(
+    estimator: Any, X: NDArray[np.float64], *, progress: bool
+) -> NDArray[np.float64]:
+    """Return the class probabilities of rows; (m, p) -> (m, K)."""
+    import numpy as np
 
-    id_column : its name, or None
-    keep : whether every column is
-    """
+    from atoll.cli.opening import as_fitted
+    from atoll.core.progress import progress_bar
 
-    id_column: str | None
-    keep: bool
-
-
-class Survey(NamedTuple):
-    """What a first pass over the table has found.
-
-    n_rows : in all
-    n_unreadable : rows that cannot be read
-    carried : columns to carry over
-    chunk : the table, where it is a single chunk; it is not read again
-    """
-
-    n_rows: int
-    n_unreadable: int
-    carried: list[str]
-    chunk: pd.DataFrame | None
-
-
-def predict_table(
-    bundle: ModelBundle,
-    data: Path,
-    out: Path,
-    wishes: Wishes,
-    say: Callable[[str], None],
-    progress: bool,
-) -> None:
-    """Write class, class probabilities and entropy of every row of a table.
-
-    The table is read twice: first for what is wrong with it, which is said before the long work.
-    """
-    categories = tuple(bundle.preprocessing.categories)
-    found = _survey(bundle, data, wishes, say, progress)
-
-    def frames() -> Iterator[pd.DataFrame]:
-        if found.chunk is not None:
-            return iter([found.chunk])
-        return table_chunks(data, CHUNK_CELLS, as_text=categories)
-
-    with (
-        TableWriter(out) as writer,
-        tqdm(total=found.n_rows, desc="predicting", unit=" rows", disable=not progress) as bar,
-    ):
-        for frame in frames():
-            writer.write(_answers(bundle, frame, found, bar))
-    if found.n_unreadable:
-        say(
-            f"{found.n_unreadable} of {found.n_rows} rows cannot be read; the column reason says "
-            "why."
-        )
-    say(f"{found.n_rows - found.n_unreadable} predictions saved in {out}.")
-
-
-def _survey(
-    bundle: ModelBundle, data: Path, wishes: Wishes, say: Callable[[str], None], progress: bool
-) -> Survey:
-    """Read the table once; raise where nothing can be predicted, and say what is odd."""
-    n_rows, n_unreadable, n_chunks, first_reason = 0, 0, 0, ""
-    carried: list[str] = []
-    strangers: dict[str, set[str]] = {}
-    chunk = None
-    preprocessing: Preprocessing = bundle.preprocessing
-    with tqdm(desc="reading", unit=" rows", disable=not progress) as bar:
-        for frame in table_chunks(data, CHUNK_CELLS, as_text=tuple(preprocessing.categories)):
-            if n_chunks == 0:
-                carried = _carried(bundle, frame, data, wishes, say)
-            read, reasons = unreadable(preprocessing, frame)
-            can_be_read = np.array([reason is None for reason in reasons])
-            n_unreadable += int((~can_be_read).sum())
-            first_reason = first_reason or next((r for r in reasons if r is not None), "")
-            for column, values in unseen(preprocessing, read[can_be_read]).items():
-                strangers.setdefault(column, set()).update(values)
-            n_rows, n_chunks = n_rows + len(frame), n_chunks + 1
-            chunk = frame if n_chunks == 1 else None
-            bar.update(len(frame))
-    if n_unreadable == n_rows:
-        raise ValueError(
-            f"no row of {str(data)!r} can be read; the first: {first_reason}. Correct the file."
-        )
-    for column, strange in strangers.items():
-        names = shortened(sorted(strange))
-        say(f"{column}: the model has not seen {names}; taken as blank.")
-    return Survey(n_rows, n_unreadable, carried, chunk)
-
-
-def _carried(
-    bundle: ModelBundle, frame: pd.DataFrame, data: Path, wishes: Wishes, say: Callable[[str], None]
-) -> list[str]:
-    """Return the columns to carry over; say which of the others are ignored."""
-    name = wishes.id_column
-    if name is not None and name not in frame.columns:
-        raise ValueError(
-            f"the --id column {name!r} is not in {str(data)!r}; its columns are "
-            f"{', '.join(map(repr, frame.columns))}."
-        )
-    carried = list(frame.columns) if wishes.keep else [n for n in [name] if n is not None]
-    ignored = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
-    if ignored:
-        say(f"Ignored columns that the model was not fitted on: {', '.join(ignored)}.")
-    clash = [n for n in carried if n in [*answer_columns(bundle.estimator), "reason"]]
-    if clash:
-        raise ValueError(
-            f"the column {clash[0]!r} of the data is also a column of the predictions; rename it."
-        )
-    return carried
-
-
-def answer_columns(estimator: Any) -> list[str]:
-    """Return the names of the columns of answers."""
-    return ["class", *(f"p_{label}" for label in estimator.classes_.tolist()), "entropy"]
-
-
-def _answers(bundle: ModelBundle, frame: pd.DataFrame, found: Survey, bar: Any) -> pd.DataFrame:
-    """Return what is written for the rows of one chunk."""
-    pd = import_extra("pandas")
-    read, reasons = unreadable(bundle.preprocessing, frame)
-    can_be_read = pd.isna(reasons)
-    frame, read = frame.reset_index(drop=True), read.reset_index(drop=True)
-    read = read[can_be_read]
-    if len(read):
-        predictions = _predictions(bundle.estimator, apply(bundle.preprocessing, read), bar)
-    else:
-        empty = np.empty((0, len(bundle.estimator.classes_)))
-        predictions = _as_frame(bundle.estimator, empty)
-    bar.update(len(frame) - len(read))
-    predictions.index = read.index
-    if found.n_unreadable:
-        predictions = predictions.reindex(frame.index)
-        predictions["reason"] = pd.array(reasons, dtype="string")
-    return pd.concat([frame[found.carried], predictions], axis=1)
-
-
-def _predictions(estimator: Any, X: NDArray[np.float64], bar: Any) -> pd.DataFrame:
-    parts = []
-    for start in range(0, len(X), BATCH):
-        parts.append(estimator.predict_proba(X[start : start + BATCH]))
-        bar.update(len(parts[-1]))
-    return _as_frame(estimator, np.concatenate(parts))
-
-
-def _as_frame(estimator: Any, p: NDArray[np.float64]) -> pd.DataFrame:
-    pd = import_extra("pandas")
-    names = answer_columns(estimator)
-    columns: dict[str, Any] = {names[0]: estimator.classes_[p.argmax(axis=1)]}
-    columns |= {name: p[:, k] for k, name in enumerate(names[1:-1])}
-    return pd.DataFrame(columns | {names[-1]: entropy(p)})
+    # In batches: each holds a kernel matrix of its rows against the training rows.
+    starts = range(0, len(X), PREDICTION_BATCH)
+    bar = progress_bar(starts, desc="predicting", unit="batch", disable=not progress)
+    parts = (as_fitted(estimator, X[i : i + PREDICTION_BATCH]) for i in bar)
+    return np.concatenate([estimator.predict_proba(part) for part in parts])

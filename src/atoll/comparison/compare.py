@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from tqdm import tqdm
 
 from atoll.comparison.candidates import CANDIDATES, Candidate
 from atoll.comparison.folds import HeldOutLosses, held_out_losses
 from atoll.comparison.judging import FEWEST, NEAR, TELLING, Judgement, judge, paired_difference
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
+from atoll.core.progress import progress_bar
 from atoll.estimators.parameters import Whole, check_value
 
 DEFAULT = "atoll"
@@ -94,7 +94,8 @@ def compare_models(
     rng = np.random.default_rng(random_state)
     used = _rows_to_use(labels, max_rows, rng)
     codes = np.where(labels.is_labelled, labels.codes, -1)[used]
-    with tqdm(total=len(candidates) * n_splits, desc="comparing", disable=not progress) as bar:
+    total = len(candidates) * n_splits
+    with progress_bar(total=total, desc="comparing", disable=not progress) as bar:
 
         def tell(name: str) -> None:
             bar.set_postfix_str(name)
