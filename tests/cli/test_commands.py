@@ -265,16 +265,44 @@ def test_rows_that_cannot_be_read_have_blank_answers_and_a_reason(data, model, t
 
 def test_batches_change_no_prediction(data, model, tmp_path, monkeypatch):
     for size in (5000, 7):
-        monkeypatch.setattr("atoll.cli.predicting.PREDICTION_BATCH", size)
+        monkeypatch.setattr("atoll.cli.predict_tables.BATCH", size)
         succeed("predict", model, data, "--out", tmp_path / f"{size}.csv", "--id", "row")
     whole, parts = (read_table(tmp_path / f"{size}.csv") for size in (5000, 7))
     pd.testing.assert_frame_equal(whole, parts, rtol=1e-10)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_table_larger_than_a_chunk_is_predicted_as_a_whole_one(
+    data, model, tmp_path, monkeypatch, suffix
+):
+    frame = read_table(data).astype({"height": object})
+    frame.loc[29, "height"] = "tall"  # seen in the last chunk alone
+    frame.astype({"height": str}).to_parquet(tmp_path / "rows.parquet")
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    for cells in (10**6, 12):
+        monkeypatch.setattr("atoll.cli.predict_tables.CHUNK_CELLS", cells)
+        out = tmp_path / f"{cells}{suffix}"
+        said = succeed("predict", model, tmp_path / f"rows{suffix}", "--out", out, "--keep")
+        assert "1 of 30 rows cannot be read" in said
+    whole, parts = (read_table(tmp_path / f"{cells}{suffix}") for cells in (10**6, 12))
+    pd.testing.assert_frame_equal(whole, parts, rtol=1e-10)
+    assert parts["reason"].notna().to_numpy().nonzero()[0].tolist() == [29]
 
 
 def test_columns_that_the_model_does_not_know_are_ignored_and_named(data, model, tmp_path):
     said = succeed("predict", model, data, "--out", tmp_path / "p.csv")
     assert "not fitted on: row, kind." in said
     assert "30 predictions" in said
+
+
+def test_compare_says_which_model_to_use_and_writes_a_page(data, tmp_path):
+    page = tmp_path / "compare.html"
+    fixed = ["--target", "kind", "--drop", "row", "--model", "logistic"]
+    said = succeed("compare", data, *fixed, "--n-splits", "2", "--html", page)
+    assert "logistic*" in said
+    assert "Use atoll" in said
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert "is none of" in fail("compare", data, *fixed, "--model", "forest")
 
 
 def test_minus_one_means_what_the_option_says(data, tmp_path):

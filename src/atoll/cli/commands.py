@@ -31,6 +31,7 @@ from atoll.cli.settings import (
 from atoll.cli.terminal import (
     make_folder,
     one_line_errors,
+    shortened,
     show_progress,
     speaker,
     table_lines,
@@ -256,54 +257,17 @@ def predict(
 ) -> None:
     """Write class, class probabilities and entropy (in nats) of every row of a table.
 
-    A row that cannot be read has blank answers, and the reason in a column of its own.
+    A row that cannot be read has blank answers, and the reason in a column of its own. The table
+    is read in chunks and may be larger than memory.
     """
-    from atoll.cli.opening import open_model
+    from atoll.cli.predict_tables import Wishes, predict_table
     from atoll.core.files import check_writable
-    from atoll.core.preprocessing import apply, extra_columns, unreadable, unseen
-    from atoll.core.tables import check_table_path, read_table, write_table
+    from atoll.core.tables import check_table_path
 
-    pd = import_extra("pandas")
-    say = speaker(quiet)
     check_table_path(out)
     check_writable(out)
-    frame = read_table(data)
-    bundle = open_model(model, frame)
-    _check_id(id_column, frame, data)
-    carried = list(frame.columns) if keep else [n for n in [id_column] if n is not None]
-    ignored = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
-    if ignored:
-        say(f"Ignored columns that the model was not fitted on: {', '.join(ignored)}.")
-    read, reasons = unreadable(bundle.preprocessing, frame)
-    can_be_read = pd.isna(reasons)
-    if not can_be_read.any():
-        raise ValueError(
-            f"no row of {str(data)!r} can be read; the first: {reasons[0]}. Correct the file."
-        )
-    read = read[can_be_read]
-    for column, values in unseen(bundle.preprocessing, read).items():
-        say(f"{column}: the model has not seen {_shortened(values)}; taken as blank.")
-    X = apply(bundle.preprocessing, read)
-    predictions = _predictions(bundle.estimator, X, progress=show_progress(quiet))
-    if reject_below is not None:
-        unsure = predictions.filter(regex="^p_").max(axis=1) < reject_below
-        predictions["class"] = predictions["class"].astype(object).where(~unsure, None)
-        say(str(bundle.estimator.estimate_error(X, reject_below=reject_below)))
-    if not can_be_read.all():
-        predictions.index = read.index
-        predictions = predictions.reindex(frame.index)
-        predictions["reason"] = reasons
-        n_left = int((~can_be_read).sum())
-        say(f"{n_left} of {len(frame)} rows cannot be read; the column reason says why.")
-    clash = [name for name in carried if name in predictions]
-    if clash:
-        raise ValueError(
-            f"the column {clash[0]!r} of the data is also a column of the predictions; rename it."
-        )
-    carried_columns = frame[carried].reset_index(drop=True)
-    table = pd.concat([carried_columns, predictions.reset_index(drop=True)], axis=1)
-    write_table(table, out)
-    say(f"{int(can_be_read.sum())} predictions saved in {out}.")
+    wishes = Wishes(id_column, keep, reject_below)
+    predict_table(model, data, out, wishes, speaker(quiet), show_progress(quiet))
 
 
 @app.command()
@@ -348,6 +312,49 @@ def report(
         progress=show_progress(quiet),
     )
     speaker(quiet)(f"Report saved in {page}.")
+
+
+@app.command()
+@one_line_errors
+def compare(
+    data: DataPath,
+    target: Target,
+    html: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option("--model", help="Compare only this model with the default; repeatable."),
+    ] = None,
+    drop: Drop = None,
+    n_splits: Annotated[int, typer.Option(min=2, help="Folds of the labelled rows.")] = 5,
+    unlabelled: Unlabelled = "auto",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Compare the models on the labelled rows of a table, and say which to use."""
+    # Many parameters because a command's options are its parameters.
+    from atoll.comparison import compare_models, write_comparison
+    from atoll.core.files import check_writable
+    from atoll.core.preprocessing import prepare
+    from atoll.core.tables import read_table
+
+    if html is not None:
+        check_writable(html)
+        for package in ("matplotlib", "jinja2"):
+            import_extra(package)
+    table = prepare(read_table(data), target, encode=True, impute=True, drop=drop or ())
+    found = compare_models(
+        table.X,
+        table.y,
+        models=models,
+        n_splits=n_splits,
+        unlabelled=_unlabelled_value(unlabelled, table.y),
+        random_state=seed,
+        progress=show_progress(quiet),
+    )
+    typer.echo(found.recommendation if quiet else str(found))
+    if html is not None:
+        write_comparison(found, html, title=f"Models compared: {target} of {data.name}")
+        speaker(quiet)(f"Page saved in {html}.")
 
 
 @app.command("next")
@@ -591,25 +598,18 @@ def _description(
     ]
     if numeric:
         how = "standardised" if preprocessing.standardised else "as they are"
-        lines.append(f"Numeric columns, {how}: {_shortened(numeric)}.")
+        lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
     if preprocessing.categories:
-        lines.append(
-            f"Columns encoded as indicators: {_shortened(list(preprocessing.categories))}."
-        )
+        lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
     blank = frame[list(preprocessing.columns)].isna().sum()
     blank = blank[blank > 0]
     if len(blank):
-        where = _shortened([f"{name} ({count})" for name, count in blank.items()])
+        where = shortened([f"{name} ({count})" for name, count in blank.items()])
         lines.append(
             f"Blank cells: {where}. Numbers take the column's median, categories none of its "
             "values; where a twentieth or more are blank, that is a feature as well."
         )
     return lines
-
-
-def _shortened(names: list[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _bundle(
@@ -649,20 +649,6 @@ def _with_source(
     if id_column is None:
         return bundle
     return bundle._replace(id_column=id_column, ids=frame[id_column].astype(str).to_numpy(object))
-
-
-# --- predicting ----------------------------------------------------------------------------------
-
-
-def _predictions(estimator: Any, X: Any, *, progress: bool) -> pd.DataFrame:
-    from atoll.cli.predicting import predicted_proba
-    from atoll.diagnostics import entropy
-
-    pd = import_extra("pandas")
-    p = predicted_proba(estimator, X, progress=progress)
-    columns: dict[str, Any] = {"class": estimator.classes_[p.argmax(axis=1)]}
-    columns |= {f"p_{label}": p[:, k] for k, label in enumerate(estimator.classes_.tolist())}
-    return pd.DataFrame(columns | {"entropy": entropy(p)})
 
 
 # --- describing ----------------------------------------------------------------------------------

@@ -155,6 +155,12 @@ def _folded(cell: str, room: int) -> list[str]:
     return textwrap.wrap(cell, max(room, 1), break_on_hyphens=False) or [""]
 
 
+def shortened(names: list[str], most: int = 8) -> str:
+    """Return names with commas between, the first few of many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f": {str(error.filename)!r}" if error.filename is not None else ""

@@ -1,11 +1,13 @@
 """Rows that do not fit in memory: they are read in chunks, or held by a cluster, and summed over.
 
 A source of rows has one operation, `total`: apply a function to every chunk and add the results.
-Any sum over rows is thus computed in the same way from an array, from files and on a cluster.
+Any sum over rows is thus computed in the same way from an array, from files and on a cluster. What
+is wanted of every row, such as a prediction, comes from `each`, or from Dask itself.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,13 +15,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
 
 CHUNK_ROWS = 100_000  # rows per chunk unless the caller chooses
 
 Chunk = tuple[Any, Any]
-"""Rows (b, d), as an array or a data frame, and their labels (b,)."""
+"""Rows (b, d), as an array or a data frame, and their labels (b,), or None where there are none."""
 
 OfChunk = Callable[[int, Any, Any], Any]
 """A function of a chunk's number, its rows and their labels."""
@@ -43,7 +46,10 @@ class RowChunks:
     ----------
     make : callable () -> iterator of (X, y)
         Called once per pass; it must give the same chunks every time. X is (b, d), an array or a
-        data frame, and y (b,) holds labels, with None, NaN or -1 where a label is unknown.
+        data frame, and y (b,) holds labels, with None, NaN or -1 where a label is unknown; None
+        where rows are only to be predicted.
+    n_rows : int, default=None
+        How many there are, where that is known, for bars of progress.
 
     Examples
     --------
@@ -54,18 +60,23 @@ class RowChunks:
     6
     """
 
-    def __init__(self, make: Callable[[], Iterator[Chunk]]):
+    def __init__(self, make: Callable[[], Iterator[Chunk]], n_rows: int | None = None):
         self.make = make
+        self.n_rows = n_rows
 
     @classmethod
-    def from_arrays(cls, X: Any, y: Any, *, chunk_rows: int = CHUNK_ROWS) -> RowChunks:
-        """Return chunks of arrays or memory maps X (n, d) and y (n,)."""
+    def from_arrays(cls, X: Any, y: Any = None, *, chunk_rows: int = CHUNK_ROWS) -> RowChunks:
+        """Return chunks of arrays or memory maps X (n, d) and y (n,).
+
+        Of a map opened for reading at most one chunk stays resident in memory.
+        """
         _check_chunk_rows(chunk_rows)
-        return cls(partial(_of_arrays, X, y, chunk_rows))
+        _check_lengths(len(X), y)
+        return cls(partial(_of_arrays, X, y, chunk_rows), len(X))
 
     @classmethod
     def from_npy(
-        cls, X: str | os.PathLike[str], y: Any, *, chunk_rows: int = CHUNK_ROWS
+        cls, X: str | os.PathLike[str], y: Any = None, *, chunk_rows: int = CHUNK_ROWS
     ) -> RowChunks:
         """Return chunks of a .npy file of rows; y is another such file, or an array.
 
@@ -73,20 +84,25 @@ class RowChunks:
         memory.
         """
         _check_chunk_rows(chunk_rows)
-        path = _existing(X)
-        labels = _existing(y) if isinstance(y, str | os.PathLike) else np.asarray(y)
-        return cls(partial(_of_npy, path, labels, chunk_rows))
+        path, labels = _existing(X), y
+        if isinstance(y, str | os.PathLike):
+            labels = _existing(y)
+        elif y is not None:
+            labels = np.asarray(y)
+        n = len(_mapped(path))
+        _check_lengths(n, _mapped(labels) if isinstance(labels, Path) else labels)
+        return cls(partial(_of_npy, path, labels, chunk_rows), n)
 
     @classmethod
     def from_csv(
         cls,
         path: str | os.PathLike[str],
-        target: str,
+        target: str | None = None,
         *,
         chunk_rows: int = CHUNK_ROWS,
         **options: Any,
     ) -> RowChunks:
-        """Return chunks of a CSV file, read by pandas; `target` is the column of labels.
+        """Return chunks of a CSV file, read by pandas; `target` is the column of labels, if any.
 
         A blank cell in that column marks an unlabelled row. `options` go to `pandas.read_csv`; give
         `dtype={target: str}` if the labels are words.
@@ -96,23 +112,35 @@ class RowChunks:
 
     @classmethod
     def from_parquet(
-        cls, path: str | os.PathLike[str], target: str, *, chunk_rows: int = CHUNK_ROWS
+        cls,
+        path: str | os.PathLike[str],
+        target: str | None = None,
+        *,
+        chunk_rows: int = CHUNK_ROWS,
     ) -> RowChunks:
-        """Return chunks of a Parquet file; `target` is the column of labels."""
+        """Return chunks of a Parquet file, or of a folder of them in the order of their names.
+
+        `target` is the column of labels, if any.
+        """
         _check_chunk_rows(chunk_rows)
-        return cls(partial(_of_parquet, _existing(path), target, chunk_rows))
+        files = _parquet_files(path)
+        return cls(partial(_of_parquet, files, target, chunk_rows), _parquet_rows(files))
 
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
         """Return the sum of `function(number, X, y)` over the chunks, added in order."""
         result = None
-        for number, (X, y) in enumerate(self.make()):
-            part = function(number, X, y)
+        for part in self.each(function, tick):
             result = part if result is None else result + part
-            if tick is not None:
-                tick(len(X))
         if result is None:
             raise ValueError("the source of rows gave no chunk; it needs at least one row.")
         return result
+
+    def each(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Iterator[Any]:
+        """Yield `function(number, X, y)` of every chunk, in order."""
+        for number, (X, y) in enumerate(self.make()):
+            yield function(number, X, y)
+            if tick is not None:
+                tick(len(X))
 
 
 class DaskRows:
@@ -132,16 +160,41 @@ class DaskRows:
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
         """Return the sum of `function(number, X, y)` over the partitions, added pairwise in order.
 
-        `tick` is never called.
+        Where a worker of a cluster is lost, Dask computes anew what it held.
         """
         dask = import_extra("dask")
         apply, add = dask.delayed(_apply, pure=False), dask.delayed(_add, pure=False)
         shared = dask.delayed(function, traverse=False, pure=False)  # sent once in all
         parts = [apply(shared, number, X, y) for number, (X, y) in enumerate(self.partitions)]
+        heard = [dask.delayed(_rows_of, pure=False)(part) for part in parts]
         while len(parts) > 1:
             pairs = [add(*parts[i : i + 2]) for i in range(0, len(parts) - 1, 2)]
             parts = pairs + parts[len(parts) - len(parts) % 2 :]
-        return parts[0].compute()
+        result = dask.delayed(_result_of, pure=False)(parts[0])
+        if tick is None:
+            return result.compute()
+        return _compute_and_tick(result, heard, tick)
+
+
+def _compute_and_tick(result: Any, heard: list[Any], tick: Callable[[int], None]) -> Any:
+    """Compute `result`, and tick with each of `heard` as soon as it is there."""
+    dask = import_extra("dask")
+    client = getattr(import_extra("dask.base").get_scheduler(), "__self__", None)
+    if client is not None:  # a cluster
+        futures = client.compute(heard)
+        whole = client.compute(result)
+        done = import_extra("distributed").as_completed(futures, with_results=True)
+        for _, n in done:
+            tick(n)
+        return whole.result()
+    keys = {one.key for one in heard}
+
+    def after(key: Any, value: Any, *state: Any) -> None:
+        if key in keys:
+            tick(value)
+
+    with import_extra("dask.callbacks").Callback(posttask=after):
+        return dask.compute(result, *heard)[0]
 
 
 def is_dask(X: Any) -> bool:
@@ -149,21 +202,94 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
+def is_source(X: Any) -> bool:
+    """Return whether X is rows that stay where they are: chunks, a Dask collection, a .npy path.
+
+    Examples
+    --------
+    >>> is_source(RowChunks.from_arrays(np.eye(2))), is_source("rows.npy"), is_source(np.eye(2))
+    (True, True, False)
+    """
+    return is_dask(X) or hasattr(X, "total") or _is_npy(X)
+
+
 def source_of(X: Any, y: Any) -> RowSource:
-    """Return the source that X and y are: chunks that bring their labels, or Dask collections."""
+    """Return the source that X and y are: chunks that bring their labels, Dask, or a .npy file."""
     if is_dask(X) and y is None:
         raise ValueError("y is None; pass the labels of a Dask X as a Dask array or array.")
+    if _is_npy(X):
+        if y is None:
+            raise ValueError(
+                f"y is None; pass the labels of {str(X)!r}, as an array or another .npy path."
+            )
+        return RowChunks.from_npy(X, y)
     if not is_dask(X) and y is not None:
         raise ValueError("y is given twice: chunks of rows bring their labels; leave y out.")
     return DaskRows(X, y) if is_dask(X) else X
 
 
-def _apply(function: OfChunk, number: int, X: Any, y: Any) -> Any:
-    return function(number, X, y)
+def chunks_of(X: Any, chunk_rows: int = CHUNK_ROWS) -> RowChunks:
+    """Return rows to be predicted in chunks: X is `RowChunks`, a .npy path, an array or a map."""
+    if _is_npy(X):
+        return RowChunks.from_npy(X, chunk_rows=chunk_rows)
+    return X if hasattr(X, "each") else RowChunks.from_arrays(X, chunk_rows=chunk_rows)
 
 
-def _add(first: Any, second: Any) -> Any:
-    return first + second
+def map_partitions(function: Callable[[Any], Any], X: Any, meta: Any) -> Any:
+    """Return a Dask array of `function(rows)` over the partitions of a Dask X, not computed yet.
+
+    Parameters
+    ----------
+    function : rows (b, d), an array or a data frame -> array (b, …)
+    meta : array like what it returns, (0, …)
+    """
+    dask, arrays = import_extra("dask"), import_extra("dask.array")
+    is_array = hasattr(X, "rechunk")
+    if is_array:
+        X = X.rechunk({1: -1})
+    lengths = X.chunks[0] if is_array else (np.nan,) * X.npartitions
+    shared = dask.delayed(function, traverse=False, pure=False)  # sent once in all
+    call = dask.delayed(_call, pure=False)
+    pieces = [
+        arrays.from_delayed(call(shared, part), (n, *meta.shape[1:]), meta=meta)
+        for part, n in zip(np.ravel(X.to_delayed()).tolist(), lengths)
+    ]
+    return arrays.concatenate(pieces, allow_unknown_chunksizes=True)
+
+
+def let_go(X: Any) -> None:
+    """Drop the pages of a memory map that were read; they are read again when they are wanted."""
+    if not isinstance(X, np.memmap) or X.mode != "r":
+        return
+    base: Any = X.base
+    while isinstance(base, np.ndarray):  # X may be a part of a map
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
+
+
+def _is_npy(X: Any) -> bool:
+    return isinstance(X, str | os.PathLike) and str(X).endswith(".npy")
+
+
+def _call(function: Callable[[Any], Any], rows: Any) -> Any:
+    return function(rows)
+
+
+def _apply(function: OfChunk, number: int, X: Any, y: Any) -> tuple[int, Any]:
+    return len(X), function(number, X, y)
+
+
+def _add(first: tuple[int, Any], second: tuple[int, Any]) -> tuple[int, Any]:
+    return first[0] + second[0], first[1] + second[1]
+
+
+def _rows_of(part: tuple[int, Any]) -> int:
+    return part[0]
+
+
+def _result_of(part: tuple[int, Any]) -> Any:
+    return part[1]
 
 
 def _partitions(X: Any, y: Any) -> list[tuple[Any, Any]]:
@@ -204,39 +330,77 @@ def _lengths(rows: list[Any]) -> list[int]:
 
 def _of_arrays(X: Any, y: Any, chunk_rows: int) -> Iterator[Chunk]:
     for start in range(0, len(X), chunk_rows):
-        yield X[start : start + chunk_rows], y[start : start + chunk_rows]
+        stop = start + chunk_rows
+        yield X[start:stop], None if y is None else y[start:stop]
+        let_go(X)
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    try:
+        found: NDArray[Any] = np.load(path, mmap_mode="r")
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r} cannot be mapped as .npy: {error}") from None
+    return found
 
 
 def _of_npy(path: Path, labels: Any, chunk_rows: int) -> Iterator[Chunk]:
-    n = np.load(path, mmap_mode="r").shape[0]
-    y = np.load(labels, mmap_mode="r") if isinstance(labels, Path) else labels
+    n = len(_mapped(path))
+    y = _mapped(labels) if isinstance(labels, Path) else labels
     for start in range(0, n, chunk_rows):
         # Each chunk has its own map, dropped with it: the pages of a lasting map stay resident.
-        rows = np.load(path, mmap_mode="r")[start : start + chunk_rows]
-        yield rows, np.asarray(y[start : start + chunk_rows])
+        rows = _mapped(path)[start : start + chunk_rows]
+        yield rows, None if y is None else np.asarray(y[start : start + chunk_rows])
 
 
-def _of_csv(path: Path, target: str, chunk_rows: int, options: dict[str, Any]) -> Iterator[Chunk]:
+def _of_csv(
+    path: Path, target: str | None, chunk_rows: int, options: dict[str, Any]
+) -> Iterator[Chunk]:
     pd = import_extra("pandas")
     with pd.read_csv(path, chunksize=chunk_rows, **options) as reader:
         for frame in reader:
             yield _split(frame, target, path)
 
 
-def _of_parquet(path: Path, target: str, chunk_rows: int) -> Iterator[Chunk]:
+def _of_parquet(files: list[Path], target: str | None, chunk_rows: int) -> Iterator[Chunk]:
     parquet = import_extra("pyarrow.parquet")
-    with parquet.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=chunk_rows):
-            yield _split(batch.to_pandas(), target, path)
+    for path in files:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=chunk_rows):
+                yield _split(batch.to_pandas(), target, path)
 
 
-def _split(frame: Any, target: str, path: Path) -> Chunk:
+def _parquet_files(path: str | os.PathLike[str]) -> list[Path]:
+    if not Path(path).is_dir():
+        return [_existing(path)]
+    found = sorted(Path(path).glob("*.parquet"))
+    if not found:
+        raise ValueError(f"the folder {str(path)!r} has no .parquet file; check the path.")
+    return found
+
+
+def _parquet_rows(files: list[Path]) -> int:
+    parquet, pyarrow = import_extra("pyarrow.parquet"), import_extra("pyarrow")
+    try:
+        return sum(parquet.read_metadata(file).num_rows for file in files)
+    except (pyarrow.ArrowException, OSError) as error:
+        names = ", ".join(repr(str(file)) for file in files[:3])
+        raise ValueError(f"{names} cannot be read as Parquet: {error}") from None
+
+
+def _split(frame: Any, target: str | None, path: Path) -> Chunk:
+    if target is None:
+        return frame, None
     if target not in frame.columns:
         raise ValueError(
             f"target={target!r} is not a column of {str(path)!r}; its columns are "
             f"{', '.join(map(repr, frame.columns))}."
         )
     return frame.drop(columns=target), frame[target]
+
+
+def _check_lengths(n: int, y: Any) -> None:
+    if y is not None and len(y) != n:
+        raise ValueError(f"y has {len(y)} labels and X has {n} rows; pass one per row.")
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:

@@ -51,7 +51,8 @@ class PartialLabels(NamedTuple):
     def of(self, rows: NDArray[Any]) -> PartialLabels:
         """Return the labels of some rows, given as a mask or as places."""
         more = (None if part is None else part[rows] for part in self[3:])
-        return PartialLabels(self.codes[rows], self.is_labelled[rows], self.classes, *more)
+        codes = self.codes[rows].astype(np.intp, copy=False)
+        return PartialLabels(codes, self.is_labelled[rows], self.classes, *more)
 
     @property
     def n_labelled(self) -> int:

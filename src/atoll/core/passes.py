@@ -70,7 +70,7 @@ def rows_of_source(
         all chunks together
     """
     summary = source.total(summarise)
-    labels = parse_labels(_as_labels(summary.labels), unlabelled=unlabelled)
+    labels = parse_labels(as_labels(summary.labels), unlabelled=unlabelled)
     require_classes(labels)
     read = partial(_read_codes, labels.classes.tolist(), unlabelled_marker(labels, unlabelled))
     starts = np.concatenate([[0], np.cumsum(summary.lengths)]).tolist()
@@ -134,7 +134,7 @@ def _squares(block: Array, mean: Array) -> Array:
         return np.asarray(((block - mean) ** 2).sum(axis=0))
 
 
-def _as_labels(distinct: frozenset[Any]) -> Any:
+def as_labels(distinct: frozenset[Any]) -> Any:
     """Return distinct labels as a y: whole numbers as integers, whatever a chunk read them as."""
     values = list(distinct)
     if values and all(isinstance(v, float) and v.is_integer() for v in values):

@@ -303,7 +303,9 @@ def unreadable(
                 read[name] = pd.to_numeric(frame[name], errors="coerce")
             numbers = _as_floats(read[name])
             is_word = np.isnan(numbers) & ~is_blank
-            refuse(is_word, lambda row, n=name, c=cells: f"{n} is {c[row]!r}, not a number")
+            if is_word.any():
+                cells = frame[name].to_numpy(dtype=object)
+                refuse(is_word, lambda row, n=name, c=cells: f"{n} is {c[row]!r}, not a number")
             refuse(np.isinf(numbers), lambda _, n=name: f"{n} is infinite")
         elif not preprocessing.lenient:
             values = np.array(_as_strings(frame[name]), dtype=object)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted
 
-from atoll.core.chunks import is_dask, source_of
+from atoll.core.chunks import RowSource
 from atoll.core.densities import Density, NormalInverseWishart
 from atoll.core.labels import PartialLabels, parse_labels, with_extra_classes
 from atoll.estimators import sampling
@@ -276,23 +276,6 @@ default="auto"
         if self.checkpoint is not None and not takes_vectors(self.kernel):
             raise ValueError("checkpoint= needs rows of numbers; leave it out for other rows.")
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from labelled and unlabelled rows.
-
-        Parameters
-        ----------
-        X : (n, d) array or data frame of finite numbers; or `RowChunks`, which bring their labels;
-            or a Dask array or data frame
-        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
-
-        Returns
-        -------
-        self
-        """
-        if is_dask(X) or hasattr(X, "total"):
-            return self._fit_source(X, y)
-        return super().fit(X, y)
-
     def _memory(self, X: Any, labels: PartialLabels) -> Need:
         n, K = len(X), len(labels.classes)
         if choose_inference(self, n, labels).method == "mcmc":
@@ -309,10 +292,9 @@ default="auto"
         rows = rows_of_arrays(start, X, labels)
         return fit_by_engine(self, rows, len(labels.classes), start, choice)
 
-    def _fit_source(self, X: Any, y: Any) -> Self:
+    def _fit_source(self, source: RowSource) -> Self:
         """Fit rows in chunks, which stay where they are; they have no transduction."""
         self._begin()
-        source = source_of(X, y)
         choice, start = choose_inference(self, 0, None), begin(self)
         rows, labels = rows_of_chunks(self, start, source)
         self.n_features_in_ = len(rows.summary.mean)

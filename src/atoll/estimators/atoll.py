@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.core import rows as rows_of
+from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators.atoll_verdict import Facts, diagnose
 from atoll.estimators.explanation import Assumption, Explanation
@@ -141,7 +142,8 @@ class AtollClassifier(InformedClassifier):
     sparse, such as words of texts (TF-IDF), and is never made dense; rows of single precision stay
     so.
     A fit of 200 rows takes some 50 ms; time and memory grow as n log n up to `max_graph_rows` rows
-    and as n beyond.
+    and as n beyond. Rows that do not fit in memory may be `RowChunks`, a Dask array or data frame,
+    a memory map or the path of a .npy file: a fit reads them in chunks and takes a part of them.
 
     Parameters
     ----------
@@ -229,6 +231,7 @@ class AtollClassifier(InformedClassifier):
     fits_unseen_classes = True
     takes_sparse = True
     keeps_single = True
+    takes_far_rows = True
     saves = (
         AveragePosterior,
         Component,
@@ -386,10 +389,12 @@ class AtollClassifier(InformedClassifier):
             standardised=standardised,
             least_share=recipe.graph.labellings.least_effective_share,
         )
-        proba = posterior.training_proba(X, kept, data.rows, scaled.place)
-        posterior = posterior._replace(intercepts=self._intercepts(labels, proba, record))
-        unlabelled = self._unlabelled(labels, proba)
-        found = self._shares(labels, unlabelled, posterior, X)
+        if isinstance(X, SourceRows):
+            own = scaled.rows[scaled.place]  # the rows of the graph stand for all
+            proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
+        else:
+            proba = posterior.training_proba(X, kept, data.rows, scaled.place)
+        posterior, found, unlabelled = self._informed(X, kept, labels, posterior, record, proba)
         diagnostics, remarks = diagnose(
             facts, explanation, bold.diagnostics(recipe.graph), found.said(labels.classes)
         )

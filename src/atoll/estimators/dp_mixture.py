@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.checkpoints import Checkpoint, checkpoint_in
-from atoll.core.chunks import is_dask, source_of
+from atoll.core.chunks import RowSource
 from atoll.core.labels import PartialLabels, with_extra_classes
 from atoll.core.passes import Rows, rows_in_memory, rows_of_source, signed_codes
 from atoll.estimators.novelty import reference_log_densities
@@ -248,32 +248,15 @@ class DPMixtureClassifier(GenerativeClassifier):
 
     # Fitting --------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from labelled and unlabelled rows.
-
-        Parameters
-        ----------
-        X : (n, d) array or data frame of finite numbers; or `RowChunks`, which bring their
-            labels; or a Dask array or data frame
-        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
-
-        Returns
-        -------
-        self
-        """
-        if is_dask(X) or hasattr(X, "total"):
-            return self._fit_source(X, y)
-        return super().fit(X, y)
-
     def _fit(self, X: Array, labels: PartialLabels) -> Fit:
         rng, settings = self._stream()
         rows = rows_in_memory(X, labels, _seed(rng), reservoir_sizes)
         return self._fit_rows(rows, rng, settings)[0]
 
-    def _fit_source(self, X: Any, y: Any) -> Self:
+    def _fit_source(self, source: RowSource) -> Self:
         """Fit rows in chunks, which stay where they are; they have no transduction."""
         self._begin()
-        source, (rng, settings) = source_of(X, y), self._stream()
+        rng, settings = self._stream()
         rows, labels = rows_of_source(
             source, _seed(rng), reservoir_sizes, unlabelled=self.unlabelled
         )

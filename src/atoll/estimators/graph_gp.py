@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 
+from atoll.core.far_rows import SourceRows
 from atoll.core.graphs import Modes, NeighbourGraph, is_approximate, self_tuning_weights
 from atoll.core.labels import PartialLabels
 from atoll.core.rows import COSINE, unit_rows
@@ -135,6 +136,7 @@ class GraphGPClassifier(InformedClassifier):
     fits_unseen_classes = True
     takes_sparse = True
     keeps_single = True
+    takes_far_rows = True
     summary = (
         "classes that follow the graph of neighbours; learns from unlabelled rows, to millions"
     )
@@ -215,14 +217,13 @@ class GraphGPClassifier(InformedClassifier):
         )
         if len(kept) < X.shape[0]:
             self._say(f"{X.shape[0] - len(kept)} more rows")
-        proba = posterior.training_proba(X)
+        if isinstance(X, SourceRows):  # the rows of the graph stand for all
+            proba = np.exp(posterior.log_proba(graph.rows))
+        else:
+            proba = posterior.training_proba(X)
         record = record_of_graph(known, labels.of(labelled), labelled)
-        posterior = posterior._replace(
-            coefficients=without_votes(coefficients),
-            intercepts=self._intercepts(labels, proba, record),
-        )
-        unlabelled = self._unlabelled(labels, proba)
-        shares = self._shares(labels, unlabelled, posterior, X)
+        posterior = posterior._replace(coefficients=without_votes(coefficients))
+        posterior, shares, unlabelled = self._informed(X, kept, labels, posterior, record, proba)
         found = coefficients.diagnostics(recipe)
         found["verdict"] += f" {shares.said(labels.classes)}"
         found["verdict"] += f" {self._describe_graph(graph.rows, X.shape[0], len(modes.values))}"

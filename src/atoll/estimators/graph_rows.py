@@ -116,8 +116,11 @@ def choose_rows(
         return rows[choose_rows(rng, len(rows), np.searchsorted(rows, labelled), most)]
     if n <= most:
         return np.arange(n)
-    others = np.setdiff1d(np.arange(n), labelled)
-    chosen = rng.choice(others, max(0, most - len(labelled)), replace=False, shuffle=False)
+    n_more = max(0, most - len(labelled))
+    places = rng.choice(n - len(labelled), n_more, replace=False, shuffle=False)
+    # Places among the rows without a label become numbers of rows; n itself may be huge.
+    before = labelled - np.arange(len(labelled))
+    chosen = places + np.searchsorted(before, places, side="right")
     return np.sort(np.concatenate([labelled, chosen]))
 
 

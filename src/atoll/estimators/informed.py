@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from atoll.core.chunks import is_source
+from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels
 from atoll.estimators import knowledge
+from atoll.estimators.far_rows import by_chunks
 from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
 from atoll.estimators.parameters import PROBABILITY, check_value
 from atoll.estimators.shell import Classifier
@@ -73,7 +76,7 @@ class InformedClassifier(Classifier):
     saves: ClassVar[tuple[type, ...]] = (LabelRecord, Shares)
     class_prior: Any
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn from labelled and unlabelled rows.
 
         Parameters
@@ -94,6 +97,12 @@ class InformedClassifier(Classifier):
         self
         """
         names: list[Any] = []
+        if is_source(X) and not (sample_weight is None and groups is None):
+            name = "sample_weight" if groups is None else "groups"
+            raise ValueError(
+                f"{name} is for rows in memory, and X is read in chunks. Fit on an array of a part "
+                "of the rows instead."
+            )
 
         def know(labels: PartialLabels) -> PartialLabels:
             labels = knowledge.with_weights(labels, sample_weight)
@@ -119,6 +128,35 @@ class InformedClassifier(Classifier):
         """Return the shares that the user knows, (K,)."""
         prior = self.class_prior
         return None if prior is None else read_class_prior(prior, labels.classes)
+
+    def _informed(
+        self,
+        X: Any,
+        kept: Index,
+        labels: PartialLabels,
+        posterior: Any,
+        record: LabelRecord,
+        proba: Array,
+    ) -> tuple[Any, Shares, Array | None]:
+        """Return the posterior given known shares, the shares of the classes, and a transduction.
+
+        Parameters
+        ----------
+        X : (n, d) of the fit; of rows that stay where they are, those of the graph stand for all,
+            and none has a transduction
+        kept : (g,) rows of the graph
+        proba : (n, K) of all rows of the fit, or (g, K) of those of the graph
+        """
+        if not isinstance(X, SourceRows):
+            posterior = posterior._replace(intercepts=self._intercepts(labels, proba, record))
+            unlabelled = self._unlabelled(labels, proba)
+            return posterior, self._shares(labels, unlabelled, posterior, X), unlabelled
+        unknown = ~labels.is_labelled[kept]
+        found, shares = proba[unknown], self._known_shares(labels)
+        if shares is not None:
+            posterior = posterior._replace(intercepts=pooling.intercepts_for(found, shares))
+            found = pooling.shifted(found, posterior.intercepts)
+        return posterior, self._shares(labels, found, posterior, X, kept[unknown]), None
 
     def _intercepts(self, labels: PartialLabels, proba: Array, record: LabelRecord) -> Array | None:
         """Return what gives rows, of which nothing else is known, the shares that are known, (K,).
@@ -150,16 +188,28 @@ class InformedClassifier(Classifier):
             return found
         return pooling.shifted(found, pooling.intercepts_for(found, _left_over(labels, shares)))
 
-    def _shares(self, labels: PartialLabels, proba: Array, posterior: Any, X: Any) -> Shares:
+    def _shares(
+        self,
+        labels: PartialLabels,
+        proba: Array,
+        posterior: Any,
+        X: Any,
+        asked: Index | None = None,
+    ) -> Shares:
         """Return the shares of the classes, estimated from all rows.
 
         Parameters
         ----------
         proba : (u, K) of the unlabelled rows
+        asked : (u,) their numbers where they are a part that stands for all; None: they are all
         """
         unknown, n = np.flatnonzero(~labels.is_labelled), len(labels.codes)
         counts = labels.counts.astype(float)
-        estimate = (counts + proba.sum(axis=0)) / n
+        estimate = counts / n
+        if len(proba):
+            estimate = (counts + len(unknown) * proba.mean(axis=0)) / n
+        unknown = unknown if asked is None else asked
+        n_unknown = n - labels.n_labelled
         if not len(unknown) or self.class_prior is not None:
             return Shares(estimate, estimate, estimate)
         rng = np.random.default_rng(0)  # of its own: predictions do not depend on it
@@ -167,10 +217,10 @@ class InformedClassifier(Classifier):
         drawn = posterior.draws(X[some], SHARE_DRAWS, rng)
         # A row has one class: beside the functions, chance decides how many rows have which.
         rate = drawn.mean(axis=1)
-        chance = np.sqrt((drawn * (1.0 - drawn)).mean(axis=1) / len(unknown))
+        chance = np.sqrt((drawn * (1.0 - drawn)).mean(axis=1) / n_unknown)
         rate = np.clip(rate + chance * rng.standard_normal(rate.shape), 0.0, 1.0)
         rate += proba.mean(axis=0) - rate.mean(axis=0)
-        shares = (counts + len(unknown) * np.clip(rate, 0.0, 1.0)) / n
+        shares = (counts + n_unknown * np.clip(rate, 0.0, 1.0)) / n
         lower, upper = np.quantile(shares, SHARE_LIMITS, axis=0)
         return Shares(estimate, np.minimum(lower, estimate), np.maximum(upper, estimate))
 
@@ -204,6 +254,7 @@ class InformedClassifier(Classifier):
         shares = self.class_shares_.estimate
         return group_proba(groups, n_groups, draws, shares, prior)
 
+    @by_chunks
     def predict_proba(self, X: Any, *, groups: Any = None) -> Array:
         """Return class probabilities, averaged over the posterior.
 
@@ -240,6 +291,7 @@ class InformedClassifier(Classifier):
         p[codes != ALONE] = pooled[codes[codes != ALONE]]
         return p
 
+    @by_chunks
     def predict(
         self, X: Any, *, reject_below: float | None = None, groups: Any = None
     ) -> NDArray[Any]:

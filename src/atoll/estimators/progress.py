@@ -55,6 +55,10 @@ class Progress:
             self.bar.reset()
         self.bar.update(n)
 
+    def count(self, n: int) -> None:
+        """Count n more."""
+        self.bar.update(n)
+
     def tell(self, n: int, **numbers: float) -> None:
         """Count up to n of a known total, and show numbers beside it."""
         self.bar.set_postfix({name: f"{number:.3g}" for name, number in numbers.items()})

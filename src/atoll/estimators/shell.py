@@ -23,6 +23,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from atoll.core.chunks import RowSource, is_source, source_of
 from atoll.core.labels import (
     PartialLabels,
     parse_labels,
@@ -37,6 +38,7 @@ from atoll.diagnostics import entropy
 from atoll.diagnostics import to_arviz as draws_to_arviz
 from atoll.diagnostics.wrong_rows import KeptError, kept_error
 from atoll.estimators import display
+from atoll.estimators.far_rows import by_chunks, is_far, map_for, read_source
 from atoll.estimators.novelty import reference_log_densities, tail_ranks
 from atoll.estimators.parameters import (
     PROBABILITY,
@@ -167,7 +169,7 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
 
     def _remembered(self, X: Any) -> RowMemory:
         """Return what earlier fits made of the same rows, where `warm_start` has it kept."""
-        if not getattr(self, "warm_start", False):
+        if not getattr(self, "warm_start", False) or is_far(X):
             if hasattr(self, KEPT):
                 delattr(self, KEPT)
             return RowMemory()
@@ -214,6 +216,8 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
 
     fits_unseen_classes: ClassVar[bool] = False
     """Whether all but one of the classes that `classes` names may be without a label."""
+    takes_far_rows: ClassVar[bool] = False
+    """Whether `_fit` asks its rows for nothing but their shape and some of them by number."""
 
     # What a subclass says -------------------------------------------------------------------------
 
@@ -235,12 +239,14 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
 
     # What all of them do --------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from labelled and unlabelled rows.
 
         Parameters
         ----------
-        X : (n, d) array or data frame of finite numbers, or a sparse array where the model takes it
+        X : (n, d) array or data frame of finite numbers, or a sparse array where the model takes
+            it; where the model can read rows that do not fit in memory also `RowChunks`, which
+            bring their labels, a Dask array or data frame, or the path of a .npy file
         y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
 
         Returns
@@ -251,6 +257,8 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
 
     def _learn(self, X: Any, y: Any, know: Knowledge | None = None) -> Self:
         """Fit to rows and labels, of which `know` adds what else is known."""
+        if is_source(X):
+            return self._fit_source(source_of(X, y))
         self._begin()
         began, given = time.perf_counter(), X
         X, labels = self._read_training(X, y, know)
@@ -266,8 +274,30 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
             setattr(self, TRAINING, display.TrainingRows(given, y, seconds))
         return self
 
+    def _fit_source(self, source: RowSource) -> Self:
+        """Fit rows that stay where they are; they have no transduction."""
+        if not self.takes_far_rows:
+            raise ValueError(
+                f"{type(self).__name__} takes rows in memory, an array or a data frame; for rows "
+                "in chunks or on a cluster use AtollClassifier, GraphGPClassifier, "
+                "DPMixtureClassifier or ArchipelagoClassifier."
+            )
+        self._begin()
+        rows, labels = read_source(self, source)
+        need = self._memory(rows, labels)
+        if need is not None:
+            need.check()
+        self._keep_labels(labels)
+        self._keep(self._fit(rows, labels))
+        return self
+
+    @by_chunks
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row; X (m, d) -> (m,)."""
+        """Return the most probable class of each row; X (m, d) -> (m,).
+
+        Rows in chunks, in a memory map or of a .npy path are read chunk by chunk; a Dask X gives a
+        Dask array.
+        """
         check_is_fitted(self)
         return self.classes_[self._codes(self._read_rows(X))]
 
@@ -308,7 +338,8 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None. Pass "
                 "one label per row, with None, NaN or -1 where it is unknown."
             )
-        rows = self._read_rows(X, reset=True)
+        mapped = map_for(self, X)
+        rows = self._read_rows(X, reset=True) if mapped is None else mapped
         unlabelled, classes = getattr(self, "unlabelled", "auto"), self._class_order(y)
         one_is_enough = self.fits_unseen_classes and classes is not None
         at_least = 1 if one_is_enough else 2
@@ -333,11 +364,17 @@ class Classifier(SemiSupervisedClassifier):
     has_functions: ClassVar[bool] = True
     """Whether the posterior has `latent(X)`, and so the classifier `predict_latent`."""
 
+    @by_chunks
     def predict_proba(self, X: Any) -> Array:
-        """Return class probabilities, averaged over the posterior; X (m, d) -> (m, K)."""
+        """Return class probabilities, averaged over the posterior; X (m, d) -> (m, K).
+
+        Rows in chunks, in a memory map or of a .npy path are read chunk by chunk; a Dask X gives a
+        Dask array.
+        """
         check_is_fitted(self)
         return np.exp(self.posterior_.log_proba(self._read_rows(X)))
 
+    @by_chunks
     def predict(self, X: Any, *, reject_below: float | None = None) -> NDArray[Any]:
         """Return the most probable class of each row, or nothing where it is not probable enough.
 
@@ -398,6 +435,7 @@ class Classifier(SemiSupervisedClassifier):
         """Return probabilities of rows predicted without their labels, (a, K), and these (a,)."""
         return np.empty((0, len(self.classes_))), np.empty(0, np.intp)
 
+    @by_chunks
     def predict_entropy(self, X: Any) -> Array:
         """Return the entropy of the class probabilities in nats: how unsure; X (m, d) -> (m,)."""
         return entropy(self.predict_proba(X))

@@ -109,8 +109,10 @@ class AveragePosterior(NamedTuple):
         out = np.empty((n, len(self.shares)))
         out[kept] = (own / own.sum(axis=1, keepdims=True))[place]
         others = np.setdiff1d(np.arange(n), kept, assume_unique=True)
-        if len(others):
-            out[others] = self.proba(X[others])
+        for piece in in_chunks(len(others), WIDTH + rows_of.width(X)):
+            some = others[piece]
+            found = self._average(self._scaled(X[some]))
+            out[some] = found / found.sum(axis=1, keepdims=True)
         return out
 
     def without_votes(self) -> AveragePosterior:

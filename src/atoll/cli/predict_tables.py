@@ -1,0 +1,208 @@
+"""Predictions of a table, chunk by chunk: neither the table nor the answers need fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.cli.opening import as_fitted, open_model
+from atoll.cli.terminal import shortened
+from atoll.core.extras import import_extra
+from atoll.core.preprocessing import Preprocessing, apply, extra_columns, unreadable, unseen
+from atoll.core.progress import progress_bar
+from atoll.core.tables import STANDARD_INPUT, TableWriter, read_table, table_chunks
+from atoll.diagnostics import entropy
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from atoll.estimators.persistence import ModelBundle
+
+BATCH = 5000  # rows predicted at once: each batch holds a kernel matrix against the training rows
+CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
+
+
+class Wishes(NamedTuple):
+    """What of the table is carried over to the answers.
+
+    id_column : its name, or None
+    keep : whether every column is
+    reject_below : probability of the class below which it is left blank; None: none is
+    """
+
+    id_column: str | None
+    keep: bool
+    reject_below: float | None = None
+
+
+class Survey(NamedTuple):
+    """What a first pass over the table has found.
+
+    n_rows : in all
+    n_unreadable : rows that cannot be read
+    carried : columns to carry over
+    chunk : the table, where it is a single chunk; it is not read again
+    """
+
+    n_rows: int
+    n_unreadable: int
+    carried: list[str]
+    chunk: pd.DataFrame | None
+
+
+def predict_table(
+    model: Path,
+    data: Path,
+    out: Path,
+    wishes: Wishes,
+    say: Callable[[str], None],
+    progress: bool,
+) -> None:
+    """Write class, class probabilities and entropy of every row of a table.
+
+    The table is read twice: first for what is wrong with it, which is said before the long work.
+    """
+    whole = read_table(data) if str(data) == STANDARD_INPUT else None  # it cannot be read twice
+    first = next(table_chunks(data, CHUNK_CELLS)) if whole is None else whole
+    bundle = open_model(model, first)
+    categories = tuple(bundle.preprocessing.categories)
+
+    def frames() -> Iterator[pd.DataFrame]:
+        if whole is not None:
+            return iter([whole])
+        return table_chunks(data, CHUNK_CELLS, as_text=categories)
+
+    found = _survey(bundle, frames(), data, wishes, say, progress)
+
+    settings = {"total": found.n_rows, "unit": " rows", "disable": not progress}
+    with TableWriter(out) as writer, progress_bar(desc="predicting", **settings) as bar:
+        for frame in frames() if found.chunk is None else [found.chunk]:
+            writer.write(_answers(bundle, frame, found, bar, wishes.reject_below))
+    if wishes.reject_below is not None:
+        say(_error_of_kept(bundle, first, wishes.reject_below))
+    if found.n_unreadable:
+        say(
+            f"{found.n_unreadable} of {found.n_rows} rows cannot be read; the column reason says "
+            "why."
+        )
+    say(f"{found.n_rows - found.n_unreadable} predictions saved in {out}.")
+
+
+def _survey(
+    bundle: ModelBundle,
+    frames: Iterator[pd.DataFrame],
+    data: Path,
+    wishes: Wishes,
+    say: Callable[[str], None],
+    progress: bool,
+) -> Survey:
+    """Read the table once; raise where nothing can be predicted, and say what is odd."""
+    n_rows, n_unreadable, n_chunks, first_reason = 0, 0, 0, ""
+    carried: list[str] = []
+    strangers: dict[str, set[str]] = {}
+    chunk = None
+    preprocessing: Preprocessing = bundle.preprocessing
+    with progress_bar(desc="reading", unit=" rows", disable=not progress) as bar:
+        for frame in frames:
+            if n_chunks == 0:
+                carried = _carried(bundle, frame, data, wishes, say)
+            read, reasons = unreadable(preprocessing, frame)
+            can_be_read = np.array([reason is None for reason in reasons])
+            n_unreadable += int((~can_be_read).sum())
+            first_reason = first_reason or next((r for r in reasons if r is not None), "")
+            for column, values in unseen(preprocessing, read[can_be_read]).items():
+                strangers.setdefault(column, set()).update(values)
+            n_rows, n_chunks = n_rows + len(frame), n_chunks + 1
+            chunk = frame if n_chunks == 1 else None
+            bar.update(len(frame))
+    if n_unreadable == n_rows:
+        raise ValueError(
+            f"no row of {str(data)!r} can be read; the first: {first_reason}. Correct the file."
+        )
+    for column, strange in strangers.items():
+        names = shortened(sorted(strange))
+        say(f"{column}: the model has not seen {names}; taken as blank.")
+    return Survey(n_rows, n_unreadable, carried, chunk)
+
+
+def _carried(
+    bundle: ModelBundle, frame: pd.DataFrame, data: Path, wishes: Wishes, say: Callable[[str], None]
+) -> list[str]:
+    """Return the columns to carry over; say which of the others are ignored."""
+    name = wishes.id_column
+    if name is not None and name not in frame.columns:
+        raise ValueError(
+            f"the --id column {name!r} is not in {str(data)!r}; its columns are "
+            f"{', '.join(map(repr, frame.columns))}."
+        )
+    carried = list(frame.columns) if wishes.keep else [n for n in [name] if n is not None]
+    ignored = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
+    if ignored:
+        say(f"Ignored columns that the model was not fitted on: {', '.join(ignored)}.")
+    clash = [n for n in carried if n in [*answer_columns(bundle.estimator), "reason"]]
+    if clash:
+        raise ValueError(
+            f"the column {clash[0]!r} of the data is also a column of the predictions; rename it."
+        )
+    return carried
+
+
+def answer_columns(estimator: Any) -> list[str]:
+    """Return the names of the columns of answers."""
+    return ["class", *(f"p_{label}" for label in estimator.classes_.tolist()), "entropy"]
+
+
+def _error_of_kept(bundle: ModelBundle, frame: pd.DataFrame, reject_below: float) -> str:
+    """Say how many of the rows that keep a class are wrong, by those of the first chunk."""
+    pd = import_extra("pandas")
+    read, reasons = unreadable(bundle.preprocessing, frame)
+    read = read[pd.isna(reasons)]
+    if not len(read):
+        return "No row of the first chunk can be read: the error of the rows kept is not known."
+    X = as_fitted(bundle.estimator, apply(bundle.preprocessing, read))
+    return str(bundle.estimator.estimate_error(X, reject_below=reject_below))
+
+
+def _answers(
+    bundle: ModelBundle, frame: pd.DataFrame, found: Survey, bar: Any, reject_below: float | None
+) -> pd.DataFrame:
+    """Return what is written for the rows of one chunk."""
+    pd = import_extra("pandas")
+    read, reasons = unreadable(bundle.preprocessing, frame)
+    can_be_read = pd.isna(reasons)
+    frame, read = frame.reset_index(drop=True), read.reset_index(drop=True)
+    read = read[can_be_read]
+    if len(read):
+        predictions = _predictions(bundle.estimator, apply(bundle.preprocessing, read), bar)
+    else:
+        empty = np.empty((0, len(bundle.estimator.classes_)))
+        predictions = _as_frame(bundle.estimator, empty)
+    bar.update(len(frame) - len(read))
+    predictions.index = read.index
+    if reject_below is not None:
+        unsure = predictions.filter(regex="^p_").max(axis=1) < reject_below
+        predictions["class"] = predictions["class"].astype(object).where(~unsure, None)
+    if found.n_unreadable:
+        predictions = predictions.reindex(frame.index)
+        predictions["reason"] = pd.array(reasons, dtype="string")
+    return pd.concat([frame[found.carried], predictions], axis=1)
+
+
+def _predictions(estimator: Any, X: Any, bar: Any) -> pd.DataFrame:
+    parts = []
+    for start in range(0, X.shape[0], BATCH):
+        parts.append(estimator.predict_proba(as_fitted(estimator, X[start : start + BATCH])))
+        bar.update(len(parts[-1]))
+    return _as_frame(estimator, np.concatenate(parts))
+
+
+def _as_frame(estimator: Any, p: NDArray[np.float64]) -> pd.DataFrame:
+    pd = import_extra("pandas")
+    names = answer_columns(estimator)
+    columns: dict[str, Any] = {names[0]: estimator.classes_[p.argmax(axis=1)]}
+    columns |= {name: p[:, k] for k, name in enumerate(names[1:-1])}
+    return pd.DataFrame(columns | {names[-1]: entropy(p)})

@@ -1,0 +1,15 @@
+"""Which model to use, by the user's own labels."""
+
+from atoll.comparison.compare import compare_models
+from atoll.comparison.page import write_comparison
+from atoll.comparison.result import Difference, ModelComparison, ModelRow
+from atoll.comparison.supervised import PartlyLabelled
+
+__all__ = [
+    "Difference",
+    "ModelComparison",
+    "ModelRow",
+    "PartlyLabelled",
+    "compare_models",
+    "write_comparison",
+]

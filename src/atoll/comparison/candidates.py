@@ -1,0 +1,116 @@
+"""The models that are compared, each by a setting that is quick enough to be fitted many times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import LabelSpreading
+
+from atoll.comparison.supervised import PartlyLabelled, fit_clone
+from atoll.estimators import MODELS
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+class Candidate(NamedTuple):
+    """A model of the comparison.
+
+    name : as in `atoll models`, or that of a peer
+    model : a classifier that is not fitted
+    is_peer : whether it is no model of atoll, but something simple to measure by
+    note : what is not as the model comes, in words
+    left_out : why it is compared only where it is asked for by name; nothing where it always is
+    most_classes : beyond which it is left out because it is slow; None: never
+    """
+
+    name: str
+    model: Any
+    is_peer: bool = False
+    note: str = ""
+    left_out: str = ""
+    most_classes: int | None = None
+
+    def why_not(self, n_classes: int) -> str:
+        """Return why it is not compared unless it is asked for by name; nothing where it is."""
+        if self.most_classes is not None and n_classes > self.most_classes:
+            return f"it is slow with more than {self.most_classes} classes"
+        return self.left_out
+
+    def classifier(self) -> Any:
+        """Return it as a classifier to be fitted to labelled and unlabelled rows."""
+        if self.is_peer or "unlabelled" not in self.model.get_params(deep=False):
+            return PartlyLabelled(self.model)
+        return clone(self.model)
+
+    def predict(self, X: Any, codes: Codes, new: Any, seed: int) -> Array:
+        """Return the class probabilities of new rows after a fit; (m, K).
+
+        Parameters
+        ----------
+        X : (n, d)
+        codes : (n,) classes, -1 where unlabelled; every class has a label
+        new : (m, d)
+        seed : of the fit
+        """
+        return np.asarray(fit_clone(self.model, X, codes, seed).predict_proba(new))
+
+
+class Spreading(LabelSpreading):
+    """Scikit-learn's LabelSpreading, with equal probabilities where no label reaches a row."""
+
+    def __init__(self, unlabelled: int = -1, max_iter: int = 1000):
+        super().__init__("knn", max_iter=max_iter)
+        self.unlabelled = unlabelled
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return class probabilities; X (m, d) -> (m, K)."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = np.nan_to_num(super().predict_proba(X))
+        empty = found.sum(axis=1, keepdims=True) <= 0
+        return np.where(empty, 1.0 / found.shape[1], found)
+
+
+def _quick(name: str, note: str = "", **settings: Any) -> Candidate:
+    return Candidate(name, MODELS[name](**settings), note=note)
+
+
+_SAMPLER = "its chains take long"
+_SVC = "it is slow, and laplacian-rls is much like it"
+_ORDINAL = "it is for classes that have an order"
+_EVERY = (
+    _quick("atoll"),
+    _quick("graph-gp"),
+    _quick("dp-mixture", "from one start instead of four", n_starts=1),
+    _quick("informative-vector"),
+    _quick("laplacian-rls"),
+    _quick("probit-gp", 'by inference="vb" instead of chains', inference="vb"),
+    _quick("ssgp")._replace(most_classes=2),
+    _quick("transductive-svc"),
+    _quick("laplacian-svc")._replace(left_out=_SVC),
+    _quick("null-category")._replace(left_out=_SAMPLER),
+    _quick("softmax-gp")._replace(left_out=_SAMPLER),
+    _quick("archipelago")._replace(left_out=_SAMPLER),
+    _quick("ordinal-gp")._replace(left_out=_ORDINAL),
+    Candidate(
+        "shares", DummyClassifier(strategy="prior"), True, "the labels' own shares of the classes"
+    ),
+    Candidate(
+        "logistic",
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
+        True,
+        "scikit-learn's LogisticRegression",
+    ),
+    Candidate("label-spreading", Spreading(), True, "scikit-learn's LabelSpreading"),
+)
+CANDIDATES: Mapping[str, Candidate] = MappingProxyType({one.name: one for one in _EVERY})
+"""Every model that can be compared by its name."""

@@ -1,0 +1,108 @@
+"""What models say of labelled rows whose labels they have not seen, fold by fold."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.comparison.candidates import Candidate
+from atoll.estimators.model_selection import SemiSupervisedKFold
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+LEAST = 1e-6  # a probability below counts as this, so that one row cannot cost everything
+
+
+class HeldOutLosses(NamedTuple):
+    """Scores of the labelled rows, each from a fit without its label; models in the same order.
+
+    names : of the models that could be fitted
+    log_losses : (models, l) in nats
+    errors : (models, l) one where the most probable class is wrong
+    seconds : (models,) of one fit and its predictions, on average over folds
+    failed : name -> why a model could not be fitted
+    """
+
+    names: tuple[str, ...]
+    log_losses: Array
+    errors: Array
+    seconds: Array
+    failed: dict[str, str]
+
+
+def row_losses(p: Array, codes: Codes) -> tuple[Array, Array]:
+    """Return the log-loss and the error of each row; p (m, K), codes (m,) -> (m,), (m,).
+
+    Examples
+    --------
+    >>> losses, errors = row_losses(np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([0, 1]))
+    >>> losses.round(3).tolist(), errors.tolist()
+    ([0.693, 2.303], [0.0, 1.0])
+    """
+    p = p / p.sum(axis=1, keepdims=True)
+    right = p[np.arange(len(p)), codes]
+    return -np.log(np.maximum(right, LEAST)), (p.argmax(axis=1) != codes).astype(float)
+
+
+def held_out_losses(
+    candidates: Sequence[Candidate],
+    X: Any,
+    codes: Codes,
+    n_splits: int,
+    seed: int,
+    tell: Callable[[str], None],
+) -> HeldOutLosses:
+    """Fit every model to the same folds, and score it on the labels left out.
+
+    Parameters
+    ----------
+    X : (n, d)
+    codes : (n,) classes, -1 where unlabelled; every class has at least `n_splits` labels
+    tell : hears the name of a model before each of its fits
+    """
+    folds = SemiSupervisedKFold(n_splits, unlabelled=-1, random_state=seed)
+    splits = list(folds.split(X, codes))
+    proba: dict[str, Array] = {}
+    seconds: dict[str, float] = {}
+    failed: dict[str, str] = {}
+    for one in candidates:
+        began = time.perf_counter()
+        try:
+            proba[one.name] = _held_out_proba(one, X, codes, splits, seed, tell)
+        except (TypeError, ValueError) as error:  # the model's own refusal, such as of sparse rows
+            failed[one.name] = " ".join(str(error).split()).rstrip(".")
+            continue
+        seconds[one.name] = (time.perf_counter() - began) / len(splits)
+    scores = [row_losses(p, codes[codes >= 0]) for p in proba.values()]
+    return HeldOutLosses(
+        tuple(proba),
+        np.array([losses for losses, _ in scores]),
+        np.array([errors for _, errors in scores]),
+        np.array([seconds[name] for name in proba]),
+        failed,
+    )
+
+
+def _held_out_proba(
+    one: Candidate,
+    X: Any,
+    codes: Codes,
+    splits: Sequence[tuple[Any, Any]],
+    seed: int,
+    tell: Callable[[str], None],
+) -> Array:
+    """Return class probabilities (l, K) of labelled rows, each from a fit without its label."""
+    place = np.cumsum(codes >= 0) - 1
+    out = np.empty((int(place[-1]) + 1, int(codes.max()) + 1))
+    for train, test in splits:
+        tell(one.name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out[place[test]] = one.predict(X[train], codes[train], X[test], seed)
+    return out

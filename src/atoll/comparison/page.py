@@ -1,0 +1,185 @@
+"""A comparison told in the terminal and in one self-contained HTML file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import textwrap
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atoll.comparison.judging import NEAR, Paired
+from atoll.comparison.result import ModelComparison
+from atoll.core.extras import import_extra
+from atoll.core.files import atomic_path, check_writable
+from atoll.plotting.palette import GRID, INK, new_figure, plain_text, tidy
+from atoll.reports.figures import png_address
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_NARROWEST, _WIDEST = 44, 100  # characters of a line
+_BETTER, _WORSE, _UNSURE = "#1b6e4b", "#a4320b", "#52606d"
+
+
+# --- the terminal ---------------------------------------------------------------------------------
+
+
+def terminal_lines(found: ModelComparison, width: int | None = None) -> list[str]:
+    """Return the comparison as lines that fit the terminal.
+
+    Parameters
+    ----------
+    found : ModelComparison
+    width : int, default=None
+        Characters of a line; None takes the terminal's.
+    """
+    width = shutil.get_terminal_size((80, 24)).columns if width is None else width
+    width = min(max(width, _NARROWEST), _WIDEST)
+    differences = {one.model: one for one in found.differences}
+    header = ["", "log-loss", "less default's", "95% interval", "error", "seconds"]
+    rows = []
+    for row in found.table:
+        loss = differences[row.model].log_loss
+        name = row.model + ("*" if row.is_peer else "")
+        is_reference = row.model == found.reference
+        rows.append(
+            [
+                name,
+                f"{row.log_loss:.3f}",
+                "" if is_reference else f"{loss.mean:+.3f}",
+                "" if is_reference else f"{loss.low:+.2f} to {loss.high:+.2f}",
+                f"{row.error:.3f}",
+                f"{row.seconds:.2f}",
+            ]
+        )
+    for dropped in ([], [5], [5, 3], [5, 3, 4]):
+        kept = [j for j in range(len(header)) if j not in dropped]
+        table = _aligned([[line[j] for j in kept] for line in [header, *rows]])
+        if max(map(len, table)) <= width:
+            break
+    paragraphs = [found.recommendation, _what_was_done(found)]
+    if any(row.is_peer for row in found.table):
+        paragraphs.append("* not a model of atoll, but something simple to measure by.")
+    paragraphs += [f"{row.model}: {row.note}." for row in found.table if row.note]
+    paragraphs += [f"Left out: {name}: {reason}." for name, reason in found.left_out]
+    said = [line for text in paragraphs[:1] for line in textwrap.wrap(text, width)]
+    more = [line for text in paragraphs[1:] for line in textwrap.wrap(text, width)]
+    return [*table, "", *said, "", *more]
+
+
+def _aligned(lines: list[list[str]]) -> list[str]:
+    """Return lines of a table: the first column to the left, the others to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*lines)]
+    return [
+        "  ".join(
+            cell.ljust(width) if j == 0 else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(line, widths))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _what_was_done(found: ModelComparison) -> str:
+    part = ""
+    if found.n_used_rows < found.n_rows:
+        part = f" The models were fitted to {found.n_used_rows:,} of {found.n_rows:,} rows."
+    return (
+        f"{found.n_labels:,} labels of {found.n_classes} classes, each held out once in "
+        f"{found.n_splits} folds; the rarest class has {found.n_rarest}.{part} Below zero a model "
+        "is better than the default; intervals by a correlated t-test over rows."
+    )
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def write_comparison(
+    found: ModelComparison, path: str | os.PathLike[str], *, title: str = "Models compared"
+) -> None:
+    """Write a comparison as one HTML file, whole or not at all; it needs no other file.
+
+    Parameters
+    ----------
+    found : ModelComparison
+    path : path
+        The HTML file to write.
+    title : str, default="Models compared"
+        Heading of the page.
+    """
+    check_writable(path)
+    jinja2 = import_extra("jinja2")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    source = files("atoll.comparison").joinpath("template.html").read_text(encoding="utf-8")
+    differences = {one.model: one for one in found.differences}
+    page = environment.from_string(source).render(
+        title=title,
+        style=_style(),
+        found=found,
+        near=NEAR,
+        done=_what_was_done(found),
+        rows=[_cells(row, differences[row.model], found.reference) for row in found.table],
+        picture=png_address(intervals_figure(found)),
+    )
+    with atomic_path(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+def _style() -> str:
+    """Return the style of the report, so that the two look alike."""
+    report = files("atoll.reports").joinpath("template.html").read_text(encoding="utf-8")
+    return report.partition("<style>")[2].partition("</style>")[0]
+
+
+def _cells(row: Any, difference: Any, reference: str) -> dict[str, Any]:
+    is_reference = row.model == reference
+    return {
+        "model": row.model,
+        "is_peer": row.is_peer,
+        "log_loss": f"{row.log_loss:.3f}",
+        "error": f"{row.error:.3f}",
+        "seconds": f"{row.seconds:.2f}",
+        "near_best": f"{100 * row.near_best:.0f}%",
+        "log_loss_difference": "–" if is_reference else _interval(difference.log_loss),
+        "error_difference": "–" if is_reference else _interval(difference.error),
+        "note": row.note,
+    }
+
+
+def _interval(one: Paired) -> str:
+    return f"{one.mean:+.3f} ({one.low:+.2f} to {one.high:+.2f})".replace("-", "−")
+
+
+def intervals_figure(found: ModelComparison) -> Figure:
+    """Draw the models' differences of log-loss from the reference, with their intervals."""
+    shown = [one for one in found.differences if one.model != found.reference][::-1]
+    figure = new_figure(8.0, 0.9 + 0.36 * max(len(shown), 1))
+    axis = figure.add_subplot()
+    peers = {row.model for row in found.table if row.is_peer}
+    for place, one in enumerate(shown):
+        loss = one.log_loss
+        colour = _BETTER if loss.high < 0 else _WORSE if loss.low > 0 else _UNSURE
+        axis.plot([loss.low, loss.high], [place, place], color=colour, linewidth=2.2)
+        filled = "white" if one.model in peers else colour
+        axis.plot(loss.mean, place, "o", color=colour, markerfacecolor=filled, markersize=7)
+    axis.axvline(0.0, color=INK, linewidth=1.0)
+    axis.set_yticks(range(len(shown)), [plain_text(one.model) for one in shown])
+    axis.set_ylim(-0.6, max(len(shown), 1) - 0.4)
+    axis.set_xlabel(f"log-loss less that of {found.reference}, nats a row (left is better)")
+    axis.grid(axis="x", color=GRID, linewidth=0.6)
+    axis.set_axisbelow(True)
+    if shown:  # one long interval must not squeeze the others
+        ends = sorted(max(abs(one.log_loss.low), abs(one.log_loss.high)) for one in shown)
+        reach = 1.15 * min(ends[-1], 3.0 * ends[len(ends) // 2])
+        axis.set_xlim(-reach, reach)
+        for place, one in enumerate(shown):  # beyond the edge: an arrow says so
+            if abs(one.log_loss.mean) > reach:
+                side = float(np.sign(one.log_loss.mean))
+                arrow = ">" if side > 0 else "<"
+                axis.plot(0.985 * side * reach, place, arrow, color=_WORSE if side > 0 else _BETTER)
+    tidy(axis)
+    return figure

@@ -1,0 +1,62 @@
+"""What is known of the models before they have seen a table: how they did on others.
+
+`benchmarks/bench_compare.py choose` found these numbers on fourteen tables, as
+`benchmarks/results/compare.md` lists them: the difference of a model's log-loss on rows without a
+label from the default's, its mean over tables and its standard deviation from table to table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Belief(NamedTuple):
+    """What is believed of a model's log-loss, less the default's.
+
+    mean : in nats
+    deviation : from table to table
+    """
+
+    mean: float
+    deviation: float
+
+
+class Prior(NamedTuple):
+    """What is believed of all models.
+
+    beliefs : of each by its name
+    stranger : of a model that has none
+    shared : correlation of two models' differences
+    least_variance : of the difference of one row: few rows may look alike by chance
+    pseudo_rows : rows that this is worth
+    """
+
+    beliefs: Mapping[str, Belief]
+    stranger: Belief
+    shared: float
+    least_variance: float
+    pseudo_rows: float
+
+
+PRIOR = Prior(
+    beliefs=MappingProxyType(
+        {
+            "graph-gp": Belief(0.076, 0.108),
+            "dp-mixture": Belief(0.121, 0.161),
+            "informative-vector": Belief(0.05, 0.074),
+            "laplacian-rls": Belief(0.045, 0.1),
+            "probit-gp": Belief(0.091, 0.108),
+            "ssgp": Belief(0.104, 0.139),
+            "transductive-svc": Belief(0.052, 0.094),
+            "shares": Belief(0.498, 0.436),
+            "logistic": Belief(0.146, 0.143),
+            "label-spreading": Belief(0.263, 0.344),
+        }
+    ),
+    stranger=Belief(0.05, 0.15),
+    shared=0.8,
+    least_variance=8.0,
+    pseudo_rows=16.0,
+)

@@ -1,0 +1,97 @@
+"""What a comparison of models found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from atoll.comparison.candidates import Candidate
+from atoll.comparison.judging import Paired
+from atoll.core.extras import import_extra
+
+
+class ModelRow(NamedTuple):
+    """One model of the table.
+
+    model : its name
+    is_peer : whether it is no model of atoll
+    log_loss, error : means over the labelled rows, each from a fit without its label
+    expected : difference of log-loss from the reference's that is believed, after other tables
+    near_best : probability that its log-loss is within .02 of the best model's
+    seconds : of a fit and its predictions
+    note : what is not as the model comes
+    """
+
+    model: str
+    is_peer: bool
+    log_loss: float
+    error: float
+    expected: float
+    near_best: float
+    seconds: float
+    note: str
+
+
+class Difference(NamedTuple):
+    """A model less the reference, over the same labelled rows.
+
+    model : its name
+    log_loss, error : differences, with their uncertainty; below zero the model is better
+    """
+
+    model: str
+    log_loss: Paired
+    error: Paired
+
+
+@dataclass(frozen=True)
+class ModelComparison:
+    """Models compared on a user's own labels.
+
+    table : a row for each model, the lowest log-loss first
+    differences : of each model from the reference
+    best : name of the model to use
+    recommendation : that in a sentence
+    can_tell : whether the labels are enough to tell models apart
+    reference : name of the model that others are compared with
+    n_rows, n_labels, n_classes : of the data
+    n_used_rows : rows that the models were fitted to
+    n_rarest : labels of the rarest class
+    n_splits : folds
+    left_out : name of each model that was not compared, and why
+    candidate : the best model itself
+    """
+
+    table: tuple[ModelRow, ...]
+    differences: tuple[Difference, ...]
+    best: str
+    recommendation: str
+    can_tell: bool
+    reference: str
+    n_rows: int
+    n_labels: int
+    n_classes: int
+    n_used_rows: int
+    n_rarest: int
+    n_splits: int
+    left_out: tuple[tuple[str, str], ...]
+    candidate: Candidate
+
+    def classifier(self) -> Any:
+        """Return the best model, to be fitted to all rows and labels: `classifier().fit(X, y)`."""
+        return self.candidate.classifier()
+
+    def to_frame(self) -> Any:
+        """Return the table with the differences as a pandas data frame, indexed by model."""
+        pd = import_extra("pandas")
+        rows = pd.DataFrame([row._asdict() for row in self.table]).set_index("model")
+        for name in ("log_loss", "error"):
+            found = {one.model: getattr(one, name) for one in self.differences}
+            for part in ("mean", "low", "high"):
+                rows[f"{name}_difference_{part}"] = [getattr(found[m], part) for m in rows.index]
+        return rows
+
+    def __str__(self) -> str:
+        from atoll.comparison.page import terminal_lines
+
+        return "\n".join(terminal_lines(self))

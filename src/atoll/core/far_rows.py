@@ -1,0 +1,187 @@
+"""Rows that a fit takes a part of, and that stay where they are: on disk, or on a cluster.
+
+They answer as an array does where a model asks for it: their shape, and some of them by their
+numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.chunks import RowSource, let_go
+from atoll.core.labels import PartialLabels, parse_labels
+from atoll.core.memory import in_chunks
+from atoll.core.passes import BLOCK, Tick, as_labels, as_rows, column_names
+
+Array = NDArray[np.float64]
+Numbers = NDArray[np.integer]
+
+
+class MappedRows:
+    """Rows (n, d) of a memory map, of which what is asked for is read, as float64.
+
+    Examples
+    --------
+    >>> rows = MappedRows(np.array([[1, 2], [3, 4], [5, 6]], np.float32))
+    >>> rows.shape, rows[np.array([2, 0])].tolist()
+    ((3, 2), [[5.0, 6.0], [1.0, 2.0]])
+    """
+
+    def __init__(self, X: Any):
+        self.X = X
+        self.shape = X.shape
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, which: Any) -> Array:
+        found = np.asarray(self.X[which], dtype=np.float64)
+        let_go(self.X)
+        return found
+
+
+class SourceRows:
+    """Rows (n, d) of a source; some of them are read by a pass over all.
+
+    Parameters
+    ----------
+    source : of the rows
+    lengths : of its chunks
+    n_features : d
+    tick : hears the number of rows of every chunk that was read
+    """
+
+    def __init__(
+        self, source: RowSource, lengths: Any, n_features: int, tick: Tick | None = None
+    ) -> None:
+        self.source = source
+        self.starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        self.shape = (int(self.starts[-1]), n_features)
+        self.tick = tick
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, numbers: Numbers) -> Array:
+        wanted, places = np.unique(numbers, return_inverse=True)
+        if not len(wanted):
+            return np.empty((0, self.shape[1]))
+        ends = np.searchsorted(wanted, self.starts)
+        within = [
+            wanted[first:last] - start
+            for start, first, last in zip(self.starts.tolist(), ends[:-1], ends[1:])
+        ]
+        found = self.source.total(partial(_taken, within), self.tick)
+        rows = np.concatenate(found.pieces)
+        return rows[places.reshape(np.shape(numbers))]
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Arrays in order; they add by following one another."""
+
+    pieces: tuple[Any, ...]
+
+    def __add__(self, other: _Pieces) -> _Pieces:
+        return _Pieces(self.pieces + other.pieces)
+
+
+def _taken(within: list[Numbers], number: int, X: Any, y: Any) -> _Pieces:
+    numbers = within[number]
+    if not len(numbers):
+        return _Pieces((np.empty((0, X.shape[1])),))
+    some = X.iloc[numbers] if hasattr(X, "iloc") else X[numbers]
+    return _Pieces((np.asarray(as_rows(some), dtype=np.float64),))
+
+
+# --- what a fit must know of all rows -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The number and columns of rows, and what is labelled how; one byte a row where that will do.
+
+    lengths : number of rows in each chunk
+    n_features : d
+    names : of the features, or None
+    labels : for each chunk its distinct labels, without nulls, and the place of each row's among
+        them, -1 for a null
+    """
+
+    lengths: tuple[int, ...]
+    n_features: int
+    names: tuple[str, ...] | None
+    labels: tuple[tuple[list[Any], Numbers], ...]
+
+    def __add__(self, other: Survey) -> Survey:
+        if (self.n_features, self.names) != (other.n_features, other.names):
+            first, second = (
+                ", ".join(one.names) if one.names else f"{one.n_features} features"
+                for one in (self, other)
+            )
+            raise ValueError(
+                f"chunks of rows differ in their columns: {first} and {second}; every chunk needs "
+                "the same."
+            )
+        return Survey(
+            self.lengths + other.lengths, self.n_features, self.names, self.labels + other.labels
+        )
+
+    def read(self, unlabelled: Any, classes: Any = None) -> PartialLabels:
+        """Return the labels of all rows; `unlabelled` and `classes` are those of `parse_labels`."""
+        distinct = frozenset(value for values, _ in self.labels for value in values)
+        whole = parse_labels(as_labels(distinct), unlabelled=unlabelled, classes=classes)
+        known = {
+            value: code
+            for value, code, is_class in zip(
+                as_labels(distinct).tolist(), whole.codes.tolist(), whole.is_labelled.tolist()
+            )
+            if is_class
+        }
+        small = _smallest(len(whole.classes))
+        codes = np.concatenate(
+            [
+                np.array([*(known.get(value, -1) for value in values), -1], small)[places]
+                for values, places in self.labels
+            ]
+        )
+        is_labelled = codes >= 0
+        return PartialLabels(np.maximum(codes, 0, out=codes), is_labelled, whole.classes)
+
+
+def survey(number: int, X: Any, y: Any) -> Survey:
+    """Survey one chunk; raise a ValueError if a number in it is not finite."""
+    if y is None:
+        raise ValueError("the chunks of rows have no labels; name their column with target=.")
+    rows = as_rows(X)
+    if rows.ndim != 2:
+        raise ValueError(f"chunk {number} has shape {rows.shape}; give rows (b, d).")
+    labels = parse_labels(y, unlabelled=None)
+    if len(labels.codes) != len(rows):
+        raise ValueError(
+            f"chunk {number} has {len(rows)} rows and {len(labels.codes)} labels; give one per row."
+        )
+    check_finite(rows, f" of chunk {number}")
+    places = np.where(labels.is_labelled, labels.codes, -1).astype(_smallest(len(labels.classes)))
+    found = (labels.classes.tolist(), places)
+    return Survey((len(rows),), rows.shape[1], column_names(X), (found,))
+
+
+def check_finite(rows: Any, where: str = "") -> None:
+    """Raise a ValueError that names the first row with a number that is not finite."""
+    for part in in_chunks(len(rows), 1, most=BLOCK):
+        bad = ~np.isfinite(rows[part]).all(axis=1)
+        if bad.any():
+            raise ValueError(
+                f"X contains NaN or infinity (inf) in row {part.start + int(bad.argmax())}{where}; "
+                "drop such rows or fill them."
+            )
+
+
+def _smallest(n_codes: int) -> type[np.signedinteger[Any]]:
+    return np.int8 if n_codes < 128 else np.int32

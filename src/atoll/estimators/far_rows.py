@@ -1,0 +1,127 @@
+"""Rows that stay on disk or on a cluster: how a classifier reads and predicts them in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from atoll.core.chunks import RowSource, chunks_of, is_dask, is_source, map_partitions
+from atoll.core.extras import import_extra
+from atoll.core.far_rows import MappedRows, SourceRows, check_finite, survey
+from atoll.core.labels import PartialLabels, require_classes
+from atoll.estimators.progress import Progress
+from atoll.estimators.validation import read_chosen
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+PREDICTED_ROWS = 20_000  # rows of a map or a .npy file that are predicted at a time
+
+
+def is_far(X: Any) -> bool:
+    """Return whether a fit was handed rows that are not in memory."""
+    return isinstance(X, MappedRows | SourceRows)
+
+
+def read_source(model: Any, source: RowSource) -> tuple[SourceRows, PartialLabels]:
+    """Return the rows of a source and their labels, checked; one pass over the rows.
+
+    The rows are read again, in one more pass, when the fit has chosen some of them.
+    """
+    if getattr(model, "metric", "euclidean") != "euclidean":
+        raise ValueError(
+            f"metric={model.metric!r} needs rows in memory; rows in chunks or on a cluster are "
+            'joined by metric="euclidean".'
+        )
+    with Progress(model.verbose, "reading", "rows") as bar:
+        found = source.total(survey, bar.count)
+    model.n_features_in_ = found.n_features
+    if found.names is not None:
+        model.feature_names_in_ = np.array(found.names, dtype=object)
+    declared = model._class_order(None)
+    labels = found.read(model.unlabelled, declared)
+    require_classes(labels, at_least=1 if model.fits_unseen_classes and declared else 2)
+    labels = labels._replace(is_chosen=read_chosen(model.labels_chosen, len(labels.codes)))
+    model._check_labels(labels)
+    return SourceRows(source, found.lengths, found.n_features), labels
+
+
+def map_for(model: Any, X: Any) -> MappedRows | None:
+    """Return the rows of a memory map, checked, where the model can leave them there."""
+    is_plain = getattr(model, "metric", "euclidean") == "euclidean"
+    if not (isinstance(X, np.memmap) and model.takes_far_rows and is_plain):
+        return None
+    if X.ndim != 2 or not len(X) or X.dtype.kind not in "fiu":
+        return None
+    validate_data(model, X[:1], reset=True, dtype=np.float64, ensure_all_finite=False)
+    rows = MappedRows(X)
+    for _ in chunks_of(X).each(lambda number, block, y: check_finite(block)):
+        pass
+    return rows
+
+
+def by_chunks(method: Method) -> Method:
+    """Let a method that answers for every row take rows which do not fit in memory.
+
+    `RowChunks`, memory maps and the paths of .npy files are read chunk by chunk, and give an array;
+    a Dask array or data frame gives a Dask array, not computed yet.
+    """
+
+    @wraps(method)
+    def answer(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not (is_source(X) or isinstance(X, np.memmap)):
+            return method(self, X, *args, **options)
+        check_is_fitted(self)
+
+        def of(rows: Any) -> Any:
+            return method(self, rows, *args, **options)
+
+        if is_dask(X):
+            meta = of(_one_row(X))[:0]
+            return map_partitions(_Predictor(self, method.__name__, args, options), X, meta)
+        return _in_order(self, of, X)
+
+    return cast(Method, answer)
+
+
+class _Predictor:
+    """A method of a model, to be sent to a cluster."""
+
+    def __init__(self, model: Any, name: str, args: Any, options: Any):
+        self.model, self.name, self.args, self.options = model, name, args, options
+
+    def __call__(self, rows: Any) -> Any:
+        return getattr(self.model, self.name)(rows, *self.args, **self.options)
+
+
+def _one_row(X: Any) -> Any:
+    """Return a row like those of a Dask X, without reading any."""
+    if hasattr(X, "columns"):
+        pandas = import_extra("pandas")
+        return pandas.DataFrame(np.zeros((1, len(X.columns))), columns=list(X.columns))
+    return np.zeros((1, X.shape[1]))
+
+
+def _in_order(model: Any, of: Callable[[Any], Any], X: Any) -> Any:
+    """Return the answers for all rows, in their order."""
+    chunks = chunks_of(X, PREDICTED_ROWS)
+    n = chunks.n_rows
+
+    def answer(number: int, rows: Any, y: Any) -> Any:
+        return of(np.asarray(rows) if isinstance(rows, np.memmap) else rows)
+
+    with Progress(getattr(model, "verbose", False), "predicting", "rows", total=n) as bar:
+        parts = chunks.each(answer, bar.count)
+        if n is None:
+            return np.concatenate(list(parts))
+        first = next(parts)
+        out = np.empty((n, *first.shape[1:]), first.dtype)
+        out[: len(first)] = first
+        n_done = len(first)
+        for part in parts:
+            out[n_done : n_done + len(part)] = part
+            n_done += len(part)
+    return out

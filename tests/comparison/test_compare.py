@@ -1,0 +1,243 @@
+"""Models compared on held-out labels: differences, their uncertainty, and the recommendation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+from sklearn.naive_bayes import GaussianNB
+
+from atoll.comparison import compare_models, judging, write_comparison
+from atoll.comparison.candidates import CANDIDATES, Candidate
+from atoll.comparison.folds import held_out_losses, row_losses
+from atoll.comparison.judging import judge, noise_of, paired_difference, prior_of
+from atoll.comparison.page import terminal_lines
+from atoll.comparison.prior import PRIOR
+from atoll.estimators import MODELS
+
+QUICK = ["shares", "logistic", "label-spreading"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=120)
+    X = rng.standard_normal((120, 2)) + 2.5 * truth[:, None]
+    y = np.full(120, None, dtype=object)
+    for name, code in (("no", 0), ("yes", 1)):
+        y[np.flatnonzero(truth == code)[:10]] = name
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def found(data):
+    return compare_models(*data, models=QUICK, n_splits=3)
+
+
+def test_every_model_of_atoll_can_be_compared_and_has_a_belief_or_is_left_out():
+    assert set(MODELS) <= set(CANDIDATES)
+    compared = {name for name, one in CANDIDATES.items() if not one.left_out}
+    assert compared - {"atoll"} == set(PRIOR.beliefs)
+
+
+def test_the_table_holds_what_its_parts_say(data, found):
+    assert {row.model for row in found.table} == {"atoll", *QUICK}
+    assert [row.log_loss for row in found.table] == sorted(row.log_loss for row in found.table)
+    assert {row.model for row in found.table if row.is_peer} == set(QUICK)
+    assert (found.n_rows, found.n_labels, found.n_rarest, found.n_splits) == (120, 20, 10, 3)
+    by_name = {row.model: row for row in found.table}
+    for one in found.differences:
+        expected = by_name[one.model].log_loss - by_name["atoll"].log_loss
+        assert np.isclose(one.log_loss.mean, expected, atol=1e-12)
+        assert one.log_loss.low <= one.log_loss.mean <= one.log_loss.high
+    assert found.best in by_name
+    assert found.best in found.recommendation
+    assert found.can_tell
+    frame = found.to_frame()
+    assert frame.loc["shares", "log_loss"] == by_name["shares"].log_loss
+
+
+def test_no_model_sees_the_label_that_it_is_scored_on(data):
+    """A model that remembers the rows of its fit has never seen a row that it is asked about."""
+
+    class Memory(GaussianNB):
+        def fit(self, X, y):
+            self.known = {row.tobytes() for row in X}
+            return self
+
+        def predict_proba(self, X):
+            assert not any(row.tobytes() in self.known for row in X)
+            return np.full((len(X), 2), 0.5)
+
+    X, y = data
+    codes = np.where(y == "yes", 1, np.where(y == "no", 0, -1))
+    one = Candidate("memory", Memory())
+    losses = held_out_losses([one], X, codes, 5, 0, lambda name: None)
+    np.testing.assert_allclose(losses.log_losses, np.log(2))
+    assert losses.log_losses.shape == (1, 20)
+
+
+def test_the_same_seed_gives_the_same_comparison_and_progress_changes_nothing(data, found, capsys):
+    again = compare_models(*data, models=QUICK, n_splits=3, progress=True)
+    assert "comparing" in capsys.readouterr().err
+    assert again.differences == found.differences
+    assert again.recommendation == found.recommendation
+
+
+def test_few_labels_cannot_tell_and_keep_the_default(data):
+    X, y = data
+    fewer = y.copy()
+    fewer[np.flatnonzero(y == "yes")[7:]] = None
+    found = compare_models(X, fewer, models=["logistic"], n_splits=2)
+    assert not found.can_tell
+    assert found.best == "atoll"
+    assert "cannot tell" in found.recommendation
+    assert "rarest class has 7" in found.recommendation
+
+
+def test_a_classifier_of_ones_own_is_compared_on_labelled_rows_alone(data):
+    found = compare_models(*data, models={"bayes": GaussianNB()}, n_splits=2)
+    assert {row.model for row in found.table} == {"atoll", "bayes"}
+
+
+def test_a_model_that_refuses_the_data_is_left_out_with_its_reason(data):
+    class Refusing(GaussianNB):
+        def fit(self, X, y):
+            raise ValueError("two classes are too few.")
+
+    found = compare_models(*data, models={"odd": Refusing()}, n_splits=2)
+    assert found.left_out == (("odd", "two classes are too few"),)
+    assert [row.model for row in found.table] == ["atoll"]
+    assert found.best == "atoll"
+
+
+def test_the_recommended_model_can_be_fitted_as_it_is(data, found):
+    X, y = data
+    model = found.classifier().fit(X, y)
+    assert model.predict_proba(X).shape == (120, 2)
+    for name in ("shares", "label-spreading"):
+        assert CANDIDATES[name].classifier().fit(X, y).classes_.tolist() == ["no", "yes"]
+
+
+def test_only_some_unlabelled_rows_are_used_where_they_are_many(data):
+    found = compare_models(*data, models=["shares"], n_splits=2, max_rows=60)
+    assert (found.n_used_rows, found.n_rows) == (60, 120)
+    assert "60 of 120 rows" in str(found)
+
+
+# --- uncertainty ----------------------------------------------------------------------------------
+
+
+def test_the_interval_of_a_difference_covers_its_mean_as_often_as_it_says():
+    """Scores of l rows of k folds, correlated by 1/k: the model that the interval assumes."""
+    rng = np.random.default_rng(0)
+    k, n, n_sets = 5, 20, 400
+    # var of the mean must be s²(1/n)(1 + k/(k − 1)): a shared part adds what overlaps add
+    own = rng.standard_normal((n_sets, n))
+    shared = rng.standard_normal(n_sets) * np.sqrt(k / (k - 1) / n)
+    inside = 0
+    for rows, common in zip(own, shared):
+        found = paired_difference(rows + common, k)
+        inside += found.low <= 0.0 <= found.high
+    share = inside / n_sets
+    assert abs(share - 0.95) < 5 * np.sqrt(0.95 * 0.05 / n_sets) + 0.005
+
+
+def test_the_probability_of_a_difference_is_that_of_its_t_distribution():
+    rows = np.array([0.2, -0.1, 0.4, 0.3, 0.05, -0.2])
+    found = paired_difference(rows, 3)
+    scale = np.sqrt(rows.var(ddof=1) / 6 * 2.5)
+    assert np.isclose(found.probability_below, student.cdf(-rows.mean() / scale, 5))
+    assert paired_difference(np.zeros(5), 2) == (0.0, 0.0, 0.0, 0.5)
+
+
+def test_the_judgement_is_the_posterior_of_a_gaussian_by_brute_force(monkeypatch):
+    """Two models: mean of a grid over both differences."""
+    rng = np.random.default_rng(3)
+    names = ["atoll", "logistic", "label-spreading"]
+    losses = np.abs(rng.standard_normal((3, 12)))
+    found = judge(names, losses, "atoll", 5, 0)
+    differences = losses[1:] - losses[0]
+    mean, covariance = prior_of(names[1:])
+    noise = noise_of(differences, 5)
+    grid = np.linspace(-4, 4, 801)
+    at = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2)
+
+    def log_normal(x, centre, C):
+        z = x - centre
+        return -0.5 * np.einsum("ij,jk,ik->i", z, np.linalg.inv(C), z)
+
+    log_p = log_normal(at, mean, covariance) + log_normal(at, differences.mean(axis=1), noise)
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    np.testing.assert_allclose(found.expected[1:], p @ at, atol=2e-3)
+    near = p @ (at[:, 0] <= np.minimum(0.0, at.min(axis=1)) + judging.NEAR)
+    assert abs(found.near_best[1] - near) < 5 * np.sqrt(0.25 / judging.N_DRAWS) + 0.02
+
+
+def test_many_rows_overrule_what_other_tables_say():
+    rng = np.random.default_rng(0)
+    losses = 0.5 + 0.3 * rng.standard_normal((2, 20_000))
+    losses[1] -= 0.1
+    found = judge(["atoll", "shares"], losses, "atoll", 5, 0)
+    assert found.best == 1
+    assert abs(found.expected[1] + 0.1) < 0.03
+    few = judge(["atoll", "shares"], losses[:, :10], "atoll", 5, 0)
+    assert few.best == 0
+
+
+def test_a_probability_of_zero_costs_no_more_than_the_least():
+    losses, errors = row_losses(np.array([[1.0, 0.0]]), np.array([1]))
+    assert np.isclose(losses[0], -np.log(1e-6))
+    assert errors[0] == 1.0
+
+
+# --- what is shown --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [30, 44, 60, 80, 200])
+def test_lines_fit_the_terminal(found, width):
+    lines = terminal_lines(found, width)
+    assert max(map(len, lines)) <= min(max(width, 44), 100)
+    text = " ".join(" ".join(lines).split())
+    assert found.recommendation in text
+    for row in found.table:
+        assert row.model in text
+
+
+def test_the_page_is_one_file_with_a_picture(found, tmp_path):
+    path = tmp_path / "compare.html"
+    write_comparison(found, path, title="Cats & dogs")
+    page = path.read_text(encoding="utf-8")
+    assert "Cats &amp; dogs" in page
+    assert "data:image/png;base64," in page
+    assert "http://" not in page
+    assert "https://" not in page
+    assert found.recommendation.split(":")[0] in page
+    with pytest.raises(ValueError, match="does not exist"):
+        write_comparison(found, tmp_path / "absent" / "compare.html")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"models": ["forest"]}, "models='forest' is none of"),
+        ({"models": {"atoll": GaussianNB()}}, "the default's name"),
+        ({"n_splits": 1}, "n_splits must be"),
+        ({"max_rows": 0}, "max_rows must be"),
+        ({"random_state": "seed"}, "random_state must be"),
+    ],
+)
+def test_bad_options_are_refused_with_the_fix(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        compare_models(*data, **options)
+
+
+def test_bad_data_are_refused_with_the_fix(data):
+    X, y = data
+    with pytest.raises(ValueError, match="give one label"):
+        compare_models(X[:-1], y)
+    one = y.copy()
+    one[np.flatnonzero(y == "yes")[1:]] = None
+    with pytest.raises(ValueError, match="class 'yes' has 1 labelled row"):
+        compare_models(X, one)
