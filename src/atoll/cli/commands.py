@@ -10,6 +10,14 @@ import typer
 
 from atoll import __version__
 from atoll.cli.explain import explain
+from atoll.cli.fitting import (
+    bundle_of,
+    check_id,
+    description,
+    settle_labels,
+    unlabelled_value,
+    with_source,
+)
 from atoll.cli.knowledge import ClassShares, Groups, Told, Weights, suspects
 from atoll.cli.label import label
 from atoll.cli.options import DataPath, Jobs, ModelPath, Quiet, Seed, data_path
@@ -21,7 +29,6 @@ from atoll.cli.rows import (
 )
 from atoll.cli.score import score
 from atoll.cli.settings import (
-    classes_in_type,
     pairs,
     read_settings,
     set_or_refuse,
@@ -31,7 +38,6 @@ from atoll.cli.settings import (
 from atoll.cli.terminal import (
     make_folder,
     one_line_errors,
-    shortened,
     show_progress,
     speaker,
     table_lines,
@@ -41,12 +47,6 @@ from atoll.core.extras import import_extra
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from atoll.core.labels import PartialLabels
-    from atoll.core.preprocessing import Preprocessing
-    from atoll.estimators.persistence import ModelBundle
 
 app = typer.Typer(
     epilog="Set ATOLL_TRACEBACK=1 to see where an error comes from.",
@@ -173,7 +173,6 @@ def fit(
 
     from atoll.cli.timing import announcement, expected_seconds
     from atoll.core.files import check_writable
-    from atoll.core.labels import parse_labels, require_classes
     from atoll.core.preprocessing import prepare
     from atoll.core.tables import read_table
     from atoll.estimators.persistence import save_model
@@ -190,7 +189,7 @@ def fit(
     set_or_refuse(estimator, model, n_jobs=n_jobs, checkpoint=checkpoint and str(checkpoint))
 
     frame = read_table(data)
-    _check_id(id_column, frame, data)
+    check_id(id_column, frame, data)
     told = Told(class_share or [], weights, groups)
     told.check(kind, model, frame)
     table = prepare(
@@ -203,21 +202,9 @@ def fit(
         texts=text or (),
     )
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
-    targets: Any = table.y
-    marker = _unlabelled_value(unlabelled, targets)
-    declared = estimator.get_params().get("classes")
-    with warnings.catch_warnings():
-        if declared is not None:  # what -1 means is settled below, by the classes
-            warnings.simplefilter("ignore", UserWarning)
-        labels, enough = parse_labels(targets, unlabelled=marker), 2
-    if declared is not None:
-        estimator.set_params(classes=classes_in_type(estimator.classes, labels.classes))
-        if kind.fits_unseen_classes:
-            labels = parse_labels(targets, unlabelled=marker, classes=estimator.classes)
-            enough = 1
-    require_classes(labels, at_least=enough)
+    labels = settle_labels(estimator, kind, table.y, unlabelled)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
-    for line in _description(data, frame, labels, table.preprocessing):
+    for line in description(data, frame, labels, table.preprocessing):
         say(line)
     for line in lines_about(estimator, table.preprocessing):
         say(line)
@@ -233,8 +220,8 @@ def fit(
         estimator.fit(table.X, y, **told.of_fit(frame))
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
-    bundle = _bundle(estimator, table.preprocessing, table.X, y, target)
-    save_model(_with_source(bundle, data, frame, id_column), out)
+    bundle = bundle_of(estimator, table.preprocessing, table.X, y, target)
+    save_model(with_source(bundle, data, frame, id_column), out)
     say(estimator.diagnostics_["verdict"])
     say(f"Model saved in {out}.")
 
@@ -347,7 +334,7 @@ def compare(
         table.y,
         models=models,
         n_splits=n_splits,
-        unlabelled=_unlabelled_value(unlabelled, table.y),
+        unlabelled=unlabelled_value(unlabelled, table.y),
         random_state=seed,
         progress=show_progress(quiet),
     )
@@ -568,87 +555,6 @@ def _models() -> dict[str, Any]:
     from atoll.estimators import MODELS
 
     return MODELS
-
-
-def _unlabelled_value(text: str, y: Any) -> Any:
-    """The option's value in the type of the labels."""
-    if text == "auto":
-        return text
-    if text == "none":
-        return None
-    if any(isinstance(label, str) for label in y):
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(
-            f"--unlabelled {text}: the labels are numbers; give a whole number, auto or none."
-        ) from None
-
-
-def _description(
-    data: Path, frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing
-) -> list[str]:
-    counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
-    others = {*preprocessing.categories, *preprocessing.texts}
-    numeric = [n for n in preprocessing.columns if n not in others]
-    lines = [
-        f"{data}: {len(labels.codes)} rows, {labels.n_labelled} labelled.",
-        f"Classes: {counts}.",
-    ]
-    if numeric:
-        how = "standardised" if preprocessing.standardised else "as they are"
-        lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
-    if preprocessing.categories:
-        lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
-    blank = frame[list(preprocessing.columns)].isna().sum()
-    blank = blank[blank > 0]
-    if len(blank):
-        where = shortened([f"{name} ({count})" for name, count in blank.items()])
-        lines.append(
-            f"Blank cells: {where}. Numbers take the column's median, categories none of its "
-            "values; where a twentieth or more are blank, that is a feature as well."
-        )
-    return lines
-
-
-def _bundle(
-    estimator: Any,
-    preprocessing: Preprocessing,
-    X: Any,
-    y: NDArray[Any],
-    target: str,
-) -> ModelBundle:
-    from datetime import UTC, datetime
-
-    from atoll.estimators.persistence import ModelBundle
-
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    return ModelBundle(estimator, preprocessing, X, y, target, __version__, created)
-
-
-def _check_id(id_column: str | None, frame: pd.DataFrame, data: Path) -> None:
-    if id_column is not None and id_column not in frame.columns:
-        raise ValueError(
-            f"the --id column {id_column!r} is not in {str(data)!r}; its columns are "
-            f"{', '.join(map(repr, frame.columns))}."
-        )
-
-
-def _with_source(
-    bundle: ModelBundle, data: Path, frame: pd.DataFrame, id_column: str | None
-) -> ModelBundle:
-    """Return the bundle with where its rows come from, and what they are called there."""
-    from datetime import UTC, datetime
-
-    if str(data) == "-":
-        bundle = bundle._replace(source="standard input")
-    else:
-        changed = datetime.fromtimestamp(data.stat().st_mtime, UTC).isoformat(timespec="seconds")
-        bundle = bundle._replace(source=data.name, source_date=changed)
-    if id_column is None:
-        return bundle
-    return bundle._replace(id_column=id_column, ids=frame[id_column].astype(str).to_numpy(object))
 
 
 # --- describing ----------------------------------------------------------------------------------

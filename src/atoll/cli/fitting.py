@@ -1,0 +1,129 @@
+"""What `atoll fit` makes of its options and its table."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from atoll.cli.settings import classes_in_type
+from atoll.cli.terminal import shortened
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from atoll.core.labels import PartialLabels
+    from atoll.core.preprocessing import Preprocessing
+    from atoll.estimators.persistence import ModelBundle
+
+
+def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> PartialLabels:
+    """Read the labels of a fit; classes that were declared are brought into their type.
+
+    Parameters
+    ----------
+    estimator, kind : the model, and its class
+    targets : (n,) cells of the column of labels
+    unlabelled : the option
+    """
+    from atoll.core.labels import parse_labels, require_classes
+
+    marker = unlabelled_value(unlabelled, targets)
+    declared = estimator.get_params().get("classes")
+    with warnings.catch_warnings():
+        if declared is not None:  # what -1 means is settled below, by the classes
+            warnings.simplefilter("ignore", UserWarning)
+        labels, enough = parse_labels(targets, unlabelled=marker), 2
+    if declared is not None:
+        estimator.set_params(classes=classes_in_type(declared, labels.classes))
+        if kind.fits_unseen_classes:
+            labels = parse_labels(targets, unlabelled=marker, classes=estimator.classes)
+            enough = 1
+    require_classes(labels, at_least=enough)
+    return labels
+
+
+def unlabelled_value(text: str, y: Any) -> Any:
+    """Return the option's value in the type of the labels."""
+    if text == "auto":
+        return text
+    if text == "none":
+        return None
+    if any(isinstance(label, str) for label in y):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(
+            f"--unlabelled {text}: the labels are numbers; give a whole number, auto or none."
+        ) from None
+
+
+def description(
+    data: Path, frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing
+) -> list[str]:
+    """Return what a fit says of a table before it begins."""
+    counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
+    others = {*preprocessing.categories, *preprocessing.texts}
+    numeric = [n for n in preprocessing.columns if n not in others]
+    lines = [
+        f"{data}: {len(labels.codes)} rows, {labels.n_labelled} labelled.",
+        f"Classes: {counts}.",
+    ]
+    if numeric:
+        how = "standardised" if preprocessing.standardised else "as they are"
+        lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
+    if preprocessing.categories:
+        lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
+    blank = frame[list(preprocessing.columns)].isna().sum()
+    blank = blank[blank > 0]
+    if len(blank):
+        where = shortened([f"{name} ({count})" for name, count in blank.items()])
+        lines.append(
+            f"Blank cells: {where}. Numbers take the column's median, categories none of its "
+            "values; where a twentieth or more are blank, that is a feature as well."
+        )
+    return lines
+
+
+def bundle_of(
+    estimator: Any,
+    preprocessing: Preprocessing,
+    X: Any,
+    y: NDArray[Any],
+    target: str,
+) -> ModelBundle:
+    """Return the model with what `predict` and `report` need of its table."""
+    from datetime import UTC, datetime
+
+    from atoll import __version__
+    from atoll.estimators.persistence import ModelBundle
+
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    return ModelBundle(estimator, preprocessing, X, y, target, __version__, created)
+
+
+def check_id(id_column: str | None, frame: pd.DataFrame, data: Path) -> None:
+    """Raise a ValueError if there is no such column."""
+    if id_column is not None and id_column not in frame.columns:
+        raise ValueError(
+            f"the --id column {id_column!r} is not in {str(data)!r}; its columns are "
+            f"{', '.join(map(repr, frame.columns))}."
+        )
+
+
+def with_source(
+    bundle: ModelBundle, data: Path, frame: pd.DataFrame, id_column: str | None
+) -> ModelBundle:
+    """Return the bundle with where its rows come from, and what they are called there."""
+    from datetime import UTC, datetime
+
+    if str(data) == "-":
+        bundle = bundle._replace(source="standard input")
+    else:
+        changed = datetime.fromtimestamp(data.stat().st_mtime, UTC).isoformat(timespec="seconds")
+        bundle = bundle._replace(source=data.name, source_date=changed)
+    if id_column is None:
+        return bundle
+    return bundle._replace(id_column=id_column, ids=frame[id_column].astype(str).to_numpy(object))
