@@ -45,6 +45,14 @@ def data_home() -> Path:
     return Path(folder)
 
 
+@pytest.fixture
+def at_a_terminal(capsys: Any, monkeypatch: Any) -> Any:
+    """Progress as at a terminal, and what it wrote there."""
+    for user in ("atoll.core.progress", "atoll.estimators.shell"):
+        monkeypatch.setattr(f"{user}.is_watched", lambda: True)
+    return capsys
+
+
 @pytest.fixture(autouse=True)
 def _figures_are_closed():
     """Close what pyplot shows: it warns of more than twenty figures."""

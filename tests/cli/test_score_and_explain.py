@@ -110,8 +110,9 @@ def test_models_saved_from_python_open_in_predict_and_report(folder, tmp_path, k
     model = AtollClassifier(random_state=0)
     if kind == "table":
         model = make_pipeline(make_preprocessor(), model)
-        fitted = model.fit(few[["height", "weight", "coat"]], few["kind"])
-        expected = fitted.predict_proba(few)
+        rows = few[["height", "weight", "coat"]]
+        fitted = model.fit(rows, few["kind"])
+        expected = fitted.predict_proba(rows)
     else:
         rows = numbers if kind == "frame" else numbers.to_numpy()
         fitted = model.fit(rows, few["kind"])

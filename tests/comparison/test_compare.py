@@ -77,9 +77,11 @@ def test_no_model_sees_the_label_that_it_is_scored_on(data):
     assert losses.log_losses.shape == (1, 20)
 
 
-def test_the_same_seed_gives_the_same_comparison_and_progress_changes_nothing(data, found, capsys):
+def test_the_same_seed_gives_the_same_comparison_and_progress_changes_nothing(
+    data, found, at_a_terminal
+):
     again = compare_models(*data, models=QUICK, n_splits=3, progress=True)
-    assert "comparing" in capsys.readouterr().err
+    assert "comparing" in at_a_terminal.readouterr().err
     assert again.differences == found.differences
     assert again.recommendation == found.recommendation
 
