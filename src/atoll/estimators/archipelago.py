@@ -60,7 +60,7 @@ BASE_DENSITY = OneOf(*BASE_DENSITIES) | A(
     "an object with sample(rng, n) and log_density(X)", Density, NormalInverseWishart
 )
 OF_ISLANDS: dict[str, Rule] = {
-    "kernel": KERNEL,
+    "kernel": OneOf("auto") | KERNEL,
     "base_density": BASE_DENSITY,
     "moves": OneOf(*SWEEPS),
 }
@@ -87,11 +87,13 @@ class ArchipelagoClassifier(GenerativeClassifier):
         "mcmc" is exact. "vi" is the engine's variational inference; "vi+hmc" goes on from there by
         Hamiltonian Monte Carlo over the inducing values and the kernel's parameters, up to 5000
         rows. "auto" is exact up to 300 rows, and "vi" beyond them, where it can be; it says so.
-    kernel : "isotropic", "ard" or a scikit-learn kernel, default="isotropic"
-        The first two put a prior on amplitude and length-scales that follows the units of X. A
-        kernel's own free parameters are sampled around the values given; fixed ones stay. A kernel
-        on rows that are not vectors (strings, graphs) needs a base density of its own, and X as a
-        sequence of such objects.
+    kernel : "auto", "isotropic", "ard" or a scikit-learn kernel, default="auto"
+        "isotropic" has one length-scale, and "ard" one per feature; both have a prior on amplitude
+        and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, where
+        there are at least as many rows, and else "isotropic"; the engine takes "isotropic" for it.
+        A kernel's own free parameters are sampled around the values given; fixed ones stay. A
+        kernel on rows that are not vectors (strings, graphs) needs a base density of its own, and X
+        as a sequence of such objects.
     base_density : "auto", "gaussian", "sampled-gaussian", "student-t", "mixture" or object, \
 default="auto"
         π. "gaussian" has the rows' mean and covariance. "auto" takes it unless a mixture is so much
@@ -206,7 +208,7 @@ default="auto"
         self,
         *,
         inference: str = "auto",
-        kernel: str | Kernel = "isotropic",
+        kernel: str | Kernel = "auto",
         base_density: str | Density | NormalInverseWishart = "auto",
         classes: Sequence[Any] | None = None,
         extra_classes: int | Sequence[Any] = 0,
@@ -380,9 +382,11 @@ class ArchipelagoDensity(DensityEstimator):
 
     Parameters
     ----------
-    kernel : "isotropic", "ard" or a scikit-learn kernel, default="isotropic"
-        The first two put a prior on amplitude and length-scales that follows the units of X. A
-        kernel's own free parameters are sampled around the values given; fixed ones stay.
+    kernel : "auto", "isotropic", "ard" or a scikit-learn kernel, default="auto"
+        "isotropic" has one length-scale, and "ard" one per feature; both have a prior on amplitude
+        and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, where
+        there are at least as many rows, and else "isotropic". A kernel's own free parameters are
+        sampled around the values given; fixed ones stay.
     base_density : "auto", "gaussian", "sampled-gaussian", "student-t", "mixture" or object, \
 default="auto"
         π. "gaussian" has the rows' mean and covariance. "auto" takes it unless a mixture is so much
@@ -442,7 +446,7 @@ default="auto"
     def __init__(
         self,
         *,
-        kernel: str | Kernel = "isotropic",
+        kernel: str | Kernel = "auto",
         base_density: str | Density | NormalInverseWishart = "auto",
         moves: str = "default",
         n_chains: int = 4,

@@ -93,7 +93,7 @@ def make_problem(
         sample.rows[~labelled],
         int(totals[0]),
         n_classes,
-        prior_of_islands(kernel, of_all),
+        prior_of_islands("isotropic" if kernel == "auto" else kernel, of_all),
         base,
     )
     return problem, reason
