@@ -17,7 +17,9 @@ from atoll.estimators import sampling
 from atoll.estimators.archipelago_chains import chain_weights, shares, watched
 from atoll.estimators.archipelago_engine import (
     begin,
+    begin_online,
     choose_inference,
+    continue_online,
     engine_need,
     fit_by_chains,
     fit_by_engine,
@@ -39,6 +41,7 @@ from atoll.estimators.parameters import (
     inference,
 )
 from atoll.estimators.shell import DensityEstimator, Fit, GenerativeClassifier, Need
+from atoll.estimators.validation import read_labels
 from atoll.kernels.hyperparameters import kernel_at
 from atoll.models.archipelago import (
     BASE_DENSITIES,
@@ -156,6 +159,7 @@ default="auto"
     transduction_ : (n,) the most probable class of each training row, as above
     posterior_ : ArchipelagoPosterior or EnginePosterior, what prediction needs
     draws_ : dict of (chain, draw) arrays: log-likelihood, log-parameters, rejections, class shares
+    online_ : what `partial_fit` goes on from
     objectives_ : (t,) estimates of the engine's bound, of whatever counts at the time
     diagnostics_ : dict with R-hat, effective sample sizes, acceptance, jitter and a verdict; of the
         engine the bounds, Z, the steps that were refused and a trace
@@ -294,6 +298,37 @@ default="auto"
         if is_dask(X) or hasattr(X, "total"):
             return self._fit_source(X, y)
         return super().fit(X, y)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Take in some more rows, by the engine.
+
+        The first call climbs from a graph of its own rows, and fixes base density, inducing inputs
+        and the prior of the kernel; give it some hundred rows at least, and a label of every class.
+        Later calls go on from there with a random sample of all rows so far. Rows have no
+        `transduction_`.
+
+        Parameters
+        ----------
+        X : (b, d) rows
+        y : (b,) labels, unlabelled rows marked as in `fit`
+        classes : all classes, where they are not to be in the order of sorting
+
+        Returns
+        -------
+        self
+        """
+        online = getattr(self, "online_", None)
+        if online is None:
+            self._begin()
+            rows = self._read_rows(X, reset=True)
+            labels = read_labels(y, len(rows), self.unlabelled, classes or self._class_order(y))
+            self._keep_labels(labels)
+            self._keep(begin_online(self, rows, labels))
+            return self
+        rows = self._read_rows(X)
+        labels = read_labels(y, len(rows), self.unlabelled_, self.classes_.tolist(), at_least=0)
+        self._keep(continue_online(self, online, rows, labels))
+        return self
 
     def _memory(self, X: Any, labels: PartialLabels) -> Need:
         n, K = len(X), len(labels.classes)
