@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +15,7 @@ from atoll.core.chunks import is_dask, source_of
 from atoll.core.densities import Density, NormalInverseWishart
 from atoll.core.labels import PartialLabels, parse_labels, with_extra_classes
 from atoll.estimators import sampling
+from atoll.estimators.archipelago_bases import choose_by_labels
 from atoll.estimators.archipelago_chains import chain_weights, shares, watched
 from atoll.estimators.archipelago_engine import (
     begin,
@@ -97,12 +99,17 @@ class ArchipelagoClassifier(GenerativeClassifier):
         A kernel's own free parameters are sampled around the values given; fixed ones stay. A
         kernel on rows that are not vectors (strings, graphs) needs a base density of its own, and X
         as a sequence of such objects.
-    base_density : "auto", "gaussian", "sampled-gaussian", "student-t", "mixture" or object, \
-default="auto"
-        π. "gaussian" has the rows' mean and covariance. "auto" takes it unless a mixture is so much
-        nearer to rows left out of its fit that the Gaussian would need too many rejections.
-        "sampled-gaussian" has a conjugate prior (section 3.4); in many dimensions it can widen
-        without end. An object has `sample(rng, n)` and `log_density(X)`.
+    base_density : "auto", "gaussian", "blurred", "student-t", "mixture", "sampled-gaussian", \
+"labels" or object, default="auto"
+        π, from which islands rise. "gaussian" has the rows' mean and covariance, and so has
+        "blurred", which is nearer to the rows: it is the rows themselves, drawn towards their mean
+        and blurred by a Gaussian. "mixture" is a mixture of Gaussians fitted to the rows. "auto"
+        takes "blurred" (the engine "gaussian"), unless a mixture is so much nearer to rows left out
+        of its fit that too many rejections would be needed. "labels" fits under each of the
+        Gaussian, the t, the blurred rows and the mixture, up to five times, and takes the one under
+        which labels left out are most probable. "sampled-gaussian" has a conjugate prior (section
+        3.4); in many dimensions it can widen without end. An object has `sample(rng, n)` and
+        `log_density(X)`.
     classes : sequence or None, default=None
         All classes, including any that have no labelled row. None: those of y, sorted.
     extra_classes : int or sequence of names, default=0
@@ -118,12 +125,12 @@ default="auto"
         kernel's parameters move.
     n_chains : int, default=4
         Number of Markov chains.
-    n_warmup : int, default=300
+    n_warmup : int, default=150
         Sweeps dropped at the start of each chain. During the first third of them each chain holds
         labels of its own for all rows, drawn from a graph.
-    n_samples : int, default=600
+    n_samples : int, default=500
         Draws kept per chain.
-    thin : int, default=2
+    thin : int, default=1
         Sweeps per draw.
     n_inducing : int, default=120
         Inducing inputs of the engine.
@@ -152,6 +159,8 @@ default="auto"
     inference_ : "mcmc", "vi" or "vi+hmc", what was used
     base_density_ : π, or the prior it is sampled from
     base_density_reason_ : why it was taken
+    base_density_scores_ : (4,) mean log-probabilities of labels left out under the Gaussian, the t,
+        the blurred rows and the mixture, where labels chose
     chain_weights_ : (chains,) of the predictions; equal where chains agree, else by stacking
         (by chains)
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are
@@ -194,6 +203,7 @@ default="auto"
     parameters = (
         OF_ISLANDS
         | {
+            "base_density": OneOf("labels") | BASE_DENSITY,
             "inference": inference("auto", "mcmc", "vi", "vi+hmc"),
             "n_inducing": Whole(2),
             "n_steps": Whole(1),
@@ -220,9 +230,9 @@ default="auto"
         dependent: bool = False,
         moves: str = "default",
         n_chains: int = 4,
-        n_warmup: int = 300,
-        n_samples: int = 600,
-        thin: int = 2,
+        n_warmup: int = 150,
+        n_samples: int = 500,
+        thin: int = 1,
         n_inducing: int = 120,
         n_steps: int = 100,
         n_starts: int = 1,
@@ -337,6 +347,8 @@ default="auto"
         return engine_need(n, X.shape[1], K)
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
+        if isinstance(self.base_density, str) and self.base_density == "labels":
+            return self._fit_best_base(X, labels)
         choice = choose_inference(self, len(X), labels)
         if choice.method == "mcmc":
             return self._fit_chains(X, labels, choice.remark)
@@ -345,6 +357,15 @@ default="auto"
             return fit_by_chains(self, X, labels, start, choice)
         rows = rows_of_arrays(start, X, labels)
         return fit_by_engine(self, rows, len(labels.classes), start, choice)
+
+    def _fit_best_base(self, X: Any, labels: PartialLabels) -> Fit:
+        """Fit under the base density that labels left out choose."""
+        name, reason, scores = choose_by_labels(self, X, labels)
+        chosen = clone(self).set_params(base_density=name)
+        chosen.classes_ = self.classes_
+        fit = chosen._fit(X, labels)
+        more = {"base_density_reason_": f"{name}: {reason}", "base_density_scores_": scores}
+        return fit._replace(attributes=fit.attributes | more)
 
     def _fit_source(self, X: Any, y: Any) -> Self:
         """Fit rows in chunks, which stay where they are; they have no transduction."""
@@ -361,7 +382,7 @@ default="auto"
 
     def _fit_chains(self, X: Any, labels: PartialLabels, remark: str) -> Fit:
         prior = prior_of_islands(self.kernel, X)
-        base, reason = choose_base(self.base_density, X)
+        base, reason = choose_base(self.base_density, X, usual="blurred")
         codes = np.where(labels.is_labelled, labels.codes, UNLABELLED)
         setting = Setting(
             X, codes, len(labels.classes), prior, base, bool(self.own_kernels), bool(self.dependent)
@@ -422,8 +443,8 @@ class ArchipelagoDensity(DensityEstimator):
         and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, where
         there are at least as many rows, and else "isotropic". A kernel's own free parameters are
         sampled around the values given; fixed ones stay.
-    base_density : "auto", "gaussian", "sampled-gaussian", "student-t", "mixture" or object, \
-default="auto"
+    base_density : "auto", "gaussian", "blurred", "student-t", "mixture", "sampled-gaussian" or \
+object, default="auto"
         π. "gaussian" has the rows' mean and covariance. "auto" takes it unless a mixture is so much
         nearer to rows left out of its fit that the Gaussian would need too many rejections. An
         object has `sample(rng, n)` and `log_density(X)`.

@@ -97,6 +97,8 @@ def _obstacle(model: Any, labels: PartialLabels | None) -> str:
             return f"a class without a label ({labels.classes[int(np.argmin(seen))]!r})"
     elif np.size(model.extra_classes) != 1 or model.extra_classes != 0 or model.classes is not None:
         return "classes= or extra_classes= with rows in chunks"
+    elif isinstance(model.base_density, str) and model.base_density == "labels":
+        return 'base_density="labels" with rows in chunks'
     return why_not(model.kernel, model.base_density)
 
 

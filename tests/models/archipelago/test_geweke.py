@@ -16,6 +16,7 @@ from atoll.models.archipelago import (
     outcomes_at,
     paper_sweep,
     sample_prior,
+    steps,
     sweep,
 )
 from atoll.models.archipelago.functions import unwhiten
@@ -127,6 +128,12 @@ def our_functions(rng, setting, state):
     return sweep.sample_functions(rng, setting, state, False)
 
 
+def parameters_at_once(rng, setting, state):
+    """Few log-parameters by the step of many."""
+    target = steps.conditional_on_copies(rng, setting, state)
+    return steps._all_at_once(rng, target, state, False)
+
+
 def with_candidates(move):
     """Rejections and candidates; a move, while it is open which is which; and which they are."""
 
@@ -192,6 +199,7 @@ GEWEKE = {
     "functions, with candidates": (with_candidates(our_functions), {}),
     "functions, own kernels and dependent": (our_functions, OWN | DEPENDENT),
     "log-parameters with functions": (sweep.sample_log_parameters, {}),
+    "log-parameters with functions, at once": (parameters_at_once, {}),
     "log-parameters with functions, own kernels and dependent": (
         sweep.sample_log_parameters,
         OWN | DEPENDENT,
@@ -223,7 +231,7 @@ GEWEKE = {
 }
 IN_THE_FAST_SUITE = (
     "rejections, with candidates", "functions", "log-parameters with functions",
-    "mixing", "sweep",
+    "log-parameters with functions, at once", "mixing", "sweep",
 )  # fmt: skip
 
 

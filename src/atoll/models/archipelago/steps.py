@@ -29,7 +29,7 @@ from atoll.core.linalg import (
     solve_lower,
     through_cholesky,
 )
-from atoll.inference import hmc
+from atoll.inference import hmc, slice_sampling
 from atoll.kernels.hyperparameters import gram_gradient_function
 from atoll.models.archipelago.functions import (
     Kernels,
@@ -44,7 +44,7 @@ from atoll.models.archipelago.functions import (
     whiten,
 )
 from atoll.models.archipelago.joint import RowFactors, open_row_factors
-from atoll.models.archipelago.likelihood import log_total
+from atoll.models.archipelago.likelihood import UNLABELLED, log_total
 from atoll.models.archipelago.state import ArchipelagoState, Tuning, known_rows
 
 Array = NDArray[np.float64]
@@ -53,6 +53,9 @@ ACCEPTANCE = 0.8  # that step sizes are tuned to in warm-up
 # Length of a trajectory of the functions (step size times steps, on average), and the most steps.
 TRAJECTORY, MOST_STEPS = 2.0, 20
 PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS = 1.5, 10  # of θ, in its standard deviations
+# Of W: copies as good as the rows themselves would hold θ twice.
+COPIES_PRECISION = 0.3
+FEW_PARAMETERS, SLICE_WIDTH = 3, 0.7  # that move one by one; in standard deviations of the prior
 # Of tuning in warm-up: the least weight of a new state, the weight of what it begins with, and the
 # least that θ's standard deviation may be of its prior's.
 SLOWEST_TUNING, FIRST_WEIGHT, LEAST_SPREAD = 0.02, 5.0, 0.1
@@ -266,39 +269,116 @@ def slope_given_copies(
     return slope
 
 
+class Conditional(NamedTuple):
+    """The density of θ given copies of the functions, with all that it is evaluated by.
+
+    setting : the prior
+    rows : factors of the rows
+    given : the copies
+    gram_at : θ of one kernel -> C at all rows
+    """
+
+    setting: Setting
+    rows: RowFactors
+    given: Copies
+    gram_at: Callable[[Array], Array]
+
+    def at(self, theta: Array) -> Followed | None:
+        """Return the functions at θ, (F, p); None where θ has gone too far."""
+        prior = self.setting.prior
+        if np.abs((theta - prior.mean) / prior.sd).max() > FARTHEST:
+            return None
+        return follow(kernels_at(self.gram_at, theta), self.given)
+
+    def log_density(self, found: Followed | None) -> float:
+        """Return the log density, up to a constant."""
+        if found is None:
+            return -np.inf
+        prior = self.setting.prior
+        deviation = (found.kernels.theta - prior.mean) / prior.sd
+        of_rows = log_density_given_copies(self.rows, self.given, found)
+        return of_rows - 0.5 * float(np.sum(deviation**2))
+
+
+def conditional_on_copies(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState
+) -> Conditional:
+    """Draw copies of the functions; return the density of θ given them."""
+    places = known_rows(setting, state)
+    gram_at = gram_at_rows(setting, places)
+    precisions = state.tuning.precisions(len(setting.inputs), len(places))
+    variances = 1.0 / (COPIES_PRECISION * precisions)[:, None]
+    u = unwhiten(state.factors, state.whitened)
+    given = make_copies(rng, kernels_at(gram_at, state.log_parameters), u, variances)
+    return Conditional(setting, open_row_factors(setting, state), given, gram_at)
+
+
 def sample_log_parameters(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
 ) -> ArchipelagoState:
-    """Take one Hamiltonian step of all log-parameters, given noisy copies of the functions."""
-    prior, places, tuning = setting.prior, known_rows(setting, state), state.tuning
-    gram_at, gram_slope = gram_at_rows(setting, places), gram_gradient_function(prior, places)
-    rows, shape = open_row_factors(setting, state), state.log_parameters.shape
-    unit = np.sqrt(tuning.variances)
-    variances = 1.0 / tuning.precisions(len(setting.inputs), len(places))[:, None]
-    u = unwhiten(state.factors, state.whitened)
-    given = make_copies(rng, kernels_at(gram_at, state.log_parameters), u, variances)
-    last: list[Followed] = []
+    """Move all log-parameters given noisy copies of the functions, which follow.
+
+    Few log-parameters move one by one, by slice sampling, which needs no gradient; many move
+    together, by a Hamiltonian step.
+    """
+    target = conditional_on_copies(rng, setting, state)
+    if state.log_parameters.size <= FEW_PARAMETERS:
+        return _slice_by_slice(rng, target, state)
+    return _all_at_once(rng, target, state, adapt)
+
+
+def _slice_by_slice(
+    rng: np.random.Generator, target: Conditional, state: ArchipelagoState
+) -> ArchipelagoState:
+    """Draw every log-parameter anew given the others, by slice sampling."""
+    found = target.at(state.log_parameters)
+    assert found is not None  # no step goes too far
+    for f, j in np.ndindex(state.log_parameters.shape):
+        if j != target.setting.prior.variance_index:  # it moves with the functions
+            found = _sliced(rng, target, found, (f, j))
+    return _with_followed(state, found)
+
+
+def _sliced(
+    rng: np.random.Generator, target: Conditional, here: Followed, index: tuple[int, int]
+) -> Followed:
+    """Draw one log-parameter anew."""
+    tried: dict[float, Followed | None] = {0.0: here}
+
+    def log_density(displacement: float) -> float:
+        if displacement not in tried:
+            theta = here.kernels.theta.copy()
+            theta[index] += displacement
+            tried[displacement] = target.at(theta)
+        return target.log_density(tried[displacement])
+
+    width = SLICE_WIDTH * float(target.setting.prior.sd[index[1]])
+    found = tried[slice_sampling.step(rng, log_density, width=width)]
+    assert found is not None
+    return found
+
+
+def _all_at_once(
+    rng: np.random.Generator, target: Conditional, state: ArchipelagoState, adapt: bool
+) -> ArchipelagoState:
+    """Take one Hamiltonian step of all log-parameters."""
+    prior, shape = target.setting.prior, state.log_parameters.shape
+    gram_slope = gram_gradient_function(prior, known_rows(target.setting, state))
+    unit = np.sqrt(state.tuning.variances)
+    last: dict[bytes, Followed | None] = {}
 
     def at(position: Array) -> Followed | None:
-        theta = unit * position.reshape(shape)
-        if np.abs((theta - prior.mean) / prior.sd).max() > FARTHEST:
-            return None
-        if not last or not np.array_equal(last[0].kernels.theta, theta):
-            last[:] = [follow(kernels_at(gram_at, theta), given)]
-        return last[0]
-
-    def log_density(position: Array) -> float:
-        found = at(position)
-        if found is None:
-            return -np.inf
-        deviation = (found.kernels.theta - prior.mean) / prior.sd
-        return log_density_given_copies(rows, given, found) - 0.5 * float(np.sum(deviation**2))
+        key = position.tobytes()
+        if key not in last:  # the density and the slope at one place
+            last.clear()
+            last[key] = target.at(unit * position.reshape(shape))
+        return last[key]
 
     def gradient(position: Array) -> Array:
         found = at(position)
         if found is None:
             return np.full(len(position), np.nan)
-        by_theta = slope_given_copies(rows, given, found, gram_slope)
+        by_theta = slope_given_copies(target.rows, target.given, found, gram_slope)
         by_theta -= (found.kernels.theta - prior.mean) / prior.sd**2
         return (unit * by_theta).ravel()
 
@@ -308,16 +388,18 @@ def sample_log_parameters(
     position = (state.log_parameters / unit).ravel()
     with np.errstate(over="ignore", invalid="ignore"):
         moved, info = hmc.step_by_gradients(
-            rng, position, log_density, gradient, step_size, n_leapfrog
+            rng, position, lambda q: target.log_density(at(q)), gradient, step_size, n_leapfrog
         )
     if adapt:
         tuned = hmc.adapt_step_size(state.parameter_step_size, info.acceptance, target=ACCEPTANCE)
         state = state._replace(parameter_step_size=tuned)
     state = state._replace(acceptance=info.acceptance)
-    if not info.accepted:
-        return state
     found = at(moved)
-    assert found is not None
+    return _with_followed(state, found) if info.accepted and found is not None else state
+
+
+def _with_followed(state: ArchipelagoState, found: Followed) -> ArchipelagoState:
+    """Return the state at another θ, with the functions that followed."""
     kernels = found.kernels
     return state._replace(
         whitened=whiten(kernels.factors, found.u), log_parameters=kernels.theta,
@@ -343,8 +425,7 @@ def tuned(setting: Setting, state: ArchipelagoState) -> ArchipelagoState:
     n, tuning, theta = len(setting.inputs), state.tuning, state.log_parameters
     u = unwhiten(state.factors, state.whitened)
     g = mixed(u, mixing_or_none(state.mixing, setting.n_classes))
-    p = np.exp(g - np.logaddexp(0.0, log_total(g))[:, None])
-    curvature = (p * (1.0 - p)).mean(axis=1)
+    curvature = _curvature(setting, state, g)
     rate = max(SLOWEST_TUNING, 1.0 / (tuning.n_adapted + FIRST_WEIGHT))
     apart, prior = theta - tuning.log_parameters, setting.prior
     variances = (1.0 - rate) * (tuning.variances + rate * apart**2)
@@ -358,3 +439,19 @@ def tuned(setting: Setting, state: ArchipelagoState) -> ArchipelagoState:
             n_adapted=tuning.n_adapted + 1,
         )
     )
+
+
+def _curvature(setting: Setting, state: ArchipelagoState, g: Array) -> Array:
+    """Return how much each row tells of a function, on average over functions; (T, K) -> (T,).
+
+    p (1 − p) of a class where the row is labelled or rejected. That a row is kept tells of the sum
+    of the functions alone: as much as its slope, squared.
+    """
+    log_sums = log_total(g)[:, None]
+    p = np.exp(g - np.logaddexp(0.0, log_sums))
+    curvature = p * (1.0 - p)
+    n = len(setting.inputs)
+    open_rows = np.flatnonzero(setting.codes == UNLABELLED)
+    slope = np.exp(g[:n] - log_sums[:n]) - p[:n]
+    curvature[open_rows] = slope[open_rows] ** 2
+    return curvature.mean(axis=1)

@@ -47,15 +47,21 @@ from atoll.models.archipelago.state import (
     known_functions,
     known_rows,
 )
-from atoll.models.archipelago.steps import sample_functions, sample_log_parameters, tuned
+from atoll.models.archipelago.steps import (
+    FEW_PARAMETERS,
+    sample_functions,
+    sample_log_parameters,
+    tuned,
+)
 
 Array = NDArray[np.float64]
 
 # Candidates: about so many, but at most so many for each proposal. More would free the functions
 # further of M, and each costs a row.
 CANDIDATES, MOST_CANDIDATE_RATE = 16.0, 0.3
-# All of θ moves in a share of the sweeps, and more in warm-up: such a step costs several sweeps.
-PARAMETER_SHARE, MORE_IN_WARMUP = 0.2, 1.5
+# Share of the sweeps in which θ moves: where its log-parameters are few, and where they are many
+# and such a move costs several sweeps.
+SHARE_OF_FEW, SHARE_OF_MANY = 1.0, 0.5
 MOST_REFUSED = 20_000  # proposals in renewals, one after the other, that ran past the most
 
 
@@ -63,7 +69,7 @@ def sweep(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
 ) -> ArchipelagoState:
     """Move θ (at times), functions, mixing, rejections and candidates, and base density."""
-    if rng.random() < parameter_share(setting, adapt):
+    if rng.random() < parameter_share(setting):
         state = sample_log_parameters(rng, setting, state, adapt)
     state = sample_functions(rng, setting, state, adapt)
     if len(state.mixing) > 0:
@@ -193,11 +199,13 @@ def sample_base(
 # How often θ moves, and mixing --------------------------------------------------------------------
 
 
-def parameter_share(setting: Setting, adapt: bool) -> float:
-    """Return the share of sweeps in which all of θ moves."""
-    if len(_beside_variance(setting.prior)) == 0:
+def parameter_share(setting: Setting) -> float:
+    """Return the share of sweeps in which θ moves."""
+    n_others = len(_beside_variance(setting.prior))
+    if n_others == 0:
         return 0.0
-    return PARAMETER_SHARE * (MORE_IN_WARMUP if adapt else 1.0)
+    n_log_parameters = setting.n_kernels * len(setting.prior.mean)
+    return SHARE_OF_FEW if n_log_parameters <= FEW_PARAMETERS else SHARE_OF_MANY
 
 
 def _beside_variance(prior: KernelPrior) -> list[int]:
