@@ -128,7 +128,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
     n_warmup : int, default=150
         Sweeps dropped at the start of each chain. During the first third of them each chain holds
         labels of its own for all rows, drawn from a graph.
-    n_samples : int, default=500
+    n_samples : int, default=400
         Draws kept per chain.
     thin : int, default=1
         Sweeps per draw.
@@ -231,7 +231,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         moves: str = "default",
         n_chains: int = 4,
         n_warmup: int = 150,
-        n_samples: int = 500,
+        n_samples: int = 400,
         thin: int = 1,
         n_inducing: int = 120,
         n_steps: int = 100,

@@ -128,6 +128,11 @@ def our_functions(rng, setting, state):
     return sweep.sample_functions(rng, setting, state, False)
 
 
+def functions_in_white_coordinates(rng, setting, state):
+    """As where rejections outnumber the data."""
+    return sweep.sample_functions(rng, setting, state._replace(usual_proposals=100.0), False)
+
+
 def parameters_at_once(rng, setting, state):
     """Few log-parameters by the step of many."""
     target = steps.conditional_on_copies(rng, setting, state)
@@ -196,6 +201,11 @@ GEWEKE = {
     "rejections, own kernels": (sweep.refresh_rejections, OWN | DEPENDENT),
     "rejections, with candidates": (with_candidates(nothing_else), {}),
     "functions": (our_functions, {}),
+    "functions, in white coordinates": (functions_in_white_coordinates, {}),
+    "functions, in white coordinates, own kernels and dependent": (
+        functions_in_white_coordinates,
+        OWN | DEPENDENT,
+    ),
     "functions, with candidates": (with_candidates(our_functions), {}),
     "functions, own kernels and dependent": (our_functions, OWN | DEPENDENT),
     "log-parameters with functions": (sweep.sample_log_parameters, {}),
@@ -230,8 +240,8 @@ GEWEKE = {
     "paper's sweep, whitened log-parameters": (whitened_paper_sweep, {}),
 }
 IN_THE_FAST_SUITE = (
-    "rejections, with candidates", "functions", "log-parameters with functions",
-    "log-parameters with functions, at once", "mixing", "sweep",
+    "rejections, with candidates", "functions, in white coordinates",
+    "log-parameters with functions", "log-parameters with functions, at once", "mixing", "sweep",
 )  # fmt: skip
 
 

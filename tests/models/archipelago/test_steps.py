@@ -23,7 +23,8 @@ def prior_state(seed, kernel="ard", **options):
     rows, labels, state = sample_prior(rng, prior, PLANE, 9, 2, **options)
     codes = np.where(np.arange(9) < 2, labels, UNLABELLED)
     setting = Setting(rows, codes, 2, prior, PLANE, **options)
-    return rng, setting, sweep.refresh_rejections(rng, setting, state, candidate_rate=0.3)
+    state = sweep.refresh_rejections(rng, setting, state, candidate_rate=0.3)
+    return rng, setting, state._replace(usual_proposals=100.0)  # many, for nine rows
 
 
 def copies_of(rng, setting, state):
@@ -92,6 +93,12 @@ def test_the_functions_coordinates_do_not_depend_on_what_moves():
         steps._preconditioner(setting, state), steps._preconditioner(setting, moved), strict=True
     ):
         np.testing.assert_allclose(after, before, rtol=1e-8, atol=1e-10)
+
+
+def test_without_many_rejections_the_coordinates_are_white_noise_itself():
+    _, setting, state = prior_state(6)
+    assert steps._preconditioner(setting, state._replace(usual_proposals=18.0)) == []
+    np.testing.assert_array_equal(steps._whitened_by([], state.whitened), state.whitened)
 
 
 def test_coordinates_and_whitened_functions_are_each_other_s_inverse():

@@ -29,7 +29,7 @@ BASE_DENSITIES = ("auto", "gaussian", "sampled-gaussian", "student-t", "mixture"
 # A mixture that is so much nearer to rows left out, in nats per row, replaces the Gaussian, under
 # which rejections would outnumber the rows e² times over.
 MIXTURE_GAIN = 2.0
-BLUR = 0.75  # width of "blurred": 1 is one Gaussian, 0 the rows themselves
+BLUR = 0.8  # width of "blurred": 1 is one Gaussian, 0 the rows themselves
 ROWS_OF_A_MIXTURE = 5  # per column
 MOST_COMPONENTS = 10
 COMPONENT_WIDTHS = (0.01, 0.1, 1.0, 3.0)  # that rows left out choose from: scales of the prior

@@ -3,7 +3,7 @@
 Both know how much the rows tell of the functions, W, one number for data and one for other rows,
 found in warm-up (`Tuning`). The functions move in coordinates in which the posterior would be
 white if the rows were observations of that precision: ν = Q^{-T} ε with Q Qᵀ = I + Lᵀ W L, so that
-few and long steps suffice.
+few and long steps suffice; where rejections are few they move in ν itself.
 
 θ moves given noisy copies of the functions (Murray & Adams 2010, "surrogate data"): z = u + noise
 of variance W^{-1}. Given z alone θ has the likelihood N(z | 0, C + W^{-1}), which does not hold it
@@ -112,7 +112,9 @@ def sample_functions(
     position = np.concatenate(
         [(here - centre) / spread, _coordinates_by(roots, state.whitened).ravel()]
     )
-    step_size, n_leapfrog = _steps(rng, state.step_size, adapt, TRAJECTORY, MOST_STEPS)
+    # Curvature in ν grows in proportion to the rows, and steps shrink as its root.
+    shorter = 1.0 if roots else float(np.sqrt(len(setting.inputs) / shape[0]))
+    step_size, n_leapfrog = _steps(rng, state.step_size, adapt, TRAJECTORY, MOST_STEPS, shorter)
     with np.errstate(over="ignore", invalid="ignore"):  # a step gone astray is refused
         moved, info = hmc.step_by_gradients(
             rng, position, log_density, gradient, step_size, n_leapfrog
@@ -134,10 +136,13 @@ def sample_functions(
 def _preconditioner(setting: Setting, state: ArchipelagoState) -> list[Array]:
     """Return Q of every kernel, Q Qᵀ = I + Lᵀ W L, with the amplitude that is usual.
 
-    It may not depend on what moves: so L has the amplitude that warm-up found, not its own.
+    It may not depend on what moves: so L has the amplitude that warm-up found, not its own. Where
+    rejections do not outnumber the data there are none: ν itself is white enough, and costs less.
     """
+    roots: list[Array] = []
     v, n = setting.prior.variance_index, len(setting.inputs)
-    roots = []
+    if state.usual_proposals <= 2.0 * n:
+        return roots
     for f, lower in enumerate(state.factors):
         scale = np.sqrt(state.tuning.precisions(n, len(lower)))
         if v is not None:
@@ -164,7 +169,12 @@ def _coordinates_by(roots: list[Array], whitened: Array) -> Array:
 
 
 def _each(roots: list[Array], values: Array, apply: Callable[[Array, Array], Array]) -> Array:
-    """Apply a function of every kernel's Q to that kernel's columns; (T, K) -> (T, K)."""
+    """Apply a function of every kernel's Q to that kernel's columns; (T, K) -> (T, K).
+
+    Without any Q the columns stay as they are.
+    """
+    if not roots:
+        return values
     if len(roots) == 1:
         return apply(roots[0], values)
     return np.concatenate([apply(Q, values[:, k : k + 1]) for k, Q in enumerate(roots)], axis=1)
@@ -408,10 +418,15 @@ def _with_followed(state: ArchipelagoState, found: Followed) -> ArchipelagoState
 
 
 def _steps(
-    rng: np.random.Generator, size: hmc.StepSize, adapt: bool, trajectory: float, most: int
+    rng: np.random.Generator,
+    size: hmc.StepSize,
+    adapt: bool,
+    trajectory: float,
+    most: int,
+    shorter: float = 1.0,
 ) -> tuple[float, int]:
     """Draw a trajectory's step size and number of steps around what warm-up has found."""
-    tuned = float(np.exp(size.log_step_size if adapt else size.log_average))
+    tuned = shorter * float(np.exp(size.log_step_size if adapt else size.log_average))
     step_size = tuned * rng.uniform(0.6, 1.2)  # where functions are large, only short ones succeed
     mean_steps = min(trajectory / step_size, most)
     return step_size, max(2, round(rng.uniform(0.6, 1.4) * mean_steps))

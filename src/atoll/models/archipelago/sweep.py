@@ -48,7 +48,6 @@ from atoll.models.archipelago.state import (
     known_rows,
 )
 from atoll.models.archipelago.steps import (
-    FEW_PARAMETERS,
     sample_functions,
     sample_log_parameters,
     tuned,
@@ -59,9 +58,7 @@ Array = NDArray[np.float64]
 # Candidates: about so many, but at most so many for each proposal. More would free the functions
 # further of M, and each costs a row.
 CANDIDATES, MOST_CANDIDATE_RATE = 16.0, 0.3
-# Share of the sweeps in which θ moves: where its log-parameters are few, and where they are many
-# and such a move costs several sweeps.
-SHARE_OF_FEW, SHARE_OF_MANY = 1.0, 0.5
+PARAMETER_SHARE = 0.5  # of the sweeps, in which θ moves
 MOST_REFUSED = 20_000  # proposals in renewals, one after the other, that ran past the most
 
 
@@ -201,11 +198,7 @@ def sample_base(
 
 def parameter_share(setting: Setting) -> float:
     """Return the share of sweeps in which θ moves."""
-    n_others = len(_beside_variance(setting.prior))
-    if n_others == 0:
-        return 0.0
-    n_log_parameters = setting.n_kernels * len(setting.prior.mean)
-    return SHARE_OF_FEW if n_log_parameters <= FEW_PARAMETERS else SHARE_OF_MANY
+    return PARAMETER_SHARE if len(_beside_variance(setting.prior)) > 0 else 0.0
 
 
 def _beside_variance(prior: KernelPrior) -> list[int]:
