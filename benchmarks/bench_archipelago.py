@@ -243,15 +243,15 @@ def cost_of_rows():
         sizes, swept, factored = [], 0.0, 0.0
         for _ in range(n_timed):
             size = n + len(state.rejections)
-            # Sweeps in which θ moves are dear and rare: each kind is timed, and weighted.
+            # Sweeps in which θ moves are dear and rare: that step is timed, and weighted.
             for move in (sweep.sample_functions, sweep.sample_log_parameters):
                 began = time.process_time()
-                state = renewed(rng, setting, state)
+                if move is sweep.sample_functions:
+                    state = renewed(rng, setting, state)
                 state = move(rng, setting, state)
                 spent = time.process_time() - began
-                share = sweep.parameter_share(setting, state, False)
                 moves_parameters = move is sweep.sample_log_parameters
-                swept += spent * (share if moves_parameters else 1.0 - share)
+                swept += spent * (sweep.parameter_share(setting) if moves_parameters else 1)
             sizes += [size, n + len(state.rejections)]
             factored += 0.5 * (seconds_of_cholesky(size) + seconds_of_cholesky(sizes[-1]))
         peak = peak_of_a_sweep(setting, rng, state)

@@ -9,11 +9,13 @@ import pytest
 from scipy import stats
 
 from atoll.core.densities import (
+    Blurred,
     Density,
     Gaussian,
     GaussianMixture,
     NormalInverseWishart,
     StudentT,
+    fit_blurred,
     fit_gaussian,
     fit_student_t,
     niw_prior,
@@ -29,6 +31,7 @@ DENSITIES = {
         np.array([[0.0, 2.0], [-1.5, 0.0], [1.0, -1.0]]),
         np.stack([LOWER, 0.5 * LOWER, 0.8 * np.eye(2)]),
     ),
+    "blurred": Blurred(np.array([[0.0, 2.0], [-1.5, 0.0], [1.0, -1.0]]), 0.5 * LOWER),
 }
 COVARIANCES = {
     "Gaussian": LOWER @ LOWER.T,
@@ -42,6 +45,8 @@ PRIOR = NormalInverseWishart(
 
 def in_one_dimension(density):
     """The marginal of the first coordinate: the same family again."""
+    if isinstance(density, Blurred):
+        return Blurred(density.centres[:, :1], density.lower[:1, :1])
     if isinstance(density, GaussianMixture):
         return density._replace(means=density.means[:, :1], lowers=density.lowers[:, :1, :1])
     corner = density.lower[:1] if density.lower.ndim == 1 else density.lower[:1, :1]
@@ -271,3 +276,18 @@ def test_rows_that_say_little_give_a_positive_definite_fit(fit, name):
         density = fitted.given(X).draw(np.random.default_rng(11))
     assert np.isfinite(density.log_density(X)).all()
     assert np.isfinite(density.sample(np.random.default_rng(12), 4)).all()
+
+
+@pytest.mark.parametrize("width", [0.3, 0.8])
+def test_blurred_rows_have_the_mean_and_covariance_of_the_gaussian(width):
+    X = np.random.default_rng(7).normal(size=(200, 2)) @ LOWER.T
+    blurred, gaussian = fit_blurred(X, width), fit_gaussian(X)
+    np.testing.assert_allclose(blurred.centres.mean(axis=0), gaussian.mean)
+    covariance = np.cov(blurred.centres.T, bias=True) + blurred.lower @ blurred.lower.T
+    np.testing.assert_allclose(covariance, gaussian.lower @ gaussian.lower.T, rtol=0.02, atol=0.02)
+
+
+def test_rows_blurred_by_one_are_one_gaussian():
+    X = np.random.default_rng(8).normal(size=(30, 2))
+    at = np.random.default_rng(9).normal(size=(5, 2))
+    np.testing.assert_allclose(fit_blurred(X, 1.0).log_density(at), fit_gaussian(X).log_density(at))

@@ -164,6 +164,31 @@ def choice(n, y=Y, **parameters):
     return choose_inference(model, n, labels)
 
 
+def test_partial_fit_goes_on_with_more_rows_and_so_does_a_saved_model(tmp_path):
+    """Half of the rows, then the rest: not much is lost against all of them at once."""
+    half = len(X) // 2
+    order = np.argsort(Y < 0, kind="stable")  # labelled rows first
+    first, rest = order[:half], order[half:]
+    model = ArchipelagoClassifier(**SHORT).partial_fit(X[first], Y[first])
+    assert not hasattr(model, "transduction_")
+    save_model(model, tmp_path / "half.atoll")
+    model.partial_fit(X[rest], Y[rest])
+    assert model.online_.counts.sum() == len(X)
+    assert "1400 rows have come in 2 calls" in model.diagnostics_["verdict"]
+    assert np.mean(model.predict(X) == TRUTH) > 0.95
+    again = load_model(tmp_path / "half.atoll").partial_fit(X[rest], Y[rest])
+    np.testing.assert_allclose(again.predict_proba(X[:50]), model.predict_proba(X[:50]), atol=1e-6)
+    model.fit(X, Y)
+    assert not hasattr(model, "online_")
+
+
+def test_partial_fit_says_what_it_does_not_take():
+    with pytest.raises(ValueError, match=r"partial_fit is of the engine and inference='mcmc'"):
+        ArchipelagoClassifier(inference="mcmc").partial_fit(X, Y)
+    with pytest.raises(ValueError, match=r"partial_fit does not take a class without a label"):
+        ArchipelagoClassifier().partial_fit(X, Y, classes=[0, 1, 2, 3])
+
+
 def test_auto_is_exact_for_few_rows_and_says_where_it_is_not():
     assert choice(300) == ("mcmc", "")
     found = choice(301)

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from scipy.special import gammaln, logsumexp
 
 from atoll.core.linalg import jittered_cholesky, solve_lower
 
 Array = NDArray[np.float64]
 
+HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
 STUDENT_DF = 4.0  # degrees of freedom of a fitted t: heavy tails, but a finite variance
 
 
@@ -104,6 +106,31 @@ class GaussianMixture(NamedTuple):
         return logsumexp(parts, axis=0)
 
 
+class Blurred(NamedTuple):
+    """Centres, all of one weight, blurred by one Gaussian.
+
+    centres : (C, d)
+    lower : (d, d) factor of the blur's covariance, or (d,) its standard deviations
+    """
+
+    centres: Array
+    lower: Array
+
+    def sample(self, rng: np.random.Generator, n: int) -> Array:
+        noise = rng.standard_normal((n, self.centres.shape[1]))
+        noise = noise * self.lower if self.lower.ndim == 1 else noise @ self.lower.T
+        return self.centres[rng.integers(len(self.centres), size=n)] + noise
+
+    def log_density(self, X: Array) -> Array:
+        d = self.centres.shape[1]
+        log_norm = np.log(len(self.centres)) + _half_log_det(self.lower) + d * HALF_LOG_2PI
+        squared = cdist(self._scaled(X), self._scaled(self.centres), "sqeuclidean")
+        return logsumexp(-0.5 * squared, axis=1) - log_norm
+
+    def _scaled(self, X: Array) -> Array:
+        return X / self.lower if self.lower.ndim == 1 else solve_lower(self.lower, X.T).T
+
+
 class WithConstants(NamedTuple):
     """A density over some of the columns; each of the others always holds one value.
 
@@ -184,6 +211,19 @@ def fit_gaussian(X: Array, *, inflation: float = 1.0) -> Gaussian:
         return Gaussian(X.mean(axis=0), np.sqrt(inflation) * _scales(X))
     mean, covariance = _moments(X)
     return Gaussian(mean, jittered_cholesky(inflation * covariance).lower)
+
+
+def fit_blurred(X: Array, width: float, *, most_centres: int = 400) -> Blurred:
+    """Blur the rows, drawn towards their mean, to a density of the rows' mean and covariance.
+
+    Width 1 is `fit_gaussian`, and near 0 there is a narrow Gaussian at every row. X (n, d).
+    """
+    whole = fit_gaussian(X)
+    centres = X
+    if len(X) > most_centres:
+        centres = X[np.random.default_rng(0).choice(len(X), most_centres, replace=False)]
+    centres = whole.mean + np.sqrt(1.0 - width**2) * (centres - whole.mean)
+    return Blurred(centres, width * whole.lower)
 
 
 def fit_student_t(X: Array) -> StudentT:

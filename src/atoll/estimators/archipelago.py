@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,10 +15,13 @@ from atoll.core.chunks import RowSource
 from atoll.core.densities import Density, NormalInverseWishart
 from atoll.core.labels import PartialLabels, parse_labels, with_extra_classes
 from atoll.estimators import sampling
+from atoll.estimators.archipelago_bases import choose_by_labels
 from atoll.estimators.archipelago_chains import chain_weights, shares, watched
 from atoll.estimators.archipelago_engine import (
     begin,
+    begin_online,
     choose_inference,
+    continue_online,
     engine_need,
     fit_by_chains,
     fit_by_engine,
@@ -39,6 +43,7 @@ from atoll.estimators.parameters import (
     inference,
 )
 from atoll.estimators.shell import DensityEstimator, Fit, GenerativeClassifier, Need
+from atoll.estimators.validation import read_labels
 from atoll.kernels.hyperparameters import kernel_at
 from atoll.models.archipelago import (
     BASE_DENSITIES,
@@ -60,7 +65,7 @@ BASE_DENSITY = OneOf(*BASE_DENSITIES) | A(
     "an object with sample(rng, n) and log_density(X)", Density, NormalInverseWishart
 )
 OF_ISLANDS: dict[str, Rule] = {
-    "kernel": KERNEL,
+    "kernel": OneOf("auto") | KERNEL,
     "base_density": BASE_DENSITY,
     "moves": OneOf(*SWEEPS),
 }
@@ -87,17 +92,24 @@ class ArchipelagoClassifier(GenerativeClassifier):
         "mcmc" is exact. "vi" is the engine's variational inference; "vi+hmc" goes on from there by
         Hamiltonian Monte Carlo over the inducing values and the kernel's parameters, up to 5000
         rows. "auto" is exact up to 300 rows, and "vi" beyond them, where it can be; it says so.
-    kernel : "isotropic", "ard" or a scikit-learn kernel, default="isotropic"
-        The first two put a prior on amplitude and length-scales that follows the units of X. A
-        kernel's own free parameters are sampled around the values given; fixed ones stay. A kernel
-        on rows that are not vectors (strings, graphs) needs a base density of its own, and X as a
-        sequence of such objects.
-    base_density : "auto", "gaussian", "sampled-gaussian", "student-t", "mixture" or object, \
-default="auto"
-        π. "gaussian" has the rows' mean and covariance. "auto" takes it unless a mixture is so much
-        nearer to rows left out of its fit that the Gaussian would need too many rejections.
-        "sampled-gaussian" has a conjugate prior (section 3.4); in many dimensions it can widen
-        without end. An object has `sample(rng, n)` and `log_density(X)`.
+    kernel : "auto", "isotropic", "ard" or a scikit-learn kernel, default="auto"
+        "isotropic" has one length-scale, and "ard" one per feature; both have a prior on amplitude
+        and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, where
+        there are at least as many rows, and else "isotropic"; the engine takes "isotropic" for it.
+        A kernel's own free parameters are sampled around the values given; fixed ones stay. A
+        kernel on rows that are not vectors (strings, graphs) needs a base density of its own, and X
+        as a sequence of such objects.
+    base_density : "auto", "gaussian", "blurred", "student-t", "mixture", "sampled-gaussian", \
+"labels" or object, default="auto"
+        π, from which islands rise. "gaussian" has the rows' mean and covariance, and so has
+        "blurred", which is nearer to the rows: it is the rows themselves, drawn towards their mean
+        and blurred by a Gaussian. "mixture" is a mixture of Gaussians fitted to the rows. "auto"
+        takes "blurred" (the engine "gaussian"), unless a mixture is so much nearer to rows left out
+        of its fit that too many rejections would be needed. "labels" fits under each of the
+        Gaussian, the t, the blurred rows and the mixture, up to five times, and takes the one under
+        which labels left out are most probable. "sampled-gaussian" has a conjugate prior (section
+        3.4); in many dimensions it can widen without end. An object has `sample(rng, n)` and
+        `log_density(X)`.
     classes : sequence or None, default=None
         All classes, including any that have no labelled row. None: those of y, sorted.
     extra_classes : int or sequence of names, default=0
@@ -113,12 +125,12 @@ default="auto"
         kernel's parameters move.
     n_chains : int, default=4
         Number of Markov chains.
-    n_warmup : int, default=300
+    n_warmup : int, default=150
         Sweeps dropped at the start of each chain. During the first third of them each chain holds
         labels of its own for all rows, drawn from a graph.
-    n_samples : int, default=600
+    n_samples : int, default=400
         Draws kept per chain.
-    thin : int, default=2
+    thin : int, default=1
         Sweeps per draw.
     n_inducing : int, default=120
         Inducing inputs of the engine.
@@ -147,6 +159,8 @@ default="auto"
     inference_ : "mcmc", "vi" or "vi+hmc", what was used
     base_density_ : π, or the prior it is sampled from
     base_density_reason_ : why it was taken
+    base_density_scores_ : (4,) mean log-probabilities of labels left out under the Gaussian, the t,
+        the blurred rows and the mixture, where labels chose
     chain_weights_ : (chains,) of the predictions; equal where chains agree, else by stacking
         (by chains)
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are
@@ -154,6 +168,7 @@ default="auto"
     transduction_ : (n,) the most probable class of each training row, as above
     posterior_ : ArchipelagoPosterior or EnginePosterior, what prediction needs
     draws_ : dict of (chain, draw) arrays: log-likelihood, log-parameters, rejections, class shares
+    online_ : what `partial_fit` goes on from
     objectives_ : (t,) estimates of the engine's bound, of whatever counts at the time
     diagnostics_ : dict with R-hat, effective sample sizes, acceptance, jitter and a verdict; of the
         engine the bounds, Z, the steps that were refused and a trace
@@ -188,6 +203,7 @@ default="auto"
     parameters = (
         OF_ISLANDS
         | {
+            "base_density": OneOf("labels") | BASE_DENSITY,
             "inference": inference("auto", "mcmc", "vi", "vi+hmc"),
             "n_inducing": Whole(2),
             "n_steps": Whole(1),
@@ -206,7 +222,7 @@ default="auto"
         self,
         *,
         inference: str = "auto",
-        kernel: str | Kernel = "isotropic",
+        kernel: str | Kernel = "auto",
         base_density: str | Density | NormalInverseWishart = "auto",
         classes: Sequence[Any] | None = None,
         extra_classes: int | Sequence[Any] = 0,
@@ -214,9 +230,9 @@ default="auto"
         dependent: bool = False,
         moves: str = "default",
         n_chains: int = 4,
-        n_warmup: int = 300,
-        n_samples: int = 600,
-        thin: int = 2,
+        n_warmup: int = 150,
+        n_samples: int = 400,
+        thin: int = 1,
         n_inducing: int = 120,
         n_steps: int = 100,
         n_starts: int = 1,
@@ -276,6 +292,37 @@ default="auto"
         if self.checkpoint is not None and not takes_vectors(self.kernel):
             raise ValueError("checkpoint= needs rows of numbers; leave it out for other rows.")
 
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Take in some more rows, by the engine.
+
+        The first call climbs from a graph of its own rows, and fixes base density, inducing inputs
+        and the prior of the kernel; give it some hundred rows at least, and a label of every class.
+        Later calls go on from there with a random sample of all rows so far. Rows have no
+        `transduction_`.
+
+        Parameters
+        ----------
+        X : (b, d) rows
+        y : (b,) labels, unlabelled rows marked as in `fit`
+        classes : all classes, where they are not to be in the order of sorting
+
+        Returns
+        -------
+        self
+        """
+        online = getattr(self, "online_", None)
+        if online is None:
+            self._begin()
+            rows = self._read_rows(X, reset=True)
+            labels = read_labels(y, len(rows), self.unlabelled, classes or self._class_order(y))
+            self._keep_labels(labels)
+            self._keep(begin_online(self, rows, labels))
+            return self
+        rows = self._read_rows(X)
+        labels = read_labels(y, len(rows), self.unlabelled_, self.classes_.tolist(), at_least=0)
+        self._keep(continue_online(self, online, rows, labels))
+        return self
+
     def _memory(self, X: Any, labels: PartialLabels) -> Need:
         n, K = len(X), len(labels.classes)
         if choose_inference(self, n, labels).method == "mcmc":
@@ -283,6 +330,8 @@ default="auto"
         return engine_need(n, X.shape[1], K)
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
+        if isinstance(self.base_density, str) and self.base_density == "labels":
+            return self._fit_best_base(X, labels)
         choice = choose_inference(self, len(X), labels)
         if choice.method == "mcmc":
             return self._fit_chains(X, labels, choice.remark)
@@ -291,6 +340,15 @@ default="auto"
             return fit_by_chains(self, X, labels, start, choice)
         rows = rows_of_arrays(start, X, labels)
         return fit_by_engine(self, rows, len(labels.classes), start, choice)
+
+    def _fit_best_base(self, X: Any, labels: PartialLabels) -> Fit:
+        """Fit under the base density that labels left out choose."""
+        name, reason, scores = choose_by_labels(self, X, labels)
+        chosen = clone(self).set_params(base_density=name)
+        chosen.classes_ = self.classes_
+        fit = chosen._fit(X, labels)
+        more = {"base_density_reason_": f"{name}: {reason}", "base_density_scores_": scores}
+        return fit._replace(attributes=fit.attributes | more)
 
     def _fit_source(self, source: RowSource) -> Self:
         """Fit rows in chunks, which stay where they are; they have no transduction."""
@@ -306,7 +364,7 @@ default="auto"
 
     def _fit_chains(self, X: Any, labels: PartialLabels, remark: str) -> Fit:
         prior = prior_of_islands(self.kernel, X)
-        base, reason = choose_base(self.base_density, X)
+        base, reason = choose_base(self.base_density, X, usual="blurred")
         codes = np.where(labels.is_labelled, labels.codes, UNLABELLED)
         setting = Setting(
             X, codes, len(labels.classes), prior, base, bool(self.own_kernels), bool(self.dependent)
@@ -362,11 +420,13 @@ class ArchipelagoDensity(DensityEstimator):
 
     Parameters
     ----------
-    kernel : "isotropic", "ard" or a scikit-learn kernel, default="isotropic"
-        The first two put a prior on amplitude and length-scales that follows the units of X. A
-        kernel's own free parameters are sampled around the values given; fixed ones stay.
-    base_density : "auto", "gaussian", "sampled-gaussian", "student-t", "mixture" or object, \
-default="auto"
+    kernel : "auto", "isotropic", "ard" or a scikit-learn kernel, default="auto"
+        "isotropic" has one length-scale, and "ard" one per feature; both have a prior on amplitude
+        and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, where
+        there are at least as many rows, and else "isotropic". A kernel's own free parameters are
+        sampled around the values given; fixed ones stay.
+    base_density : "auto", "gaussian", "blurred", "student-t", "mixture", "sampled-gaussian" or \
+object, default="auto"
         π. "gaussian" has the rows' mean and covariance. "auto" takes it unless a mixture is so much
         nearer to rows left out of its fit that the Gaussian would need too many rejections. An
         object has `sample(rng, n)` and `log_density(X)`.
@@ -424,7 +484,7 @@ default="auto"
     def __init__(
         self,
         *,
-        kernel: str | Kernel = "isotropic",
+        kernel: str | Kernel = "auto",
         base_density: str | Density | NormalInverseWishart = "auto",
         moves: str = "default",
         n_chains: int = 4,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.labels import PartialLabels
-from atoll.core.passes import Rows, row_keys, rows_in_memory, rows_of_source
+from atoll.core.passes import Rows, row_keys, rows_in_memory, rows_of_source, signed_codes
 from atoll.estimators import sampling
 from atoll.estimators.archipelago_chains import chain_weights, shares, watched
 from atoll.estimators.novelty import reference_log_densities
@@ -19,7 +19,9 @@ from atoll.estimators.validation import generator
 from atoll.kernels.hyperparameters import kernel_at
 from atoll.models.archipelago.engine.checkpoint import Checkpoint, checkpoint_in
 from atoll.models.archipelago.engine.device import check_device, running_on
+from atoll.models.archipelago.engine.online import Online
 from atoll.models.archipelago.engine.problem import (
+    CountOf,
     Problem,
     make_problem,
     reservoir_sizes,
@@ -95,6 +97,8 @@ def _obstacle(model: Any, labels: PartialLabels | None) -> str:
             return f"a class without a label ({labels.classes[int(np.argmin(seen))]!r})"
     elif np.size(model.extra_classes) != 1 or model.extra_classes != 0 or model.classes is not None:
         return "classes= or extra_classes= with rows in chunks"
+    elif isinstance(model.base_density, str) and model.base_density == "labels":
+        return 'base_density="labels" with rows in chunks'
     return why_not(model.kernel, model.base_density)
 
 
@@ -157,7 +161,63 @@ class Ascended(NamedTuple):
 
 def fit_by_engine(model: Any, rows: Rows, n_classes: int, start: Start, choice: Choice) -> Fit:
     """Find the posterior by variational inference."""
-    done = _ascend(model, rows, n_classes, start)
+    problem, reason = make_problem(rows, model.kernel, model.base_density, n_classes)
+    done = _ascend(model, problem, reason, start)
+    return _as_fit(done, choice, rows.sample.uniform_rows, start.seed)
+
+
+def begin_online(model: Any, X: Array, labels: PartialLabels) -> Fit:
+    """Find the posterior of the first rows of several calls; its attributes hold `online_`."""
+    choice, K = _choose_online(model, labels), len(labels.classes)
+    start = Start(int(generator(model.random_state).integers(2**62)), None)
+    rows = rows_of_arrays(start, X, labels)
+    problem, reason = make_problem(rows, model.kernel, model.base_density, K)
+    done = _ascend(model, problem, reason, start)
+    posterior = done.found.posterior
+    online = Online(
+        start.seed, 1, rows.total(CountOf(K)), rows.sample.keys, rows.sample.rows,
+        rows.sample.codes, problem.prior, problem.base, posterior.scaling, posterior.inducing,
+        done.found.leaves,
+    )  # fmt: skip
+    return _with_online(_as_fit(done, choice, rows.sample.uniform_rows, start.seed), online)
+
+
+def continue_online(model: Any, online: Online, X: Array, labels: PartialLabels) -> Fit:
+    """Go on with more rows from where the last call ended."""
+    from atoll.models.archipelago.engine.fitting import Onward  # imports JAX
+
+    grown = online.with_rows(X, signed_codes(labels))
+    start = Start(grown.seed + grown.n_calls, None)
+    onward = Onward(grown.scaling, grown.inducing, grown.ends)
+    done = _ascend(model, grown.problem, model.base_density_reason_, start, onward)
+    fit = _as_fit(done, Choice("vi"), grown.sample.uniform_rows, start.seed)
+    return _with_online(fit, grown._replace(ends=done.found.leaves))
+
+
+def _choose_online(model: Any, labels: PartialLabels) -> Choice:
+    if model.inference not in ("auto", "vi"):
+        raise ValueError(
+            f'partial_fit is of the engine and inference={model.inference!r}; use "auto" or "vi".'
+        )
+    obstacle = _obstacle(model, labels)
+    if obstacle:
+        raise ValueError(f"partial_fit does not take {obstacle}; leave that out, or use fit.")
+    return Choice("vi")
+
+
+def _with_online(fit: Fit, online: Online) -> Fit:
+    said = (
+        f"{fit.diagnostics['verdict']} {online.counts.sum()} rows have come in {online.n_calls} "
+        "calls."
+    )
+    return fit._replace(
+        diagnostics={**fit.diagnostics, "verdict": said},
+        attributes={**fit.attributes, "online_": online},
+    )
+
+
+def _as_fit(done: Ascended, choice: Choice, some_rows: Array, seed: int) -> Fit:
+    """Return what an ascent found as a fit; some_rows (s, d) are a random sample of all."""
     found = done.found
     best = int(np.argmax(found.bounds))
     theta = found.trace["log_parameters"][best, -1]
@@ -183,7 +243,7 @@ def fit_by_engine(model: Any, rows: Rows, n_classes: int, start: Start, choice: 
         attributes={
             **_attributes("vi", done, theta),
             "reference_log_densities_": reference_log_densities(
-                found.posterior, np.random.default_rng(start.seed), rows.sample.uniform_rows
+                found.posterior, np.random.default_rng(seed), some_rows
             ),
         },
     )
@@ -199,7 +259,8 @@ def fit_by_chains(model: Any, X: Array, labels: PartialLabels, start: Start, cho
         )
     from atoll.models.archipelago.engine import fitting  # imports JAX
 
-    done = _ascend(model, rows_of_arrays(start, X, labels), K, start)
+    rows = rows_of_arrays(start, X, labels)
+    done = _ascend(model, *make_problem(rows, model.kernel, model.base_density, K), start)
     rng = np.random.default_rng([start.seed, 1])
     with running_on(model.device):
         order = _places(X, labels, start.seed)
@@ -230,12 +291,13 @@ def fit_by_chains(model: Any, X: Array, labels: PartialLabels, start: Start, cho
     )
 
 
-def _ascend(model: Any, rows: Rows, n_classes: int, start: Start) -> Ascended:
+def _ascend(
+    model: Any, problem: Problem, reason: str, start: Start, onward: Any = None
+) -> Ascended:
     """Climb from every start, with a bar where that is asked for."""
     from atoll.models.archipelago.engine import fitting  # imports JAX
 
     check_device(model.device)
-    problem, reason = make_problem(rows, model.kernel, model.base_density, n_classes)
     options = fitting.Options(
         int(model.n_inducing), int(model.n_steps), int(model.n_starts), model.device
     )
@@ -247,7 +309,7 @@ def _ascend(model: Any, rows: Rows, n_classes: int, start: Start) -> Ascended:
             shown = {"bound": bound, "Z": norm, **dict(zip(names[:3], theta.tolist()))}
             bar.tell(number * n_steps + n_done, **shown)
 
-        found = fitting.fit(start.seed, problem, options, report, start.checkpoint)
+        found = fitting.fit(start.seed, problem, options, report, start.checkpoint, onward)
     return Ascended(found, problem, reason)
 
 

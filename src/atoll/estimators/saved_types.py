@@ -105,6 +105,7 @@ TYPES: dict[str, SavedType] = {
     "archipelago-engine-posterior": SavedType(
         "atoll.models.archipelago.engine.posterior.EnginePosterior"
     ),
+    "archipelago-engine-online": SavedType("atoll.models.archipelago.engine.online.Online"),
     "archipelago-engine-scaling": SavedType("atoll.models.archipelago.engine.posterior.Scaling"),
     "calibrated-machine": SavedType("atoll.models.calibration.CalibratedMachine"),
     "calibration": SavedType("atoll.models.calibration.Calibration"),
@@ -154,6 +155,7 @@ TYPES: dict[str, SavedType] = {
     "mixture-tempering": SavedType("atoll.models.dp_mixture.tempering.Tempering"),
     "mixture-variational-state": SavedType("atoll.models.dp_mixture.model.VariationalState"),
     # Kernels, graphs, densities, tables.
+    "blurred-rows": SavedType("atoll.core.densities.Blurred"),
     "density-with-constants": SavedType("atoll.core.densities.WithConstants"),
     "gaussian": SavedType("atoll.core.densities.Gaussian"),
     "gaussian-mixture": SavedType("atoll.core.densities.GaussianMixture"),

@@ -16,6 +16,7 @@ from atoll.models.archipelago import (
     outcomes_at,
     paper_sweep,
     sample_prior,
+    steps,
     sweep,
 )
 from atoll.models.archipelago.functions import unwhiten
@@ -127,6 +128,17 @@ def our_functions(rng, setting, state):
     return sweep.sample_functions(rng, setting, state, False)
 
 
+def functions_in_white_coordinates(rng, setting, state):
+    """As where rejections outnumber the data."""
+    return sweep.sample_functions(rng, setting, state._replace(usual_proposals=100.0), False)
+
+
+def parameters_at_once(rng, setting, state):
+    """Few log-parameters by the step of many."""
+    target = steps.conditional_on_copies(rng, setting, state)
+    return steps._all_at_once(rng, target, state, False)
+
+
 def with_candidates(move):
     """Rejections and candidates; a move, while it is open which is which; and which they are."""
 
@@ -189,9 +201,15 @@ GEWEKE = {
     "rejections, own kernels": (sweep.refresh_rejections, OWN | DEPENDENT),
     "rejections, with candidates": (with_candidates(nothing_else), {}),
     "functions": (our_functions, {}),
+    "functions, in white coordinates": (functions_in_white_coordinates, {}),
+    "functions, in white coordinates, own kernels and dependent": (
+        functions_in_white_coordinates,
+        OWN | DEPENDENT,
+    ),
     "functions, with candidates": (with_candidates(our_functions), {}),
     "functions, own kernels and dependent": (our_functions, OWN | DEPENDENT),
     "log-parameters with functions": (sweep.sample_log_parameters, {}),
+    "log-parameters with functions, at once": (parameters_at_once, {}),
     "log-parameters with functions, own kernels and dependent": (
         sweep.sample_log_parameters,
         OWN | DEPENDENT,
@@ -222,8 +240,8 @@ GEWEKE = {
     "paper's sweep, whitened log-parameters": (whitened_paper_sweep, {}),
 }
 IN_THE_FAST_SUITE = (
-    "rejections, with candidates", "functions", "log-parameters with functions",
-    "mixing", "sweep",
+    "rejections, with candidates", "functions, in white coordinates",
+    "log-parameters with functions", "log-parameters with functions, at once", "mixing", "sweep",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from atoll.core.densities import Gaussian, NormalInverseWishart
 from atoll.inference import hmc
-from atoll.kernels.hyperparameters import gram_function, kernel_prior
+from atoll.kernels.hyperparameters import kernel_prior
 from atoll.models.archipelago import (
     UNLABELLED,
     Setting,
@@ -16,6 +16,7 @@ from atoll.models.archipelago import (
     paper_sweep,
     process,
     sample_prior,
+    steps,
     sweep,
 )
 from atoll.models.archipelago.functions import gram_at_rows, kernels_at, unwhiten
@@ -101,29 +102,6 @@ def test_a_refresh_leaves_the_functions_at_the_data():
 # Functions, and θ with them -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("own_kernels", [False, True], ids=["shared", "own"])
-@pytest.mark.parametrize("kernel", ["isotropic", "ard"])
-def test_the_slope_in_the_kernel_s_parameters_is_that_of_finite_differences(kernel, own_kernels):
-    """By differences for one length-scale, through the factors for more."""
-    rng = np.random.default_rng(14)
-    n_features = 4 if kernel == "ard" else 2
-    rows, weights = rng.normal(size=(9, n_features)), rng.normal(size=(9, 3))
-    prior = kernel_prior(kernel, rows)
-    assert (len(prior.mean) - 1 <= sweep.FEW_PARAMETERS) == (kernel == "isotropic")
-    gram_at = gram_function(prior, rows, reference=rows)
-    theta = prior.mean + 0.2 * rng.normal(size=(3 if own_kernels else 1, len(prior.mean)))
-    whitened = rng.normal(size=(9, 3))
-
-    def value(theta):
-        return float(np.sum(weights * unwhiten(kernels_at(gram_at, theta).factors, whitened)))
-
-    kernels = kernels_at(gram_at, theta)
-    slope = sweep.parameter_slope(prior, rows, gram_at)(
-        kernels, whitened, unwhiten(kernels.factors, whitened), weights
-    )
-    np.testing.assert_allclose(slope, finite_differences(value, theta), rtol=2e-3, atol=2e-3)
-
-
 @pytest.mark.parametrize("options", [{}, OWN | DEPENDENT], ids=["shared", "own and dependent"])
 @pytest.mark.parametrize("prior", ["isotropic", RBF(1.0)], ids=["scaled", "not scaled"])
 def test_small_steps_of_functions_and_of_θ_are_all_accepted(options, prior):
@@ -143,7 +121,7 @@ def test_small_steps_of_functions_and_of_θ_are_all_accepted(options, prior):
 
 
 def test_no_step_of_the_functions_takes_the_amplitude_where_theta_s_step_cannot_start(monkeypatch):
-    monkeypatch.setattr(sweep, "FARTHEST", 1.0)
+    monkeypatch.setattr(steps, "FARTHEST", 1.0)
     rng = np.random.default_rng(28)
     rows, labels, state = sample_prior(rng, PRIOR, LINE, 6, 2)
     setting = Setting(rows, seen(labels), 2, PRIOR, LINE)

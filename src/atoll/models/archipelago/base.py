@@ -14,6 +14,7 @@ from atoll.core.densities import (
     Density,
     NormalInverseWishart,
     WithConstants,
+    fit_blurred,
     fit_gaussian,
     fit_student_t,
     niw_prior,
@@ -23,11 +24,12 @@ from atoll.models.dp_mixture import fit_density
 Array = NDArray[np.float64]
 BaseDensity = Density | NormalInverseWishart
 
-BASE_DENSITIES = ("auto", "gaussian", "sampled-gaussian", "student-t", "mixture")
+BASE_DENSITIES = ("auto", "gaussian", "sampled-gaussian", "student-t", "mixture", "blurred")
 
 # A mixture that is so much nearer to rows left out, in nats per row, replaces the Gaussian, under
 # which rejections would outnumber the rows e² times over.
 MIXTURE_GAIN = 2.0
+BLUR = 0.8  # width of "blurred": 1 is one Gaussian, 0 the rows themselves
 ROWS_OF_A_MIXTURE = 5  # per column
 MOST_COMPONENTS = 10
 COMPONENT_WIDTHS = (0.01, 0.1, 1.0, 3.0)  # that rows left out choose from: scales of the prior
@@ -35,8 +37,15 @@ N_FOLDS = 5
 LOW_ACCEPTANCE = 0.05
 
 
-def choose_base(base_density: str | BaseDensity, X: Any) -> tuple[BaseDensity, str]:
-    """Return the base density that a parameter asks for, and why; refuse one that misses a row."""
+def choose_base(
+    base_density: str | BaseDensity, X: Any, *, usual: str = "gaussian"
+) -> tuple[BaseDensity, str]:
+    """Return the base density that a parameter asks for, and why; refuse one that misses a row.
+
+    Parameters
+    ----------
+    usual : "gaussian" or "blurred", what "auto" takes unless a mixture is much nearer
+    """
     if isinstance(base_density, str):
         if base_density not in BASE_DENSITIES:
             raise ValueError(
@@ -49,7 +58,7 @@ def choose_base(base_density: str | BaseDensity, X: Any) -> tuple[BaseDensity, s
                 f"base_density={base_density!r} is for rows of numbers; give an object with "
                 "sample(rng, n) and log_density(X) that proposes rows such as these."
             )
-        return _named_base(base_density, X)
+        return _named_base(base_density, X, usual)
     if isinstance(base_density, NormalInverseWishart):
         return base_density, "as given, sampled"
     if not isinstance(base_density, Density):
@@ -66,18 +75,20 @@ def choose_base(base_density: str | BaseDensity, X: Any) -> tuple[BaseDensity, s
     return base_density, "as given"
 
 
-def _named_base(name: str, X: Array) -> tuple[BaseDensity, str]:
+def _named_base(name: str, X: Array, usual: str) -> tuple[BaseDensity, str]:
     """Return the density of that name, fitted to the rows, and why it was taken; X (n, d)."""
     varies = np.ptp(X, axis=0) > 0
     if name == "sampled-gaussian":
         return niw_prior(X), "as asked for"
     if not varies.all() and varies.any():  # π has nothing to say of the others
-        density, reason = _named_base(name, X[:, varies])
+        density, reason = _named_base(name, X[:, varies], usual)
         return WithConstants(density, varies, X[0]), reason
     if name == "student-t":
         return fit_student_t(X), "as asked for"
     if name == "gaussian":
         return fit_gaussian(X), "as asked for"
+    if name == "blurred":
+        return fit_blurred(X, BLUR), "as asked for"
     if name == "mixture":
         return mixture_of_width(X, _best_width(X)[0]), "as asked for"
     gaussian = fit_gaussian(X)
@@ -92,6 +103,8 @@ def _named_base(name: str, X: Array) -> tuple[BaseDensity, str]:
                 f"a mixture of Gaussians: it is {left_out:.1f} nats per row nearer to rows left "
                 "out than one, which would need too many rejections"
             )
+    if usual == "blurred":
+        return fit_blurred(X, BLUR), "the rows, blurred: near enough to them, and far enough"
     return gaussian, "one Gaussian: near enough to the data"
 
 

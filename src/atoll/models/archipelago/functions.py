@@ -37,6 +37,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
+FEWEST_SCALES, MOST_SCALES = 3, 30  # features that "auto" gives a length-scale each
 LONGER, LARGER = np.log(4.0), 2.0  # what "ard" adds to log length-scales and log variance
 
 
@@ -75,8 +76,12 @@ def prior_of_islands(kernel: str | Kernel, X: Any) -> KernelPrior:
     """Return `kernel_prior`, with longer and larger functions for "ard".
 
     A density has to hold together in all features at once, and from sea to land is farther where
-    there is more room.
+    there is more room. "auto" is "ard" where there are features to choose between, from three on,
+    and rows enough to do so; else "isotropic".
     """
+    if isinstance(kernel, str) and kernel == "auto":
+        n, d = X.shape if np.ndim(X) == 2 else (len(X), 1)
+        kernel = "ard" if FEWEST_SCALES <= d <= min(MOST_SCALES, n) else "isotropic"
     prior = kernel_prior(kernel, X)
     if not (isinstance(kernel, str) and kernel == "ard"):
         return prior

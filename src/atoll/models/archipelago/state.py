@@ -30,7 +30,30 @@ from atoll.models.archipelago.likelihood import REJECTED, Outcomes, opened, outc
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+LEAST_CURVATURE, FIRST_CURVATURE = 0.003, 0.03
+FIRST_SPREAD = 0.5  # of θ, in standard deviations of its prior
 NOT_SAMPLED = Gaussian(np.zeros(0), np.zeros((0, 0)))  # a base density that stays as it is
+
+
+class Tuning(NamedTuple):
+    """What warm-up finds of the posterior, by which Hamiltonian steps are scaled.
+
+    of_data, of_others : the mean curvature of the log-likelihood of a row in a function, W
+    log_parameters, variances : (F, p) mean and variances of θ
+    n_adapted : number of states that went into it
+    """
+
+    of_data: float
+    of_others: float
+    log_parameters: Array
+    variances: Array
+    n_adapted: int
+
+    def precisions(self, n: int, n_rows: int) -> Array:
+        """Return W of each row, of which the first n are data; (T,)."""
+        W = np.full(n_rows, max(self.of_others, LEAST_CURVATURE))
+        W[:n] = max(self.of_data, LEAST_CURVATURE)
+        return W
 
 
 class ArchipelagoState(NamedTuple):
@@ -47,7 +70,8 @@ class ArchipelagoState(NamedTuple):
     factors : (F, T, T) L
     jitter : that the factors took
     step_size, acceptance : of Hamiltonian Monte Carlo over functions
-    parameter_step_size : where θ moves, too, or θ alone in the paper's sweep
+    parameter_step_size : of θ
+    tuning : by which steps are scaled
     arc : of θ in the paper's sweep with whitened functions
     n_refused : renewals of the rejections in a row that ran past the most proposals
     start_codes : (n,) labels of every row, held while `n_clamped` sweeps are left
@@ -67,6 +91,7 @@ class ArchipelagoState(NamedTuple):
     step_size: hmc.StepSize
     acceptance: float
     parameter_step_size: hmc.StepSize
+    tuning: Tuning
     arc: elliptical_slice.ArcWidth
     n_refused: int
     start_codes: Codes
@@ -111,6 +136,13 @@ def make_whitened_state(
         step_size=hmc.init_step_size(0.3),
         acceptance=1.0,
         parameter_step_size=hmc.init_step_size(0.1),
+        tuning=Tuning(
+            FIRST_CURVATURE,
+            FIRST_CURVATURE,
+            np.tile(setting.prior.mean, (len(kernels.theta), 1)),
+            np.tile((FIRST_SPREAD * setting.prior.sd) ** 2, (len(kernels.theta), 1)),
+            0,
+        ),
         arc=elliptical_slice.init_width(),
         n_refused=0,
         start_codes=setting.codes.copy(),

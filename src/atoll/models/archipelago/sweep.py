@@ -12,9 +12,6 @@ the factor κ + 1/(1 + Λ). So an M that was drawn given the functions does not 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,31 +21,24 @@ from atoll.core.linalg import (
     bordered_factor,
     jittered_cholesky,
     solve_lower,
-    through_cholesky,
 )
-from atoll.inference import elliptical_slice, hmc
+from atoll.inference import elliptical_slice
 from atoll.kernels.hyperparameters import (
-    DIFFERENCE,
     KernelPrior,
-    gram_gradient_function,
 )
 from atoll.models.archipelago import process
 from atoll.models.archipelago.functions import (
     MIXING_SPREAD,
-    Kernels,
     Setting,
     corner_factor,
     covariances_at,
-    gram_at_rows,
-    kernels_at,
     mixed,
     mixing_matrix,
     served_by,
     stacked,
     unwhiten,
-    unwhiten_transposed,
 )
-from atoll.models.archipelago.joint import open_row_factors, whitened_slope
+from atoll.models.archipelago.joint import open_row_factors
 from atoll.models.archipelago.likelihood import REJECTED, log_rejection
 from atoll.models.archipelago.process import CANDIDATE, Run, TooManyRejections
 from atoll.models.archipelago.state import (
@@ -57,35 +47,28 @@ from atoll.models.archipelago.state import (
     known_functions,
     known_rows,
 )
+from atoll.models.archipelago.steps import (
+    sample_functions,
+    sample_log_parameters,
+    tuned,
+)
 
 Array = NDArray[np.float64]
 
 # Candidates: about so many, but at most so many for each proposal. More would free the functions
 # further of M, and each costs a row.
 CANDIDATES, MOST_CANDIDATE_RATE = 16.0, 0.3
-# Length of a Hamiltonian trajectory (step size times steps, on average), and the most steps: of the
-# functions and amplitude alone, and with all of θ.
-TRAJECTORY, MOST_STEPS, MOST_STEPS_WITH_PARAMETERS = 2.0, 20, 40
-ACCEPTANCE = 0.8  # that step sizes are tuned to in warm-up
-# All of θ moves in a share of the sweeps: so many divided by the number of rows, at most such a
-# share, and more in warm-up. The length-scale is the slowest to mix where rows are few; where they
-# are many, such sweeps take about half of the time.
-ROWS_FOR_FEW, ROWS_FOR_MANY = 40.0, 20.0  # parameters: gradients are cheap, or dear
-MOST_PARAMETER_SHARE, MORE_IN_WARMUP = 0.2, 1.5
-FEW_PARAMETERS = 1  # beside the variance: the most whose gradient is found by differences
-PARAMETER_UNIT = 0.7  # prior standard deviations: given the functions θ is stiffer than they are
-FARTHEST = 10.0  # standard deviations of a log-parameter's prior, beyond which no step goes
+PARAMETER_SHARE = 0.5  # of the sweeps, in which θ moves
 MOST_REFUSED = 20_000  # proposals in renewals, one after the other, that ran past the most
 
 
 def sweep(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
 ) -> ArchipelagoState:
-    """Move functions (at times with θ), mixing, rejections and candidates, and base density."""
-    if rng.random() < parameter_share(setting, state, adapt):
+    """Move θ (at times), functions, mixing, rejections and candidates, and base density."""
+    if rng.random() < parameter_share(setting):
         state = sample_log_parameters(rng, setting, state, adapt)
-    else:
-        state = sample_functions(rng, setting, state, adapt)
+    state = sample_functions(rng, setting, state, adapt)
     if len(state.mixing) > 0:
         state = sample_mixing(rng, setting, state)
     state = refresh_rejections(
@@ -94,7 +77,7 @@ def sweep(
     if adapt:
         n_proposals = len(setting.inputs) + len(state.rejections)
         usual = state.usual_proposals + 0.05 * (n_proposals - state.usual_proposals)
-        state = state._replace(usual_proposals=usual)
+        state = tuned(setting, state._replace(usual_proposals=usual))
     state = sample_base(rng, setting, state)
     return state._replace(n_clamped=max(state.n_clamped - 1, 0))
 
@@ -210,196 +193,17 @@ def sample_base(
     return state._replace(base=setting.base.given(known_rows(setting, state)).draw(rng))
 
 
-# Functions, and θ with them -----------------------------------------------------------------------
+# How often θ moves, and mixing --------------------------------------------------------------------
 
 
-def sample_functions(
-    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
-) -> ArchipelagoState:
-    """Take one Hamiltonian step of all K whitened functions, and of each kernel's log variance.
-
-    The log variance scales L, so that it comes along at no cost; it is where the number of
-    rejections is slow to move.
-    """
-    prior, v = setting.prior, setting.prior.variance_index
-    rows, factors, shape = open_row_factors(setting, state), state.factors, state.whitened.shape
-    n_scales = 0 if v is None else len(factors)
-    here = state.log_parameters[:, v] if v is not None else np.zeros(0)
-    centre, spread = (prior.mean[v], prior.sd[v]) if v is not None else (0.0, 1.0)
-    offset, half_spread = 0.5 * (centre - here), 0.5 * spread
-
-    def scaled_functions(position: Array) -> tuple[Array, Array]:
-        u = unwhiten(factors, position[n_scales:].reshape(shape))
-        if n_scales == 0:
-            return u, np.ones(0)
-        scale = np.exp(offset + half_spread * position[:n_scales])
-        u *= scale
-        return u, scale
-
-    def log_density(position: Array) -> float:
-        if np.abs(position[:n_scales]).max(initial=0.0) > FARTHEST:
-            return -np.inf
-        u, _ = scaled_functions(position)
-        return rows.log_density(u, position)
-
-    def gradient(position: Array) -> Array:
-        u, scale = scaled_functions(position)
-        slope = rows.slope(u)
-        by_position = -position
-        if n_scales > 0:
-            by_position[:n_scales] += half_spread * _by_kernel(slope, u, n_scales)
-            slope *= scale
-        by_position[n_scales:] += unwhiten_transposed(factors, slope).ravel()
-        return by_position
-
-    position = np.concatenate([(here - centre) / spread, state.whitened.ravel()])
-    step_size, n_leapfrog = _steps(rng, state.step_size, state, adapt, MOST_STEPS)
-    with np.errstate(over="ignore", invalid="ignore"):  # a step gone astray is refused
-        moved, info = hmc.step_by_gradients(
-            rng, position, log_density, gradient, step_size, n_leapfrog
-        )
-    if adapt:
-        tuned = hmc.adapt_step_size(state.step_size, info.acceptance, target=ACCEPTANCE)
-        state = state._replace(step_size=tuned)
-    state = state._replace(acceptance=info.acceptance)
-    if not info.accepted:
-        return state
-    log_parameters = state.log_parameters.copy()
-    if v is not None:
-        log_parameters[:, v] = centre + spread * moved[:n_scales]
-        factors = factors * np.exp(0.5 * (log_parameters[:, v] - here))[:, None, None]
-    whitened = moved[n_scales:].reshape(shape)
-    return state._replace(whitened=whitened, log_parameters=log_parameters, factors=factors)
-
-
-def sample_log_parameters(
-    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
-) -> ArchipelagoState:
-    """Take one Hamiltonian step of all log-parameters and of all K whitened functions.
-
-    What is held while the other moves pins it: of the length-scales of thirteen features a step
-    without gradients, or without the functions, moves next to nothing. Every leapfrog step of θ
-    takes a factor and the gradient through it, and has two of the functions.
-    """
-    prior, places = setting.prior, known_rows(setting, state)
-    gram_at, unit = gram_at_rows(setting, places), PARAMETER_UNIT * prior.sd
-    by_parameters = parameter_slope(prior, places, gram_at)
-    rows = open_row_factors(setting, state)
-
-    def prepare(position: Array) -> Kernels | None:
-        if np.abs(position).max() > FARTHEST / PARAMETER_UNIT:
-            return None
-        return kernels_at(gram_at, prior.mean + unit * position)
-
-    def log_density(kernels: Kernels, whitened: Array) -> float:
-        u = unwhiten(kernels.factors, whitened)
-        return rows.log_density(u, (kernels.theta - prior.mean) / prior.sd, whitened)
-
-    def by_whitened(kernels: Kernels, whitened: Array) -> Array:
-        by_u = rows.slope(unwhiten(kernels.factors, whitened))
-        return whitened_slope(kernels.factors, by_u, whitened)
-
-    def slopes(kernels: Kernels, whitened: Array) -> tuple[Array, Array]:
-        u = unwhiten(kernels.factors, whitened)
-        by_u = rows.slope(u)
-        by_theta = by_parameters(kernels, whitened, u, by_u)
-        by_theta -= (kernels.theta - prior.mean) / prior.sd**2
-        return unit * by_theta, whitened_slope(kernels.factors, by_u, whitened)
-
-    step_size, n_leapfrog = _steps(
-        rng, state.parameter_step_size, state, adapt, MOST_STEPS_WITH_PARAMETERS
-    )
-    _, whitened, kernels, info = hmc.nested_step(
-        rng, (state.log_parameters - prior.mean) / unit, state.whitened,
-        hmc.Nested(prepare, log_density, by_whitened, slopes), step_size, n_leapfrog,
-    )  # fmt: skip
-    if adapt:
-        tuned = hmc.adapt_step_size(state.parameter_step_size, info.acceptance, target=ACCEPTANCE)
-        state = state._replace(parameter_step_size=tuned)
-    state = state._replace(acceptance=info.acceptance)
-    if not info.accepted:
-        return state
-    return state._replace(
-        whitened=whitened, log_parameters=kernels.theta, factors=kernels.factors,
-        jitter=kernels.jitter,
-    )  # fmt: skip
-
-
-def parameter_slope(
-    prior: KernelPrior, rows: Any, gram_at: Callable[[Array], Array]
-) -> Callable[[Kernels, Array, Array, Array], Array]:
-    """Return (kernels, ν, u = L ν, gradient in u) -> the gradient in θ while ν is held, (F, p).
-
-    The log variance scales u. Each of a few others takes one more factor and the difference that
-    it makes; the gradient in many goes through the factor.
-    """
-    v, others = prior.variance_index, _beside_variance(prior)
-
-    def by_differences(kernels: Kernels, whitened: Array, u: Array, by_u: Array) -> Array:
-        slope = np.empty(kernels.theta.shape)
-        here = _by_kernel(by_u, u, len(slope))
-        if v is not None:
-            slope[:, v] = 0.5 * here
-        for j in others:
-            theta = kernels.theta.copy()
-            theta[:, j] += DIFFERENCE
-            beside = unwhiten(kernels_at(gram_at, theta).factors, whitened)
-            there = _by_kernel(by_u, beside, len(slope))
-            slope[:, j] = (there - here) / (theta[:, j] - kernels.theta[:, j])
-        return slope
-
-    if len(others) <= FEW_PARAMETERS:
-        return by_differences
-    gram_slope = gram_gradient_function(prior, rows)
-
-    def through_factors(kernels: Kernels, whitened: Array, u: Array, by_u: Array) -> Array:
-        slope = np.empty(kernels.theta.shape)
-        by_whitened = unwhiten_transposed(kernels.factors, by_u)
-        for f, (theta, C) in enumerate(zip(kernels.theta, kernels.grams, strict=True)):
-            k = served_by(f, len(slope))
-            by_gram = through_cholesky(kernels.factors[f], by_whitened[:, k], whitened[:, k])
-            slope[f] = gram_slope(theta, C, by_gram)
-        return slope
-
-    return through_factors
-
-
-def _by_kernel(a: Array, b: Array, n_kernels: int) -> Array | float:
-    """Sum products over rows and over each kernel's functions; (T, K) twice -> (F,)."""
-    return float(np.vdot(a, b)) if n_kernels == 1 else (a * b).sum(axis=0)
-
-
-def parameter_share(setting: Setting, state: ArchipelagoState, adapt: bool) -> float:
-    """Return the share of sweeps in which all of θ moves.
-
-    It depends on the number of rows alone, which such a step does not change.
-    """
-    n_others = len(_beside_variance(setting.prior))
-    if n_others == 0:
-        return 0.0
-    rows = ROWS_FOR_FEW if n_others <= FEW_PARAMETERS else ROWS_FOR_MANY
-    share = min(rows / len(state.whitened), MOST_PARAMETER_SHARE)
-    return share * (MORE_IN_WARMUP if adapt else 1.0)
+def parameter_share(setting: Setting) -> float:
+    """Return the share of sweeps in which θ moves."""
+    return PARAMETER_SHARE if len(_beside_variance(setting.prior)) > 0 else 0.0
 
 
 def _beside_variance(prior: KernelPrior) -> list[int]:
     """Return the log-parameters that change more than the functions' scale."""
     return [j for j in range(len(prior.mean)) if j != prior.variance_index]
-
-
-def _steps(
-    rng: np.random.Generator, size: hmc.StepSize, state: ArchipelagoState, adapt: bool, most: int
-) -> tuple[float, int]:
-    """Draw a trajectory's step size and number of steps around what warm-up has found.
-
-    Steps are shorter the more rejections there are, which stay where they are during the step:
-    curvature grows in proportion to the rows, and steps shrink as its root.
-    """
-    tuned = float(np.exp(size.log_step_size if adapt else size.log_average))
-    tuned *= float(np.sqrt(len(state.start_codes) / len(state.whitened)))
-    step_size = tuned * rng.uniform(0.6, 1.2)  # where functions are large, only short ones succeed
-    mean_steps = min(TRAJECTORY / step_size, most)
-    return step_size, max(2, round(rng.uniform(0.6, 1.4) * mean_steps))
 
 
 def sample_mixing(

@@ -108,6 +108,15 @@ def init(fixed: Fixed, n_classes: int) -> AscentState:
     )
 
 
+def resume(leaves: tuple[Any, ...], template: AscentState) -> AscentState:
+    """Return a state from its leaves, with an average that has yet to begin."""
+    state = jax.tree.unflatten(jax.tree.structure(template), leaves)
+    zero = jnp.zeros((), jnp.float32)
+    return state._replace(
+        average=jax.tree.map(jnp.zeros_like, state.q), n_averaged=zero, n_refused=zero
+    )
+
+
 @jax.jit
 def advance(state: AscentState, rounds: Round, fixed: Fixed) -> tuple[AscentState, Report]:
     """Take several rounds, (R, ...) each; the reports come as (R, ...)."""

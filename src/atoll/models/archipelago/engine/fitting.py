@@ -32,6 +32,7 @@ from atoll.models.archipelago.engine.schedule import (
     Schedule,
     make_schedule,
     n_whole_steps,
+    onward_schedule,
 )
 from atoll.models.archipelago.engine.start import (
     base_points,
@@ -67,6 +68,18 @@ class Options(NamedTuple):
     device: str = "auto"
 
 
+class Onward(NamedTuple):
+    """An earlier ascent, from which another goes on with more rows.
+
+    scaled, inducing : of the earlier one
+    ends : of every start, the leaves of its last state
+    """
+
+    scaled: Scaling
+    inducing: Array
+    ends: tuple[tuple[Array, ...], ...]
+
+
 class Found(NamedTuple):
     """What a fit found.
 
@@ -88,6 +101,12 @@ class Found(NamedTuple):
     device: str
     ends: list[AscentState]
 
+    @property
+    def leaves(self) -> tuple[tuple[Array, ...], ...]:
+        """The last states as plain arrays."""
+        tree = import_extra("jax").tree
+        return tuple(tuple(map(np.asarray, tree.leaves(end))) for end in self.ends)
+
 
 def fit(
     seed: int,
@@ -95,6 +114,7 @@ def fit(
     options: Options,
     report: Callable[..., None] | None = None,
     checkpoint: Checkpoint | None = None,
+    onward: Onward | None = None,
 ) -> Found:
     """Find the posterior of a problem.
 
@@ -103,10 +123,15 @@ def fit(
     seed : of everything random
     report : hears start, steps taken, estimate of the bound, Z and log-parameters after some rounds
     checkpoint : where the ascent is kept as it goes on
+    onward : where it goes on from; None: it starts from a graph
     """
     streams = np.random.default_rng(seed).spawn(2 + options.n_starts)
-    scaled, prior = scaling(problem), problem.prior
-    inducing = inducing_inputs(streams[0], problem, scaled, options.n_inducing)
+    prior = problem.prior
+    if onward is None:
+        scaled = scaling(problem)
+        inducing = inducing_inputs(streams[0], problem, scaled, options.n_inducing)
+    else:
+        scaled, inducing = onward.scaled, onward.inducing
     in_own_units = own_units(problem, scaled)
     of_scaled = prior.mean - in_own_units
 
@@ -118,7 +143,8 @@ def fit(
         fixed = Fixed(*(np.asarray(v, np.float32) for v in (inducing, of_scaled, prior.sd)))
         ends, traces = [], []
         for number, stream in enumerate(streams[2:]):
-            climb = _Climb(number, problem, options, scaled, fixed, checkpoint, heard)
+            begin = None if onward is None else onward.ends[number]
+            climb = _Climb(number, problem, options, scaled, fixed, checkpoint, heard, begin)
             end, trace = climb.run(stream)
             ends.append(end)
             traces.append(trace)
@@ -149,16 +175,22 @@ class _Climb(NamedTuple):
     fixed: Fixed
     checkpoint: Checkpoint | None
     report: Callable[..., None]
+    begin: tuple[Array, ...] | None = None
 
     def run(self, rng: np.random.Generator) -> tuple[AscentState, dict[str, Array]]:
         """Climb; everything comes back as NumPy arrays."""
         jax = import_extra("jax")
         rng_graph, rng_batches = rng.spawn(2)
-        plan = make_schedule(n_whole_steps(self.options.n_steps), int(self.problem.n))
-        state, trace = ascent.init(self.fixed, self.problem.n_classes), _no_trace(self.fixed)
+        n_steps, K = n_whole_steps(self.options.n_steps), self.problem.n_classes
+        plan = make_schedule(n_steps, int(self.problem.n))
+        state, trace = ascent.init(self.fixed, K), _no_trace(self.fixed)
+        if self.begin is not None:
+            plan, state = onward_schedule(n_steps), ascent.resume(self.begin, state)
         state, trace, n_done = self._resumed(state, trace)
         if n_done < len(plan.rate):
-            r = log_start(rng_graph, self.problem)
+            r = np.zeros((len(self.problem.rows), K), np.float32)
+            if self.begin is None:
+                r = log_start(rng_graph, self.problem)
             for rounds in _rounds(rng_batches, self.problem, self.scaled, r, plan, n_done):
                 state, heard = ascent.advance(state, rounds, self.fixed)
                 n_done += STEPS_PER_ROUND * ROUNDS_AT_ONCE

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from atoll.core.densities import Density, Gaussian, NormalInverseWishart, WithConstants
-from atoll.core.passes import Rows
+from atoll.core.passes import Reservoir, Rows
 from atoll.kernels.hyperparameters import KernelPrior, is_scaled_rbf
 from atoll.models.archipelago.base import choose_base
 from atoll.models.archipelago.functions import prior_of_islands
@@ -75,31 +75,42 @@ def make_problem(
     ----------
     rows : of the data, with a sample of sizes `reservoir_sizes`
     """
-    sample = rows.sample
-    labelled = sample.codes >= 0
-    totals = rows.total(_CountOf(n_classes))
-    kept = np.bincount(sample.codes + 1, minlength=n_classes + 1)
-    codes = sample.codes[labelled].astype(np.intp)
-    of_all = sample.uniform_rows
+    of_all = rows.sample.uniform_rows
     base, reason = choose_base(base_density, of_all[:ROWS_OF_THE_BASE])
     within = base.density if isinstance(base, WithConstants) else base
     if isinstance(base_density, str) and base_density == "auto" and isinstance(within, Gaussian):
         base, _ = choose_base("gaussian", of_all)  # of all rows: it costs nothing
     assert not isinstance(base, NormalInverseWishart)  # `why_not` has refused it
-    problem = Problem(
+    prior = prior_of_islands("isotropic" if kernel == "auto" else kernel, of_all)
+    counts = rows.total(CountOf(n_classes))
+    return problem_of_sample(rows.sample, counts, prior, base), reason
+
+
+def problem_of_sample(
+    sample: Reservoir, counts: NDArray[np.intp], prior: KernelPrior, base: Density
+) -> Problem:
+    """Return the problem of a sample of the data.
+
+    Parameters
+    ----------
+    counts : (K + 1,) rows of the data without a label, then those of each class
+    """
+    labelled = sample.codes >= 0
+    kept = np.bincount(sample.codes + 1, minlength=len(counts))
+    codes = sample.codes[labelled].astype(np.intp)
+    return Problem(
         sample.rows[labelled],
         codes,
-        (totals / np.maximum(kept, 1))[codes + 1],
+        (counts / np.maximum(kept, 1))[codes + 1],
         sample.rows[~labelled],
-        int(totals[0]),
-        n_classes,
-        prior_of_islands(kernel, of_all),
+        int(counts[0]),
+        len(counts) - 1,
+        prior,
         base,
     )
-    return problem, reason
 
 
-class _CountOf(NamedTuple):
+class CountOf(NamedTuple):
     """Counts rows without a label, then those of each class, (K + 1,)."""
 
     n_classes: int

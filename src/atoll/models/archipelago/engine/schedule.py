@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
 
+ONWARD_RATE = 0.15  # at which an ascent goes on where more rows have come
 FIRST_ROWS = 300.0  # unlabelled rows that count at the start
 CLAMPED, RELEASED, BOLD = 0.3, 0.6, 0.8  # ends of the stages, as shares of the steps
 FIRST_RATE, LAST_RATE = 0.5, 0.05
@@ -64,5 +65,21 @@ def make_schedule(n_steps: int, n: int) -> Schedule:
         "caution": np.clip(1.0 - (t - RELEASED) / (BOLD - RELEASED), 0.0, 1.0),
         "averaged": 1.0 * (t >= AVERAGED),
         "learning_rate": LEARNING_RATE * learning * np.minimum(1.0, 2.0 * (1.0 - rounds)),
+    }
+    return Schedule(**{name: column.astype(np.float32) for name, column in columns.items()})
+
+
+def onward_schedule(n_steps: int) -> Schedule:
+    """Return the schedule of an ascent that goes on: all rows count, and no graph does."""
+    t = np.arange(n_steps) / n_steps
+    rounds = t[STEPS_PER_ROUND - 1 :: STEPS_PER_ROUND]
+    one = np.ones(n_steps)
+    columns = {
+        "rate": ONWARD_RATE * (LAST_RATE / ONWARD_RATE) ** np.clip(t / BOLD, 0.0, 1.0),
+        "row_weight": one,
+        "graph_weight": 0.0 * one,
+        "caution": 0.0 * one,
+        "averaged": 1.0 * (t >= BOLD),
+        "learning_rate": 0.5 * LEARNING_RATE * (rounds <= BOLD) * (1.0 - rounds),
     }
     return Schedule(**{name: column.astype(np.float32) for name, column in columns.items()})

@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import chi2
 
-from atoll.core.densities import Density, Gaussian, GaussianMixture, StudentT, WithConstants
+from atoll.core.densities import (
+    Blurred,
+    Density,
+    Gaussian,
+    GaussianMixture,
+    StudentT,
+    WithConstants,
+)
 from atoll.core.graphs import neighbour_graph, self_tuning_weights
 from atoll.core.labels import part_of_labels
 from atoll.kernels.graph_spectral import graph_modes
@@ -129,6 +136,8 @@ def _dimension(base: Any) -> int | None:
         return _dimension(base.density)
     if isinstance(base, GaussianMixture):
         return base.means.shape[1]
+    if isinstance(base, Blurred):
+        return base.centres.shape[1]
     return len(base.mean) if isinstance(base, Gaussian | StudentT) else None
 
 
@@ -146,4 +155,6 @@ def _transported(base: Any, u: Array) -> Array:
     if isinstance(base, StudentT):
         normal *= np.sqrt(base.df / chi2.ppf(u[:, :1], base.df))
     scaled = normal * base.lower if base.lower.ndim == 1 else normal @ base.lower.T
+    if isinstance(base, Blurred):
+        return base.centres[(u[:, 0] * len(base.centres)).astype(int)] + scaled
     return base.mean + scaled
