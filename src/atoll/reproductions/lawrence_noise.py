@@ -1,4 +1,4 @@
-"""Lawrence & Jordan (2005), figures 1 and 3: the noise model, and what a missing label does to f."""
+"""Lawrence & Jordan (2005), figures 1 and 3: the noise model; what a missing label does to f."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MEANS = [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0]
 DEVIATIONS = [0.25, 0.5, 1.0, 2.0]
 
 
-# --- figure 1: the ordered categorical noise model -------------------------------------------------
+# --- figure 1: the ordered categorical noise model ------------------------------------------------
 
 
 def category_probabilities(f: Array, null_width: float) -> Array:
@@ -129,7 +129,7 @@ to 5. Of {n} shares of {N_DRAWS:,} draws of z = f + ε the smallest p-value is {
 """
 
 
-# --- figure 3: two situations of interest ----------------------------------------------------------
+# --- figure 3: two situations of interest ---------------------------------------------------------
 
 
 def tilted(mean: float, sd: float) -> dict[str, float]:
@@ -138,7 +138,8 @@ def tilted(mean: float, sd: float) -> dict[str, float]:
     The likelihood is the paper's effective one: one where |f| > 1/2, else zero, with both rates of
     missing labels equal.
     """
-    no_label = null_category.regions(np.zeros(1, dtype=np.intp), np.zeros(1, dtype=bool), NULL_WIDTH)
+    code, is_labelled = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=bool)
+    no_label = null_category.regions(code, is_labelled, NULL_WIDTH)
     found = no_label.gradients(np.array([mean]), sd)
     slope, curvature = float(found.mean[0]), float(found.curvature[0])
     return {
@@ -281,8 +282,8 @@ def compare_situations(results: list[Result]) -> str:
     others = [r for r in results if not r.cell["situation"]]
     grown = [r for r in others if r.values["variance_ratio"] > 1]
     more = (
-        f"\nOf {len(others)} other priors the variance grows for {len(grown)}: those with enough mass "
-        "on either side of the null category.\n"
+        f"\nOf {len(others)} other priors the variance grows for {len(grown)}: those with enough "
+        "mass on either side of the null category.\n"
         if others
         else ""
     )
