@@ -32,6 +32,7 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autosummary_imported_members = True
 autosummary_ignore_module_all = False
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings give shapes, which the hints cannot
 autodoc_member_order = "bysource"
 napoleon_use_ivar = False
@@ -48,7 +49,8 @@ html_show_sphinx = False
 html_sidebars = {"index": [], "changes": []}
 html_theme_options = {
     "logo": {"text": "atoll", "alt_text": "atoll, to the front page"},
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
