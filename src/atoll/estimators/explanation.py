@@ -13,6 +13,7 @@ WORDS = {
     "line": "a line through the columns",
     "whitened": "a line through the main directions of the columns",
     "smooth": "a smooth function of distance",
+    "columns": "a sum over the columns, each by its ranks",
     "nothing": "nothing in the rows",
 }
 LEAST_SHOWN = 0.005

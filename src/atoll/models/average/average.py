@@ -244,6 +244,22 @@ def weigh(
     return Weighed(name, log_odds, average, shares)
 
 
+def merged(assumptions: list[Weighed], part: str, whole: str) -> list[Weighed]:
+    """Give the weight of one assumption to another.
+
+    Examples
+    --------
+    >>> one, two = (Weighed(name, 0.0, -1.0, np.empty(0)) for name in ("one", "two"))
+    >>> weights(merged([one, two], "one", "two"))
+    array([0., 1.])
+    """
+    log_w = {a.name: a.log_odds + a.log_evidence for a in assumptions}
+    both = float(np.logaddexp(log_w[part], log_w[whole]))
+    odds = {a.name: a.log_odds for a in assumptions} | {part: -np.inf}
+    odds |= {a.name: both - a.log_evidence for a in assumptions if a.name == whole}
+    return [a._replace(log_odds=odds[a.name]) for a in assumptions]
+
+
 def weights(assumptions: list[Weighed]) -> Array:
     """Return the weights of assumptions given the labels, (k,); they sum to one."""
     log_w = np.array([a.log_odds + a.log_evidence for a in assumptions])

@@ -23,6 +23,7 @@ MOST_DIRECTIONS = 600
 N_PERMUTATIONS = 2
 LEAST_EIGENVALUE = 1e-10  # relative to the largest: below is rounding
 FLOOR = 1e-6  # relative to the largest: directions of less variance are not stretched any further
+N_KNOTS = 128  # values of a column whose ranks are kept, at most
 N_DISTANCES = 500  # rows whose distances give the median
 
 
@@ -105,6 +106,37 @@ class DistanceView(NamedTuple):
     def features(self, X: Array) -> Array:
         """Return the features of rows; (m, d) -> (m, p)."""
         near = _gaussian(X, self.landmarks, self.length) @ self.transform
+        return np.column_stack([near, np.full(len(X), self.constant)])
+
+    def reach(self, features: Array) -> Array:
+        """Return one: labels reach every row; (m, p) -> (m,)."""
+        return np.ones(len(features))
+
+
+class ColumnsView(NamedTuple):
+    """Features of a sum over columns, each of which is read by its ranks, and a constant.
+
+    Their products are, among the landmarks, the mean over columns of 1 − |r − r′| of the ranks r in
+    [0, 1], less its mean (Nyström).
+
+    knots, ranks : (q, d) values of each column, rising, and their ranks; between them ranks are
+        interpolated
+    landmarks : (r, d) ranks
+    transform, offset : (r, p − 1) and (p − 1,)
+    constant : the last feature
+    """
+
+    knots: Array
+    ranks: Array
+    landmarks: Array
+    transform: Array
+    offset: Array
+    constant: float
+
+    def features(self, X: Array) -> Array:
+        """Return the features of rows; (m, d) -> (m, p)."""
+        ranked = ranks_of(X, self.knots, self.ranks)
+        near = _shared_ranks(ranked, self.landmarks) @ self.transform - self.offset
         return np.column_stack([near, np.full(len(X), self.constant)])
 
     def reach(self, features: Array) -> Array:
@@ -195,14 +227,86 @@ def smooth(X: Array, labelled: NDArray[np.intp], n_landmarks: int, constant: flo
     distances = pdist(some)
     length = float(np.median(distances)) if len(distances) else 1.0
     length = length if length > 0 else max(float(distances.mean()), 1.0)
-    chosen = labelled[rng.permutation(len(labelled))[:n_landmarks]]
-    others = np.setdiff1d(np.arange(len(X)), labelled)
-    more = rng.permutation(others)[: n_landmarks - len(chosen)]
-    landmarks = X[np.concatenate([chosen, more])]
-    values, vectors = np.linalg.eigh(_gaussian(landmarks, landmarks, length))
-    kept = values > 1e-9 * values[-1]
-    transform = vectors[:, kept] / np.sqrt(values[kept])
+    landmarks = X[_landmarks(rng, len(X), labelled, n_landmarks)]
+    transform = _nystrom(_gaussian(landmarks, landmarks, length))
     return DistanceView(landmarks, length, transform, constant)
+
+
+def columns(
+    X: Array, copies: Array, labelled: NDArray[np.intp], n_landmarks: int, constant: float
+) -> ColumnsView:
+    """Return sums over columns, each a function of its ranks; landmarks as in `smooth`.
+
+    Ranks are the same in any unit of a column and after any rising function of it; a column of few
+    values weighs no more than others.
+
+    Parameters
+    ----------
+    X : (n + e, d)
+    copies : (n,) how many rows each of the first stands for; ranks are among them
+    labelled : (l,) rows of X
+    """
+    rng = np.random.default_rng(0)
+    found = [_ranks(column, copies) for column in X[: len(copies)].T]
+    knots, ranks = (np.stack(part, axis=1) for part in zip(*found))
+    ranked = ranks_of(X, knots, ranks)
+    landmarks = ranked[_landmarks(rng, len(X), labelled, n_landmarks)]
+    transform = _nystrom(_shared_ranks(landmarks, landmarks))
+    some = _shared_ranks(ranked[rng.permutation(len(X))[:MOST_ROWS]], landmarks) @ transform
+    offset = some.mean(axis=0)
+    length = np.sqrt(np.mean(np.sum((some - offset) ** 2, axis=1)))
+    length = length if length > 0 else 1.0
+    return ColumnsView(knots, ranks, landmarks, transform / length, offset / length, constant)
+
+
+def ranks_of(X: Array, knots: Array, ranks: Array) -> Array:
+    """Return ranks in [0, 1] of rows in every column; (m, d) -> (m, d).
+
+    Parameters
+    ----------
+    knots, ranks : (q, d) values of each column, rising, and their ranks
+    """
+    out = np.empty(X.shape)
+    for j in range(X.shape[1]):
+        out[:, j] = np.interp(X[:, j], knots[:, j], ranks[:, j])
+    return out
+
+
+def _ranks(column: Array, copies: Array) -> tuple[Array, Array]:
+    """Return some values of a column, rising, and the share of rows below each; both (q,).
+
+    Half of the rows of the same value count as below.
+    """
+    values, which = np.unique(column, return_inverse=True)
+    counts = np.bincount(which.reshape(-1), weights=copies)
+    shares = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
+    if len(values) > N_KNOTS:
+        kept = np.searchsorted(shares, np.linspace(shares[0], shares[-1], N_KNOTS))
+        values, shares = values[kept], shares[kept]
+    missing = (0, N_KNOTS - len(values))
+    return np.pad(values, missing, mode="edge"), np.pad(shares, missing, mode="edge")
+
+
+def _shared_ranks(first: Array, second: Array) -> Array:
+    """Return the mean over columns of 1 − |r − r′|; (m, d), (r, d) -> (m, r)."""
+    return 1.0 - cdist(first, second, "cityblock") / first.shape[1]
+
+
+def _landmarks(
+    rng: np.random.Generator, n: int, labelled: NDArray[np.intp], n_landmarks: int
+) -> NDArray[np.intp]:
+    """Choose labelled rows, as many as there are landmarks, and then others."""
+    chosen = labelled[rng.permutation(len(labelled))[:n_landmarks]]
+    others = np.setdiff1d(np.arange(n), labelled)
+    more = rng.permutation(others)[: n_landmarks - len(chosen)]
+    return np.concatenate([chosen, more])
+
+
+def _nystrom(gram: Array) -> Array:
+    """Return the matrix that turns products with landmarks into features; (r, r) -> (r, p)."""
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > 1e-9 * values[-1]
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
 
 
 def _gaussian(X: Array, landmarks: Array, length: float) -> Array:
