@@ -25,7 +25,7 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 MOST_BYTES = 100_000  # of a picture
 WIDEST = 1400
-CURVES = "Figures 2 to 5 of the paper share their cells, and so do ours."
+LONG = "archipelago-table1"  # takes hours; its full run is kept in benchmarks/results/
 
 PAPERS = {
     "archipelago": (
@@ -135,39 +135,37 @@ def heading(experiment):
 
 
 def section(experiment, cache, commit):
+    """A section of a paper's page; writes the picture and the table of its cells as well."""
     cells, results = finished(experiment, cache)
+    top = f"## {heading(experiment)}\n\n**What the paper shows.** {experiment.claim}\n"
+    command = f"`atoll reproduce {experiment.name}`"
+    if not results and experiment.name == LONG:
+        return f"{top}\n{demoted(full_table_1())}\n\n{command}"
     if not results:
-        raise SystemExit(
-            f"{experiment.name}: the cache in {cache} has none of its {len(cells)} cells."
-        )
-    results_folder = DOCS / "results"
-    results_folder.mkdir(exist_ok=True)
-    picture = results_folder / f"{experiment.name}.png"
+        raise SystemExit(f"{experiment.name}: {cache} has none of its {len(cells)} cells.")
+    picture = DOCS / "results" / f"{experiment.name}.png"
     with atomic_path(picture) as temporary:
         experiment.draw(results, temporary)
         shrink(temporary)
-    table = results_folder / f"{experiment.cells_name or experiment.name}.csv"
+    table = DOCS / "results" / f"{experiment.cells_name or experiment.name}.csv"
+    text = csv_text([r.cell for r in results], [r.values for r in results])
     with atomic_path(table) as temporary:
-        text = csv_text([r.cell for r in results], [r.values for r in results])
         temporary.write_text(rounded(text), encoding="utf-8")
     share = "all" if len(results) == len(cells) else f"{len(results)} of the"
-    return f"""## {heading(experiment)}
-
-**What the paper shows.** {experiment.claim}
-
+    return f"""{top}
 ![{experiment.title}](../results/{picture.name})
 
 {demoted(compared(experiment, results, is_whole=len(results) == len(cells)))}
 
-`atoll reproduce {experiment.name}` · {share} {len(cells)} cells · atoll {atoll.__version__}, commit
-{commit} · {{download}}`every cell <../results/{table.name}>`
+{command} · {share} {len(cells)} cells · atoll {atoll.__version__}, commit {commit}
+· {{download}}`every cell <../results/{table.name}>`
 """
 
 
 def compared(experiment, results, *, is_whole):
     """The comparison; of table 1, two hours long, the full run's tables where cells are missing."""
     text = experiment.comparison(results).strip()
-    if experiment.name != "archipelago-table1" or is_whole:
+    if experiment.name != LONG or is_whole:
         return text
     return f"{text.split('### Error on held-out rows')[0].strip()}\n\n{full_table_1()}"
 
@@ -181,8 +179,8 @@ def full_table_1():
     commit = git("log", "-1", "--format=%h", "--", str(source))
     keep_summary(text)
     return f"""The tables are of the full run, 880 cells, two hours on two cores, commit {commit};
-{{download}}`means and standard errors <../results/archipelago-table1-full.csv>`. The picture and
-the list of cells are of the draws that were run again since.
+{{download}}`means and standard errors <../results/archipelago-table1-full.csv>`. A picture or a
+list of cells here is of the draws that were run again since.
 
 {text[start:end].strip()}"""
 
@@ -218,7 +216,8 @@ def main():
     cache = Path(sys.argv[1]) / "cache"
     commit = sys.argv[2] if len(sys.argv) > 2 else git("rev-parse", "--short", "HEAD")
     pages = DOCS / "papers"
-    pages.mkdir(exist_ok=True)
+    for folder in (pages, DOCS / "results"):
+        folder.mkdir(exist_ok=True)
     for stem, (title, introduction, names) in PAPERS.items():
         parts = [section(find_experiment(name), cache, commit) for name in names]
         body = "\n\n".join([f"# {title}", introduction, *parts])
