@@ -245,3 +245,15 @@ def test_many_labels_speak_through_the_graph_that_takes_all_of_them():
     assert model.weights_["clusters"] > 0.9
     fewer, _ = fitted(X, hide_labels(truth, per_class=90, random_state=0))
     assert fewer.weights_["neighbours"] > 0.0
+
+
+def test_a_yes_or_no_column_does_not_pass_for_clusters():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 4))
+    X[:, 0] = np.where(rng.random(200) < 0.5, -1.0, 1.0)
+    y = np.full(200, -1)
+    y[np.flatnonzero(X[:, 0] < 0)[:2]], y[np.flatnonzero(X[:, 0] > 0)[:2]] = 0, 1  # by chance
+    model, _ = fitted(4.0 * X, y)
+    assert model.diagnostics_["one_column"] > 0.9
+    assert "a single column" in str(model.explain())
+    assert model.weights_["clusters"] < 0.5

@@ -247,14 +247,30 @@ def test_agreement_is_that_of_scikit_learn():
 def test_clear_clusters_that_another_assumption_sees_are_corroborated():
     sure = np.tile([[0.99, 0.01], [0.01, 0.99]], (20, 1))
     same, other = np.tile([0, 1], 20), np.repeat([0, 1], 20)
-    seconded = corroboration(sure, [other, same])
+    rows = np.random.default_rng(0).standard_normal((40, 3))
+    seconded = corroboration(sure, [other, same], rows)
     assert seconded.clarity == pytest.approx(50.0)
     assert seconded.agreement == pytest.approx(1.0)
     assert seconded.log_odds(2.0) == pytest.approx(2.0 * np.log(50.0))
-    assert corroboration(sure, [other]).log_odds(2.0) == pytest.approx(0.0)
+    assert corroboration(sure, [other], rows).log_odds(2.0) == pytest.approx(0.0)
     unsure = np.full((40, 2), 0.5)
-    assert corroboration(unsure, [same]).log_odds(2.0) == 0.0
-    assert corroboration(sure[:0], [same[:0]]) == corroboration(sure, []) == (1.0, 0.0)
+    assert corroboration(unsure, [same], rows).log_odds(2.0) == 0.0
+    nothing = corroboration(sure[:0], [same[:0]], rows[:0])
+    assert nothing == corroboration(sure, [], rows) == (1.0, 0.0, 0.0)
+
+
+def test_clusters_that_are_the_values_of_one_column_are_not_corroborated():
+    sure = np.tile([[0.99, 0.01], [0.01, 0.99]], (20, 1))
+    same = np.tile([0, 1], 20)
+    rows = np.random.default_rng(0).standard_normal((40, 3))
+    rows[:, 1] = np.where(same == 1, 5.0, -5.0)  # yes or no
+    seconded = corroboration(sure, [same], rows)
+    assert seconded.one_column == pytest.approx(1.0)
+    assert seconded.log_odds(2.0) == pytest.approx(0.0)
+    rows[:10, 1] *= -1  # a quarter of them otherwise: half of what is beyond chance
+    assert corroboration(sure, [same], rows).one_column == pytest.approx(0.5)
+    rows[:, 1] += 1e-3 * np.arange(40)  # a measurement with two heaps
+    assert corroboration(sure, [same], rows).one_column == 0.0
 
 
 # The average --------------------------------------------------------------------------------------

@@ -523,7 +523,7 @@ def _corroboration(
             values = view.values[rows] if isinstance(view, GraphView) else None
             features = view.features(data.rows[rows]) if values is None else values
             guesses.append(problems.classes(i, assumptions[i].shares, features))
-    return corroboration(bold.proba(graph.values[rows]), guesses)
+    return corroboration(bold.proba(graph.values[rows]), guesses, data.rows[rows])
 
 
 def _posterior(
@@ -586,4 +586,5 @@ def _explanation(
         compared,
         seconded.clarity,
         seconded.agreement,
+        seconded.one_column,
     )

@@ -65,6 +65,7 @@ def diagnose(
         "log_odds_of_any": explanation.log_odds_of_any,
         "clarity": explanation.clarity,
         "agreement": explanation.agreement,
+        "one_column": explanation.one_column,
         "verdict": f"{headline}{drawn} {chains['verdict']}{beware}{scaled} The graph has "
         f"{facts.n_distinct} rows of {facts.n_rows}.",
     }

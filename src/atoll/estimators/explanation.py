@@ -43,6 +43,7 @@ class Explanation(NamedTuple):
     compared : whether they are; with very many classes the graph stands alone
     clarity : of the graph's clusters: the error of a guess over the error that they state
     agreement : of the clusters with the assumption that agrees most, beyond chance: 0 to 1
+    one_column : how far a single column of few values foretells the clusters: 0 to 1
     """
 
     assumptions: tuple[Assumption, ...]
@@ -50,6 +51,7 @@ class Explanation(NamedTuple):
     compared: bool = True
     clarity: float = 1.0
     agreement: float = 0.0
+    one_column: float = 0.0
 
     @property
     def log_odds_of_any(self) -> float:
@@ -70,11 +72,18 @@ class Explanation(NamedTuple):
         """Say why clusters are believed before the labels, or not."""
         clear = "clear" if self.clarity >= CLEAR else "not clear"
         draws = "draws" if self.agreement >= AGREES else "hardly draws"
-        return (
+        said = (
             f"Clusters of near rows are {clear} (they state 1/{self.clarity:.2g} of the error of a "
             f"guess), and another assumption {draws} the same classes (agreement "
             f"{self.agreement:.2f} beyond chance)."
         )
+        if self.one_column >= AGREES:
+            said += (
+                " But they are little more than the values of a single column "
+                f"({self.one_column:.2f} of them beyond chance), which would be clear of each "
+                "other whatever the classes."
+            )
+        return said
 
     def _headline(self, ranked: list[Assumption]) -> str:
         if not self.compared:

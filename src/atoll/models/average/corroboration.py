@@ -1,6 +1,6 @@
 """What rows without labels say of the graph without label noise.
 
-Its labellings are certain of themselves, and few labels can tell whether rightly so. Two things
+Its labellings are certain of themselves, and few labels can tell whether rightly so. Three things
 can, and need no label more:
 
 - clarity: how much less error it states than a guess has. Where classes follow clusters, its
@@ -9,10 +9,13 @@ can, and need no label more:
 - agreement: how often another assumption, which sees the rows otherwise, draws the same classes
   from the same labels, beyond chance (Cohen's κ). Clear clusters that have nothing to do with the
   classes are a coincidence that other assumptions do not share.
+- whether one column makes the clusters: rows are always clear of each other in a column of few
+  values, such as yes or no, so that clusters which are the values of that column tell nothing. It
+  is how often the values of the nearest such column foretell the clusters' classes, beyond chance.
 
 The odds of the graph without label noise are its odds before the labels, times
 
-    clarity ^ (strength × agreement).
+    clarity ^ (strength × agreement × (1 − one column)).
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 LEAST_STATED_ERROR = 0.005  # a mean over draws can state no less
+FEW_VALUES = 5  # of a column, at most, that makes clusters by itself
 
 
 class Corroboration(NamedTuple):
@@ -34,33 +38,37 @@ class Corroboration(NamedTuple):
 
     clarity : the error of a guess over the error that it states; at least one
     agreement : with the assumption that agrees most, beyond chance: 0 to 1
+    one_column : how far a single column of few values foretells the clusters: 0 to 1
     """
 
     clarity: float
     agreement: float
+    one_column: float = 0.0
 
     def log_odds(self, strength: float) -> float:
         """Return what this adds to the log odds."""
-        return float(strength * self.agreement * np.log(self.clarity))
+        told = self.agreement * (1.0 - self.one_column)
+        return float(strength * told * np.log(self.clarity))
 
 
 NOTHING_SEEN = Corroboration(1.0, 0.0)
 
 
-def corroboration(stated: Array, guesses: Sequence[Codes]) -> Corroboration:
+def corroboration(stated: Array, guesses: Sequence[Codes], rows: Array) -> Corroboration:
     """Compare what the graph without label noise says of rows with other assumptions' classes.
 
     Parameters
     ----------
     stated : (m, K) its probabilities
     guesses : for each other assumption (m,) the most probable classes
+    rows : (m, d) the rows
     """
     m, K = stated.shape
     if not m or not guesses:
         return NOTHING_SEEN
     own = stated.argmax(axis=1)
     most = max(agreement(own, other, K) for other in guesses)
-    return Corroboration(clarity(stated), max(most, 0.0))
+    return Corroboration(clarity(stated), max(most, 0.0), foretold_by_a_column(own, rows, K))
 
 
 def clarity(stated: Array) -> float:
@@ -90,3 +98,29 @@ def agreement(first: Codes, second: Codes, n_classes: int) -> float:
     if chance >= 1.0:
         return 0.0
     return float((np.mean(first == second) - chance) / (1.0 - chance))
+
+
+def foretold_by_a_column(classes: Codes, rows: Array, n_classes: int) -> float:
+    """Return how far one column of few values foretells classes beyond chance: 0 to 1.
+
+    Parameters
+    ----------
+    classes : (m,)
+    rows : (m, d)
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0, 0.3], [0.0, 2.1], [1.0, 0.2], [1.0, 1.9]])
+    >>> foretold_by_a_column(np.array([1, 1, 0, 0]), rows, 2)
+    1.0
+    >>> foretold_by_a_column(np.array([1, 0, 1, 0]), rows, 2)
+    0.0
+    """
+    most = 0.0
+    for column in rows.T:
+        values, which = np.unique(column, return_inverse=True)
+        if 1 < len(values) <= min(FEW_VALUES, len(column) // 2):
+            counts = np.zeros((len(values), n_classes))
+            np.add.at(counts, (which, classes), 1.0)
+            most = max(most, agreement(classes, counts.argmax(axis=1)[which], n_classes))
+    return most
