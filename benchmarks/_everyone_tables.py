@@ -15,6 +15,7 @@ from atoll.reproductions.tables import estimate, markdown_table
 DEFAULT = "atoll"
 METRICS = {"error": "error", "log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
 DOCS = Path(__file__).parents[1] / "docs"
+TICKS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.5, 2, 3)
 MARK = "<!-- {}: {} -->"
 GROUPS = {
     "leaderboard": ("leaderboard", None, "Leaderboard"),
@@ -38,6 +39,10 @@ class Table:
                 self.cells[row["model"]][place] = row
             else:
                 self.lost[row["model"]].append(place)
+        # Draws that the default has not been through would not compare.
+        for model, cells in self.cells.items():
+            shared = {place: row for place, row in cells.items() if place in self.cells[DEFAULT]}
+            self.cells[model] = shared
         self.problems = sorted({(r["set"], r["labels"]) for r in chosen})
 
     def mean(self, model, metric):
@@ -85,6 +90,8 @@ def main_table(table, ours):
     rows = []
     for model in table.order():
         found = [table.mean(model, metric) for metric in METRICS]
+        if found[0] is None:  # not on every problem: see the paired table
+            continue
         cost = [table.mean(model, "seconds"), table.mean(model, "megabytes")]
         rows.append([
             f"**{model}**" if model in ours else model, table.draws(model), *map(number, found),
@@ -154,7 +161,7 @@ def draw_errors(tables, ours, path):
         points = []
         for model in table.order():
             x, y = table.mean(model, "error"), table.mean(model, "log_loss")
-            if x is not None and y is not None:
+            if x is not None and y is not None and model != "shares":
                 points.append((x, min(y, 3.0), model))
         for x, y, model in points:
             colour = "#0072B2" if model in ours else "#888888"
@@ -162,6 +169,10 @@ def draw_errors(tables, ours, path):
                       color=colour, markersize=15 if model == DEFAULT else 6)  # fmt: skip
         axis.set(xlabel="error", title=GROUPS[name][2], yscale="log")
         axis.set_ylabel("log-loss (3 or more is drawn at 3)")
+        low, high = (end([y for _, y, _ in points]) for end in (min, max))
+        ticks = [t for t in TICKS if low / 1.3 < t < high * 1.3]
+        axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
+        axis.minorticks_off()
         label_points(axis, points, ours)
         axis.grid(color=GRID, linewidth=0.5)
         tidy(axis)
