@@ -95,7 +95,7 @@ def main_table(table, ours):
         cost = [table.mean(model, "seconds"), table.mean(model, "megabytes")]
         rows.append([
             f"**{model}**" if model in ours else model, table.draws(model), *map(number, found),
-            "" if cost[0] is None else f"{cost[0]:.2g}",
+            "" if cost[0] is None else f"{cost[0]:.3f}",
             "" if cost[1] is None else f"{cost[1]:.0f}",
         ])  # fmt: skip
     return markdown_table(["", "draws", *METRICS.values(), "seconds", "MB"], rows)
@@ -111,7 +111,8 @@ def paired_table(table, ours):
                 texts += ["", ""]
                 continue
             difference, won, lost, n = found
-            texts += [f"{difference:+.3f}", f"{won} : {lost} of {n}"]
+            all_of_them = n == len(table.problems)
+            texts += [f"{difference:+.3f}", f"{won} : {lost}" + ("" if all_of_them else f" of {n}")]
         if any(texts[1:]):
             rows.append(texts)
     return markdown_table(
@@ -155,8 +156,10 @@ def lost_text(tables):
 
 
 def draw_errors(tables, ours, path):
-    figure = new_figure(5.2 * len(tables), 5.2)
-    axes = np.atleast_1d(figure.subplots(1, len(tables)))
+    figure = new_figure(9.6, 4.6 * ((len(tables) + 1) // 2))
+    axes = figure.subplots((len(tables) + 1) // 2, 2, squeeze=False).ravel()
+    for axis in axes[len(tables) :]:
+        axis.set_axis_off()
     for axis, (name, table) in zip(axes, tables.items()):
         points = []
         for model in table.order():
@@ -186,10 +189,10 @@ def label_points(axis, points, ours):
     for x, y, model in sorted(points, key=lambda p: -p[1]):
         across, up = axis.transData.transform((x, y))
         shift = 0.0
-        while any(abs(across - a) < 95 and abs(up + shift - u) < 11 for a, u in taken):
+        while any(abs(across - a) < 110 and abs(up + shift - u) < 12 for a, u in taken):
             shift -= 3.0
         taken.append((across, up + shift))
-        axis.annotate(model, (x, y), (6, shift * 72 / axis.figure.dpi - 3), fontsize=7,
+        axis.annotate(model, (x, y), (6, shift * 72 / axis.figure.dpi - 3), fontsize=8,
                       textcoords="offset points", color=INK if model in ours else "#555555",
                       annotation_clip=False)  # fmt: skip
 

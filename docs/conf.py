@@ -46,7 +46,7 @@ html_css_files = ["atoll.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
-html_sidebars = {"index": [], "changes": []}
+html_sidebars = {page: [] for page in ("index", "getting-started", "peers", "changes")}
 html_theme_options = {
     "logo": {"text": "atoll", "alt_text": "atoll, to the front page"},
     "header_links_before_dropdown": 6,
