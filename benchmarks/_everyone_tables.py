@@ -200,32 +200,35 @@ def label_points(axis, points, ours):
 def draw_cost(rows, ours, path):
     cost = [r for r in rows if r["part"] == "cost" and "seconds" in r]
     models = list(dict.fromkeys(r["model"] for r in cost))
-    figure = new_figure(10.5, 4.6)
-    axes = figure.subplots(1, 2)
-    colours, markers = class_colours(len(models)), class_markers(len(models))
-    for axis, key, title in zip(axes, ("seconds", "megabytes"), ("processor seconds", "MB")):
-        for model, colour, marker in zip(models, colours, markers):
-            mine = sorted((r["rows"], max(r[key], 1e-3)) for r in cost if r["model"] == model)
-            axis.plot(*zip(*mine), marker=marker, color=colour, markersize=5,
-                      linewidth=2 if model in ours else 1,
-                      linestyle="-" if model in ours else "--", label=model)  # fmt: skip
-        axis.set(xscale="log", yscale="log", xlabel="rows", ylabel=title)
-        axis.grid(color=GRID, linewidth=0.5)
-        tidy(axis)
-    axes[1].set_ylim(bottom=0.3)
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside right center", frameon=False, fontsize=8)
+    figure = new_figure(8.4, 4.4)
+    axis = figure.subplots()
+    for model, colour, marker in zip(
+        models, class_colours(len(models)), class_markers(len(models))
+    ):
+        mine = sorted((r["rows"], max(r["seconds"], 1e-3)) for r in cost if r["model"] == model)
+        axis.plot(*zip(*mine), marker=marker, color=colour, markersize=5, label=model,
+                  linewidth=2 if model in ours else 1,
+                  linestyle="-" if model in ours else "--")  # fmt: skip
+    axis.set(xscale="log", yscale="log", xlabel="rows", ylabel="processor seconds")
+    axis.grid(color=GRID, linewidth=0.5)
+    tidy(axis)
+    figure.legend(loc="outside right center", frameon=False, fontsize=9)
     figure.savefig(path, dpi=100)
 
 
 def cost_table(rows):
+    """Seconds and error by size, and the memory of the largest, each fit of it in a new process."""
     cost = [r for r in rows if r["part"] == "cost"]
     sizes = sorted({r["rows"] for r in cost})
     lines = []
     for model in dict.fromkeys(r["model"] for r in cost):
         mine = {r["rows"]: r for r in cost if r["model"] == model}
-        lines.append([model, *(_cost_text(mine.get(n)) for n in sizes)])
-    return markdown_table(["", *(f"{n:,} rows" for n in sizes)], lines)
+        memory = mine.get(sizes[-1], {}).get("megabytes")
+        lines.append([
+            model, *(_cost_text(mine.get(n)) for n in sizes),
+            "" if memory is None else f"{memory:.0f} MB",
+        ])  # fmt: skip
+    return markdown_table(["", *(f"{n:,} rows" for n in sizes), f"memory, {sizes[-1]:,}"], lines)
 
 
 def _cost_text(row):
@@ -233,7 +236,7 @@ def _cost_text(row):
         return ""
     if "seconds" not in row:
         return "stopped" if "stopped" in row else "refused"
-    return f"{row['seconds']:.2g} s, {row['megabytes']:.0f} MB, {100 * row['error']:.1f} %"
+    return f"{row['seconds']:.2g} s, {100 * row['error']:.1f} %"
 
 
 def nuts_table(rows):
