@@ -14,23 +14,53 @@ version = release = atoll.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
+    "sphinx-mathjax-offline",  # formulas without a network
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 default_role = "code"  # single backticks in docstrings mean code
-myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
 
+# One page for each name in a module's __all__; _templates/autosummary has their form.
+autosummary_generate = True
+autosummary_imported_members = True
+autosummary_ignore_module_all = False
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings give shapes, which the hints cannot
 autodoc_member_order = "bysource"
 napoleon_use_ivar = False
 napoleon_use_rtype = False
 
-html_theme = "alabaster"
-html_theme_options = {"description": "Calibrated class probabilities from few labels"}
+html_theme = "pydata_sphinx_theme"
+html_title = f"atoll {version}"
+html_logo = html_favicon = "_static/logo.svg"
+html_static_path = ["_static"]
+html_css_files = ["atoll.css"]
 html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False
+html_sidebars = {page: [] for page in ("index", "getting-started", "peers", "changes")}
+html_theme_options = {
+    "logo": {"text": "atoll", "alt_text": "atoll, to the front page"},
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+copybutton_prompt_text = ">>> |\\.\\.\\. "
+copybutton_prompt_is_regexp = True
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -55,12 +85,35 @@ def escape_bars(app, what, name, obj, options, lines):
             lines[number] = "".join(parts)
 
 
+def list_fields(app, what, name, obj, options, lines):
+    """Make a list of lines such as "mean : (n,) of f", which would run together in a paragraph.
+
+    Sections of numpydoc have been dealt with when this is called.
+    """
+    field = re.compile(r"([A-Za-z_]\w*(?:, [A-Za-z_]\w*)*) : (.+)")
+    found = list(lines)
+    lines.clear()
+    in_list = False
+    for line in found:
+        matched = field.fullmatch(line)
+        if matched and not in_list and lines and lines[-1]:
+            lines.append("")
+        if matched:
+            in_list = True
+            lines.append(f"- **{matched[1]}**: {matched[2]}")
+            continue
+        if in_list and not line:
+            in_list = False
+        lines.append(line)
+
+
 def skip_what_is_not_ours(app, what, name, obj, skip, options):
     """Leave out scikit-learn's routing methods and the fields that named tuples document twice."""
-    is_routing = name.endswith("_request") or name == "get_metadata_routing"
+    is_routing = name.endswith("_request") or name in ("get_metadata_routing", "set_output")
     return True if is_routing or type(obj).__name__ == "_tuplegetter" else None
 
 
 def setup(app):
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after napoleon
+    app.connect("autodoc-process-docstring", list_fields, priority=910)
     app.connect("autodoc-skip-member", skip_what_is_not_ours)

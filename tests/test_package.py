@@ -107,3 +107,17 @@ def test_every_classifier_is_on_a_page(model):
     told = re.compile(rf"^# {model.__name__}$|`{model.__name__}`", re.M)
     found = any(told.search(page.read_text(encoding="utf-8")) for page in pages)
     assert found, f"write docs/models/NAME.md with the heading '# {model.__name__}'"
+
+
+def test_the_citation_names_this_version():
+    lines = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    assert f"version: {atoll.__version__}" in lines
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## (Unreleased: )?{re.escape(atoll.__version__)}\b", changes, re.M)
+
+
+def test_every_supported_python_is_tested_before_a_merge():
+    workflow = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
+    listed = ", ".join(f'"{python}"' for python in PYTHONS)
+    assert f"python: [{listed}]" in workflow
+    assert "make test PYTHON=python" in workflow

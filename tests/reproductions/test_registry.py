@@ -80,3 +80,17 @@ def test_an_unknown_name_is_refused_with_the_closest_one(tmp_path, name):
 def test_a_near_miss_is_matched_to_its_neighbour():
     with pytest.raises(ValueError, match="did you mean 'rogers-fig15'"):
         find_experiment("rogers_fig15")
+
+
+@every_experiment
+def test_an_experiment_is_on_its_paper_s_page(experiment):
+    docs = Path(__file__).parents[2] / "docs"
+    pages = [*(docs / "papers").glob("*.md"), docs / "ssl-book.md"]
+    command = re.compile(rf"atoll reproduce {experiment.name}(?![\w-])")
+    assert any(command.search(page.read_text(encoding="utf-8")) for page in pages)
+
+
+def test_kept_pictures_of_results_are_small():
+    pictures = list((Path(__file__).parents[2] / "docs" / "results").glob("*.png"))
+    assert pictures
+    assert {p.name for p in pictures if p.stat().st_size > 100_000} == set()

@@ -468,7 +468,7 @@ def make_dataset(
 @one_line_errors
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Name of an experiment.")
+        str | None, typer.Argument(metavar="NAME", help="Name of an experiment, or all.")
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     quick: Annotated[
@@ -509,24 +509,27 @@ def reproduce(
         for line in table_lines(["name", "what it shows", "paper"], rows):
             typer.echo(line)
         return
+    if name == "all" and only:
+        raise ValueError("--only picks cells of one experiment; name it instead of 'all'.")
     say = speaker(quiet)
-    result = run_experiment(
-        name,
-        out=out,
-        quick=quick,
-        n_jobs=n_jobs,
-        seed=seed,
-        data_home=data,
-        progress=show_progress(quiet),
-        only=_values_by_key(only or []),
-        limit=limit,
-    )
-    for reason in dict.fromkeys(skipped.reason for skipped in result.skipped):
-        say(f"Left out: {reason}")
-    say(f"{len(result.results)} cells, in {result.csv}.")
-    if result.figure is not None:
-        say(f"Picture: {result.figure}")
-    say(f"Page: {result.page}")
+    for one in [e.name for e in list_experiments()] if name == "all" else [name]:
+        result = run_experiment(
+            one,
+            out=out,
+            quick=quick,
+            n_jobs=n_jobs,
+            seed=seed,
+            data_home=data,
+            progress=show_progress(quiet),
+            only=_values_by_key(only or []),
+            limit=limit,
+        )
+        for reason in dict.fromkeys(skipped.reason for skipped in result.skipped):
+            say(f"Left out: {reason}")
+        say(f"{len(result.results)} cells, in {result.csv}.")
+        if result.figure is not None:
+            say(f"Picture: {result.figure}")
+        say(f"Page: {result.page}")
 
 
 def _values_by_key(texts: list[str]) -> dict[str, list[str]]:

@@ -16,6 +16,8 @@ from atoll.reproductions.engine import Experiment, Report, Result, Skipped
 from atoll.reproductions.kimura import EXAMPLE_1, EXAMPLE_2, EXAMPLE_3
 from atoll.reproductions.lawrence import FIGURE_4 as NCNM_FIGURE_4
 from atoll.reproductions.lawrence import FIGURE_5 as NCNM_FIGURE_5
+from atoll.reproductions.lawrence_noise import FIGURE_1 as NCNM_FIGURE_1
+from atoll.reproductions.lawrence_noise import FIGURE_3 as NCNM_FIGURE_3
 from atoll.reproductions.rogers import FIGURE_15
 from atoll.reproductions.rogers_multiclass import FIGURE_16
 from atoll.reproductions.rogers_null_category import FIGURE_20, FIGURE_21
@@ -41,7 +43,7 @@ __all__ = [
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *(FIGURE_1, FIGURE_3, TABLE_1, FIGURE_4),
-    *(NCNM_FIGURE_4, NCNM_FIGURE_5),
+    *(NCNM_FIGURE_1, NCNM_FIGURE_3, NCNM_FIGURE_4, NCNM_FIGURE_5),
     *(EXAMPLE_1, EXAMPLE_2, EXAMPLE_3),
     *(FIGURE_15, FIGURE_16, FIGURE_20, FIGURE_21, FIGURE_22),
     *(SSGP_1, SSGP_2, SSGP_3, SSGP_4, SSGP_5, SSGP_6),

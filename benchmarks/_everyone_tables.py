@@ -1,0 +1,304 @@
+"""Tables and pictures of bench_everyone.py, also between the marks of docs/peers.md."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from atoll.plotting.palette import GRID, INK, class_colours, class_markers, new_figure, tidy
+from atoll.reproductions.tables import estimate, markdown_table
+
+DEFAULT = "atoll"
+METRICS = {"error": "error", "log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
+DOCS = Path(__file__).parents[1] / "docs"
+TICKS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.5, 2, 3)
+MARK = "<!-- {}: {} -->"
+GROUPS = {
+    "leaderboard": ("leaderboard", None, "Leaderboard"),
+    "ssl-book-10": ("ssl-book", 10, "SSL book, 10 labels"),
+    "ssl-book-100": ("ssl-book", 100, "SSL book, 100 labels"),
+}
+
+
+class Table:
+    """The measured cells of one group, by model."""
+
+    def __init__(self, rows, part, labels):
+        chosen = [
+            r for r in rows if r["part"] == part and (labels is None or r["labels"] == labels)
+        ]
+        self.cells = defaultdict(dict)
+        self.lost = defaultdict(list)
+        for row in chosen:
+            place = (row["set"], row["labels"], row["draw"])
+            if "error" in row:
+                self.cells[row["model"]][place] = row
+            else:
+                self.lost[row["model"]].append(place)
+        # Draws that the default has not been through would not compare.
+        for model, cells in self.cells.items():
+            shared = {place: row for place, row in cells.items() if place in self.cells[DEFAULT]}
+            self.cells[model] = shared
+        self.problems = sorted({(r["set"], r["labels"]) for r in chosen})
+
+    def mean(self, model, metric):
+        """The mean over sets of the mean over draws; None where a set or the metric is missing."""
+        by_set = defaultdict(list)
+        for (data, labels, _), row in self.cells[model].items():
+            by_set[data, labels].append(row[metric])
+        if set(by_set) != set(self.problems) or any(v is None for x in by_set.values() for v in x):
+            return None
+        return float(np.mean([np.mean(values) for values in by_set.values()]))
+
+    def draws(self, model):
+        return len({draw for _, _, draw in self.cells[model]})
+
+    def against_default(self, model, metric):
+        """The default less the model on the same draws, and how many problems each wins."""
+        mine, other = self.cells[DEFAULT], self.cells[model]
+        shared = [p for p in other if p in mine and None not in (mine[p][metric], other[p][metric])]
+        if not shared or model == DEFAULT:
+            return None
+        by_problem = defaultdict(list)
+        for place in shared:
+            by_problem[place[:2]].append(mine[place][metric] - other[place][metric])
+        differences = [float(np.mean(values)) for values in by_problem.values()]
+        won = sum(d < -1e-12 for d in differences)
+        lost = sum(d > 1e-12 for d in differences)
+        return estimate(differences), won, lost, len(differences)
+
+    def order(self):
+        """Models by log-loss, those without one by error, last."""
+
+        def place(model):
+            loss = self.mean(model, "log_loss")
+            error = self.mean(model, "error")
+            return (loss is None, loss or 0.0, error is None, error or 0.0)
+
+        return sorted(self.cells, key=place)
+
+
+def number(value, digits=3):
+    return "" if value is None else f"{value:.{digits}f}".replace("0.", ".", 1)
+
+
+def main_table(table, ours):
+    rows = []
+    for model in table.order():
+        found = [table.mean(model, metric) for metric in METRICS]
+        if found[0] is None:  # not on every problem: see the paired table
+            continue
+        cost = [table.mean(model, "seconds"), table.mean(model, "megabytes")]
+        rows.append([
+            f"**{model}**" if model in ours else model, table.draws(model), *map(number, found),
+            "" if cost[0] is None else f"{cost[0]:.3f}",
+            "" if cost[1] is None else f"{cost[1]:.0f}",
+        ])  # fmt: skip
+    return markdown_table(["", "draws", *METRICS.values(), "seconds", "MB"], rows)
+
+
+def paired_table(table, ours):
+    rows = []
+    for model in table.order():
+        texts = [f"**{model}**" if model in ours else model]
+        for metric in ("error", "log_loss"):
+            found = table.against_default(model, metric)
+            if found is None:
+                texts += ["", ""]
+                continue
+            difference, won, lost, n = found
+            all_of_them = n == len(table.problems)
+            texts += [f"{difference:+.3f}", f"{won} : {lost}" + ("" if all_of_them else f" of {n}")]
+        if any(texts[1:]):
+            rows.append(texts)
+    return markdown_table(
+        ["", "error, default less it", "won : lost", "log-loss, default less it", "won : lost"],
+        rows,
+    )
+
+
+def winners_table(table, labels=None):
+    """For every problem who has the lowest error and log-loss, and the default's."""
+    rows = []
+    for problem in table.problems:
+        texts = [problem[0], problem[1]]
+        for metric in ("error", "log_loss"):
+            means = {}
+            for model, cells in table.cells.items():
+                values = [row[metric] for place, row in cells.items() if place[:2] == problem]
+                if values and None not in values:
+                    means[model] = float(np.mean(values))
+            if DEFAULT not in means:
+                continue
+            best = min(means, key=means.get)
+            place = 1 + sum(value < means[DEFAULT] - 1e-12 for value in means.values())
+            texts += [f"{best} {number(means[best])}",
+                      f"{number(means[DEFAULT])}, place {place} of {len(means)}"]  # fmt: skip
+        rows.append(texts)
+    return markdown_table(
+        ["set", "labels", "lowest error", "the default's", "lowest log-loss", "the default's"], rows
+    )
+
+
+def lost_text(tables):
+    lines = []
+    for name, table in tables.items():
+        for model, places in table.lost.items():
+            lines.append(f"- {GROUPS[name][2]}: {model}, {len(places)} fits")
+    return "\n".join(lines) or "None."
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def draw_errors(tables, ours, path):
+    figure = new_figure(9.6, 4.6 * ((len(tables) + 1) // 2))
+    axes = figure.subplots((len(tables) + 1) // 2, 2, squeeze=False).ravel()
+    for axis in axes[len(tables) :]:
+        axis.set_axis_off()
+    for axis, (name, table) in zip(axes, tables.items()):
+        points = []
+        for model in table.order():
+            x, y = table.mean(model, "error"), table.mean(model, "log_loss")
+            if x is not None and y is not None and model != "shares":
+                points.append((x, min(y, 3.0), model))
+        for x, y, model in points:
+            colour = "#0072B2" if model in ours else "#888888"
+            axis.plot(x, y, "*" if model == DEFAULT else "o" if model in ours else "s",
+                      color=colour, markersize=15 if model == DEFAULT else 6)  # fmt: skip
+        axis.set(xlabel="error", title=GROUPS[name][2], yscale="log")
+        axis.set_ylabel("log-loss (3 or more is drawn at 3)")
+        low, high = (end([y for _, y, _ in points]) for end in (min, max))
+        ticks = [t for t in TICKS if low / 1.3 < t < high * 1.3]
+        axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
+        axis.minorticks_off()
+        label_points(axis, points, ours)
+        axis.grid(color=GRID, linewidth=0.5)
+        tidy(axis)
+    figure.savefig(path, dpi=100)
+
+
+def label_points(axis, points, ours):
+    """Names beside points, those that would overlap pushed down."""
+    axis.figure.canvas.draw()
+    taken = []
+    for x, y, model in sorted(points, key=lambda p: -p[1]):
+        across, up = axis.transData.transform((x, y))
+        shift = 0.0
+        while any(abs(across - a) < 110 and abs(up + shift - u) < 12 for a, u in taken):
+            shift -= 3.0
+        taken.append((across, up + shift))
+        axis.annotate(model, (x, y), (6, shift * 72 / axis.figure.dpi - 3), fontsize=8,
+                      textcoords="offset points", color=INK if model in ours else "#555555",
+                      annotation_clip=False)  # fmt: skip
+
+
+def draw_cost(rows, ours, path):
+    cost = [r for r in rows if r["part"] == "cost" and "seconds" in r]
+    models = list(dict.fromkeys(r["model"] for r in cost))
+    figure = new_figure(8.4, 4.4)
+    axis = figure.subplots()
+    for model, colour, marker in zip(
+        models, class_colours(len(models)), class_markers(len(models))
+    ):
+        mine = sorted((r["rows"], max(r["seconds"], 1e-3)) for r in cost if r["model"] == model)
+        axis.plot(*zip(*mine), marker=marker, color=colour, markersize=5, label=model,
+                  linewidth=2 if model in ours else 1,
+                  linestyle="-" if model in ours else "--")  # fmt: skip
+    axis.set(xscale="log", yscale="log", xlabel="rows", ylabel="processor seconds")
+    axis.grid(color=GRID, linewidth=0.5)
+    tidy(axis)
+    figure.legend(loc="outside right center", frameon=False, fontsize=9)
+    figure.savefig(path, dpi=100)
+
+
+def cost_table(rows):
+    """Seconds and error by size, and the memory of the largest, each fit of it in a new process."""
+    cost = [r for r in rows if r["part"] == "cost"]
+    sizes = sorted({r["rows"] for r in cost})
+    lines = []
+    for model in dict.fromkeys(r["model"] for r in cost):
+        mine = {r["rows"]: r for r in cost if r["model"] == model}
+        memory = mine.get(sizes[-1], {}).get("megabytes")
+        lines.append([
+            model, *(_cost_text(mine.get(n)) for n in sizes),
+            "" if memory is None else f"{memory:.0f} MB",
+        ])  # fmt: skip
+    return markdown_table(["", *(f"{n:,} rows" for n in sizes), f"memory, {sizes[-1]:,}"], lines)
+
+
+def _cost_text(row):
+    if row is None:
+        return ""
+    if "seconds" not in row:
+        return "stopped" if "stopped" in row else "refused"
+    return f"{row['seconds']:.2g} s, {100 * row['error']:.1f} %"
+
+
+def nuts_table(rows):
+    mine = defaultdict(list)
+    for row in rows:
+        if row["part"] == "nuts" and "error" in row:
+            mine[row["model"]].append(row)
+    return markdown_table(
+        ["", "draws", *METRICS.values(), "seconds"],
+        [[model, len(found), *(f"{estimate(r[m] for r in found)}" for m in METRICS),
+          f"{np.mean([r['seconds'] for r in found]):.2g}"]
+         for model, found in mine.items()],
+    )  # fmt: skip
+
+
+# --- all of it ------------------------------------------------------------------------------------
+
+
+def show(rows, ours, out):
+    """Print every table, and put them into docs/peers.md where it has their marks."""
+    tables = {
+        name: Table(rows, part, labels)
+        for name, (part, labels, _) in GROUPS.items()
+        if any(r["part"] == part and r.get("labels") == (labels or r["labels"]) for r in rows)
+    }
+    tables = {name: table for name, table in tables.items() if DEFAULT in table.cells}
+    texts = {}
+    for name, table in tables.items():
+        texts[name] = main_table(table, ours)
+        texts[f"{name}-paired"] = paired_table(table, ours)
+        texts[f"{name}-winners"] = winners_table(table)
+    texts["lost"] = lost_text(tables)
+    if any(r["part"] == "cost" for r in rows):
+        texts["cost"] = cost_table(rows)
+    if any(r["part"] == "nuts" for r in rows):
+        texts["nuts"] = nuts_table(rows)
+    for name, text in texts.items():
+        print(f"## {name}\n\n{text}\n")
+    write_page(texts)
+    if tables:
+        draw_errors(tables, ours, out / "peers_error.png")
+    if "cost" in texts:
+        draw_cost(rows, ours, out / "peers_cost.png")
+    write_rows(rows, out / "peers.csv")
+
+
+def write_page(texts):
+    page = DOCS / "peers.md"
+    if not page.is_file():
+        return
+    text = page.read_text(encoding="utf-8")
+    for name, table in texts.items():
+        begin, end = MARK.format("begin", name), MARK.format("end", name)
+        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.S)
+        text = pattern.sub(lambda _, b=begin, t=table, e=end: f"{b}\n\n{t}\n\n{e}", text)
+    page.write_text(text, encoding="utf-8")
+
+
+def write_rows(rows, path):
+    names = ["part", "set", "labels", "draw", "rows", "model", *METRICS, "seconds", "megabytes"]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()})

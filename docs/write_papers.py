@@ -1,0 +1,235 @@
+"""Write docs/papers/ and docs/results/ from finished cells: `python docs/write_papers.py FOLDER`.
+
+FOLDER is the `--out` of `atoll reproduce`, whose cache holds the cells. Nothing is run here: each
+section shows the cells that the cache has, and says how many of the full experiment they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+import atoll
+from atoll.core.files import atomic_path
+from atoll.reproductions import find_experiment
+from atoll.reproductions.cache import cell_identity, cell_path, load_values
+from atoll.reproductions.engine import Result, csv_text
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+MOST_BYTES = 100_000  # of a picture
+WIDEST = 1400
+LONG = "archipelago-table1"  # takes hours; its full run is kept in benchmarks/results/
+FEWEST = 80  # of its cells that make a picture: one draw of everything
+
+PAPERS = {
+    "archipelago": (
+        "Adams & Ghahramani 2009",
+        """R. P. Adams and Z. Ghahramani, *Archipelago: nonparametric Bayesian semi-supervised
+learning*, ICML 2009. The model: [`ArchipelagoClassifier`](../models/archipelago.md).
+
+Islands of data: rows are proposals that a softmax over functions accepts into a class or rejects,
+so that the functions describe the density as well as the classes. Figure 2 of the paper explains a
+move of its sampler and shows no result.""",
+        ("archipelago-fig1", "archipelago-fig3", "archipelago-table1", "archipelago-fig4"),
+    ),
+    "null-category": (
+        "Lawrence & Jordan 2005",
+        """N. D. Lawrence and M. I. Jordan, *Semi-supervised learning via Gaussian processes*, NIPS,
+2005. The models: [`NullCategoryClassifier`](../models/null_category.md) and
+[`InformativeVectorClassifier`](../models/informative_vector.md).
+
+No row lies between the classes: a category that is never seen keeps the boundary where the rows are
+few. Figure 2 of the paper is the graph of the model and shows no result.""",
+        ("ncnm-fig1", "ncnm-fig3", "ncnm-fig4", "ncnm-fig5"),
+    ),
+    "ssgp": (
+        "Sindhwani, Chu & Keerthi 2007",
+        """V. Sindhwani, W. Chu and S. S. Keerthi, *Semi-supervised Gaussian process classifiers*,
+IJCAI 2007. The model: [`SSGPClassifier`](../models/ssgp.md).
+
+The graph of all rows warps the kernel, and the evidence of the labels chooses its scales. The paper
+prints no number of its results; table 1 lists its data sets, of which REUTERS is lost.""",
+        ("ssgp-fig1", "ssgp-fig2", "ssgp-fig3", "ssgp-fig4", "ssgp-fig5", "ssgp-fig6"),
+    ),
+    "dp-mixture": (
+        "Kimura, Nakada, Doucet & Matsumoto 2009",
+        """T. Kimura, Y. Nakada, A. Doucet and T. Matsumoto, *Semi-supervised learning scheme using
+Dirichlet process EM-algorithm*, 2009. The model: [`DPMixtureClassifier`](../models/dp_mixture.md).
+
+Each class is a mixture of Gaussians with as many components as it needs, found by EM. The paper
+prints no number of its results, but says how its data are made; table 1 lists sizes.""",
+        ("dpem-rings", "dpem-spirals", "dpem-unlabelled"),
+    ),
+    "auxiliary-variables": (
+        "Rogers 2014",
+        """S. Rogers, *GPs for classification and ordinal regression via the auxiliary variable
+trick*, lecture 4 of *Non-parametric Bayesian methods in machine learning*, 2014. The models:
+[`ProbitGPClassifier`](../models/probit_gp.md), [`OrdinalGPClassifier`](../models/ordinal_gp.md),
+[`NullCategoryClassifier`](../models/null_category.md).
+
+A label says where z = f + noise lies, and Gibbs sampling does the rest. The lecture prints no
+number, and its data are lost: each experiment makes similar rows with known class probabilities, so
+that what a picture shows can be measured.""",
+        ("rogers-fig15", "rogers-fig16", "rogers-fig20", "rogers-fig21", "rogers-fig22"),
+    ),
+}  # fmt: skip
+
+
+def finished(experiment, cache, *, quick=False):
+    """The experiment's cells, and results of those that the cache has."""
+    name = experiment.cells_name or experiment.name
+    cells = experiment.cells(quick, 0)
+    found = []
+    for cell in cells:
+        identity = cell_identity(name, experiment.version, cell)
+        values = load_values(cell_path(cache, name, identity), identity)
+        if values is not None:
+            found.append(Result(cell, values))
+    return cells, found
+
+
+def rounded(text):
+    """The CSV with six digits a number, which are more than its standard errors bear out."""
+    lines = list(csv.reader(io.StringIO(text)))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for line in lines:
+        writer.writerow([_shorter(field) for field in line])
+    return out.getvalue()
+
+
+def _shorter(field):
+    return f"{float(field):.6g}" if re.fullmatch(r"-?\d+\.\d{5,}(e-?\d+)?", field) else field
+
+
+def shrink(path):
+    """Fewer colours, then fewer pixels, until the picture is small."""
+    image = Image.open(path).convert("RGB")
+    width = min(image.width, WIDEST)
+    colours = 128
+    while True:
+        size = (width, round(image.height * width / image.width))
+        small = image.resize(size, Image.Resampling.LANCZOS) if width < image.width else image
+        small.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
+        if path.stat().st_size <= MOST_BYTES:
+            return
+        colours, width = (64, width) if colours > 64 else (64, int(0.9 * width))
+
+
+def demoted(text):
+    """Markdown with every heading one level further down."""
+    return re.sub(r"^(#+ )", r"#\1", text, flags=re.M)
+
+
+def heading(experiment):
+    """The title without the paper's name, which the page has."""
+    said = experiment.title.split(": ", 1)
+    where = re.search(r"(figures?|table|example) [\d, and]*\d", said[0])
+    return f"{where.group(0).capitalize()}: {said[-1]}" if where else said[-1]
+
+
+def section(experiment, cache, commit):
+    """A section of a paper's page; writes the picture and the table of its cells as well."""
+    cells, results = finished(experiment, cache)
+    top = f"## {heading(experiment)}\n\n**What the paper shows.** {experiment.claim}\n"
+    command = f"`atoll reproduce {experiment.name}`"
+    if experiment.name == LONG and len(results) < FEWEST:
+        return f"{top}\n{full_table_1()}\n\n{command}"
+    if not results:
+        cells, results = finished(experiment, cache, quick=True)
+        command = f"`atoll reproduce {experiment.name} --quick`, the smaller version"
+    if not results:
+        raise SystemExit(f"{experiment.name}: {cache} has none of its {len(cells)} cells.")
+    picture = DOCS / "results" / f"{experiment.name}.png"
+    with atomic_path(picture) as temporary:
+        experiment.draw(results, temporary)
+        shrink(temporary)
+    table = DOCS / "results" / f"{experiment.cells_name or experiment.name}.csv"
+    text = csv_text([r.cell for r in results], [r.values for r in results])
+    with atomic_path(table) as temporary:
+        temporary.write_text(rounded(text), encoding="utf-8")
+    share = "all" if len(results) == len(cells) else f"{len(results)} of the"
+    return f"""{top}
+![{experiment.title}](../results/{picture.name})
+
+{demoted(compared(experiment, results, is_whole=len(results) == len(cells)))}
+
+{command} · {share} {len(cells)} cells · atoll {atoll.__version__}, commit {commit}
+· {{download}}`every cell <../results/{table.name}>`
+"""
+
+
+def compared(experiment, results, *, is_whole):
+    """The comparison; of table 1, two hours long, the full run's tables where cells are missing."""
+    text = experiment.comparison(results).strip()
+    if experiment.name != LONG or is_whole:
+        return text
+    return full_table_1().replace("### ", "## ")
+
+
+def full_table_1():
+    """The tables that benchmarks/results/ keeps of the full run."""
+    source = ROOT / "benchmarks" / "results" / "archipelago.md"
+    text = source.read_text(encoding="utf-8")
+    start = text.index("The paper's toy data are lost")
+    end = text.index("### Inference")
+    commit = git("log", "-1", "--format=%h", "--", str(source))
+    keep_summary(text)
+    return f"""The tables are of the full run, 880 cells, two hours on two cores, commit {commit};
+{{download}}`means and standard errors <../results/archipelago-table1-full.csv>`. A picture or a
+list of cells here is of the draws that were run again since.
+
+{text[start:end].strip()}"""
+
+
+def keep_summary(text):
+    """The tables of the full run as one CSV: a row for each number with its standard error."""
+    rows = [["metric", "data", "labels", "draws", "model", "mean", "standard_error", "paper"]]
+    number = r"(-?[\d.]+) ± ([\d.]+) \(([\d.K]+)\)"
+    for metric in ("Error", "Perplexity"):
+        part = text.split(f"### {metric} on held-out rows")[1].split("###")[0]
+        lines = [
+            [c.strip() for c in x.strip("| ").split("|")] for x in part.splitlines() if "±" in x
+        ]
+        for data, labels, draws, *cells in lines:
+            for model, cell in zip(
+                ("Archipelago", "softmax GP", "probit GP", "null category"), cells
+            ):
+                rows.append(
+                    [metric.lower(), data, labels, draws, model, *re.match(number, cell).groups()]
+                )
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    path = DOCS / "results" / "archipelago-table1-full.csv"
+    with atomic_path(path) as temporary:
+        temporary.write_text(out.getvalue(), encoding="utf-8")
+
+
+def git(*words):
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+
+
+def main():
+    cache = Path(sys.argv[1]) / "cache"
+    commit = sys.argv[2] if len(sys.argv) > 2 else git("rev-parse", "--short", "HEAD")
+    pages = DOCS / "papers"
+    for folder in (pages, DOCS / "results"):
+        folder.mkdir(exist_ok=True)
+    for stem, (title, introduction, names) in PAPERS.items():
+        parts = [section(find_experiment(name), cache, commit) for name in names]
+        body = "\n\n".join([f"# {title}", introduction, *parts])
+        text = re.sub(r"\n{3,}", "\n\n", body).strip() + "\n"
+        with atomic_path(pages / f"{stem}.md") as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        print(f"{stem}.md: {', '.join(names)}")
+
+
+if __name__ == "__main__":
+    main()
