@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from atoll.cli.bundles import load_bundle
+from atoll.cli.options import ModelPath, Quiet
 from atoll.cli.terminal import one_line_errors, speaker, table_lines
 from atoll.core.extras import import_extra
 
@@ -38,6 +39,17 @@ Groups = Annotated[
 ]
 
 
+RejectBelow = Annotated[
+    float | None,
+    typer.Option(
+        "--reject-below",
+        min=0.0,
+        max=1.0,
+        help="Leave the class blank where it is less probable.",
+    ),
+]
+
+
 class Told(NamedTuple):
     """What the options of `atoll fit` say beside labels.
 
@@ -54,8 +66,8 @@ class Told(NamedTuple):
         """Columns that are no features."""
         return [name for name in (self.weights, self.groups) if name is not None]
 
-    def check(self, kind: Any, model: str, frame: pd.DataFrame) -> None:
-        """Raise a ValueError where the model does not take it, or the table does not have it."""
+    def checked(self, kind: Any, model: str, frame: pd.DataFrame) -> Told:
+        """Return it; ValueError where the model does not take it, or the table does not have it."""
         from atoll.estimators.informed import InformedClassifier
 
         options = {
@@ -75,6 +87,7 @@ class Told(NamedTuple):
                     f"the {option} column {name!r} is not in the table; its columns are "
                     f"{', '.join(map(repr, frame.columns))}."
                 )
+        return self
 
     def class_prior(self, classes: NDArray[Any]) -> dict[Any, float] | None:
         """Return the shares by class, in the type of the classes."""
@@ -120,26 +133,53 @@ class Told(NamedTuple):
         return out
 
 
+def leave_out(
+    predictions: pd.DataFrame,
+    estimator: Any,
+    X: NDArray[Any],
+    reject_below: float,
+    say: Callable[[str], None],
+) -> pd.DataFrame:
+    """Return predictions with a blank class where it is not probable enough, and say what is left.
+
+    Parameters
+    ----------
+    predictions : a row for each of X, with columns `class` and `p_…`
+    """
+    from atoll.cli.opening import as_fitted
+
+    names = [f"p_{label}" for label in estimator.classes_.tolist()]
+    sure = predictions[names].max(axis=1) >= reject_below
+    if hasattr(estimator, "estimate_error"):
+        say(str(estimator.estimate_error(as_fitted(estimator, X), reject_below=reject_below)))
+    return predictions.assign(**{"class": predictions["class"].astype(object).where(sure, None)})
+
+
 @one_line_errors
 def suspects(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model saved by `atoll fit`.")],
+    model: ModelPath,
     n: Annotated[int, typer.Option("-n", min=1, help="Labels to show.")] = 10,
     out: Annotated[
         Path | None, typer.Option(help="Table to write all labels to, .csv or .parquet.")
     ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say nothing but the table.")
-    ] = False,
+    quiet: Quiet = False,
 ) -> None:
     """List the labels of a fit that may be wrong, the most suspect first."""
     from atoll.core.files import check_writable
     from atoll.core.tables import check_table_path, write_table
+    from atoll.estimators.persistence import ModelBundle, load_model
 
     say = speaker(quiet)
     if out is not None:
         check_table_path(out)
         check_writable(out)
-    table = _table_of_suspects(load_bundle(model))
+    bundle = load_model(model)
+    if not isinstance(bundle, ModelBundle):
+        raise ValueError(
+            f"{str(model)!r} holds a {type(bundle).__name__} saved from Python, without its table; "
+            "use its suspect_labels() there."
+        )
+    table = _table_of_suspects(bundle)
     if out is not None:
         write_table(table, out)
         say(f"{len(table)} labels saved in {out}, the most suspect first.")
