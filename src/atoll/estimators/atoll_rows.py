@@ -1,0 +1,135 @@
+"""Rows of the default classifier's graphs: scaled, without copies, with the labels on them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from atoll.core import rows as rows_of
+from atoll.core.labels import PartialLabels
+from atoll.estimators.graph_rows import places_of
+from atoll.kernels.conditioning import distinct_rows
+from atoll.models.average import average
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+UNLIKE_SCALES = 10.0  # ratio of the columns' ranges, the ninth tenth to the first
+MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as they are
+HUGE = 1e50  # numbers from which columns are divided by a common unit
+
+
+class Scaled(NamedTuple):
+    """Rows of the graph, scaled, as far as they depend on rows alone.
+
+    shift, scale : (d,) of the columns
+    unlike : whether columns were in unlike units
+    rows : (n, d) that differ
+    copies : (n,) how many each stands for
+    place : (kept,) which of them each row of the graph is
+    """
+
+    shift: Array
+    scale: Array
+    unlike: bool
+    rows: Any
+    copies: Array
+    place: Index
+
+
+class Rows(NamedTuple):
+    """Rows of the graph and the labels on them.
+
+    rows : (n, d) that differ, scaled
+    copies : (n,) how many each stands for
+    labelled : (l,) which of them have a label; one may have several; n, n + 1, … are `outside`
+    outside : (e, d) labelled rows that are not on the graph, scaled
+    labels : (l,) the labels
+    """
+
+    rows: Any
+    copies: Array
+    labelled: Index
+    outside: Any
+    labels: PartialLabels
+
+    @property
+    def codes(self) -> Index:
+        """(l,) classes of the labels."""
+        return self.labels.codes
+
+    @property
+    def every(self) -> Any:
+        """(n + e, d) the rows, and those outside."""
+        return rows_of.stacked(self.rows, self.outside)
+
+    @property
+    def smoothed_shares(self) -> Array:
+        """(K,) shares of the classes, given the labels that were drawn at random alone."""
+        labels = self.labels
+        if labels.is_chosen is not None:
+            labels = labels.of(~labels.is_chosen)
+        return average.smoothed_shares(labels.codes, len(labels.classes), labels.weights)
+
+
+def scale_rows(X: Any, wanted: Any, metric: str) -> Scaled:
+    """Scale the columns of the graph's rows, and merge rows that are copies.
+
+    Parameters
+    ----------
+    wanted : "auto", or whether columns are standardised
+    """
+    d, left_alone = X.shape[1], sparse.issparse(X) or metric == rows_of.COSINE
+    unlike = not left_alone and _unlike_scales(X)
+    unit = 1.0 if metric == rows_of.COSINE else _unit(X)
+    shift, scale = np.zeros(d), np.full(d, unit)
+    if left_alone and wanted not in ("auto", False):
+        why = "a sparse X: its zeros would be lost" if sparse.issparse(X) else "metric='cosine'"
+        raise ValueError(f"scale=True does not go with {why}; leave scale='auto'.")
+    if left_alone:
+        rows = rows_of.rescaled(X, shift, scale, metric)
+    else:
+        rows = X if unit == 1.0 else X / unit
+    if unlike if wanted == "auto" else wanted:
+        mean, deviation = rows_of.mean_and_deviation(rows)
+        shift, scale = unit * mean, unit * np.where(deviation > 0, deviation, 1.0)
+        rows = rows_of.rescaled_alike(X, shift, scale)
+    distinct, place = distinct_rows(rows)
+    n, n_distinct = rows.shape[0], distinct.shape[0]
+    if n_distinct == n:
+        return Scaled(shift, scale, unlike, rows, np.ones(n), np.arange(n))
+    if n_distinct == 1:  # a graph needs two rows
+        distinct, place = rows[:2], np.zeros(n, np.intp)
+    copies = np.bincount(place, minlength=distinct.shape[0]).astype(float)
+    return Scaled(shift, scale, unlike, distinct, np.maximum(copies, 1.0), place)
+
+
+def put_labels(
+    scaled: Scaled, X: Any, kept: Index, labels: PartialLabels, labelled: Index, metric: str
+) -> Rows:
+    """Put labels (l,) of rows `labelled` of X on the rows of the graph."""
+    on_graph, is_outside = places_of(labelled, kept)
+    place = on_graph - len(kept) + scaled.rows.shape[0]  # of rows outside
+    place[~is_outside] = scaled.place[on_graph[~is_outside]]
+    some = X[labelled[is_outside]]
+    outside = rows_of.rescaled(some, scaled.shift, scaled.scale, metric)
+    return Rows(scaled.rows, scaled.copies, place, outside, labels)
+
+
+def _unit(X: Array) -> float:
+    """Return one, or for huge numbers a power of two in which their squares are numbers."""
+    largest = float(max(X.max(), -X.min()))  # zeros of a sparse X among them
+    return 1.0 if largest < HUGE else float(2.0 ** np.floor(np.log2(largest)))
+
+
+def _unlike_scales(X: Array) -> bool:
+    """Return whether columns are in unlike units."""
+    ranges = np.ptp(X, axis=0)
+    ranges = ranges[ranges > 0]
+    if len(ranges) < 2 or np.mean(X == 0) > MOSTLY_ZERO:
+        return False
+    low, high = np.quantile(ranges, [0.1, 0.9])
+    return bool(high > UNLIKE_SCALES * low)
