@@ -25,14 +25,16 @@ RUNTIME := $(VENV)/.runtime-installed
 TESTING := $(VENV)/.test-installed
 BROWSING := $(VENV)/.browser-installed
 DOCUMENTING := $(VENV)/.docs-installed
+REFEREES := $(VENV)/.referees-installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow test-browser bench bench-peers docs lint clean
+.PHONY: help demo test test-slow test-browser proof proof-referees bench bench-peers bench-check \
+  mutants hostile faults numbers docs lint clean
 
 help: ## show this list
 	@echo "make targets:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(RUNTIME) ## the default classifier, its supervised twin and islands, in demo-output/
 	@$(ONE_THREAD) $(BIN)/atoll demo --out demo-output
@@ -47,6 +49,21 @@ test-slow: $(TESTING) ## the tests that take minutes each
 test-browser: $(BROWSING) ## the labelling page in a real browser, if chromium is installed
 	@$(ONE_THREAD) $(BIN)/python -m pytest -q -rs -m browser tests/browser
 
+# LIMIT=600 begins nothing after ten minutes; the next call goes on from there.
+proof: $(TESTING) ## simulation-based calibration and joint tests: hours, resumed, for docs/proof/
+	@for what in sbc geweke; do \
+	  $(ONE_THREAD) $(BIN)/python -W ignore tests/proof/run.py $$what --workers $(WORKERS) \
+	    $(if $(LIMIT),--seconds $(LIMIT)) || exit 1; \
+	done
+	@$(BIN)/python tests/proof/run.py page
+
+proof-referees: $(REFEREES) ## posteriors and evidence beside NumPyro's NUTS and GPy
+	@$(ONE_THREAD) $(BIN)/python -W ignore tests/proof/run.py referees --workers $(WORKERS) \
+	  $(if $(LIMIT),--seconds $(LIMIT))
+	@$(BIN)/python tests/proof/run.py page
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q -rs -m "slow or not slow" tests/referees/test_evidence.py \
+	  tests/referees/test_mixtures.py tests/proof/test_page.py
+
 bench: $(TESTING) ## every benchmark, one after the other
 	@set -e; for file in benchmarks/[!_]*.py; do \
 	  echo "== $$file"; \
@@ -58,6 +75,22 @@ bench-peers: $(TESTING) ## error and calibration against peers, those installed 
 	  echo "== $$file"; \
 	  $(ONE_THREAD) $(BIN)/python "$$file"; \
 	done
+
+bench-check: $(TESTING) ## headline ratios of speed, and what got slower than those stored
+	@$(ONE_THREAD) $(BIN)/python benchmarks/bench_speed.py
+
+mutants: $(TESTING) ## would the tests notice? a thousand small mistakes in the code (an hour or more)
+	@$(ONE_THREAD) $(BIN)/python tests/mutation/mutate.py --processes $(WORKERS)
+
+hostile: $(TESTING) ## a hundred thousand hostile problems for every model (hours)
+	@$(ONE_THREAD) $(BIN)/python tests/hostile/run_hostile.py --processes $(WORKERS)
+
+faults: $(TESTING) ## two hundred kills, ten thousand damaged files (minutes)
+	@$(ONE_THREAD) $(BIN)/python tests/faults/kills.py
+	@$(ONE_THREAD) $(BIN)/python tests/faults/damage.py
+
+numbers: $(TESTING) ## write the numbers of README and docs from the result files
+	@$(BIN)/python docs/measured.py
 
 docs: $(DOCUMENTING) ## the documentation, in docs/_build/html/
 	@echo "building the documentation; the gallery's examples are run"
@@ -94,6 +127,11 @@ $(TESTING): $(PROJECT) requirements/test.txt | $(BIN)/python
 $(BROWSING): $(TESTING) requirements/browser.txt
 	@echo "installing what drives a browser"
 	@$(PIP) install -q -c requirements/test.txt -r requirements/browser.txt
+	@touch $@
+
+$(REFEREES): $(TESTING) requirements/proof.txt
+	@echo "installing the referees"
+	@$(PIP) install -q -c requirements/test.txt -r requirements/proof.txt
 	@touch $@
 
 $(DOCUMENTING): $(RUNTIME) requirements/docs.txt

@@ -170,6 +170,7 @@ def test_classes_keep_the_order_given_and_may_lack_labelled_rows():
         (["a", 1], {}, "several types"),
         ([0.5, 1.25], {}, "Unknown label type"),
         ([0.0, np.inf], {}, "infinity"),
+        (np.array([2.0**62, 2.0**62 + 1, np.nan]), {}, "classes may have been merged"),
         (["a", "z"], {"classes": ["a", "b"]}, r"\['z'\]"),
         (["a", "b"], {"classes": ["a", "b", "a"]}, "twice"),
     ],

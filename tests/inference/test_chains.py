@@ -14,8 +14,7 @@ import pytest
 from joblib import parallel_config
 from threadpoolctl import threadpool_info
 
-from atoll.core import progress
-from atoll.inference import chains
+from atoll.core import checkpoints, progress
 from atoll.inference.chains import Sampler, SamplingInterrupted, run_chains
 
 
@@ -93,7 +92,7 @@ class Cut(Exception):
     ],
 )
 def test_a_run_cut_at_any_sweep_resumes_bit_identically(cut_after, tmp_path, monkeypatch):
-    monkeypatch.setattr(chains, "CHECKPOINT_SECONDS", -1.0)  # a checkpoint at every sweep
+    monkeypatch.setattr(checkpoints, "SECONDS", -1.0)  # a checkpoint at every sweep
     sweeps = 0
 
     def cut_sweep(rng, state, adapt):
@@ -272,3 +271,15 @@ def test_counts_out_of_range_are_named(options):
     name = next(iter(options))
     with pytest.raises(ValueError, match=name):
         draws(**options)
+
+
+def test_chains_adapt_in_warm_up_alone():
+    seen = []
+
+    def watched(rng, state, adapt):
+        seen.append(adapt)
+        return sweep(rng, state, adapt)
+
+    one = Sampler(start, watched, record)
+    run_chains(one, n_chains=1, n_warmup=4, n_samples=3, thin=2, rng=np.random.default_rng(0))
+    assert seen == [True] * 4 + [False] * 6

@@ -350,6 +350,13 @@ def _refuse_unusable(known: NDArray[Any]) -> None:
             f"Unknown label type: y holds continuous numbers such as {fractional[0]:g}; a "
             "classifier needs classes. Bin the values, or use a regressor."
         )
+    merged = known[np.abs(known) >= 2**53]
+    if len(merged):
+        raise ValueError(
+            f"y holds whole numbers such as {merged[0]:.0f} as floating point, in which neighbours "
+            "that large are one number: classes may have been merged. Pass them as text, or as "
+            "integers with None where there is no label."
+        )
 
 
 def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_]:

@@ -20,7 +20,8 @@ Array = NDArray[np.float64]
 
 PREDICTIVE_DRAWS = 100
 _NOT_WATCHED = ("jitter", "acceptance")  # for mixing: they are not the model's
-_OF_THE_RUN = ("checkpoint", "n_jobs", "verbose", "n_samples", "n_chains")  # not of the problem
+# Not of the problem, but of how long it is worked on.
+_OF_THE_RUN = ("checkpoint", "n_jobs", "verbose", "n_samples", "n_chains", "max_iter")
 
 
 def sample(

@@ -15,7 +15,6 @@ import tempfile
 import threading
 import time
 import warnings
-import zipfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -28,13 +27,20 @@ from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from atoll.core.files import atomic_path
+from atoll.core import checkpoints
+from atoll.core.checkpoints import (
+    DAMAGE,
+    flatten,
+    make_folder,
+    read_arrays,
+    unflatten,
+    write_arrays,
+)
 from atoll.core.progress import progress_bar
 
 Array = NDArray[Any]
 Record = dict[str, Array]
 
-CHECKPOINT_SECONDS = 30.0  # between two writes of a chain's checkpoint
 NOTHING_KEPT = (
     "sampling was interrupted before any chain had a draw; nothing was kept but the checkpoint, "
     "where one was asked for."
@@ -132,7 +138,7 @@ def run_chains(
     samplers = [sampler] * n_chains if isinstance(sampler, Sampler) else list(sampler)
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None:
-        _make_folder(folder)
+        make_folder(folder)
     plan = _Plan(int(n_warmup), int(n_samples), int(thin), fingerprint)
     streams = _spawn(rng, n_chains)
     members = [
@@ -263,7 +269,7 @@ def _sweeps(member: _Member, plan: _Plan, flag: _Flag) -> Generator[int, None, l
         if records and not is_told:
             flag.drawn.touch()
             is_told = True
-        if file is not None and time.monotonic() - saved_at > CHECKPOINT_SECONDS:
+        if file is not None and time.monotonic() - saved_at > checkpoints.SECONDS:
             _write_checkpoint(file, rng, state, done, records, plan)
             saved_at = time.monotonic()
         yield 1
@@ -390,27 +396,23 @@ def _write_checkpoint(
     file: Path, rng: np.random.Generator, state: Any, done: int, records: list[Record], plan: _Plan
 ) -> None:
     header = {"rng": rng.bit_generator.state, "done": done, "plan": plan._asdict()}
-    arrays = {f"state/{name}": value for name, value in _flatten(state)}
+    arrays = {f"state/{name}": value for name, value in flatten(state)}
     if records:
         for name in records[0]:
             arrays[f"draws/{name}"] = stack_ragged([record[name] for record in records])
-    with atomic_path(file) as temporary, open(temporary, "wb") as stream:
-        np.savez(stream, allow_pickle=False, header=np.array(json.dumps(header)), **arrays)
+    write_arrays(file, {"header": np.array(json.dumps(header)), **arrays})
 
 
 def _read_checkpoint(
     file: Path, rng: np.random.Generator, template: Any, plan: _Plan
 ) -> tuple[Any, int, list[Record]]:
     """Return the state, the number of sweeps done and the records; restore the state of `rng`."""
+    arrays = read_arrays(file)
     try:
-        with open(file, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            header = json.loads(str(archive["header"]))
-            arrays = {name: archive[name] for name in archive.files if name != "header"}
+        header = json.loads(str(arrays.pop("header")))
         theirs, done = _Plan(**header["plan"]), int(header["done"])
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"checkpoint {str(file)!r} cannot be read ({error}); delete it to start anew."
-        ) from error
+    except DAMAGE as error:
+        raise ValueError(_damaged(file, error)) from error
     if theirs._replace(n_samples=plan.n_samples) != plan:
         what = (
             "data or parameters" if theirs.fingerprint != plan.fingerprint else "n_warmup or thin"
@@ -419,32 +421,19 @@ def _read_checkpoint(
             f"checkpoint {str(file)!r} belongs to another run: its {what} differ (n_samples may). "
             "Choose another folder, or delete it to start anew."
         )
-    rng.bit_generator.state = header["rng"]
-    state = _unflatten(template, {k.removeprefix("state/"): v for k, v in arrays.items()})
+    try:
+        rng.bit_generator.state = header["rng"]
+        state = unflatten(template, {k.removeprefix("state/"): v for k, v in arrays.items()})
+    except DAMAGE as error:
+        raise ValueError(_damaged(file, error)) from error
     stacked = {k.removeprefix("draws/"): v for k, v in arrays.items() if k.startswith("draws/")}
     n_records = len(next(iter(stacked.values()))) if stacked else 0
     records = [{name: values[i] for name, values in stacked.items()} for i in range(n_records)]
     return state, done, records
 
 
-def _flatten(state: Any, prefix: str = "") -> Iterator[tuple[str, Array]]:
-    for name, value in zip(state._fields, state):
-        if hasattr(value, "_fields"):
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, np.asarray(value)
-
-
-def _unflatten(template: Any, arrays: Mapping[str, Array], prefix: str = "") -> Any:
-    values = []
-    for name, value in zip(template._fields, template):
-        if hasattr(value, "_fields"):
-            values.append(_unflatten(value, arrays, f"{prefix}{name}."))
-        elif isinstance(value, np.ndarray):
-            values.append(arrays[prefix + name])
-        else:
-            values.append(type(value)(arrays[prefix + name].item()))
-    return type(template)(*values)
+def _damaged(file: Path, error: BaseException) -> str:
+    return f"checkpoint {str(file)!r} cannot be read ({error}); delete it to start anew."
 
 
 def check_counts(**counts: int) -> None:
@@ -453,17 +442,3 @@ def check_counts(**counts: int) -> None:
         least = 0 if name == "n_warmup" else 1
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name}={value!r} must be a whole number, at least {least}.")
-
-
-def _make_folder(checkpoint: str | os.PathLike[str]) -> None:
-    try:
-        Path(checkpoint).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(
-            f"checkpoint={os.fspath(checkpoint)!r} cannot be made a folder ({error.strerror}); "
-            "choose another path."
-        ) from error
-    if not os.access(checkpoint, os.W_OK):
-        raise ValueError(
-            f"checkpoint={os.fspath(checkpoint)!r} is not writable; choose another path."
-        )
