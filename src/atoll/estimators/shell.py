@@ -60,6 +60,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 KEPT = "_kept_of_rows"  # where an estimator keeps its `RowMemory`
 TRAINING = "_training_rows"  # where a classifier keeps what `plot` shows
 SAID_AT = "_said_at"  # when a fit began, or wrote its last line
+NOT_SAVED = (KEPT, TRAINING, SAID_AT)  # nor copied
 
 
 class Fit(NamedTuple):
@@ -183,7 +184,7 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy, a pickle or a saved model holds: no memory of rows."""
         state = super().__getstate__().items()
-        return {name: value for name, value in state if name not in (KEPT, TRAINING, SAID_AT)}
+        return {name: value for name, value in state if name not in NOT_SAVED}
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return the call that makes the estimator, and what it found where it is fitted."""
