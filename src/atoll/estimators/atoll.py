@@ -296,18 +296,7 @@ class AtollClassifier(InformedClassifier):
         bold = self._bold(rng, known)
         if recipe.most_classes >= K:
             seen |= self._other_views(memory, data)
-            self._say(f"{len(seen)} assumptions given {len(labelled)} labels")
-            some = part_of_labels(rng, data.codes, recipe.most_labels)
-            problems = _infer(seen, data, some, recipe, self._wrong_shares())
-            assumptions = self._weigh(problems, list(seen), data, some)
-            seconded = _corroboration(seen, data, problems, assumptions, bold, recipe.n_witnesses)
-            assumptions.append(self._clusters(problems, data, seconded))
-            if len(some) < len(data.codes) and not isinstance(bold, ConePosterior):
-                # Then both have label noise, and the second takes all of the labels.
-                assumptions = average.merged(assumptions, "neighbours", "clusters")
-        else:
-            problems, seconded, some = None, NOTHING_SEEN, np.arange(0)
-            assumptions = _uncompared(recipe)
+        problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
         weights = average.weights(assumptions)
         shares = self._known_shares(labels)
         if shares is None:
@@ -323,17 +312,7 @@ class AtollClassifier(InformedClassifier):
         explanation = _explanation(
             assumptions, weights, len(data.codes), problems is not None, seconded
         )
-        standardised = bool(np.any(scaled.scale != 1.0))
-        facts = Facts(
-            n_rows=n,
-            n_kept=int(data.copies.sum()),
-            n_distinct=data.rows.shape[0],
-            n_labels=len(data.codes),
-            unreached=_unreached(graph, data),
-            left_unlike=scaled.unlike and not standardised,
-            standardised=standardised,
-            least_share=recipe.graph.labellings.least_effective_share,
-        )
+        facts = _facts(n, scaled, data, _unreached(graph, data), recipe)
         if isinstance(X, SourceRows):
             own = scaled.rows[scaled.place]  # the rows of the graph stand for all
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
@@ -350,13 +329,43 @@ class AtollClassifier(InformedClassifier):
             attributes={
                 "weights_": {a.name: float(w) for a, w in zip(assumptions, weights)},
                 "explanation_": explanation,
-                "scaled_": standardised,
+                "scaled_": facts.standardised,
                 "n_graph_rows_": data.rows.shape[0],
                 "class_shares_": found,
                 "label_record_": record,
             },
             remarks=remarks,
         )
+
+    def _compared(
+        self,
+        rng: np.random.Generator,
+        seen: Mapping[str, View],
+        data: Rows,
+        bold: FeaturePosterior,
+    ) -> tuple[heads.Problems | None, list[Weighed], Corroboration, Index]:
+        """Weigh the assumptions.
+
+        Returns
+        -------
+        problems : posteriors of some labels under each; None where classes are too many to compare
+        assumptions : all of them, weighed
+        seconded : what rows without labels say of the graph without label noise
+        some : labels by which they were weighed
+        """
+        recipe = self._recipe()
+        if recipe.most_classes < len(self.classes_):
+            return None, _uncompared(recipe), NOTHING_SEEN, np.arange(0)
+        self._say(f"{len(seen)} assumptions given {len(data.codes)} labels")
+        some = part_of_labels(rng, data.codes, recipe.most_labels)
+        problems = _infer(seen, data, some, recipe, self._wrong_shares())
+        assumptions = self._weigh(problems, list(seen), data, some)
+        seconded = _corroboration(seen, data, problems, assumptions, bold, recipe.n_witnesses)
+        assumptions.append(self._clusters(problems, data, seconded))
+        if len(some) < len(data.codes) and not isinstance(bold, ConePosterior):
+            # Then both have label noise, and the second takes all of the labels.
+            assumptions = average.merged(assumptions, "neighbours", "clusters")
+        return problems, assumptions, seconded, some
 
     def _row_settings(self) -> tuple[Any, ...]:
         """Return what the rows of the graphs depend on, beside the data."""
@@ -585,6 +594,23 @@ def _posterior(
         shares,
         kept.get("nothing", 0.0) / total,
         recipe.pooled_sharpness if len(shares) > 2 and problems is not None else 1.0,
+    )
+
+
+def _facts(
+    n_rows: int, scaled: Scaled, data: Rows, unreached: float, recipe: AverageRecipe
+) -> Facts:
+    """Return what the verdict is made from."""
+    standardised = bool(np.any(scaled.scale != 1.0))
+    return Facts(
+        n_rows=n_rows,
+        n_kept=int(data.copies.sum()),
+        n_distinct=data.rows.shape[0],
+        n_labels=len(data.codes),
+        unreached=unreached,
+        left_unlike=scaled.unlike and not standardised,
+        standardised=standardised,
+        least_share=recipe.graph.labellings.least_effective_share,
     )
 
 
