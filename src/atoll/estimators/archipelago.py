@@ -28,6 +28,7 @@ from atoll.estimators.archipelago_engine import (
     rows_of_arrays,
     rows_of_chunks,
 )
+from atoll.estimators.generative import DensityEstimator, GenerativeClassifier
 from atoll.estimators.novelty import LEAST_ROWS
 from atoll.estimators.parameters import (
     CHAINS,
@@ -42,7 +43,7 @@ from atoll.estimators.parameters import (
     Whole,
     inference,
 )
-from atoll.estimators.shell import DensityEstimator, Fit, GenerativeClassifier, Need
+from atoll.estimators.shell import Fit, Need
 from atoll.estimators.validation import read_labels
 from atoll.kernels.hyperparameters import kernel_at
 from atoll.models.archipelago import (

@@ -14,6 +14,7 @@ from atoll.core.checkpoints import Checkpoint, checkpoint_in
 from atoll.core.chunks import RowSource
 from atoll.core.labels import PartialLabels, with_extra_classes
 from atoll.core.passes import Rows, rows_in_memory, rows_of_source, signed_codes
+from atoll.estimators.generative import GenerativeClassifier
 from atoll.estimators.novelty import reference_log_densities
 from atoll.estimators.parameters import (
     CHECKPOINT,
@@ -31,7 +32,7 @@ from atoll.estimators.parameters import (
 )
 from atoll.estimators.progress import Progress
 from atoll.estimators.sampling import run_fingerprint
-from atoll.estimators.shell import Fit, GenerativeClassifier, Need
+from atoll.estimators.shell import Fit, Need
 from atoll.estimators.validation import fingerprint, generator, read_labels
 from atoll.inference.registry import METHODS
 from atoll.models import dp_mixture
