@@ -77,7 +77,10 @@ def test_no_model_sees_the_label_that_it_is_scored_on(data):
     assert losses.log_losses.shape == (1, 20)
 
 
-def test_the_same_seed_gives_the_same_comparison_and_progress_changes_nothing(data, found, capsys):
+def test_the_same_seed_gives_the_same_and_progress_changes_nothing(
+    data, found, capsys, monkeypatch
+):
+    monkeypatch.setattr("atoll.core.progress.is_watched", lambda: True)
     again = compare_models(*data, models=QUICK, n_splits=3, progress=True)
     assert "comparing" in capsys.readouterr().err
     assert again.differences == found.differences

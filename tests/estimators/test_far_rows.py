@@ -162,7 +162,8 @@ def test_dask_ticks_for_every_row_and_sums_the_same(data):
     assert rows.total(lambda number, X, y: len(X)) == N
 
 
-def test_progress_is_shown_and_changes_nothing(data, capsys):
+def test_progress_is_shown_and_changes_nothing(data, capsys, monkeypatch):
+    monkeypatch.setattr("atoll.core.progress.is_watched", lambda: True)
     X, y = data
     quiet = classifier().fit(RowChunks.from_arrays(X, y, chunk_rows=300))
     assert capsys.readouterr().err == ""
