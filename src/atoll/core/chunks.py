@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -180,10 +181,10 @@ def _compute_and_tick(result: Any, heard: list[Any], tick: Callable[[int], None]
     """Compute `result`, and tick with each of `heard` as soon as it is there."""
     dask = import_extra("dask")
     client = getattr(import_extra("dask.base").get_scheduler(), "__self__", None)
-    if client is not None:  # a cluster
+    if client is not None:  # a cluster, so that its package was imported
         futures = client.compute(heard)
         whole = client.compute(result)
-        done = import_extra("distributed").as_completed(futures, with_results=True)
+        done = sys.modules["distributed"].as_completed(futures, with_results=True)
         for _, n in done:
             tick(n)
         return whole.result()

@@ -22,7 +22,6 @@ EXTRAS = {
     "PIL": Extra("app", "Reading pictures", "pillow"),
     "arviz": Extra("arviz", "Handing draws to ArviZ"),
     "dask": Extra("dask", "Fitting rows on a cluster"),
-    "distributed": Extra("dask", "Fitting rows on a cluster"),
     "jax": Extra("scale", "Fitting Archipelago at scale"),
     "jinja2": Extra("report", "Writing a report"),
     "matplotlib": Extra("plot", "Drawing pictures"),
