@@ -29,13 +29,14 @@ REFEREES := $(VENV)/.referees-installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow test-browser proof proof-referees bench bench-peers docs lint clean
+.PHONY: help demo test test-slow test-browser proof proof-referees bench bench-peers bench-check \
+  mutants hostile faults numbers docs lint clean
 
 help: ## show this list
 	@echo "make targets:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(RUNTIME) ## a semi-supervised model beside its supervised twin, in demo-output/
+demo: $(RUNTIME) ## the default classifier, its supervised twin and islands, in demo-output/
 	@$(ONE_THREAD) $(BIN)/atoll demo --out demo-output
 
 test: lint ## every check: lint, types, import rule, doctests and tests
@@ -75,6 +76,22 @@ bench-peers: $(TESTING) ## error and calibration against peers, those installed 
 	  $(ONE_THREAD) $(BIN)/python "$$file"; \
 	done
 
+bench-check: $(TESTING) ## headline ratios of speed, and what got slower than those stored
+	@$(ONE_THREAD) $(BIN)/python benchmarks/bench_speed.py
+
+mutants: $(TESTING) ## would the tests notice? a thousand small mistakes in the code (an hour or more)
+	@$(ONE_THREAD) $(BIN)/python tests/mutation/mutate.py --processes $(WORKERS)
+
+hostile: $(TESTING) ## a hundred thousand hostile problems for every model (hours)
+	@$(ONE_THREAD) $(BIN)/python tests/hostile/run_hostile.py --processes $(WORKERS)
+
+faults: $(TESTING) ## two hundred kills, ten thousand damaged files (minutes)
+	@$(ONE_THREAD) $(BIN)/python tests/faults/kills.py
+	@$(ONE_THREAD) $(BIN)/python tests/faults/damage.py
+
+numbers: $(TESTING) ## write the numbers of README and docs from the result files
+	@$(BIN)/python docs/measured.py
+
 docs: $(DOCUMENTING) ## the documentation, in docs/_build/html/
 	@echo "building the documentation; the gallery's examples are run"
 	@$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
@@ -97,7 +114,7 @@ clean: ## remove the virtual environment and everything built
 
 $(RUNTIME): $(PROJECT) requirements/test.txt | $(BIN)/python
 	@echo "installing atoll and what the demo needs, at the tested versions (minutes the first time)"
-	@$(PIP) install -q -c requirements/test.txt -e ".[cli,report]"
+	@$(PIP) install -q -c requirements/test.txt -e ".[cli,report,scale]"
 	@touch $@
 
 $(TESTING): $(PROJECT) requirements/test.txt | $(BIN)/python

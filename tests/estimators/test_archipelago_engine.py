@@ -117,7 +117,7 @@ def test_a_fit_that_was_stopped_goes_on_to_the_same_numbers_and_tells_how(
     assert "Z=" in shown
     assert "log_variance=" in shown
     np.testing.assert_array_equal(resumed.predict_proba(NEW), short.predict_proba(NEW))
-    with pytest.raises(ValueError, match="belongs to other data or parameters"):
+    with pytest.raises(ValueError, match="belongs to another run"):
         ArchipelagoClassifier(**settings | {"n_inducing": 31}).fit(X, Y)
 
 

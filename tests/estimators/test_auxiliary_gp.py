@@ -276,3 +276,13 @@ def test_unlabelled_rows_take_part_with_a_null_width_alone(inference):
 
 def test_a_clone_keeps_the_order_of_the_classes():
     assert clone(OrdinalGPClassifier(classes=ORDER)).classes == ORDER
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_cut_points_move_by_themselves_and_not_with_the_variance_alone():
+    X, y = np.random.default_rng(0).normal(size=(12, 2)), [0, 1, 2] * 4
+    model = OrdinalGPClassifier(
+        inference="mcmc", n_chains=1, n_warmup=2, n_samples=6, random_state=0
+    ).fit(X, y)
+    ratio = model.draws_["first_cut_point"] / np.exp(model.draws_["log_gap_1"])
+    assert len(np.unique(ratio.round(6))) > 2

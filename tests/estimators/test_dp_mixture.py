@@ -152,6 +152,8 @@ def test_bad_sources_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"chunk_rows must be .* got 0"):
         RowChunks.from_arrays(X, y, chunk_rows=0)
     pd.DataFrame(X).to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises(ValueError, match=r"chunk_rows must be .* got 0"):
+        RowChunks.from_parquet(tmp_path / "rows.csv", "kind", chunk_rows=0)
     with pytest.raises(ValueError, match=r"target='kind' is not a column .*'0', '1'"):
         classifier().fit(RowChunks.from_csv(tmp_path / "rows.csv", "kind"))
     with pytest.raises(ValueError, match="labels; leave y out"):

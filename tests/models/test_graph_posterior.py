@@ -193,3 +193,9 @@ def test_every_posterior_says_how_it_was_found(kind):
     assert said["inference"] == ("vb" if kind == "probit" else "mcmc")
     assert ("converged" if kind == "probit" else "mixed") in said
     assert said["verdict"].endswith(".")
+
+
+def test_the_log_evidence_is_that_of_the_last_iteration():
+    found = posterior("probit", 3)
+    values = np.array([-9.0, -4.0, -2.0])
+    assert found._replace(log_evidences=values).diagnostics()["log_evidence"] == -2.0

@@ -11,6 +11,7 @@ from atoll.core.labels import PartialLabels
 from atoll.inference.adf import Filtered
 from atoll.inference.ep import Sites
 from atoll.kernels.hyperparameters import gram, kernel_prior
+from atoll.likelihoods import null_category
 from atoll.likelihoods.null_category import OneAgainstTheRest
 from atoll.models import informative_vector as iv
 
@@ -107,7 +108,11 @@ def test_the_exponential_prior_is_on_variances_and_has_its_gradient():
 def test_the_share_bias_gives_a_zero_function_the_labels_share():
     codes, seen = np.array([1, 1, 1, 0, 0, 0]), np.array([1, 1, 1, 1, 0, 0], bool)
     assert ndtr(iv.share_bias(codes, seen)) == pytest.approx(0.75)
-    assert np.isfinite(iv.share_bias(np.ones(4, int), np.ones(4, bool)))
+    # A class that all labels have is given as many rows fewer as LEAST_SHARE_ROWS says.
+    least = iv.LEAST_SHARE_ROWS / (4 + 2 * iv.LEAST_SHARE_ROWS)
+    for code, share in ((1, 1.0 - least), (0, least)):
+        bias = iv.share_bias(np.full(4, code), np.ones(4, bool))
+        assert ndtr(bias) == pytest.approx(share)
 
 
 def test_unlabelled_rows_all_on_one_side_are_not_believed():
@@ -133,3 +138,12 @@ def test_classes_against_the_rest():
     ]  # fmt: skip
     two = PartialLabels(np.array([0, 1]), np.ones(2, bool), classes[:2])
     assert [codes.tolist() for codes in iv.against_the_rest(two)] == [[0, 1]]
+
+
+def test_the_bias_is_the_last_of_the_parameters():
+    noise = iv.NoiseModel(null_width=None, learn_rates=True, learn_bias=True)
+    phi = np.array([np.log(0.5), 0.2, -0.3, 1.5])
+    width, rates, bias = iv.read_parameters(noise, 9.0, phi)
+    assert (width, bias) == (0.5, 1.5)
+    np.testing.assert_array_equal(rates, null_category.missing_rates_at(phi[:-1], 2))
+    assert iv.read_parameters(noise._replace(learn_bias=False), 9.0, phi[:-1])[2] == 9.0

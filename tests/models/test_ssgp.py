@@ -15,7 +15,7 @@ from atoll.kernels.graph_warped import Geometry, GraphWarpedKernel
 from atoll.likelihoods import multinomial_probit, probit
 from atoll.models import ssgp
 from atoll.models.posterior import FunctionPosterior
-from atoll.models.ssgp import Labels, Problem, SSGPPosterior, fit_at, regression_at
+from atoll.models.ssgp import Labels, Lengths, Problem, SSGPPosterior, fit_at, regression_at
 
 CASES = pytest.mark.parametrize(
     ("n_classes", "base"),
@@ -284,7 +284,7 @@ def test_chains_agree_with_expectation_propagation_on_two_classes():
     made, labels, X = problem(2, RBF(0.8), noise=0.3)
     fit = fit_at(made, labels, parameters(made.base))
     rng = np.random.default_rng(0)
-    draws, lower = ssgp.sample_auxiliary(rng, fit, labels, n_samples=1000)
+    draws, lower, _ = ssgp.sample_auxiliary(rng, fit, labels, Lengths(n_samples=1000))
     pooled = draws.reshape(-1, *draws.shape[2:])
     sampled = ssgp.sampled_component(made, fit, pooled, lower)
     propagated = ssgp.propagated_component(made, fit, labels)
@@ -301,7 +301,7 @@ def test_more_classes_meet_brute_force_on_two_labels():
     made, labels, X = problem(3, RBF(0.8), n_labels=3, noise=0.3)
     fit = fit_at(made, labels, parameters(made.base))
     target = X[[5]]
-    draws, lower = ssgp.sample_auxiliary(rng, fit, labels, n_samples=1000)
+    draws, lower, _ = ssgp.sample_auxiliary(rng, fit, labels, Lengths(n_samples=1000))
     component = ssgp.sampled_component(made, fit, draws.reshape(-1, 3, 3), lower)
     posterior = SSGPPosterior(X[labels.rows], (component,), 0.3)
     ours = np.exp(posterior.log_proba(target))[0]
@@ -330,7 +330,7 @@ def posterior_of(kind, n_classes=2):
         ]
     else:
         rng = np.random.default_rng(3)
-        draws, lower = ssgp.sample_auxiliary(rng, fits[0], labels, n_samples=10)
+        draws, lower, _ = ssgp.sample_auxiliary(rng, fits[0], labels, Lengths(n_samples=10))
         pooled = draws.reshape(-1, *draws.shape[2:])
         components = [ssgp.sampled_component(made, fits[0], pooled, lower)]
     return SSGPPosterior(X[labels.rows], tuple(components), 0.5), X

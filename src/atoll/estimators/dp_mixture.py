@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from atoll.core.checkpoints import Checkpoint, checkpoint_in
 from atoll.core.chunks import is_dask, source_of
 from atoll.core.labels import PartialLabels, with_extra_classes
 from atoll.core.passes import Rows, rows_in_memory, rows_of_source, signed_codes
 from atoll.estimators.novelty import reference_log_densities
 from atoll.estimators.parameters import (
+    CHECKPOINT,
     COMMON,
     RANDOM,
     Flag,
@@ -28,12 +30,14 @@ from atoll.estimators.parameters import (
     inference,
 )
 from atoll.estimators.progress import Progress
+from atoll.estimators.sampling import run_fingerprint
 from atoll.estimators.shell import Fit, GenerativeClassifier, Need
-from atoll.estimators.validation import generator, read_labels
+from atoll.estimators.validation import fingerprint, generator, read_labels
 from atoll.inference.registry import METHODS
 from atoll.models import dp_mixture
 from atoll.models.dp_mixture import (
     Ascent,
+    Keeping,
     Mixture,
     MixturePosterior,
     Online,
@@ -109,6 +113,9 @@ class DPMixtureClassifier(GenerativeClassifier):
         mixture has them. The only label of a class is never held out. Densities do not change.
     step_decay : float, default=0.6
         κ in (0.5, 1] of the steps (t + 1)^−κ of `partial_fit`.
+    checkpoint : path of a folder, default=None
+        Where `fit` keeps what EM has come to, every half a minute and at Ctrl-C; the same fit
+        then goes on from there, to the same numbers. A larger `max_iter` goes on as well.
     unlabelled : "auto", None or a value, default="auto"
         What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
         classes would remain.
@@ -184,6 +191,7 @@ class DPMixtureClassifier(GenerativeClassifier):
             "tol": Number(),
             "n_folds": Whole(0),
             "step_decay": Number(above=0.5, most=1),
+            "checkpoint": CHECKPOINT,
         }
     )
     has_functions = False
@@ -209,6 +217,7 @@ class DPMixtureClassifier(GenerativeClassifier):
         tol: float = 1e-5,
         n_folds: int = 5,
         step_decay: float = 0.6,
+        checkpoint: str | None = None,
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -231,6 +240,7 @@ class DPMixtureClassifier(GenerativeClassifier):
         self.tol = tol
         self.n_folds = n_folds
         self.step_decay = step_decay
+        self.checkpoint = checkpoint
         self.unlabelled = unlabelled
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -256,14 +266,14 @@ class DPMixtureClassifier(GenerativeClassifier):
         return super().fit(X, y)
 
     def _fit(self, X: Array, labels: PartialLabels) -> Fit:
-        rng = generator(self.random_state)
+        rng, settings = self._stream()
         rows = rows_in_memory(X, labels, _seed(rng), reservoir_sizes)
-        return self._fit_rows(rows, rng)[0]
+        return self._fit_rows(rows, rng, settings)[0]
 
     def _fit_source(self, X: Any, y: Any) -> Self:
         """Fit rows in chunks, which stay where they are; they have no transduction."""
         self._begin()
-        source, rng = source_of(X, y), generator(self.random_state)
+        source, (rng, settings) = source_of(X, y), self._stream()
         rows, labels = rows_of_source(
             source, _seed(rng), reservoir_sizes, unlabelled=self.unlabelled
         )
@@ -274,7 +284,7 @@ class DPMixtureClassifier(GenerativeClassifier):
         self._need(self.n_features_in_, len(self.classes_)).check()
         with Progress(self.verbose, "pass", "rows", total=rows.summary.n_rows) as bar:
             heard = rows._replace(total=partial(rows.total, tick=bar.advance))
-            fit, _ = self._fit_rows(heard, rng)
+            fit, _ = self._fit_rows(heard, rng, settings)
         self._keep(fit)
         return self
 
@@ -340,8 +350,19 @@ class DPMixtureClassifier(GenerativeClassifier):
         super()._keep_labels(labels)
         self.classes_ = with_extra_classes(labels.classes, self.extra_classes)
 
-    def _fit_rows(self, rows: Rows, rng: np.random.Generator) -> tuple[Fit, Online]:
-        """Starts on the sample, then EM on all rows."""
+    def _stream(self) -> tuple[np.random.Generator, Checkpoint | None]:
+        """Return the random stream of a fit, and where its settings are kept.
+
+        A fit that goes on has the stream that it began with.
+        """
+        rng = generator(self.random_state)
+        kept = checkpoint_in(self.checkpoint, run_fingerprint(self, None, None))
+        return rng if kept is None else kept.generator(rng), kept
+
+    def _fit_rows(
+        self, rows: Rows, rng: np.random.Generator, settings: Checkpoint | None = None
+    ) -> tuple[Fit, Online]:
+        """Starts on the sample, then EM on all rows; it goes on where `settings` are kept."""
         self._check_size(rows)
         shift = rows.summary.mean.copy()
         scale = rows.summary.deviation if self.scale_features else np.ones(len(shift))
@@ -351,7 +372,10 @@ class DPMixtureClassifier(GenerativeClassifier):
         with Progress(
             self.verbose, f"{rows.summary.n_rows} rows", "iterations", value=value
         ) as bar:
-            ascent = dp_mixture.fit_mixture(model, rows, shift, scale, rng, search, bar.report)
+            keeping = None if settings is None else Keeping(_of_rows(settings, rows))
+            ascent = dp_mixture.fit_mixture(
+                model, rows, shift, scale, rng, search, bar.report, keeping
+            )
         posterior = dp_mixture.posterior(model, ascent.state, shift, scale, ascent.tempering)
         sample = rows.sample.uniform_rows
         attributes = self._described(posterior, ascent.statistics, rng, sample)
@@ -544,6 +568,14 @@ def _is_positive(R: Array) -> bool:
         return bool((R > 0).all())
     symmetric = R.shape[0] == R.shape[1] and np.isfinite(R).all() and np.allclose(R, R.T)
     return bool(symmetric and np.linalg.eigvalsh(R).min() > 0)
+
+
+def _of_rows(settings: Checkpoint, rows: Rows) -> Checkpoint:
+    """Return the checkpoint of these rows; sums over a cluster differ in their last digits."""
+    s, sample = rows.summary, rows.sample
+    told = [f"{number:.6g}" for number in (*s.mean, *s.deviation)]
+    mark = fingerprint(settings.fingerprint, s.n_rows, told, sample.rows, sample.codes)
+    return settings._replace(fingerprint=mark)
 
 
 def _seed(rng: np.random.Generator) -> int:

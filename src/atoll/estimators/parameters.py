@@ -295,12 +295,14 @@ LABELLING: dict[str, Rule] = {
     "warm_start": Flag(),
 }
 """Parameters of classifiers that are fitted again after every few labels."""
+CHECKPOINT = Nothing() | Path("the path of a folder")
+"""Where work is kept, so that it goes on if it was stopped."""
 CHAINS: dict[str, Rule] = RANDOM | {
     "n_chains": Whole(1),
     "n_warmup": Whole(0),
     "n_samples": Whole(1),
     "thin": Whole(1),
-    "checkpoint": Nothing() | Path("the path of a folder"),
+    "checkpoint": CHECKPOINT,
 }
 """Parameters of Markov chains."""
 

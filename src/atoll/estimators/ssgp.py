@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from atoll.core.linalg import solve_lower
 from atoll.diagnostics import summarise, verdict
 from atoll.estimators.graph_warped import WARPED, dense_need, problem_of
 from atoll.estimators.parameters import (
+    CHECKPOINT,
     COMMON,
     RANDOM,
     Nothing,
@@ -28,7 +30,7 @@ from atoll.estimators.parameters import (
     inference,
 )
 from atoll.estimators.progress import Progress
-from atoll.estimators.sampling import PREDICTIVE_DRAWS
+from atoll.estimators.sampling import PREDICTIVE_DRAWS, run_fingerprint
 from atoll.estimators.shell import Classifier, Estimator, Fit, Need
 from atoll.estimators.validation import generator
 from atoll.models import ssgp
@@ -82,6 +84,9 @@ class SSGPClassifier(Classifier):
         Draws dropped at the start of each of the four chains of "mcmc".
     n_samples : int, default=250
         Draws kept of each of them.
+    checkpoint : path of a folder, default=None
+        Where "mcmc" keeps its chains, every half a minute and at Ctrl-C; the same fit then goes on
+        from there, to the same draws.
     unlabelled : "auto", None or a value, default="auto"
         What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
         classes would remain.
@@ -137,6 +142,7 @@ class SSGPClassifier(Classifier):
         "inference": inference("auto", "ep", "mcmc"),
         "n_warmup": Whole(0),
         "n_samples": Whole(1),
+        "checkpoint": CHECKPOINT,
     }
 
     def __init__(
@@ -155,6 +161,7 @@ class SSGPClassifier(Classifier):
         inference: str = "auto",
         n_warmup: int = 60,
         n_samples: int = 250,
+        checkpoint: str | None = None,
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -173,6 +180,7 @@ class SSGPClassifier(Classifier):
         self.inference = inference
         self.n_warmup = n_warmup
         self.n_samples = n_samples
+        self.checkpoint = checkpoint
         self.unlabelled = unlabelled
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -207,10 +215,11 @@ class SSGPClassifier(Classifier):
             ]
             sentence = f"Expectation propagation converged, {found}"
         else:
-            components, traces = self._sample(problem, given, selected)
+            mark = run_fingerprint(self, X, labels)
+            components, traces, interrupted = self._sample(problem, given, selected, mark)
             watched = summarise(traces)
-            mixed, said = verdict(watched, n_chains=ssgp.N_CHAINS)
-            summary = {**watched, "mixed": mixed}
+            mixed, said = verdict(watched, n_chains=len(traces["log_prior"]))
+            summary = {**watched, "mixed": mixed, "interrupted": interrupted}
             sentence = f"{said} Parameters were found {found}"
         if not selected.converged:
             sentence = (
@@ -255,29 +264,46 @@ class SSGPClassifier(Classifier):
         return ssgp.select_from(fits, average=self.selection == "average")
 
     def _sample(
-        self, problem: Problem, labels: Labels, selected: ssgp.Selection
-    ) -> tuple[list[Component], dict[str, Array]]:
-        """Return components of draws, as many of each as its weight deserves, and their traces."""
-        components, traces = [], {}
+        self, problem: Problem, labels: Labels, selected: ssgp.Selection, mark: str
+    ) -> tuple[list[Component], dict[str, Array], bool]:
+        """Return components of draws, as many of each as its weight deserves, and their traces.
+
+        Chains that Ctrl-C has cut short are the last component, whatever its weight; the third
+        answer says whether it did. `mark` is what a checkpoint knows the problem by.
+        """
+        components: list[tuple[int, Component]] = []
+        traces: dict[str, Array] = {}
+        interrupted = False
+        lengths = ssgp.Lengths(self.n_warmup, self.n_samples)
         streams = generator(self.random_state).spawn(len(selected.fits))
-        for stream, fit, log_weight in zip(streams, selected.fits, selected.log_weights):
-            draws, lower = ssgp.sample_auxiliary(
-                stream,
+        # The heaviest first: if a run is stopped, the others matter less.
+        for number in np.argsort(-selected.log_weights, kind="stable").tolist():
+            fit, log_weight = selected.fits[number], float(selected.log_weights[number])
+            folder = None if self.checkpoint is None else Path(self.checkpoint) / f"fit-{number}"
+            draws, lower, interrupted = ssgp.sample_auxiliary(
+                streams[number],
                 fit,
                 labels,
-                n_warmup=self.n_warmup,
-                n_samples=self.n_samples,
+                lengths,
                 n_jobs=self.n_jobs,
+                progress=bool(self.verbose),
+                checkpoint=folder,
+                fingerprint=mark,
             )
-            if log_weight == selected.log_weights.max():
-                traces = _watched(draws, lower)
+            traces = traces or _watched(draws, lower)
             pooled = draws.reshape(-1, *draws.shape[2:])
             size = max(4, math.ceil(PREDICTIVE_DRAWS * math.exp(log_weight)))
             kept = np.linspace(0, len(pooled) - 1, min(size, len(pooled))).round().astype(int)
             components.append(
-                ssgp.sampled_component(problem, fit, pooled[kept], lower, float(log_weight))
+                (number, ssgp.sampled_component(problem, fit, pooled[kept], lower, log_weight))
             )
-        return components, traces
+            if interrupted:
+                break
+        return (
+            [component for _, component in sorted(components, key=lambda pair: pair[0])],
+            traces,
+            interrupted,
+        )
 
 
 class SSGPRegressor(RegressorMixin, Estimator):

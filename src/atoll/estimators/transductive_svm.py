@@ -243,7 +243,7 @@ class TransductiveSVC(MarginClassifier):
 
         def of_rows(signs: Codes, weights: Array) -> Array:
             used = np.flatnonzero(weights > 0)
-            machine.fit(X[used], signs[used], sample_weight=weights[used])
+            _train(machine, X[used], signs[used], weights[used])
             return machine.decision_function(X)
 
         plain = of_rows if gram is None else trainer(gram, search.setting.C)
@@ -255,7 +255,7 @@ class TransductiveSVC(MarginClassifier):
         share = float(codes[seen].mean()) if self.positive_share is None else self.positive_share
         found = assign(train, codes, seen, share, unlabelled_cost=search.cost)
         used = found.weights > 0
-        machine.fit(X[used], found.codes[used], sample_weight=found.weights[used])
+        _train(machine, X[used], found.codes[used], found.weights[used])
         return found, machine
 
     # The choice of settings -----------------------------------------------------------------------
@@ -335,3 +335,17 @@ class TransductiveSVC(MarginClassifier):
         given = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
         own = {name: given[name] for name in OF_KERNELS[self.kernel]}
         return pairwise_kernels(X, metric=self.kernel, **own)
+
+
+def _train(machine: SVC, X: Array, codes: Codes, weights: Array) -> None:
+    """Fit a machine; raise a ValueError in our words where its numbers run out of digits."""
+    try:
+        machine.fit(X, codes, sample_weight=weights)
+    except ValueError as error:
+        if "not finite" not in str(error):
+            raise
+        raise ValueError(
+            "X holds numbers so large that the support vector machine has no digits left for "
+            "their differences. Standardise the features, for example with "
+            "sklearn.preprocessing.StandardScaler."
+        ) from error

@@ -16,6 +16,8 @@ from atoll.core.labels import PartialLabels, parse_labels, require_classes
 
 Array = NDArray[np.float64]
 
+LARGEST = 1e140  # squares of larger numbers, and of smaller differences than its inverse, are none
+
 
 def read_labels(
     y: Any, n_rows: int, unlabelled: Any, classes: Sequence[Any] | None, *, at_least: int = 2
@@ -68,24 +70,60 @@ def fingerprint(*parts: Any) -> str:
 
 def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
     """Rows of finite numbers, (n, d) float64; `reset` sets the estimator's columns by them."""
-    X = validate_data(
-        estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C"
-    )
+    try:
+        X = validate_data(
+            estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C"
+        )
+    except ValueError as error:
+        if not str(error).startswith("could not convert"):
+            raise
+        raise ValueError(
+            f"X holds text or other values that are no numbers ({error}). Turn them into numbers "
+            "first, for example with atoll.estimators.TablePreprocessor."
+        ) from error
     # In blocks: a mask of many rows would be an eighth of their size.
     if not all(np.isfinite(X[i : i + 65536]).all() for i in range(0, len(X), 65536)):
         raise ValueError(_where_not_finite(estimator, ~np.isfinite(X)))
-    return X
+    if reset:
+        _check_size(estimator, X)
+        return X
+    # Farther away nothing changes, but squares would overflow.
+    return X if np.abs(X).max(initial=0.0) <= LARGEST else np.clip(X, -LARGEST, LARGEST)
+
+
+def _check_size(estimator: BaseEstimator, X: Array) -> None:
+    """Raise a ValueError for columns whose squares, or those of differences, are no numbers."""
+    if not X.size:
+        return
+    low, high = X.min(axis=0), X.max(axis=0)
+    huge = np.flatnonzero(np.maximum(-low, high) > LARGEST)
+    # Differences of numbers so far apart cannot be told; they are refused as huge.
+    spread = np.minimum(high, LARGEST) - np.maximum(low, -LARGEST)
+    tiny = np.flatnonzero((spread > 0) & (spread < 1.0 / LARGEST))
+    for columns, what, instead in (
+        (huge, "numbers whose squares overflow", "Divide by a large number, or take logarithms."),
+        (tiny, "numbers whose differences underflow", "Multiply by a large number."),
+    ):
+        if len(columns):
+            raise ValueError(
+                f"X holds {what}, in {len(columns)} column{'s' * (len(columns) != 1)}: "
+                f"{_list(_column_names(estimator, columns))}. {instead}"
+            )
 
 
 def _where_not_finite(estimator: BaseEstimator, bad: NDArray[np.bool_]) -> str:
-    names = getattr(estimator, "feature_names_in_", None)
     rows, columns = np.flatnonzero(bad.any(axis=1)), np.flatnonzero(bad.any(axis=0))
-    shown = [repr(str(names[j])) if names is not None else str(j) for j in columns]
+    shown = _column_names(estimator, columns)
     return (
         f"X contains NaN or infinity (inf) in {len(rows)} row{'s' * (len(rows) != 1)}: "
         f"{_list(rows.tolist())}; column{'s' * (len(columns) != 1)}: {_list(shown)}. Drop those "
         "rows or fill them, for example with sklearn.impute.SimpleImputer."
     )
+
+
+def _column_names(estimator: BaseEstimator, columns: NDArray[np.intp]) -> list[str]:
+    names = getattr(estimator, "feature_names_in_", None)
+    return [repr(str(names[j])) if names is not None else str(j) for j in columns]
 
 
 def _list(items: list[Any], most: int = 5) -> str:

@@ -9,17 +9,47 @@ next z is a uniform point on that arc: no step is ever rejected (Gessner, Kanjil
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Constraints = Callable[[Array], Array]
+"""z (n, F) -> (m,), linear; all entries are positive inside the cone."""
+
+
+class Inside(NamedTuple):
+    """A point inside the cone: z (n, F), and the constraints' values (m,) there."""
+
+    z: Array
+    values: Array
+
+
+def inside(z: Array, constraints: Constraints) -> Inside:
+    """Return the chain that is at z, which must lie inside the cone."""
+    values = constraints(z)
+    if not np.all(values > 0):
+        raise ValueError("start lies outside the cone; every constraint must be positive there.")
+    return Inside(z, values)
+
+
+def step(rng: np.random.Generator, lower: Array, constraints: Constraints, here: Inside) -> Inside:
+    """Take one step along a random ellipse; lower (n, n) is the Cholesky factor of V."""
+    z, values = here
+    other = lower @ rng.standard_normal(z.shape)
+    turn = np.arctan2(constraints(other), values)
+    angle = rng.uniform(turn.max() - 0.5 * np.pi, turn.min() + 0.5 * np.pi)
+    proposal = np.cos(angle) * z + np.sin(angle) * other
+    proposed = constraints(proposal)
+    # Always, except for rounding at the ends of the arc.
+    return Inside(proposal, proposed) if np.all(proposed > 0) else here
 
 
 def sample_cone(
     rng: np.random.Generator,
     lower: Array,
-    constraints: Callable[[Array], Array],
+    constraints: Constraints,
     start: Array,
     *,
     n_warmup: int,
@@ -49,21 +79,13 @@ def sample_cone(
     >>> bool(abs(draws.mean() - 0.798) < 0.05)
     True
     """
-    z, values = start, constraints(start)
-    if not np.all(values > 0):
-        raise ValueError("start lies outside the cone; every constraint must be positive there.")
+    here = inside(start, constraints)
     draws = np.empty((n_samples, *start.shape))
-    for step in range(n_warmup + n_samples * thin):
-        other = lower @ rng.standard_normal(start.shape)
-        turn = np.arctan2(constraints(other), values)
-        angle = rng.uniform(turn.max() - 0.5 * np.pi, turn.min() + 0.5 * np.pi)
-        proposal = np.cos(angle) * z + np.sin(angle) * other
-        proposed = constraints(proposal)
-        if np.all(proposed > 0):  # always, except for rounding at the ends of the arc
-            z, values = proposal, proposed
-        kept, left = divmod(step - n_warmup, thin)
-        if step >= n_warmup and left == thin - 1:
-            draws[kept] = z
+    for number in range(n_warmup + n_samples * thin):
+        here = step(rng, lower, constraints, here)
+        kept, left = divmod(number - n_warmup, thin)
+        if number >= n_warmup and left == thin - 1:
+            draws[kept] = here.z
     return draws
 
 

@@ -333,7 +333,9 @@ class Diagonal:
         d, lam, mu = len(prior.mean), prior.mean_precision, prior.mean
         N, M, S = np.split(moments.features, [1, 1 + d], axis=1)
         m = (M + lam * mu) / (N + lam)
-        return N[:, 0], m, S + scale_diagonal(prior) + lam * mu**2 - (N + lam) * m**2
+        R = scale_diagonal(prior)
+        # Beyond R is a sum of squares; of huge numbers rounding alone could make it negative.
+        return N[:, 0], m, np.maximum(S + R + lam * mu**2 - (N + lam) * m**2, R)
 
     def maximise(
         self, moments: Moments, prior: NormalPrior, previous: Components | None = None
@@ -498,13 +500,11 @@ class Factor:
         A = 0.5 * (A + A.transpose(0, 2, 1)) + np.diag(precision)
         B[:, :, q] += prior.mean_precision * prior.mean
         coefficients = B @ np.linalg.inv(A)  # A is small, and at least the prior's precision
-        residual = (
-            squares
-            + scale_diagonal(prior)
-            + prior.mean_precision * prior.mean**2
-            - (coefficients * B).sum(axis=2)
-        )
-        noise = residual / (N + marginal_degrees(prior) + 2 + q + 1)[:, None]
+        R = scale_diagonal(prior)
+        residual = squares + R + prior.mean_precision * prior.mean**2
+        residual -= (coefficients * B).sum(axis=2)
+        # Beyond R is a sum of squares, as above.
+        noise = np.maximum(residual, R) / (N + marginal_degrees(prior) + 2 + q + 1)[:, None]
         return Components(coefficients[:, :, q].copy(), noise, coefficients[:, :, :q].copy())
 
     def _mode(self, n_components: int, prior: NormalPrior) -> Components:

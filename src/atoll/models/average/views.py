@@ -23,6 +23,7 @@ MOST_DIRECTIONS = 600
 N_PERMUTATIONS = 2
 LEAST_EIGENVALUE = 1e-10  # relative to the largest: below is rounding
 FLOOR = 1e-6  # relative to the largest: directions of less variance are not stretched any further
+FARTHEST = 1e100  # projection: squares of it are numbers
 N_KNOTS = 128  # values of a column whose ranks are kept, at most
 N_DISTANCES = 500  # rows whose distances give the median
 
@@ -51,7 +52,9 @@ class LinearView(NamedTuple):
 
     def features(self, X: Array) -> Array:
         """Return the projections of rows; (m, d) -> (m, p)."""
-        projected = (X - self.centre) @ self.directions
+        with np.errstate(over="ignore"):
+            projected = (X - self.centre) @ self.directions
+        projected = np.clip(projected, -FARTHEST, FARTHEST)
         return np.column_stack([projected, np.full(len(X), self.constant)])
 
     def reach(self, features: Array) -> Array:
@@ -310,4 +313,5 @@ def _nystrom(gram: Array) -> Array:
 
 
 def _gaussian(X: Array, landmarks: Array, length: float) -> Array:
-    return np.exp(-0.5 * cdist(X, landmarks, "sqeuclidean") / length**2)
+    with np.errstate(over="ignore"):  # infinitely far: exp(−∞) is zero
+        return np.exp(-0.5 * cdist(X, landmarks, "sqeuclidean") / length**2)

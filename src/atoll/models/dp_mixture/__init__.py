@@ -28,6 +28,7 @@ from atoll.models.dp_mixture.em import (
     objective,
     online_step,
 )
+from atoll.models.dp_mixture.keeping import Keeping
 from atoll.models.dp_mixture.model import (
     MapState,
     Mixture,
@@ -55,6 +56,7 @@ __all__ = [
     "START_ROWS",
     "Ascent",
     "EStep",
+    "Keeping",
     "MapState",
     "Mixture",
     "MixtureDensity",

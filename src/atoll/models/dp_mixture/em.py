@@ -217,8 +217,32 @@ def m_step(model: Mixture, statistics: Statistics, previous: State | None) -> St
 Total = Callable[[Callable[[Any, Codes], Statistics]], Statistics]
 """Sums a function of rows (b, d) and their codes (b,) over all chunks, wherever they are."""
 
-Report = Callable[[int, float], None]
-"""Hears the number of an iteration and its objective."""
+
+class Stage(NamedTuple):
+    """Where an ascent stands: all that its next iteration needs.
+
+    state, and n_rows, log_likelihood and moments of its E-step; objectives (t,), one per E-step
+    """
+
+    state: State
+    n_rows: float
+    log_likelihood: float
+    moments: Moments
+    objectives: Array
+
+    @property
+    def statistics(self) -> Statistics:
+        return Statistics(self.n_rows, self.log_likelihood, self.moments)
+
+
+def stage_of(state: State, statistics: Statistics, objectives: Any) -> Stage:
+    """Return the stage at which an ascent has come to a state."""
+    s = statistics
+    return Stage(state, s.n_rows, s.log_likelihood, s.moments, np.array(objectives))
+
+
+Report = Callable[[Stage], None]
+"""Hears where EM stands, after every iteration."""
 
 
 class Ascent(NamedTuple):
@@ -240,7 +264,7 @@ class Ascent(NamedTuple):
 def ascend(
     model: Mixture,
     total: Total,
-    state: State,
+    begin: State | Stage,
     shift: Array,
     scale: Array,
     *,
@@ -248,32 +272,43 @@ def ascend(
     tol: float,
     report: Report | None = None,
 ) -> Ascent:
-    """Iterate EM from `state` until an iteration gains less than `tol` per number of the data.
+    """Iterate EM from a state until an iteration gains less than `tol` per number of the data.
 
-    Ctrl-C ends it early, with the parameters of the last whole iteration.
+    Ctrl-C ends it early, with the parameters of the last whole iteration; from their stage it goes
+    on as if it had not been stopped.
     """
-    objectives: list[float] = []
-    statistics = None
-    converged = interrupted = False
+    state: State
+    statistics: Statistics | None
+    objectives: list[float]
+    if isinstance(begin, Stage):
+        state, statistics = begin.state, begin.statistics
+        objectives = begin.objectives.tolist()
+    else:
+        state, statistics, objectives = begin, None, []
+    least = tol * len(shift)
+    interrupted = False
     try:
-        for iteration in range(max_iter + 1):
+        while len(objectives) <= max_iter and not _is_flat(objectives, statistics, least):
             candidate = state if statistics is None else m_step(model, statistics, state)
             found = total(partial(expect, e_step(model, candidate, shift, scale)))
             state, statistics = candidate, found
             objectives.append(objective(model, state, statistics))
             if report is not None:
-                report(iteration, objectives[-1])
-            if iteration and objectives[-1] - objectives[-2] <= tol * statistics.n_rows * len(
-                shift
-            ):
-                converged = True
-                break
+                report(stage_of(state, statistics, objectives))
     except KeyboardInterrupt:
         if statistics is None:
             raise
         interrupted = True
     assert statistics is not None
+    converged = not interrupted and _is_flat(objectives, statistics, least)
     return Ascent(state, statistics, np.array(objectives), converged, interrupted)
+
+
+def _is_flat(objectives: list[float], statistics: Statistics | None, least: float) -> bool:
+    """Return whether the last iteration gained at most `least` per row."""
+    if statistics is None or len(objectives) < 2:
+        return False
+    return objectives[-1] - objectives[-2] <= least * statistics.n_rows
 
 
 # --- one chunk after the other --------------------------------------------------------------------

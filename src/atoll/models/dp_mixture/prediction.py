@@ -18,7 +18,7 @@ from atoll.models.dp_mixture.model import (
     log_stick_weights,
 )
 from atoll.models.dp_mixture.tempering import Tempering
-from atoll.models.gaussian_components import LOG_2PI, log_determinants
+from atoll.models.gaussian_components import LOG_2PI, cholesky_stack, log_determinants
 
 Array = NDArray[np.float64]
 
@@ -185,7 +185,8 @@ class MixturePosterior(NamedTuple):
     # Components -----------------------------------------------------------------------------------
 
     def _scaled(self, X: Any) -> Array:
-        rows = (np.asarray(X, dtype=np.float64) - self.shift) / self.scale
+        with np.errstate(over="ignore"):  # infinitely far is as far as any
+            rows = (np.asarray(X, dtype=np.float64) - self.shift) / self.scale
         return np.clip(rows, -FARTHEST, FARTHEST)
 
     def _spread_noise(self, noise: Array, j: int) -> Array:
@@ -214,7 +215,7 @@ class MixturePosterior(NamedTuple):
             W = self.loadings[j]
             if W.shape[1]:
                 scaled = W / spread[:, None]
-                lower = np.linalg.cholesky(np.eye(W.shape[1]) + W.T @ scaled)
+                lower = cholesky_stack((np.eye(W.shape[1]) + W.T @ scaled)[None])[0]
                 projected = solve_triangular(lower, scaled.T @ centred.T, lower=True)
                 squares = squares - (projected**2).sum(axis=0)
                 log_det += log_determinants(lower[None])[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -13,7 +14,16 @@ from scipy.sparse import csgraph
 from atoll.core.graphs import neighbour_graph
 from atoll.core.labels import label_folds
 from atoll.core.passes import Reservoir, Rows
-from atoll.models.dp_mixture.em import Ascent, Codes, Report, Statistics, ascend, m_step
+from atoll.models.dp_mixture.em import (
+    Ascent,
+    Codes,
+    Stage,
+    Statistics,
+    ascend,
+    m_step,
+    stage_of,
+)
+from atoll.models.dp_mixture.keeping import Keeping
 from atoll.models.dp_mixture.model import Mixture, State
 from atoll.models.dp_mixture.prediction import posterior
 from atoll.models.dp_mixture.tempering import Tempering, weigh
@@ -24,6 +34,7 @@ Array = NDArray[np.float64]
 START_ROWS = 5000  # the most rows that starts are found on
 START_ITERATIONS = 60  # the most that every start is carried
 NEIGHBOURS = 10
+NO_OBJECTIVES = np.empty(0)
 
 
 class Search(NamedTuple):
@@ -41,6 +52,14 @@ class Search(NamedTuple):
     n_folds: int = 0
 
 
+class Start(NamedTuple):
+    """The start that was chosen: its state, its objectives (t,) and its number."""
+
+    state: State
+    objectives: Array
+    number: int
+
+
 def fit_mixture(
     model: Mixture,
     rows: Rows,
@@ -48,27 +67,43 @@ def fit_mixture(
     scale: Array,
     rng: np.random.Generator,
     search: Search,
-    report: Report | None = None,
+    report: Callable[[int, float], None] | None = None,
+    keeping: Keeping | None = None,
 ) -> Ascent:
     """Return where EM on all rows ended, after it began at the best of several starts.
 
-    Rows enter as (x − shift) / scale; starts see those of `rows.sample` alone.
+    Rows enter as (x − shift) / scale; starts see those of `rows.sample` alone. `report` hears the
+    number of an iteration and its objective; `keeping` is where the fit goes on, if it was stopped.
     """
     X, codes = start_rows(rows.sample)
     X = (X - shift) / scale
-    best, number, stream = _chosen_start(model, X, codes, rng, search)
+    streams = rng.spawn(search.n_starts)
+    best = _kept_start(model, X, codes, streams, search, keeping)
+
+    def heard(stage: Stage) -> None:
+        if keeping is not None:
+            keeping.save_at_times("em", stage)
+        if report is not None:
+            report(len(stage.objectives) - 1, float(stage.objectives[-1]))
+
+    begin: State | Stage = best.state
+    if keeping is not None:
+        empty = model.family.empty_moments(1, 1)
+        begin = keeping.load("em", Stage(best.state, 0.0, 0.0, empty, NO_OBJECTIVES)) or begin
     ascent = ascend(
         model,
         rows.total,
-        best.state,
+        begin,
         shift,
         scale,
         max_iter=search.max_iter,
         tol=search.tol,
-        report=report,
+        report=heard,
     )
+    if keeping is not None:
+        keeping.save("em", stage_of(ascent.state, ascent.statistics, ascent.objectives))
     if search.n_folds:
-        held = held_out(model, X, codes, number, stream, search)
+        held = held_out(model, X, codes, best.number, streams[best.number], search)
         ascent = ascent._replace(tempering=held)
     if len(X) < rows.summary.n_rows:
         return ascent
@@ -77,23 +112,46 @@ def fit_mixture(
     return ascent._replace(objectives=objectives)
 
 
+def _kept_start(
+    model: Mixture,
+    X: Array,
+    codes: Codes,
+    streams: Sequence[np.random.Generator],
+    search: Search,
+    keeping: Keeping | None,
+) -> Start:
+    """Return the best start; where a fit was stopped after it, the one that was kept."""
+    if keeping is not None:
+        like = start_state(model, X, codes, deepcopy(streams[0]), 0)
+        kept = keeping.load("start", Start(like, NO_OBJECTIVES, 0))
+        if kept is not None:
+            return kept
+    start = _chosen_start(model, X, codes, streams, search)
+    if keeping is not None:
+        keeping.save("start", start)
+    return start
+
+
 def best_start(
     model: Mixture, X: Array, codes: Codes, rng: np.random.Generator, search: Search
-) -> Ascent:
+) -> Start:
     """Return the best of several starts on rows X (s, d), scaled, each carried some way uphill."""
-    return _chosen_start(model, X, codes, rng, search)[0]
+    return _chosen_start(model, X, codes, rng.spawn(search.n_starts), search)
 
 
 def _chosen_start(
-    model: Mixture, X: Array, codes: Codes, rng: np.random.Generator, search: Search
-) -> tuple[Ascent, int, np.random.Generator]:
-    """Return the best start, its number, and the stream that it began with."""
-    streams = rng.spawn(search.n_starts)
+    model: Mixture,
+    X: Array,
+    codes: Codes,
+    streams: Sequence[np.random.Generator],
+    search: Search,
+) -> Start:
+    """Return the best of the starts that begin with these streams."""
     starts = _climb_all(
         model, X, [(codes, deepcopy(one), number) for number, one in enumerate(streams)], search
     )
     best = int(np.argmax([start.objectives[-1] for start in starts]))
-    return starts[best], best, streams[best]
+    return Start(starts[best].state, starts[best].objectives, best)
 
 
 def held_out(

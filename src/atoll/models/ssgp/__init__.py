@@ -42,6 +42,7 @@ from atoll.models.ssgp.evidence import (
 from atoll.models.ssgp.posterior import (
     N_CHAINS,
     Component,
+    Lengths,
     SSGPPosterior,
     propagated_component,
     sample_auxiliary,
@@ -73,6 +74,7 @@ __all__ = [
     "Component",
     "Fit",
     "Labels",
+    "Lengths",
     "Problem",
     "RegressionPosterior",
     "SSGPPosterior",

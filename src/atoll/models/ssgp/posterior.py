@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from atoll.core.linalg import jittered_cholesky, solve_lower
 from atoll.core.memory import in_chunks
-from atoll.inference.cone_sampling import sample_cone
+from atoll.inference import cone_sampling
+from atoll.inference.chains import Sampler, run_chains
 from atoll.kernels.conditioning import UNKNOWN, distinct_rows, sample_jointly
 from atoll.kernels.graph_warped import GraphWarpedKernel
 from atoll.likelihoods import multinomial_probit, probit
@@ -179,43 +179,67 @@ def constraints(labels: Labels) -> Callable[[Array], Array]:
     return lambda z: (z[own][:, None] - z[~own].reshape(l, -1)).ravel()
 
 
-def sample_auxiliary(
-    rng: np.random.Generator,
-    fit: Fit,
-    labels: Labels,
-    *,
-    n_chains: int = N_CHAINS,
-    n_warmup: int = 60,
-    n_samples: int = 250,
-    thin: int | None = None,
-    n_jobs: int | None = None,
-) -> tuple[Array, Array]:
-    """Draw z, f integrated out; (chains, draws, l, F), and the (l, l) factor of V = C + I.
+class Lengths(NamedTuple):
+    """How long to sample: n_chains, draws n_warmup to drop and n_samples to keep of each chain.
 
-    Every chain starts at a prior draw made to agree with the labels. A draw is `thin` steps: a
-    tenth of the number of constraints by default, since the arc of a step shrinks as they grow.
+    thin : steps of a draw; None: a tenth of the number of constraints, at least five, since the
+        arc of a step shrinks as they grow
     """
-    if thin is None:
-        thin = max(5, len(labels.codes) * (labels.n_classes - 1) // 10)
+
+    n_warmup: int = 60
+    n_samples: int = 250
+    n_chains: int = N_CHAINS
+    thin: int | None = None
+
+
+DEFAULT = Lengths()
+
+
+def sample_auxiliary(
+    rng: np.random.Generator, fit: Fit, labels: Labels, lengths: Lengths = DEFAULT, **running: Any
+) -> tuple[Array, Array, bool]:
+    """Draw z, f integrated out, by chains that start at prior draws made to agree with the labels.
+
+    Parameters
+    ----------
+    running : n_jobs, progress, checkpoint and fingerprint, as in `run_chains`
+
+    Returns
+    -------
+    draws : (chains, draws, l, F)
+    lower : (l, l) factor of V = C + I
+    interrupted : whether Ctrl-C cut the chains short
+    """
+    thin = lengths.thin or max(5, len(labels.codes) * (labels.n_classes - 1) // 10)
     lower = jittered_cholesky(fit.gram + np.eye(len(fit.gram))).lower
-    lengths = {"n_warmup": n_warmup * thin, "n_samples": n_samples, "thin": thin}
-    chains = Parallel(n_jobs=n_jobs)(
-        delayed(_sample_chain)(stream, lower, labels, lengths) for stream in rng.spawn(n_chains)
+    positive = constraints(labels)
+    sampler = Sampler(
+        init=lambda rng: cone_sampling.inside(_prior_draw(rng, lower, labels), positive),
+        sweep=lambda rng, here, adapt: cone_sampling.step(rng, lower, positive, here),
+        record=lambda rng, here: {"z": here.z},
     )
-    return np.stack(chains), lower
+    found = run_chains(
+        sampler,
+        n_chains=lengths.n_chains,
+        n_warmup=lengths.n_warmup * thin,
+        n_samples=lengths.n_samples,
+        thin=thin,
+        rng=rng,
+        **running,
+    )
+    return found.draws["z"], lower, found.interrupted
 
 
-def _sample_chain(
-    rng: np.random.Generator, lower: Array, labels: Labels, lengths: dict[str, int]
-) -> Array:
+def _prior_draw(rng: np.random.Generator, lower: Array, labels: Labels) -> Array:
+    """Return a draw of z (l, F) from the prior, its signs or places made those of the labels."""
     F = 1 if labels.n_classes == 2 else labels.n_classes
     z = lower @ rng.standard_normal((len(lower), F))
     if F == 1:
-        z = np.abs(z) * np.where(labels.codes == 1, 1.0, -1.0)[:, None]
-    else:  # the largest goes to the class of the label
-        row, top = np.arange(len(z)), np.argmax(z, axis=1)
-        z[row, top], z[row, labels.codes] = z[row, labels.codes], z[row, top]
-    return sample_cone(rng, lower, constraints(labels), z, **lengths)
+        return np.abs(z) * np.where(labels.codes == 1, 1.0, -1.0)[:, None]
+    # The largest goes to the class of the label.
+    row, top = np.arange(len(z)), np.argmax(z, axis=1)
+    z[row, top], z[row, labels.codes] = z[row, labels.codes], z[row, top]
+    return z
 
 
 def sampled_component(

@@ -1,0 +1,90 @@
+"""A disk that is full, or a folder that vanished, in the middle of work."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import program
+from atoll.core import checkpoints, files
+from atoll.core.checkpoints import CheckpointNotWritten
+from atoll.estimators import (
+    DPMixtureClassifier,
+    ProbitGPClassifier,
+    SSGPClassifier,
+    save_model,
+)
+
+X = np.random.default_rng(0).normal(size=(12, 2))
+Y = ["a", "b", None] * 4
+FEW = {"n_warmup": 2, "n_samples": 4, "random_state": 0}
+MODELS = {
+    "chains": lambda at: ProbitGPClassifier(n_chains=1, checkpoint=at, **FEW),
+    "SSGP": lambda at: SSGPClassifier(inference="mcmc", selection=None, checkpoint=at, **FEW),
+    "EM": lambda at: DPMixtureClassifier(
+        n_components=2, n_folds=0, max_iter=400, random_state=0, checkpoint=at
+    ),
+}
+MODEL = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+UNMIXED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Every file that is written in place of another finds no room."""
+
+    def no_room(*paths):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "replace", no_room)
+
+
+@MODEL
+@UNMIXED
+def test_a_full_disk_costs_the_checkpoint_and_not_the_fit(make, tmp_path, monkeypatch, full_disk):
+    monkeypatch.setattr(checkpoints, "SECONDS", -1.0)
+    with pytest.warns(CheckpointNotWritten, match=r"\(No space left on device\); the run goes on"):
+        fitted = make(tmp_path / "checkpoint").fit(X, Y)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    monkeypatch.undo()
+    np.testing.assert_array_equal(fitted.predict_proba(X), make(None).fit(X, Y).predict_proba(X))
+
+
+@MODEL
+@UNMIXED
+def test_a_folder_that_vanished_costs_the_checkpoint_and_not_the_fit(make, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "SECONDS", -1.0)
+    folder = tmp_path / "checkpoint"
+    kept = checkpoints.write_arrays
+
+    def vanish(path, arrays):
+        shutil.rmtree(folder, ignore_errors=True)
+        kept(path, arrays)
+
+    monkeypatch.setattr(checkpoints, "write_arrays", vanish)
+    monkeypatch.setattr("atoll.inference.chains.write_arrays", vanish)
+    with pytest.warns(CheckpointNotWritten, match="does not exist; create it"):
+        make(folder).fit(X, Y)
+
+
+def test_a_model_that_finds_no_room_leaves_the_one_before(tmp_path, full_disk):
+    path = tmp_path / "model.atoll"
+    path.write_bytes(b"the one before")
+    with pytest.raises(OSError, match="No space left"):
+        save_model(ProbitGPClassifier(), path)
+    assert path.read_bytes() == b"the one before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_atoll_fit_on_a_full_disk_is_one_line(tmp_path, full_disk):
+    pd.DataFrame(X, columns=["u", "v"]).assign(kind=Y).to_csv(tmp_path / "data.csv", index=False)
+    said = program.fail(
+        "fit", tmp_path / "data.csv", "--target", "kind", "--out", tmp_path / "model.atoll",
+        "--model", "laplacian-rls", "--set", "selection=none",
+    )  # fmt: skip
+    assert "No space left on device" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]

@@ -1,0 +1,467 @@
+"""Would the tests notice? Makes small mistakes in the code and counts those that no test sees.
+
+    python tests/mutation/mutate.py --processes 2 --sample 1000 --out build/mutants
+
+The tests are collected once. Which lines each test runs is found first, test file by test file.
+Then, for each mutant, a copy of this process (a fork) gets the mutant's code and runs the tests
+that run its statement, until one fails: the mutant is killed, as is one that runs on past its time.
+What was found is kept in the folder `--out`, so that a run that was cut short goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import os
+import resource
+import signal
+import sys
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+sys.path.insert(0, str(Path(__file__).parent))
+from mutants import Mutant, mutants_of, put_in_place
+
+PACKAGES = ("core", "likelihoods", "inference", "models")
+TESTS = (
+    *(f"src/atoll/{package}" for package in PACKAGES),
+    "tests/core",
+    "tests/kernels",
+    "tests/likelihoods",
+    "tests/inference",
+    "tests/models",
+    "tests/equivalence",
+    "tests/estimators",
+    "tests/diagnostics",
+    "tests/active",
+    "tests/test_battery.py",
+)
+SECONDS = 15.0  # of tests for one mutant, by what they take without it
+LONGEST_TEST = 8.0
+MEMORY = 8 * 2**30
+
+
+def package_root() -> Path:
+    import atoll
+
+    return Path(atoll.__file__).parent
+
+
+def every_mutant() -> list[Mutant]:
+    """Return the mutants of the four packages, file by file."""
+    root = package_root()
+    files = sorted(file for package in PACKAGES for file in (root / package).rglob("*.py"))
+    return [
+        mutant
+        for file in files
+        for mutant in mutants_of(file.read_text(), str(file.relative_to(root)))
+    ]
+
+
+def sampled(n: int, seed: int) -> list[Mutant]:
+    """Return n of all mutants, by lot: in the order of digests of their names."""
+    return sorted(every_mutant(), key=lambda mutant: short_name(f"{seed} {mutant.name}"))[:n]
+
+
+# Which lines a test runs --------------------------------------------------------------------------
+
+
+class Lines:
+    """Hears which lines of our files are run."""
+
+    def __init__(self, root: Path):
+        self.seen: set[tuple[str, int]] = set()
+        self.prefix = str(root) + os.sep
+        if sys.version_info >= (3, 12):
+            sys.monitoring.use_tool_id(3, "mutate")
+            sys.monitoring.register_callback(3, sys.monitoring.events.LINE, self._hear)
+
+    def start(self) -> None:
+        self.seen = set()
+        if sys.version_info >= (3, 12):
+            sys.monitoring.set_events(3, sys.monitoring.events.LINE)
+            sys.monitoring.restart_events()
+        else:
+            sys.settrace(self._trace)
+
+    def stop(self) -> dict[str, list[int]]:
+        """Return the lines run since the start, by file."""
+        if sys.version_info >= (3, 12):
+            sys.monitoring.set_events(3, 0)
+        else:
+            sys.settrace(None)
+        lines = defaultdict(list)
+        for file, line in self.seen:
+            lines[file.removeprefix(self.prefix)].append(line)
+        return {file: sorted(found) for file, found in lines.items()}
+
+    def _hear(self, code: Any, line: int) -> Any:
+        if code.co_filename.startswith(self.prefix):
+            self.seen.add((code.co_filename, line))
+        return sys.monitoring.DISABLE
+
+    def _trace(self, frame: Any, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(self.prefix):
+            return None
+        self.seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._trace
+
+
+def map_file(items: list[Any], out: Path) -> None:
+    """Run the tests of one file; write the lines, the time and the outcome of each."""
+    lines = Lines(package_root())
+    shared: dict[int, dict[str, list[int]]] = {}  # what fixtures of many tests run
+    found = {}
+    for item, following in zip(items, [*items[1:], None]):
+        before = set(shared)
+        lines.start()
+        began = time.perf_counter()
+        passed, reports = _run(item, following, shared, lines)
+        own = lines.stop()
+        took = time.perf_counter() - began
+        for definitions in item._fixtureinfo.name2fixturedefs.values() if passed else ():
+            for key in {id(d) for d in definitions} & before:
+                for file, numbers in shared[key].items():
+                    own[file] = sorted({*own.get(file, []), *numbers})
+        skipped = any(report.skipped for report in reports)
+        found[item.nodeid] = {"passed": passed and not skipped, "seconds": took, "lines": own}
+    write(out, found)
+
+
+def _run(item: Any, following: Any, shared: Any = None, lines: Any = None) -> tuple[bool, Any]:
+    if shared is not None:
+        item.config.pluginmanager.register(_Fixtures(shared, lines), "mutation fixtures")
+    try:
+        reports = runtestprotocol(item, nextitem=following, log=False)
+    finally:
+        if shared is not None:
+            item.config.pluginmanager.unregister(name="mutation fixtures")
+    return not any(report.failed for report in reports), reports
+
+
+class _Fixtures:
+    """Keeps the lines that a fixture of a whole module or session runs: all its users run them."""
+
+    def __init__(self, shared: dict[int, Any], lines: Lines):
+        self.shared, self.lines = shared, lines
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        before = set(self.lines.seen)
+        yield
+        if fixturedef.scope != "function":
+            lines = defaultdict(list)
+            for file, line in self.lines.seen - before:
+                lines[file.removeprefix(self.lines.prefix)].append(line)
+            self.shared[id(fixturedef)] = lines
+
+
+# One mutant ---------------------------------------------------------------------------------------
+
+
+def tests_for(mutant: Mutant, tests: dict[str, Any], seconds: float) -> list[str]:
+    """Return the tests that run the mutant's statement, the likeliest to notice and quick first.
+
+    Those of the file that mirrors the source come first, then file by file; together they take at
+    most `seconds` without the mutant.
+    """
+    wanted = range(mutant.first, mutant.last + 1)
+    by_file: dict[str, list[str]] = defaultdict(list)
+    for name, test in tests.items():
+        lines = test["lines"].get(mutant.file, ())
+        if test["passed"] and test["seconds"] < LONGEST_TEST and any(i in lines for i in wanted):
+            by_file[name.split("::")[0]].append(name)
+    stem = Path(mutant.file).stem
+    package = Path(mutant.file).parent.name
+
+    def distance(file: str) -> tuple[int, float]:
+        test_stem = Path(file).stem.removeprefix("test_")
+        near = (
+            0 if test_stem == stem else 1 if package in (Path(file).parent.name, test_stem) else 2
+        )
+        return near, sum(tests[name]["seconds"] for name in by_file[file])
+
+    chosen: list[str] = []
+    left = seconds
+    for file in sorted(by_file, key=distance):
+        share = left if distance(file)[0] == 0 else max(left / 4, 1.0)
+        for name in sorted(by_file[file], key=lambda name: tests[name]["seconds"]):
+            cost = tests[name]["seconds"] + 0.003
+            if cost <= min(share, left):
+                chosen.append(name)
+                share -= cost
+                left -= cost
+    return chosen
+
+
+def try_mutant(mutant: Mutant, items: list[Any], out: Path, limit: int) -> None:
+    """Run the tests with the mutant in place, for `limit` CPU seconds; write which noticed."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    n_functions = put_in_place(package_root(), mutant)
+    verdict: dict[str, Any] = {"mutant": mutant._asdict(), "name": mutant.name}
+    verdict |= {"n_tests": len(items), "killed_by": None, "loaded": n_functions > 0}
+    for item, following in zip(items, [*items[1:], None]):
+        passed, _ = _run(item, following)
+        if not passed:
+            verdict["killed_by"] = item.nodeid
+            break
+    write(out, verdict)
+
+
+# Many processes -----------------------------------------------------------------------------------
+
+
+def write(path: Path, content: Any) -> None:
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps(content))
+    temporary.replace(path)
+
+
+Task = tuple[Callable[[], None], float, Callable[[str], None]]
+"""What to do in a copy of this process, its limit in seconds, and what to do if it ends badly."""
+
+
+def in_copies(tasks: Iterable[Task], n_processes: int, until: float) -> None:
+    """Do each task in a fork of this process, `n_processes` at a time; begin none past `until`."""
+    running: dict[int, tuple[float, Callable[[str], None]]] = {}
+    waiting = iter(tasks)
+    exhausted = False
+    while running or not exhausted:
+        while not exhausted and len(running) < n_processes:
+            task = next(waiting, None) if time.time() < until else None
+            if task is None:
+                exhausted = True
+                break
+            work, limit, failed = task
+            with warnings.catch_warnings():  # of threads, which no test has begun here
+                warnings.simplefilter("ignore")
+                pid = os.fork()
+            if pid == 0:
+                _work_and_leave(work)
+            running[pid] = (time.time() + limit, failed)
+        for pid, (deadline, failed) in list(running.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                del running[pid]
+                if status != 0:
+                    failed("crashed")
+            elif time.time() > deadline:
+                os.killpg(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                del running[pid]
+                failed("ran past its time")
+        time.sleep(0.005)
+
+
+def _work_and_leave(work: Callable[[], None]) -> None:
+    status = 1
+    try:
+        os.setpgrp()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        work()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+# The whole ----------------------------------------------------------------------------------------
+
+
+class Mutation:
+    """Takes the tests that pytest collected and, in place of running them, tries mutants."""
+
+    def __init__(self, options: argparse.Namespace):
+        self.options = options
+        self.out = Path(options.out)
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        (self.out / "map").mkdir(parents=True, exist_ok=True)
+        (self.out / "tried").mkdir(exist_ok=True)
+        until = time.time() + self.options.minutes * 60
+        self.map_tests(session.items, until)
+        tests = self.tests()
+        if time.time() < until:
+            self.try_mutants({item.nodeid: item for item in session.items}, tests, until)
+        return True
+
+    def map_tests(self, items: list[Any], until: float) -> None:
+        by_file: dict[str, list[Any]] = defaultdict(list)
+        for item in items:
+            by_file[item.nodeid.split("::")[0]].append(item)
+        waiting = {file: self.out / "map" / f"{short_name(file)}.json" for file in by_file}
+        waiting = {file: path for file, path in waiting.items() if not path.exists()}
+        if waiting:
+            print(f"which lines do tests run? {len(waiting)} test files", flush=True)
+        # The long ones first, so that no process waits long at the end.
+        order = sorted(waiting, key=lambda file: -len(by_file[file]))
+        tasks = (
+            (
+                lambda file=file: map_file(by_file[file], waiting[file]),
+                600.0,
+                lambda why, file=file: print(f"{file} {why}", flush=True),
+            )
+            for file in order
+        )
+        in_copies(tasks, self.options.processes, until)
+
+    def tests(self) -> dict[str, Any]:
+        tests: dict[str, Any] = {}
+        for path in (self.out / "map").glob("*.json"):
+            tests |= json.loads(path.read_text())
+        for test in tests.values():
+            test["lines"] = {file: set(lines) for file, lines in test["lines"].items()}
+        failed = [name for name, test in tests.items() if not test["passed"]]
+        print(f"{len(tests)} tests; {len(failed)} fail or are skipped without a mutant", flush=True)
+        return tests
+
+    def try_mutants(self, items: dict[str, Any], tests: dict[str, Any], until: float) -> None:
+        options = self.options
+        tests = {name: test for name, test in tests.items() if name in items}
+
+        def tasks() -> Iterator[Task]:
+            for mutant in sampled(options.sample, options.seed)[options.begin :]:
+                path = self.out / "tried" / f"{short_name(mutant.name)}.json"
+                if path.exists() and not self.again(path):
+                    continue
+                names = tests_for(mutant, tests, options.seconds)
+                cost = sum(tests[name]["seconds"] for name in names)
+                chosen = [items[name] for name in names]
+                record = {"mutant": mutant._asdict(), "name": mutant.name, "n_tests": len(names)}
+                if not names:
+                    write(path, record | {"killed_by": None, "loaded": True})
+                    continue
+                limit = int(options.slower * (4.0 + 2.0 * cost))  # of CPU; else it does not end
+                yield (
+                    lambda m=mutant, c=chosen, p=path, s=limit: try_mutant(m, c, p, s),
+                    30.0 + 8.0 * limit,
+                    lambda why, p=path, r=record: write(p, r | {"killed_by": why, "loaded": True}),
+                )
+
+        in_copies(tasks(), options.processes, until)
+
+    def again(self, path: Path) -> bool:
+        """Whether a survivor is to be tried once more, with more or other tests."""
+        return self.options.survivors and json.loads(path.read_text())["killed_by"] is None
+
+
+def short_name(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+REASONS = Path(__file__).with_name("survivors.csv")
+"""What is to be said of mutants that no test notices: file, function, code, kind, why."""
+
+
+def key_of(mutant: dict[str, Any]) -> tuple[str, str, str, str]:
+    """Return what names a mutant as long as its line stays the same, wherever the line is."""
+    lines = (package_root() / mutant["file"]).read_text().splitlines()
+    code = " ".join(lines[mutant["line"] - 1].split())
+    return mutant["file"], mutant["function"], code, mutant["kind"]
+
+
+def reasons() -> dict[tuple[str, ...], str]:
+    if not REASONS.exists():
+        return {}
+    with REASONS.open(newline="") as file:
+        return {tuple(line[:4]): line[4] for line in list(csv.reader(file))[1:]}
+
+
+def tried_mutants(out: Path) -> list[dict[str, Any]]:
+    """Return what was found of the mutants that were tried, those that this code still has."""
+    known = {mutant.name for mutant in every_mutant()}
+    found = [json.loads(path.read_text()) for path in sorted((out / "tried").glob("*.json"))]
+    return [one for one in found if one["name"] in known]
+
+
+def report(tried: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table: how many mutants were killed, package by package."""
+    why = reasons()
+    lines = [
+        "| package | mutants | killed | equivalent | survived | killed, per cent |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for package in (*PACKAGES, "all"):
+        here = [t for t in tried if package in ("all", t["mutant"]["file"].split("/")[0])]
+        killed = sum(t["killed_by"] is not None for t in here)
+        left = [t for t in here if t["killed_by"] is None]
+        equal = sum(why.get(key_of(t["mutant"]), "").startswith("equivalent") for t in left)
+        share = f"{100 * killed / max(len(here), 1):.1f}"
+        lines.append(
+            f"| {package} | {len(here)} | {killed} | {equal} | {len(left) - equal} | {share} |"
+        )
+    return lines
+
+
+def survivors(tried: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table of the mutants that no test noticed, and what is said of them."""
+    why = reasons()
+    lines = ["| file and function | code | mistake | |", "| --- | --- | --- | --- |"]
+    for one in sorted(tried, key=lambda t: (t["mutant"]["file"], t["mutant"]["line"])):
+        if one["killed_by"] is None:
+            file, function, code, kind = key_of(one["mutant"])
+            said = why.get((file, function, code, kind), "")
+            shown = code.replace("|", "\\|")
+            lines.append(f"| {file}, `{function}` | `{shown}` | {kind} | {said} |")
+    return lines
+
+
+HEAD = """# Would the tests notice? Small mistakes made in the code on purpose
+
+By `make mutants`: mutants drawn at random from all that can be made in the bodies of functions of
+`core/`, `likelihoods/`, `inference/` and `models/`. A mutant is killed when a test fails that
+passes without it, or runs past its time. Of the tests of `make test` that run the mutant's
+statement those that take up to {seconds:g} seconds in all were tried, so that more may be killed
+than are counted.
+"""
+
+
+def write_page(path: Path, tried: list[dict[str, Any]], seconds: float) -> None:
+    parts = [
+        HEAD.format(seconds=seconds),
+        "## Killed\n\n<!-- part: killed -->",
+        *report(tried),
+        "<!-- end of part -->\n\n## Survivors\n\n<!-- part: survivors -->",
+        *survivors(tried),
+        "<!-- end of part -->",
+    ]
+    path.write_text("\n".join(parts) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--sample", type=int, default=1000, help="number of mutants")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--begin", type=int, default=0, help="place in the sample to begin at")
+    parser.add_argument("--slower", type=float, default=1.0, help="than when the map was made")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests for one mutant")
+    parser.add_argument("--minutes", type=float, default=600.0, help="to begin work in")
+    parser.add_argument("--survivors", action="store_true", help="try survivors once more")
+    parser.add_argument("--report", action="store_true", help="of what was found; tries nothing")
+    parser.add_argument("--write", help="a page for what was found")
+    parser.add_argument("--out", default="build/mutants")
+    parser.add_argument("tests", nargs="*", default=TESTS, help="files and folders of tests")
+    options = parser.parse_args()
+    if not options.report:
+        quiet = ["-s", "-p", "no:cacheprovider", "-p", "no:terminal"]
+        pytest.main([*quiet, *options.tests], plugins=[Mutation(options)])
+    tried = tried_mutants(Path(options.out))
+    print(*report(tried), "", *survivors(tried), sep="\n")
+    if options.write:
+        write_page(Path(options.write), tried, options.seconds)
+
+
+if __name__ == "__main__":
+    main()
