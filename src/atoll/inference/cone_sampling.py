@@ -133,6 +133,6 @@ def turn_beside(
     free = np.isinf(first)  # no limit is ever met: the arc is the whole circle
     angle = rng.uniform(np.where(free, -np.pi, first), np.where(free, np.pi, last))[:, None]
     proposal = np.cos(angle) * z + np.sin(angle) * other
-    # Rounding may put it past an end of the arc.
+    # Always inside, except for rounding at the ends.
     inside = np.asarray((side * (proposal - limits) > 0).all(axis=1))
     return np.where(inside[:, None], proposal, z)
