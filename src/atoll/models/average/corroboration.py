@@ -31,6 +31,7 @@ Codes = NDArray[np.intp]
 
 LEAST_STATED_ERROR = 0.005  # a mean over draws can state no less
 FEW_VALUES = 5  # of a column, at most, that makes clusters by itself
+NEARLY_CONSTANT = 0.9  # share of its rows with one value from which a column makes none
 
 
 class Corroboration(NamedTuple):
@@ -118,8 +119,9 @@ def foretold_by_a_column(classes: Codes, rows: Array, n_classes: int) -> float:
     """
     most = 0.0
     for column in rows.T:
-        values, which = np.unique(column, return_inverse=True)
-        if 1 < len(values) <= min(FEW_VALUES, len(column) // 2):
+        values, which, n_rows = np.unique(column, return_inverse=True, return_counts=True)
+        few = len(values) <= min(FEW_VALUES, len(column) // 2)
+        if few and n_rows.max() <= NEARLY_CONSTANT * len(column):
             counts = np.zeros((len(values), n_classes))
             np.add.at(counts, (which, classes), 1.0)
             most = max(most, agreement(classes, counts.argmax(axis=1)[which], n_classes))
