@@ -25,17 +25,18 @@ RUNTIME := $(VENV)/.runtime-installed
 TESTING := $(VENV)/.test-installed
 BROWSING := $(VENV)/.browser-installed
 DOCUMENTING := $(VENV)/.docs-installed
+REFEREES := $(VENV)/.referees-installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow test-browser bench bench-peers bench-check mutants hostile faults \
-  numbers docs lint clean
+.PHONY: help demo test test-slow test-browser proof proof-referees bench bench-peers bench-check \
+  mutants hostile faults numbers docs lint clean
 
 help: ## show this list
 	@echo "make targets:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(RUNTIME) ## a semi-supervised model beside its supervised twin, in demo-output/
+demo: $(RUNTIME) ## the default classifier, its supervised twin and islands, in demo-output/
 	@$(ONE_THREAD) $(BIN)/atoll demo --out demo-output
 
 test: lint ## every check: lint, types, import rule, doctests and tests
@@ -47,6 +48,21 @@ test-slow: $(TESTING) ## the tests that take minutes each
 
 test-browser: $(BROWSING) ## the labelling page in a real browser, if chromium is installed
 	@$(ONE_THREAD) $(BIN)/python -m pytest -q -rs -m browser tests/browser
+
+# LIMIT=600 begins nothing after ten minutes; the next call goes on from there.
+proof: $(TESTING) ## simulation-based calibration and joint tests: hours, resumed, for docs/proof/
+	@for what in sbc geweke; do \
+	  $(ONE_THREAD) $(BIN)/python -W ignore tests/proof/run.py $$what --workers $(WORKERS) \
+	    $(if $(LIMIT),--seconds $(LIMIT)) || exit 1; \
+	done
+	@$(BIN)/python tests/proof/run.py page
+
+proof-referees: $(REFEREES) ## posteriors and evidence beside NumPyro's NUTS and GPy
+	@$(ONE_THREAD) $(BIN)/python -W ignore tests/proof/run.py referees --workers $(WORKERS) \
+	  $(if $(LIMIT),--seconds $(LIMIT))
+	@$(BIN)/python tests/proof/run.py page
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q -rs -m "slow or not slow" tests/referees/test_evidence.py \
+	  tests/referees/test_mixtures.py tests/proof/test_page.py
 
 bench: $(TESTING) ## every benchmark, one after the other
 	@set -e; for file in benchmarks/[!_]*.py; do \
@@ -98,7 +114,7 @@ clean: ## remove the virtual environment and everything built
 
 $(RUNTIME): $(PROJECT) requirements/test.txt | $(BIN)/python
 	@echo "installing atoll and what the demo needs, at the tested versions (minutes the first time)"
-	@$(PIP) install -q -c requirements/test.txt -e ".[cli,report]"
+	@$(PIP) install -q -c requirements/test.txt -e ".[cli,report,scale]"
 	@touch $@
 
 $(TESTING): $(PROJECT) requirements/test.txt | $(BIN)/python
@@ -111,6 +127,11 @@ $(TESTING): $(PROJECT) requirements/test.txt | $(BIN)/python
 $(BROWSING): $(TESTING) requirements/browser.txt
 	@echo "installing what drives a browser"
 	@$(PIP) install -q -c requirements/test.txt -r requirements/browser.txt
+	@touch $@
+
+$(REFEREES): $(TESTING) requirements/proof.txt
+	@echo "installing the referees"
+	@$(PIP) install -q -c requirements/test.txt -r requirements/proof.txt
 	@touch $@
 
 $(DOCUMENTING): $(RUNTIME) requirements/docs.txt

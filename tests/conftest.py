@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +42,11 @@ def data_home() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("ATOLL_DATA names no folder with the papers' data sets")
     return Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def _figures_are_closed():
+    """Close what pyplot shows: it warns of more than twenty figures."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

@@ -226,6 +226,7 @@ def test_a_command_names_the_missing_package_in_one_line(case, tmp_path, monkeyp
     package, arguments = COMMANDS[case]
     monkeypatch.chdir(tmp_path)
     Path("rows.csv").write_text("x,y\n1,0\n2,1\n")
+    Path("model.atoll").touch()
     monkeypatch.setitem(sys.modules, package, None)
     done = CliRunner().invoke(app, arguments.split())
     assert (done.exit_code, done.stdout) == (2, "")

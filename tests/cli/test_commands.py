@@ -265,7 +265,7 @@ def test_rows_that_cannot_be_read_have_blank_answers_and_a_reason(data, model, t
 
 def test_batches_change_no_prediction(data, model, tmp_path, monkeypatch):
     for size in (5000, 7):
-        monkeypatch.setattr("atoll.cli.commands.PREDICTION_BATCH", size)
+        monkeypatch.setattr("atoll.cli.predicting.PREDICTION_BATCH", size)
         succeed("predict", model, data, "--out", tmp_path / f"{size}.csv", "--id", "row")
     whole, parts = (read_table(tmp_path / f"{size}.csv") for size in (5000, 7))
     pd.testing.assert_frame_equal(whole, parts, rtol=1e-10)
@@ -463,10 +463,10 @@ def test_a_model_file_that_is_not_as_written_is_refused(
     assert not out.exists()
 
 
-def test_a_bare_estimator_is_not_what_the_commands_read(data, tmp_path):
+def test_a_model_that_was_never_fitted_is_refused(data, tmp_path):
     save_model(MODELS["softmax-gp"](), tmp_path / "bare.atoll")
     message = fail("predict", tmp_path / "bare.atoll", data, "--out", tmp_path / "p.csv")
-    assert "SoftmaxGPClassifier" in message
+    assert "SoftmaxGPClassifier instance is not fitted" in message
 
 
 def test_new_rows_without_a_column_of_the_model_are_refused(data, model, tmp_path):

@@ -7,34 +7,47 @@ import pytest
 from typer.testing import CliRunner
 
 from atoll.cli.commands import app
+from atoll.core.extras import MissingExtraError
 from atoll.core.labels import parse_labels
 from atoll.core.tables import read_table
+from atoll.estimators.held_out import score
 from atoll.reports import demo
 from atoll.reports.demo import (
+    COMPARED,
     FULL,
-    MODEL_NAMES,
     QUICK,
     make_problem,
     run_demo,
     score_table,
     typical_draw,
 )
-from atoll.reports.held_out import score
 
-TINY = QUICK._replace(n_train=24, n_test=50, n_repeats=3, n_warmup=3, n_samples=4)
+TINY = QUICK._replace(n_train=24, n_test=50, n_repeats=3, resolution=8)
 
 
+@pytest.fixture
+def _without_jax(monkeypatch):
+    def import_extra(module):
+        if module == "jax":
+            raise MissingExtraError('Install it with: pip install "atoll[scale]"')
+        return __import__(module, fromlist=["*"])
+
+    monkeypatch.setattr(demo, "import_extra", import_extra)
+
+
+@pytest.mark.usefixtures("_without_jax")
 def test_the_demo_shows_a_table_a_picture_a_report_and_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "QUICK", TINY)
     lines: list[str] = []
     files = run_demo(tmp_path, quick=True, n_jobs=1, say=lines.append)
     said = "\n".join(lines)
-    for name in (*MODEL_NAMES, "error", "log-loss", "Brier", "calibration", *map(str, files)):
+    assert "Without the islands: Install" in said
+    for name in (*COMPARED, "error", "log-loss", "Brier", "calibration", *map(str, files)):
         assert name in said
     assert files.picture.read_bytes().startswith(b"\x89PNG")
     assert files.report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     labels = parse_labels(read_table(files.table)["label"])
-    assert (len(labels.codes), labels.n_labelled) == (24, 12)
+    assert (len(labels.codes), labels.n_labelled) == (24, 6)
     assert sorted(tmp_path.iterdir()) == sorted(files)
 
     again: list[str] = []
@@ -58,12 +71,10 @@ def test_an_unwritable_place_is_refused_before_the_work(tmp_path, monkeypatch):
         run_demo(tmp_path / "absent")
 
 
-def test_both_models_see_the_same_dozen_labels_and_no_test_row():
+def test_both_models_see_the_same_two_labels_a_class_and_no_test_row():
     problem = make_problem(TINY, np.random.default_rng(0))
     labels = parse_labels(problem.y)
-    assert labels.counts.tolist() == [6, 6]
-    np.testing.assert_allclose(problem.X.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(problem.X.std(axis=0), 1)
+    assert labels.counts.tolist() == [2, 2, 2]
     assert not {tuple(row) for row in problem.X} & {tuple(row) for row in problem.X_test}
 
 
@@ -83,14 +94,21 @@ def test_the_table_gives_means_standard_errors_and_who_won():
 
 
 @pytest.mark.slow
-def test_unlabelled_rows_lower_error_and_log_loss_on_crescents():
+def test_the_full_demo_converges_and_unlabelled_rows_lower_error_and_log_loss(tmp_path):
     problems = [make_problem(FULL, rng) for rng in np.random.default_rng(0).spawn(5)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        scores = [
-            [demo._score(demo._fit(name, problem, FULL, 0), problem) for problem in problems]
-            for name in MODEL_NAMES
-        ]
-    supervised, twin = scores
-    assert np.mean([s.accuracy for s in twin]) > np.mean([s.accuracy for s in supervised])
-    assert np.mean([s.log_loss for s in twin]) < 0.7 * np.mean([s.log_loss for s in supervised])
+        fitted = [[demo._fit(name, problem, 0) for problem in problems] for name in COMPARED]
+        islands = demo._islands(problems[0], FULL, 0, print)
+    assert islands.diagnostics_["converged"]
+    assert all(model.diagnostics_["converged"] for model in fitted[0])
+    assert all(model.diagnostics_["mixed"] for model in fitted[1])
+    supervised, default = (
+        [demo._score(model, problem) for model, problem in zip(models, problems)]
+        for models in fitted
+    )
+    assert np.mean([s.accuracy for s in default]) > np.mean([s.accuracy for s in supervised])
+    assert np.mean([s.log_loss for s in default]) < 0.5 * np.mean([s.log_loss for s in supervised])
+    models = {"probit-gp": fitted[0][0], "atoll": fitted[1][0], "archipelago": islands}
+    demo._draw(tmp_path / "demo.png", problems[0], models, FULL._replace(resolution=20))
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")

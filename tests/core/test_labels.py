@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import re
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 
 from atoll.core.labels import (
@@ -12,6 +15,7 @@ from atoll.core.labels import (
     unlabelled_marker,
     with_extra_classes,
 )
+from atoll.datasets import hide_labels
 
 
 def mask(y, **options):
@@ -68,14 +72,78 @@ def test_minus_one_is_a_class_among_floats():
     assert parse_labels([-1.0, 0.0, 1.0, np.nan]).classes.tolist() == [-1.0, 0.0, 1.0]
 
 
-def test_sign_codes_warn_and_the_parameter_settles_them():
-    with pytest.warns(UserWarning, match="exactly -1, 0 and 1"):
-        assert mask([-1, 0, 1]) == [False, True, True]
+def test_the_standard_coding_of_two_classes_and_unlabelled_rows_is_no_cause_for_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        assert mask([-1, 0, 1]) == [False, True, True]
+        assert mask(hide_labels([0, 1, 0, 1], per_class=1, random_state=0)).count(True) == 2
         assert mask([-1, 0, 1], unlabelled=0) == [True, False, True]
         assert mask([-1, 0, 1], unlabelled=None) == [True, True, True]
         assert mask([-1, 0, 1], unlabelled=-1) == [False, True, True]
+
+
+@pytest.mark.parametrize("y", [[-1, 0, 0], [-1, 7, -1], [1] + 9 * [-1]])
+def test_one_class_and_minus_one_warn_that_they_are_read_as_two_classes(y):
+    with pytest.warns(UserWarning, match=r"alone, read as two classes\. If -1 means unlabelled"):
+        assert len(parse_labels(y).classes) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(parse_labels(y, unlabelled=None).classes) == 2
+        assert len(parse_labels(y, unlabelled=-1).classes) == 1
+
+
+DAYS = ["2020-01-01", "NaT", "2021-01-01", "2020-01-01"]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array(DAYS, dtype="datetime64[D]"),
+        pd.Series(pd.to_datetime(DAYS)),
+        [np.datetime64(day) for day in DAYS],
+        [pd.Timestamp(day) for day in DAYS],
+        pd.Series(pd.to_timedelta(["1 day", "NaT", "2 days", "1 day"])),
+        pd.Series(["a", None, "b", "a"], dtype=pd.ArrowDtype(pyarrow.string())),
+        pyarrow.array(["a", None, "b", "a"]),
+        [Decimal(1), Decimal("nan"), Decimal(2), Decimal(1)],
+        np.array(["a", np.nan, "b", "a"], dtype=np.dtypes.StringDType(na_object=np.nan)),
+    ],
+)
+def test_no_null_of_any_library_becomes_a_class(y):
+    labels = parse_labels(y)
+    assert labels.is_labelled.tolist() == [True, False, True, True]
+    assert len(labels.classes) == 2
+
+
+class PolarsSeries:
+    """As a polars series: NumPy knows neither its type nor its nulls."""
+
+    dtype = "String"
+
+    def __init__(self, cells):
+        self.cells = cells
+
+    def to_list(self):
+        return list(self.cells)
+
+    def to_numpy(self):
+        return np.array(["" if cell is None else cell for cell in self.cells])
+
+
+def test_a_polars_series_keeps_its_nulls():
+    assert mask(PolarsSeries(["a", None, "b"])) == [True, False, True]
+
+
+@pytest.mark.parametrize("word", ["?", "", "unknown", "Unlabeled", "unlabelled", "N/A"])
+def test_a_word_that_may_mean_unlabelled_is_remarked_on(word):
+    y = ["a", "b", word, word]
+    with pytest.warns(UserWarning, match=f"2 of 4 rows .*pass unlabelled={re.escape(repr(word))}"):
+        assert len(parse_labels(y).classes) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(parse_labels(y, unlabelled=word).classes) == 2
+        assert len(parse_labels(y, unlabelled=None).classes) == 3
+        parse_labels(["a", word] + 20 * ["b"])  # one row is not many
 
 
 def test_a_named_value_is_unlabelled():

@@ -171,10 +171,9 @@ def test_labels_of_any_kind_are_read(model, y, classes, unlabelled):
 
 
 @MODEL
-def test_a_sign_code_with_zeros_warns_and_unlabelled_settles_it(model):
+def test_minus_one_beside_zeros_and_ones_is_unlabelled_and_unlabelled_settles_it(model):
     signs = np.array([-1, 1, 0, -1, 1, 0, -1, 1])
-    with pytest.warns(UserWarning, match="exactly -1, 0 and 1: -1 is read as unlabelled"):
-        assert short(model).fit(X, signs).classes_.tolist() == [0, 1]
+    assert short(model).fit(X, signs).classes_.tolist() == [0, 1]
     assert short(model, unlabelled=-1).fit(X, signs).classes_.tolist() == [0, 1]
     assert short(model, unlabelled=0).fit(X, signs).classes_.tolist() == [-1, 1]
     assert short(model, unlabelled="?").fit(X, ["a", "b", "?", *"abaab"]).classes_.tolist() == [

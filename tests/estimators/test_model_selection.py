@@ -7,7 +7,8 @@ from sklearn.datasets import make_blobs
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.semi_supervised import LabelSpreading
 
-from atoll.estimators.model_selection import SemiSupervisedKFold
+from atoll.estimators import AtollClassifier, OrdinalGPClassifier
+from atoll.estimators.model_selection import SemiSupervisedKFold, cross_val_predict
 
 
 def partly_labelled(rng, counts=(7, 12, 20), n_unlabelled=61):
@@ -151,3 +152,38 @@ def test_lengths_that_differ_and_a_missing_target_are_refused():
         next(SemiSupervisedKFold(2).split(np.zeros((6, 1)), [0, 0, 1, 1]))
     with pytest.raises(ValueError, match=r"y is None"):
         next(SemiSupervisedKFold(2).split(np.zeros((6, 1))))
+
+
+@pytest.mark.parametrize("marker", [None, -1])
+def test_cross_val_predict_holds_out_every_label_and_makes_no_class_of_unlabelled_rows(marker):
+    X, truth = make_blobs(60, centers=[[0, 0], [6, 6]], random_state=0)
+    y = np.where(np.arange(60) < 20, truth.astype(object), marker)
+    y = y if marker is None else y.astype(int)
+    wrong = 3
+    y[wrong] = 1 - truth[wrong]  # a label that a model would follow if it had seen it
+    folds = SemiSupervisedKFold(4, random_state=0)
+    model = AtollClassifier(random_state=0)
+    p = cross_val_predict(model, X, y, cv=folds, method="predict_proba")
+    assert p.shape == (60, 2)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    predicted = cross_val_predict(model, X, y, cv=folds)
+    assert predicted.tolist() == p.argmax(axis=1).tolist()
+    assert predicted[wrong] != y[wrong]
+    for train, test in folds.split(X, y):
+        alone = AtollClassifier(random_state=0).fit(X[train], y[train])
+        np.testing.assert_allclose(alone.predict_proba(X[test]), p[test])
+
+
+def test_cross_val_predict_keeps_the_order_of_the_classes():
+    X = np.arange(12.0)[:, None]
+    y = np.array(["low"] * 4 + ["mid"] * 4 + ["top"] * 4, dtype=object)
+    order = ["top", "mid", "low"]
+    model = OrdinalGPClassifier(classes=order, inference="vb", random_state=0)
+    p = cross_val_predict(model, X, y, cv=4, method="predict_proba")
+    assert [order[k] for k in p.argmax(axis=1)][:2] == ["low", "low"]
+
+
+def test_cross_val_predict_refuses_what_it_cannot_do():
+    X, y = partly_labelled(np.random.default_rng(0))
+    with pytest.raises(ValueError, match="method must be one of predict, predict_proba"):
+        cross_val_predict(AtollClassifier(), X, y, method="decision_function")

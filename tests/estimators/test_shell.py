@@ -116,12 +116,12 @@ def test_a_fit_that_went_wrong_warns_at_the_callers_line_with_the_verdict():
     assert warning.filename == __file__
 
 
-def test_a_sign_code_with_zeros_warns_at_the_callers_line():
+def test_a_remark_on_labels_is_made_at_the_callers_line():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        NearestMeans().fit(X, [-1, 0, 1, 1, 0, -1])
+        NearestMeans().fit(X, ["a", "b", "?", "?", "a", "?"])
     assert {(w.category, w.filename) for w in caught} == {(UserWarning, __file__)}
-    assert "exactly -1, 0 and 1" in str(caught[0].message)
+    assert "3 of 6 rows have the label '?'" in str(caught[0].message)
 
 
 def test_a_parameter_out_of_its_rule_is_refused_before_the_data_are_read():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from joblib import parallel_config
 from threadpoolctl import threadpool_info
 
-from atoll.core import checkpoints
+from atoll.core import checkpoints, progress
 from atoll.inference.chains import Sampler, SamplingInterrupted, run_chains
 
 
@@ -68,9 +69,10 @@ def test_chains_differ_and_a_seed_gives_the_same_draws():
     assert_identical(result, draws())
 
 
-def test_progress_changes_no_draw(capfd):
+def test_progress_changes_no_draw(capfd, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     assert_identical(draws(), draws(progress=True))
-    assert "chain 2" in capfd.readouterr().err
+    assert re.search(r"^chains 1, 2.*: ", capfd.readouterr().err)
 
 
 def test_processes_change_no_draw():
@@ -150,23 +152,41 @@ def test_control_c_keeps_what_was_drawn_and_says_so(tmp_path):
     assert_identical(draws(n_chains=1, checkpoint=tmp_path), whole)
 
 
-def test_control_c_keeps_the_finished_chains_of_a_run_one_after_another():
-    calls = 0
-
+def test_control_c_keeps_every_chain_of_one_process():
     def interrupting_sweep(rng, state, adapt):
         nonlocal calls
         calls += 1
-        if calls == 2 * (7 + 27) + 10:  # early in the third chain
+        if calls == 4 * (7 + 15) + 2:  # the second chain's sixteenth sweep past warm-up
             os.kill(os.getpid(), signal.SIGINT)
         return sweep(rng, state, adapt)
 
+    calls = 0
     arguments = {**PLAN, "n_chains": 4}
-    with pytest.warns(SamplingInterrupted, match="9 of 9 draws of 2 of 4 chains"):
+    with pytest.warns(SamplingInterrupted, match="5 of 9 draws of 4 of 4 chains"):
         cut = run_chains(
             Sampler(start, interrupting_sweep, record), **arguments, rng=np.random.default_rng(11)
         )
     whole = draws(n_chains=4)
-    assert_identical(cut.draws, {name: values[:2] for name, values in whole.items()})
+    assert_identical(cut.draws, {name: values[:, :5] for name, values in whole.items()})
+
+
+@pytest.mark.parametrize("with_checkpoint", [False, True])
+def test_control_c_in_warmup_says_what_would_be_lost_and_goes_on(with_checkpoint, tmp_path, capfd):
+    def interrupting_sweep(rng, state, adapt):
+        if state.inner.count == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return sweep(rng, state, adapt)
+
+    found = run_chains(
+        Sampler(start, interrupting_sweep, record),
+        **{**PLAN, "n_chains": 1, "checkpoint": tmp_path if with_checkpoint else None},
+        rng=np.random.default_rng(11),
+    )
+    assert not found.interrupted
+    assert_identical(found.draws, draws(n_chains=1))
+    said = " ".join(capfd.readouterr().err.split())
+    assert "still warming up and have no draws" in said
+    assert ("would leave a checkpoint" if with_checkpoint else "would lose all 0 s") in said
 
 
 @pytest.mark.parametrize("bits", [np.random.MT19937, np.random.Philox, np.random.PCG64DXSM])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atoll.diagnostics import summarise
-from atoll.inference.cone_sampling import sample_cone
+from atoll.inference.cone_sampling import sample_cone, turn_beside
 
 
 def chains(seed, lower, constraints, start, n_chains=4, n_samples=700, thin=6):
@@ -62,3 +62,20 @@ def test_a_start_outside_the_cone_is_refused():
 def test_the_same_stream_gives_the_same_draws():
     first, second = (chains(3, np.eye(2), np.ravel, np.ones((2, 1)), n_samples=5) for _ in "ab")
     np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("limits", [(-0.3, -1.0), (-9.0, -9.0)])
+def test_a_turn_leaves_a_normal_beyond_any_limits_invariant(limits):
+    """Limits on the far side of zero allow arcs that end more than half a turn away."""
+    rng = np.random.default_rng(4)
+    lower = np.linalg.cholesky(np.array([[1.0, 0.6], [0.6, 1.0]]))
+    drawn = rng.standard_normal((200_000, 2)) @ lower.T
+    exact = drawn[(drawn > limits).all(axis=1)]  # by rejection
+    z = exact[: len(exact) // 2]
+    for _ in range(10):
+        z = turn_beside(rng, lower, z, np.ones(2), np.array(limits))
+    others = exact[len(exact) // 2 :]  # that the chains have not started at
+    for power in (1, 2):
+        found, wanted = z**power, others**power
+        error = np.sqrt(found.var(axis=0) / len(found) + wanted.var(axis=0) / len(wanted))
+        assert (np.abs(found.mean(axis=0) - wanted.mean(axis=0)) < 6.0 * error).all()

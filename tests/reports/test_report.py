@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
@@ -14,7 +15,11 @@ from sklearn.preprocessing import StandardScaler
 
 from atoll.core.labels import parse_labels
 from atoll.diagnostics import summarise, verdict
-from atoll.reports import figures, report, write_report
+from atoll.estimators.held_out import score
+from atoll.reports import figures, inference_section, report, words, write_report
+from atoll.reports.advice import State, what_to_do_next
+from atoll.reports.confusion import confusion_section
+from atoll.reports.table import RowTable
 
 SECTIONS = ["fitted", "classes", "calibration", "maps", "uncertain", "chains"]
 
@@ -152,7 +157,7 @@ def test_report_says_what_was_fitted_on_what(tmp_path):
     page = Page(
         write(tmp_path, model, X, y, title="Beans", about={"Data": "beans.csv", "Grown in": 1998})
     )
-    for words in (
+    for phrase in (
         "Beans",
         "StandIn",
         "StandardScaler()",
@@ -168,7 +173,7 @@ def test_report_says_what_was_fitted_on_what(tmp_path):
         "Acceptance, hmc 71%",
         "Largest jitter used 1.0e-09",
     ):
-        assert words in page.text
+        assert phrase in page.text
 
 
 def test_same_arguments_give_the_same_file(tmp_path):
@@ -237,8 +242,8 @@ def test_report_works_without_chains(tmp_path):
     labelled = np.array([label is not None for label in y])
     model = GaussianNB().fit(X[labelled], y[labelled].astype(str))
     page = Page(write(tmp_path, model, X, y, cross_validate=False))
-    assert "This model draws no chains" in page.text
-    assert page.values("id") == SECTIONS
+    assert "chain" not in page.text  # it has none, and nothing is said of them
+    assert page.values("id") == [name for name in SECTIONS if name != "chains"]
     assert "Cross-validation was turned off" in page.text
     assert page.tags.count("img") == 3
 
@@ -264,8 +269,8 @@ def test_chains_that_did_not_mix_are_marked(tmp_path):
 
 def test_marks_and_verdict_share_their_limits():
     defaults = inspect.signature(verdict).parameters
-    assert defaults["r_hat_limit"].default == report.R_HAT_LIMIT
-    assert defaults["ess_limit"].default == report.ESS_LIMIT
+    assert defaults["r_hat_limit"].default == inference_section.R_HAT_LIMIT
+    assert defaults["ess_limit"].default == inference_section.ESS_LIMIT
 
 
 @pytest.mark.usefixtures("blank_pictures")
@@ -292,24 +297,24 @@ def uncertain_rows(source):
 
 
 @pytest.mark.usefixtures("blank_pictures")
-def test_least_certain_rows_are_unlabelled_and_in_order_of_entropy(tmp_path):
+def test_rows_to_label_are_unlabelled_uncertain_and_all_different(tmp_path):
     X, y = problem(n_features=8, n_classes=3)
+    free = np.flatnonzero([label is None for label in y])
+    X[free[1::2]] = X[free[0]]  # half of the unlabelled rows are copies of one
     model = StandIn(random_state=0).fit(X, y)
     p = model.predict_proba(X)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        entropy = -np.nansum(p * np.log(p), axis=1)
-    free = np.flatnonzero([label is None for label in y])
-    expected = free[np.argsort(-entropy[free], kind="stable")][:10]
     source = write(tmp_path, model, X, y, cross_validate=False)
     rows = uncertain_rows(source)
-    assert [int(cells[0]) for cells in rows] == expected.tolist()
-    for cells, row in zip(rows, expected):
+    listed = [int(cells[0]) for cells in rows]
+    assert len(rows) == 10
+    assert set(listed) <= set(free.tolist())
+    assert len(np.unique(X[listed], axis=0)) == 10
+    for cells, row in zip(rows, listed):
         assert cells[1] == f"kind {p[row].argmax()}"
-        assert float(cells[2]) == pytest.approx(p[row].max(), abs=6e-4)
-        assert float(cells[4]) == pytest.approx(entropy[row], abs=6e-4)
-        assert [float(cell) for cell in cells[5:]] == pytest.approx(X[row, :5], rel=1e-3)
-    assert "first 5 of 8 features" in Page(source).text
-    assert "numbered from 0" in Page(source).text
+        assert float(cells[2]) == pytest.approx(p[row].max(), abs=6e-3)
+        assert [float(cell) for cell in cells[4:]] == pytest.approx(X[row, :5], rel=1e-3)
+    assert "first 5 of 8 columns" in Page(source).text
+    assert "10 rows, counted from 0" in Page(source).text
 
 
 @pytest.mark.usefixtures("blank_pictures")
@@ -321,8 +326,82 @@ def test_rows_of_a_data_frame_are_named_by_their_index(tmp_path):
     frame.index = pd.Index([f"plant {i}" for i in range(len(X))], name="plant")
     source = write(tmp_path, model, frame, y, cross_validate=False)
     named = uncertain_rows(source)
-    assert [cells[0] for cells in named] == [f"plant {cells[0]}" for cells in plain]
+    assert [cells[1] for cells in named] == [f"plant {cells[0]}" for cells in plain]
     assert '<th scope="col">plant</th>' in source
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_rows_are_told_in_the_columns_and_numbers_of_the_users_own_table(tmp_path):
+    X, y = problem()
+    table = RowTable(
+        pd.DataFrame({"mass in g": 1000 + 10 * X[:, 0], "site": ["Dream"] * len(X)}),
+        np.array([f"P{i:03d}" for i in range(len(X))], dtype=object),
+        "tag",
+    )
+    model = StandIn().fit(X, y)
+    source = write(tmp_path, model, X, y, cross_validate=False, table=table)
+    for cells in uncertain_rows(source):
+        row = int(cells[0]) - 1
+        assert cells[1] == f"P{row:03d}"
+        assert float(cells[5]) == pytest.approx(1000 + 10 * X[row, 0], rel=1e-3)
+        assert cells[6] == "Dream"
+    assert "counted from 1 as in the file" in Page(source).text
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_confusions_come_with_the_intervals_of_their_shares(tmp_path):
+    X, y = problem(n_classes=3, n_labelled=6)
+    model = StandIn(random_state=0).fit(X, y)
+    page = Page(write(tmp_path, model, X, y, n_splits=2))
+    assert "What is taken for what" in page.text
+    found = confusion_section(np.eye(2)[[0, 0, 1, 0]], np.array([0, 0, 1, 1]), ["a", "b"])
+    interval = binomtest(1, 2).proportion_ci(method="wilson")
+    cell = found["matrix"][1]["cells"][0]
+    assert (cell["n"], cell["share"]) == (1, "50%")
+    assert cell["interval"] == f"{words.percent(interval.low)} to {words.percent(interval.high)}"
+
+
+def test_many_classes_have_a_list_of_confusions_instead_of_a_matrix():
+    K, rng = 20, np.random.default_rng(0)
+    codes = rng.integers(K, size=400)
+    p = np.eye(K)[np.where(rng.random(400) < 0.3, (codes + 1) % K, codes)]
+    found = confusion_section(p, codes, [f"c{k}" for k in range(K)])
+    assert found["matrix"] is None
+    counts = [row["n"] for row in found["listed"]]
+    assert counts == sorted(counts, reverse=True)
+    assert all(int(r["predicted"][1:]) == (int(r["truth"][1:]) + 1) % K for r in found["listed"])
+
+
+@pytest.mark.usefixtures("blank_pictures")
+@pytest.mark.parametrize(
+    ("n_labelled", "expected"),
+    [(1, "Label at least two rows of every class"), (25, "Every row is labelled")],
+)
+def test_the_page_says_what_to_do_next_in_one_paragraph(tmp_path, n_labelled, expected):
+    X, y = problem(n_labelled=n_labelled)
+    page = Page(write(tmp_path, StandIn().fit(X, y), X, y, n_splits=2))
+    start = page.text.index("What to do next.")
+    assert expected in page.text[start : start + 700]
+
+
+def advice(n_right, n_rows, **changes):
+    held = np.full((n_rows, 2), [0.9, 0.1])
+    scores = score(held, (np.arange(n_rows) >= n_right).astype(int))
+    counts, sure = np.array([n_rows // 2] * 2), np.array([[0.99, 0.01]] * 50)
+    usual = State(True, "Fine.", scores, 1.0, counts, ["a", "b"], sure, 10)
+    return what_to_do_next(usual._replace(**changes))
+
+
+def test_advice_puts_first_what_matters_most():
+    assert "too few to rely on" in advice(7, 8)
+    assert "Label the 10 rows listed" in advice(7, 8)
+    assert "more labels would add little" in advice(190, 200)
+    assert "were not calibrated" in advice(190, 200, by_chance=0.0)
+    unsure = np.array([[0.6, 0.4]] * 50)
+    assert "0% of the unlabelled rows have a clear" in advice(190, 200, probabilities=unsure)
+    broken = advice(190, 200, went_well=False, verdict="The chains disagree.")
+    assert broken.startswith("First see to the fit itself")
+    assert "The chains disagree." in broken
 
 
 @pytest.mark.usefixtures("blank_pictures")
@@ -378,7 +457,7 @@ def test_names_in_another_script_are_written_without_complaint(tmp_path):
 
 
 def test_numbers_are_written_for_people():
-    assert [report._number(value) for value in (0.12345, -1e-9, np.inf, np.nan)] == [
+    assert [words.number(value) for value in (0.12345, -1e-9, np.inf, np.nan)] == [
         "0.123",
         "0.000",
         "∞",
@@ -390,4 +469,4 @@ def test_numbers_are_written_for_people():
     ("share", "text"), [(1.0, "100%"), (0.9996, "99.96%"), (0.004, "0.40%"), (0.0, "0%")]
 )
 def test_percentages_round_to_all_and_none_only_when_exact(share, text):
-    assert report._percent(share) == text
+    assert words.percent(share) == text

@@ -23,12 +23,12 @@ from atoll.active.pool import (
     last_step,
     n_rows,
     prepared,
-    some_rows,
 )
 from atoll.active.situation import Choice, Situation
 from atoll.active.stopping import StopAdvice, advise
 from atoll.active.strategies import STRATEGIES, Strategy, find_strategy
 from atoll.core.remarks import warn_user
+from atoll.core.selection import some_rows
 from atoll.estimators.parameters import (
     COMMON,
     RANDOM_STATE,

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
+from atoll.core.selection import some_rows
 from atoll.estimators.shell import SemiSupervisedClassifier
 
 Array = NDArray[np.float64]
@@ -164,12 +164,3 @@ def _in_order(proba: Array, columns: Index) -> Array:
 def n_rows(X: Any) -> int:
     """Return the number of rows of an array, a sparse matrix, a data frame or a list."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def some_rows(X: Any, rows: Index) -> Any:
-    """Return some rows of an array, a sparse matrix, a data frame or a list."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if isinstance(X, np.ndarray) or sparse.issparse(X):
-        return X[rows]
-    return [X[row] for row in rows]

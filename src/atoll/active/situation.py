@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -103,7 +105,9 @@ def _spread(situation: Situation, order: Index, n: int, rng: np.random.Generator
         where = situation.proba[rows]
     n_groups = min(n, len(np.unique(where, axis=0)))
     seed = int(rng.integers(2**31))
-    groups = KMeans(n_groups, n_init=1, random_state=seed).fit_predict(where)
+    with warnings.catch_warnings():  # rows may be all but the same
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        groups = KMeans(n_groups, n_init=1, random_state=seed).fit_predict(where)
     first = np.unique(groups, return_index=True)[1]  # `order` is best first
     rest = np.setdiff1d(np.arange(len(order)), first)
     return np.concatenate([order[np.sort(first)], order[rest]])

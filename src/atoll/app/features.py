@@ -7,7 +7,6 @@ small grey pixels, sounds the loudness of bands of pitch; or the user brings an 
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
-from tqdm import tqdm
 
 from atoll.app.items import Rows
 from atoll.core.extras import import_extra
 from atoll.core.preprocessing import MAX_CATEGORIES, prepare
+from atoll.core.progress import progress_bar
 from atoll.core.tables import read_table
 
 TEXT_DIRECTIONS = 100
@@ -295,7 +294,7 @@ def _of_files(
     rows: Rows, seen: NDArray[np.intp], read: Callable[[Path], NDArray[np.float64]], how: str
 ) -> Features:
     found, kept, lost = [], [], {}
-    bar = tqdm(seen.tolist(), desc="reading files", unit="file", disable=not sys.stderr.isatty())
+    bar = progress_bar(seen.tolist(), desc="reading files", unit="file")
     for row in bar:
         media = rows.media(row)
         assert media is not None

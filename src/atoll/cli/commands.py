@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atoll import __version__
+from atoll.cli.explain import explain
 from atoll.cli.label import label
+from atoll.cli.options import DataPath, Jobs, ModelPath, Quiet, Seed, data_path
+from atoll.cli.score import score
 from atoll.cli.settings import (
     classes_in_type,
     pairs,
@@ -19,7 +21,13 @@ from atoll.cli.settings import (
     set_where_known,
     settable_parameters,
 )
-from atoll.cli.terminal import make_folder, one_line_errors, speaker, table_lines
+from atoll.cli.terminal import (
+    make_folder,
+    one_line_errors,
+    show_progress,
+    speaker,
+    table_lines,
+)
 from atoll.core.extras import import_extra
 
 if TYPE_CHECKING:
@@ -41,29 +49,16 @@ app = typer.Typer(
 )
 datasets_app = typer.Typer(help="Data sets to try a model on.", no_args_is_help=True)
 app.add_typer(datasets_app, name="datasets")
-app.command()(label)
-
-
-PREDICTION_BATCH = 5000
-
-
-DataPath = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA", help="Table of rows, .csv, .tsv or .parquet; - for standard input."
-    ),
-]
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model saved by `atoll fit`.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number.")]
-Jobs = Annotated[
-    int | None,
-    typer.Option("--n-jobs", "--jobs", help="Processes to use at once; -1 is one for each core."),
-]
+for command in (label, explain, score):
+    app.command()(command)
 
 
 Target = Annotated[str, typer.Option(help="Column of labels; its blank cells are unlabelled rows.")]
 ModelName = Annotated[str, typer.Option(help="Name of a model; `atoll models` lists them.")]
+IdColumn = Annotated[
+    str | None,
+    typer.Option("--id", help="Column that names the rows: not learnt from, and kept for reports."),
+]
 Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
 Encode = Annotated[
     bool,
@@ -123,7 +118,7 @@ def demo(
     seed: Seed = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, seconds only.")] = False,
 ) -> None:
-    """Set a semi-supervised model beside its supervised twin on a dozen labels."""
+    """Show the default classifier on a handful of labels, and others beside it."""
     make_folder(out)
     from atoll.reports.demo import run_demo
 
@@ -137,6 +132,7 @@ def fit(
     target: Target,
     out: Annotated[Path, typer.Option(help="File for the fitted model.")],
     model: ModelName = "atoll",
+    id_column: IdColumn = None,
     drop: Drop = None,
     encode: Encode = True,
     impute: Impute = True,
@@ -155,6 +151,7 @@ def fit(
     # Many parameters because a command's options are its parameters.
     from sklearn.exceptions import ConvergenceWarning
 
+    from atoll.cli.timing import announcement, expected_seconds
     from atoll.core.files import check_writable
     from atoll.core.labels import parse_labels, require_classes
     from atoll.core.preprocessing import prepare
@@ -168,22 +165,27 @@ def fit(
     kind = _choose(_models(), model, "model", "atoll models")
     estimator = kind(**read_settings(kind, model, settings or []))
     # The labels are settled here, once: past this point only a null is unlabelled.
-    set_where_known(estimator, unlabelled=None, verbose=_show_progress(quiet), random_state=seed)
+    set_where_known(estimator, unlabelled=None, verbose=show_progress(quiet), random_state=seed)
     set_or_refuse(estimator, model, n_jobs=n_jobs, checkpoint=checkpoint and str(checkpoint))
 
     frame = read_table(data)
+    _check_id(id_column, frame, data)
     table = prepare(
         frame,
         target,
         standardise=not no_standardise,
         encode=encode,
         impute=impute,
-        drop=drop or (),
+        drop=[*(drop or ()), *([id_column] if id_column is not None else [])],
     )
     targets: Any = table.y
     marker = _unlabelled_value(unlabelled, targets)
-    labels, enough = parse_labels(targets, unlabelled=marker), 2
-    if estimator.get_params().get("classes") is not None:
+    declared = estimator.get_params().get("classes")
+    with warnings.catch_warnings():
+        if declared is not None:  # what -1 means is settled below, by the classes
+            warnings.simplefilter("ignore", UserWarning)
+        labels, enough = parse_labels(targets, unlabelled=marker), 2
+    if declared is not None:
         estimator.set_params(classes=classes_in_type(estimator.classes, labels.classes))
         if kind.fits_unseen_classes:
             labels = parse_labels(targets, unlabelled=marker, classes=estimator.classes)
@@ -193,13 +195,18 @@ def fit(
         say(line)
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
+    if not quiet:
+        warning = announcement(estimator, model, expected_seconds(estimator, table.X, y))
+        if warning is not None:
+            say(warning)
     with warnings.catch_warnings():
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
         estimator.fit(table.X, y)
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
-    save_model(_bundle(estimator, table.preprocessing, table.X, y, target), out)
+    bundle = _bundle(estimator, table.preprocessing, table.X, y, target)
+    save_model(_with_source(bundle, data, frame, id_column), out)
     say(estimator.diagnostics_["verdict"])
     say(f"Model saved in {out}.")
 
@@ -220,6 +227,7 @@ def predict(
 
     A row that cannot be read has blank answers, and the reason in a column of its own.
     """
+    from atoll.cli.opening import open_model
     from atoll.core.files import check_writable
     from atoll.core.preprocessing import apply, extra_columns, unreadable, unseen
     from atoll.core.tables import check_table_path, read_table, write_table
@@ -228,13 +236,9 @@ def predict(
     say = speaker(quiet)
     check_table_path(out)
     check_writable(out)
-    bundle = _load_bundle(model)
     frame = read_table(data)
-    if id_column is not None and id_column not in frame.columns:
-        raise ValueError(
-            f"the --id column {id_column!r} is not in {str(data)!r}; its columns are "
-            f"{', '.join(map(repr, frame.columns))}."
-        )
+    bundle = open_model(model, frame)
+    _check_id(id_column, frame, data)
     carried = list(frame.columns) if keep else [n for n in [id_column] if n is not None]
     ignored = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
     if ignored:
@@ -249,7 +253,7 @@ def predict(
     for column, values in unseen(bundle.preprocessing, read).items():
         say(f"{column}: the model has not seen {_shortened(values)}; taken as blank.")
     X = apply(bundle.preprocessing, read)
-    predictions = _predictions(bundle.estimator, X, progress=_show_progress(quiet))
+    predictions = _predictions(bundle.estimator, X, progress=show_progress(quiet))
     if not can_be_read.all():
         predictions.index = read.index
         predictions = predictions.reindex(frame.index)
@@ -274,6 +278,15 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="HTML file; beside the model by default.")
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of the rows, for a model that was saved from Python.", callback=data_path
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Its column of labels; `label` by default.")
+    ] = None,
     no_cross_validation: Annotated[
         bool,
         typer.Option(
@@ -284,29 +297,22 @@ def report(
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Write one HTML page on a fitted model: data, maps, calibration, chains."""
+    """Write one HTML page on a fitted model: data, maps, calibration, what to do next."""
+    from atoll.cli.reporting import report_on
     from atoll.core.files import check_writable
 
-    say = speaker(quiet)
-    target = model.with_suffix(".html") if out is None else out
-    check_writable(target)
-    bundle = _load_bundle(model)
-    from atoll.reports import write_report
-
-    write_report(
-        bundle.estimator,
-        bundle.X,
-        bundle.y,
-        target,
-        title=f"{bundle.target} by {type(bundle.estimator).__name__}",
-        feature_names=list(bundle.preprocessing.features),
-        about=_about(bundle),
-        unlabelled=None,
-        random_state=seed,
+    page = model.with_suffix(".html") if out is None else out
+    check_writable(page)
+    report_on(
+        model,
+        page,
+        data=data,
+        target=target,
+        seed=seed,
         cross_validate=not no_cross_validation,
-        progress=_show_progress(quiet),
+        progress=show_progress(quiet),
     )
-    say(f"Report saved in {target}.")
+    speaker(quiet)(f"Report saved in {page}.")
 
 
 @app.command("next")
@@ -344,12 +350,13 @@ def next_rows(
     """
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
+    from atoll.cli.opening import open_model
 
     kept = model.with_suffix(".next.atoll") if state is None else state
     files = loop.Files(data, kept, answers, out, labelled)
     loop.check_files(files)
     wishes = loop.Wishes(n, strategy, target_error, seed)
-    loop.run_round(_load_bundle(model), files, wishes, speaker(quiet))
+    loop.run_round(open_model(model), files, wishes, speaker(quiet))
 
 
 @app.command()
@@ -481,7 +488,7 @@ def reproduce(
         n_jobs=n_jobs,
         seed=seed,
         data_home=data,
-        progress=_show_progress(quiet),
+        progress=show_progress(quiet),
         only=_values_by_key(only or []),
         limit=limit,
     )
@@ -537,11 +544,6 @@ def _unlabelled_value(text: str, y: Any) -> Any:
         ) from None
 
 
-def _show_progress(quiet: bool) -> bool:
-    """Bars are for a person at a terminal, not for a file or a pipe."""
-    return not quiet and sys.stderr.isatty()
-
-
 def _description(
     data: Path, frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing
 ) -> list[str]:
@@ -589,45 +591,42 @@ def _bundle(
     return ModelBundle(estimator, preprocessing, X, y, target, __version__, created)
 
 
+def _check_id(id_column: str | None, frame: pd.DataFrame, data: Path) -> None:
+    if id_column is not None and id_column not in frame.columns:
+        raise ValueError(
+            f"the --id column {id_column!r} is not in {str(data)!r}; its columns are "
+            f"{', '.join(map(repr, frame.columns))}."
+        )
+
+
+def _with_source(
+    bundle: ModelBundle, data: Path, frame: pd.DataFrame, id_column: str | None
+) -> ModelBundle:
+    """Return the bundle with where its rows come from, and what they are called there."""
+    from datetime import UTC, datetime
+
+    if str(data) == "-":
+        bundle = bundle._replace(source="standard input")
+    else:
+        changed = datetime.fromtimestamp(data.stat().st_mtime, UTC).isoformat(timespec="seconds")
+        bundle = bundle._replace(source=data.name, source_date=changed)
+    if id_column is None:
+        return bundle
+    return bundle._replace(id_column=id_column, ids=frame[id_column].astype(str).to_numpy(object))
+
+
 # --- predicting ----------------------------------------------------------------------------------
 
 
-def _load_bundle(path: Path) -> ModelBundle:
-    from atoll.estimators.persistence import ModelBundle, load_model
-
-    bundle = load_model(path)
-    if not isinstance(bundle, ModelBundle):
-        raise ValueError(
-            f"{str(path)!r} holds a {type(bundle).__name__} saved from Python, without the table "
-            "it was fitted on; use it from Python, with atoll.load_model."
-        )
-    return bundle
-
-
 def _predictions(estimator: Any, X: NDArray[np.float64], *, progress: bool) -> pd.DataFrame:
-    import numpy as np
-    from tqdm import tqdm
-
+    from atoll.cli.predicting import predicted_proba
     from atoll.diagnostics import entropy
 
     pd = import_extra("pandas")
-    # In batches: each holds a kernel matrix of its rows against the training rows.
-    starts = range(0, len(X), PREDICTION_BATCH)
-    bar = tqdm(starts, desc="predicting", unit="batch", disable=not progress or len(starts) < 2)
-    p = np.concatenate([estimator.predict_proba(X[i : i + PREDICTION_BATCH]) for i in bar])
+    p = predicted_proba(estimator, X, progress=progress)
     columns: dict[str, Any] = {"class": estimator.classes_[p.argmax(axis=1)]}
     columns |= {f"p_{label}": p[:, k] for k, label in enumerate(estimator.classes_.tolist())}
     return pd.DataFrame(columns | {"entropy": entropy(p)})
-
-
-def _about(bundle: ModelBundle) -> dict[str, object]:
-    encoded = ", ".join(bundle.preprocessing.categories)
-    return {
-        "Column of labels": bundle.target,
-        "Numeric columns": "standardised" if bundle.preprocessing.standardised else "as they are",
-        **({"Columns encoded as indicators": encoded} if encoded else {}),
-        "Fitted": f"{bundle.created}, by atoll {bundle.atoll_version}",
-    }
 
 
 # --- describing ----------------------------------------------------------------------------------

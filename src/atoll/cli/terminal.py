@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
+import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,6 +22,8 @@ R = TypeVar("R")
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+GAP = 2  # blanks between the columns of a table
+NARROWEST = 8  # characters that a column is narrowed to, at least
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
@@ -75,8 +81,35 @@ def make_folder(path: Path) -> Path:
     return path
 
 
-def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def show_progress(quiet: bool) -> bool:
+    """Return whether to show progress: as bars at a terminal, and as lines in a file or a pipe."""
+    return not quiet
+
+
+def terminal_width() -> int | None:
+    """Return the characters of a line at a terminal; None for files and pipes, which have no end.
+
+    The environment variable COLUMNS settles it for them, too.
+    """
+    if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
+    return None
+
+
+def table_lines(
+    header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None
+) -> list[str]:
     r"""Lines of a plain table, its columns as wide as they need to be.
+
+    Where that is wider than the terminal, the widest columns are narrowed and their cells go on
+    below.
+
+    Parameters
+    ----------
+    header : names of the columns
+    rows : cells, as text
+    width : int or None, default=None
+        Characters of a line; None: those of the terminal.
 
     Examples
     --------
@@ -84,12 +117,42 @@ def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[st
     name  size
     wine  178
     oil   1000
+    >>> print(*table_lines(["name", "what"], [["wine", "thirteen numbers"]], width=16), sep="\n")
+    name  what
+    wine  thirteen
+          numbers
     """
     widths = [max(len(cell) for cell in column) for column in zip(header, *rows)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
-        for row in (header, *rows)
-    ]
+    limit = terminal_width() if width is None else width
+    if limit is not None:
+        room = limit - GAP * (len(widths) - 1)
+        words = [max(map(len, " ".join(column).split())) for column in zip(header, *rows)]
+        # Cells are folded between words as long as that is enough, and else within them.
+        widths = _narrowed(_narrowed(widths, room, words), room, [NARROWEST] * len(widths))
+    lines = []
+    for row in (header, *rows):
+        cells = [_folded(cell, room) for cell, room in zip(row, widths)]
+        for parts in zip_longest(*cells, fillvalue=""):
+            line = (" " * GAP).join(part.ljust(room) for part, room in zip(parts, widths))
+            lines.append(line.rstrip())
+    return lines
+
+
+def _narrowed(widths: list[int], room: int, least: list[int]) -> list[int]:
+    """Return widths that sum to the room, or the least; the widest columns give way first."""
+    found = list(widths)
+    while sum(found) > room:
+        able = [j for j, width in enumerate(found) if width > least[j]]
+        if not able:
+            break
+        found[max(able, key=lambda j: found[j])] -= 1
+    return found
+
+
+def _folded(cell: str, room: int) -> list[str]:
+    if len(cell) <= room:
+        return [cell]
+    return textwrap.wrap(cell, max(room, 1), break_on_hyphens=False) or [""]
 
 
 def _message(error: BaseException) -> str:

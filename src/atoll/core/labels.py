@@ -6,6 +6,7 @@ Past this boundary a missing label is a mask, never a number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -13,6 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.remarks import warn_user
+
+WORDS_FOR_UNLABELLED = frozenset(
+    ["", "?", "-", ".", "na", "n/a", "nan", "none", "null", "missing", "tbd", "todo", "unknown"]
+) | {f"{no}{label}" for no in ("un", "not ") for label in ("labeled", "labelled")}
+"""Labels, in lower case, that may well mean that there is none."""
+
+MANY = 0.1
+"""Share of the rows from which such a label is remarked on."""
+
+MOSTLY = 0.75
+"""Share of -1 above which two classes, -1 and 1, are remarked on."""
 
 
 class PartialLabels(NamedTuple):
@@ -58,8 +70,9 @@ def parse_labels(
 ) -> PartialLabels:
     """Read a target vector in which some labels are missing.
 
-    A null (None, NaN, pandas NA or NaT) is unlabelled in any `y`. What else is unlabelled is
-    settled by `unlabelled`.
+    A null (None, NaN, NaT, pandas' NA, polars' null) is unlabelled in any `y`. What else is
+    unlabelled is settled by `unlabelled`. Under "auto" a warning is given where many rows have a
+    label such as "?" or "unknown", and where -1 is a class for want of a second one.
 
     Parameters
     ----------
@@ -104,7 +117,10 @@ def parse_labels(
         distinct, known_codes = _codes_in(known, classes)
     codes = np.zeros(len(values), dtype=np.intp)
     codes[is_labelled] = known_codes
-    return PartialLabels(codes, is_labelled, distinct)
+    labels = PartialLabels(codes, is_labelled, distinct)
+    if classes is None and _is_auto(unlabelled):
+        _hint_at_words(labels)
+    return labels
 
 
 def sorted_classes(classes: Iterable[Any]) -> list[Any]:
@@ -244,8 +260,8 @@ def _as_vector(y: Any) -> NDArray[Any]:
     """y as a one-dimensional array that has not yet turned nulls into strings or numbers."""
     if y is None:
         raise ValueError("y is None; pass one label per row, with None or NaN where it is unknown.")
-    if hasattr(y, "to_numpy"):  # pandas: its extension types become objects
-        values = y.to_numpy(dtype=object) if _is_extension(y) else y.to_numpy()
+    if hasattr(y, "to_numpy"):  # pandas, polars and pyarrow
+        values = _column_values(y)
     elif isinstance(y, np.ndarray):
         values = y
     else:
@@ -262,14 +278,27 @@ def _as_vector(y: Any) -> NDArray[Any]:
     return values
 
 
-def _is_extension(series: Any) -> bool:
-    return not isinstance(getattr(series, "dtype", None), np.dtype)
+def _column_values(column: Any) -> NDArray[Any]:
+    """Return the cells of a data frame's column, as objects where NumPy has no type for them."""
+    if isinstance(getattr(column, "dtype", None), np.dtype):
+        return np.asarray(column.to_numpy())
+    for listed in ("to_pylist", "to_list"):  # pyarrow; polars, and pandas' own types
+        if hasattr(column, listed):
+            cells = getattr(column, listed)()
+            values = np.empty(len(cells), dtype=object)
+            values[:] = cells
+            return values
+    if hasattr(column, "to_series") and column.shape[1] == 1:  # a polars frame of one column
+        return _column_values(column.to_series())[:, None]
+    return np.asarray(column.to_numpy(dtype=object) if hasattr(column, "iloc") else column)
 
 
 def _is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
-    if values.dtype.kind == "f":
+    if values.dtype.kind in "fc":
         return np.isnan(values)
-    if values.dtype.kind != "O":
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    if values.dtype.kind not in "OT":
         return np.zeros(len(values), dtype=bool)
     return np.fromiter((_is_null_object(v) for v in values), dtype=bool, count=len(values))
 
@@ -278,7 +307,10 @@ def _is_null_object(value: Any) -> bool:
     # pandas' NA and NaT are told by name: pandas need not be installed, and NA has no truth value.
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    # NaN is the number that does not equal itself, whatever its type.
+    return isinstance(value, float | np.floating | Decimal) and bool(value != value)
 
 
 def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
@@ -341,16 +373,35 @@ def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_
     if not minus_one.any():
         return nothing
     remaining = np.unique(known[~minus_one])
-    if len(remaining) < 2 and len(remaining) > 0:
-        return nothing
-    if remaining.tolist() == [0, 1]:
+    if len(remaining) != 1:
+        return minus_one
+    # One class and -1: two classes, unless that is all but certainly a slip.
+    (other,) = remaining.tolist()
+    if other != 1 or minus_one.mean() > MOSTLY:
         warn_user(
-            "y holds exactly -1, 0 and 1: -1 is read as unlabelled. If it is a sign code, pass "
-            "unlabelled=0 (0 is unlabelled) or unlabelled=None (three classes); pass "
-            "unlabelled=-1 to say that this reading is right.",
+            f"y holds -1 ({int(minus_one.sum())} rows) and {other} ({int((~minus_one).sum())} "
+            "rows) alone, read as two classes. If -1 means unlabelled, label a row of a second "
+            "class; if it is a class, pass unlabelled=None to say so.",
             UserWarning,
         )
-    return minus_one
+    return nothing
+
+
+def _hint_at_words(labels: PartialLabels) -> None:
+    """Warn where a class of many rows has a name that often means that there is no label."""
+    if labels.classes.dtype.kind not in "OUT":
+        return
+    n_rows = len(labels.codes)
+    for name, count in zip(labels.classes.tolist(), labels.counts.tolist()):
+        if not isinstance(name, str) or name.strip().lower() not in WORDS_FOR_UNLABELLED:
+            continue
+        if count > 1 and count >= MANY * n_rows:
+            warn_user(
+                f"{count} of {n_rows} rows have the label {name!r}, which is read as a class. If "
+                f"it means that the label is not known, pass unlabelled={name!r} (on the command "
+                f"line --unlabelled {name!r}), or None in its place.",
+                UserWarning,
+            )
 
 
 def _is_auto(unlabelled: Any) -> bool:

@@ -196,6 +196,45 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float
     return (_to_features(preprocessing, frame) - preprocessing.mean) / preprocessing.scale
 
 
+def in_own_units(preprocessing: Preprocessing, X: NDArray[np.float64]) -> pd.DataFrame:
+    """Return features as the columns of the table that they were made from, in its own units.
+
+    Categories are words again. A blank cell is blank where a feature says that it was, or where it
+    is a category; elsewhere a number has what it was filled in with.
+
+    Parameters
+    ----------
+    X : (n, p) features
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"mass": [3.0, 5.0, None], "site": ["a", None, "b"]})
+    >>> X, _, preprocessing = prepare(table)
+    >>> in_own_units(preprocessing, X).to_dict("list")
+    {'mass': [3.0, 5.0, nan], 'site': ['a', None, 'b']}
+    """
+    pd = import_extra("pandas")
+    values = np.asarray(X) * preprocessing.scale + preprocessing.mean
+    place = {feature: j for j, feature in enumerate(preprocessing.features)}
+    columns: dict[str, Any] = {}
+    for name in preprocessing.columns:
+        if name not in preprocessing.categories:
+            numbers = values[:, place[name]].copy()
+            if name in preprocessing.flagged:
+                numbers[values[:, place[f"{name} is blank"]] > 0.5] = np.nan
+            columns[name] = numbers
+            continue
+        words = np.full(len(values), None, dtype=object)
+        for value, part in zip(
+            preprocessing.categories[name], _parts(name, preprocessing.categories, ())
+        ):
+            if value != BLANK:
+                words[values[:, place[part]] > 0.5] = value
+        columns[name] = words
+    return pd.DataFrame(columns)
+
+
 def unreadable(
     preprocessing: Preprocessing, frame: pd.DataFrame
 ) -> tuple[pd.DataFrame, NDArray[Any]]:
@@ -337,7 +376,8 @@ def _categories(column: pd.Series) -> tuple[str, ...]:
             raise _dates(str(column.name))
         raise ValueError(
             f"column {column.name!r} has {len(values)} different values, too many to encode (at "
-            f"most {MAX_CATEGORIES}); leave it out (--drop {column.name}), or group its values."
+            f"most {MAX_CATEGORIES}); leave it out (--drop {column.name}, or if it names the rows "
+            f"`atoll fit --id {column.name}`), or group its values."
         )
     return (*values, BLANK) if _often_blank(column) else values
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
+from atoll.core.progress import progress_bar
 from atoll.diagnostics.quantities import named_values, names_where
 
 Array = NDArray[np.float64]
@@ -204,6 +205,4 @@ def _ranks(rng: np.random.Generator, truth: Array, drawn: Array) -> Ranks:
 def _with_progress(simulations: range, progress: bool) -> Iterable[int]:
     if not progress:
         return simulations
-    from tqdm.auto import tqdm
-
-    return tqdm(simulations, desc="simulations")
+    return progress_bar(simulations, desc="simulations")

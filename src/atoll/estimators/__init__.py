@@ -9,7 +9,7 @@ from atoll.estimators.dp_mixture import DPMixtureClassifier
 from atoll.estimators.graph_gp import GraphGPClassifier
 from atoll.estimators.informative_vector import InformativeVectorClassifier
 from atoll.estimators.laplacian import LaplacianRLSClassifier, LaplacianSVC
-from atoll.estimators.model_selection import SemiSupervisedKFold
+from atoll.estimators.model_selection import SemiSupervisedKFold, cross_val_predict
 from atoll.estimators.null_category import NullCategoryClassifier
 from atoll.estimators.ordinal_gp import OrdinalGPClassifier
 from atoll.estimators.persistence import load_model, save_model
@@ -60,6 +60,7 @@ __all__ = [
     "SoftmaxGPClassifier",
     "TablePreprocessor",
     "TransductiveSVC",
+    "cross_val_predict",
     "load_model",
     "make_preprocessor",
     "save_model",

@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator
 
 from atoll.core.labels import PartialLabels, parse_labels
+from atoll.core.selection import some_rows
+from atoll.diagnostics import entropy
 from atoll.estimators.parameters import Whole, check_value
 
 
@@ -116,3 +120,73 @@ class SemiSupervisedKFold(BaseCrossValidator):
             # Rows of a class follow each other, so dealing in turn spreads them evenly.
             order = order[np.argsort(labels.codes[order], kind="stable")]
         return order
+
+
+METHODS = ("predict", "predict_proba", "predict_entropy")
+
+
+def cross_val_predict(
+    estimator: Any, X: Any, y: Any, *, cv: Any = 5, method: str = "predict"
+) -> NDArray[Any]:
+    """Predict every row by a model that has not seen its label.
+
+    As scikit-learn's function of the same name, for a `y` in which labels are missing: that one
+    takes no folds that leave unlabelled rows untested, and numbers the classes anew, so that
+    unlabelled rows become a class. Here an unlabelled row, which no fold holds out, has the mean of
+    what the models of all folds say of it.
+
+    Parameters
+    ----------
+    estimator : classifier
+        One of this library's, or a pipeline that ends in one; cloned for each fold.
+    X : array-like or DataFrame of shape (n, d)
+    y : array-like of shape (n,)
+        Labels, with unlabelled rows marked as in `fit`.
+    cv : int or splitter, default=5
+        Number of folds of a `SemiSupervisedKFold`, or such a splitter.
+    method : {"predict", "predict_proba", "predict_entropy"}, default="predict"
+
+    Returns
+    -------
+    (n,) classes or entropies, or (n, K) class probabilities in the order of the classes
+        A class that a fold has not seen has probability zero in it.
+
+    Examples
+    --------
+    >>> from atoll import AtollClassifier, SemiSupervisedKFold, cross_val_predict
+    >>> from atoll.datasets import hide_labels, make_crescents
+    >>> X, truth = make_crescents(100, random_state=0)
+    >>> y = hide_labels(truth, per_class=6, random_state=0)
+    >>> folds = SemiSupervisedKFold(3, random_state=0)
+    >>> model = AtollClassifier(random_state=0)
+    >>> cross_val_predict(model, X, y, cv=folds, method="predict_proba").shape
+    (100, 2)
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
+    folds = SemiSupervisedKFold(cv, random_state=0) if isinstance(cv, int) else cv
+    labels = parse_labels(y, unlabelled=getattr(folds, "unlabelled", "auto"))
+    classes, n = labels.classes.tolist(), len(labels.codes)
+    free, n_times = np.flatnonzero(~labels.is_labelled), np.zeros(n)
+    targets = np.empty(n, dtype=object)
+    targets[labels.is_labelled] = labels.classes[labels.codes[labels.is_labelled]]
+    p = np.zeros((n, 0))
+    for train, test in folds.split(X, y):
+        model = clone(estimator).fit(some_rows(X, train), targets[train])
+        if not p.size:  # an order, or classes without a label, are what the model says
+            declared = set(model.classes_.tolist()) >= set(classes)
+            classes = model.classes_.tolist() if declared else classes
+            p = np.zeros((n, len(classes)))
+        asked = np.union1d(test, free)
+        columns = [classes.index(c) for c in model.classes_.tolist()]
+        p[np.ix_(asked, columns)] += model.predict_proba(some_rows(X, asked))
+        n_times[asked] += 1
+    if not n_times.all():
+        raise ValueError(
+            f"{int((n_times == 0).sum())} labelled rows are in no test set of cv; use folds that "
+            "test each labelled row, such as SemiSupervisedKFold."
+        )
+    p /= n_times[:, None]
+    if method == "predict_proba":
+        return p
+    return entropy(p) if method == "predict_entropy" else np.array(classes)[p.argmax(axis=1)]

@@ -87,6 +87,8 @@ class ModelBundle(NamedTuple):
     y : (n,) labels, None where unlabelled
     target : name of the column of labels
     atoll_version, created : what wrote it and when (ISO 8601, UTC)
+    source, source_date : name of the table's file, and when that was last changed (ISO 8601, UTC)
+    id_column, ids : column that names the rows, and its cells (n,); None where there is none
     """
 
     estimator: Any
@@ -96,6 +98,10 @@ class ModelBundle(NamedTuple):
     target: str
     atoll_version: str
     created: str
+    source: str = ""
+    source_date: str = ""
+    id_column: str = ""
+    ids: NDArray[Any] | None = None
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:

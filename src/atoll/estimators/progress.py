@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from tqdm import tqdm
+from atoll.core.progress import progress_bar
 
 
 class Progress:
@@ -31,7 +31,7 @@ class Progress:
         self.value, self.total = value, total
 
     def __enter__(self) -> Self:
-        self.bar: Any = tqdm(
+        self.bar: Any = progress_bar(
             total=self.total,
             disable=not self.verbose,
             desc=self.title,

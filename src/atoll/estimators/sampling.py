@@ -131,7 +131,8 @@ def dense_need(estimator: Any, n: int, n_classes: int, n_copies: int) -> Need:
     ----------
     n_copies : n × n matrices alive at once in a chain
     """
-    copies = n_copies * min(estimator.n_chains, effective_n_jobs(estimator.n_jobs))
+    at_work = min(estimator.n_chains, effective_n_jobs(estimator.n_jobs))
+    copies = n_copies * at_work + (estimator.n_chains - at_work)  # others wait with a factor each
     # Of a row in a draw: its functions, weights and probabilities, once more while stacked.
     drawn = estimator.n_chains * estimator.n_samples * n * 6 * n_classes
     return Need(

@@ -163,6 +163,7 @@ TYPES: dict[str, SavedType] = {
     "kernel-prior": SavedType("atoll.kernels.hyperparameters.KernelPrior"),
     "normal-inverse-wishart": SavedType("atoll.core.densities.NormalInverseWishart"),
     "preprocessing": SavedType("atoll.core.preprocessing.Preprocessing"),
+    "table-preprocessor": SavedType("atoll.estimators.tables.TablePreprocessor"),
     "spectral-graph": SavedType("atoll.kernels.graph_spectral.SpectralGraph"),
     "spectral-graph-kernel": SavedType("atoll.kernels.graph_spectral.SpectralGraphKernel"),
     "student-t": SavedType("atoll.core.densities.StudentT"),

@@ -8,6 +8,7 @@ the shell's.
 from __future__ import annotations
 
 import sys
+import time
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -15,24 +16,38 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.labels import PartialLabels, parse_labels, sorted_classes, unlabelled_marker
 from atoll.core.memory import check_memory
+from atoll.core.progress import SECONDS_BETWEEN_LINES, is_watched
 from atoll.core.remarks import warn_user
 from atoll.diagnostics import entropy
 from atoll.diagnostics import to_arviz as draws_to_arviz
+from atoll.estimators import display
 from atoll.estimators.novelty import reference_log_densities, tail_ranks
-from atoll.estimators.parameters import RANDOM_STATE, Rule, Whole, check_parameters, check_value
+from atoll.estimators.parameters import (
+    RANDOM_STATE,
+    OneOf,
+    Rule,
+    Whole,
+    check_parameters,
+    check_value,
+)
+from atoll.estimators.row_explanation import explain_row
 from atoll.estimators.row_memory import RowMemory, digest_of
 from atoll.estimators.validation import generator, read_chosen, read_labels, read_rows
 
 Array = NDArray[np.float64]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 KEPT = "_kept_of_rows"  # where an estimator keeps its `RowMemory`
+TRAINING = "_training_rows"  # where a classifier keeps what `plot` shows
+SAID_AT = "_said_at"  # when a fit began, or wrote its last line
 
 
 class Fit(NamedTuple):
@@ -90,8 +105,9 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
     def _begin(self) -> None:
         """Check the parameters, and forget what an earlier fit has left."""
         check_parameters(self)
-        for name in [name for name in vars(self) if name.endswith("_")]:
+        for name in [name for name in vars(self) if name.endswith("_") or name == TRAINING]:
             delattr(self, name)
+        setattr(self, SAID_AT, time.monotonic())
 
     def _keep(self, fit: Fit) -> None:
         """Set the fitted attributes, and warn where the verdict is that something went wrong."""
@@ -111,8 +127,14 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
             warn_user(f"{type(self).__name__}: {remark}", ConvergenceWarning)
 
     def _say(self, what: str) -> None:
-        """Write a line of progress to standard error, where `verbose` asks for it."""
-        if getattr(self, "verbose", False):
+        """Write a line of progress to standard error, where `verbose` asks for it.
+
+        In a file or a pipe it is written only where the last was ten seconds ago, or the beginning.
+        """
+        now = time.monotonic()
+        long_ago = now - getattr(self, SAID_AT, now) >= SECONDS_BETWEEN_LINES
+        if getattr(self, "verbose", False) and (long_ago or is_watched()):
+            setattr(self, SAID_AT, now)
             print(f"{type(self).__name__}: {what}", file=sys.stderr)
 
     def _joint_draws(self, X: Any, n: int, random_state: Any, n_numbers: int) -> Array:
@@ -143,8 +165,25 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         return kept
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy, a pickle or a saved model holds: not the memory of rows."""
-        return {name: value for name, value in super().__getstate__().items() if name != KEPT}
+        """Return what a copy, a pickle or a saved model holds: no memory of rows."""
+        state = super().__getstate__().items()
+        return {name: value for name, value in state if name not in (KEPT, TRAINING, SAID_AT)}
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return the call that makes the estimator, and what it found where it is fitted."""
+        call = display.wrapped(super().__repr__(N_CHAR_MAX))
+        return display.as_text(call, self) if self.__sklearn_is_fitted__() else call
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a box on the fit, and scikit-learn's own."""
+        own = display.as_html(self) if self.__sklearn_is_fitted__() else ""
+        return own + estimator_html_repr(self)
+
+    def _repr_mimebundle_(self, **wishes: Any) -> dict[str, str]:
+        shown = {"text/plain": repr(self)}
+        if get_config()["display"] == "diagram":
+            shown["text/html"] = self._repr_html_()
+        return shown
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "diagnostics_")
@@ -194,6 +233,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         self
         """
         self._begin()
+        began, given = time.perf_counter(), X
         X, labels = self._read_training(X, y)
         need = self._memory(X, labels)
         if need is not None:
@@ -202,6 +242,9 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         fit = self._fit(X, labels)
         self._keep(fit)
         self._transduce(X, labels, fit.transduction)
+        if display.worth_keeping(given):
+            seconds = time.perf_counter() - began
+            setattr(self, TRAINING, display.TrainingRows(given, y, seconds))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -256,6 +299,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
 
     def _keep_labels(self, labels: PartialLabels) -> None:
         self.classes_ = labels.classes
+        self._counts_of_fit = (len(labels.codes), labels.counts)
         self.unlabelled_ = unlabelled_marker(labels, getattr(self, "unlabelled", "auto"))
 
 
@@ -299,6 +343,91 @@ class Classifier(SemiSupervisedClassifier):
         """Return mean and variance of the latent functions; X (m, d) -> (m, F) each."""
         check_is_fitted(self)
         return self.posterior_.latent(self._read_rows(X))
+
+    def plot(self, X: Any = None, y: Any = None, *, n_splits: int | str = "auto") -> Any:
+        """Draw what the model found: classes, where it is unsure, and how reliable it is.
+
+        Three pictures on a figure of pyplot's, which a notebook shows: a map of the most probable
+        classes, a map of their entropy, and the reliability of probabilities of labels that were
+        held out, for which the model is fitted again to each fold.
+
+        Parameters
+        ----------
+        X : (n, d) array or data frame, default=None
+            The rows of the fit; None takes those that it was given, where they are still known.
+        y : (n,) labels, default=None
+        n_splits : int or "auto", default="auto"
+            Folds of the labels; 0 leaves the reliability out. "auto": five, where the refits will
+            take less than a minute.
+
+        Returns
+        -------
+        (2,) or (3,) array of matplotlib Axes
+        """
+        check_is_fitted(self)
+        check_value("n_splits", n_splits, OneOf("auto") | Whole(0))
+        kept: display.TrainingRows | None = getattr(self, TRAINING, None)
+        X, y = self._rows_of_fit(X, y, "plot(X, y)")
+        if n_splits == "auto":
+            seconds = np.inf if kept is None else display.N_FOLDS * kept.seconds
+            n_splits = display.N_FOLDS if seconds < display.MOST_SECONDS else 0
+        marker = self.unlabelled_
+        return display.plot_model(self, X, y, unlabelled=marker, n_splits=int(n_splits))
+
+    def explain_row(
+        self,
+        row: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        n_labels: int = 5,
+        refit: bool | None = None,
+    ) -> Any:
+        """Say which labels the prediction of one row rests on, and what each contributes.
+
+        The labels are those nearest along the graph of neighbours. Models of the graph say how much
+        each pulls the row to its class, as a share of all labels' pull. Of any model, a fit without
+        a label says what the probabilities would be.
+
+        Parameters
+        ----------
+        row : int or (d,) array
+            Which row of the fit, from 0, or a row of its own.
+        X : (n, d) array or data frame, default=None
+            The rows of the fit; None takes those that it was given, where they are still known.
+        y : (n,) labels, default=None
+        n_labels : int, default=5
+        refit : bool or None, default=None
+            Whether to fit the model again without each of the labels; None: where it cannot tell
+            their pulls.
+
+        Returns
+        -------
+        RowExplanation, which prints in words
+        """
+        check_is_fitted(self)
+        check_value("n_labels", n_labels, Whole(1))
+        X, y = self._rows_of_fit(X, y, "explain_row(row, X, y)")
+        rows = self._read_rows(X)
+        if isinstance(row, int | np.integer):
+            if not 0 <= row < len(rows):
+                raise ValueError(f"row must be from 0 to {len(rows) - 1}, got {row}.")
+            x = rows[row : row + 1]
+        else:
+            x = np.asarray(row, dtype=np.float64).reshape(1, -1)
+        return explain_row(self, x, rows, y, n_labels=int(n_labels), refit=refit)
+
+    def _rows_of_fit(self, X: Any, y: Any, call: str) -> tuple[Any, Any]:
+        """Return rows and labels as given, or those that the fit was given."""
+        kept: display.TrainingRows | None = getattr(self, TRAINING, None)
+        if X is not None:
+            return X, y
+        if kept is None:
+            raise ValueError(
+                "the rows of the fit are not known: the model was loaded or copied, or they are "
+                f"too many to keep. Give them: {call}."
+            )
+        return kept.X, kept.y
 
     def to_arviz(self) -> Any:
         """Return the recorded draws as ArviZ's data structure, for its plots and summaries."""

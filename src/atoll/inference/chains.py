@@ -10,11 +10,12 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from numbers import Integral
@@ -22,10 +23,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
 from atoll.core import checkpoints
 from atoll.core.checkpoints import (
@@ -36,6 +36,7 @@ from atoll.core.checkpoints import (
     unflatten,
     write_arrays,
 )
+from atoll.core.progress import progress_bar
 
 Array = NDArray[Any]
 Record = dict[str, Array]
@@ -92,7 +93,9 @@ def run_chains(
 
     Each chain has its own random stream, spawned from `rng`, and one thread of linear algebra, so
     that the draws do not depend on `n_jobs`, on `progress`, or on how often a run was interrupted
-    and resumed.
+    and resumed. Chains run side by side, sweep by sweep where they share a process, so that Ctrl-C
+    keeps about as many draws of each. During warm-up, when there is nothing to keep, the first
+    Ctrl-C only says what a second one would lose.
 
     Parameters
     ----------
@@ -104,7 +107,7 @@ def run_chains(
     rng : parent of the chains' random streams
     n_jobs : number of parallel jobs, as in joblib: None is one, -1 is all cores; under
         `joblib.parallel_config` the chains can run on a cluster
-    progress : whether to show one progress bar per chain on standard error
+    progress : whether to show a progress bar for the chains of each process on standard error
     checkpoint : a folder, created if it does not exist, that holds one file per chain. A file is
         written every 30 seconds, at the end and at Ctrl-C. A second run with the same folder
         continues from there; its draws equal, to the last bit, those of an uninterrupted run.
@@ -133,30 +136,29 @@ def run_chains(
     # Many parameters because every estimator with chains has them.
     check_counts(n_chains=n_chains, n_warmup=n_warmup, n_samples=n_samples, thin=thin)
     samplers = [sampler] * n_chains if isinstance(sampler, Sampler) else list(sampler)
-    if checkpoint is not None:
-        make_folder(checkpoint)
+    folder = None if checkpoint is None else Path(checkpoint)
+    if folder is not None:
+        make_folder(folder)
     plan = _Plan(int(n_warmup), int(n_samples), int(thin), fingerprint)
     streams = _spawn(rng, n_chains)
-    with _stop_flag() as stop_file, _one_thread():
+    members = [
+        _Member(i, samplers[i], streams[i], None if folder is None else folder / f"chain-{i}.npz")
+        for i in range(n_chains)
+    ]
+    n_groups = min(n_chains, effective_n_jobs(n_jobs))
+    with _stop_flag(folder) as flag, _one_thread():
         tasks = (
-            delayed(_run_chain)(
-                samplers[i],
-                streams[i],
-                plan,
-                number=i,
-                progress=progress,
-                file=None if checkpoint is None else Path(checkpoint) / f"chain-{i}.npz",
-                stop_file=stop_file,
-            )
-            for i in range(n_chains)
+            delayed(_run_side_by_side)(members[i::n_groups], plan, flag, progress)
+            for i in range(n_groups)
         )
         try:
-            chains = Parallel(n_jobs=n_jobs)(tasks)
+            groups = Parallel(n_jobs=n_jobs)(tasks)
         except BrokenProcessPool as error:
-            if os.path.exists(stop_file):  # Ctrl-C while the worker processes were starting
+            if flag.asked.exists():  # Ctrl-C while the worker processes were starting
                 raise KeyboardInterrupt(NOTHING_KEPT) from error
             raise
-        interrupted = os.path.exists(stop_file)
+        interrupted = flag.stop.exists()
+    chains = [groups[i % n_groups][i // n_groups] for i in range(n_chains)]
     return ChainsResult(_stack(chains, n_samples, interrupted), interrupted)
 
 
@@ -186,48 +188,94 @@ class _Plan(NamedTuple):
         return self.n_warmup + self.n_samples * self.thin
 
 
-def _run_chain(
-    sampler: Sampler,
-    rng: np.random.Generator,
-    plan: _Plan,
-    *,
-    number: int,
-    progress: bool,
-    file: Path | None,
-    stop_file: str,
-) -> list[Record]:
-    """Run one chain until it ends or the stop flag is set; return its records in order."""
-    with _interrupts_left_to_the_parent(), _one_thread():
-        state = sampler.init(rng)
-        done = 0
-        records: list[Record] = []
-        if file is not None and file.exists():
-            state, done, records = _read_checkpoint(file, rng, state, plan)
-            if done > plan.n_sweeps:  # a longer run wrote it: return the first draws
-                return records[: plan.n_samples]
-        saved_at = time.monotonic()
-        with tqdm(
-            total=plan.n_sweeps,
-            initial=done,
-            desc=f"chain {number + 1}",
+class _Member(NamedTuple):
+    """One of the chains.
+
+    number : from 0
+    rng : its random stream
+    file : its checkpoint, or None
+    """
+
+    number: int
+    sampler: Sampler
+    rng: np.random.Generator
+    file: Path | None
+
+
+class _Flag(NamedTuple):
+    """Files by which processes tell each other of Ctrl-C; each means what it says once it exists.
+
+    asked : Ctrl-C was pressed
+    stop : every chain ends after its present sweep
+    drawn : some chain has a draw
+    """
+
+    asked: Path
+    stop: Path
+    drawn: Path
+
+
+def _run_side_by_side(
+    members: Sequence[_Member], plan: _Plan, flag: _Flag, progress: bool
+) -> list[list[Record]]:
+    """Run some chains in turns, a sweep of each, until they end or the flag says to stop."""
+    found: list[list[Record]] = [[] for _ in members]
+    names = ", ".join(str(member.number + 1) for member in members)
+    with (
+        _interrupts_left_to_the_parent(),
+        _one_thread(),
+        progress_bar(
+            total=len(members) * plan.n_sweeps,
+            desc=f"{'chain' if len(members) == 1 else 'chains'} {names}",
             unit="sweep",
-            position=number,
+            position=members[0].number,
             disable=not progress,
-        ) as bar:
-            while done < plan.n_sweeps and not os.path.exists(stop_file):
-                state = sampler.sweep(rng, state, done < plan.n_warmup)
-                done += 1
-                past_warmup = done - plan.n_warmup
-                if past_warmup > 0 and past_warmup % plan.thin == 0:
-                    record = sampler.record(rng, state)
-                    records.append({name: np.asarray(value) for name, value in record.items()})
-                bar.update()
-                if file is not None and time.monotonic() - saved_at > checkpoints.SECONDS:
-                    _write_checkpoint(file, rng, state, done, records, plan)
-                    saved_at = time.monotonic()
-        if file is not None:
+        ) as bar,
+    ):
+        running = {i: _sweeps(member, plan, flag) for i, member in enumerate(members)}
+        while running:
+            for i, chain in list(running.items()):
+                try:
+                    bar.update(next(chain))
+                except StopIteration as end:
+                    found[i] = end.value
+                    del running[i]
+    return found
+
+
+def _sweeps(member: _Member, plan: _Plan, flag: _Flag) -> Generator[int, None, list[Record]]:
+    """Run one chain, pausing after every sweep; return its records in order.
+
+    What is yielded is the number of sweeps since the last pause, or since the checkpoint.
+    """
+    sampler, rng, file = member.sampler, member.rng, member.file
+    state = sampler.init(rng)
+    done = 0
+    records: list[Record] = []
+    if file is not None and file.exists():
+        state, done, records = _read_checkpoint(file, rng, state, plan)
+        if done > plan.n_sweeps:  # a longer run wrote it: return the first draws
+            return records[: plan.n_samples]
+        yield done
+    saved_at = time.monotonic()
+    is_told = False
+    while done < plan.n_sweeps and not flag.stop.exists():
+        state = sampler.sweep(rng, state, done < plan.n_warmup)
+        done += 1
+        past_warmup = done - plan.n_warmup
+        if past_warmup > 0 and past_warmup % plan.thin == 0:
+            record = sampler.record(rng, state)
+            records.append({name: np.asarray(value) for name, value in record.items()})
+        if records and not is_told:
+            flag.drawn.touch()
+            is_told = True
+        if file is not None and time.monotonic() - saved_at > checkpoints.SECONDS:
             _write_checkpoint(file, rng, state, done, records, plan)
-        return records
+            saved_at = time.monotonic()
+        yield 1
+    if file is not None:
+        _write_checkpoint(file, rng, state, done, records, plan)
+    return records
 
 
 def _stack(chains: list[list[Record]], n_samples: int, interrupted: bool) -> Record:
@@ -280,28 +328,51 @@ def stack_ragged(arrays: Sequence[Array]) -> Array:
 
 
 @contextmanager
-def _stop_flag() -> Iterator[str]:
-    """Yield the path of a file that the first Ctrl-C creates; a second one interrupts as usual.
+def _stop_flag(checkpoint: Path | None) -> Iterator[_Flag]:
+    """Yield the flag that Ctrl-C sets; once it says to stop, another one interrupts as usual.
 
-    The flag is a file rather than an event because chains may run in other processes.
+    While no chain has a draw, the first Ctrl-C says what would be lost, and only the second stops.
+    The flag is made of files rather than events because chains may run in other processes.
     """
-    with tempfile.TemporaryDirectory(prefix="atoll-") as folder:
-        stop_file = os.path.join(folder, "stop")
+    with tempfile.TemporaryDirectory(prefix="atoll-") as name:
+        flag = _Flag(*(Path(name) / field for field in _Flag._fields))
         if threading.current_thread() is not threading.main_thread():
-            yield stop_file  # only the main thread receives signals
+            yield flag  # only the main thread receives signals
             return
+        started = time.monotonic()
 
         def request_stop(signum: int, frame: Any) -> None:
+            if not (flag.drawn.exists() or flag.asked.exists()):
+                flag.asked.touch()
+                _say_what_would_be_lost(time.monotonic() - started, checkpoint)
+                return
             signal.signal(signal.SIGINT, previous)
-            Path(stop_file).touch()
+            flag.asked.touch()
+            flag.stop.touch()
 
         # None means a handler that was not set from Python; it cannot be restored.
         previous = signal.getsignal(signal.SIGINT) or signal.default_int_handler
         signal.signal(signal.SIGINT, request_stop)
         try:
-            yield stop_file
+            yield flag
         finally:
             signal.signal(signal.SIGINT, previous)
+
+
+def _say_what_would_be_lost(seconds: float, checkpoint: Path | None) -> None:
+    if checkpoint is None:
+        lost = f"stopping now would lose all {seconds:.0f} s of it"
+    else:
+        lost = f"stopping now would leave a checkpoint in {str(checkpoint)!r} and no model"
+    message = (
+        f"\nThe chains are still warming up and have no draws: {lost}. Press Ctrl-C again to stop "
+        "all the same, or wait: once there are draws, Ctrl-C keeps them.\n"
+    )
+    try:
+        sys.stderr.write(message)
+        sys.stderr.flush()
+    except RuntimeError:  # the signal came in the midst of a write
+        os.write(2, message.encode())
 
 
 @contextmanager

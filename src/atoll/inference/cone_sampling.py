@@ -96,7 +96,8 @@ def turn_beside(
 
     A limit other than zero allows more or less than half a turn, and the intersection may consist
     of several arcs. The next z is uniform on the arc that contains θ = 0. Every point of that arc
-    would lead to the same arc, so that the step leaves the distribution invariant.
+    would lead to the same arc, so that the step leaves the distribution invariant. For this the
+    arc must be whole: an end may lie more than half a turn away.
 
     Parameters
     ----------
@@ -127,9 +128,10 @@ def turn_beside(
     peak = np.arctan2(across, here)
     half = np.arccos(np.clip(-offset / radius, -1.0, 1.0))
     never = offset >= radius
-    first = np.where(never, -np.pi, peak - half).max(axis=1)
-    last = np.where(never, np.pi, peak + half).min(axis=1)
-    angle = rng.uniform(np.maximum(first, -np.pi), np.minimum(last, np.pi))[:, None]
+    first = np.where(never, -np.inf, peak - half).max(axis=1)
+    last = np.where(never, np.inf, peak + half).min(axis=1)
+    free = np.isinf(first)  # no limit is ever met: the arc is the whole circle
+    angle = rng.uniform(np.where(free, -np.pi, first), np.where(free, np.pi, last))[:, None]
     proposal = np.cos(angle) * z + np.sin(angle) * other
     inside = (side * (proposal - limits) > 0).all(axis=1)  # except for rounding at the ends
     return np.where(inside[:, None], proposal, z)

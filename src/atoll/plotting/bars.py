@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from atoll.core.extras import import_extra
-from atoll.plotting.palette import class_colours, class_names, new_axes, plain_text, tidy
+from atoll.plotting.current import current_axes
+from atoll.plotting.palette import class_colours, class_names, plain_text, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +32,7 @@ def class_counts(
     predicted : array-like of int, shape (K,), or None, default=None
         Number of unlabelled rows predicted to be of each class; None leaves these bars out.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
 
     Returns
     -------
@@ -54,7 +55,7 @@ def class_counts(
                 "give one count per class."
             )
     if ax is None:
-        ax = new_axes(6.4, 1.2 + 0.3 * len(names) * len(series))
+        ax = current_axes(6.4, 1.2 + 0.3 * len(names) * len(series))
 
     colours = class_colours(len(names))
     thickness = 0.8 / len(series)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from atoll.plotting.palette import GRID, class_colours, new_axes, plain_text, tidy
+from atoll.plotting.current import current_axes
+from atoll.plotting.palette import GRID, class_colours, plain_text, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +24,7 @@ def trace_plot(draws: ArrayLike, ax: Axes | None = None, *, name: str = "value")
     draws : array-like of shape (chain, draw)
         One recorded scalar.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
     name : str, default='value'
         What was recorded.
 
@@ -40,7 +41,7 @@ def trace_plot(draws: ArrayLike, ax: Axes | None = None, *, name: str = "value")
     """
     values = _checked(draws)
     if ax is None:
-        ax = new_axes(6.4, 2.4)
+        ax = current_axes(6.4, 2.4)
     for chain, colour in zip(values, class_colours(len(values))):
         ax.plot(chain, color=colour, linewidth=0.8, alpha=0.8)
     ax.set_xlim(0, max(1, values.shape[1] - 1))
@@ -62,7 +63,7 @@ def autocorrelation_plot(
     draws : array-like of shape (chain, draw)
         One recorded scalar.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
     name : str, default='value'
         What was recorded.
     max_lag : int, default=50
@@ -83,7 +84,7 @@ def autocorrelation_plot(
     if max_lag < 1:
         raise ValueError(f"max_lag is {max_lag}; give at least 1.")
     if ax is None:
-        ax = new_axes(6.4, 2.4)
+        ax = current_axes(6.4, 2.4)
     n_lags = min(max_lag, values.shape[1] - 1) + 1
     for chain, colour in zip(values, class_colours(len(values))):
         ax.plot(_autocorrelation(chain)[:n_lags], color=colour, linewidth=1)

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.extras import import_extra
+from atoll.plotting.current import current_axes
 from atoll.plotting.palette import (
     INK,
     UNLABELLED_COLOUR,
     class_colours,
     class_markers,
     class_names,
-    new_axes,
     plain_text,
     tidy,
 )
@@ -145,7 +145,7 @@ def decision_map(
     y : array-like of shape (n,) or None
         Their labels, with unlabelled rows marked as in ``fit``; None shows every row as unlabelled.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
     plane : fitted transformer or None, default=None
         Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
         the features themselves if d is 1 or 2; otherwise the first two principal components of
@@ -184,7 +184,7 @@ def decision_map(
     classes = estimator.classes_
     codes = _row_codes(estimator, X, y, unlabelled)
     if ax is None:
-        ax = new_axes(6.8, 4.8)
+        ax = current_axes(6.8, 4.8)
     if len(grid.axes) == 1:
         _probability_lines(ax, grid, codes)
     else:
@@ -226,7 +226,7 @@ def entropy_map(
     y : array-like of shape (n,) or None
         Their labels, with unlabelled rows marked as in ``fit``; None shows every row as unlabelled.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
     plane : fitted transformer or None, default=None
         Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
         the features themselves if d is 1 or 2; otherwise the first two principal components of
@@ -267,7 +267,7 @@ def entropy_map(
     classes = estimator.classes_
     codes = _row_codes(estimator, X, y, unlabelled)
     if ax is None:
-        ax = new_axes(6.8, 4.8)
+        ax = current_axes(6.8, 4.8)
     entropy = _entropy(grid.probabilities) * _ENTROPY_UNITS[unit]
     largest = float(np.log(len(classes)) * _ENTROPY_UNITS[unit])
     label = f"predictive entropy ({unit})"

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.binning import bin_predictions
-from atoll.plotting.palette import GRID, INK, class_colours, new_axes, tidy
+from atoll.plotting.current import current_axes
+from atoll.plotting.palette import GRID, INK, class_colours, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ def reliability_diagram(
     codes : array-like of int, shape (n,)
         Column of each row's true class.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
     n_bins : int, default=10
         Number of bins of equal width on [0, 1].
 
@@ -56,7 +57,7 @@ def reliability_diagram(
     binned = bin_predictions(p.max(axis=1), p.argmax(axis=1) == k, n_bins)
     confidences, accuracies, counts = (values[binned[2] > 0] for values in binned)
     if ax is None:
-        ax = new_axes(5.2, 4.8)
+        ax = current_axes(5.2, 4.8)
     right = np.rint(accuracies * counts).astype(int)
     intervals = [
         binomtest(int(r), int(n)).proportion_ci(method="wilson") for r, n in zip(right, counts)

@@ -12,11 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atoll.active.strategies import STRATEGIES
+from atoll.active.suggestion import suggest_rows
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
 from atoll.core.labels import PartialLabels
 from atoll.diagnostics import entropy as predictive_entropy
-from atoll.inference.registry import METHODS
+from atoll.estimators.held_out import (
+    HeldOut,
+    calibration_error_by_chance,
+    held_out_probabilities,
+    score,
+)
 from atoll.plotting import (
     class_counts,
     decision_map,
@@ -26,32 +33,26 @@ from atoll.plotting import (
 )
 from atoll.plotting.palette import class_names, new_axes
 from atoll.plotting.rows import feature_names_of, labels_of
-from atoll.reports.figures import ascent_figure, png_address, trace_figure
-from atoll.reports.held_out import (
-    HeldOut,
-    calibration_error_by_chance,
-    held_out_probabilities,
-    score,
-)
+from atoll.reports.advice import SURE, State, what_to_do_next
+from atoll.reports.confusion import confusion_section
+from atoll.reports.figures import png_address
+from atoll.reports.inference_section import inference_section
+from atoll.reports.table import ArrayTable, RowTable, table_of
+from atoll.reports.units import Standardised
+from atoll.reports.words import count, listed, number, percent, short
 
 MAP_RESOLUTION = 64  # per axis: predictions are costly, and interpolation makes the picture smooth
-_UNCERTAIN_ROWS = 10  # rows listed as least certain
-_FEATURES_SHOWN = 5  # features of each listed row
-_DIAGNOSTICS_SHOWN = 30  # quantities in the table of chain diagnostics
+_ROWS_SHOWN = 10  # rows listed, to be labelled or looked at
+_COLUMNS_SHOWN = 5  # columns of each listed row
 _FEW_ROWS = 50  # with fewer held-out rows, the report cautions that scores are rough
 _HALF_PAGE = (5.4, 4.3)  # inches; small, so that the text stays legible at half the page's width
-_SURE = 0.9  # probability from which a row's class counts as clear
-# The limits of `atoll.diagnostics.verdict`, so that marks and verdict agree.
-R_HAT_LIMIT = 1.05
-ESS_LIMIT = 100
-
-_SHORT_WORDS = 200  # characters of a value that are shown
 
 
 class Fitted(NamedTuple):
     """What every section of the report reads.
 
     model : the classifier itself, which is the last step of a pipeline
+    table : the rows as the user knows them
     probabilities : (n, K), those of every row from ``predict_proba``
     """
 
@@ -63,6 +64,7 @@ class Fitted(NamedTuple):
     unlabelled: Any
     names: list[str]
     features: list[str]
+    table: RowTable | ArrayTable
     probabilities: NDArray[np.float64]
 
 
@@ -80,6 +82,7 @@ def write_report(
     about: str | Mapping[str, object] | None = None,
     cross_validate: bool = True,
     progress: bool = False,
+    table: RowTable | None = None,
 ) -> None:
     """Write an HTML file that says what was fitted, how well, and what to label next.
 
@@ -114,6 +117,8 @@ def write_report(
         Whether to refit; without it the calibration section only says that it was not done.
     progress : bool, default=False
         Whether to show a progress bar of the refits.
+    table : RowTable or None, default=None
+        The rows as the user knows them: columns, units, names and numbers. None shows X itself.
 
     Examples
     --------
@@ -130,29 +135,31 @@ def write_report(
     check_writable(path)  # before the long work, not after
     for package in ("matplotlib", "jinja2"):
         import_extra(package)
-    fitted = _read(estimator, X, y, feature_names, unlabelled)
+    fitted = _read(estimator, X, y, feature_names, unlabelled, table)
     held_out = None
     if cross_validate:
         held_out = held_out_probabilities(
             estimator,
-            X,
+            fitted.X,
             y,
             unlabelled=fitted.unlabelled,
             n_splits=n_splits,
             random_state=random_state,
             progress=progress,
         )
-    calibration = _calibration(held_out, random_state)
-    chains = _chains(fitted.model)
+    calibration = _calibration(held_out, random_state, fitted.names)
+    chains = inference_section(fitted.model)
+    rows = _rows_shown(fitted, random_state)
     n_rows = len(fitted.labels.codes)
     page = _render(
-        title=title or f"{type(fitted.model).__name__} on {_count(n_rows, 'row')}",
+        title=title or f"{type(fitted.model).__name__} on {count(n_rows, 'row')}",
         glance=_glance(fitted, calibration, chains),
         fitted=_what_was_fitted(fitted, about),
         classes=_classes(fitted),
         calibration=calibration,
         maps=_maps(fitted),
-        uncertain=_uncertain(fitted),
+        uncertain=rows,
+        next_step=_next_step(fitted, calibration, chains, rows),
         chains=chains,
     )
     with atomic_path(path) as temporary:
@@ -160,17 +167,24 @@ def write_report(
 
 
 def _read(
-    estimator: Any, X: Any, y: Any, feature_names: ArrayLike | None, unlabelled: Any
+    estimator: Any,
+    X: Any,
+    y: Any,
+    feature_names: ArrayLike | None,
+    unlabelled: Any,
+    table: RowTable | None,
 ) -> Fitted:
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
-    X = X if hasattr(X, "iloc") else np.asarray(X)
+    if not hasattr(X, "iloc"):
+        X = X.to_pandas() if hasattr(X, "to_pandas") else np.asarray(X)
     model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if isinstance(unlabelled, str) and unlabelled == "auto":
         unlabelled = getattr(model, "unlabelled", "auto")
     labels = labels_of(estimator, X, y, unlabelled)
+    features = feature_names_of(estimator, X, feature_names)
     return Fitted(
         estimator=estimator,
         model=model,
@@ -179,7 +193,8 @@ def _read(
         labels=labels,
         unlabelled=unlabelled,
         names=class_names(estimator.classes_),
-        features=feature_names_of(estimator, X, feature_names),
+        features=features,
+        table=table_of(X, features) if table is None else table,
         probabilities=np.asarray(estimator.predict_proba(X), dtype=float),
     )
 
@@ -191,39 +206,39 @@ def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, s
         {
             "value": f"{n_labelled:,} of {n:,}",
             "name": "Rows labelled",
-            "detail": f"{_percent(n_labelled / n)}, in {len(fitted.names)} classes",
+            "detail": f"{percent(n_labelled / n)}, in {len(fitted.names)} classes",
         }
     ]
     scores = calibration["scores"]
     if scores is not None:
         cards += [
             {
-                "value": _percent(scores.accuracy),
+                "value": percent(scores.accuracy),
                 "name": "Held-out accuracy",
-                "detail": f"95% interval {_percent(scores.accuracy_low)} to "
-                f"{_percent(scores.accuracy_high)}",
+                "detail": f"95% interval {percent(scores.accuracy_low)} to "
+                f"{percent(scores.accuracy_high)}",
             },
             {
-                "value": _number(scores.log_loss),
+                "value": number(scores.log_loss),
                 "name": "Held-out log-loss",
-                "detail": f"nats per row; class shares alone: {_number(scores.chance_log_loss)}",
+                "detail": f"nats per row; class shares alone: {number(scores.chance_log_loss)}",
             },
         ]
     free = ~fitted.labels.is_labelled
     if free.any():
-        sure = fitted.probabilities[free].max(axis=1) >= _SURE
+        sure = fitted.probabilities[free].max(axis=1) >= SURE
         cards.append(
             {
-                "value": _percent(sure.mean()),
+                "value": percent(sure.mean()),
                 "name": "Clear rows",
-                "detail": f"unlabelled rows with a class at {_SURE} or more",
+                "detail": f"unlabelled rows with a class at {SURE} or more",
             }
         )
     if chains["status"]:
         cards.append(
             {
                 "value": chains["status"],
-                "name": "Inference" if chains["searched"] else "Chains",
+                "name": "Chains" if chains["kind"] == "chains" else "Inference",
                 "detail": chains["size"],
                 "tone": chains["tone"],
             }
@@ -234,24 +249,25 @@ def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, s
 def _what_was_fitted(fitted: Fitted, about: str | Mapping[str, object] | None) -> dict[str, Any]:
     model, labels = fitted.model, fitted.labels
     facts: list[tuple[str, str]] = [("Model", type(model).__name__)]
-    if fitted.estimator is not model:
-        steps = " → ".join(_short(step) for step in fitted.estimator[:-1])
-        facts.append(("Prepared by", steps))
+    steps = [] if fitted.estimator is model else list(fitted.estimator[:-1])
+    steps = [short(step) for step in steps if not isinstance(step, Standardised)]
+    if steps:
+        facts.append(("Prepared by", " → ".join(steps)))
     n = len(labels.codes)
     facts += [
         ("Rows", f"{n:,}, of which {labels.n_labelled:,} labelled"),
-        ("Classes", f"{len(fitted.names)}: {_listed(fitted.names)}"),
-        ("Features", f"{len(fitted.features):,}: {_listed(fitted.features)}"),
+        ("Classes", f"{len(fitted.names)}: {listed(fitted.names)}"),
+        ("Columns", f"{len(fitted.table.columns):,}: {listed(fitted.table.columns)}"),
     ]
     if hasattr(model, "kernel_"):
-        facts.append(("Kernel found", _short(model.kernel_)))
+        facts.append(("Kernel found", short(model.kernel_)))
     if hasattr(model, "n_components_"):
         used = [f"{name}: {n}" for name, n in zip(fitted.names, model.n_components_)]
-        facts.append(("Components used", _listed(used)))
+        facts.append(("Components used", listed(used)))
     parameters = model.get_params(deep=False)
     if "random_state" in parameters:
         seed = parameters["random_state"]
-        meaning = "none: another fit would draw other numbers" if seed is None else _short(seed)
+        meaning = "none: another fit would draw other numbers" if seed is None else short(seed)
         facts.append(("Seed", meaning))
     if isinstance(about, Mapping):
         facts += [(str(name), str(value)) for name, value in about.items()]
@@ -259,7 +275,7 @@ def _what_was_fitted(fitted: Fitted, about: str | Mapping[str, object] | None) -
     return {
         "facts": facts,
         "paragraph": about if isinstance(about, str) else "",
-        "parameters": ", ".join(f"{k}={_short(v, 60)}" for k, v in parameters.items()),
+        "parameters": ", ".join(f"{k}={short(v, 60)}" for k, v in parameters.items()),
         "versions": [("atoll", _own_version()), ("Python", platform.python_version())]
         + [(name, version(package)) for package, name in packages.items()],
     }
@@ -279,7 +295,7 @@ def _classes(fitted: Fitted) -> dict[str, Any]:
         "any_unlabelled": any_free,
         "rows": [
             {
-                "name": _short(name, 48, str),
+                "name": short(name, 48, str),
                 "labelled": int(labelled[k]),
                 "predicted": int(predicted[k]),
                 "expected": f"{expected[k]:.1f}",
@@ -291,8 +307,10 @@ def _classes(fitted: Fitted) -> dict[str, Any]:
     }
 
 
-def _calibration(held_out: HeldOut | None, random_state: int | None) -> dict[str, Any]:
-    section: dict[str, Any] = {"scores": None, "note": "", "warnings": ()}
+def _calibration(
+    held_out: HeldOut | None, random_state: int | None, names: list[str]
+) -> dict[str, Any]:
+    section: dict[str, Any] = {"scores": None, "note": "", "warnings": (), "confusion": None}
     if held_out is None:
         section["note"] = "Cross-validation was turned off for this report."
         return section
@@ -307,6 +325,7 @@ def _calibration(held_out: HeldOut | None, random_state: int | None) -> dict[str
     section["n_splits"] = held_out.n_splits
     section["by_chance"] = by_chance
     section["verdict"] = _calibration_verdict(scores.calibration_error, by_chance)
+    section["confusion"] = confusion_section(held_out.probabilities, held_out.codes, names)
     section["few"] = scores.n_rows < _FEW_ROWS
     section["worse_than_chance"] = scores.log_loss > scores.chance_log_loss
     axes = new_axes(*_HALF_PAGE)
@@ -318,11 +337,11 @@ def _calibration(held_out: HeldOut | None, random_state: int | None) -> dict[str
 def _calibration_verdict(error: float, by_chance: float) -> str:
     if error <= by_chance:
         return (
-            f"The calibration error is {_number(error)}; a perfectly calibrated model would show "
-            f"up to {_number(by_chance)} on these rows by chance. No sign of miscalibration."
+            f"The calibration error is {number(error)}; a perfectly calibrated model would show "
+            f"up to {number(by_chance)} on these rows by chance. No sign of miscalibration."
         )
     return (
-        f"The calibration error is {_number(error)}, beyond the {_number(by_chance)} that a "
+        f"The calibration error is {number(error)}, beyond the {number(by_chance)} that a "
         "perfectly calibrated model would show on these rows by chance: the probabilities are "
         "too sure or not sure enough. The reliability diagram shows which."
     )
@@ -346,144 +365,82 @@ def _maps(fitted: Fitted) -> dict[str, Any]:
         "dimensions": len(fitted.features),
         "axis_labels": grid.axis_labels,
         "subspace": grid.subspace,
-        "most_entropy": _number(float(np.log(len(fitted.names)))),
+        "most_entropy": number(float(np.log(len(fitted.names)))),
         "decision": png_address(decision.figure),
         "entropy": png_address(entropy.figure),
     }
 
 
-def _uncertain(fitted: Fitted) -> dict[str, Any]:
-    """Return the rows with the largest entropy: unlabelled ones, unless every row is labelled."""
+def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
+    """Return the rows to label next or, where every row is labelled, those least certain."""
     free = ~fitted.labels.is_labelled
-    candidates = np.flatnonzero(free) if free.any() else np.arange(len(free))
     entropy = predictive_entropy(fitted.probabilities)
-    order = candidates[np.argsort(-entropy[candidates], kind="stable")][:_UNCERTAIN_ROWS]
-    index, index_name = _row_names(fitted.X)
-    values = fitted.X.iloc[order].to_numpy() if hasattr(fitted.X, "iloc") else fitted.X[order]
+    strategy = ""
+    if free.any():
+        found = suggest_rows(
+            fitted.estimator,
+            fitted.X,
+            fitted.probabilities,
+            fitted.labels.is_labelled,
+            _ROWS_SHOWN,
+            random_state=random_state,
+        )
+        order, strategy = found.rows, STRATEGIES[found.strategy].summary
+    else:
+        order = np.argsort(-entropy, kind="stable")[:_ROWS_SHOWN]
+    columns = _telling_columns(fitted)
     rows = []
-    for row, cells in zip(order, values):
+    for row in order:
         p = fitted.probabilities[row]
         first, second = np.argsort(-p, kind="stable")[:2]
         rows.append(
             {
-                "row": _short(index[row], 24, str),
-                "label": _short(fitted.names[fitted.labels.codes[row]], 24, str),
-                "predicted": _short(fitted.names[first], 24, str),
-                "probability": f"{p[first]:.3f}",
-                "second": f"{_short(fitted.names[second], 24, str)} ({p[second]:.3f})",
-                "entropy": f"{entropy[row]:.3f}",
-                "features": [_cell(cell) for cell in cells[:_FEATURES_SHOWN]],
+                **fitted.table.row(int(row), columns),
+                "label": short(fitted.names[fitted.labels.codes[row]], 24, str),
+                "predicted": short(fitted.names[first], 24, str),
+                "probability": f"{p[first]:.2f}",
+                "second": f"{short(fitted.names[second], 24, str)} ({p[second]:.2f})",
             }
         )
     return {
         "to_label": bool(free.any()),
+        "strategy": strategy,
         "rows": rows,
-        "index_name": index_name or "Row",
-        "by_position": isinstance(index, range),
-        "features": fitted.features[:_FEATURES_SHOWN],
-        "n_features": len(fitted.features),
+        "id_name": fitted.table.id_name if fitted.table.ids is not None else "",
+        "first": fitted.table.first,
+        "columns": [fitted.table.columns[j] for j in columns],
+        "n_columns": len(fitted.table.columns),
     }
 
 
-def _row_names(X: Any) -> tuple[Any, str]:
-    index = getattr(X, "index", None)
-    if index is None or index.equals(type(index)(range(len(X)))):
-        return range(len(X)), ""
-    return index, "" if index.name is None else str(index.name)
+def _telling_columns(fitted: Fitted) -> list[int]:
+    """Return the columns shown of each row: the first few."""
+    return list(range(min(_COLUMNS_SHOWN, len(fitted.table.columns))))
 
 
-def _objective(model: Any, diagnostics: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the name and last value of what a search climbed, where it is known."""
-    value = diagnostics.get("log_evidence", diagnostics.get("objective"))
-    if value is None:
-        return []
-    method = METHODS.get(getattr(model, "inference_", getattr(model, "inference", "")))
-    name = method.objective if method is not None and method.objective else "log evidence"
-    return [(name[0].upper() + name[1:], f"{value:.2f}")]
-
-
-def _outcome(diagnostics: Mapping[str, Any]) -> tuple[str, str]:
-    """Return how inference went, in a word or two, and whether that is good or bad."""
-    if not diagnostics.get("converged", True):
-        return "not converged", "bad"
-    if "mixed" not in diagnostics:
-        return ("converged", "good") if "converged" in diagnostics else ("", "")
-    if diagnostics["mixed"]:
-        return "mixed", "good"
-    disagree = any(value > R_HAT_LIMIT for value in diagnostics.get("r_hat", {}).values())
-    return ("not mixed" if disagree else "not settled"), "bad"
-
-
-def _chains(model: Any) -> dict[str, Any]:
-    diagnostics = getattr(model, "diagnostics_", None)
-    section: dict[str, Any] = {
-        "status": "", "tone": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
-        "facts": [], "picture": None, "ascent": None,
-        "r_hat_limit": R_HAT_LIMIT, "ess_limit": ESS_LIMIT,
-    }  # fmt: skip
-    section["searched"] = "n_iterations" in (diagnostics or {})
-    section["kernel"] = hasattr(model, "kernel_")
-    if not diagnostics:
-        return section
-    section["status"], section["tone"] = _outcome(diagnostics)
-    section["verdict"] = str(diagnostics.get("verdict", ""))
-    section["interrupted"] = bool(diagnostics.get("interrupted", False))
-    if "n_chains" in diagnostics and "n_draws" in diagnostics:
-        n_chains, n_draws = diagnostics["n_chains"], diagnostics["n_draws"]
-        section["size"] = f"{_count(n_chains, 'chain')} of {_count(n_draws, 'draw')}"
-    section.update(_diagnostics_table(diagnostics))
-    acceptance = diagnostics.get("acceptance") or {}
-    section["facts"] = [
-        (f"Acceptance, {name}", _percent(rate)) for name, rate in acceptance.items()
-    ]
-    if section["searched"]:
-        section["size"] = _count(diagnostics["n_iterations"], "iteration")
-        section["facts"].append(("Iterations", f"{diagnostics['n_iterations']:,}"))
-        section["facts"] += _objective(model, diagnostics)
-    if "jitter" in diagnostics:
-        section["facts"].append(("Largest jitter used", f"{diagnostics['jitter']:.1e}"))
-    figure, names, left_out = trace_figure(getattr(model, "draws_", None) or {})
-    if hasattr(model, "objectives_"):
-        section["ascent"] = png_address(ascent_figure(model.objectives_))
-    if figure is not None:
-        section["picture"] = png_address(figure)
-        section["traces"] = names
-        section["traces_left_out"] = left_out
-    return section
-
-
-def _diagnostics_table(diagnostics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one row per quantity, the worst R-hat first, marking numbers that miss their limit."""
-    r_hat, bulk, tail = (diagnostics.get(key) or {} for key in ("r_hat", "ess_bulk", "ess_tail"))
-    names = sorted(
-        dict.fromkeys([*r_hat, *bulk, *tail]),
-        # NaN means that a chain never moved, which is worst of all.
-        key=lambda name: -np.nan_to_num(r_hat.get(name, 0.0), nan=np.inf),
+def _next_step(
+    fitted: Fitted, calibration: dict[str, Any], chains: dict[str, Any], rows: dict[str, Any]
+) -> str:
+    return what_to_do_next(
+        State(
+            went_well=chains["tone"] != "bad",
+            verdict=chains["verdict"],
+            scores=calibration["scores"],
+            by_chance=calibration.get("by_chance", 1.0),
+            counts=fitted.labels.counts,
+            names=fitted.names,
+            probabilities=fitted.probabilities[~fitted.labels.is_labelled],
+            n_suggested=len(rows["rows"]),
+        )
     )
-    rows = [
-        {
-            "name": name,
-            "cells": [
-                _judged(r_hat.get(name), lambda value: value <= R_HAT_LIMIT, "{:.3f}"),
-                _judged(bulk.get(name), lambda value: value >= ESS_LIMIT, "{:,.0f}"),
-                _judged(tail.get(name), lambda value: value >= ESS_LIMIT, "{:,.0f}"),
-            ],
-        }
-        for name in names[:_DIAGNOSTICS_SHOWN]
-    ]
-    return {
-        "rows": rows,
-        "left_out": max(0, len(names) - _DIAGNOSTICS_SHOWN),
-        "any_missed": any(cell["missed"] for row in rows for cell in row["cells"]),
-    }
 
 
-def _judged(value: float | None, is_good: Any, layout: str) -> dict[str, Any]:
-    if value is None:
-        return {"text": "–", "missed": False}
-    if np.isnan(value):
-        return {"text": "undefined", "missed": True}
-    return {"text": layout.format(value), "missed": not is_good(value)}
+def _with_code(text: str) -> Any:
+    """Return text as HTML in which what stands between backticks is code."""
+    markup = import_extra("jinja2").utils.markupsafe
+    parts = [markup.escape(part) for part in text.split("`")]
+    html = "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+    return markup.Markup(html)
 
 
 def _render(**sections: Any) -> str:
@@ -491,7 +448,7 @@ def _render(**sections: Any) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(number=_number, percent=_percent)
+    environment.filters.update(number=number, percent=percent, code=_with_code)
     source = files("atoll.reports").joinpath("template.html").read_text(encoding="utf-8")
     return environment.from_string(source).render(**sections)
 
@@ -500,35 +457,3 @@ def _own_version() -> str:
     from atoll import __version__
 
     return __version__
-
-
-def _number(value: float) -> str:
-    if np.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    return "undefined" if np.isnan(value) else f"{round(value, 3) + 0.0:.3f}"  # no -0.000
-
-
-def _percent(share: float) -> str:
-    # Rounding must not turn 99.6% into all, or 0.4% into none.
-    text = f"{100 * share:.0f}%"
-    if (text == "100%" and share < 1) or (text == "0%" and share > 0):
-        return f"{100 * share:.2f}%"
-    return text
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float | np.floating) else _short(value, 24, str)
-
-
-def _short(value: object, longest: int = _SHORT_WORDS, write: Any = repr) -> str:
-    text = " ".join(write(value).split())
-    return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
-def _listed(names: list[str], most: int = 12) -> str:
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

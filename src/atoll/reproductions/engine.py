@@ -27,11 +27,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
 import atoll
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
+from atoll.core.progress import progress_bar
 from atoll.inference.chains import SamplingInterrupted
 from atoll.reproductions.cache import (
     cell_identity,
@@ -403,7 +403,7 @@ def _run_cells(
         for i in pending
     )
     n_done = len(cells) - len(pending)
-    with tqdm(
+    with progress_bar(
         total=len(cells), initial=n_done, desc=experiment.name, unit="cell", disable=not progress
     ) as bar:
         try:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.labels import PartialLabels, parse_labels
+from atoll.core.progress import progress_bar
+from atoll.core.selection import some_rows
 from atoll.diagnostics import brier_score, expected_calibration_error
 from atoll.plotting.palette import class_names
 from atoll.plotting.rows import unlabelled_marker
@@ -93,8 +95,6 @@ def held_out_probabilities(
     >>> found.probabilities.shape, found.n_splits
     ((12, 2), 3)
     """
-    from tqdm import tqdm
-
     from atoll.estimators.model_selection import SemiSupervisedKFold
 
     if n_splits < 2:
@@ -128,13 +128,13 @@ def held_out_probabilities(
     tested = np.zeros(len(labels.codes), dtype=bool)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for train, test in tqdm(
+        for train, test in progress_bar(
             folds.split(X, y), total=n_usable, desc="cross-validation", disable=not progress
         ):
             refitted = _fresh_clone(estimator, random_state, unlabelled, train)
             try:
-                refitted.fit(_rows(X, train), _rows(y, train))
-                found = refitted.predict_proba(_rows(X, test))
+                refitted.fit(some_rows(X, train), some_rows(y, train))
+                found = refitted.predict_proba(some_rows(X, test))
             except ValueError as error:
                 return _not_done(labels, f"A refit on part of the labels failed: {error}")
             # A class that the refit has not seen keeps probability zero in this fold.
@@ -254,7 +254,3 @@ def _fresh_clone(
         elif parameter == "labels_chosen" and not isinstance(value, bool | np.bool_):
             changes[name] = np.asarray(value)[train]
     return fresh.set_params(**changes)
-
-
-def _rows(table: Any, chosen: NDArray[np.intp]) -> Any:
-    return table.iloc[chosen] if hasattr(table, "iloc") else table[chosen]

@@ -12,12 +12,12 @@ from sklearn.semi_supervised import LabelSpreading
 
 from atoll import GraphGPClassifier
 from atoll.diagnostics import expected_calibration_error
-from atoll.estimators.model_selection import SemiSupervisedKFold
-from atoll.reports.held_out import (
+from atoll.estimators.held_out import (
     calibration_error_by_chance,
     held_out_probabilities,
     score,
 )
+from atoll.estimators.model_selection import SemiSupervisedKFold
 
 
 class Remembering(ClassifierMixin, BaseEstimator):

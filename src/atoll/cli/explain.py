@@ -1,0 +1,84 @@
+"""The command `atoll explain`: why the model says what it says, of all rows or of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from atoll.cli.options import DataPath, ModelPath, Quiet, TargetOfModel
+from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
+
+if TYPE_CHECKING:
+    from atoll.estimators.persistence import ModelBundle
+
+
+@one_line_errors
+def explain(
+    model: ModelPath,
+    data: DataPath,
+    row: Annotated[
+        int, typer.Option(min=1, help="Which row of DATA; the first under the header is 1.")
+    ],
+    n: Annotated[int, typer.Option("-n", min=1, help="Labels to show.")] = 5,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Also fit the model again without each label.")
+    ] = False,
+    target: TargetOfModel = None,
+    quiet: Quiet = False,
+) -> None:
+    """Explain one row: the labelled rows that are near along the graph, and what each contributes.
+
+    A pull is the share of a label in all that labels do to the row. Models that cannot tell pulls
+    are fitted again without each label instead, which takes as long as so many fits.
+    """
+    from atoll.cli.opening import open_model, rows_and_labels
+    from atoll.core.preprocessing import apply, unreadable
+    from atoll.core.tables import read_table
+    from atoll.estimators.row_explanation import explain_row
+
+    say = speaker(quiet)
+    frame = read_table(data)
+    bundle = open_model(model, frame, target)
+    if not len(bundle.X):
+        bundle = rows_and_labels(bundle, frame)
+    if not 1 <= row <= len(frame):
+        raise ValueError(f"--row {row}: {str(data)!r} has rows 1 to {len(frame)}.")
+    read, reasons = unreadable(bundle.preprocessing, frame.iloc[[row - 1]])
+    if reasons[0] is not None:
+        raise ValueError(f"row {row} of {str(data)!r} cannot be read: {reasons[0]}.")
+    x = apply(bundle.preprocessing, read)
+    estimator = bundle.estimator
+    if not hasattr(estimator, "posterior_"):
+        raise ValueError(
+            f"a {type(estimator).__name__} cannot be explained; fit one of the models that `atoll "
+            "models` lists."
+        )
+    found = explain_row(
+        estimator,
+        x,
+        bundle.X,
+        bundle.y,
+        n_labels=n,
+        refit=True if refit else None,
+        progress=show_progress(quiet),
+    )
+    if hasattr(estimator, "explain"):
+        say(str(estimator.explain()).split("\n", 1)[0])
+    typer.echo(f"Row {row}: {found.headline()}")
+    for line in table_lines(*_with_ids(found.table(first=1), bundle)):
+        typer.echo(line)
+    if found.summary():
+        typer.echo(found.summary())
+
+
+def _with_ids(
+    table: tuple[list[str], list[list[str]]], bundle: ModelBundle
+) -> tuple[list[str], list[list[str]]]:
+    """Return the table with the ids of its rows, where the fit was told of such."""
+    header, rows = table
+    ids: Any = bundle.ids
+    if ids is None:
+        return header, rows
+    named = [[row[0], str(ids[int(row[0]) - 1]), *row[1:]] for row in rows]
+    return [header[0], bundle.id_column, *header[1:]], named

@@ -1,0 +1,134 @@
+"""Model files on the command line: those of `atoll fit`, and those of `save_model` in Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from atoll.core.extras import import_extra
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from atoll.estimators.persistence import ModelBundle
+
+
+def open_model(
+    path: Path, frame: pd.DataFrame | None = None, target: str | None = None
+) -> ModelBundle:
+    """Return the model of a file, with how a table becomes its features.
+
+    Parameters
+    ----------
+    path : of a file that `atoll fit` or `save_model` wrote
+    frame : a table for the model; one saved from Python learns from it which columns to take, and
+        without it is refused
+    target : column of labels; None: that of the fit
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    from atoll.estimators.persistence import ModelBundle, load_model
+
+    found = load_model(path)
+    if isinstance(found, ModelBundle):
+        return found if target is None else found._replace(target=target)
+    if not hasattr(found, "predict_proba"):
+        raise ValueError(
+            f"{str(path)!r} holds a {type(found).__name__}, which predicts no classes; use it from "
+            "Python, with atoll.load_model."
+        )
+    check_is_fitted(found)
+    if frame is None:
+        raise ValueError(
+            f"{str(path)!r} holds a {type(found).__name__} saved from Python, without the rows it "
+            "was fitted on; name a table of them and its column of labels: --data FILE --target "
+            "COLUMN."
+        )
+    return _of_python(found, path, frame, target)
+
+
+def rows_and_labels(bundle: ModelBundle, frame: pd.DataFrame) -> ModelBundle:
+    """Return the bundle with the rows and the labels of a table in place of those of the fit."""
+    from atoll.core.preprocessing import apply
+
+    X, y = apply(bundle.preprocessing, frame), labels_of(bundle, frame)
+    if y is None:
+        raise ValueError(
+            f"the table has no column {bundle.target!r} of labels; name it with --target."
+        )
+    return bundle._replace(X=X, y=y)
+
+
+def labels_of(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any] | None:
+    """Return the labels of a table in the type of the model's classes, None where blank.
+
+    None where the table has no such column.
+    """
+    import numpy as np
+
+    from atoll.core.preprocessing import read_target
+
+    if bundle.target not in frame.columns:
+        return None
+    classes = np.asarray(bundle.estimator.classes_)
+    as_text = classes.dtype.kind in "OU" and isinstance(classes[0], str)
+    marker = getattr(bundle.estimator, "unlabelled_", None)
+    found = read_target(frame[bundle.target])
+    out = np.full(len(frame), None, dtype=object)
+    for i, label in enumerate(found.tolist()):
+        if label is not None and label != marker:
+            out[i] = str(label) if as_text else label
+    return out
+
+
+def as_fitted(estimator: Any, X: NDArray[np.float64]) -> Any:
+    """Return rows with the names of columns, where the model was fitted with such."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return X if names is None else import_extra("pandas").DataFrame(X, columns=names)
+
+
+def _of_python(found: Any, path: Path, frame: pd.DataFrame, target: str | None) -> ModelBundle:
+    import numpy as np
+    from sklearn.pipeline import Pipeline
+
+    from atoll.core.preprocessing import Preprocessing
+    from atoll.estimators.persistence import ModelBundle
+    from atoll.estimators.tables import TablePreprocessor
+
+    estimator = found
+    if isinstance(found, Pipeline) and isinstance(found[0], TablePreprocessor):
+        estimator = found[1:] if len(found.steps) > 2 else found[-1]
+        preprocessing = found[0].preprocessing_
+    else:
+        columns = _columns(found, path, frame, target)
+        p = len(columns)
+        preprocessing = Preprocessing(columns, {}, columns, np.zeros(p), np.ones(p), False)
+    none = np.empty((0, len(preprocessing.features)))
+    return ModelBundle(
+        estimator, preprocessing, none, np.empty(0, object), target or "label", "", ""
+    )
+
+
+def _columns(found: Any, path: Path, frame: pd.DataFrame, target: str | None) -> tuple[str, ...]:
+    """Return the columns of a table that a model takes which was fitted without its names."""
+    types = import_extra("pandas.api.types")
+    names = getattr(found, "feature_names_in_", None)
+    if names is not None:
+        return tuple(str(name) for name in names)
+    usable = [
+        name
+        for name in frame.columns
+        if name != target and types.is_numeric_dtype(frame[name].dtype)
+    ]
+    n = found.n_features_in_
+    if len(usable) != n and target is None and "label" in usable:
+        usable.remove("label")
+    if len(usable) != n:
+        raise ValueError(
+            f"{str(path)!r} was fitted on {n} columns without names, and the table has "
+            f"{len(usable)} columns of numbers: {', '.join(map(repr, usable))}. Leave the same "
+            f"{n} in the table, in their order, or fit the model on a data frame."
+        )
+    return tuple(usable)

@@ -1,0 +1,68 @@
+"""One kind of progress bar: at a terminal, in a notebook, and as lines in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from typing import Any
+
+from tqdm.std import TqdmWarning
+from tqdm.std import tqdm as TextBar
+
+SECONDS_BETWEEN_LINES = 10.0
+"""Where there is neither a terminal nor a notebook, a line is written so often."""
+
+
+class ProgressLines(TextBar):
+    """Progress as whole lines, the first of them after ten seconds: for files and pipes."""
+
+    def __init__(self, *arguments: Any, **settings: Any):
+        self.line_at = time.monotonic()
+        width = {"ncols": 79, "dynamic_ncols": False, "position": 0, "leave": False}
+        super().__init__(*arguments, **{**settings, **width})
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> bool:
+        """Write a line, where the last was long enough ago and there is something to say."""
+        line, now = str(self) if msg is None else msg, time.monotonic()
+        if line and now - self.line_at >= SECONDS_BETWEEN_LINES:
+            self.line_at = now
+            self.fp.write(line.rstrip() + "\n")
+            self.fp.flush()
+        return False
+
+    @staticmethod
+    def status_printer(file: Any) -> Any:
+        """Return what would move a bar: nothing, for lines stand where they were written."""
+        return lambda text: None
+
+
+def progress_bar(*arguments: Any, **settings: Any) -> Any:
+    """Return a tqdm bar that suits where standard error goes.
+
+    A terminal and a notebook have bars that move; a file or a pipe has a line every ten seconds,
+    and none of work that takes less.
+
+    Parameters
+    ----------
+    *arguments, **settings : of tqdm
+
+    Examples
+    --------
+    >>> [x for x in progress_bar(range(3), disable=True)]
+    [0, 1, 2]
+    """
+    if settings.get("disable", False):
+        return TextBar(*arguments, **settings)
+    if not is_watched():
+        return ProgressLines(*arguments, **settings)
+    with warnings.catch_warnings():
+        # A notebook without ipywidgets has a bar of text, which needs no apology.
+        warnings.simplefilter("ignore", TqdmWarning)
+        from tqdm.auto import tqdm
+    return tqdm(*arguments, **settings)
+
+
+def is_watched() -> bool:
+    """Return whether standard error is seen as it is written: at a terminal, or in a notebook."""
+    return sys.stderr.isatty() or "ipykernel.zmqshell" in sys.modules

@@ -1,0 +1,149 @@
+"""How a fitted model shows itself: as text, as a box in a notebook, and as a picture."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.extras import import_extra
+from atoll.plotting import decision_map, entropy_map, probability_grid, reliability_diagram
+from atoll.plotting.palette import class_names
+
+WIDTH = 88  # characters of a line of text
+MOST_CLASSES = 8  # named in a line
+MOST_BYTES = 2**26  # rows of more are not kept for `plot`
+MOST_SECONDS = 60.0  # refits that take longer are made only where they are asked for
+N_FOLDS = 5
+MAP_RESOLUTION = 80  # per axis
+
+
+class TrainingRows(NamedTuple):
+    """What a fit was given, kept for `plot` and neither copied nor saved.
+
+    X, y : as they were given
+    seconds : that the fit took
+    """
+
+    X: Any
+    y: Any
+    seconds: float
+
+
+def worth_keeping(X: Any) -> bool:
+    """Return whether rows are in memory, and few enough to be held on to."""
+    shape = getattr(X, "shape", None)
+    if shape is None:
+        return isinstance(X, Sequence)
+    is_table = hasattr(X, "dtype") or hasattr(X, "columns")
+    return is_table and all(isinstance(n, int) for n in shape) and 8 * np.prod(shape) <= MOST_BYTES
+
+
+class Summary(NamedTuple):
+    """A fitted model in a few words.
+
+    facts : what it was fitted on, in one line, or nothing where that is not known
+    verdict : how inference went
+    went_well : whether chains mixed and searches converged
+    """
+
+    facts: str
+    verdict: str
+    went_well: bool
+
+
+def summarise(model: Any) -> Summary:
+    """Return what a fitted model was fitted on, and its verdict."""
+    found = model.diagnostics_
+    facts, known = "", getattr(model, "_counts_of_fit", None)
+    if known is not None:
+        n_rows, counts = known
+        n_labels = int(np.sum(counts))
+        names = class_names(model.classes_)
+        named = [f"{name} ({count})" for name, count in zip(names, counts)]
+        if len(named) > MOST_CLASSES:
+            named[MOST_CLASSES:] = [f"and {len(named) - MOST_CLASSES} more"]
+        share = "all of them" if n_labels == n_rows else f"{n_labels:,} of them"
+        facts = f"{n_rows:,} rows, {share} labelled; {len(names)} classes: {', '.join(named)}"
+    went_well = all(found.get(name, True) for name in ("mixed", "converged"))
+    return Summary(facts, str(found.get("verdict", "")), went_well)
+
+
+def as_text(call: str, model: Any) -> str:
+    """Return the call that made a fitted model, and below it what it found.
+
+    Parameters
+    ----------
+    call : such as "AtollClassifier(random_state=0)"
+    """
+    summary = summarise(model)
+    lines = [call]
+    if summary.facts:
+        lines += textwrap.wrap(f"fitted on {summary.facts}", WIDTH, **_INDENTED)
+    if summary.verdict:
+        lines += textwrap.wrap(summary.verdict, WIDTH, **_INDENTED)
+    return "\n".join(lines)
+
+
+_INDENTED: dict[str, Any] = {"initial_indent": "  ", "subsequent_indent": "  "}
+
+
+def wrapped(call: str) -> str:
+    """Return a call in lines of at most `WIDTH` characters, arguments below one another."""
+    if "\n" in call or len(call) <= WIDTH:
+        return call
+    indent = " " * (call.index("(") + 1)
+    return textwrap.fill(
+        call, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def as_html(model: Any) -> str:
+    """Return a box that says what the model was fitted on, and how that went."""
+    summary = summarise(model)
+    colour = "#1b7837" if summary.went_well else "#b2182b"
+    name = escape(type(model).__name__)
+    facts = f"<div>{escape(summary.facts)}</div>" if summary.facts else ""
+    return (
+        f'<div style="border-left:4px solid {colour};padding:.3em .8em;margin:.3em 0;'
+        f'max-width:50em;font-family:system-ui,sans-serif;font-size:.95em;line-height:1.45">'
+        f"<strong>{name}</strong>{facts}<div>{escape(summary.verdict)}</div></div>"
+    )
+
+
+def plot_model(
+    model: Any, X: Any, y: Any, *, unlabelled: Any, n_splits: int, random_state: int = 0
+) -> NDArray[Any]:
+    """Draw the map of the classes, that of the entropy, and the reliability of held-out labels.
+
+    The last is left out without folds, and where there are too few labels to hold any out. What is
+    returned are the axes: a notebook would show a figure twice.
+    """
+    from atoll.estimators.held_out import held_out_probabilities
+
+    plt = import_extra("matplotlib.pyplot")
+    held_out = None
+    if n_splits:
+        held_out = held_out_probabilities(
+            model, X, y, unlabelled=unlabelled, n_splits=n_splits, random_state=random_state
+        )
+    has_reliability = held_out is not None and held_out.n_splits > 0
+    widths = [4.6, 5.6, 4.8][: 2 + has_reliability]  # the second has the legend of both maps
+    figure = plt.figure(figsize=(sum(widths), 4.6), layout="constrained")
+    # Each picture is laid out by itself: a colour scale or legend below one moves no other.
+    parts = figure.subfigures(1, len(widths), width_ratios=widths)
+    panels = [part.add_subplot() for part in parts]
+    resolution = 4 * MAP_RESOLUTION if np.shape(X)[1] == 1 else MAP_RESOLUTION
+    grid = probability_grid(model, X, resolution=resolution)
+    decision_map(model, X, y, ax=panels[0], grid=grid, unlabelled=unlabelled, legend=False)
+    entropy_map(model, X, y, ax=panels[1], grid=grid, unlabelled=unlabelled)
+    if held_out is not None and has_reliability:
+        reliability_diagram(held_out.probabilities, held_out.codes, panels[2])
+        panels[2].set_title(f"Reliability of {len(held_out.codes)} labels held out")
+    elif held_out is not None:
+        figure.supxlabel(f"No reliability: {held_out.note}", fontsize=9)
+    return np.array(panels)

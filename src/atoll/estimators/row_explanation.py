@@ -1,0 +1,273 @@
+"""Why a row has the class probabilities that it has: the labels that are near, and what each does.
+
+Near is what lies a short way off along the graph of neighbours, from row to near row, as labels
+travel in models of the graph. What a label contributes is told in two ways: by its share in what
+pulls the row to its class, of models that say so (`atoll.models.label_pulls`); and by a fit without
+it, of any model.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import dijkstra
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from atoll.core.graphs import neighbour_graph
+from atoll.core.labels import parse_labels
+from atoll.core.progress import progress_bar
+from atoll.models.label_pulls import label_pulls
+from atoll.plotting.palette import class_names
+
+Array = NDArray[np.float64]
+
+N_NEIGHBOURS = 10  # of the graph along which ways are measured
+MOST_ROWS = 5000  # of that graph; of more, a random part besides the labelled ones
+MOST_LABELS = 1000  # of them, those nearest as the crow flies
+
+
+class NearLabel(NamedTuple):
+    """A labelled row near the one that is explained.
+
+    row : which of the training rows, from 0
+    label : its class
+    n_steps : from row to near row, along the graph; -1 where no way leads there
+    length : of that way; as the crow flies where there is none
+    pull : share of all labels' pull on the row, positive towards its most probable class; None
+        where the model cannot say
+    without : (K,) class probabilities of the row without this label; None where no fit was made
+        without it, or none can be, since no other label of the class is left
+    """
+
+    row: int
+    label: Any
+    n_steps: int
+    length: float
+    pull: float | None
+    without: Array | None
+
+
+class RowExplanation(NamedTuple):
+    """What is predicted of a row, and the labels that it rests on, the nearest first.
+
+    classes : (K,)
+    proba : (K,) class probabilities of the row
+    near : labels by the length of the way to them
+    without_all : (K,) the probabilities without any of these labels; None where too few are left
+    own_label : the row's own label in the fit, or None
+    """
+
+    classes: NDArray[Any]
+    proba: Array
+    near: tuple[NearLabel, ...]
+    without_all: Array | None
+    own_label: Any = None
+
+    @property
+    def code(self) -> int:
+        """Position of the most probable class."""
+        return int(np.argmax(self.proba))
+
+    def headline(self) -> str:
+        """Return what is predicted, in a sentence."""
+        names, order = class_names(self.classes), np.argsort(-self.proba, kind="stable")
+        first, second = order[:2]
+        said = f"{names[first]} with probability {self.proba[first]:.2f}"
+        said += f", then {names[second]} with {self.proba[second]:.2f}."
+        if self.own_label is not None:
+            said += f" The row was itself labelled {class_names([self.own_label])[0]} in the fit."
+        return said
+
+    def table(self, first: int = 0) -> tuple[list[str], list[list[str]]]:
+        """Return header and rows of a table of the labels, as text.
+
+        Parameters
+        ----------
+        first : int, default=0
+            Number of the first row: 0 as in an array, 1 as in a file.
+        """
+        name = class_names(self.classes)[self.code]
+        has_pulls = any(label.pull is not None for label in self.near)
+        has_fits = any(label.without is not None for label in self.near)
+        header = ["row", "label", "steps", "distance"]
+        header += ["pull"] * has_pulls + [f"p({name}) without it"] * has_fits
+        return header, [
+            [
+                str(label.row + first),
+                class_names([label.label])[0],
+                "no way" if label.n_steps < 0 else str(label.n_steps),
+                f"{label.length:.3g}",
+                *(["-" if label.pull is None else f"{label.pull:+.0%}"] * has_pulls),
+                *([self._without(label)] * has_fits),
+            ]
+            for label in self.near
+        ]
+
+    def summary(self) -> str:
+        """Return what the labels listed contribute together, in a sentence or two."""
+        n, name = len(self.near), class_names(self.classes)[self.code]
+        these = f"these {n} labels" if n > 1 else "this label"
+        said = []
+        pulls = [label.pull for label in self.near if label.pull is not None]
+        if pulls:
+            share = sum(map(abs, pulls))
+            said.append(
+                f"Of all that labels do to this row, {these} do {share:.0%}; + pulls towards "
+                f"{name}, - away from it."
+            )
+        if self.without_all is not None:
+            p, q = self.proba[self.code], self.without_all[self.code]
+            said.append(
+                f"Without {these} the probability of {name} would be {q:.2f} rather than {p:.2f}."
+            )
+        return " ".join(said)
+
+    def __str__(self) -> str:
+        header, rows = self.table()
+        widths = [max(map(len, column)) for column in zip(header, *rows)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
+            for cells in (header, *rows)
+        ]
+        return "\n".join([self.headline(), *lines, self.summary()])
+
+    def _without(self, label: NearLabel) -> str:
+        if label.without is None:
+            return "(the only label of its class)"
+        return f"{label.without[self.code]:.2f}"
+
+
+def explain_row(
+    model: Any,
+    x: Any,
+    X: Any,
+    y: Any,
+    *,
+    n_labels: int = 5,
+    refit: bool | None = None,
+    progress: bool = False,
+) -> RowExplanation:
+    """Say which labels the prediction of a row rests on, and what each of them contributes.
+
+    Parameters
+    ----------
+    model : fitted classifier, one of this library's
+    x : (1, d) the row, as the model takes rows
+    X, y : (n, d) and (n,) rows and labels that the model was fitted on
+    n_labels : int, default=5
+        Labels to look at, the nearest along the graph.
+    refit : bool or None, default=None
+        Whether to fit clones of the model without each of these labels, and without all of them.
+        None: where the model cannot tell their pulls.
+    progress : bool, default=False
+        Whether to show a progress bar of the refits.
+
+    Returns
+    -------
+    RowExplanation
+    """
+    labels = parse_labels(y, unlabelled=model.unlabelled_, classes=list(model.classes_))
+    X, x = np.asarray(X, dtype=np.float64), np.asarray(x, dtype=np.float64).reshape(1, -1)
+    proba = np.exp(model.posterior_.log_proba(x))[0]
+    values, place = _in_units_of(model, X), _in_units_of(model, x)
+    known = np.flatnonzero(labels.is_labelled)
+    ways = _ways(values, place, known)[:n_labels]
+    targets = np.full(len(labels.codes), None, dtype=object)
+    targets[known] = np.array(labels.classes.tolist(), dtype=object)[labels.codes[known]]
+    pulls = label_pulls(model.posterior_, x, X[known], labels.codes[known], int(np.argmax(proba)))
+    pull_of = {} if pulls is None else dict(zip(known.tolist(), pulls.tolist()))
+    again = _Refit(model, X, targets)
+    refit = pulls is None if refit is None else refit
+    near = [
+        NearLabel(
+            row,
+            targets[row],
+            n_steps,
+            length,
+            pull_of.get(row),
+            again.proba(x, [row]) if refit else None,
+        )
+        for row, n_steps, length in progress_bar(
+            ways, desc="refits", disable=not (progress and refit)
+        )
+    ]
+    same = known[np.all(values[known] == place, axis=1)]
+    return RowExplanation(
+        model.classes_,
+        proba,
+        tuple(near),
+        again.proba(x, [label.row for label in near]) if refit else None,
+        targets[same[0]] if len(same) else None,
+    )
+
+
+class _Refit(NamedTuple):
+    """A model, its rows and its labels, to be fitted again with fewer of them."""
+
+    model: Any
+    X: Any
+    targets: NDArray[Any]
+
+    def proba(self, x: Any, left_out: list[int]) -> Array | None:
+        """Return the class probabilities of x without some labels, (K,), or None."""
+        y = self.targets.copy()
+        y[left_out] = None
+        left = {label for label in y.tolist() if label is not None}
+        classes = self.model.classes_.tolist()
+        takes_missing = self.model.fits_unseen_classes
+        if len(left) < (1 if takes_missing else len(classes)):
+            return None
+        fresh = clone(self.model)
+        wanted: dict[str, Any] = {"unlabelled": None, "verbose": False, "checkpoint": None}
+        if takes_missing:
+            wanted["classes"] = classes
+        if fresh.get_params(deep=False).get("random_state", 0) is None:
+            wanted["random_state"] = 0
+        has = fresh.get_params(deep=False)
+        fresh.set_params(**{name: value for name, value in wanted.items() if name in has})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fresh.fit(self.X, y)
+        return np.exp(fresh.posterior_.log_proba(x))[0]
+
+
+def _in_units_of(model: Any, values: Array) -> Array:
+    """Return rows in the units in which the model measures distances."""
+    posterior = model.posterior_
+    if hasattr(posterior, "shift") and hasattr(posterior, "scale"):
+        return (values - posterior.shift) / posterior.scale
+    return values
+
+
+def _ways(values: Array, place: Array, known: NDArray[np.intp]) -> list[tuple[int, int, float]]:
+    """Return labelled rows, steps and length of the way to each, the shortest first."""
+    straight = np.linalg.norm(values[known] - place, axis=1)
+    known = known[np.argsort(straight, kind="stable")[:MOST_LABELS]]
+    others = np.setdiff1d(np.arange(len(values)), known)
+    others = others[np.any(values[others] != place, axis=1)]  # the row itself is there already
+    others = np.random.default_rng(0).permutation(others)[: MOST_ROWS - len(known)]
+    rows = np.concatenate([known, others])
+    points = np.concatenate([place, values[rows]])
+    graph = neighbour_graph(points, min(N_NEIGHBOURS, len(points) - 1))
+    # Zero would mean that there is no edge; copies are a step of almost no length.
+    lengths = graph.distances.copy()
+    lengths.data = np.maximum(lengths.data, np.finfo(float).tiny)
+    length, before = dijkstra(lengths, directed=False, indices=0, return_predecessors=True)
+    found = []
+    for i, row in enumerate(known, start=1):
+        if np.isfinite(length[i]):
+            found.append((int(row), _n_steps(before, i), float(length[i])))
+        else:
+            found.append((int(row), -1, float(np.linalg.norm(points[i] - points[0]))))
+    return sorted(found, key=lambda way: (way[1] < 0, way[2]))
+
+
+def _n_steps(before: NDArray[Any], place: int) -> int:
+    n = 0
+    while place != 0:
+        place, n = int(before[place]), n + 1
+    return n

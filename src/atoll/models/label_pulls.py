@@ -1,0 +1,169 @@
+"""How far each label pulls the prediction of a row: the terms of a sum.
+
+A function f(x) = v(x)ᵀ a with a normal prior of a, and labels at rows x_i, has a posterior mean in
+the span of their features (the representer theorem, Kimeldorf & Wahba 1971):
+
+    E f(x) = Σ_i v(x)ᵀ v(x_i) β_i,
+
+one term for each label: what it adds to the function at x. A label raises the function of its own
+class and lowers the others, which gives every β_i its sign; labels whose features are alike share
+what they do. The pull of a label is what it adds to the function of one class beyond the mean of
+the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import Ridge
+
+from atoll.core.graphs import nearest
+from atoll.models.average.average import FARTHEST, AveragePosterior
+from atoll.models.average.heads import ProbitHead
+from atoll.models.average.views import GraphView, View
+from atoll.models.graph_posterior import (
+    ConePosterior,
+    GraphPosterior,
+    NormalPosterior,
+    PooledPosterior,
+    SoftmaxPosterior,
+)
+
+Array = NDArray[np.float64]
+
+SMALL = 1e-4  # of the features' mean square: what decides between labels that are alike
+TOLERANCE = 1e-9  # of the search for β
+SAME = 1e-9  # of a row's length: rows nearer than that are the same
+
+
+def terms(mean: Array, at: Array, labelled: Array, codes: NDArray[np.intp]) -> Array:
+    """Return what each label adds to the functions at a row, (l, F).
+
+    Parameters
+    ----------
+    mean : (p, F) of the coefficients; F is one for two classes
+    at : (p,) features of the row
+    labelled : (l, p) features of the labelled rows
+    codes : (l,) their classes
+
+    Examples
+    --------
+    >>> labelled = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> found = terms(np.array([[2.0], [-1.0]]), np.array([1.0, 0.5]), labelled, np.array([1, 0]))
+    >>> found.ravel().round(3).tolist()
+    [2.0, -0.5]
+    """
+    n_functions = mean.shape[1]
+    owners = [1] if n_functions == 1 else range(n_functions)
+    ridge = SMALL * float(np.einsum("ij,ij->", labelled, labelled)) / len(labelled)
+    added = np.zeros((len(labelled), n_functions))
+    alpha = max(ridge, np.finfo(float).tiny)
+    solver = Ridge(alpha=alpha, positive=True, fit_intercept=False, tol=TOLERANCE)
+    for j, owner in enumerate(owners):
+        signs = np.where(codes == owner, 1.0, -1.0)
+        scale = float(np.abs(mean[:, j]).max()) or 1.0
+        solver.fit(labelled.T * signs, mean[:, j] / scale)
+        added[:, j] = (labelled @ at) * signs * solver.coef_ * scale
+    return added
+
+
+def towards(added: Array, code: int) -> Array:
+    """Return the pull towards one class of terms (l, F), (l,); F is one for two classes."""
+    if added.shape[1] == 1:
+        return added[:, 0] if code == 1 else -added[:, 0]
+    others = np.delete(added, code, axis=1)
+    return added[:, code] - others.mean(axis=1)
+
+
+def mean_coefficients(head: Any) -> Array | None:
+    """Return the posterior mean of a head's coefficients, (p, F); None of an unknown kind."""
+    if isinstance(head, ProbitHead):
+        return np.einsum("a,apf->pf", head.shares, head.means)
+    if isinstance(head, ConePosterior | SoftmaxPosterior):
+        return np.einsum("s,spf->pf", head.weights, head.coefficients)
+    if isinstance(head, NormalPosterior):
+        return head.mean
+    if isinstance(head, PooledPosterior):
+        votes, soft = mean_coefficients(head.votes), mean_coefficients(head.soft)
+        assert votes is not None
+        assert soft is not None
+        return (1.0 - head.share) * votes + head.share * soft
+    return None
+
+
+def label_pulls(
+    posterior: Any, x: Array, rows: Array, codes: NDArray[np.intp], code: int
+) -> Array | None:
+    """Return the share of each label in what pulls a row to a class, or from it, (l,).
+
+    Shares are positive for labels that pull towards the class and negative for the others; without
+    their signs they sum to one. Those of several assumptions are averaged by their weights.
+
+    Parameters
+    ----------
+    posterior : of `AtollClassifier` or `GraphGPClassifier`; of any other the answer is None
+    x : (1, d) the row
+    rows : (l, d) rows with a label
+    codes : (l,) their classes
+    code : the class
+    """
+    if isinstance(posterior, AveragePosterior):
+        return _of_average(posterior, x, rows, codes, code)
+    if isinstance(posterior, GraphPosterior) and posterior.metric == "euclidean":
+        d = posterior.rows.shape[1]
+        view = GraphView(
+            np.zeros(d),
+            np.zeros((d, 0)),
+            posterior.rows,
+            posterior.features,
+            posterior.n_nearest,
+            posterior.n_jobs,
+        )
+        found = _shares(posterior.coefficients, view, x, rows, codes, code)
+        return None if found is None else _normalised(found)
+    return None
+
+
+def _of_average(
+    posterior: AveragePosterior, x: Array, rows: Array, codes: NDArray[np.intp], code: int
+) -> Array:
+    x, rows = (
+        np.clip((part - posterior.shift) / posterior.scale, -FARTHEST, FARTHEST)
+        for part in (x, rows)
+    )
+    total = np.zeros(len(rows))
+    for part in posterior.components:
+        view = posterior.views[part.view]
+        found = _shares(part.head, view, x, rows, codes, code)
+        if found is not None:
+            total += part.weight * float(view.reach(view.features(x))[0]) * found
+    return _normalised(total)
+
+
+def _normalised(shares: Array) -> Array:
+    size = np.abs(shares).sum()
+    return shares / size if size > 0 else shares
+
+
+def _shares(
+    head: Any, view: View, x: Array, rows: Array, codes: NDArray[np.intp], code: int
+) -> Array | None:
+    mean = mean_coefficients(head)
+    if mean is None:
+        return None
+    added = terms(mean, view.features(x)[0], _features_at(view, rows), codes)
+    return _normalised(towards(added, code))
+
+
+def _features_at(view: View, rows: Array) -> Array:
+    """Return the features of rows: their own where they are on the graph."""
+    features = view.features(rows)
+    if isinstance(view, GraphView):
+        places = (rows - view.centre) @ view.directions if view.directions.shape[1] else rows
+        closest = nearest(view.rows, places, 1)[:, 0]
+        apart = np.linalg.norm(view.rows[closest] - places, axis=1)
+        same = apart <= SAME * (1.0 + np.linalg.norm(places, axis=1))
+        features[same] = view.values[closest[same]]
+    return features

@@ -1,0 +1,105 @@
+"""What to do next, in one paragraph."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.reports.words import count, percent
+
+ENOUGH = 0.95  # share of unlabelled rows with a clear class from which more labels add little
+SURE = 0.9  # probability from which a row's class counts as clear
+WIDE = 0.2  # width of the interval of the accuracy from which it is called rough
+
+
+class State(NamedTuple):
+    """What the advice rests on.
+
+    went_well : whether chains mixed and searches converged
+    verdict : how inference went
+    scores : of held-out labels; None where they were not scored
+    by_chance : calibration error that a right model would show
+    counts : (K,) labels of each class
+    names : (K,) the classes
+    probabilities : (u, K) of the unlabelled rows
+    n_suggested : rows that the report lists to be labelled
+    """
+
+    went_well: bool
+    verdict: str
+    scores: Any
+    by_chance: float
+    counts: NDArray[np.intp]
+    names: list[str]
+    probabilities: NDArray[np.float64]
+    n_suggested: int
+
+
+def what_to_do_next(state: State) -> str:
+    """Return one paragraph: what to see to first, what to label, and when to stop."""
+    said = [*_inference(state), *_scarce_classes(state), *_calibration(state), *_labels(state)]
+    return " ".join(said)
+
+
+def _inference(state: State) -> list[str]:
+    if state.went_well:
+        return []
+    return [
+        "First see to the fit itself: it did not settle, so that every number on this page is "
+        f"provisional. {state.verdict}"
+    ]
+
+
+def _scarce_classes(state: State) -> list[str]:
+    scarce = [name for name, n in zip(state.names, state.counts) if n < 2]
+    if not scarce:
+        return []
+    named = ", ".join(scarce[:5]) + (" and others" if len(scarce) > 5 else "")
+    return [
+        f"Label at least two rows of every class ({named}: fewer so far), so that probabilities "
+        "can be tested on labels held out."
+    ]
+
+
+def _calibration(state: State) -> list[str]:
+    scores = state.scores
+    if scores is None:
+        return []
+    if scores.calibration_error > state.by_chance:
+        return [
+            "Do not take the probabilities at face value yet: on held-out labels they were not "
+            "calibrated. Try another model (`atoll models` lists them) or check the labels given."
+        ]
+    low, high = scores.accuracy_low, scores.accuracy_high
+    if high - low > WIDE:
+        return [
+            f"So far {count(scores.n_rows, 'held-out label')} put the accuracy anywhere from "
+            f"{percent(low)} to {percent(high)}: too few to rely on."
+        ]
+    return [
+        f"Held-out labels put the accuracy between {percent(low)} and {percent(high)}, and the "
+        "probabilities may be taken as they are."
+    ]
+
+
+def _labels(state: State) -> list[str]:
+    if not len(state.probabilities):
+        return [
+            "Every row is labelled: look again at the rows below whose label differs from the "
+            "class predicted, and predict new rows."
+        ]
+    clear = float((state.probabilities.max(axis=1) >= SURE).mean())
+    rough = state.scores is None or state.scores.accuracy_high - state.scores.accuracy_low > WIDE
+    if clear >= ENOUGH and not rough and state.went_well:
+        return [
+            f"{percent(clear)} of the unlabelled rows have a clear class, so that more labels "
+            "would add little: predict, and send rows below a probability you choose to a person."
+        ]
+    rows = f"the {count(state.n_suggested, 'row')} listed" if state.n_suggested > 1 else "the row"
+    return [
+        f"Label {rows} under “What to label next”, and fit again; {percent(clear)} of the "
+        "unlabelled rows have a clear class now. `atoll next` and `atoll label` go through such "
+        "rows one by one and say when to stop."
+    ]

@@ -1,0 +1,67 @@
+"""The user's rows, as the report shows them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.reports.words import cell, short
+
+
+class RowTable(NamedTuple):
+    """Rows in the user's own columns and units.
+
+    frame : (n, q) data frame
+    ids : (n,) names of the rows, or None
+    id_name : what the names are
+    first : number of the first row: 1 as in a file, 0 as in an array
+    """
+
+    frame: Any
+    ids: NDArray[Any] | None = None
+    id_name: str = ""
+    first: int = 1
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return [str(name) for name in self.frame.columns]
+
+    def row(self, place: int, columns: list[int]) -> dict[str, Any]:
+        """Return number, name and cells of one row."""
+        cells = [_shown(self.frame.iat[place, j]) for j in columns]
+        name = "" if self.ids is None else short(self.ids[place], 24, str)
+        return {"row": f"{place + self.first:,}", "id": name, "cells": cells}
+
+
+class ArrayTable(NamedTuple):
+    """Rows of an array, which need no data frame; as `RowTable`."""
+
+    values: NDArray[Any]
+    columns: list[str]
+    ids: Any = None
+    id_name: str = ""
+    first: int = 0
+
+    def row(self, place: int, columns: list[int]) -> dict[str, Any]:
+        """Return number, name and cells of one row."""
+        cells = [_shown(self.values[place, j]) for j in columns]
+        name = "" if self.ids is None else short(self.ids[place], 24, str)
+        return {"row": f"{place + self.first:,}", "id": name, "cells": cells}
+
+
+def _shown(value: Any) -> dict[str, Any]:
+    return {"text": cell(value), "word": isinstance(value, str)}
+
+
+def table_of(X: Any, features: list[str]) -> RowTable | ArrayTable:
+    """Return the rows that a caller gave; an index that does more than count names them."""
+    if not hasattr(X, "iloc"):
+        return ArrayTable(np.asarray(X), features)
+    index = X.index
+    if index.equals(type(index)(range(len(X)))):
+        return RowTable(X, first=0)
+    name = "Row" if index.name is None else str(index.name)
+    return RowTable(X, np.asarray(index, dtype=object), name, first=0)

@@ -1,0 +1,51 @@
+"""Numbers and names as a reader would write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_SHORT_WORDS = 200  # characters of a value that are shown
+
+
+def number(value: float) -> str:
+    """Return a number with three decimals."""
+    if np.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return "undefined" if np.isnan(value) else f"{round(value, 3) + 0.0:.3f}"  # no -0.000
+
+
+def percent(share: float) -> str:
+    """Return a share in percent."""
+    # Rounding must not turn 99.6% into all, or 0.4% into none.
+    text = f"{100 * share:.0f}%"
+    if (text == "100%" and share < 1) or (text == "0%" and share > 0):
+        return f"{100 * share:.2f}%"
+    return text
+
+
+def cell(value: Any) -> str:
+    """Return a cell of the user's table; a blank one is a dash."""
+    if value is None or value != value:
+        return "–"
+    if isinstance(value, float | np.floating):
+        return f"{value:.4g}"
+    return short(value, 24, str)
+
+
+def short(value: object, longest: int = _SHORT_WORDS, write: Any = repr) -> str:
+    """Return a value on one line, cut where it is long."""
+    text = " ".join(write(value).split())
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def listed(names: list[str], most: int = 12) -> str:
+    """Return names with commas between, the first dozen."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def count(n: int, thing: str) -> str:
+    """Return so many things."""
+    return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"

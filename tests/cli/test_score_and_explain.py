@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from atoll.cli import timing
+from atoll.cli.terminal import table_lines
+from atoll.core.tables import read_table
+from atoll.estimators import (
+    AtollClassifier,
+    ProbitGPClassifier,
+    load_model,
+    make_preprocessor,
+    save_model,
+)
+from program import fail, run, succeed
+
+
+def make_table(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    kind = rng.permutation(np.repeat(["cat", "dog"], n // 2))
+    return pd.DataFrame(
+        {
+            "tag": [f"T{i:02d}" for i in range(n)],
+            "height": rng.normal(size=n) + 5 * (kind == "dog"),
+            "weight": 100 + 10 * rng.normal(size=n),
+            "coat": np.where(rng.random(n) < 0.5, "long", "short"),
+            "kind": kind,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a table of few labels, another with all of them, and a model."""
+    folder = tmp_path_factory.mktemp("animals")
+    table = make_table()
+    few = table.copy()
+    few.loc[np.setdiff1d(np.arange(60), few.groupby("kind").head(5).index), "kind"] = None
+    few.to_csv(folder / "few.csv", index=False)
+    make_table(seed=1).to_csv(folder / "new.csv", index=False)
+    fit = ["fit", folder / "few.csv", "--target", "kind", "--id", "tag"]
+    succeed(*fit, "--out", folder / "m.atoll", "--quiet")
+    return folder
+
+
+def test_scores_are_those_of_the_labelled_rows(folder):
+    model, new = load_model(folder / "m.atoll"), read_table(folder / "new.csv")
+    said = succeed("score", folder / "m.atoll", folder / "new.csv")
+    succeed("predict", folder / "m.atoll", folder / "new.csv", "--out", folder / "p.csv")
+    predicted = read_table(folder / "p.csv")
+    accuracy = (predicted["class"] == new["kind"]).mean()
+    truth = predicted[[f"p_{c}" for c in model.estimator.classes_]].to_numpy()
+    codes = (new["kind"] == "dog").astype(int)
+    assert f"accuracy           {accuracy:.4f}" in said
+    assert f"log-loss           {-np.log(truth[np.arange(60), codes]).mean():.4f}" in said
+    assert "of 60 rows" in said
+    cats = (predicted["class"][new["kind"] == "cat"] == "cat").sum()
+    assert re.search(rf"^cat +{cats} +{30 - cats}$", said, re.MULTILINE)
+
+
+def test_scores_leave_out_what_has_no_answer_and_say_so(folder, tmp_path):
+    said = succeed("score", folder / "m.atoll", folder / "few.csv")
+    assert "50 rows without a label are left out." in said
+    assert "10 of these rows were labelled in the fit" in said
+    table = read_table(folder / "new.csv")
+    table.loc[:2, "kind"] = "fox"
+    table.astype({"height": object}).replace({"height": {table["height"][9]: "tall"}}).to_csv(
+        tmp_path / "odd.csv", index=False
+    )
+    said = succeed("score", folder / "m.atoll", tmp_path / "odd.csv")
+    assert "3 rows are of classes that the model does not know (fox)" in said
+    assert "1 rows that cannot be read are left out" in said
+    assert "of 56 rows" in said
+    table.drop(columns="kind").to_csv(tmp_path / "none.csv", index=False)
+    assert "has no column 'kind'" in fail("score", folder / "m.atoll", tmp_path / "none.csv")
+
+
+def test_a_row_is_explained_by_near_labels_and_their_pulls(folder):
+    said = succeed("explain", folder / "m.atoll", folder / "few.csv", "--row", "17", "-n", "4")
+    few = read_table(folder / "few.csv")
+    assert re.search(r"^Row 17: (cat|dog) with probability [01]\.\d\d", said, re.MULTILINE)
+    rows = re.findall(r"^(\d+) +(T\d\d) +(cat|dog) +(\d+) +([\d.]+) +([+-]\d+)%$", said, re.M)
+    assert len(rows) == 4
+    for number, tag, label, *_ in rows:
+        assert few["tag"][int(number) - 1] == tag  # counted as in the file
+        assert few["kind"][int(number) - 1] == label
+    lengths = [float(row[4]) for row in rows]
+    assert lengths == sorted(lengths)
+    again = succeed("explain", folder / "m.atoll", folder / "few.csv", "--row", "17", "--refit")
+    assert "without it" in again
+    assert "Without these 5 labels" in again
+
+
+def test_a_row_that_is_not_there_is_refused(folder):
+    explain = ["explain", folder / "m.atoll", folder / "few.csv", "--row"]
+    assert "has rows 1 to 60" in fail(*explain, "61")
+
+
+@pytest.mark.parametrize("kind", ["table", "frame", "array"])
+def test_models_saved_from_python_open_in_predict_and_report(folder, tmp_path, kind):
+    few = read_table(folder / "few.csv")
+    numbers = few[["height", "weight"]]
+    model = AtollClassifier(random_state=0)
+    if kind == "table":
+        model = make_pipeline(make_preprocessor(), model)
+        fitted = model.fit(few[["height", "weight", "coat"]], few["kind"])
+        expected = fitted.predict_proba(few)
+    else:
+        rows = numbers if kind == "frame" else numbers.to_numpy()
+        fitted = model.fit(rows, few["kind"])
+        expected = fitted.predict_proba(rows)
+    save_model(fitted, tmp_path / "m.atoll")
+    data, page = folder / "few.csv", tmp_path / "r.html"
+    succeed("predict", tmp_path / "m.atoll", data, "--out", tmp_path / "p.csv", "--quiet")
+    found = read_table(tmp_path / "p.csv")[["p_cat", "p_dog"]].to_numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert "--data FILE --target COLUMN" in fail("report", tmp_path / "m.atoll", "--out", page)
+    succeed(
+        *("report", tmp_path / "m.atoll", "--data", data, "--target", "kind", "--out", page),
+        "--no-cross-validation",
+    )
+    text = page.read_text(encoding="utf-8")
+    assert "few.csv, last changed " in text
+    assert "60, of which 10 labelled" in text
+
+
+def test_a_table_with_other_columns_than_a_nameless_model_is_refused(folder, tmp_path):
+    few = read_table(folder / "few.csv")
+    save_model(AtollClassifier().fit(few[["height"]].to_numpy(), few["kind"]), tmp_path / "m.atoll")
+    message = fail("predict", tmp_path / "m.atoll", folder / "few.csv", "--out", tmp_path / "p.csv")
+    assert "1 columns without names, and the table has 2 columns of numbers" in message
+
+
+def test_the_report_has_the_file_the_ids_and_the_users_own_units(folder):
+    succeed("report", folder / "m.atoll", "--no-cross-validation", "--quiet")
+    text = (folder / "m.html").read_text(encoding="utf-8")
+    assert "few.csv, last changed " in text
+    section = text[text.index('id="uncertain"') :]
+    rows = re.findall(r'class="n">(\d+)</th>\s*<td>(T\d\d)</td>', section)
+    few = read_table(folder / "few.csv")
+    assert len(rows) == len(set(rows)) == 10
+    for number, tag in rows:
+        assert few["tag"][int(number) - 1] == tag
+        assert f"{few['weight'][int(number) - 1]:.4g}" in section
+
+
+# What is said -------------------------------------------------------------------------------------
+
+
+def test_tables_fit_the_width_of_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    for command in (["models"], ["models", "atoll"], ["datasets", "list"]):
+        assert max(map(len, succeed(*command).splitlines())) <= 60
+    monkeypatch.setenv("COLUMNS", "75")
+    assert {"archipelago", "informative-vector"} <= set(succeed("models").split())
+    monkeypatch.delenv("COLUMNS")
+    assert max(map(len, succeed("models").splitlines())) > 100  # a file has no edge
+
+
+def test_narrowing_a_table_loses_no_word():
+    rows = [["alpha", "one two three four five six seven"], ["b", "eight nine ten"]]
+    lines = table_lines(["name", "what it is"], rows, width=24)
+    assert max(map(len, lines)) <= 24
+    assert max(map(len, table_lines(["a"], [["x" * 50]], width=24))) == 24
+    assert set(" ".join(lines).split()) == {
+        word for row in (*rows, ["name", "what it is"]) for cell in row for word in cell.split()
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "gone.csv", "--target", "x", "--out", "m.atoll"],
+        ["predict", "gone.atoll", "gone.csv", "--out", "p.csv"],
+        ["report", "gone.atoll"],
+        ["score", "gone.atoll", "gone.csv"],
+        ["explain", "gone.atoll", "gone.csv", "--row", "1"],
+    ],
+)
+def test_a_wrong_path_is_answered_before_anything_slow_is_imported(arguments):
+    program = (
+        "import sys; from typer.testing import CliRunner; from atoll.cli.commands import app\n"
+        f"result = CliRunner().invoke(app, {arguments!r})\n"
+        "assert result.exit_code == 2 and 'there is no' in result.output, result.output\n"
+        "slow = {'numpy', 'pandas', 'scipy', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
+        "assert not slow, slow\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# How long it will take ----------------------------------------------------------------------------
+
+
+class Slow:
+    """A model whose fit of n rows takes n squared units of a clock, and chains their sweeps."""
+
+    clock = 0.0
+
+    def __init__(self, **parameters):
+        self.parameters = parameters
+
+    def get_params(self, deep=True):
+        return dict(self.parameters)
+
+    def set_params(self, **parameters):
+        self.parameters |= parameters
+        return self
+
+    def __sklearn_clone__(self):
+        return Slow(**self.parameters)
+
+    def fit(self, X, y):
+        has = self.parameters
+        sweeps = has["n_chains"] * (has["n_warmup"] + has["n_samples"]) if has else 1
+        Slow.clock += 1e-6 * sweeps * len(X) ** 2
+        self.diagnostics_ = {"n_chains": 1} if has else {}
+        return self
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"n_chains": 4, "n_warmup": 100, "n_samples": 200, "n_jobs": None}]
+)
+@pytest.mark.parametrize("n", [3000, 20_000])
+def test_the_time_of_a_fit_is_found_from_part_of_it(monkeypatch, parameters, n):
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: Slow.clock)
+    y = np.array(["a", "b"] + [None] * (n - 2), dtype=object)
+    Slow.clock = 0.0
+    expected = timing.expected_seconds(Slow(**parameters), np.zeros((n, 1)), y)
+    spent = Slow.clock
+    Slow(**parameters).fit(np.zeros((n, 1)), y)
+    whole = Slow.clock - spent
+    if whole > timing.LONG:
+        assert expected == pytest.approx(whole, rel=0.05)
+        assert spent < 0.2 * whole
+    else:
+        assert expected <= timing.LONG
+
+
+def test_a_long_fit_is_announced_with_what_is_quicker(folder, monkeypatch):
+    model = ProbitGPClassifier()
+    said = timing.announcement(model, "probit-gp", 600.0)
+    assert said is not None
+    assert said.startswith("This will take about 10 minutes. Quicker: --model atoll")
+    assert timing.announcement(model, "probit-gp", 59.0) is None
+    monkeypatch.setattr(timing, "expected_seconds", lambda *given: 7200.0)
+    arguments = ["fit", folder / "few.csv", "--target", "kind", "--drop", "tag"]
+    result = run(*arguments, "--out", folder / "again.atoll")
+    assert "This will take about 2 hours. Quicker: --model graph-gp" in result.stdout

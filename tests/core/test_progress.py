@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from atoll.core import progress
+from atoll.core.progress import ProgressLines, progress_bar
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(progress.time, "monotonic", found)
+    return found
+
+
+def test_without_a_terminal_there_is_a_line_every_ten_seconds(clock, monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    with progress_bar(total=100, desc="chains", unit="sweep", mininterval=0) as bar:
+        assert isinstance(bar, ProgressLines)
+        for _ in range(100):
+            clock.now += 0.25
+            bar.update()
+            bar.set_postfix({"bound": "1.5"})
+    lines = log.getvalue().splitlines()
+    assert len(lines) == 2  # at 10 and 20 of 25 seconds
+    assert lines[0].startswith("chains:  40%")
+    assert "\r" not in log.getvalue()
+
+
+def test_what_takes_less_than_ten_seconds_writes_nothing(clock, monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    for _ in progress_bar(range(50), mininterval=0):
+        clock.now += 0.1
+    assert log.getvalue() == ""
+
+
+def test_a_terminal_has_a_bar_that_moves(monkeypatch):
+    log = io.StringIO()
+    log.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", log)
+    for _ in progress_bar(range(3), file=log):
+        pass
+    assert "\r" in log.getvalue()

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from atoll.active import ActiveLearner
+from atoll.datasets import hide_labels, make_crescents
+from atoll.estimators import (
+    AtollClassifier,
+    SemiSupervisedKFold,
+    cross_val_predict,
+    make_preprocessor,
+)
+from atoll.reports import write_report
+
+pl = pytest.importorskip("polars")
+
+X, TRUTH = make_crescents(60, random_state=0)
+NAMES = np.array(["low", "top"])[TRUTH]
+Y = hide_labels(NAMES, per_class=4, marker=None, random_state=0)
+FRAME = pl.DataFrame({"u": X[:, 0], "v": X[:, 1]})
+LABELS = pl.Series("kind", Y.tolist(), dtype=pl.String)
+
+
+def test_a_polars_table_gives_what_its_arrays_give():
+    ours = AtollClassifier(random_state=0).fit(FRAME, LABELS)
+    plain = AtollClassifier(random_state=0).fit(X, Y)
+    assert ours.feature_names_in_.tolist() == ["u", "v"]
+    assert ours.classes_.tolist() == ["low", "top"]
+    np.testing.assert_array_equal(ours.predict_proba(FRAME), plain.predict_proba(X))
+    assert ours.score(FRAME, pl.Series(NAMES.tolist())) == plain.score(X, NAMES)
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Categorical])
+def test_labels_of_polars_keep_their_nulls(dtype):
+    model = AtollClassifier(random_state=0).fit(FRAME, LABELS.cast(dtype))
+    assert model.classes_.tolist() == ["low", "top"]
+    assert "8 of them labelled" in repr(model)
+    codes = pl.Series([None if label is None else int(label == "top") for label in Y])
+    assert AtollClassifier(random_state=0).fit(FRAME, codes).classes_.tolist() == [0, 1]
+
+
+def test_everything_else_takes_polars_too(tmp_path):
+    folds = SemiSupervisedKFold(2, random_state=0)
+    p = cross_val_predict(AtollClassifier(random_state=0), FRAME, LABELS, cv=folds)
+    assert len(p) == 60
+    mixed = FRAME.with_columns(pl.Series("side", ["l", "r"] * 30))
+    table = make_pipeline(make_preprocessor(), AtollClassifier(random_state=0)).fit(mixed, LABELS)
+    assert len(table.predict(mixed)) == 60
+    learner = ActiveLearner(random_state=0).fit(FRAME, LABELS)
+    assert len(learner.query(3).rows) == 3
+    model = AtollClassifier(random_state=0).fit(FRAME, LABELS)
+    write_report(model, FRAME, LABELS, tmp_path / "polars.html", n_splits=2)

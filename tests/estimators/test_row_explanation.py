@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from atoll.datasets import hide_labels, make_crescents
+from atoll.estimators import AtollClassifier, ProbitGPClassifier
+from atoll.estimators.row_explanation import explain_row
+
+X, TRUTH = make_crescents(80, random_state=0)
+NAMES = np.array(["low", "top"])[TRUTH]
+Y = hide_labels(NAMES, per_class=3, marker=None, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def probit():
+    return ProbitGPClassifier(inference="vb", random_state=0).fit(X, Y)
+
+
+def test_what_a_label_contributes_is_what_a_fit_without_it_lacks(probit):
+    found = probit.explain_row(11, n_labels=2)
+    for label in found.near:
+        y = Y.copy()
+        assert y[label.row] == label.label
+        y[label.row] = None
+        expected = clone(probit).fit(X, y).predict_proba(X[11:12])[0]
+        np.testing.assert_allclose(label.without, expected, rtol=1e-10)
+    y = Y.copy()
+    y[[label.row for label in found.near]] = None
+    if len(set(y) - {None}) == 2:
+        expected = clone(probit).fit(X, y).predict_proba(X[11:12])[0]
+        np.testing.assert_allclose(found.without_all, expected, rtol=1e-10)
+    assert "without it" in str(found)
+    assert re.search(rf"^{found.near[0].row} +(low|top) ", str(found), re.MULTILINE)
+
+
+def test_a_model_of_a_data_frame_is_explained_without_a_warning():
+    frame = pd.DataFrame(X, columns=["u", "v"])
+    model = AtollClassifier(random_state=0).fit(frame, Y)
+    plain = AtollClassifier(random_state=0).fit(X, Y)
+    assert str(model.explain_row(11)) == str(plain.explain_row(11))
+
+
+def test_near_is_along_the_graph_and_not_as_the_crow_flies():
+    """Two arms of a horseshoe: the end of the other arm is near, but a long way off."""
+    angle = np.linspace(0, np.pi, 60)
+    arch = np.column_stack([np.cos(angle), np.sin(angle)])
+    y = np.full(60, None, dtype=object)
+    y[0], y[59], y[30] = "a", "b", "a"
+    squeezed = arch * [0.05, 3.0]
+    model = AtollClassifier(scale=False, random_state=0, classes=["a", "b"]).fit(squeezed, y)
+    found = explain_row(model, squeezed[3:4], squeezed, y, n_labels=3)
+    assert found.near[0].row == 0
+    assert [label.length for label in found.near] == sorted(label.length for label in found.near)
+    assert all(label.pull is not None for label in found.near)
+    assert "pulls towards" in found.summary()
+
+
+def test_a_labelled_row_knows_its_own_label():
+    model = AtollClassifier(random_state=0).fit(X, Y)
+    row = int(np.flatnonzero([label is not None for label in Y])[0])
+    found = model.explain_row(row)
+    assert found.near[0].row == row
+    assert found.own_label == Y[row]
+    assert f"itself labelled {Y[row]} in the fit" in str(found)
+
+
+def test_the_only_label_of_a_class_cannot_be_left_out():
+    y = np.full(80, None, dtype=object)
+    y[0], y[int(np.flatnonzero(TRUTH[0] != TRUTH)[0])] = NAMES[0], NAMES[TRUTH[0] != TRUTH][0]
+    model = ProbitGPClassifier(inference="vb", random_state=0).fit(X, y)
+    found = model.explain_row(X[5], n_labels=2)
+    assert [label.without for label in found.near] == [None, None]
+    assert found.without_all is None
+
+
+def test_a_row_out_of_range_is_named(probit):
+    with pytest.raises(ValueError, match="row must be from 0 to 79, got 80"):
+        probit.explain_row(80)
+    with pytest.raises(ValueError, match="n_labels must be a whole number"):
+        probit.explain_row(1, n_labels=0)
