@@ -155,7 +155,7 @@ def test_the_gradient_of_an_expected_product_matches_finite_differences():
         t = rng.normal(scale=scale, size=(50, 3))
         value, slope, curvature = expected_product_of_ndtr_slopes(t)
         # The logarithm of a probability near one has the rounding error of the probability.
-    np.testing.assert_allclose(value, log_expected_product_of_ndtr(t), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(value, log_expected_product_of_ndtr(t), rtol=1e-12, atol=1e-14)
         for i in range(3):
             up, down = (log_expected_product_of_ndtr(t + s * step * np.eye(3)[i]) for s in (1, -1))
             np.testing.assert_allclose(slope[:, i], (up - down) / (2 * step), rtol=1e-5, atol=1e-6)
