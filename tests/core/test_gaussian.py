@@ -187,3 +187,10 @@ def test_class_probabilities_from_products_sum_to_one():
 def test_log_normal_density():
     x = np.linspace(-40, 40, 11)
     np.testing.assert_allclose(log_normal_density(x), stats.norm.logpdf(x), rtol=1e-14)
+
+
+def test_moments_of_many_intervals_are_those_of_each():
+    lower, upper = np.array([-9.0, 0.3, 2.0]), np.array([-8.5, 0.31, np.inf])
+    together = np.stack(truncated_normal_moments(0.1, 1.2, lower, upper))
+    one_by_one = [truncated_normal_moments(0.1, 1.2, a, b) for a, b in zip(lower, upper)]
+    np.testing.assert_allclose(together, np.transpose(one_by_one), rtol=1e-13)
