@@ -132,7 +132,7 @@ def test_ssgp_interrupted_by_ctrl_c_keeps_its_draws(tmp_path, monkeypatch):
 
     def counted(*arguments):
         calls.append(1)
-        if len(calls) == 30:
+        if len(calls) in (44, 45):  # the second one means it
             os.kill(os.getpid(), signal.SIGINT)
         return real(*arguments)
 

@@ -88,7 +88,7 @@ def seeds(folder: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     for name in ("kills", "damage", "hostile", "seeds"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
+        parser.add_argument(f"--{name}", type=Path, required=name != "seeds")
     options = parser.parse_args()
     page = [
         "# Hostile problems, damaged files and kills",
@@ -98,6 +98,8 @@ def main() -> None:
     ]
     page += hostile(options.hostile) + damage(options.damage) + kills(options.kills)
     (RESULTS / "faults.md").write_text("\n".join(page).rstrip() + "\n", encoding="utf-8")
+    if options.seeds is None:
+        return
     page = ["# The tests with other seeds", "", "By `ATOLL_SEED_SHIFT=N make test`.", ""]
     page += seeds(options.seeds)
     (RESULTS / "seeds.md").write_text("\n".join(page).rstrip() + "\n", encoding="utf-8")
