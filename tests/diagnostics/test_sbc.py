@@ -89,11 +89,11 @@ def test_draws_may_be_rows_of_an_array_or_dictionaries():
     )
 
 
-def test_a_progress_bar_changes_no_rank(capfd):
+def test_a_progress_bar_changes_no_rank(at_a_terminal):
     silent = calibrate(exact, n_simulations=20)
-    assert capfd.readouterr().err == ""
+    assert at_a_terminal.readouterr().err == ""
     shown = calibrate(exact, n_simulations=20, progress=True)
-    assert "simulations" in capfd.readouterr().err
+    assert "simulations" in at_a_terminal.readouterr().err
     np.testing.assert_array_equal(silent.ranks, shown.ranks)
 
 

@@ -21,6 +21,8 @@ from atoll.core.graphs import Modes
 from atoll.estimators import saved_format_1
 from atoll.estimators.persistence import load_model, save_model
 from atoll.estimators.saved_types import TYPES
+from atoll.estimators.shell import NOT_SAVED
+from atoll.estimators.tables import TablePreprocessor
 from atoll.kernels.graph_warped import Geometry, GraphWarpedKernel
 
 HERE = Path(__file__).parent
@@ -171,7 +173,8 @@ def test_a_model_of_atoll_0_1_has_the_attributes_of_a_fit_of_now(old_files, name
             fresh.fit(
                 X, {"ssgp-regressor": y.astype(float), "archipelago-density": None}.get(name, y)
             )
-    assert vars(model).keys() == vars(fresh).keys()
+    beside = {*NOT_SAVED, "_counts_of_fit"}  # atoll 0.1 kept no counts
+    assert vars(model).keys() == vars(fresh).keys() - beside
     if name != "probit-ep-3":  # one class against the rest then, the joint model now
         assert type(model.posterior_) is type(fresh.posterior_)
     if name != "graph-normal":  # which takes more rows now
@@ -191,7 +194,7 @@ def test_files_of_atoll_0_1_hold_every_estimator(old_files):
     kinds = {type(load_model(old_files / f"{name}.atoll")) for name in OLD_NAMES}
     estimators = {s.load() for s in TYPES.values() if s.path.startswith("atoll.estimators.")}
     fitted = {kind for kind in estimators if hasattr(kind, "fit")}
-    assert fitted <= kinds
+    assert fitted - {TablePreprocessor} <= kinds  # which is younger
 
 
 def test_files_of_atoll_0_1_are_saved_again_in_the_present_format(old_files, path):

@@ -242,7 +242,7 @@ def in_own_units(preprocessing: Preprocessing, X: NDArray[np.float64]) -> pd.Dat
     >>> table = pd.DataFrame({"mass": [3.0, 5.0, None], "site": ["a", None, "b"]})
     >>> X, _, preprocessing = prepare(table)
     >>> in_own_units(preprocessing, X).to_dict("list")
-    {'mass': [3.0, 5.0, nan], 'site': ['a', None, 'b']}
+    {'mass': [3.0, 5.0, nan], 'site': ['a', nan, 'b']}
     """
     pd = import_extra("pandas")
     values = np.asarray(X) * preprocessing.scale + preprocessing.mean

@@ -41,7 +41,7 @@ def is_text(cells: Sequence[Any]) -> bool:
 
     Examples
     --------
-    >>> is_text(["The film is far too long, but its end is good.", "I would see it again any day."])
+    >>> is_text(["The film is far too long, but its end is good and not to be missed."])
     True
     >>> is_text(["Strongly agree", "Agree", "Agree"])
     False

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
-from atoll.core.progress import progress_bar
 from atoll.diagnostics.quantities import named_values, names_where
 
 Array = NDArray[np.float64]
@@ -205,4 +204,6 @@ def _ranks(rng: np.random.Generator, truth: Array, drawn: Array) -> Ranks:
 def _with_progress(simulations: range, progress: bool) -> Iterable[int]:
     if not progress:
         return simulations
+    from atoll.core.progress import progress_bar
+
     return progress_bar(simulations, desc="simulations")
