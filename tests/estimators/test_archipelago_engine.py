@@ -99,7 +99,7 @@ def test_a_seed_gives_the_same_fit_and_chunks_give_that_of_arrays(short):
 
 
 def test_a_fit_that_was_stopped_goes_on_to_the_same_numbers_and_tells_how(
-    short, tmp_path, monkeypatch, capfd
+    short, tmp_path, monkeypatch, at_a_terminal
 ):
     settings = SHORT | {"checkpoint": str(tmp_path / "run")}
 
@@ -112,7 +112,7 @@ def test_a_fit_that_was_stopped_goes_on_to_the_same_numbers_and_tells_how(
             ArchipelagoClassifier(**settings).fit(X, Y)
     assert (tmp_path / "run" / "start-0.npz").exists()
     resumed = ArchipelagoClassifier(**settings, verbose=True).fit(X, Y)
-    shown = capfd.readouterr().err
+    shown = at_a_terminal.readouterr().err
     assert "bound=" in shown
     assert "Z=" in shown
     assert "log_variance=" in shown

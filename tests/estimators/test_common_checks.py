@@ -31,11 +31,14 @@ SHORTER = {"n_chains": 1, "n_warmup": 4, "n_samples": 3, "thin": 1, "base_densit
 FEW = AverageRecipe(most_labels=60, amplitudes=(2.4, 38.0), graph_amplitudes=(2.4, 38.0))
 
 
-NOT_MEANT = {
-    "check_sample_weight_equivalence_on_dense_data": "it leaves rows of weight zero out, and "
-    "repeats others; here a row of weight zero is unlabelled and tells where rows lie, and a "
-    "weight is of a label and not of a row"
-}
+NOT_MEANT = dict.fromkeys(
+    (
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weight_equivalence_on_sparse_data",
+    ),
+    "it leaves rows of weight zero out, and repeats others; here a row of weight zero is unlabelled "
+    "and tells where rows lie, and a weight is of a label and not of a row",
+)
 
 
 def short(model):

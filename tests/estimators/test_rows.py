@@ -207,3 +207,12 @@ def test_sparse_rows_go_through_a_pipeline_that_makes_them_few():
     X, kind = words(np.random.default_rng(12))
     model = make_pipeline(TruncatedSVD(5, random_state=0), AtollClassifier(random_state=0))
     assert np.mean(model.fit(sparse.csr_array(X), hidden(kind)).predict(X) == kind) > 0.8
+
+
+def test_a_model_of_sparse_rows_predicts_dense_ones():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((60, 30), density=0.2, rng=rng, format="csr")
+    y = np.full(60, -1)
+    y[:6] = [0, 1, 0, 1, 0, 1]
+    model = GraphGPClassifier(n_draws=20, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X.toarray()), model.predict_proba(X), atol=1e-9)

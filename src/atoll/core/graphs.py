@@ -405,7 +405,7 @@ def _squarable(X: Any) -> tuple[Any, float]:
 def _nearest_by_products(rows: Any, X: Any, k: int) -> np.ndarray:
     """Return the k nearest of sparse rows to each row of X, by blocks of their inner products."""
     across, half = sparse.csr_array(rows.T), 0.5 * row_squares(rows)
-    queries = rows if X is None else X
+    queries = rows if X is None else sparse.csr_array(X)
     found = np.empty((queries.shape[0], k), np.int64)
     for piece in in_chunks(queries.shape[0], rows.shape[0], most=_PRODUCTS_AT_ONCE):
         near = (queries[piece] @ across).astype(np.float64).toarray()

@@ -315,7 +315,8 @@ class ArchipelagoClassifier(GenerativeClassifier):
         if online is None:
             self._begin()
             rows = self._read_rows(X, reset=True)
-            labels = read_labels(y, len(rows), self.unlabelled, classes or self._class_order(y))
+            order = self._class_order(y) if classes is None else classes
+            labels = read_labels(y, len(rows), self.unlabelled, order)
             self._keep_labels(labels)
             self._keep(begin_online(self, rows, labels))
             return self
