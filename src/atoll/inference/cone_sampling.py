@@ -133,5 +133,7 @@ def turn_beside(
     free = np.isinf(first)  # no limit is ever met: the arc is the whole circle
     angle = rng.uniform(np.where(free, -np.pi, first), np.where(free, np.pi, last))[:, None]
     proposal = np.cos(angle) * z + np.sin(angle) * other
-    inside = (side * (proposal - limits) > 0).all(axis=1)  # except for rounding at the ends
-    return np.where(inside[:, None], proposal, z)
+    is_inside = np.asarray(
+        (side * (proposal - limits) > 0).all(axis=1)
+    )  # except for rounding at the ends
+    return np.where(is_inside[:, None], proposal, z)
