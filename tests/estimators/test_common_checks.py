@@ -36,8 +36,8 @@ NOT_MEANT = dict.fromkeys(
         "check_sample_weight_equivalence_on_dense_data",
         "check_sample_weight_equivalence_on_sparse_data",
     ),
-    "it leaves rows of weight zero out, and repeats others; here a row of weight zero is unlabelled "
-    "and tells where rows lie, and a weight is of a label and not of a row",
+    "it leaves rows of weight zero out, and repeats others; here a row of weight zero is "
+    "unlabelled and tells where rows lie, and a weight is of a label and not of a row",
 )
 
 
