@@ -31,6 +31,11 @@ SHORTER = {"n_chains": 1, "n_warmup": 4, "n_samples": 3, "thin": 1, "base_densit
 FEW = AverageRecipe(most_labels=60, amplitudes=(2.4, 38.0), graph_amplitudes=(2.4, 38.0))
 
 
+PARTLY_FITTED = (
+    "check_fit_score_takes_y",
+    "check_n_features_in_after_fitting",
+    "check_estimators_partial_fit_n_features",
+)
 NOT_MEANT = dict.fromkeys(
     (
         "check_sample_weight_equivalence_on_dense_data",
@@ -66,12 +71,18 @@ def checks():
     """Every estimator with every check.
 
     The longest check is made of plain rows and of read-only maps of double and of single
-    precision; of these three the one in the middle is for the slow suite.
+    precision; maps are for the slow suite, but for single ones of models that keep them so. So are
+    sparse matrices of a kind that SciPy will give up, and what compiles an engine.
     """
     for model in CLASSIFIERS.values():
         for estimator, check in estimator_checks_generator(short(model)):
             options = check.keywords
-            marks = [pytest.mark.slow] if options == {"readonly_memmap": True} else []
+            is_map = "readonly_memmap" in options
+            single = model.keeps_single and options.get("X_dtype") == "float32"
+            compiles = model is ArchipelagoClassifier and check.func.__name__ in PARTLY_FITTED
+            old = check.func.__name__ == "check_estimator_sparse_matrix"
+            long = (is_map and not single) or compiles or old
+            marks = [pytest.mark.slow] if long else []
             words = [check.func.__name__, *(f"{name}={value}" for name, value in options.items())]
             name = f"{model.__name__}-{'-'.join(words)}"
             if check.func.__name__ in NOT_MEANT and issubclass(model, InformedClassifier):

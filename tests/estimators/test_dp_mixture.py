@@ -114,12 +114,12 @@ def test_a_memory_map_is_an_array_like_any_other(many, tmp_path):
     assert_same_fit(of_many().fit(mapped, y), in_memory, X)
 
 
-def test_chunks_show_progress(capfd):
+def test_chunks_show_progress(at_a_terminal):
     X, _, y = pinwheel(300)
     classifier().fit(RowChunks.from_arrays(X, y, chunk_rows=100))
-    assert capfd.readouterr().err == ""
+    assert at_a_terminal.readouterr().err == ""
     classifier(verbose=True).fit(RowChunks.from_arrays(X, y, chunk_rows=100))
-    shown = capfd.readouterr().err
+    shown = at_a_terminal.readouterr().err
     assert "300 rows" in shown
     assert "log-posterior=" in shown
     assert "pass" in shown

@@ -184,13 +184,13 @@ def test_processes_change_nothing(model):
 
 
 @MODEL
-def test_progress_is_shown_when_asked_for_and_changes_nothing(model, capfd):
+def test_progress_is_shown_when_asked_for_and_changes_nothing(model, at_a_terminal):
     X, y = problem()
     short(model).fit(X, y)
-    assert capfd.readouterr().err == ""
+    assert at_a_terminal.readouterr().err == ""
     loud = short(model, verbose=True).fit(X, y)
     searches = "cv" not in str(model.parameters.get("selection"))  # which is short of its search
-    shown = capfd.readouterr().err != ""
+    shown = at_a_terminal.readouterr().err != ""
     assert shown == searches, "verbose=True shows a bar of estimators/progress.py"
     assert_same_fit(fit_of(model)[0], loud, queries(X))
 
