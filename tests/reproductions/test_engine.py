@@ -307,13 +307,13 @@ def test_the_page_shows_the_claim_the_picture_and_the_comparison(tmp_path, count
     assert str(tmp_path) not in page
 
 
-def test_progress_counts_cached_cells_as_done_and_changes_nothing(tmp_path, counter, capsys):
+def test_progress_counts_cached_cells_as_done_and_changes_nothing(tmp_path, counter, at_a_terminal):
     toy = toy_experiment(counter)
     quiet = run(toy, tmp_path / "quiet").csv.read_bytes()
-    assert capsys.readouterr() == ("", "")
+    assert at_a_terminal.readouterr() == ("", "")
     run(toy, tmp_path / "loud", quick=True)
     loud = engine.run(toy, out=tmp_path / "loud", progress=True).csv.read_bytes()
-    shown = capsys.readouterr().err
+    shown = at_a_terminal.readouterr().err
     assert "2/6" in shown.split("\r")[1], "the two quick cells are done before any is run"
     assert "6/6" in shown
     assert loud == quiet
