@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+LONG = Path(__file__).with_name("long.txt")
 SEED_SHIFT = int(os.environ.get("ATOLL_SEED_SHIFT") or 0)
 
 
@@ -28,8 +29,13 @@ def shifted(default_rng: Any) -> Any:
     return other_stream
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """With other seeds, leave out what compares with stored numbers of these seeds."""
+    """Mark long tests; with other seeds, leave out what compares with stored numbers of these."""
+    long = set(LONG.read_text(encoding="utf-8").splitlines())
+    for item in items:
+        if item.nodeid in long:
+            item.add_marker(pytest.mark.slow)
     if SEED_SHIFT:
         fixed = [item for item in items if item.get_closest_marker("fixed_seed")]
         items[:] = [item for item in items if item not in set(fixed)]
