@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from atoll.core.chunks import RowSource, let_go
 from atoll.core.labels import PartialLabels, parse_labels
 from atoll.core.memory import in_chunks
-from atoll.core.passes import BLOCK, Tick, as_labels, as_rows, column_names
+from atoll.core.passes import BLOCK, Tick, as_labels, as_rows, column_names, read_chunk
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.integer]
@@ -158,14 +158,7 @@ def survey(number: int, X: Any, y: Any) -> Survey:
     """Survey one chunk; raise a ValueError if a number in it is not finite."""
     if y is None:
         raise ValueError("the chunks of rows have no labels; name their column with target=.")
-    rows = as_rows(X)
-    if rows.ndim != 2:
-        raise ValueError(f"chunk {number} has shape {rows.shape}; give rows (b, d).")
-    labels = parse_labels(y, unlabelled=None)
-    if len(labels.codes) != len(rows):
-        raise ValueError(
-            f"chunk {number} has {len(rows)} rows and {len(labels.codes)} labels; give one per row."
-        )
+    rows, labels = read_chunk(number, X, y)
     check_finite(rows, f" of chunk {number}")
     places = np.where(labels.is_labelled, labels.codes, -1).astype(_smallest(len(labels.classes)))
     found = (labels.classes.tolist(), places)

@@ -214,8 +214,8 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     return None if columns is None else tuple(map(str, columns))
 
 
-def summarise(number: int, X: Any, y: Any) -> Summary:
-    """Summarise one chunk; raise a ValueError if a number in it is not finite."""
+def read_chunk(number: int, X: Any, y: Any) -> tuple[Array, PartialLabels]:
+    """Return the rows of a chunk and their labels; raise a ValueError where they do not match."""
     rows = as_rows(X)
     if rows.ndim != 2:
         raise ValueError(f"chunk {number} has shape {rows.shape}; give rows (b, d).")
@@ -224,6 +224,12 @@ def summarise(number: int, X: Any, y: Any) -> Summary:
         raise ValueError(
             f"chunk {number} has {len(rows)} rows and {len(labels.codes)} labels; give one per row."
         )
+    return rows, labels
+
+
+def summarise(number: int, X: Any, y: Any) -> Summary:
+    """Summarise one chunk; raise a ValueError if a number in it is not finite."""
+    rows, labels = read_chunk(number, X, y)
     total: Summary | None = None
     for part in in_chunks(max(len(rows), 1), 1, most=BLOCK):
         block = rows[part].astype(np.float64)
