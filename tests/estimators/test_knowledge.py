@@ -134,7 +134,7 @@ def test_effective_draws_stay_above_the_stated_share_whatever_the_shares(crescen
         ({"a": 0.5, "d": 0.5}, "names 'd', which is none of the classes"),
         ([0.5, 0.5], "has 2 shares and there are 3 classes"),
         ([0.5, 0.5, 0.0], "gives 'c' the share 0"),
-        ({"a": 0.5, "b": 0.7}, "gives 'c' the share -0.2"),
+        ({"a": 0.5, "b": 0.7}, "sums to 1.2, which leaves nothing for 'c'"),
         ("abc", "class_prior must be"),
         (["x", "y", "z"], "class_prior must be a mapping"),
     ],

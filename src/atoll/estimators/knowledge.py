@@ -194,7 +194,14 @@ def read_class_prior(class_prior: Any, classes: NDArray[Any]) -> Array:
                 "but one, which has the rest."
             )
         if unknown.any():
-            shares[unknown] = 1.0 - np.nansum(shares)
+            given = float(np.nansum(shares))
+            if not given < 1.0:
+                left = names[int(np.flatnonzero(unknown)[0])]
+                raise ValueError(
+                    f"class_prior sums to {given:g}, which leaves nothing for {left!r}; give "
+                    "shares of all rows that sum to less than 1, or one for each class."
+                )
+            shares[unknown] = 1.0 - given
     else:
         shares = _numbers(class_prior)
         if shares.shape != (len(names),):

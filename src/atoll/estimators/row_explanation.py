@@ -30,6 +30,7 @@ Array = NDArray[np.float64]
 N_NEIGHBOURS = 10  # of the graph along which ways are measured
 MOST_ROWS = 5000  # of that graph; of more, a random part besides the labelled ones
 MOST_LABELS = 1000  # of them, those nearest as the crow flies
+SAME_PLACE = 1e-100  # lengths below are those of rows that are alike
 
 
 class NearLabel(NamedTuple):
@@ -102,7 +103,7 @@ class RowExplanation(NamedTuple):
                 str(label.row + first),
                 class_names([label.label])[0],
                 "no way" if label.n_steps < 0 else str(label.n_steps),
-                f"{label.length:.3g}",
+                f"{0.0 if label.length < SAME_PLACE else label.length:.3g}",
                 *(["-" if label.pull is None else f"{label.pull:+.0%}"] * has_pulls),
                 *([self._without(label)] * has_fits),
             ]
