@@ -216,3 +216,13 @@ def test_a_model_of_sparse_rows_predicts_dense_ones():
     y[:6] = [0, 1, 0, 1, 0, 1]
     model = GraphGPClassifier(n_draws=20, random_state=0).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X.toarray()), model.predict_proba(X), atol=1e-9)
+
+
+def test_rows_far_away_are_predicted_by_a_model_of_single_rows():
+    X = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
+    y = np.full(60, -1)
+    y[:6] = [0, 1, 0, 1, 0, 1]
+    for model in (GraphGPClassifier, AtollClassifier):
+        fitted = model(n_draws=20, random_state=0).fit(X, y)
+        p = fitted.predict_proba(np.full((2, 3), 1e100))
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)

@@ -41,6 +41,7 @@ Array = NDArray[np.float64]
 SHAPES = ("matern", "diffusion", "low_pass")
 EXTENSION_NEIGHBOURS = 10
 SHARPNESS = 4.0  # of the weights of a new row's neighbours, as on the graph's edges
+FAR_IN_SINGLE = 1e15  # squares of rows farther away may leave the numbers of single precision
 
 
 def spectral_weights(values: Array, shape: str, scale: float, smoothness: float) -> Array:
@@ -128,6 +129,8 @@ def nearest_rows(
     k = min(n_nearest, rows.shape[0])
     if sparse.issparse(rows):
         return _nearest_sparse_rows(rows, X, k)
+    if rows.dtype == np.float32 and np.abs(X).max(initial=0.0) > FAR_IN_SINGLE:
+        X = np.clip(X, -FAR_IN_SINGLE, FAR_IN_SINGLE)  # as far as can be: squares stay numbers
     X = X.astype(rows.dtype, copy=False)
     centre = rows.mean(axis=0)  # ‖a − b‖² is expanded in many dimensions, and loses digits
     indices = nearest(rows - centre, X - centre, k, n_jobs=n_jobs)
