@@ -265,7 +265,7 @@ def test_rows_that_cannot_be_read_have_blank_answers_and_a_reason(data, model, t
 
 def test_batches_change_no_prediction(data, model, tmp_path, monkeypatch):
     for size in (5000, 7):
-        monkeypatch.setattr("atoll.cli.predict_tables.BATCH", size)
+        monkeypatch.setattr("atoll.cli.predicting.BATCH", size)
         succeed("predict", model, data, "--out", tmp_path / f"{size}.csv", "--id", "row")
     whole, parts = (read_table(tmp_path / f"{size}.csv") for size in (5000, 7))
     pd.testing.assert_frame_equal(whole, parts, rtol=1e-10)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.cli.opening import as_fitted, open_model
+from atoll.cli.predicting import predicted_proba
 from atoll.cli.terminal import shortened
 from atoll.core.extras import import_extra
 from atoll.core.preprocessing import Preprocessing, apply, extra_columns, unreadable, unseen
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from atoll.estimators.persistence import ModelBundle
 
-BATCH = 5000  # rows predicted at once: each batch holds a kernel matrix against the training rows
 CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
 
 
@@ -177,10 +177,10 @@ def _answers(
     frame, read = frame.reset_index(drop=True), read.reset_index(drop=True)
     read = read[can_be_read]
     if len(read):
-        predictions = _predictions(bundle.estimator, apply(bundle.preprocessing, read), bar)
+        p = predicted_proba(bundle.estimator, apply(bundle.preprocessing, read), bar)
     else:
-        empty = np.empty((0, len(bundle.estimator.classes_)))
-        predictions = _as_frame(bundle.estimator, empty)
+        p = np.empty((0, len(bundle.estimator.classes_)))
+    predictions = _as_frame(bundle.estimator, p)
     bar.update(len(frame) - len(read))
     predictions.index = read.index
     if reject_below is not None:
@@ -190,14 +190,6 @@ def _answers(
         predictions = predictions.reindex(frame.index)
         predictions["reason"] = pd.array(reasons, dtype="string")
     return pd.concat([frame[found.carried], predictions], axis=1)
-
-
-def _predictions(estimator: Any, X: Any, bar: Any) -> pd.DataFrame:
-    parts = []
-    for start in range(0, X.shape[0], BATCH):
-        parts.append(estimator.predict_proba(as_fitted(estimator, X[start : start + BATCH])))
-        bar.update(len(parts[-1]))
-    return _as_frame(estimator, np.concatenate(parts))
 
 
 def _as_frame(estimator: Any, p: NDArray[np.float64]) -> pd.DataFrame:

@@ -8,18 +8,22 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PREDICTION_BATCH = 5000
+BATCH = 5000  # rows predicted at once: each batch holds a kernel matrix against the training rows
 
 
-def predicted_proba(estimator: Any, X: Any, *, progress: bool) -> NDArray[np.float64]:
-    """Return the class probabilities of rows, dense or sparse; (m, p) -> (m, K)."""
+def predicted_proba(estimator: Any, X: Any, bar: Any) -> NDArray[np.float64]:
+    """Return the class probabilities of rows, dense or sparse; (m, p) -> (m, K).
+
+    Parameters
+    ----------
+    bar : a progress bar, which counts rows
+    """
     import numpy as np
 
     from atoll.cli.opening import as_fitted
-    from atoll.core.progress import progress_bar
 
-    # In batches: each holds a kernel matrix of its rows against the training rows.
-    starts = range(0, X.shape[0], PREDICTION_BATCH)
-    bar = progress_bar(starts, desc="predicting", unit="batch", disable=not progress)
-    parts = (as_fitted(estimator, X[i : i + PREDICTION_BATCH]) for i in bar)
-    return np.concatenate([estimator.predict_proba(part) for part in parts])
+    parts = []
+    for start in range(0, X.shape[0], BATCH):
+        parts.append(estimator.predict_proba(as_fitted(estimator, X[start : start + BATCH])))
+        bar.update(len(parts[-1]))
+    return np.concatenate(parts)

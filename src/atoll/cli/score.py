@@ -38,6 +38,7 @@ def score(
     from atoll.cli.opening import labels_of, open_model
     from atoll.cli.predicting import predicted_proba
     from atoll.core.preprocessing import apply, unreadable
+    from atoll.core.progress import progress_bar
     from atoll.core.tables import read_table
     from atoll.estimators.held_out import score as scores_of
 
@@ -69,7 +70,9 @@ def score(
             f"{n_seen} of these rows were labelled in the fit: the model knows their labels, and "
             "the scores flatter it. Score other rows, or see the held-out labels of `atoll report`."
         )
-    p = predicted_proba(bundle.estimator, X, progress=show_progress(quiet))
+    settings = {"total": X.shape[0], "unit": " rows", "disable": not show_progress(quiet)}
+    with progress_bar(desc="predicting", **settings) as bar:
+        p = predicted_proba(bundle.estimator, X, bar)
     found = scores_of(p, codes)
     low, high = found.accuracy_low, found.accuracy_high
     lines = [

@@ -271,12 +271,7 @@ class AtollClassifier(InformedClassifier):
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
         recipe, rng = self._recipe(), generator(self.random_state)
-        memory, K, n, most = (
-            self._remembered(X),
-            len(labels.classes),
-            X.shape[0],
-            self.max_graph_rows,
-        )
+        memory, n, most = self._remembered(X), X.shape[0], self.max_graph_rows
         usable = usable_rows(X, self.metric)
         labelled = some_labels(rng, labels, recipe.graph.choice.most_labels)
         labelled = usable_labels(labelled, usable)
@@ -294,7 +289,7 @@ class AtollClassifier(InformedClassifier):
         known = _known(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")
         bold = self._bold(rng, known)
-        if recipe.most_classes >= K:
+        if self._compares():
             seen |= self._other_views(memory, data)
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
         weights = average.weights(assumptions)
@@ -337,6 +332,10 @@ class AtollClassifier(InformedClassifier):
             remarks=remarks,
         )
 
+    def _compares(self) -> bool:
+        """Return whether assumptions are compared: the cost grows as the square of the classes."""
+        return len(self.classes_) <= self._recipe().most_classes
+
     def _compared(
         self,
         rng: np.random.Generator,
@@ -354,7 +353,7 @@ class AtollClassifier(InformedClassifier):
         some : labels by which they were weighed
         """
         recipe = self._recipe()
-        if recipe.most_classes < len(self.classes_):
+        if not self._compares():
             return None, _uncompared(recipe), NOTHING_SEEN, np.arange(0)
         self._say(f"{len(seen)} assumptions given {len(data.codes)} labels")
         some = part_of_labels(rng, data.codes, recipe.most_labels)
