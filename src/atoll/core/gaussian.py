@@ -42,7 +42,7 @@ def log_ndtr_difference(lower: ArrayLike, upper: ArrayLike) -> Array:
     >>> round(float(log_ndtr_difference(30.0, 31.0)), 4)    # Φ(30) is 1 in floating point
     -454.3212
     """
-    lower, upper = np.broadcast_arrays(np.asarray(lower, float), np.asarray(upper, float))
+    lower, upper = np.asarray(lower, float), np.asarray(upper, float)
     # Mirror intervals in the right tail into the left one, where Φ is small and exact.
     mirrored = lower > 0
     a = np.where(mirrored, -upper, lower)
@@ -232,11 +232,17 @@ def _orthant(s: Array, t: Array) -> Array:
     correlation zero, plus an integral over angles from 0 to π/6. All terms are positive, and
     twelve nodes suffice while the mass is above 1e-12.
     """
+    twice_sine, spread, weights = _orthant_angles()
+    terms = np.exp((twice_sine * (s * t) - (s * s + t * t)) / spread)
+    return ndtr(np.sqrt(0.5) * s) * ndtr(np.sqrt(0.5) * t) + weights @ terms
+
+
+@lru_cache(maxsize=1)
+def _orthant_angles() -> tuple[Array, Array, Array]:
+    """Return 2 sin a and 4 cos² a at the nodes a, (12, 1) each, and their weights, (12,)."""
     nodes, weights = _legendre(12)
     angle = np.pi / 12.0 * (nodes + 1.0)
-    sine, spread = np.sin(angle)[:, None], 4.0 * np.cos(angle)[:, None] ** 2
-    terms = np.exp((2.0 * sine * (s * t) - (s * s + t * t)) / spread)
-    return ndtr(np.sqrt(0.5) * s) * ndtr(np.sqrt(0.5) * t) + (weights / 24.0) @ terms
+    return 2.0 * np.sin(angle)[:, None], 4.0 * np.cos(angle)[:, None] ** 2, weights / 24.0
 
 
 class ProductSlopes(NamedTuple):
