@@ -257,6 +257,7 @@ def family(
         return moved, 0.0
 
     moves = tuple(partial(one_entry, which=j) for j in range(len(names)))
+
     def prepared_at(parameters: Array) -> PreparedRegions:
         return fixed or PreparedRegions(at(parameters))
 
