@@ -16,6 +16,7 @@ from atoll.cli.fitting import (
     description,
     settle_labels,
     unlabelled_value,
+    weigh,
     with_source,
 )
 from atoll.cli.knowledge import ClassShares, Groups, Told, Weights, suspects
@@ -204,9 +205,9 @@ def fit(
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
     labels = settle_labels(estimator, kind, table.y, unlabelled)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
-    for line in description(data, frame, labels, table.preprocessing):
-        say(line)
-    for line in lines_about(estimator, table.preprocessing):
+    table, about_categories = weigh(estimator, table, labels)
+    told_first = description(data, frame, labels, table.preprocessing) + about_categories
+    for line in [*told_first, *lines_about(estimator, table.preprocessing)]:
         say(line)
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
