@@ -353,7 +353,7 @@ CASES: dict[str, Case] = {
         "Archipelago, own kernels, dependent functions and a sampled base density",
     ),
     "archipelago-paper-2": Case(
-        partial(of_islands, 2, moves=paper_sweep.whitened_sweep, largest=10, slowness=8.0),
+        partial(of_islands, 2, moves=paper_sweep.whitened_sweep, largest=10, slowness=5.0),
         "Archipelago by the paper's own moves, log-parameters with whitened functions",
     ),
 }
