@@ -167,6 +167,13 @@ def of_probit(n, seed, long, n_classes=2):
     return compare(ours, theirs)
 
 
+def cut_prior():
+    """Mean and deviation of the first cut point and the log gap: three equally probable ranks."""
+    scale = np.sqrt(1.0 + np.exp(PRIOR[0][0]))
+    cuts = scale * norm.ppf([1 / 3, 2 / 3])
+    return np.array([cuts[0], np.log(cuts[1] - cuts[0])]), np.array([scale, 1.0])
+
+
 def of_ordinal(n, seed, long):
     from atoll.likelihoods.ordinal import Ordinal
     from atoll.models import ordinal_gp, probit_gp
@@ -176,10 +183,8 @@ def of_ordinal(n, seed, long):
     family = ordinal_gp.family(X, codes, np.ones(n, dtype=bool), prior_at(X), 3, 0.0)
     draws = chains(probit_gp.regions_sampler(X, family, prior_at(X)), seed, long)
     ours = latent_side(draws, X, new_rows, Ordinal(0.0), long)
-    scale = np.sqrt(1.0 + np.exp(2.0))
-    cuts = scale * norm.ppf([1 / 3, 2 / 3])
-    cut_prior = (np.array([cuts[0], np.log(cuts[1] - cuts[0])]), np.array([scale, 1.0]))
-    return compare(ours, nuts.ordinal(X, codes, new_rows, PRIOR, cut_prior, seed=seed, **long.nuts))
+    theirs = nuts.ordinal(X, codes, new_rows, PRIOR, cut_prior(), seed=seed, **long.nuts)
+    return compare(ours, theirs)
 
 
 def of_softmax(n, seed, long, n_classes=3):

@@ -46,10 +46,8 @@ def sides(name, nuts):
         return X, lambda: nuts.probit(*given, new_rows, compare.PRIOR), ours
     if name == "ordinal":
         family = ordinal_gp.family(*given, everything, prior, 3, 0.0)
-        scale = np.sqrt(1.0 + np.exp(2.0))
-        cuts = scale * norm.ppf([1 / 3, 2 / 3])
-        of_cuts = (np.array([cuts[0], np.log(cuts[1] - cuts[0])]), np.array([scale, 1.0]))
-        return X, lambda: nuts.ordinal(*given, new_rows, compare.PRIOR, of_cuts), of_family(family)
+        cuts = compare.cut_prior()
+        return X, lambda: nuts.ordinal(*given, new_rows, compare.PRIOR, cuts), of_family(family)
     if name == "null category":
         seen = np.arange(N) % 3 == 0
         # The rates at which labels are seen are the same number for every function.
