@@ -293,7 +293,7 @@ def of_islands(n_classes, rng, *, options=None, moves=sweep.sweep, largest=LARGE
         d.rows, codes, n_classes, prior_of(prior), base,
         options.get("own_kernels", False), options.get("dependent", False),
     )  # fmt: skip
-    with patch.object(sweep, "PARAMETER_SHARES", (1.0, 1.0)):  # the length-scale is the slowest
+    with patch.object(sweep, "parameter_share", lambda *given: 1.0):  # θ is the slowest
         found = chain(archipelago.sampler(setting, sweep=moves), rng_chain, n, slowness)
     found["chain"] = np.zeros(N_DRAWS, dtype=np.intp)
     p_new = make_posterior(setting, found).draws(d.new_rows, N_DRAWS, rng_new)
