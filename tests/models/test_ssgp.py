@@ -162,7 +162,7 @@ def test_sequential_conditioning_finds_the_mass_of_an_orthant(seed, n_labels):
 @pytest.mark.parametrize("seed", range(4))
 def test_the_evidence_of_two_labels_is_exact_and_of_four_too_small_without_noise(seed):
     # Expectation propagation's own error, since its sites have settled: with two labels it grows as
-    # the cube of their correlation (0.0095 of it over sixty problems), with four it is 0.007 to 0.18.
+    # the cube of their correlation (0.0095 of it over sixty problems), with four it is up to 0.18.
     evidence, correlation = signed_correlation(seed, 2)
     assert abs(evidence - orthant(correlation)) < 0.02 * abs(correlation[0, 1]) ** 3 + 5e-6
     evidence, correlation = signed_correlation(seed, 4)
