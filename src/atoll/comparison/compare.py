@@ -43,7 +43,7 @@ def compare_models(
     Parameters
     ----------
     X : (n, d) array or data frame of finite numbers
-    y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
+    y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
     models : names, or names with classifiers, default=None
         Which models to compare, of `atoll models` and of the peers "shares", "logistic" and
         "label-spreading"; or a mapping of names to classifiers of your own. None: all that are

@@ -82,7 +82,7 @@ class InformedClassifier(Classifier):
         Parameters
         ----------
         X : (n, d) array or data frame of finite numbers
-        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
+        y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
         sample_weight : (n,) of numbers from 0 on, default=None
             What each label counts: its log-likelihood is multiplied by it. Two is the label given
             twice, a half is a label that is half believed, zero leaves the row unlabelled. Weights

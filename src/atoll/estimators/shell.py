@@ -247,7 +247,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         X : (n, d) array or data frame of finite numbers, or a sparse array where the model takes
             it; where the model can read rows that do not fit in memory also `RowChunks`, which
             bring their labels, a Dask array or data frame, or the path of a .npy file
-        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
+        y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
 
         Returns
         -------
