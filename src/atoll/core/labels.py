@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from atoll.core.remarks import warn_user
 
 WORDS_FOR_UNLABELLED = frozenset(
-    ["", *["?", "-", "-1", "-1.0", ".", "na", "n/a", "nan", "none", "null", "missing", "tbd", "todo", "unknown"]]
-) | {f"{no}{label}" for no in ("un", "not ") for label in ("labeled", "labelled")}
+    ["", "?", "-", "-1", "-1.0", ".", "na", "n/a", "nan", "none", "null", "missing"]
+) | {"tbd", "todo", "unknown", "unlabeled", "unlabelled", "not labeled", "not labelled"}
 """Labels, in lower case, that may well mean that there is none."""
 
 MANY = 0.1
