@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.cli.opening import labels_of
 from atoll.cli.terminal import table_lines
 from atoll.core.extras import import_extra
 
@@ -67,13 +68,24 @@ def check_files(files: Files) -> None:
 
 
 def run_round(
-    bundle: ModelBundle, files: Files, wishes: Wishes, say: Callable[[str], None]
+    bundle: ModelBundle,
+    frame: pd.DataFrame,
+    files: Files,
+    wishes: Wishes,
+    say: Callable[[str], None],
 ) -> None:
-    """Learn what was answered, write or show the rows to label next, and say how wrong it is."""
-    from atoll.core.preprocessing import apply
-    from atoll.core.tables import read_table, write_table
+    """Learn what was answered, write or show the rows to label next, and say how wrong it is.
 
-    frame = read_table(files.data)
+    Parameters
+    ----------
+    bundle : the model, as `open_model` returns it
+    frame : the table of rows
+    files, wishes : what the command line says
+    say : hears every line for the reader
+    """
+    from atoll.core.preprocessing import apply
+    from atoll.core.tables import write_table
+
     X = apply(bundle.preprocessing, frame)
     learner = open_learner(bundle, frame, X, files.state, wishes)
     if files.answers is not None:
@@ -207,15 +219,8 @@ def with_labels(learner: ActiveLearner, frame: pd.DataFrame, target: str) -> Any
 
 
 def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:
-    from atoll.core.preprocessing import read_target
-
-    if bundle.target not in frame.columns:
-        return np.full(len(frame), None, dtype=object)
-    found = read_target(frame[bundle.target])
-    out = np.full(len(frame), None, dtype=object)
-    for i, label in enumerate(found.tolist()):
-        out[i] = None if label is None else _in_type(label, bundle.estimator.classes_)
-    return out
+    found = labels_of(bundle, frame)
+    return np.full(len(frame), None, dtype=object) if found is None else found
 
 
 def _in_type(label: Any, classes: Any) -> Any:
