@@ -5,6 +5,7 @@ import copy
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn import config_context
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -75,6 +76,26 @@ def test_plot_leaves_out_what_too_few_labels_cannot_tell():
     y = hide_labels(NAMES, per_class=1, marker=None, random_state=0)
     assert len(GraphGPClassifier(random_state=0).fit(X, y).plot()) == 2
     assert "No reliability: Class '<low>' has 1 labelled row" in plt.gcf().get_supxlabel()
+
+
+def test_plot_says_why_there_is_no_reliability_where_refits_would_take_long(fitted, monkeypatch):
+    monkeypatch.setattr(display, "MOST_SECONDS", 0.0)
+    assert len(fitted.plot()) == 2
+    assert "5 more fits would take about 0 min; plot(n_splits=5)" in plt.gcf().get_supxlabel()
+    fitted.plot(n_splits=0)
+    assert plt.gcf().get_supxlabel() == ""
+
+
+def test_the_pictures_of_a_plot_are_equally_high(fitted):
+    axes = fitted.plot(n_splits=2)
+    plt.gcf().canvas.draw()
+    heights = [ax.get_position().height for ax in axes]
+    assert np.ptp(heights) < 1e-6
+
+
+def test_a_model_of_sparse_rows_is_plotted():
+    thin = sparse.csr_array(np.abs(np.column_stack([X, X[:, ::-1], X**2])))
+    assert len(GraphGPClassifier(random_state=0).fit(thin, Y).plot(n_splits=0)) == 2
 
 
 def test_rows_kept_for_the_plot_are_in_no_copy_and_no_file(fitted, tmp_path):

@@ -470,8 +470,9 @@ class Classifier(SemiSupervisedClassifier):
         """Draw what the model found: classes, where it is unsure, and how reliable it is.
 
         Three pictures on a figure of pyplot's, which a notebook shows: a map of the most probable
-        classes, a map of their entropy, and the reliability of probabilities of labels that were
-        held out, for which the model is fitted again to each fold.
+        classes, a map of their entropy (of more than two columns a plane through them, on which
+        every row has the colour of its own), and the reliability of probabilities of labels that
+        were held out, for which the model is fitted again to each fold.
 
         Parameters
         ----------
@@ -490,11 +491,12 @@ class Classifier(SemiSupervisedClassifier):
         check_value("n_splits", n_splits, OneOf("auto") | Whole(0))
         kept: display.TrainingRows | None = getattr(self, TRAINING, None)
         X, y = self._rows_of_fit(X, y, "plot(X, y)")
+        why_none = ""
         if n_splits == "auto":
-            seconds = np.inf if kept is None else display.N_FOLDS * kept.seconds
-            n_splits = display.N_FOLDS if seconds < display.MOST_SECONDS else 0
-        marker = self.unlabelled_
-        return display.plot_model(self, X, y, unlabelled=marker, n_splits=int(n_splits))
+            n_splits, why_none = display.folds_in_time(None if kept is None else kept.seconds)
+        return display.plot_model(
+            self, X, y, unlabelled=self.unlabelled_, n_splits=int(n_splits), why_none=why_none
+        )
 
     def explain_row(
         self,
