@@ -513,11 +513,12 @@ def _mark_rows(
     x, y = places.T
     dots = ax.scatter(x[free], y[free], s=size, zorder=2, **look)
     looks = zip(class_colours(n_classes), class_markers(n_classes))
+    size_of_labels = float(np.clip(75 * np.sqrt(40 / max(1, (codes >= 0).sum())), 20, 75))
     for k, (colour, marker) in enumerate(looks):
         ax.scatter(
             x[codes == k],
             y[codes == k],
-            s=75,
+            s=size_of_labels,
             color=[colour],
             marker=marker,
             edgecolors=INK,
