@@ -115,6 +115,18 @@ def as_html(model: Any) -> str:
     )
 
 
+def place_of(name: str, X: Any) -> int:
+    """Return the place of a row of a data frame by its name in the index."""
+    index = getattr(X, "index", None)
+    places = [] if not hasattr(index, "get_indexer_for") else index.get_indexer_for([name])
+    if len(places) != 1 or places[0] < 0:
+        raise ValueError(
+            f"row={name!r} is the name of no row that the model knows, or of several; give the "
+            "number of a row, from 0, for example table.index.get_loc(name), or a row of numbers."
+        )
+    return int(places[0])
+
+
 def folds_in_time(seconds: float | None) -> tuple[int, str]:
     """Return the folds that refits have time for, and why there are none where there are not.
 

@@ -51,7 +51,13 @@ from atoll.estimators.parameters import (
 )
 from atoll.estimators.row_explanation import explain_row
 from atoll.estimators.row_memory import RowMemory, digest_of
-from atoll.estimators.validation import generator, read_chosen, read_labels, read_rows
+from atoll.estimators.validation import (
+    generator,
+    read_chosen,
+    read_labels,
+    read_rows,
+    remark_on_order,
+)
 
 Array = NDArray[np.float64]
 Knowledge = Callable[[PartialLabels], PartialLabels]
@@ -338,6 +344,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None. Pass "
                 "one label per row, with None, NaN or -1 where it is unknown."
             )
+        remark_on_order(X, y)
         mapped = map_for(self, X)
         rows = self._read_rows(X, reset=True) if mapped is None else mapped
         unlabelled, classes = getattr(self, "unlabelled", "auto"), self._class_order(y)
@@ -515,8 +522,9 @@ class Classifier(SemiSupervisedClassifier):
 
         Parameters
         ----------
-        row : int or (d,) array
-            Which row of the fit, from 0, or a row of its own.
+        row : int, str or (d,) array
+            Which row of the fit, from 0, its name in the index of a data frame, or a row of its
+            own.
         X : (n, d) array or data frame, default=None
             The rows of the fit; None takes those that it was given, where they are still known.
         y : (n,) labels, default=None
@@ -533,6 +541,8 @@ class Classifier(SemiSupervisedClassifier):
         check_value("n_labels", n_labels, Whole(1))
         X, y = self._rows_of_fit(X, y, "explain_row(row, X, y)")
         rows = self._read_rows(X)
+        if isinstance(row, str):
+            row = display.place_of(row, X)
         if isinstance(row, int | np.integer):
             if not 0 <= row < rows.shape[0]:
                 raise ValueError(f"row must be from 0 to {rows.shape[0] - 1}, got {row}.")

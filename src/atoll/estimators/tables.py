@@ -21,6 +21,7 @@ from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import PYTHON
 from atoll.estimators.category_weight import weigh_categories
 from atoll.estimators.parameters import Flag, Listed, Number, OneOf, check_value
+from atoll.estimators.validation import remark_on_order
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
@@ -101,6 +102,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         for name in ("texts", "drop"):
             check_value(name, getattr(self, name), Listed("a sequence of columns"))
         check_value("category_weight", self.category_weight, OneOf("auto") | Number(above=0))
+        remark_on_order(X, y)
         table = preprocessing.prepare(
             self._frame(X, reset=True),
             standardise=self.standardise,
