@@ -30,7 +30,7 @@ def compare_models(
     max_rows: int = MOST_ROWS,
     unlabelled: Any = "auto",
     random_state: int = 0,
-    progress: bool = False,
+    progress: bool = True,
 ) -> ModelComparison:
     """Compare classifiers on held-out labels, and say which to use.
 
@@ -56,8 +56,9 @@ def compare_models(
         What in y means unlabelled beside nulls, as in the classifiers.
     random_state : int, default=0
         Seed of folds, fits and the choice of rows.
-    progress : bool, default=False
-        Whether a bar is shown on standard error.
+    progress : bool, default=True
+        Whether a bar is shown: in a notebook, at a terminal, and where standard error goes to a
+        file a line every ten seconds.
 
     Returns
     -------

@@ -117,7 +117,7 @@ def as_html(model: Any) -> str:
 
 def place_of(name: str, X: Any) -> int:
     """Return the place of a row of a data frame by its name in the index."""
-    index = getattr(X, "index", None)
+    index: Any = getattr(X, "index", None)
     places = [] if not hasattr(index, "get_indexer_for") else index.get_indexer_for([name])
     if len(places) != 1 or places[0] < 0:
         raise ValueError(

@@ -22,6 +22,7 @@ from atoll.core.graphs import neighbour_graph
 from atoll.core.labels import parse_labels
 from atoll.core.progress import progress_bar
 from atoll.core.rows import COSINE, rescaled, row_squares, stacked, unit_rows
+from atoll.core.shown import readable
 from atoll.models.label_pulls import label_pulls
 from atoll.plotting.palette import class_names
 
@@ -56,6 +57,7 @@ class NearLabel(NamedTuple):
     without: Array | None
 
 
+@readable
 class RowExplanation(NamedTuple):
     """What is predicted of a row, and the labels that it rests on, the strongest or nearest first.
 
@@ -131,6 +133,9 @@ class RowExplanation(NamedTuple):
                 f"Without {these} the probability of {name} would be {q:.2f} rather than {p:.2f}."
             )
         return " ".join(said)
+
+    def _parts(self) -> list[Any]:
+        return [self.headline(), self.table(), self.summary()]
 
     def _crosswise(self) -> list[str]:
         """Say why labels of other classes pull towards the class, or its own away, if any do."""

@@ -46,7 +46,8 @@ def read_labels(
 
 def remark_on_order(X: Any, y: Any) -> None:
     """Warn where the rows of a table and their labels have the same names in different orders."""
-    names, others = getattr(X, "index", None), getattr(y, "index", None)
+    names: Any = getattr(X, "index", None)
+    others: Any = getattr(y, "index", None)
     if not (hasattr(names, "equals") and hasattr(others, "equals")) or len(names) != len(others):
         return
     if names.equals(others) or not (names.is_unique and others.is_unique):
