@@ -62,7 +62,6 @@ def check_files(files: Files) -> None:
 
     for table in [path for path in (files.out, files.labelled) if path is not None]:
         check_table_path(table)
-        check_writable(table)
     check_writable(files.state)
 
 
