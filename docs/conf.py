@@ -62,6 +62,10 @@ html_theme_options = {
 copybutton_prompt_text = ">>> |\\.\\.\\. "
 copybutton_prompt_is_regexp = True
 
+# Class attributes of estimators by which a subclass tells its shell what it can do.
+ASKED_BY_THE_SHELL = {"fits_unseen_classes", "has_functions", "keeps_single", "saves",
+                      "takes_far_rows", "takes_sparse"}  # fmt: skip
+
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
@@ -107,13 +111,14 @@ def list_fields(app, what, name, obj, options, lines):
         lines.append(line)
 
 
-def skip_what_is_not_ours(app, what, name, obj, skip, options):
-    """Leave out scikit-learn's routing methods and the fields that named tuples document twice."""
+def skip_what_users_do_not_need(app, what, name, obj, skip, options):
+    """Leave out routing methods, what the shell asks a class, and fields documented twice."""
     is_routing = name.endswith("_request") or name in ("get_metadata_routing", "set_output")
-    return True if is_routing or type(obj).__name__ == "_tuplegetter" else None
+    is_inner = is_routing or name in ASKED_BY_THE_SHELL or type(obj).__name__ == "_tuplegetter"
+    return True if is_inner else None
 
 
 def setup(app):
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after napoleon
     app.connect("autodoc-process-docstring", list_fields, priority=910)
-    app.connect("autodoc-skip-member", skip_what_is_not_ours)
+    app.connect("autodoc-skip-member", skip_what_users_do_not_need)

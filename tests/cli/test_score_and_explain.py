@@ -152,6 +152,17 @@ def test_the_report_has_the_file_the_ids_and_the_users_own_units(folder):
         assert f"{few['weight'][int(number) - 1]:.4g}" in section
 
 
+def test_the_maps_of_a_report_are_in_the_users_own_units(folder, monkeypatch):
+    given = []
+    monkeypatch.setattr("atoll.reports.write_report", lambda *rows, **settings: given.append(rows))
+    succeed("report", folder / "m.atoll", "--no-cross-validation", "--quiet")
+    [(model, X, *_)] = given
+    bundle = load_model(folder / "m.atoll")
+    column = list(bundle.preprocessing.features).index("weight")
+    np.testing.assert_allclose(X[:, column], read_table(folder / "few.csv")["weight"])
+    np.testing.assert_allclose(model[0].transform(X), bundle.X, atol=1e-9)  # as it was fitted
+
+
 # What is said -------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
 from atoll.datasets import hide_labels, make_crescents
@@ -83,3 +84,21 @@ def test_a_row_out_of_range_is_named(probit):
         probit.explain_row(80)
     with pytest.raises(ValueError, match="n_labels must be a whole number"):
         probit.explain_row(1, n_labels=0)
+
+
+def test_a_sparse_row_has_the_ways_of_the_same_dense_one():
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random((60, 12)) < 0.4, rng.random((60, 12)), 0.0)
+    dense[np.arange(60), np.arange(60) % 2] += 2.0
+    y = np.where(np.arange(60) % 2, "odd", "even").astype(object)
+    y[8:] = None
+    thin = sparse.csr_array(dense)
+    model = AtollClassifier(metric="cosine", random_state=0).fit(thin, y)
+    found = explain_row(model, thin[[20]], thin, y)
+    same = AtollClassifier(metric="cosine", random_state=0).fit(dense, y)
+    expected = explain_row(same, dense[20:21], dense, y)
+    assert [one.row for one in found.near] == [one.row for one in expected.near]
+    np.testing.assert_allclose(
+        [one.length for one in found.near], [one.length for one in expected.near], rtol=1e-9
+    )
+    assert all(one.pull is not None for one in found.near)

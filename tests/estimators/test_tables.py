@@ -137,3 +137,35 @@ def test_texts_are_a_sparse_step_of_a_pipeline():
     assert np.mean(model.fit(table, y).predict(table) == kind) > 0.95
     step = model[0]
     assert step.transform(table).shape[1] == len(step.get_feature_names_out())
+
+
+def beside_the_point(rng, n=120):
+    """Two clouds of two measurements, and ten categories that tell nothing of them."""
+    kind = np.arange(n) % 2
+    table = pd.DataFrame(rng.normal(size=(n, 2)) + 4.0 * kind[:, None], columns=["mass", "size"])
+    for j in range(10):
+        table[f"c{j}"] = rng.choice([2007, 2008] if j % 2 else ["p", "q", "r"], n)
+    y = kind.astype(object)
+    y[48:] = None
+    return table, y
+
+
+def test_categories_count_half_where_labels_are_more_probable_so():
+    table, y = beside_the_point(np.random.default_rng(0))
+    step = TablePreprocessor().fit(table, y)
+    whole, half = (TablePreprocessor(category_weight=w).fit(table) for w in (1, 0.5))
+    assert step.category_weight_ == 0.5
+    np.testing.assert_array_equal(step.transform(table), half.transform(table))
+    few = [name not in ("mass", "size") for name in step.get_feature_names_out()]
+    np.testing.assert_allclose(
+        half.transform(table), whole.transform(table) * np.where(few, 0.5, 1), atol=1e-12
+    )
+    assert TablePreprocessor().fit(table).category_weight_ == 1.0  # without labels
+    assert TablePreprocessor().fit(table, np.arange(120.0)).category_weight_ == 1.0  # no classes
+
+
+def test_categories_that_are_the_classes_keep_their_weight():
+    table, y = beside_the_point(np.random.default_rng(1))
+    told = np.where(table["c0"] == "p", "a", "b").astype(object)
+    told[[label is None for label in y]] = None
+    assert TablePreprocessor().fit(table, told).category_weight_ == 1.0

@@ -45,14 +45,12 @@ class Case(NamedTuple):
     simulate : rng -> Simulation
     about : what it is, in words
     exact : whether it is meant to be exact, or an approximation whose ranks are only looked at
-    share : of the simulations asked for; less than one where one of them takes seconds
     turns : for each turn of the others; the first results are then of more use
     """
 
     simulate: Callable[[np.random.Generator], Simulation]
     about: str
     exact: bool = True
-    share: float = 1.0
     turns: float = 1.0
 
 
@@ -72,8 +70,9 @@ def chain(sampler, rng, n, slowness=1.0):
     Draws must be nearly independent: the length-scale's memory grows with the number of rows.
     """
     thin = int(slowness * (4 + n / 4))
+    n_warmup = int(40 * min(1.0, slowness)) + 3 * thin
     found = run_chains(
-        sampler, n_chains=1, n_warmup=40 + 3 * thin, n_samples=N_DRAWS, thin=thin, rng=rng
+        sampler, n_chains=1, n_warmup=n_warmup, n_samples=N_DRAWS, thin=thin, rng=rng
     ).draws
     return {name: values[0] for name, values in found.items()}
 
@@ -324,7 +323,6 @@ CASES: dict[str, Case] = {
     "ordinal-null-3": Case(
         partial(of_regions, ordinal_case(3, 0.4, 0.5, largest=16)),
         "ordinal with a null width of 0.4",
-        share=0.25,
         turns=0.25,
     ),
     "null-2": Case(
@@ -338,13 +336,11 @@ CASES: dict[str, Case] = {
     "null-free-2": Case(
         partial(of_regions, null_case(2, None, largest=20)),
         "null category, two classes, width and missing rates free",
-        share=0.25,
         turns=0.25,
     ),
     "null-free-3": Case(
         partial(of_regions, null_case(3, None, largest=12)),
         "null category, three classes, width and missing rates free",
-        share=0.25,
         turns=0.25,
     ),
     "softmax-2": Case(partial(of_softmax, 2), "softmax, two classes"),
@@ -359,7 +355,6 @@ CASES: dict[str, Case] = {
     "archipelago-paper-2": Case(
         partial(of_islands, 2, moves=paper_sweep.whitened_sweep, largest=10, slowness=8.0),
         "Archipelago by the paper's own moves, log-parameters with whitened functions",
-        share=0.25,
         turns=0.25,
     ),
 }

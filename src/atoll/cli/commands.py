@@ -16,11 +16,12 @@ from atoll.cli.fitting import (
     description,
     settle_labels,
     unlabelled_value,
+    weigh,
     with_source,
 )
 from atoll.cli.knowledge import ClassShares, Groups, Told, Weights, suspects
 from atoll.cli.label import label
-from atoll.cli.options import DataPath, Jobs, ModelPath, Quiet, Seed, data_path
+from atoll.cli.options import DataPath, Jobs, ModelPath, Quiet, Seed, TargetOfModel, data_path
 from atoll.cli.rows import (
     compare_texts_by_direction,
     compares_directions,
@@ -206,9 +207,9 @@ def fit(
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
     labels = settle_labels(estimator, kind, table.y, unlabelled)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
-    for line in description(data, frame, labels, table.preprocessing):
-        say(line)
-    for line in lines_about(estimator, table.preprocessing):
+    table, about_categories = weigh(estimator, table, labels)
+    told_first = description(data, frame, labels, table.preprocessing) + about_categories
+    for line in [*told_first, *lines_about(estimator, table.preprocessing)]:
         say(line)
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
@@ -373,6 +374,7 @@ def next_rows(
     target_error: Annotated[
         float | None, typer.Option(help="Share of wrong rows at which labelling may stop.")
     ] = None,
+    target: TargetOfModel = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -384,12 +386,16 @@ def next_rows(
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
     from atoll.cli.opening import open_model
+    from atoll.core.tables import read_cells, read_table, source_of
 
     kept = model.with_suffix(".next.atoll") if state is None else state
     files = loop.Files(data, kept, answers, out, labelled)
     loop.check_files(files)
     wishes = loop.Wishes(n, strategy, target_error, seed)
-    loop.run_round(open_model(model), files, wishes, speaker(quiet, out))
+    source = source_of(data)
+    frame, cells = read_table(source), read_cells(source)
+    say = speaker(quiet, out)
+    loop.run_round(open_model(model, frame, target), frame, cells, files, wishes, say)
 
 
 @app.command()

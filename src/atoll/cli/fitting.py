@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from atoll.core.labels import PartialLabels
-    from atoll.core.preprocessing import Preprocessing
+    from atoll.core.preprocessing import PreparedTable, Preprocessing
     from atoll.estimators.persistence import ModelBundle
 
 
@@ -85,6 +86,27 @@ def description(
             "values; where a twentieth or more are blank, that is a feature as well."
         )
     return lines
+
+
+def weigh(
+    estimator: Any, table: PreparedTable, labels: PartialLabels
+) -> tuple[PreparedTable, list[str]]:
+    """Return the table with what its categories count for the default model, and that in words."""
+    from atoll.core.preprocessing import with_category_weight
+    from atoll.estimators import AtollClassifier
+    from atoll.estimators.category_weight import weigh_categories
+
+    if not table.preprocessing.standardised or not isinstance(estimator, AtollClassifier):
+        return table, []
+    found = weigh_categories(table, labels)
+    if found.weight == 1.0:
+        return table, []
+    times = math.exp(min(found.log_odds, 20.0))
+    said = (
+        f"Categories, and numbers of few values, count {found.weight:g} beside measurements: the "
+        f"labels are {times:.1f} times as probable so."
+    )
+    return with_category_weight(table, found.weight), [said]
 
 
 def bundle_of(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.cli.opening import labels_of
 from atoll.cli.terminal import table_lines
 from atoll.core.extras import import_extra
 
@@ -66,23 +67,36 @@ def check_files(files: Files) -> None:
 
 
 def run_round(
-    bundle: ModelBundle, files: Files, wishes: Wishes, say: Callable[[str], None]
+    bundle: ModelBundle,
+    frame: pd.DataFrame,
+    cells: pd.DataFrame,
+    files: Files,
+    wishes: Wishes,
+    say: Callable[[str], None],
 ) -> None:
-    """Learn what was answered, write or show the rows to label next, and say how wrong it is."""
-    from atoll.core.preprocessing import apply
-    from atoll.core.tables import read_table, write_table
+    """Learn what was answered, write or show the rows to label next, and say how wrong it is.
 
-    frame = read_table(files.data)
+    Parameters
+    ----------
+    bundle : the model, as `open_model` returns it
+    frame, cells : the table of rows, as read and as written
+    files, wishes : what the command line says
+    say : hears every line for the reader
+    """
+    from atoll.core.preprocessing import apply
+    from atoll.core.tables import write_table
+
     X = apply(bundle.preprocessing, frame)
     learner = open_learner(bundle, frame, X, files.state, wishes)
     if files.answers is not None:
         rows, labels = read_answers(files.answers, bundle.target, X.shape[0], learner.classes_)
         learner.refit().update(rows, labels)
         say(f"{len(rows)} answers taken from {files.answers}.")
-    asked = described(learner, learner.query(wishes.n), frame, bundle.target)
+    asked = described(learner, learner.query(wishes.n), cells, bundle.target)
     learner.save(files.state)
     if files.labelled is not None:
-        write_table(with_labels(learner, frame, bundle.target), files.labelled)
+        given = _labels(bundle, frame)
+        write_table(with_labels(learner, cells, given, bundle.target), files.labelled)
     if files.out is not None:
         write_table(asked, files.out)
         say(f"{len(asked)} rows to label saved in {files.out}; fill in {bundle.target!r}.")
@@ -200,21 +214,27 @@ def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target:
     return pd.concat([told, others.iloc[query.rows].reset_index(drop=True)], axis=1)
 
 
-def with_labels(learner: ActiveLearner, frame: pd.DataFrame, target: str) -> Any:
-    """Return the table with every label that is known in its target column."""
-    return frame.assign(**{target: learner.labels_})
+def with_labels(
+    learner: ActiveLearner, cells: pd.DataFrame, given: NDArray[Any], target: str
+) -> Any:
+    """Return the table with every label that is known in its target column.
+
+    Parameters
+    ----------
+    cells : the table, as it is written
+    given : (n,) the labels that it has, None where blank
+    target : column of labels
+    """
+    found = learner.labels_
+    if target in cells.columns:
+        as_given = [a == b for a, b in zip(found, given)]
+        found = np.where(as_given, cells[target].astype(object), found)
+    return cells.assign(**{target: found})
 
 
 def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:
-    from atoll.core.preprocessing import read_target
-
-    if bundle.target not in frame.columns:
-        return np.full(len(frame), None, dtype=object)
-    found = read_target(frame[bundle.target])
-    out = np.full(len(frame), None, dtype=object)
-    for i, label in enumerate(found.tolist()):
-        out[i] = None if label is None else _in_type(label, bundle.estimator.classes_)
-    return out
+    found = labels_of(bundle, frame)
+    return np.full(len(frame), None, dtype=object) if found is None else found
 
 
 def _in_type(label: Any, classes: Any) -> Any:

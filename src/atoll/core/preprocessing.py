@@ -226,6 +226,40 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> Any:
     return _with_words(preprocessing, frame, X)
 
 
+def counts_as_category(table: PreparedTable) -> NDArray[np.bool_]:
+    """Return which features are indicators, or numbers of few values, (p,); of words none is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"x": np.arange(12.0), "year": [2020, 2021] * 6, "site": ["a"] * 12})
+    >>> counts_as_category(prepare(frame)).tolist()
+    [False, True, True]
+    """
+    columns, features = table.preprocessing.columns, table.preprocessing.features
+    found = np.isin(features, columns, invert=True)
+    for j in np.flatnonzero(~found):
+        found[j] = _is_few_valued(table.X[:, j])
+    return found
+
+
+def with_category_weight(table: PreparedTable, weight: float) -> PreparedTable:
+    """Return the table with features that count as categories multiplied by a weight.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"x": np.arange(12.0), "site": ["a", "b"] * 6})
+    >>> with_category_weight(prepare(frame), 0.5).X[0].round(2).tolist()
+    [-1.59, 0.5, 0.0]
+    """
+    weights = np.where(counts_as_category(table), weight, 1.0)
+    scale = table.preprocessing.scale / weights
+    return table._replace(
+        X=table.X * weights, preprocessing=table.preprocessing._replace(scale=scale)
+    )
+
+
 def in_own_units(preprocessing: Preprocessing, X: NDArray[np.float64]) -> pd.DataFrame:
     """Return features as the columns of the table that they were made from, in its own units.
 
@@ -501,10 +535,14 @@ def _share_of_a_category(x: NDArray[np.float64]) -> float:
     Two random rows are √2 apart in a standardised column, and by indicators √2 times the root of
     the probability that they differ; of a column with many values, one.
     """
-    values, counts = np.unique(x, return_counts=True)
-    if not 1 < len(values) <= min(FEW_VALUES, len(x) / ROWS_A_VALUE):
+    if not _is_few_valued(x):
         return 1.0
+    _, counts = np.unique(x, return_counts=True)
     return float(np.sqrt(1.0 - np.sum((counts / len(x)) ** 2)))
+
+
+def _is_few_valued(x: NDArray[np.float64]) -> bool:
+    return 1 < len(np.unique(x)) <= min(FEW_VALUES, len(x) / ROWS_A_VALUE)
 
 
 # Refusals -----------------------------------------------------------------------------------------

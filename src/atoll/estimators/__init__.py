@@ -1,4 +1,4 @@
-"""The scikit-learn surface: one file a family, validation in one place."""
+"""Classifiers with scikit-learn's interface; what prepares tables, holds out labels and saves."""
 
 from typing import Any
 

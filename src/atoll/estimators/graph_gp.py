@@ -33,6 +33,7 @@ from atoll.estimators.validation import generator
 from atoll.kernels.graph_spectral import extend, nearest_rows
 from atoll.models import graph_gp
 from atoll.models.average import label_doubts
+from atoll.models.average.label_doubts import LabelRecord
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import GraphPosterior, without_votes
 from atoll.models.graph_recipe import RECIPE, Recipe
@@ -280,6 +281,16 @@ class GraphGPClassifier(InformedClassifier):
             class_shares=self._known_shares(labels),
         )
         return kept, graph, modes, known
+
+    def _as_new(
+        self, posterior: GraphPosterior, kept: Index, record: LabelRecord | None, proba: Array
+    ) -> Array:
+        # A new row is a mean of its nearest rows, which is less sure than a row of the graph.
+        as_new = super()._as_new(posterior, kept, record, proba)
+        if not self._is_pairwise():
+            as_new = proba.copy()
+            as_new[kept] = posterior.proba_as_new()
+        return as_new
 
     def _doubts(self, X: Any, proba: Array) -> Array | None:
         # Labels are held out of the graph with label noise, whose doubts are larger: half-way.

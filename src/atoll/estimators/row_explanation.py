@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from atoll.core.graphs import neighbour_graph
 from atoll.core.labels import parse_labels
 from atoll.core.progress import progress_bar
-from atoll.core.rows import COSINE, unit_rows
+from atoll.core.rows import COSINE, rescaled, row_squares, stacked, unit_rows
 from atoll.models.label_pulls import label_pulls
 from atoll.plotting.palette import class_names
 
@@ -173,13 +173,8 @@ def explain_row(
     -------
     RowExplanation
     """
-    if sparse.issparse(X):
-        raise ValueError(
-            "X is sparse, and a row is explained among dense rows only. Make fewer, dense columns "
-            "first, for example with sklearn.decomposition.TruncatedSVD, and fit on them."
-        )
     labels = parse_labels(y, unlabelled=model.unlabelled_, classes=list(model.classes_))
-    X, x = np.asarray(X, dtype=np.float64), np.asarray(x, dtype=np.float64).reshape(1, -1)
+    X, x = _rows(X), _rows(x)
     proba = np.exp(model.posterior_.log_proba(x))[0]
     values, place = _in_units_of(model, X), _in_units_of(model, x)
     known = np.flatnonzero(labels.is_labelled)
@@ -203,7 +198,7 @@ def explain_row(
             ways, desc="refits", disable=not (progress and refit)
         )
     ]
-    same = known[np.all(values[known] == place, axis=1)]
+    same = known[_distances(values[known], place) == 0.0]
     return RowExplanation(
         model.classes_,
         proba,
@@ -243,26 +238,37 @@ class _Refit(NamedTuple):
         return np.exp(fresh.posterior_.log_proba(x))[0]
 
 
-def _in_units_of(model: Any, values: Array) -> Array:
+def _rows(X: Any) -> Any:
+    """Return rows (n, d), one row as (1, d), sparse ones as compressed rows."""
+    if sparse.issparse(X):
+        return sparse.csr_array(X, dtype=np.float64)
+    return np.atleast_2d(np.asarray(X, dtype=np.float64))
+
+
+def _distances(values: Any, place: Any) -> Array:
+    """Return the distance of rows (n, d) from a place (1, d), (n,)."""
+    return np.sqrt(row_squares(values - place[np.zeros(values.shape[0], np.intp)]))
+
+
+def _in_units_of(model: Any, values: Any) -> Any:
     """Return rows in the units in which the model measures distances."""
     posterior = model.posterior_
     if getattr(posterior, "metric", "euclidean") == COSINE:
         return unit_rows(values)
     if hasattr(posterior, "shift") and hasattr(posterior, "scale"):
-        return (values - posterior.shift) / posterior.scale
+        return rescaled(values, posterior.shift, posterior.scale)
     return values
 
 
-def _ways(values: Array, place: Array, known: NDArray[np.intp]) -> list[tuple[int, int, float]]:
+def _ways(values: Any, place: Any, known: NDArray[np.intp]) -> list[tuple[int, int, float]]:
     """Return labelled rows, steps and length of the way to each, the shortest first."""
-    straight = np.linalg.norm(values[known] - place, axis=1)
-    known = known[np.argsort(straight, kind="stable")[:MOST_LABELS]]
-    others = np.setdiff1d(np.arange(len(values)), known)
-    others = others[np.any(values[others] != place, axis=1)]  # the row itself is there already
+    straight = _distances(values, place)
+    known = known[np.argsort(straight[known], kind="stable")[:MOST_LABELS]]
+    others = np.setdiff1d(np.arange(len(straight)), known)
+    others = others[straight[others] > 0.0]  # the row itself is there already
     others = np.random.default_rng(0).permutation(others)[: MOST_ROWS - len(known)]
     rows = np.concatenate([known, others])
-    points = np.concatenate([place, values[rows]])
-    graph = neighbour_graph(points, min(N_NEIGHBOURS, len(points) - 1))
+    graph = neighbour_graph(stacked(place, values[rows]), min(N_NEIGHBOURS, len(rows)))
     # Zero would mean that there is no edge; copies are a step of almost no length.
     lengths = graph.distances.copy()
     lengths.data = np.maximum(lengths.data, np.finfo(float).tiny)
@@ -272,7 +278,7 @@ def _ways(values: Array, place: Array, known: NDArray[np.intp]) -> list[tuple[in
         if np.isfinite(length[i]):
             found.append((int(row), _n_steps(before, i), float(length[i])))
         else:
-            found.append((int(row), -1, float(np.linalg.norm(points[i] - points[0]))))
+            found.append((int(row), -1, float(straight[row])))
     return sorted(found, key=lambda way: (way[1] < 0, way[2]))
 
 

@@ -450,6 +450,20 @@ class GraphPosterior(NamedTuple):
             p[some] = self.coefficients.proba(self._attach(X[some]))
         return shifted(p, self.intercepts)
 
+    def proba_as_new(self) -> Array:
+        """Return the class probabilities of the graph's rows as if they were new ones, (n, K).
+
+        Each is the mean of its nearest others. The rows themselves where distances or weights are
+        given instead of numbers, which do not tell how far off a new row would be.
+        """
+        if self.metric not in ("euclidean", COSINE) or len(self.features) < 2:
+            return proba_on_graph(self.coefficients, self.features, slice(0, len(self.features)))
+        nearest = nearest_rows(self.rows, None, self.n_jobs, n_nearest=self.n_nearest)
+        out = extend(self.features, nearest)
+        if self.metric == COSINE:
+            _leave_alone(out, ~has_direction(self.rows))
+        return self.coefficients.proba(out)
+
     def row_features(self, X: Any) -> Array:
         """Return v of rows; X as in `log_proba` -> (m, p)."""
         return np.concatenate(list(self._features_by_piece(X)))
