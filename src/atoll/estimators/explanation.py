@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from atoll.core.shown import readable
+
 WORDS = {
     "clusters": "clusters of near rows, without exceptions",
     "neighbours": "near rows, with exceptions",
@@ -35,6 +37,7 @@ class Assumption(NamedTuple):
     log_odds: float
 
 
+@readable
 class Explanation(NamedTuple):
     """Every assumption, the weightiest first when printed.
 
