@@ -136,10 +136,19 @@ def check_id(id_column: str | None, frame: pd.DataFrame, data: Path) -> None:
 
 
 def with_source(
-    bundle: ModelBundle, data: Path, frame: pd.DataFrame, id_column: str | None
+    bundle: ModelBundle, data: Path, source: Path | bytes, id_column: str | None
 ) -> ModelBundle:
-    """Return the bundle with where its rows come from, and what they are called there."""
+    """Return the bundle with where its rows come from, and what they are called there.
+
+    Parameters
+    ----------
+    data : path of the table
+    source : the same, or the bytes of standard input
+    id_column : that names the rows, or None; names are as they stand in the file
+    """
     from datetime import UTC, datetime
+
+    from atoll.core.tables import read_cells
 
     if str(data) == "-":
         bundle = bundle._replace(source="standard input")
@@ -148,4 +157,5 @@ def with_source(
         bundle = bundle._replace(source=data.name, source_date=changed)
     if id_column is None:
         return bundle
-    return bundle._replace(id_column=id_column, ids=frame[id_column].astype(str).to_numpy(object))
+    names = read_cells(source)[id_column]
+    return bundle._replace(id_column=id_column, ids=names.astype(str).to_numpy(object))
