@@ -55,3 +55,8 @@ def test_a_terminal_has_a_bar_that_moves(monkeypatch):
     for _ in progress_bar(range(3), file=log):
         pass
     assert "\r" in log.getvalue()
+
+
+def test_lines_take_no_place_below_one_another():
+    with ProgressLines(total=1, file=io.StringIO()) as bar:
+        assert bar.pos == 0
