@@ -295,5 +295,5 @@ class OneColumn:
 
 
 def test_a_frame_of_one_column_is_that_column():
-    for column in (OneColumn(), pd.DataFrame({"y": ["a", None, "b"]})):
+    for column in (OneColumn(), pd.DataFrame({"y": ["a", None, "b"]}, dtype=object)):
         assert _column_values(column).tolist() == [["a"], [None], ["b"]]
