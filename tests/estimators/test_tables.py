@@ -169,3 +169,15 @@ def test_categories_that_are_the_classes_keep_their_weight():
     told = np.where(table["c0"] == "p", "a", "b").astype(object)
     told[[label is None for label in y]] = None
     assert TablePreprocessor().fit(table, told).category_weight_ == 1.0
+
+
+def test_the_default_leaves_weights_beside_standardised_columns_as_they_are():
+    kind = np.arange(60) % 2
+    measured = np.random.default_rng(2).normal(size=(60, 2)) + 4.0 * kind[:, None]
+    measured = (measured - measured.mean(axis=0)) / measured.std(axis=0)
+    y = kind.astype(object)
+    y[20:] = None
+    indicators = 0.05 * (np.arange(60)[:, None] % [2, 3, 4, 5] > 0)  # of little weight, of no unit
+    for others, is_scaled in ((indicators, False), (0.05 * measured[:, [0, 1, 0, 1]] ** 2, True)):
+        model = AtollClassifier(n_draws=20, random_state=0)
+        assert model.fit(np.column_stack([measured, others]), y).scaled_ == is_scaled
