@@ -75,7 +75,9 @@ def read_texts(path):
 
 
 def frames(options):
-    """The three tables, whole: name -> data frame."""
+    """The tables that are asked for, whole: name -> data frame."""
+    if options.only == ["penguins"]:
+        return {"penguins": penguins(options.data).reset_index(drop=True)}
     texts = read_texts(options.texts)
     table = pd.DataFrame({"text": texts.texts, "package": texts.packages})
     words = prepare(table, "package").X
