@@ -148,7 +148,8 @@ def lost_text(tables):
     lines = []
     for name, table in tables.items():
         for model, places in table.lost.items():
-            lines.append(f"- {GROUPS[name][2]}: {model}, {len(places)} fits")
+            fits = f"{len(places)} fit{'s' * (len(places) > 1)}"
+            lines.append(f"- {GROUPS[name][2]}: {model}, {fits}")
     return "\n".join(lines) or "None."
 
 
