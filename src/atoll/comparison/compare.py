@@ -30,7 +30,7 @@ def compare_models(
     max_rows: int = MOST_ROWS,
     unlabelled: Any = "auto",
     random_state: int = 0,
-    progress: bool = False,
+    progress: bool = True,
 ) -> ModelComparison:
     """Compare classifiers on held-out labels, and say which to use.
 
@@ -43,7 +43,7 @@ def compare_models(
     Parameters
     ----------
     X : (n, d) array or data frame of finite numbers
-    y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
+    y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
     models : names, or names with classifiers, default=None
         Which models to compare, of `atoll models` and of the peers "shares", "logistic" and
         "label-spreading"; or a mapping of names to classifiers of your own. None: all that are
@@ -56,8 +56,9 @@ def compare_models(
         What in y means unlabelled beside nulls, as in the classifiers.
     random_state : int, default=0
         Seed of folds, fits and the choice of rows.
-    progress : bool, default=False
-        Whether a bar is shown on standard error.
+    progress : bool, default=True
+        Whether a bar is shown: in a notebook, at a terminal, and where standard error goes to a
+        file a line every ten seconds.
 
     Returns
     -------

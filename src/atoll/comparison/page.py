@@ -38,8 +38,25 @@ def terminal_lines(found: ModelComparison, width: int | None = None) -> list[str
     """
     width = shutil.get_terminal_size((80, 24)).columns if width is None else width
     width = min(max(width, _NARROWEST), _WIDEST)
+    header, rows = _table(found)
+    for dropped in ([], [5], [5, 3], [5, 3, 4]):
+        kept = [j for j in range(len(header)) if j not in dropped]
+        table = _aligned([[line[j] for j in kept] for line in [header, *rows]])
+        if max(map(len, table)) <= width:
+            break
+    said = textwrap.wrap(found.recommendation, width)
+    more = [line for text in _remarks(found) for line in textwrap.wrap(text, width)]
+    return [*table, "", *said, "", *more]
+
+
+def notebook_parts(found: ModelComparison) -> list[Any]:
+    """Return the comparison as paragraphs and a table."""
+    return [found.recommendation, _table(found), *_remarks(found)]
+
+
+def _table(found: ModelComparison) -> tuple[list[str], list[list[str]]]:
     differences = {one.model: one for one in found.differences}
-    header = ["", "log-loss", "less default's", "95% interval", "error", "seconds"]
+    header = ["", "log-loss", "less default's", "95% interval", "error", "s a fold"]
     rows = []
     for row in found.table:
         loss = differences[row.model].log_loss
@@ -55,19 +72,21 @@ def terminal_lines(found: ModelComparison, width: int | None = None) -> list[str
                 f"{row.seconds:.2f}",
             ]
         )
-    for dropped in ([], [5], [5, 3], [5, 3, 4]):
-        kept = [j for j in range(len(header)) if j not in dropped]
-        table = _aligned([[line[j] for j in kept] for line in [header, *rows]])
-        if max(map(len, table)) <= width:
-            break
-    paragraphs = [found.recommendation, _what_was_done(found)]
+    return header, rows
+
+
+def _remarks(found: ModelComparison) -> list[str]:
+    paragraphs = [_what_was_done(found)]
     if any(row.is_peer for row in found.table):
         paragraphs.append("* not a model of atoll, but something simple to measure by.")
     paragraphs += [f"{row.model}: {row.note}." for row in found.table if row.note]
-    paragraphs += [f"Left out: {name}: {reason}." for name, reason in found.left_out]
-    said = [line for text in paragraphs[:1] for line in textwrap.wrap(text, width)]
-    more = [line for text in paragraphs[1:] for line in textwrap.wrap(text, width)]
-    return [*table, "", *said, "", *more]
+    names_of: dict[str, list[str]] = {}
+    for name, reason in found.left_out:
+        names_of.setdefault(reason, []).append(name)
+    if names_of:
+        whole = "; ".join(f"{', '.join(names)} ({why})" for why, names in names_of.items())
+        paragraphs.append(f"Left out: {whole}.")
+    return paragraphs
 
 
 def _aligned(lines: list[list[str]]) -> list[str]:
@@ -89,7 +108,8 @@ def _what_was_done(found: ModelComparison) -> str:
     return (
         f"{found.n_labels:,} labels of {found.n_classes} classes, each held out once in "
         f"{found.n_splits} folds; the rarest class has {found.n_rarest}.{part} Below zero a model "
-        "is better than the default; intervals by a correlated t-test over rows."
+        "is better than the default; intervals by a correlated t-test over rows. The last column "
+        "has the seconds of one fold: a fit and its predictions."
     )
 
 

@@ -28,6 +28,8 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr
 from scipy.stats import beta
 
+from atoll.core.shown import readable
+
 Array = NDArray[np.float64]
 
 JEFFREYS = 0.5
@@ -64,6 +66,7 @@ class AuditsAlone(NamedTuple):
     upper: float
 
 
+@readable
 class ErrorEstimate(NamedTuple):
     """How wrong the predictions of the unlabelled rows are.
 
@@ -97,6 +100,7 @@ class ErrorEstimate(NamedTuple):
         )
 
 
+@readable
 class KeptError(NamedTuple):
     """How wrong predictions are of rows that are sure enough to be kept.
 
