@@ -30,6 +30,7 @@ from atoll.cli.rows import (
 )
 from atoll.cli.score import score
 from atoll.cli.settings import (
+    did_you_mean,
     pairs,
     read_settings,
     set_or_refuse,
@@ -172,10 +173,10 @@ def fit(
     # Many parameters because a command's options are its parameters.
     from sklearn.exceptions import ConvergenceWarning
 
-    from atoll.cli.timing import announcement, expected_seconds
+    from atoll.cli.timing import announcement, expected_seconds, quicker_options
     from atoll.core.files import check_writable
     from atoll.core.preprocessing import prepare
-    from atoll.core.tables import read_table
+    from atoll.core.tables import read_table, source_of
     from atoll.estimators.persistence import save_model
 
     say = speaker(quiet)
@@ -189,7 +190,8 @@ def fit(
     set_where_known(estimator, unlabelled=None, verbose=show_progress(quiet), random_state=seed)
     set_or_refuse(estimator, model, n_jobs=n_jobs, checkpoint=checkpoint and str(checkpoint))
 
-    frame = read_table(data)
+    source = source_of(data)
+    frame = read_table(source)
     check_id(id_column, frame, data)
     told = Told(class_share or [], weights, groups)
     told.check(kind, model, frame)
@@ -212,7 +214,9 @@ def fit(
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
     if not quiet:
-        warning = announcement(estimator, model, expected_seconds(estimator, table.X, y))
+        seconds = expected_seconds(estimator, table.X, y)
+        quicker = quicker_options(estimator, model, table.X, y, seconds)
+        warning = announcement(estimator, model, seconds, quicker)
         if warning is not None:
             say(warning)
     with warnings.catch_warnings():
@@ -222,7 +226,7 @@ def fit(
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = bundle_of(estimator, table.preprocessing, table.X, y, target)
-    save_model(with_source(bundle, data, frame, id_column), out)
+    save_model(with_source(bundle, data, source, id_column), out)
     say(estimator.diagnostics_["verdict"])
     say(f"Model saved in {out}.")
 
@@ -232,7 +236,9 @@ def fit(
 def predict(
     model: ModelPath,
     data: DataPath,
-    out: Annotated[Path, typer.Option(help="Table to write, .csv or .parquet.")],
+    out: Annotated[
+        Path, typer.Option(help="Table to write, .csv or .parquet; - for CSV on standard output.")
+    ],
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column of DATA to carry over, to tell rows apart.")
     ] = None,
@@ -249,13 +255,11 @@ def predict(
     is read in chunks and may be larger than memory.
     """
     from atoll.cli.predict_tables import Wishes, predict_table
-    from atoll.core.files import check_writable
     from atoll.core.tables import check_table_path
 
     check_table_path(out)
-    check_writable(out)
     wishes = Wishes(id_column, keep, reject_below)
-    predict_table(model, data, out, wishes, speaker(quiet), show_progress(quiet))
+    predict_table(model, data, out, wishes, speaker(quiet, out), show_progress(quiet))
 
 
 @app.command()
@@ -382,14 +386,16 @@ def next_rows(
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
     from atoll.cli.opening import open_model
-    from atoll.core.tables import read_table
+    from atoll.core.tables import read_cells, read_table, source_of
 
     kept = model.with_suffix(".next.atoll") if state is None else state
     files = loop.Files(data, kept, answers, out, labelled)
     loop.check_files(files)
     wishes = loop.Wishes(n, strategy, target_error, seed)
-    frame = read_table(data)
-    loop.run_round(open_model(model, frame, target), frame, files, wishes, speaker(quiet))
+    source = source_of(data)
+    frame, cells = read_table(source), read_cells(source)
+    say = speaker(quiet, out)
+    loop.run_round(open_model(model, frame, target), frame, cells, files, wishes, say)
 
 
 @app.command()
@@ -443,13 +449,11 @@ def make_dataset(
     """
     import numpy as np
 
-    from atoll.core.files import check_writable
     from atoll.core.tables import check_table_path, write_table
     from atoll.datasets import DATASETS, hide_labels
 
     pd = import_extra("pandas")
     check_table_path(out)
-    check_writable(out)
     generator = _choose(DATASETS, name, "data set", "atoll datasets list")
     options = _parse_settings(generator, name, settings or [])
     if n_samples is not None:
@@ -462,7 +466,7 @@ def make_dataset(
         label = pd.array(label, dtype="Int64" if np.issubdtype(y.dtype, np.integer) else object)
     frame = pd.DataFrame({f"x{j}": column for j, column in enumerate(X.T)} | {"label": label})
     write_table(frame, out)
-    speaker(quiet)(
+    speaker(quiet, out)(
         f"{len(frame)} rows, {frame['label'].notna().sum()} labelled, {len(np.unique(y))} classes, "
         f"saved in {out}."
     )
@@ -552,8 +556,9 @@ def _values_by_key(texts: list[str]) -> dict[str, list[str]]:
 
 def _choose(registry: dict[str, Any], name: str, what: str, listing: str) -> Any:
     if name not in registry:
+        hint = did_you_mean(name, registry)
         raise ValueError(
-            f"there is no {what} {name!r}; `{listing}` lists them: {', '.join(registry)}."
+            f"there is no {what} {name!r}; {hint}`{listing}` lists them: {', '.join(registry)}."
         )
     return registry[name]
 

@@ -103,7 +103,7 @@ def weigh(
         return table, []
     times = math.exp(min(found.log_odds, 20.0))
     said = (
-        f"Categories, and numbers of few values, count {found.weight:g} beside measurements: the "
+        "Categories, and numbers of few values, count half beside measurements: the "
         f"labels are {times:.1f} times as probable so."
     )
     return with_category_weight(table, found.weight), [said]
@@ -136,10 +136,19 @@ def check_id(id_column: str | None, frame: pd.DataFrame, data: Path) -> None:
 
 
 def with_source(
-    bundle: ModelBundle, data: Path, frame: pd.DataFrame, id_column: str | None
+    bundle: ModelBundle, data: Path, source: Path | bytes, id_column: str | None
 ) -> ModelBundle:
-    """Return the bundle with where its rows come from, and what they are called there."""
+    """Return the bundle with where its rows come from, and what they are called there.
+
+    Parameters
+    ----------
+    data : path of the table
+    source : the same, or the bytes of standard input
+    id_column : that names the rows, or None; names are as they stand in the file
+    """
     from datetime import UTC, datetime
+
+    from atoll.core.tables import read_cells
 
     if str(data) == "-":
         bundle = bundle._replace(source="standard input")
@@ -148,4 +157,5 @@ def with_source(
         bundle = bundle._replace(source=data.name, source_date=changed)
     if id_column is None:
         return bundle
-    return bundle._replace(id_column=id_column, ids=frame[id_column].astype(str).to_numpy(object))
+    names = read_cells(source)[id_column]
+    return bundle._replace(id_column=id_column, ids=names.astype(str).to_numpy(object))

@@ -132,13 +132,11 @@ def suspects(
     ] = False,
 ) -> None:
     """List the labels of a fit that may be wrong, the most suspect first."""
-    from atoll.core.files import check_writable
     from atoll.core.tables import check_table_path, write_table
 
-    say = speaker(quiet)
+    say = speaker(quiet, out)
     if out is not None:
         check_table_path(out)
-        check_writable(out)
     table = _table_of_suspects(open_model(model))
     if out is not None:
         write_table(table, out)

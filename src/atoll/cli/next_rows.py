@@ -63,13 +63,13 @@ def check_files(files: Files) -> None:
 
     for table in [path for path in (files.out, files.labelled) if path is not None]:
         check_table_path(table)
-        check_writable(table)
     check_writable(files.state)
 
 
 def run_round(
     bundle: ModelBundle,
     frame: pd.DataFrame,
+    cells: pd.DataFrame,
     files: Files,
     wishes: Wishes,
     say: Callable[[str], None],
@@ -79,7 +79,7 @@ def run_round(
     Parameters
     ----------
     bundle : the model, as `open_model` returns it
-    frame : the table of rows
+    frame, cells : the table of rows, as read and as written
     files, wishes : what the command line says
     say : hears every line for the reader
     """
@@ -92,10 +92,11 @@ def run_round(
         rows, labels = read_answers(files.answers, bundle.target, X.shape[0], learner.classes_)
         learner.refit().update(rows, labels)
         say(f"{len(rows)} answers taken from {files.answers}.")
-    asked = described(learner, learner.query(wishes.n), frame, bundle.target)
+    asked = described(learner, learner.query(wishes.n), cells, bundle.target)
     learner.save(files.state)
     if files.labelled is not None:
-        write_table(with_labels(learner, frame, bundle.target), files.labelled)
+        given = _labels(bundle, frame)
+        write_table(with_labels(learner, cells, given, bundle.target), files.labelled)
     if files.out is not None:
         write_table(asked, files.out)
         say(f"{len(asked)} rows to label saved in {files.out}; fill in {bundle.target!r}.")
@@ -213,9 +214,22 @@ def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target:
     return pd.concat([told, others.iloc[query.rows].reset_index(drop=True)], axis=1)
 
 
-def with_labels(learner: ActiveLearner, frame: pd.DataFrame, target: str) -> Any:
-    """Return the table with every label that is known in its target column."""
-    return frame.assign(**{target: learner.labels_})
+def with_labels(
+    learner: ActiveLearner, cells: pd.DataFrame, given: NDArray[Any], target: str
+) -> Any:
+    """Return the table with every label that is known in its target column.
+
+    Parameters
+    ----------
+    cells : the table, as it is written
+    given : (n,) the labels that it has, None where blank
+    target : column of labels
+    """
+    found = learner.labels_
+    if target in cells.columns:
+        as_given = [a == b for a, b in zip(found, given)]
+        found = np.where(as_given, cells[target].astype(object), found)
+    return cells.assign(**{target: found})
 
 
 def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:
