@@ -178,7 +178,8 @@ def fit(
 ) -> None:
     """Fit a model to a table and save it.
 
-    Ctrl-C keeps what was drawn so far and saves the model from it.
+    Where chains are drawn, Ctrl-C keeps what they have so far and saves the model from it; a
+    second one stops at once. Other models stop at the first, and nothing is written.
     """
     # Many parameters because a command's options are its parameters.
     from sklearn.exceptions import ConvergenceWarning
