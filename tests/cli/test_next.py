@@ -43,7 +43,7 @@ def test_rounds_of_rows_and_answers_go_on_where_they_were(folder):
     base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 6, "--out", folder / "ask.csv")
     said = succeed(*base, "--target-error", 0.3)
     assert "6 rows to label" in said
-    assert "0 of 0 audits were wrong" in said
+    assert "No audits yet" in said
     assert "more audits must bear that out" in said
     first = answered(folder, "ask.csv")
     said = succeed(*base, "--answers", folder / "ask.csv", "--labelled", folder / "done.csv")

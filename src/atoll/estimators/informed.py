@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from atoll.core.chunks import is_source
 from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels
+from atoll.core.shown import readable
 from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
 from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
@@ -28,6 +29,7 @@ SHARE_LIMITS = (0.05, 0.95)
 FEWEST_OTHERS = 3  # labels of its class beside a label that is held out
 
 
+@readable
 class Suspects(NamedTuple):
     """Labels that may be wrong, the most suspect first.
 
@@ -82,7 +84,7 @@ class InformedClassifier(Classifier):
         Parameters
         ----------
         X : (n, d) array or data frame of finite numbers
-        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
+        y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
         sample_weight : (n,) of numbers from 0 on, default=None
             What each label counts: its log-likelihood is multiplied by it. Two is the label given
             twice, a half is a label that is half believed, zero leaves the row unlabelled. Weights

@@ -8,7 +8,9 @@ the span of their features (the representer theorem, Kimeldorf & Wahba 1971):
 one term for each label: what it adds to the function at x. A label raises the function of its own
 class and lowers the others, which gives every β_i its sign; labels whose features are alike share
 what they do. The pull of a label is what it adds to the function of one class beyond the mean of
-the others.
+the others. Where v(x)ᵀ v(x_i) is negative, at rows on opposite sides of a line or in clusters that
+a feature tells apart, a label of another class pulls towards the class: what is not so there is so
+here.
 """
 
 from __future__ import annotations
