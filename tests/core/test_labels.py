@@ -70,8 +70,20 @@ def test_all_minus_one_is_all_unlabelled():
     assert not parse_labels([-1, -1]).is_labelled.any()
 
 
-def test_minus_one_is_a_class_among_floats():
-    assert parse_labels([-1.0, 0.0, 1.0, np.nan]).classes.tolist() == [-1.0, 0.0, 1.0]
+def test_minus_one_among_whole_floats_is_what_it_is_among_integers():
+    assert parse_labels(np.array([2.0, -1.0, 5.0])).is_labelled.tolist() == [True, False, True]
+    assert parse_labels(pd.Series([2.0, -1.0, 5.0])).classes.tolist() == [2.0, 5.0]
+    assert parse_labels([-1.0, 1.0, 1.0]).classes.tolist() == [-1.0, 1.0]
+    assert parse_labels([-1.0, 0.0, 1.0], unlabelled=None).n_labelled == 3
+    assert parse_labels([-1.0, 3.0], classes=[3.0, 4.0]).n_labelled == 1
+    with pytest.warns(UserWarning, match=r"y holds -1 \(1 rows\) and 7 \(1 rows\) alone"):
+        assert parse_labels([-1.0, 7.0]).n_labelled == 2
+
+
+def test_nulls_and_minus_one_beside_each_other_are_remarked_on():
+    with pytest.warns(UserWarning, match=r"beside nulls \(1 rows\); both are read as unlabelled"):
+        assert parse_labels([-1.0, 0.0, 1.0, np.nan]).classes.tolist() == [0.0, 1.0]
+    assert parse_labels([-1.0, 0.0, 1.0, np.nan], unlabelled=None).n_labelled == 3
 
 
 def test_the_standard_coding_of_two_classes_and_unlabelled_rows_is_no_cause_for_a_warning():
@@ -136,7 +148,7 @@ def test_a_polars_series_keeps_its_nulls():
     assert mask(PolarsSeries(["a", None, "b"])) == [True, False, True]
 
 
-@pytest.mark.parametrize("word", ["?", "", "unknown", "Unlabeled", "unlabelled", "N/A"])
+@pytest.mark.parametrize("word", ["?", "", "unknown", "Unlabeled", "unlabelled", "N/A", "-1"])
 def test_a_word_that_may_mean_unlabelled_is_remarked_on(word):
     y = ["a", "b", word, word]
     with pytest.warns(UserWarning, match=f"2 of 4 rows .*pass unlabelled={re.escape(repr(word))}"):
@@ -203,7 +215,7 @@ def test_minus_one_is_a_class_where_classes_name_it():
         ([3, 4, None], "auto", -1),
         ([3.0, 4.0, np.nan], "auto", -1),
         ([-1, 1, 1], "auto", None),
-        ([-1.0, 0.0, 1.0], "auto", None),
+        ([-1.0, 0.0, 1.0], "auto", -1),
         (["a", "b", None], "auto", -1),
         ([True, False, None], "auto", -1),
         (["a", "b", "auto?"], "auto?", "auto?"),
