@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import defaultdict
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -46,13 +47,24 @@ class Table:
         self.problems = sorted({(r["set"], r["labels"]) for r in chosen})
 
     def mean(self, model, metric):
-        """The mean over sets of the mean over draws; None where a set or the metric is missing."""
-        by_set = defaultdict(list)
+        """The mean over problems of the mean over draws; None where the metric is missing.
+
+        A model without some of the problems is set against the default on the others: the default's
+        mean over all problems, less the mean difference. None if it lacks more than a quarter.
+        """
+        by_problem = defaultdict(list)
         for (data, labels, _), row in self.cells[model].items():
-            by_set[data, labels].append(row[metric])
-        if set(by_set) != set(self.problems) or any(v is None for x in by_set.values() for v in x):
+            by_problem[data, labels].append(row[metric])
+        n_missing = self.n_missing(model)
+        if n_missing > len(self.problems) / 4 or None in chain(*by_problem.values()):
             return None
-        return float(np.mean([np.mean(values) for values in by_set.values()]))
+        if n_missing and metric in METRICS:
+            return self.mean(DEFAULT, metric) - self.against_default(model, metric)[0].mean
+        return float(np.mean([np.mean(values) for values in by_problem.values()]))
+
+    def n_missing(self, model):
+        """How many problems the model has no answer to."""
+        return len(set(self.problems) - {place[:2] for place in self.cells[model]})
 
     def draws(self, model):
         return len({draw for _, _, draw in self.cells[model]})
@@ -90,11 +102,12 @@ def main_table(table, ours):
     rows = []
     for model in table.order():
         found = [table.mean(model, metric) for metric in METRICS]
-        if found[0] is None:  # not on every problem: see the paired table
+        if found[0] is None:  # on few problems: see the paired table
             continue
         cost = [table.mean(model, "seconds"), table.mean(model, "megabytes")]
+        name = f"**{model}**" if model in ours else model
         rows.append([
-            f"**{model}**" if model in ours else model, table.draws(model), *map(number, found),
+            name + " †" * (table.n_missing(model) > 0), table.draws(model), *map(number, found),
             "" if cost[0] is None else f"{cost[0]:.3f}",
             "" if cost[1] is None else f"{cost[1]:.0f}",
         ])  # fmt: skip
@@ -148,7 +161,8 @@ def lost_text(tables):
     lines = []
     for name, table in tables.items():
         for model, places in table.lost.items():
-            lines.append(f"- {GROUPS[name][2]}: {model}, {len(places)} fits")
+            fits = f"{len(places)} fit{'s' * (len(places) > 1)}"
+            lines.append(f"- {GROUPS[name][2]}: {model}, {fits}")
     return "\n".join(lines) or "None."
 
 
@@ -156,50 +170,66 @@ def lost_text(tables):
 
 
 def draw_errors(tables, ours, path):
-    figure = new_figure(9.6, 4.6 * ((len(tables) + 1) // 2))
-    axes = figure.subplots((len(tables) + 1) // 2, 2, squeeze=False).ravel()
-    for axis in axes[len(tables) :]:
-        axis.set_axis_off()
-    for axis, (name, table) in zip(axes, tables.items()):
+    """A panel a group, one below the other, with names in a column that lines lead to."""
+    height = 4.6
+    figure = new_figure(7.4, height * len(tables))
+    figure.set_layout_engine("none")
+    for i, (name, table) in enumerate(tables.items()):
+        bottom = (len(tables) - 1 - i + 0.15) / len(tables)
+        axis = figure.add_axes((0.1, bottom, 0.55, 0.75 / len(tables)))
         points = []
         for model in table.order():
             x, y = table.mean(model, "error"), table.mean(model, "log_loss")
             if x is not None and y is not None and model != "shares":
                 points.append((x, min(y, 3.0), model))
         for x, y, model in points:
-            colour = "#0072B2" if model in ours else "#888888"
+            colour = "#0072B2" if model in ours else "#777777"
             axis.plot(x, y, "*" if model == DEFAULT else "o" if model in ours else "s",
                       color=colour, markersize=15 if model == DEFAULT else 6)  # fmt: skip
         axis.set(xlabel="error", title=GROUPS[name][2], yscale="log")
-        axis.set_ylabel("log-loss (3 or more is drawn at 3)")
+        axis.set_ylabel("log-loss" + (", 3 or more" * any(y == 3.0 for _, y, _ in points)))
         low, high = (end([y for _, y, _ in points]) for end in (min, max))
         ticks = [t for t in TICKS if low / 1.3 < t < high * 1.3]
         axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
         axis.minorticks_off()
-        label_points(axis, points, ours)
         axis.grid(color=GRID, linewidth=0.5)
         tidy(axis)
-    figure.savefig(path, dpi=100)
+        name_points(axis, points, ours)
+    figure.savefig(path, dpi=120)
 
 
-def label_points(axis, points, ours):
-    """Names beside points, those that would overlap pushed down."""
-    axis.figure.canvas.draw()
-    taken = []
-    for x, y, model in sorted(points, key=lambda p: -p[1]):
-        across, up = axis.transData.transform((x, y))
-        shift = 0.0
-        while any(abs(across - a) < 110 and abs(up + shift - u) < 12 for a, u in taken):
-            shift -= 3.0
-        taken.append((across, up + shift))
-        axis.annotate(model, (x, y), (6, shift * 72 / axis.figure.dpi - 3), fontsize=8,
-                      textcoords="offset points", color=INK if model in ours else "#555555",
-                      annotation_clip=False)  # fmt: skip
+def name_points(axis, points, ours):
+    """Names to the right, as high as their points where there is room, each with a line to it."""
+    ordered = sorted(points, key=lambda p: p[1])
+    wanted = [axis.transAxes.inverted().transform(axis.transData.transform(p[:2]))[1]
+              for p in ordered]  # fmt: skip
+    for (x, y, model), height in zip(ordered, spread(wanted, 0.046)):
+        is_ours = model in ours
+        axis.annotate(
+            model, (x, y), (1.06, height), textcoords="axes fraction", va="center", fontsize=9,
+            color=INK if is_ours else "#555555", fontweight="bold" if is_ours else "normal",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": "#bbbbbb", "linewidth": 0.6, "shrinkB": 4,
+                        "relpos": (0.0, 0.5)},
+        )  # fmt: skip
+
+
+def spread(heights, gap):
+    """Rising heights as near to those given as a gap between any two allows (isotonic mean)."""
+    blocks = []  # sums and counts of heights less the gaps below them
+    for i, height in enumerate(heights):
+        blocks.append([height - i * gap, 1])
+        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] > blocks[-1][0] / blocks[-1][1]:
+            total, count = blocks.pop()
+            blocks[-1][0] += total
+            blocks[-1][1] += count
+    means = [total / count for total, count in blocks for _ in range(count)]
+    return [mean + i * gap for i, mean in enumerate(means)]
 
 
 def draw_cost(rows, ours, path):
     cost = [r for r in rows if r["part"] == "cost" and "seconds" in r]
-    models = list(dict.fromkeys(r["model"] for r in cost))
+    models = sorted(dict.fromkeys(r["model"] for r in cost), key=lambda model: model not in ours)
     figure = new_figure(8.4, 4.4)
     axis = figure.subplots()
     for model, colour, marker in zip(

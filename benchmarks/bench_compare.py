@@ -90,7 +90,7 @@ def draw(X, y, per_class, rng):
 
 def run_cell(task):
     """One draw: every model's row losses in folds, and its log-loss on held-out rows."""
-    name, per_class, seed, folder = task
+    name, per_class, seed, folder, keep = task
     from atoll.comparison.candidates import CANDIDATES
     from atoll.comparison.folds import held_out_losses, row_losses
 
@@ -108,10 +108,12 @@ def run_cell(task):
         return out
     chosen = [one for one in CANDIDATES.values() if not one.why_not(len(counts))]
     found = held_out_losses(chosen, rows, codes, n_splits, seed, lambda name: None)
+    kept = {}
     for i, model in enumerate(found.names):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             p = CANDIDATES[model].predict(rows, codes, every, seed)
+        kept[model] = np.log(np.maximum(p, 1e-6)).astype(np.float16)
         loss, error = row_losses(p, unseen)
         out["models"][model] = {
             "folds": [round(float(v), 4) for v in found.log_losses[i]],
@@ -120,6 +122,10 @@ def run_cell(task):
             "error": round(float(error.mean()), 5),
             "seconds": round(float(found.seconds[i]), 3),
         }
+    if keep:
+        Path(keep).mkdir(parents=True, exist_ok=True)
+        at = Path(keep) / f"{name}_{per_class}_{seed}.npz"
+        np.savez_compressed(at, classes=unseen, n_held_out=len(new), **kept)
     return out
 
 
@@ -129,7 +135,7 @@ def cells(options):
     done = {(c["table"], c["per_class"], c["seed"]) for c in read_cells(options.cells)}
     tables = options.tables or (*REPORTED, *DEVELOPMENT)
     tasks = [
-        (name, per_class, seed, options.data)
+        (name, per_class, seed, options.data, options.keep)
         for seed in range(options.first, options.first + options.draws)
         for per_class in options.labels
         for name in tables
@@ -295,6 +301,7 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--labels", type=int, nargs="+", default=LABELS)
     parser.add_argument("--tables", nargs="+")
+    parser.add_argument("--keep", help="folder for the log-probabilities of unseen rows")
     options = parser.parse_args()
     parts = {"tables": tables, "cells": cells, "choose": choose, "report": report}
     parts[options.part](options)

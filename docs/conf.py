@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from sphinx.domains.python import PyObject
+
 import atoll
 
 project = "atoll"
@@ -35,7 +37,7 @@ autosummary_ignore_module_all = False
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings give shapes, which the hints cannot
 autodoc_member_order = "bysource"
-napoleon_use_ivar = False
+napoleon_use_ivar = True
 napoleon_use_rtype = False
 
 html_theme = "pydata_sphinx_theme"
@@ -62,6 +64,10 @@ html_theme_options = {
 copybutton_prompt_text = ">>> |\\.\\.\\. "
 copybutton_prompt_is_regexp = True
 
+# Class attributes of estimators by which a subclass tells its shell what it can do.
+ASKED_BY_THE_SHELL = {"fits_unseen_classes", "has_functions", "keeps_single", "saves",
+                      "takes_far_rows", "takes_sparse"}  # fmt: skip
+
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
@@ -83,6 +89,20 @@ def escape_bars(app, what, name, obj, options, lines):
             parts = re.split(r"(``.*?``|`.*?`)", line)
             parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
             lines[number] = "".join(parts)
+
+
+def describe_attributes(app, what, name, obj, options, lines):
+    """Read "classes_ : (K,) the classes, sorted" as a name and what it is, not as a name's type."""
+    entry = re.compile(r"([A-Za-z_]\w*) : (.+)")
+    found = list(lines)
+    lines.clear()
+    inside = False
+    for line, after in zip(found, [*found[1:], ""]):
+        if set(after) == {"-"}:
+            inside = line == "Attributes"
+        matched = entry.fullmatch(line) if inside else None
+        # A trailing underscore would make a link of the name.
+        lines += [re.sub("_$", r"\\_", matched[1]), f"    {matched[2]}"] if matched else [line]
 
 
 def list_fields(app, what, name, obj, options, lines):
@@ -107,13 +127,18 @@ def list_fields(app, what, name, obj, options, lines):
         lines.append(line)
 
 
-def skip_what_is_not_ours(app, what, name, obj, skip, options):
-    """Leave out scikit-learn's routing methods and the fields that named tuples document twice."""
+def skip_what_users_do_not_need(app, what, name, obj, skip, options):
+    """Leave out routing methods, what the shell asks a class, and fields documented twice."""
     is_routing = name.endswith("_request") or name in ("get_metadata_routing", "set_output")
-    return True if is_routing or type(obj).__name__ == "_tuplegetter" else None
+    is_inner = is_routing or name in ASKED_BY_THE_SHELL or type(obj).__name__ == "_tuplegetter"
+    return True if is_inner else None
 
 
 def setup(app):
+    for field in PyObject.doc_field_types:
+        if field.name == "variable":
+            field.label = "Attributes"
+    app.connect("autodoc-process-docstring", describe_attributes, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after napoleon
     app.connect("autodoc-process-docstring", list_fields, priority=910)
-    app.connect("autodoc-skip-member", skip_what_is_not_ours)
+    app.connect("autodoc-skip-member", skip_what_users_do_not_need)

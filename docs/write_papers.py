@@ -1,16 +1,20 @@
-"""Write docs/papers/ and docs/results/ from finished cells: `python docs/write_papers.py FOLDER`.
+"""Write docs/papers/ and docs/results/ from finished cells.
+
+    python docs/write_papers.py FOLDER                        # every section
+    python docs/write_papers.py FOLDER rogers-fig15 dpem-rings  # these, and leave the others
 
 FOLDER is the `--out` of `atoll reproduce`, whose cache holds the cells. Nothing is run here: each
-section shows the cells that the cache has, and says how many of the full experiment they are.
+section shows the cells that the cache has, and says how many of the full experiment they are, and
+the commit that ran them: `--commit`, or the present one.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from PIL import Image
@@ -216,19 +220,39 @@ def git(*words):
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
 
+def section_on_page(page, experiment):
+    """The section of an experiment as it stands."""
+    return re.search(
+        rf"^## {re.escape(heading(experiment))}\n.*?(?=^## |\Z)",
+        page.read_text(encoding="utf-8"),
+        re.M | re.S,
+    ).group(0)
+
+
 def main():
-    cache = Path(sys.argv[1]) / "cache"
-    commit = sys.argv[2] if len(sys.argv) > 2 else git("rev-parse", "--short", "HEAD")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--commit", default=git("rev-parse", "--short", "HEAD"))
+    options = parser.parse_args()
     pages = DOCS / "papers"
     for folder in (pages, DOCS / "results"):
         folder.mkdir(exist_ok=True)
     for stem, (title, introduction, names) in PAPERS.items():
-        parts = [section(find_experiment(name), cache, commit) for name in names]
+        page = pages / f"{stem}.md"
+        parts = [
+            section(find_experiment(name), options.folder / "cache", options.commit)
+            if name in (options.names or names)
+            else section_on_page(page, find_experiment(name))
+            for name in names
+        ]
         body = "\n\n".join([f"# {title}", introduction, *parts])
         text = re.sub(r"\n{3,}", "\n\n", body).strip() + "\n"
-        with atomic_path(pages / f"{stem}.md") as temporary:
+        with atomic_path(page) as temporary:
             temporary.write_text(text, encoding="utf-8")
-        print(f"{stem}.md: {', '.join(names)}")
+        print(f"{stem}.md: {', '.join(n for n in names if n in (options.names or names))}")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from atoll.cli.commands import app
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="atoll")
+def run(*arguments, **settings):
+    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="atoll", **settings)
 
 
 def succeed(*arguments):

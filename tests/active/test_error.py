@@ -103,3 +103,9 @@ def test_the_limit_holds_as_often_as_it_says_where_the_model_is_true():
 def test_audits_alone_are_jeffreys_interval():
     assert audits_alone(0, 37, 0.95).upper > 0.05 > audits_alone(0, 38, 0.95).upper
     assert audits_alone(0, 17, 0.95).upper > 0.10 > audits_alone(0, 18, 0.95).upper
+
+
+def test_an_audit_of_weight_two_is_the_same_audit_twice():
+    doubts, wrong = [0.1, 0.4, 0.02], [0, 1, 0]
+    once = shift_weights(doubts, wrong, PRIOR._replace(audit_weight=2.0))[1]
+    np.testing.assert_allclose(once, shift_weights(doubts * 2, wrong * 2, PRIOR)[1], rtol=1e-12)

@@ -200,6 +200,15 @@ def test_a_skipped_row_comes_back_only_when_no_other_is_left(pool):
     assert len(learner.query().rows) == 0
 
 
+def test_a_label_that_is_none_of_the_declared_classes_is_remarked_on():
+    X = np.arange(12.0)[:, None]
+    learner = ActiveLearner(Nearest(), classes=["0", "1"], random_state=0).fit(X)
+    with pytest.warns(UserWarning, match=r"given 'O', none of classes=\['0', '1'\].*undo\(\)"):
+        learner.update([3, 4], ["0", "O"])
+    learner.update([5], ["O"])  # once is enough
+    assert learner.classes_ == ["0", "1", "O"]
+
+
 @pytest.mark.parametrize("act", ["label", "batch", "skip", "new class", "audit"])
 def test_undo_restores_everything_to_the_bit(pool, act):
     _, truth = pool
@@ -319,7 +328,8 @@ def test_classes_are_those_declared_and_those_that_turn_up(pool):
     learner = ActiveLearner(Nearest(), classes=["wren", "robin"], random_state=0).fit(X)
     assert learner.classes_ == ["wren", "robin"]
     assert learner.proba_.tolist() == [[0.5, 0.5]] * len(X)
-    learner.update([0, 1], ["robin", "owl"])
+    with pytest.warns(UserWarning, match="'owl', none of classes"):
+        learner.update([0, 1], ["robin", "owl"])
     assert learner.classes_ == ["wren", "robin", "owl"]
     assert learner.proba_.shape == (len(X), 3)
     assert (learner.proba_[:, 0] == 0).all()  # the stand-in knows only classes that it has seen

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as parquet
 import pytest
 
 import atoll
+from atoll.cli import predict_tables
 from atoll.core.tables import read_table
 from atoll.estimators import MODELS
 from atoll.estimators.persistence import load_model, save_model
@@ -287,6 +290,62 @@ def test_a_table_larger_than_a_chunk_is_predicted_as_a_whole_one(
     whole, parts = (read_table(tmp_path / f"{cells}{suffix}") for cells in (10**6, 12))
     pd.testing.assert_frame_equal(whole, parts, rtol=1e-10)
     assert parts["reason"].notna().to_numpy().nonzero()[0].tolist() == [29]
+
+
+@pytest.mark.parametrize("by", ["file", "standard input"])
+@pytest.mark.parametrize("cells", [60, 10**6])
+def test_cells_that_are_carried_over_stay_as_they_are_written(
+    data, model, tmp_path, monkeypatch, by, cells
+):
+    frame = pd.read_csv(data, dtype=str, keep_default_na=False)
+    frame["row"] = [f"{i:03d}" for i in range(len(frame))]
+    frame["note"] = ["NA", "", "200", "1e3", "00", " x", '"a, b"', "None", "TRUE", "1.50"] * 3
+    frame.to_csv(data, index=False)
+    monkeypatch.setattr(predict_tables, "CHUNK_CELLS", cells)
+    out = tmp_path / "kept.csv"
+    if by == "file":
+        succeed("predict", model, data, "--out", out, "--keep", "--quiet")
+    else:
+        result = run("predict", model, "-", "--out", out, "--keep", input=data.read_bytes())
+        assert result.exit_code == 0
+    kept = pd.read_csv(out, dtype=str, keep_default_na=False)
+    pd.testing.assert_frame_equal(kept[frame.columns], frame)
+    assert (kept["p_cat"] != "").all()
+
+
+def test_parquet_columns_that_are_carried_over_keep_their_types(data, model, tmp_path):
+    frame = pd.read_csv(data)
+    frame["count"] = pd.array([200, None, 3] * 10, dtype="Int64")
+    frame["day"] = pd.date_range("2020-01-01", periods=30)
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    out = tmp_path / "kept.parquet"
+    succeed("predict", model, tmp_path / "rows.parquet", "--out", out, "--keep", "--quiet")
+    types, own = parquet.read_schema(out), parquet.read_schema(tmp_path / "rows.parquet")
+    assert [types.field(name).type for name in own.names] == own.types
+    assert pd.read_parquet(out)["count"].isna().sum() == 10
+
+
+def test_an_id_is_kept_as_it_is_written(data, tmp_path):
+    frame = pd.read_csv(data)
+    frame["row"] = [f"{i:03d}" for i in range(len(frame))]
+    frame.to_csv(data, index=False)
+    out = ["--model", "graph-gp", "--out", tmp_path / "m.atoll"]
+    succeed("fit", data, "--target", "kind", *out, "--id", "row", "--quiet")
+    assert load_model(tmp_path / "m.atoll").ids[7] == "007"
+
+
+def test_a_table_goes_to_standard_output_and_messages_to_standard_error(data, model):
+    result = run("predict", model, data, "--out", "-", "--id", "row")
+    table = pd.read_csv(io.StringIO(result.stdout))
+    assert table["row"].tolist() == [f"r{i}" for i in range(30)]
+    assert "30 predictions written to standard output." in result.stderr
+
+
+def test_long_predictions_are_announced(data, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(predict_tables, "TRIAL_ROWS", 10)
+    monkeypatch.setattr(predict_tables, "seconds_of", lambda call: 100.0)
+    said = succeed("predict", model, data, "--out", tmp_path / "p.csv")
+    assert "Predicting 30 rows will take about 5 minutes." in said
 
 
 def test_columns_that_the_model_does_not_know_are_ignored_and_named(data, model, tmp_path):
@@ -588,6 +647,7 @@ def test_ctrl_c_keeps_what_was_drawn_and_saves_it(data, tmp_path):
     err += read_terminal(terminal)
     said, _ = process.communicate()
     assert process.returncode == 0, err
+    assert "Finishing this step; the draws made so far are kept." in err
     assert re.search(r"atoll: warning: sampling was interrupted: \d+ of 1000000 draws", err)
     assert "Model saved" in said
     diagnostics = load_model(out).estimator.diagnostics_

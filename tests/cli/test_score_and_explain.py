@@ -91,8 +91,8 @@ def test_a_row_is_explained_by_near_labels_and_their_pulls(folder):
     for number, tag, label, *_ in rows:
         assert few["tag"][int(number) - 1] == tag  # counted as in the file
         assert few["kind"][int(number) - 1] == label
-    lengths = [float(row[4]) for row in rows]
-    assert lengths == sorted(lengths)
+    pulls = [abs(int(row[5])) for row in rows]
+    assert pulls == sorted(pulls, reverse=True)
     again = succeed("explain", folder / "m.atoll", folder / "few.csv", "--row", "17", "--refit")
     assert "without it" in again
     assert "Without these 5 labels" in again
@@ -150,6 +150,17 @@ def test_the_report_has_the_file_the_ids_and_the_users_own_units(folder):
     for number, tag in rows:
         assert few["tag"][int(number) - 1] == tag
         assert f"{few['weight'][int(number) - 1]:.4g}" in section
+
+
+def test_the_maps_of_a_report_are_in_the_users_own_units(folder, monkeypatch):
+    given = []
+    monkeypatch.setattr("atoll.reports.write_report", lambda *rows, **settings: given.append(rows))
+    succeed("report", folder / "m.atoll", "--no-cross-validation", "--quiet")
+    [(model, X, *_)] = given
+    bundle = load_model(folder / "m.atoll")
+    column = list(bundle.preprocessing.features).index("weight")
+    np.testing.assert_allclose(X[:, column], read_table(folder / "few.csv")["weight"])
+    np.testing.assert_allclose(model[0].transform(X), bundle.X, atol=1e-9)  # as it was fitted
 
 
 # What is said -------------------------------------------------------------------------------------
@@ -230,7 +241,8 @@ class Slow:
 )
 @pytest.mark.parametrize("n", [3000, 20_000])
 def test_the_time_of_a_fit_is_found_from_part_of_it(monkeypatch, parameters, n):
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: Slow.clock)
+    for clock in ("perf_counter", "process_time"):
+        monkeypatch.setattr(timing.time, clock, lambda: Slow.clock)
     y = np.array(["a", "b"] + [None] * (n - 2), dtype=object)
     Slow.clock = 0.0
     expected = timing.expected_seconds(Slow(**parameters), np.zeros((n, 1)), y)
@@ -246,11 +258,63 @@ def test_the_time_of_a_fit_is_found_from_part_of_it(monkeypatch, parameters, n):
 
 def test_a_long_fit_is_announced_with_what_is_quicker(folder, monkeypatch):
     model = ProbitGPClassifier()
-    said = timing.announcement(model, "probit-gp", 600.0)
-    assert said is not None
-    assert said.startswith("This will take about 10 minutes. Quicker: --model atoll")
+    said = timing.announcement(model, "probit-gp", 600.0, ("--model atoll, 2 minutes",))
+    assert said == (
+        "This will take about 10 minutes. Quicker: --model atoll, 2 minutes, or --set inference=vb."
+    )
     assert timing.announcement(model, "probit-gp", 59.0) is None
     monkeypatch.setattr(timing, "expected_seconds", lambda *given: 7200.0)
     arguments = ["fit", folder / "few.csv", "--target", "kind", "--drop", "tag"]
     result = run(*arguments, "--out", folder / "again.atoll")
-    assert "This will take about 2 hours. Quicker: --model graph-gp" in result.stdout
+    assert "This will take about 2 hours.\n" in result.stdout  # and graph-gp would take as long
+
+
+class Graph(Slow):
+    """A model of a graph: as long a time as its rows, and a little for every row beyond it."""
+
+    def __init__(self, max_graph_rows=10_000):
+        super().__init__(max_graph_rows=max_graph_rows)
+
+    def __sklearn_clone__(self):
+        return Graph(**self.parameters)
+
+    def fit(self, X, y):
+        most = min(len(X), self.parameters["max_graph_rows"])
+        Slow.clock += 5e-3 * most + 1e-4 * (len(X) - most)
+        return self
+
+    def predict_proba(self, X):
+        Slow.clock += 1e-4 * len(X)
+
+
+@pytest.mark.parametrize("n", [20_000, 200_000])
+def test_rows_beyond_the_graph_cost_what_their_predictions_do(monkeypatch, n):
+    for clock in ("perf_counter", "process_time"):
+        monkeypatch.setattr(timing.time, clock, lambda: Slow.clock)
+    X, y = np.zeros((n, 1)), np.full(n, None, dtype=object)
+    y[:2] = "a", "b"
+    Slow.clock = 0.0
+    expected = timing.expected_seconds(Graph(), X, y)
+    before = Slow.clock
+    Graph().fit(X, y)
+    assert 1 / 3 < expected / (Slow.clock - before) < 3
+
+
+def test_what_does_not_help_is_not_suggested(monkeypatch):
+    n = 20_000
+    monkeypatch.setattr(timing, "expected_seconds", lambda *given: 500.0)
+    mostly_graph = timing.Cost([1000], [60.0], 0.0, (1.0, 1.0))
+    mostly_rows = timing.Cost([1000], [0.1], 0.03, (1.0, 1.0))
+    X, y = np.zeros((n, 1)), np.full(n, None, dtype=object)
+    for cost, hint in (
+        (mostly_graph, ("--set max_graph_rows=2000, 2 minutes",)),
+        (mostly_rows, ()),
+    ):
+        monkeypatch.setattr(timing, "measured_cost", lambda *given, cost=cost: cost)
+        assert timing.quicker_options(Graph(), "atoll", X, y, 600.0) == hint
+
+
+@pytest.mark.parametrize("seconds", [61.0, 3600.0, 5400.0, 8000.0, 9.8e5, 1e7, 1e12])
+def test_times_are_said_as_a_person_would(seconds):
+    said = timing.in_words(seconds)
+    assert re.fullmatch(r"(1\.5|[2-9](\.5)?|\d{2,3}) (minutes|hours|days)|more than a year", said)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import t as student
@@ -80,7 +82,7 @@ def test_no_model_sees_the_label_that_it_is_scored_on(data):
 def test_the_same_seed_gives_the_same_comparison_and_progress_changes_nothing(
     data, found, at_a_terminal
 ):
-    again = compare_models(*data, models=QUICK, n_splits=3, progress=True)
+    again = compare_models(*data, models=QUICK, n_splits=3)
     assert "comparing" in at_a_terminal.readouterr().err
     assert again.differences == found.differences
     assert again.recommendation == found.recommendation
@@ -111,6 +113,15 @@ def test_a_model_that_refuses_the_data_is_left_out_with_its_reason(data):
     assert found.left_out == (("odd", "two classes are too few"),)
     assert [row.model for row in found.table] == ["atoll"]
     assert found.best == "atoll"
+
+
+def test_models_left_out_for_one_reason_share_a_line_and_seconds_are_those_of_a_fold(found):
+    why = (("a", "slow"), ("b", "slow"), ("c", "odd"))
+    said = " ".join(str(replace(found, left_out=why)).split())
+    assert "Left out: a, b (slow); c (odd)." in said
+    assert said.count("Left out") == 1
+    assert "s a fold" in said
+    assert "<table>" in found._repr_html_()
 
 
 def test_the_recommended_model_can_be_fitted_as_it_is(data, found):

@@ -10,7 +10,9 @@ import pyarrow
 import pytest
 
 from atoll.core.labels import (
+    _column_values,
     parse_labels,
+    part_of_labels,
     require_classes,
     unlabelled_marker,
     with_extra_classes,
@@ -68,8 +70,20 @@ def test_all_minus_one_is_all_unlabelled():
     assert not parse_labels([-1, -1]).is_labelled.any()
 
 
-def test_minus_one_is_a_class_among_floats():
-    assert parse_labels([-1.0, 0.0, 1.0, np.nan]).classes.tolist() == [-1.0, 0.0, 1.0]
+def test_minus_one_among_whole_floats_is_what_it_is_among_integers():
+    assert parse_labels(np.array([2.0, -1.0, 5.0])).is_labelled.tolist() == [True, False, True]
+    assert parse_labels(pd.Series([2.0, -1.0, 5.0])).classes.tolist() == [2.0, 5.0]
+    assert parse_labels([-1.0, 1.0, 1.0]).classes.tolist() == [-1.0, 1.0]
+    assert parse_labels([-1.0, 0.0, 1.0], unlabelled=None).n_labelled == 3
+    assert parse_labels([-1.0, 3.0], classes=[3.0, 4.0]).n_labelled == 1
+    with pytest.warns(UserWarning, match=r"y holds -1 \(1 rows\) and 7 \(1 rows\) alone"):
+        assert parse_labels([-1.0, 7.0]).n_labelled == 2
+
+
+def test_nulls_and_minus_one_beside_each_other_are_remarked_on():
+    with pytest.warns(UserWarning, match=r"beside nulls \(1 rows\); both are read as unlabelled"):
+        assert parse_labels([-1.0, 0.0, 1.0, np.nan]).classes.tolist() == [0.0, 1.0]
+    assert parse_labels([-1.0, 0.0, 1.0, np.nan], unlabelled=None).n_labelled == 3
 
 
 def test_the_standard_coding_of_two_classes_and_unlabelled_rows_is_no_cause_for_a_warning():
@@ -134,7 +148,7 @@ def test_a_polars_series_keeps_its_nulls():
     assert mask(PolarsSeries(["a", None, "b"])) == [True, False, True]
 
 
-@pytest.mark.parametrize("word", ["?", "", "unknown", "Unlabeled", "unlabelled", "N/A"])
+@pytest.mark.parametrize("word", ["?", "", "unknown", "Unlabeled", "unlabelled", "N/A", "-1"])
 def test_a_word_that_may_mean_unlabelled_is_remarked_on(word):
     y = ["a", "b", word, word]
     with pytest.warns(UserWarning, match=f"2 of 4 rows .*pass unlabelled={re.escape(repr(word))}"):
@@ -201,7 +215,7 @@ def test_minus_one_is_a_class_where_classes_name_it():
         ([3, 4, None], "auto", -1),
         ([3.0, 4.0, np.nan], "auto", -1),
         ([-1, 1, 1], "auto", None),
-        ([-1.0, 0.0, 1.0], "auto", None),
+        ([-1.0, 0.0, 1.0], "auto", -1),
         (["a", "b", None], "auto", -1),
         ([True, False, None], "auto", -1),
         (["a", "b", "auto?"], "auto?", "auto?"),
@@ -263,3 +277,35 @@ def test_numbers_of_extra_classes_outgrow_a_narrow_dtype():
 def test_unusable_extra_classes_are_refused_with_the_fix(classes, extra, message):
     with pytest.raises(ValueError, match=message):
         with_extra_classes(classes, extra)
+
+
+@pytest.mark.parametrize(("count", "is_many"), [(3, False), (4, True)])
+def test_a_word_for_no_label_is_remarked_on_from_a_tenth_of_the_rows_on(count, is_many):
+    y = ["unknown"] * count + ["a", "b"] * ((40 - count) // 2) + ["a"] * (count % 2)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        parse_labels(y)
+    assert any("unlabelled='unknown'" in str(one.message) for one in said) == is_many
+
+
+def test_a_part_of_the_labels_has_one_of_each_class_and_no_more_than_it_may():
+    codes = np.repeat(np.arange(6), 3)
+    part = part_of_labels(np.random.default_rng(0), codes, 4)
+    assert sorted(codes[part].tolist()) == list(range(6))
+    part = part_of_labels(np.random.default_rng(0), codes, 9)
+    assert len(part) == 9
+    assert set(codes[part].tolist()) == set(range(6))
+
+
+class OneColumn:
+    """A frame of one column as polars has them: no types of NumPy, no `iloc`."""
+
+    shape = (3, 1)
+
+    def to_series(self):
+        return pyarrow.array(["a", None, "b"])
+
+
+def test_a_frame_of_one_column_is_that_column():
+    for column in (OneColumn(), pd.DataFrame({"y": ["a", None, "b"]}, dtype=object)):
+        assert _column_values(column).tolist() == [["a"], [None], ["b"]]

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import io
 import sys
+import types
 
 import pytest
+import tqdm.auto
 
 from atoll.core import progress
 from atoll.core.progress import ProgressLines, progress_bar
@@ -55,3 +57,16 @@ def test_a_terminal_has_a_bar_that_moves(monkeypatch):
     for _ in progress_bar(range(3), file=log):
         pass
     assert "\r" in log.getvalue()
+
+
+def test_a_notebook_has_the_bar_that_tqdm_takes_for_notebooks(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())  # no terminal
+    monkeypatch.setitem(sys.modules, "ipykernel.zmqshell", types.ModuleType("zmqshell"))
+    with progress_bar(total=3) as bar:
+        assert isinstance(bar, tqdm.auto.tqdm)
+        assert not isinstance(bar, ProgressLines)
+
+
+def test_lines_take_no_place_below_one_another():
+    with ProgressLines(total=1, file=io.StringIO()) as bar:
+        assert bar.pos == 0

@@ -1,21 +1,27 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn import config_context
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from atoll.core import progress
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators import (
     AtollClassifier,
     GraphGPClassifier,
     TransductiveSVC,
     display,
+    far_rows,
     load_model,
+    make_preprocessor,
 )
 from atoll.estimators.persistence import save_model
 
@@ -77,6 +83,26 @@ def test_plot_leaves_out_what_too_few_labels_cannot_tell():
     assert "No reliability: Class '<low>' has 1 labelled row" in plt.gcf().get_supxlabel()
 
 
+def test_plot_says_why_there_is_no_reliability_where_refits_would_take_long(fitted, monkeypatch):
+    monkeypatch.setattr(display, "MOST_SECONDS", 0.0)
+    assert len(fitted.plot()) == 2
+    assert "5 more fits would take about 0 min; plot(n_splits=5)" in plt.gcf().get_supxlabel()
+    fitted.plot(n_splits=0)
+    assert plt.gcf().get_supxlabel() == ""
+
+
+def test_the_pictures_of_a_plot_are_equally_high(fitted):
+    axes = fitted.plot(n_splits=2)
+    plt.gcf().canvas.draw()
+    heights = [ax.get_position().height for ax in axes]
+    assert np.ptp(heights) < 1e-6
+
+
+def test_a_model_of_sparse_rows_is_plotted():
+    thin = sparse.csr_array(np.abs(np.column_stack([X, X[:, ::-1], X**2])))
+    assert len(GraphGPClassifier(random_state=0).fit(thin, Y).plot(n_splits=0)) == 2
+
+
 def test_rows_kept_for_the_plot_are_in_no_copy_and_no_file(fitted, tmp_path):
     save_model(fitted, tmp_path / "m.atoll")
     loaded = load_model(tmp_path / "m.atoll")
@@ -92,3 +118,46 @@ def test_rows_of_many_megabytes_are_not_kept(monkeypatch):
     model = TransductiveSVC().fit(X, Y)
     with pytest.raises(ValueError, match="too many to keep"):
         model.plot()
+
+
+def test_a_row_is_explained_by_its_name_in_a_table():
+    table = pd.DataFrame(X, columns=["u", "v"], index=[f"P{i:02d}" for i in range(60)])
+    model = GraphGPClassifier(random_state=0).fit(table, Y)
+    assert str(model.explain_row("P11")) == str(model.explain_row(11))
+    with pytest.raises(ValueError, match=r"row='P99' is the name of no row.*get_loc"):
+        model.explain_row("P99")
+    with pytest.raises(ValueError, match="row='P11' is the name of no row"):
+        GraphGPClassifier(random_state=0).fit(X, Y).explain_row("P11")
+
+
+def test_labels_in_another_order_than_the_rows_of_a_table_are_remarked_on():
+    table = pd.DataFrame(X, columns=["u", "v"], index=[f"P{i:02d}" for i in range(60)])
+    labels = pd.Series(Y, index=table.index)
+    with pytest.warns(UserWarning, match=r"another order.*y\.loc\[X\.index\]"):
+        GraphGPClassifier(random_state=0).fit(table, labels[::-1])
+    with pytest.warns(UserWarning, match="another order"):
+        make_preprocessor().fit(table, labels[::-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GraphGPClassifier(random_state=0).fit(table, labels.reset_index(drop=True))
+
+
+def test_very_many_rows_are_predicted_with_a_bar_and_the_same_numbers(monkeypatch, capsys):
+    monkeypatch.setattr(far_rows, "PREDICTED_ROWS", 25)
+    model = GraphGPClassifier(random_state=0).fit(X, Y)
+    expected = model.predict_proba(X)
+    assert "predicting" not in capsys.readouterr().err
+    model.verbose = True
+    monkeypatch.setattr(progress, "is_watched", lambda: True)
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-9)
+    assert "predicting" in capsys.readouterr().err
+
+
+def test_what_is_no_array_of_numbers_is_answered_in_words_of_python(fitted, tmp_path):
+    with pytest.raises(ValueError, match=r"X is the path 'n\.csv'; read the rows first.*RowChunks"):
+        fitted.predict("n.csv")
+    with pytest.raises(ValueError, match=r"make_pipeline\(make_preprocessor\(\), AtollClassifier"):
+        AtollClassifier().fit([["a", "b"], ["c", "d"]], [0, 1])
+    (tmp_path / "t.csv").write_text("x,y\n")
+    with pytest.raises(ValueError, match=r"not an atoll model; name.*by atoll\.save_model"):
+        load_model(tmp_path / "t.csv")

@@ -13,6 +13,7 @@ from atoll.diagnostics.wrong_rows import kept_error
 from atoll.estimators import MODELS
 from atoll.estimators.knowledge import read_class_prior, read_groups, read_weights
 from atoll.estimators.probit_gp import ProbitGPClassifier
+from atoll.models.average.pooling import shifted
 from atoll.models.average.recipe import AverageRecipe
 
 BOTH = pytest.mark.parametrize("kind", [AtollClassifier, GraphGPClassifier])
@@ -104,6 +105,13 @@ def test_known_shares_are_those_of_the_rows(kind, crescents, share):
     drawn = model.sample_proba(X, 200, random_state=0)
     np.testing.assert_allclose(drawn.mean(axis=0), model.predict_proba(X), atol=0.12)
     assert "as they are known" in model.diagnostics_["verdict"]
+
+
+def test_rows_from_their_nearest_others_have_the_known_shares_on_a_graph(crescents):
+    X, _, y = crescents
+    posterior = fit(GraphGPClassifier, X, y, class_prior={1: 0.2}).posterior_
+    as_new = shifted(posterior.proba_as_new(), posterior.intercepts)
+    np.testing.assert_allclose(as_new.mean(axis=0), [0.8, 0.2], atol=1e-6)
 
 
 @BOTH

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.semi_supervised import LabelSpreading
 
-from atoll.estimators import AtollClassifier, OrdinalGPClassifier
+from atoll.estimators import AtollClassifier, OrdinalGPClassifier, ProbitGPClassifier
+from atoll.estimators import cross_val_score as atoll_cross_val_score
 from atoll.estimators.model_selection import SemiSupervisedKFold, cross_val_predict
 
 
@@ -187,3 +191,19 @@ def test_cross_val_predict_refuses_what_it_cannot_do():
     X, y = partly_labelled(np.random.default_rng(0))
     with pytest.raises(ValueError, match="method must be one of predict, predict_proba"):
         cross_val_predict(AtollClassifier(), X, y, method="decision_function")
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy", "neg_log_loss", "balanced_accuracy"])
+def test_integers_with_none_among_them_are_scored_as_those_with_minus_one_are(scoring):
+    X, truth = make_blobs(40, centers=2, random_state=0)
+    y = np.where(np.arange(40) < 12, truth, -1)
+    y[:4] = [0, 1, 0, 1]
+    with_none = np.where(y < 0, None, y)
+    folds = SemiSupervisedKFold(2, random_state=0)
+    model = ProbitGPClassifier(inference="vb")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = atoll_cross_val_score(model, X, with_none, cv=folds, scoring=scoring)
+        as_scikit_learn = cross_val_score(model, X, y, cv=folds, scoring=scoring)
+    assert found.shape == (2,)
+    assert np.allclose(found, as_scikit_learn)

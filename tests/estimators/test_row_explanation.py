@@ -5,11 +5,13 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators import AtollClassifier, ProbitGPClassifier
-from atoll.estimators.row_explanation import explain_row
+from atoll.estimators.row_explanation import NearLabel, RowExplanation, explain_row
+from atoll.models.label_pulls import terms, towards
 
 X, TRUTH = make_crescents(80, random_state=0)
 NAMES = np.array(["low", "top"])[TRUTH]
@@ -54,8 +56,8 @@ def test_near_is_along_the_graph_and_not_as_the_crow_flies():
     squeezed = arch * [0.05, 3.0]
     model = AtollClassifier(scale=False, random_state=0, classes=["a", "b"]).fit(squeezed, y)
     found = explain_row(model, squeezed[3:4], squeezed, y, n_labels=3)
-    assert found.near[0].row == 0
-    assert [label.length for label in found.near] == sorted(label.length for label in found.near)
+    length = {label.row: label.length for label in found.near}
+    assert min(length, key=lambda row: length[row]) == 0
     assert all(label.pull is not None for label in found.near)
     assert "pulls towards" in found.summary()
 
@@ -64,7 +66,7 @@ def test_a_labelled_row_knows_its_own_label():
     model = AtollClassifier(random_state=0).fit(X, Y)
     row = int(np.flatnonzero([label is not None for label in Y])[0])
     found = model.explain_row(row)
-    assert found.near[0].row == row
+    assert row in [label.row for label in found.near]
     assert found.own_label == Y[row]
     assert f"itself labelled {Y[row]} in the fit" in str(found)
 
@@ -83,3 +85,50 @@ def test_a_row_out_of_range_is_named(probit):
         probit.explain_row(80)
     with pytest.raises(ValueError, match="n_labels must be a whole number"):
         probit.explain_row(1, n_labels=0)
+
+
+def test_a_sparse_row_has_the_ways_of_the_same_dense_one():
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random((60, 12)) < 0.4, rng.random((60, 12)), 0.0)
+    dense[np.arange(60), np.arange(60) % 2] += 2.0
+    y = np.where(np.arange(60) % 2, "odd", "even").astype(object)
+    y[8:] = None
+    thin = sparse.csr_array(dense)
+    model = AtollClassifier(metric="cosine", random_state=0).fit(thin, y)
+    found = explain_row(model, thin[[20]], thin, y)
+    same = AtollClassifier(metric="cosine", random_state=0).fit(dense, y)
+    expected = explain_row(same, dense[20:21], dense, y)
+    found, expected = (part._replace(near=sorted(part.near)) for part in (found, expected))
+    assert [one.row for one in found.near] == [one.row for one in expected.near]
+    np.testing.assert_allclose(
+        [one.length for one in found.near], [one.length for one in expected.near], rtol=1e-9
+    )
+    assert all(one.pull is not None for one in found.near)
+
+
+def test_the_labels_listed_are_those_that_pull_hardest_and_the_nearest():
+    model = AtollClassifier(random_state=0).fit(X, hide_labels(NAMES, per_class=12, random_state=1))
+    every, few = model.explain_row(11, n_labels=24), model.explain_row(11, n_labels=3)
+    pulls = [abs(label.pull) for label in every.near]
+    assert pulls == sorted(pulls, reverse=True)
+    assert np.isclose(sum(pulls), 1.0)
+    nearest = min(every.near, key=lambda label: label.length)
+    expected = [label for label in every.near if label.row != nearest.row][:2]
+    assert {label.row for label in few.near} == {nearest.row, *(label.row for label in expected)}
+
+
+def test_a_label_of_another_class_that_pulls_towards_the_class_is_put_in_words():
+    """Of a line, a label on one side says as much of the other side: the slope is one number."""
+    line = np.column_stack([np.linspace(-1, 1, 40), np.zeros(40)])
+    added = terms(np.array([[1.0], [0.0]]), line[30], line[[2, 37]], np.array([0, 1]))
+    assert (towards(added, 1) > 0).all()
+    near = tuple(
+        NearLabel(row, name, 3, 1.0, pull, None)
+        for row, name, pull in [(37, "top", 0.5), (2, "low", 0.4), (5, "low", -0.1)]
+    )
+    found = RowExplanation(np.array(["low", "top"]), np.array([0.1, 0.9]), near, None)
+    said = "that it is not top there speaks for top here"
+    assert said in found.summary()
+    assert said not in found._replace(near=near[::2]).summary()
+    turned = found._replace(near=(near[0]._replace(pull=-0.3),))
+    assert "speaks against top here" in turned.summary()

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from atoll import (
     AtollClassifier,
     GraphGPClassifier,
+    RowChunks,
     SemiSupervisedKFold,
     TablePreprocessor,
     make_preprocessor,
@@ -100,7 +101,7 @@ def test_bad_input_is_named():
         TablePreprocessor().fit([1.0])
     table, _ = penguins(np.random.default_rng(4))
     step = TablePreprocessor().fit(table)
-    with pytest.raises(ValueError, match=r"feature names should match[^$]*missing:\n- island"):
+    with pytest.raises(ValueError, match=r"lacks column 'island', which the model"):
         step.transform(table[["mass"]])
     with pytest.raises(ValueError, match=r"X is sparse.*Leave this step out"):
         step.fit(sparse.csr_array(np.eye(2)))
@@ -137,3 +138,130 @@ def test_texts_are_a_sparse_step_of_a_pipeline():
     assert np.mean(model.fit(table, y).predict(table) == kind) > 0.95
     step = model[0]
     assert step.transform(table).shape[1] == len(step.get_feature_names_out())
+
+
+def beside_the_point(rng, n=120):
+    """Two clouds of two measurements, and ten categories that tell nothing of them."""
+    kind = np.arange(n) % 2
+    table = pd.DataFrame(rng.normal(size=(n, 2)) + 4.0 * kind[:, None], columns=["mass", "size"])
+    for j in range(10):
+        table[f"c{j}"] = rng.choice([2007, 2008] if j % 2 else ["p", "q", "r"], n)
+    y = kind.astype(object)
+    y[48:] = None
+    return table, y
+
+
+def test_categories_count_half_where_labels_are_more_probable_so():
+    table, y = beside_the_point(np.random.default_rng(0))
+    step = TablePreprocessor().fit(table, y)
+    whole, half = (TablePreprocessor(category_weight=w).fit(table) for w in (1, 0.5))
+    assert step.category_weight_ == 0.5
+    np.testing.assert_array_equal(step.transform(table), half.transform(table))
+    few = [name not in ("mass", "size") for name in step.get_feature_names_out()]
+    np.testing.assert_allclose(
+        half.transform(table), whole.transform(table) * np.where(few, 0.5, 1), atol=1e-12
+    )
+    assert TablePreprocessor().fit(table).category_weight_ == 1.0  # without labels
+    assert TablePreprocessor().fit(table, np.arange(120.0)).category_weight_ == 1.0  # no classes
+
+
+def test_categories_that_are_the_classes_keep_their_weight():
+    table, y = beside_the_point(np.random.default_rng(1))
+    told = np.where(table["c0"] == "p", "a", "b").astype(object)
+    told[[label is None for label in y]] = None
+    assert TablePreprocessor().fit(table, told).category_weight_ == 1.0
+
+
+SENTENCES = [
+    "the boat left the harbour before the storm",
+    "flour, water and salt make the bread",
+    "a storm kept every boat in the harbour",
+    "knead the bread with flour and water",
+    "the harbour lay behind the storm",
+    "salt the water and add the flour",
+]
+
+
+def test_columns_are_found_by_name_and_others_are_ignored():
+    table = pd.DataFrame({"mass": [3.0, 4.0, 5.0], "site": ["a", "b", "a"], "tag": ["p", "q", "r"]})
+    step = make_preprocessor(drop=["tag"]).fit(table)
+    expected = step.transform(table)
+    assert step.get_feature_names_out().tolist() == ["mass", "site=a", "site=b"]
+    turned = table[["site", "mass"]].assign(extra=1)
+    np.testing.assert_array_equal(step.transform(turned), expected)
+    with pytest.raises(ValueError, match="lacks column 'mass', which the model was fitted on"):
+        step.transform(turned.drop(columns="mass"))
+    with pytest.raises(ValueError, match="the column to drop 'tog' is not in the table; did you"):
+        make_preprocessor(drop=["tog"]).fit(table)
+
+
+def test_short_sentences_are_texts_and_cells_that_all_differ_are_remarked_on():
+    step = make_preprocessor().fit(pd.DataFrame({"t": SENTENCES}))
+    assert sparse.issparse(step.transform(pd.DataFrame({"t": ["bread and salt"]})))
+    names = pd.DataFrame({"who": [f"Smith {chr(65 + i)}." for i in range(12)], "x": range(12)})
+    with pytest.warns(UserWarning, match=r"12 of its 12 cells are diff.*texts=\['who'\].*drop"):
+        make_preprocessor().fit(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_preprocessor(drop=["who"]).fit(names)
+
+
+def test_the_step_says_what_each_column_became():
+    table = pd.DataFrame(
+        {"mass": [3.0, None, 5.0, 4.0, 1.0, 2.0], "site": list("ababab"), "note": SENTENCES}
+    )
+    step = make_preprocessor()
+    assert repr(step) == "TablePreprocessor()"
+    assert repr(step.fit(table)).splitlines() == [
+        "TablePreprocessor()",
+        "  mass: a number, standardised; and whether it is blank",
+        "  site: 2 categories: a, b",
+        "  note: texts, by 20 words",
+    ]
+
+
+def test_errors_of_a_step_are_mended_in_python():
+    many = pd.DataFrame({"bill length": [f"{i}mm" for i in range(101)]})
+    with pytest.raises(ValueError, match=r"make_preprocessor\(drop=\['bill length'\]\)") as caught:
+        make_preprocessor().fit(many)
+    assert "--" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"--drop 'bill length', or if .*--id 'bill length'"):
+        prepare(many)
+    with pytest.raises(ValueError, match=r"table\[\['t'\]\] in the place of table\['t'\]"):
+        make_preprocessor().fit(pd.Series(SENTENCES, name="t"))
+    with pytest.raises(ValueError, match=r'pandas.DataFrame\({"text": X}\)'):
+        make_preprocessor().fit(SENTENCES)
+    with pytest.raises(ValueError, match=r"path 'n.csv'; read the table.*RowChunks.from_csv"):
+        make_preprocessor().fit("n.csv")
+
+
+@pytest.mark.parametrize("with_texts", [False, True])
+def test_a_table_in_chunks_is_predicted_as_it_is_in_memory(tmp_path, with_texts):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"mass": rng.normal(size=30), "site": rng.choice(["a", "b"], 30), "extra": range(30)}
+    )
+    if with_texts:
+        table["note"] = [f"{SENTENCES[i % 6]} {i}" for i in range(30)]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    y = np.where(np.arange(30) < 8, np.arange(30) % 2, -1)
+    step = make_preprocessor(category_weight=1)
+    model = make_pipeline(step, GraphGPClassifier(random_state=0))
+    model.fit(table.drop(columns="extra"), y)
+    chunks = RowChunks.from_csv(tmp_path / "t.csv", chunk_rows=7)
+    expected = model.predict_proba(table)
+    np.testing.assert_allclose(model.predict_proba(chunks), expected, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"X is in chunks.*Fit on a part of them"):
+        make_preprocessor().fit(chunks)
+
+
+def test_the_default_leaves_weights_beside_standardised_columns_as_they_are():
+    kind = np.arange(60) % 2
+    measured = np.random.default_rng(2).normal(size=(60, 2)) + 4.0 * kind[:, None]
+    measured = (measured - measured.mean(axis=0)) / measured.std(axis=0)
+    y = kind.astype(object)
+    y[20:] = None
+    indicators = 0.05 * (np.arange(60)[:, None] % [2, 3, 4, 5] > 0)  # of little weight, of no unit
+    for others, is_scaled in ((indicators, False), (0.05 * measured[:, [0, 1, 0, 1]] ** 2, True)):
+        model = AtollClassifier(n_draws=20, random_state=0)
+        assert model.fit(np.column_stack([measured, others]), y).scaled_ == is_scaled

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atoll.diagnostics import summarise
-from atoll.inference.cone_sampling import sample_cone, turn_beside
+from atoll.inference.cone_sampling import arc_beside, coloured, sample_cone, turn_beside
 
 
 def chains(seed, lower, constraints, start, n_chains=4, n_samples=700, thin=6):
@@ -71,11 +71,27 @@ def test_a_turn_leaves_a_normal_beyond_any_limits_invariant(limits):
     lower = np.linalg.cholesky(np.array([[1.0, 0.6], [0.6, 1.0]]))
     drawn = rng.standard_normal((200_000, 2)) @ lower.T
     exact = drawn[(drawn > limits).all(axis=1)]  # by rejection
-    z = exact[: len(exact) // 2]
+    here = coloured(lower, exact[: len(exact) // 2])
     for _ in range(10):
-        z = turn_beside(rng, lower, z, np.ones(2), np.array(limits))
+        here = turn_beside(rng, lower, here, np.ones(2), np.array(limits))
+    z = here.z
+    np.testing.assert_allclose(here.white @ lower.T, z, atol=1e-12)
     others = exact[len(exact) // 2 :]  # that the chains have not started at
     for power in (1, 2):
         found, wanted = z**power, others**power
         error = np.sqrt(found.var(axis=0) / len(found) + wanted.var(axis=0) / len(wanted))
         assert (np.abs(found.mean(axis=0) - wanted.mean(axis=0)) < 6.0 * error).all()
+
+
+def test_an_arc_ends_where_a_walk_along_it_first_meets_a_limit():
+    rng = np.random.default_rng(5)
+    z, other = rng.standard_normal((2, 300, 3))
+    side = np.array([1.0, -1.0, 1.0])
+    limits = z - side * rng.exponential(0.6, z.shape)
+    first, last = arc_beside(z, other, side, limits)
+    steps = np.linspace(0.0, 2 * np.pi, 20_001)
+    for way, end in ((1.0, last), (-1.0, -first)):
+        angle = way * steps[:, None, None]
+        outside = (side * (np.cos(angle) * z + np.sin(angle) * other - limits) < 0).any(axis=2)
+        walked = np.where(outside.any(axis=0), steps[outside.argmax(axis=0)], np.pi)
+        np.testing.assert_allclose(end, walked, atol=1.1 * steps[1])

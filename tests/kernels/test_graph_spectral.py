@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from atoll import (
@@ -69,6 +70,16 @@ def test_a_row_of_the_graph_is_itself_and_a_copy_of_it_too():
     np.testing.assert_array_equal(found.indices[:, 0], np.arange(7))
     np.testing.assert_array_equal(found.weights[:, 0], 1.0)
     np.testing.assert_allclose(K(X[:7], X), K(X)[:7], atol=1e-12)
+
+
+def test_rows_that_may_not_be_their_own_have_the_neighbours_of_a_graph_without_them():
+    others, thin = nearest_rows(X, None), nearest_rows(sparse.csr_array(X), None)
+    for i in (0, 5):
+        expected = nearest_rows(np.delete(X, i, axis=0), X[i : i + 1])
+        rows = expected.indices[0] + (expected.indices[0] >= i)
+        for found in (others, thin):
+            np.testing.assert_array_equal(found.indices[i], rows)
+            np.testing.assert_allclose(found.weights[i], expected.weights[0], rtol=1e-6)
 
 
 def test_weights_of_neighbours_fall_with_distance_and_sum_to_one():

@@ -215,22 +215,31 @@ def changed_source(source: str, mutant: Mutant) -> ast.Module:
     return ast.fix_missing_locations(Replace().visit(tree))
 
 
-def put_in_place(root: Path, mutant: Mutant) -> int:
+def loaded_functions(root: Path) -> dict[tuple[str, str], list[FunctionType]]:
+    """Return the functions that are loaded from below a folder, by file and qualified name."""
+    prefix = str(root) + "/"
+    found: dict[tuple[str, str], list[FunctionType]] = {}
+    for function in gc.get_objects():
+        if isinstance(function, FunctionType):
+            code = function.__code__
+            if code.co_filename.startswith(prefix):
+                file = code.co_filename.removeprefix(prefix)
+                found.setdefault((file, code.co_qualname), []).append(function)
+    return found
+
+
+def put_in_place(
+    root: Path, mutant: Mutant, functions: dict[tuple[str, str], list[FunctionType]]
+) -> int:
     """Give the loaded functions the mutant's code; return how many functions there were."""
     path = str(root / mutant.file)
     code = compile(changed_source(Path(path).read_text(), mutant), path, "exec")
-    wanted = {
-        (c.co_qualname, c.co_firstlineno): c
-        for c in _code_objects(code)
-        if c.co_qualname == mutant.function
-    }
+    wanted = {c.co_firstlineno: c for c in _code_objects(code) if c.co_qualname == mutant.function}
     n_changed = 0
-    for function in gc.get_objects():
-        if isinstance(function, FunctionType) and function.__code__.co_filename == path:
-            key = (function.__code__.co_qualname, function.__code__.co_firstlineno)
-            if key in wanted:
-                function.__code__ = wanted[key]
-                n_changed += 1
+    for function in functions.get((mutant.file, mutant.function), []):
+        if function.__code__.co_firstlineno in wanted:
+            function.__code__ = wanted[function.__code__.co_firstlineno]
+            n_changed += 1
     return n_changed
 
 

@@ -303,9 +303,10 @@ def run_argmax(n_classes, nugget, n, rng):
 
     def sweep(rng, a, data):
         f, codes = data
-        f = f[None]
+        here = graph_gp.at_functions(lower, f[None])
         for _ in range(3):
-            f = graph_gp.sweep(rng, f, lower, codes)
+            here = graph_gp.sweep(rng, here, lower, codes)
+        f = graph_gp.functions_at(here)
         return graph_gp.sample_coefficients(rng, v, lower, f, nugget)[0]
 
     def statistics(a, data):

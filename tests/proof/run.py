@@ -25,6 +25,9 @@ if __name__ == "__main__":  # before NumPy is imported; workers inherit it
         os.environ.setdefault(name, "1")
     one_thread = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     os.environ.setdefault("XLA_FLAGS", one_thread)
+    # What one process has compiled, the others need not.
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", "build/proof/compiled")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
@@ -89,7 +92,7 @@ def referee(number):
 
     name, n, seed = compare.CASES[number]
     started = time.process_time()
-    found = compare.MODELS[name](n, seed)
+    found = compare.run_case(name, n, seed)
     columns = {"ours": found.ours, "theirs": found.theirs, "error": found.error}
     return [
         {
@@ -148,13 +151,11 @@ def sbc_tasks(only, n_simulations, journal):
     done = {(line["case"], line["number"]) for line in journal}
     tasks = []
     for name in only or cases():
-        case = cases()[name]
-        wanted = round(n_simulations * case.share)
-        for first in range(0, wanted, AT_ONCE):
-            last = min(first + AT_ONCE, wanted)
+        for first in range(0, n_simulations, AT_ONCE):
+            last = min(first + AT_ONCE, n_simulations)
             left = [i for i in range(first, last) if (name, i) not in done]
             if left:
-                tasks.append((first / (wanted * case.turns), (simulate, (name, left))))
+                tasks.append((first, (simulate, (name, left))))
     tasks.sort(key=lambda task: task[0])  # all cases go on together
     return [task for _, task in tasks]
 

@@ -113,7 +113,7 @@ def test_nothing_is_begun_after_the_time_is_over(tmp_path):
 
 def test_what_is_done_is_not_done_again():
     whole = run.sbc_tasks(["probit-2", "null-free-2"], 20, [])
-    assert sum(len(numbers) for _, (_, numbers) in whole) == 25  # 20, and a share of a quarter
+    assert sum(len(numbers) for _, (_, numbers) in whole) == 40
     done = [{"case": "probit-2", "number": i} for i in range(7)]
     rest = run.sbc_tasks(["probit-2"], 20, done)
     assert sorted(i for _, (_, numbers) in rest for i in numbers) == list(range(7, 20))

@@ -300,8 +300,9 @@ def uncertain_rows(source):
 def test_rows_to_label_are_unlabelled_uncertain_and_all_different(tmp_path):
     X, y = problem(n_features=8, n_classes=3)
     free = np.flatnonzero([label is None for label in y])
-    X[free[1::2]] = X[free[0]]  # half of the unlabelled rows are copies of one
-    model = StandIn(random_state=0).fit(X, y)
+    model = StandIn(random_state=0).fit(X, y)  # learns from labelled rows alone
+    unsure = free[model.predict_proba(X[free]).max(axis=1).argmin()]
+    X[free[1::2]] = X[unsure]  # half of the unlabelled rows are copies of the least certain one
     p = model.predict_proba(X)
     source = write(tmp_path, model, X, y, cross_validate=False)
     rows = uncertain_rows(source)

@@ -29,6 +29,7 @@ from atoll.active.stopping import StopAdvice, advise
 from atoll.active.strategies import STRATEGIES, Strategy, find_strategy
 from atoll.core.remarks import warn_user
 from atoll.core.selection import some_rows
+from atoll.core.shown import readable
 from atoll.diagnostics.wrong_rows import ErrorBelief, ErrorEstimate, audits_alone, error_belief
 from atoll.estimators.parameters import (
     COMMON,
@@ -49,6 +50,7 @@ Index = NDArray[np.intp]
 AUDIT_STREAM, QUERY_STREAM = 1, 2  # of the learner's random numbers
 
 
+@readable
 class Query(NamedTuple):
     """Rows to label, the first first.
 
@@ -60,6 +62,28 @@ class Query(NamedTuple):
     rows: Index
     scores: Array
     is_audit: NDArray[np.bool_]
+
+    def __str__(self) -> str:
+        if not len(self.rows):
+            return "No row is left to label."
+        lines = [f"  row {row}: {why}" for row, why in self._table()[1]]
+        return "\n".join([self._headline(), *lines])
+
+    def _parts(self) -> list[Any]:
+        return [self._headline(), self._table()]
+
+    def _headline(self) -> str:
+        n = len(self.rows)
+        return f"{n} row{'s' * (n != 1)} to label, the first first; then update(rows, labels)."
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        reasons = [
+            "drawn at random, to check the model"
+            if is_audit
+            else ("skipped before" if np.isnan(score) else f"score {score:.3g}")
+            for score, is_audit in zip(self.scores.tolist(), self.is_audit.tolist())
+        ]
+        return ["row", "why"], [[str(row), why] for row, why in zip(self.rows.tolist(), reasons)]
 
 
 class Refit(NamedTuple):
@@ -259,11 +283,26 @@ class ActiveLearner:
         if not places:
             return self
         plain = tuple(plain_label(value, self.unlabelled, self.classes) for value in values)
+        self._remark_on_new(plain)
         class_list(self.classes, [*self._history.labels.values(), *plain])
         audits = tuple(audit for row in places if (audit := self._audit_of(row)) is not None)
         self._history = self._history.after(Event(places, plain, audits))
         self._open -= set(places)
         return self
+
+    def _remark_on_new(self, labels: tuple[Any, ...]) -> None:
+        """Warn of labels that are none of the declared classes, which may be slips."""
+        if self.classes is None:
+            return
+        known = {*self.classes, *self._history.labels.values()}
+        new = sorted({label for label in labels if label not in known}, key=str)
+        if new:
+            named = ", ".join(map(repr, new))
+            warn_user(
+                f"update was given {named}, none of classes={list(self.classes)!r}; taken as a "
+                "new class. If it is a slip, undo() takes it back.",
+                UserWarning,
+            )
 
     def skip(self, rows: Any) -> Self:
         """Put rows off: they come back when no other is left.

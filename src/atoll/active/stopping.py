@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from atoll.core.shown import readable
 from atoll.diagnostics.wrong_rows import ErrorBelief, ErrorEstimate
 
 LEAST_AUDITS = 5
 
 
+@readable
 class StopAdvice(NamedTuple):
     """Whether labelling may stop.
 
@@ -20,6 +22,9 @@ class StopAdvice(NamedTuple):
     stop: bool
     probability: float
     reason: str
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 def advise(

@@ -11,16 +11,19 @@ import typer
 from atoll import __version__
 from atoll.cli.explain import explain
 from atoll.cli.fitting import (
+    about_shares,
     bundle_of,
     check_id,
     description,
+    refuse_placeholder,
     settle_labels,
     unlabelled_value,
+    weigh,
     with_source,
 )
 from atoll.cli.knowledge import ClassShares, Groups, Told, Weights, suspects
 from atoll.cli.label import label
-from atoll.cli.options import DataPath, Jobs, ModelPath, Quiet, Seed, data_path
+from atoll.cli.options import DataPath, Jobs, ModelPath, Quiet, Seed, TargetOfModel, data_path
 from atoll.cli.rows import (
     compare_texts_by_direction,
     compares_directions,
@@ -29,6 +32,7 @@ from atoll.cli.rows import (
 )
 from atoll.cli.score import score
 from atoll.cli.settings import (
+    did_you_mean,
     pairs,
     read_settings,
     set_or_refuse,
@@ -53,11 +57,19 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # two plain columns can be read at eighty characters
 )
-datasets_app = typer.Typer(help="Data sets to try a model on.", no_args_is_help=True)
+datasets_app = typer.Typer(
+    help="Data sets to try a model on.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(datasets_app, name="datasets")
-for command in (label, explain, score, suspects):
-    app.command()(command)
+for command, said in (
+    (label, "Label rows on a page, the most telling first."),
+    (explain, "Explain the class of one row."),
+    (score, "Score a model on a table with labels."),
+    (suspects, "List the labels that may be wrong."),
+):
+    app.command(short_help=said)(command)
 
 
 Target = Annotated[str, typer.Option(help="Column of labels; its blank cells are unlabelled rows.")]
@@ -124,7 +136,7 @@ def common(
     """Calibrated class probabilities from many rows and few labels."""
 
 
-@app.command()
+@app.command(short_help="Show the default classifier at work.")
 @one_line_errors
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = Path(
@@ -166,15 +178,16 @@ def fit(
 ) -> None:
     """Fit a model to a table and save it.
 
-    Ctrl-C keeps what was drawn so far and saves the model from it.
+    Where chains are drawn, Ctrl-C keeps what they have so far and saves the model from it; a
+    second one stops at once. Other models stop at the first, and nothing is written.
     """
     # Many parameters because a command's options are its parameters.
     from sklearn.exceptions import ConvergenceWarning
 
-    from atoll.cli.timing import announcement, expected_seconds
+    from atoll.cli.timing import before_the_fit
     from atoll.core.files import check_writable
     from atoll.core.preprocessing import prepare
-    from atoll.core.tables import read_table
+    from atoll.core.tables import read_table, source_of
     from atoll.estimators.persistence import save_model
 
     say = speaker(quiet)
@@ -188,7 +201,8 @@ def fit(
     set_where_known(estimator, unlabelled=None, verbose=show_progress(quiet), random_state=seed)
     set_or_refuse(estimator, model, n_jobs=n_jobs, checkpoint=checkpoint and str(checkpoint))
 
-    frame = read_table(data)
+    source = source_of(data)
+    frame = read_table(source)
     check_id(id_column, frame, data)
     told = Told(class_share or [], weights, groups)
     told.check(kind, model, frame)
@@ -204,16 +218,15 @@ def fit(
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
     labels = settle_labels(estimator, kind, table.y, unlabelled)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
-    for line in description(data, frame, labels, table.preprocessing):
-        say(line)
-    for line in lines_about(estimator, table.preprocessing):
+    table, about_categories = weigh(estimator, table, labels)
+    told_first = description(data, frame, labels, table.preprocessing) + about_categories
+    for line in [*told_first, *lines_about(estimator, table.preprocessing)]:
         say(line)
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
     if not quiet:
-        warning = announcement(estimator, model, expected_seconds(estimator, table.X, y))
-        if warning is not None:
-            say(warning)
+        for line in before_the_fit(estimator, model, table.X, y):
+            say(line)
     with warnings.catch_warnings():
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -221,17 +234,20 @@ def fit(
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = bundle_of(estimator, table.preprocessing, table.X, y, target)
-    save_model(with_source(bundle, data, frame, id_column), out)
-    say(estimator.diagnostics_["verdict"])
-    say(f"Model saved in {out}.")
+    save_model(with_source(bundle, data, source, id_column), out)
+    verdict = estimator.diagnostics_["verdict"]
+    for line in [verdict, *about_shares(estimator, labels), f"Model saved in {out}."]:
+        say(line)
 
 
-@app.command()
+@app.command(short_help="Write the class probabilities of a table.")
 @one_line_errors
 def predict(
     model: ModelPath,
     data: DataPath,
-    out: Annotated[Path, typer.Option(help="Table to write, .csv or .parquet.")],
+    out: Annotated[
+        Path, typer.Option(help="Table to write, .csv or .parquet; - for CSV on standard output.")
+    ],
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column of DATA to carry over, to tell rows apart.")
     ] = None,
@@ -248,16 +264,14 @@ def predict(
     is read in chunks and may be larger than memory.
     """
     from atoll.cli.predict_tables import Wishes, predict_table
-    from atoll.core.files import check_writable
     from atoll.core.tables import check_table_path
 
     check_table_path(out)
-    check_writable(out)
     wishes = Wishes(id_column, keep, reject_below)
-    predict_table(model, data, out, wishes, speaker(quiet), show_progress(quiet))
+    predict_table(model, data, out, wishes, speaker(quiet, out), show_progress(quiet))
 
 
-@app.command()
+@app.command(short_help="Write one HTML page on a fitted model.")
 @one_line_errors
 def report(
     model: ModelPath,
@@ -301,7 +315,7 @@ def report(
     speaker(quiet)(f"Report saved in {page}.")
 
 
-@app.command()
+@app.command(short_help="Compare the models, and say which to use.")
 @one_line_errors
 def compare(
     data: DataPath,
@@ -329,12 +343,15 @@ def compare(
         for package in ("matplotlib", "jinja2"):
             import_extra(package)
     table = prepare(read_table(data), target, encode=True, impute=True, drop=drop or ())
+    marker = unlabelled_value(unlabelled, table.y)
+    if unlabelled == "auto":
+        refuse_placeholder(table.y)
     found = compare_models(
         table.X,
         table.y,
         models=models,
         n_splits=n_splits,
-        unlabelled=unlabelled_value(unlabelled, table.y),
+        unlabelled=marker,
         random_state=seed,
         progress=show_progress(quiet),
     )
@@ -344,7 +361,7 @@ def compare(
         speaker(quiet)(f"Page saved in {html}.")
 
 
-@app.command("next")
+@app.command("next", short_help="Say which rows to label next, and why.")
 @one_line_errors
 def next_rows(
     model: ModelPath,
@@ -369,6 +386,7 @@ def next_rows(
     target_error: Annotated[
         float | None, typer.Option(help="Share of wrong rows at which labelling may stop.")
     ] = None,
+    target: TargetOfModel = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -380,15 +398,19 @@ def next_rows(
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
     from atoll.cli.opening import open_model
+    from atoll.core.tables import read_cells, read_table, source_of
 
     kept = model.with_suffix(".next.atoll") if state is None else state
     files = loop.Files(data, kept, answers, out, labelled)
     loop.check_files(files)
     wishes = loop.Wishes(n, strategy, target_error, seed)
-    loop.run_round(open_model(model), files, wishes, speaker(quiet))
+    source = source_of(data)
+    frame, cells = read_table(source), read_cells(source)
+    say = speaker(quiet, out)
+    loop.run_round(open_model(model, frame, target), frame, cells, files, wishes, say)
 
 
-@app.command()
+@app.command(short_help="List the models, or the parameters of one.")
 @one_line_errors
 def models(
     name: Annotated[
@@ -439,13 +461,11 @@ def make_dataset(
     """
     import numpy as np
 
-    from atoll.core.files import check_writable
     from atoll.core.tables import check_table_path, write_table
     from atoll.datasets import DATASETS, hide_labels
 
     pd = import_extra("pandas")
     check_table_path(out)
-    check_writable(out)
     generator = _choose(DATASETS, name, "data set", "atoll datasets list")
     options = _parse_settings(generator, name, settings or [])
     if n_samples is not None:
@@ -458,13 +478,13 @@ def make_dataset(
         label = pd.array(label, dtype="Int64" if np.issubdtype(y.dtype, np.integer) else object)
     frame = pd.DataFrame({f"x{j}": column for j, column in enumerate(X.T)} | {"label": label})
     write_table(frame, out)
-    speaker(quiet)(
+    speaker(quiet, out)(
         f"{len(frame)} rows, {frame['label'].notna().sum()} labelled, {len(np.unique(y))} classes, "
         f"saved in {out}."
     )
 
 
-@app.command()
+@app.command(short_help="Run a table or figure of a paper again.")
 @one_line_errors
 def reproduce(
     name: Annotated[
@@ -548,8 +568,9 @@ def _values_by_key(texts: list[str]) -> dict[str, list[str]]:
 
 def _choose(registry: dict[str, Any], name: str, what: str, listing: str) -> Any:
     if name not in registry:
+        hint = did_you_mean(name, registry)
         raise ValueError(
-            f"there is no {what} {name!r}; `{listing}` lists them: {', '.join(registry)}."
+            f"there is no {what} {name!r}; {hint}`{listing}` lists them: {', '.join(registry)}."
         )
     return registry[name]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from atoll.core.labels import PartialLabels
-    from atoll.core.preprocessing import Preprocessing
+    from atoll.core.preprocessing import PreparedTable, Preprocessing
     from atoll.estimators.persistence import ModelBundle
 
 
@@ -31,6 +34,8 @@ def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> P
 
     marker = unlabelled_value(unlabelled, targets)
     declared = estimator.get_params().get("classes")
+    if unlabelled == "auto" and declared is None:
+        refuse_placeholder(targets)
     with warnings.catch_warnings():
         if declared is not None:  # what -1 means is settled below, by the classes
             warnings.simplefilter("ignore", UserWarning)
@@ -42,6 +47,25 @@ def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> P
             enough = 1
     require_classes(labels, at_least=enough)
     return labels
+
+
+def refuse_placeholder(targets: Any) -> None:
+    """Raise a ValueError where most rows have a label that often means that there is none.
+
+    Parameters
+    ----------
+    targets : (n,) cells of the column of labels
+    """
+    from atoll.core.labels import WORDS_FOR_UNLABELLED
+
+    counts = Counter(label for label in targets if isinstance(label, str))
+    for name, count in counts.most_common(1):
+        if name.strip().lower() in WORDS_FOR_UNLABELLED and count > len(targets) / 2:
+            raise ValueError(
+                f"{count} of {len(targets)} rows have the label {name!r}, which seems to mean that "
+                f"the label is not known; say so with --unlabelled {shlex.quote(name)}, or with "
+                "--unlabelled none that it is a class."
+            )
 
 
 def unlabelled_value(text: str, y: Any) -> Any:
@@ -64,6 +88,8 @@ def description(
     data: Path, frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing
 ) -> list[str]:
     """Return what a fit says of a table before it begins."""
+    from atoll.core.unusable import row_counters
+
     counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
     others = {*preprocessing.categories, *preprocessing.texts}
     numeric = [n for n in preprocessing.columns if n not in others]
@@ -76,6 +102,12 @@ def description(
         lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
     if preprocessing.categories:
         lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
+    for name in row_counters(frame, numeric):
+        word = shlex.quote(name)
+        lines.append(
+            f"{name} looks like a row number, and is learnt from: leave it out (--drop {word}), or "
+            f"name rows by it (--id {word})."
+        )
     blank = frame[list(preprocessing.columns)].isna().sum()
     blank = blank[blank > 0]
     if len(blank):
@@ -85,6 +117,42 @@ def description(
             "values; where a twentieth or more are blank, that is a feature as well."
         )
     return lines
+
+
+def weigh(
+    estimator: Any, table: PreparedTable, labels: PartialLabels
+) -> tuple[PreparedTable, list[str]]:
+    """Return the table with what its categories count for the default model, and that in words."""
+    from atoll.core.preprocessing import with_category_weight
+    from atoll.estimators import AtollClassifier
+    from atoll.estimators.category_weight import weigh_categories
+
+    if not table.preprocessing.standardised or not isinstance(estimator, AtollClassifier):
+        return table, []
+    found = weigh_categories(table, labels)
+    if found.weight == 1.0:
+        return table, []
+    times = math.exp(min(found.log_odds, 20.0))
+    said = (
+        "Categories, and numbers of few values, count half beside measurements: the "
+        f"labels are {times:.1f} times as probable so."
+    )
+    return with_category_weight(table, found.weight), [said]
+
+
+def about_shares(estimator: Any, labels: PartialLabels) -> list[str]:
+    """Return what the limits of the shares assume, where the labels look picked by class."""
+    shares = getattr(estimator, "class_shares_", None)
+    if shares is None or (shares.lower == shares.upper).all():
+        return []
+    counts = labels.counts
+    if counts.min() < 2 or counts.min() != counts.max():
+        return []
+    return [
+        "The limits of the shares take the labelled rows for a random sample of all rows. There "
+        f"are {counts[0]} labels of every class: if rows were picked by class, the limits do not "
+        "hold; where the shares are known, give them with --class-share CLASS=SHARE."
+    ]
 
 
 def bundle_of(
@@ -114,10 +182,19 @@ def check_id(id_column: str | None, frame: pd.DataFrame, data: Path) -> None:
 
 
 def with_source(
-    bundle: ModelBundle, data: Path, frame: pd.DataFrame, id_column: str | None
+    bundle: ModelBundle, data: Path, source: Path | bytes, id_column: str | None
 ) -> ModelBundle:
-    """Return the bundle with where its rows come from, and what they are called there."""
+    """Return the bundle with where its rows come from, and what they are called there.
+
+    Parameters
+    ----------
+    data : path of the table
+    source : the same, or the bytes of standard input
+    id_column : that names the rows, or None; names are as they stand in the file
+    """
     from datetime import UTC, datetime
+
+    from atoll.core.tables import read_cells
 
     if str(data) == "-":
         bundle = bundle._replace(source="standard input")
@@ -126,4 +203,5 @@ def with_source(
         bundle = bundle._replace(source=data.name, source_date=changed)
     if id_column is None:
         return bundle
-    return bundle._replace(id_column=id_column, ids=frame[id_column].astype(str).to_numpy(object))
+    names = read_cells(source)[id_column]
+    return bundle._replace(id_column=id_column, ids=names.astype(str).to_numpy(object))

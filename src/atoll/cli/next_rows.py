@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.cli.opening import labels_of
 from atoll.cli.terminal import table_lines
 from atoll.core.extras import import_extra
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 ROW = "row"  # column that says which row of the table an answer is for; the first is row 1
 AUDIT = "random row, to check the model"
 PUT_OFF = "skipped before"
+CLOSE = 0.2  # difference of two probabilities from which the first leads
+CLEAR = 0.9  # probability from which a class is clear
 
 
 class Files(NamedTuple):
@@ -62,35 +65,49 @@ def check_files(files: Files) -> None:
 
     for table in [path for path in (files.out, files.labelled) if path is not None]:
         check_table_path(table)
-        check_writable(table)
     check_writable(files.state)
 
 
 def run_round(
-    bundle: ModelBundle, files: Files, wishes: Wishes, say: Callable[[str], None]
+    bundle: ModelBundle,
+    frame: pd.DataFrame,
+    cells: pd.DataFrame,
+    files: Files,
+    wishes: Wishes,
+    say: Callable[[str], None],
 ) -> None:
-    """Learn what was answered, write or show the rows to label next, and say how wrong it is."""
-    from atoll.core.preprocessing import apply
-    from atoll.core.tables import read_table, write_table
+    """Learn what was answered, write or show the rows to label next, and say how wrong it is.
 
-    frame = read_table(files.data)
+    Parameters
+    ----------
+    bundle : the model, as `open_model` returns it
+    frame, cells : the table of rows, as read and as written
+    files, wishes : what the command line says
+    say : hears every line for the reader
+    """
+    from atoll.core.preprocessing import apply
+    from atoll.core.tables import write_table
+
     X = apply(bundle.preprocessing, frame)
     learner = open_learner(bundle, frame, X, files.state, wishes)
     if files.answers is not None:
         rows, labels = read_answers(files.answers, bundle.target, X.shape[0], learner.classes_)
         learner.refit().update(rows, labels)
         say(f"{len(rows)} answers taken from {files.answers}.")
-    asked = described(learner, learner.query(wishes.n), frame, bundle.target)
+    asked = described(learner, learner.query(wishes.n), cells, bundle.target)
     learner.save(files.state)
     if files.labelled is not None:
-        write_table(with_labels(learner, frame, bundle.target), files.labelled)
+        given = _labels(bundle, frame)
+        write_table(with_labels(learner, cells, given, bundle.target), files.labelled)
     if files.out is not None:
         write_table(asked, files.out)
-        say(f"{len(asked)} rows to label saved in {files.out}; fill in {bundle.target!r}.")
+        where = "written to standard output" if str(files.out) == "-" else f"saved in {files.out}"
+        say(f"{len(asked)} rows to label {where}; fill in {bundle.target!r}.")
     else:
         shown = [c for c in asked.columns if c != bundle.target][:4]
         for line in table_lines(shown, asked[shown].astype(str).values.tolist()):
             say(line)
+    say(how_picked(learner))
     say(str(learner.estimate_error()))
     if learner.target_error is not None:
         say(learner.should_stop().reason)
@@ -176,17 +193,27 @@ def read_answers(path: Path, target: str, n: int, classes: Any) -> tuple[list[in
 
 
 def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target: str) -> Any:
-    """Return a table of the rows to label: number, blank label, prediction, reason, the row."""
+    """Return a table of the rows to label: number, blank label, prediction, reason, the row.
+
+    Parameters
+    ----------
+    frame : the table of rows, as it is written
+    target : its column of labels
+    """
     from atoll.active import STRATEGIES
 
     pd = import_extra("pandas")
     predicted, p = learner.predictions_[query.rows], learner.proba_[query.rows]
     has_model = learner.estimator_ is not None
-    name = learner.strategy_.partition(",")[0] if has_model else "typiclust"
-    why = STRATEGIES[name].summary
+    names = [str(name) for name in learner.classes_]
+    typical = STRATEGIES["typiclust"].summary
     reasons = [
-        AUDIT if audit else PUT_OFF if np.isnan(score) else why
-        for audit, score in zip(query.is_audit, query.scores)
+        AUDIT if audit else PUT_OFF if np.isnan(score) else picked
+        for audit, score, picked in zip(
+            query.is_audit,
+            query.scores,
+            [doubt(row, names) if has_model else typical for row in p],
+        )
     ]
     told = pd.DataFrame(
         {
@@ -201,21 +228,62 @@ def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target:
     return pd.concat([told, others.iloc[query.rows].reset_index(drop=True)], axis=1)
 
 
-def with_labels(learner: ActiveLearner, frame: pd.DataFrame, target: str) -> Any:
-    """Return the table with every label that is known in its target column."""
-    return frame.assign(**{target: learner.labels_})
+def doubt(p: NDArray[np.float64], names: list[str]) -> str:
+    """Return what the model makes of a row that was picked, by its class probabilities.
+
+    Parameters
+    ----------
+    p : (K,)
+    names : (K,) of the classes
+
+    Examples
+    --------
+    >>> doubt(np.array([0.45, 0.5, 0.05]), ["ant", "bee", "fly"])
+    'bee (50%) or ant (45%)?'
+    >>> doubt(np.array([0.02, 0.98, 0.0]), ["ant", "bee", "fly"])
+    'bee (98%), which stands for many rows'
+    """
+    first, second = np.argsort(-p, kind="stable")[:2]
+    if p[first] - p[second] < CLOSE:
+        return f"{names[first]} ({p[first]:.0%}) or {names[second]} ({p[second]:.0%})?"
+    if p[first] < CLEAR:
+        return f"{names[first]} ({p[first]:.0%}), less likely {names[second]} ({p[second]:.0%})"
+    return f"{names[first]} ({p[first]:.0%}), which stands for many rows"
+
+
+def how_picked(learner: ActiveLearner) -> str:
+    """Return how the rows that are no audits were picked, in a sentence."""
+    from atoll.active import STRATEGIES
+
+    if learner.estimator_ is None:
+        return "There is no model yet: the rows asked are typical of their surroundings."
+    name = learner.strategy_.partition(",")[0]
+    of_name = STRATEGIES.get(name)
+    what = f"has the highest score by {name}" if of_name is None else of_name.summary
+    return f"Each row {what}, given those above it; rows drawn at random measure the error."
+
+
+def with_labels(
+    learner: ActiveLearner, cells: pd.DataFrame, given: NDArray[Any], target: str
+) -> Any:
+    """Return the table with every label that is known in its target column.
+
+    Parameters
+    ----------
+    cells : the table, as it is written
+    given : (n,) the labels that it has, None where blank
+    target : column of labels
+    """
+    found = learner.labels_
+    if target in cells.columns:
+        as_given = [a == b for a, b in zip(found, given)]
+        found = np.where(as_given, cells[target].astype(object), found)
+    return cells.assign(**{target: found})
 
 
 def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:
-    from atoll.core.preprocessing import read_target
-
-    if bundle.target not in frame.columns:
-        return np.full(len(frame), None, dtype=object)
-    found = read_target(frame[bundle.target])
-    out = np.full(len(frame), None, dtype=object)
-    for i, label in enumerate(found.tolist()):
-        out[i] = None if label is None else _in_type(label, bundle.estimator.classes_)
-    return out
+    found = labels_of(bundle, frame)
+    return np.full(len(frame), None, dtype=object) if found is None else found
 
 
 def _in_type(label: Any, classes: Any) -> Any:

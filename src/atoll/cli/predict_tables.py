@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 from atoll.cli.opening import as_fitted, open_model
 from atoll.cli.predicting import predicted_proba
 from atoll.cli.terminal import shortened
+from atoll.cli.timing import LONG, in_words, seconds_of
 from atoll.core.extras import import_extra
 from atoll.core.preprocessing import Preprocessing, apply, extra_columns, unreadable, unseen
 from atoll.core.progress import progress_bar
-from atoll.core.tables import STANDARD_INPUT, TableWriter, read_table, table_chunks
+from atoll.core.tables import STANDARD_OUTPUT, TableWriter, cell_chunks, source_of, table_chunks
 from atoll.diagnostics import entropy
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from atoll.estimators.persistence import ModelBundle
 
+TRIAL_ROWS = 2000  # predicted first, to tell how long all will take
 CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
 
 
@@ -65,23 +68,27 @@ def predict_table(
     """Write class, class probabilities and entropy of every row of a table.
 
     The table is read twice: first for what is wrong with it, which is said before the long work.
+    Cells that are carried over are written as they stand in the file.
     """
-    whole = read_table(data) if str(data) == STANDARD_INPUT else None  # it cannot be read twice
-    first = next(table_chunks(data, CHUNK_CELLS)) if whole is None else whole
+    source = source_of(data)  # standard input cannot be read twice, its bytes can
+    first = next(table_chunks(source, CHUNK_CELLS))
     bundle = open_model(model, first)
     categories = tuple(bundle.preprocessing.categories)
 
     def frames() -> Iterator[pd.DataFrame]:
-        if whole is not None:
-            return iter([whole])
-        return table_chunks(data, CHUNK_CELLS, as_text=categories)
+        return table_chunks(source, CHUNK_CELLS, as_text=categories)
 
     found = _survey(bundle, frames(), data, wishes, say, progress)
+    if progress:
+        _announce(bundle, first, found.n_rows, say)
 
     settings = {"total": found.n_rows, "unit": " rows", "disable": not progress}
     with TableWriter(out) as writer, progress_bar(desc="predicting", **settings) as bar:
-        for frame in frames() if found.chunk is None else [found.chunk]:
-            writer.write(_answers(bundle, frame, found, bar, wishes.reject_below))
+        read = frames() if found.chunk is None else iter([found.chunk])
+        cells = cell_chunks(source, CHUNK_CELLS) if found.carried else repeat(None)
+        for frame, kept in zip(read, cells):
+            answers = _answers(bundle, frame, found, bar, wishes.reject_below)
+            writer.write(answers if kept is None else _beside(kept, found.carried, answers))
     if wishes.reject_below is not None:
         say(_error_of_kept(bundle, first, wishes.reject_below))
     if found.n_unreadable:
@@ -89,7 +96,16 @@ def predict_table(
             f"{found.n_unreadable} of {found.n_rows} rows cannot be read; the column reason says "
             "why."
         )
-    say(f"{found.n_rows - found.n_unreadable} predictions saved in {out}.")
+    where = "written to standard output" if str(out) == STANDARD_OUTPUT else f"saved in {out}"
+    say(f"{found.n_rows - found.n_unreadable} predictions {where}.")
+
+
+def _beside(cells: pd.DataFrame, carried: list[str], answers: pd.DataFrame) -> pd.DataFrame:
+    """Return columns of the table, as they are written, with the answers beside them."""
+    cells.columns = cells.columns.map(str)
+    kept = cells[carried].reset_index(drop=True)
+    both: pd.DataFrame = import_extra("pandas").concat([kept, answers], axis=1)
+    return both
 
 
 def _survey(
@@ -156,6 +172,22 @@ def answer_columns(estimator: Any) -> list[str]:
     return ["class", *(f"p_{label}" for label in estimator.classes_.tolist()), "entropy"]
 
 
+def _announce(
+    bundle: ModelBundle, frame: pd.DataFrame, n_rows: int, say: Callable[[str], None]
+) -> None:
+    """Say how long the predictions will take, where that is long."""
+    if n_rows <= TRIAL_ROWS:
+        return
+    read, reasons = unreadable(bundle.preprocessing, frame.head(TRIAL_ROWS))
+    read = read[np.array([reason is None for reason in reasons])]
+    if not len(read):
+        return
+    X = as_fitted(bundle.estimator, apply(bundle.preprocessing, read))
+    seconds = n_rows / len(read) * seconds_of(lambda: bundle.estimator.predict_proba(X))
+    if seconds > LONG:
+        say(f"Predicting {n_rows} rows will take about {in_words(seconds)}.")
+
+
 def _error_of_kept(bundle: ModelBundle, frame: pd.DataFrame, reject_below: float) -> str:
     """Say how many of the rows that keep a class are wrong, by those of the first chunk."""
     pd = import_extra("pandas")
@@ -189,7 +221,7 @@ def _answers(
     if found.n_unreadable:
         predictions = predictions.reindex(frame.index)
         predictions["reason"] = pd.array(reasons, dtype="string")
-    return pd.concat([frame[found.carried], predictions], axis=1)
+    return predictions
 
 
 def _as_frame(estimator: Any, p: NDArray[np.float64]) -> pd.DataFrame:

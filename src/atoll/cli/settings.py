@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 # Parameters that the command sets itself.
@@ -15,6 +15,20 @@ BY_OPTION = {
     "unlabelled": "--unlabelled",
     "verbose": "--quiet",
 }
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint at the nearest name that is known, if any is near.
+
+    Examples
+    --------
+    >>> did_you_mean("GraphGP", ["atoll", "graph-gp"])
+    'did you mean graph-gp? '
+    """
+    plain = {other.lower().replace("-", "").replace("_", ""): other for other in known}
+    asked = name.lower().replace("-", "").replace("_", "")
+    near = difflib.get_close_matches(asked, list(plain), n=1)
+    return f"did you mean {plain[near[0]]}? " if near else ""
 
 
 def pairs(settings: list[str]) -> Iterator[tuple[str, str]]:
@@ -43,8 +57,7 @@ def read_settings(kind: Any, name: str, settings: list[str]) -> dict[str, Any]:
             raise ValueError(f"--set {key}={text}: use {BY_OPTION[key]} for that.")
         if key not in kind.parameters:
             known = [known for known in kind.parameters if known not in BY_OPTION]
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
+            hint = did_you_mean(key, known)
             raise ValueError(
                 f"--set {key}={text}: {name} has no parameter {key}; {hint}`atoll models {name}` "
                 f"lists them: {', '.join(known)}."

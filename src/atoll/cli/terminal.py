@@ -58,14 +58,33 @@ def complain(message: str) -> None:
     typer.echo(f"atoll: {' '.join(message.split())}", err=True)
 
 
-def speaker(quiet: bool) -> Callable[[str], None]:
-    """Return what the command speaks with: nothing is said when quiet."""
+def speaker(quiet: bool, out: Path | None = None) -> Callable[[str], None]:
+    """Return what the command speaks with: nothing is said when quiet.
+
+    Parameters
+    ----------
+    quiet : whether to say nothing
+    out : path of the table that the command writes, if any; where that is standard output (`-`),
+        what is said goes to standard error
+    """
+    to_error = out is not None and str(out) == "-"
 
     def say(line: str) -> None:
         if not quiet:
-            typer.echo(line)
+            typer.echo(wrapped(line), err=to_error)
 
     return say
+
+
+def wrapped(text: str) -> str:
+    """Return sentences in lines of the terminal's width; as they are for files and pipes."""
+    width = terminal_width()
+    if width is None:
+        return text
+    return "\n".join(
+        textwrap.fill(line, max(width, NARROWEST), break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n")
+    )
 
 
 def make_folder(path: Path) -> Path:

@@ -1,10 +1,15 @@
-"""How long a fit will take: measured on part of the work, before the whole of it."""
+"""How long a fit will take: measured on part of the work, before the whole of it.
+
+Times are those of a machine that has nothing else to do: the processor's, where the clock on the
+wall says more.
+"""
 
 from __future__ import annotations
 
 import time
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +19,54 @@ LONG = 60.0
 
 SMALL = 300  # rows up to which models that sample do so by themselves, and no fit is long otherwise
 PATIENCE = 3.0  # seconds of trials
-STEEPEST, FLATTEST = 3.0, 1.0  # powers of the number of rows by which time may grow
+POWERS = (1.0, 3.0)  # least and greatest power of the number of rows by which time may grow
+POWERS_OF_GRAPHS = (0.3, 1.4)  # the same, of the rows of a graph
+ROW_POWER = 0.3  # by which the time of a row beyond the graph grows with the graph's rows
 TRIAL_SWEEPS = 2  # of warm-up, and as many of draws
+TRIAL_ROWS = 2000  # predicted, to tell what a row beyond the graph takes
+SMALL_GRAPH = 2000  # rows of the smaller graph that is suggested
+MUCH = 0.5  # share of the time below which something else is called quicker
+
+
+class Cost(NamedTuple):
+    """What fits of parts of the rows took.
+
+    sizes, seconds : of each part its rows, and the time of its fit
+    a_row : seconds of a row beyond the graph, by the last part; 0 where the model has no graph
+    powers : least and greatest by which time grows with rows
+    """
+
+    sizes: list[int]
+    seconds: list[float]
+    a_row: float
+    powers: tuple[float, float]
+
+    def of(self, n: int, most: int | None) -> float:
+        """Return the seconds of n rows, of which the graph has the given number at most."""
+        size = n if most is None else min(n, most)
+        grown = size / self.sizes[-1]
+        beyond = (n - size) * self.a_row * max(grown, 1.0) ** ROW_POWER
+        return float(self.seconds[-1] * grown ** self._power() + beyond)
+
+    def _power(self) -> float:
+        """Return by which power of the rows time grew at last; the greatest, if it is not known."""
+        least, greatest = self.powers
+        if len(self.sizes) < 2:
+            return greatest
+        if not (self.seconds[-2] > 0 and self.seconds[-1] > 0):
+            return least
+        ratio = self.sizes[-1] / self.sizes[-2]
+        return float(
+            np.clip(np.log(self.seconds[-1] / self.seconds[-2]) / np.log(ratio), *self.powers)
+        )
 
 
 def expected_seconds(estimator: Any, X: Any, y: NDArray[Any]) -> float:
-    """Return about how long a fit will take.
+    """Return about how long a fit will take; a limit that is not passed, if that is short.
 
     Parts of the rows are fitted, twice as many each time, while that takes a second or two; the
-    time of all rows follows from how it grew. Chains make a few sweeps in a trial, and their time
+    time of all rows follows from how it grew. A graph has `max_graph_rows` rows at most: a row
+    beyond them costs what its prediction does. Chains make a few sweeps in a trial, and their time
     is scaled by the sweeps that they will make.
 
     Parameters
@@ -32,21 +76,30 @@ def expected_seconds(estimator: Any, X: Any, y: NDArray[Any]) -> float:
     """
     n = X.shape[0]
     if n <= SMALL:
-        return _trial(estimator, X, y) if _sweeps(estimator) else 0.0
+        return _trial(estimator, X, y)[0] if _sweeps(estimator) else 0.0
+    return measured_cost(estimator, X, y).of(n, _graph_rows(estimator))
+
+
+def measured_cost(estimator: Any, X: Any, y: NDArray[Any]) -> Cost:
+    """Return what fits of parts of the rows took; parameters as in `expected_seconds`."""
+    n, most = X.shape[0], _graph_rows(estimator)
+    powers = POWERS if most is None else POWERS_OF_GRAPHS
+    largest = n if most is None else min(n, most)
     size, spent = min(n, SMALL + 20), 0.0
-    sizes, times = [], []
+    sizes: list[int] = []
+    seconds: list[float] = []
     while True:
-        rows = _part(y, size)
-        began = time.perf_counter()
+        rows = _part(y, size, every_label=most is not None)
         sizes.append(len(rows))
-        times.append(_trial(estimator, X[rows], y[rows]))
-        spent += time.perf_counter() - began
-        certainly_quick = times[-1] * (n / sizes[-1]) ** STEEPEST < LONG
-        if certainly_quick or 2 * size > n or spent > PATIENCE:
-            break
+        began = time.process_time()
+        took, fitted = _trial(estimator, X[rows], y[rows])
+        spent += time.process_time() - began
+        seconds.append(took)
+        a_row = _seconds_of_a_row(fitted, X[:TRIAL_ROWS]) if most is not None else 0.0
+        certainly_quick = Cost(sizes[-1:], seconds[-1:], a_row, powers).of(n, most) < LONG
+        if certainly_quick or 2 * size > largest or spent > PATIENCE:
+            return Cost(sizes, seconds, a_row, powers)
         size *= 2
-    power = STEEPEST if certainly_quick else _power(sizes, times)
-    return float(times[-1] * (n / sizes[-1]) ** power)
 
 
 def in_words(seconds: float) -> str:
@@ -54,25 +107,94 @@ def in_words(seconds: float) -> str:
 
     Examples
     --------
-    >>> in_words(100), in_words(1500), in_words(9000)
-    ('2 minutes', '25 minutes', '2.5 hours')
+    >>> in_words(20), in_words(100), in_words(3600), in_words(9000), in_words(1e6), in_words(1e9)
+    ('less than a minute', '2 minutes', '60 minutes', '2.5 hours', '12 days', 'more than a year')
     """
-    if seconds < 3600:
-        return f"{max(2, round(seconds / 60))} minutes"
-    return f"{seconds / 3600:.2g} hours"
+    minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86_400
+    if seconds < LONG:
+        return "less than a minute"
+    if minutes < 90:
+        return f"{max(2, round(minutes))} minutes"
+    if hours < 10:
+        return f"{round(2 * hours) / 2:g} hours"
+    if hours < 48:
+        return f"{round(hours)} hours"
+    return f"{round(days)} days" if days < 365 else "more than a year"
 
 
-def announcement(estimator: Any, model: str, seconds: float) -> str | None:
-    """Return what to say before a long fit, with what would be quicker; None before a short one."""
+def before_the_fit(estimator: Any, model: str, X: Any, y: NDArray[Any]) -> list[str]:
+    """Return what to say before a fit, if that is long; parameters as in `quicker_options`."""
+    seconds = expected_seconds(estimator, X, y)
+    said = announcement(estimator, model, seconds, quicker_options(estimator, model, X, y, seconds))
+    return [] if said is None else [said]
+
+
+def announcement(
+    estimator: Any, model: str, seconds: float, quicker: tuple[str, ...] = ()
+) -> str | None:
+    """Return what to say before a long fit; None before a short one.
+
+    Parameters
+    ----------
+    model : its name
+    seconds : that the fit will take
+    quicker : what would take much less, as options; see `quicker_options`
+    """
     if seconds <= LONG:
         return None
     said = f"This will take about {in_words(seconds)}."
-    if model == "atoll":
-        return f"{said} Quicker: --model graph-gp, or a smaller graph: --set max_graph_rows=2000."
-    quicker = "--model atoll, the default, takes seconds"
-    if _sweeps(estimator) and "inference" in estimator.get_params(deep=False):
-        quicker += "; so may --set inference=vb, where the model has it"
-    return f"{said} Quicker: {quicker}."
+    if model != "atoll" and _sweeps(estimator) and _may_be_variational(estimator):
+        quicker = (*quicker, "--set inference=vb")
+    return f"{said} Quicker: {', or '.join(quicker)}." if quicker else said
+
+
+def quicker_options(
+    estimator: Any, model: str, X: Any, y: NDArray[Any], seconds: float
+) -> tuple[str, ...]:
+    """Return options with which the fit would take less than half of the time, each with its time.
+
+    Parameters
+    ----------
+    estimator, model : not fitted, and its name
+    X, y : as in `expected_seconds`
+    seconds : that it will take as it is
+    """
+    from atoll.estimators import MODELS
+
+    if seconds <= LONG:
+        return ()
+    n, found = X.shape[0], []
+    others = [name for name in ("atoll", "graph-gp") if name != model]
+    for name in others[:1]:
+        other = MODELS[name](unlabelled=None, random_state=0)
+        try:
+            found.append((f"--model {name}", expected_seconds(other, X, y)))
+        except ValueError:  # a model for other rows or classes than these
+            continue
+    most = _graph_rows(estimator)
+    if most is not None and min(n, most) > SMALL_GRAPH:
+        smaller = measured_cost(estimator, X, y).of(n, SMALL_GRAPH)
+        found.append((f"--set max_graph_rows={SMALL_GRAPH}", smaller))
+    return tuple(f"{o}, {in_words(s)}" for o, s in found if s < MUCH * seconds)
+
+
+def seconds_of(call: Callable[[], Any]) -> float:
+    """Return the seconds that a call takes on a machine that has nothing else to do."""
+    wall, processor = time.perf_counter(), time.process_time()
+    call()
+    # Threads add up to more than the wall's time; other programs make the wall's time longer.
+    return min(time.perf_counter() - wall, time.process_time() - processor)
+
+
+def _graph_rows(estimator: Any) -> int | None:
+    """Return how many rows the graph of a model has at most; None where it has no graph."""
+    most = estimator.get_params(deep=False).get("max_graph_rows")
+    return None if most is None else int(most)
+
+
+def _may_be_variational(estimator: Any) -> bool:
+    rule = getattr(type(estimator), "parameters", {}).get("inference")
+    return rule is not None and "vb" in str(rule)
 
 
 def _sweeps(estimator: Any) -> int:
@@ -87,8 +209,8 @@ def _sweeps(estimator: Any) -> int:
     return rounds * (has["n_warmup"] + has["n_samples"] * has.get("thin", 1))
 
 
-def _trial(estimator: Any, X: NDArray[np.float64], y: NDArray[Any]) -> float:
-    """Return the seconds that a fit of these rows would take."""
+def _trial(estimator: Any, X: Any, y: NDArray[Any]) -> tuple[float, Any]:
+    """Return the seconds that a fit of these rows would take, and the model; None if it fails."""
     from sklearn.base import clone
 
     fresh, sweeps = clone(estimator), _sweeps(estimator)
@@ -97,31 +219,38 @@ def _trial(estimator: Any, X: NDArray[np.float64], y: NDArray[Any]) -> float:
     wanted: dict[str, Any] = {"verbose": False, "checkpoint": None, "n_jobs": 1}
     wanted |= few if sweeps else {}
     fresh.set_params(**{name: value for name, value in wanted.items() if name in has})
-    began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            fresh.fit(X, y)
+            seconds = seconds_of(lambda: fresh.fit(X, y))
         except ValueError:  # part of the rows may be too few; the whole says so itself
-            return 0.0
-    seconds = time.perf_counter() - began
+            return 0.0, None
     if sweeps and "n_chains" in fresh.diagnostics_:
-        return seconds * sweeps / (2 * TRIAL_SWEEPS)
-    return seconds
+        seconds *= sweeps / (2 * TRIAL_SWEEPS)
+    return seconds, fresh
 
 
-def _part(y: NDArray[Any], size: int) -> NDArray[np.intp]:
-    """Return some rows, in order: of labelled and unlabelled ones alike, with every class in it."""
+def _seconds_of_a_row(fitted: Any, X: Any) -> float:
+    """Return the seconds of the prediction of a row."""
+    return 0.0 if fitted is None else seconds_of(lambda: fitted.predict_proba(X)) / X.shape[0]
+
+
+def _part(y: NDArray[Any], size: int, every_label: bool) -> NDArray[np.intp]:
+    """Return some rows, in order, with every class in it.
+
+    Parameters
+    ----------
+    size : how many
+    every_label : whether labelled rows come before others, up to half of the part; else as they
+        come
+    """
     rng = np.random.default_rng(0)
-    known = np.flatnonzero([label is not None for label in y])
-    first = np.unique(np.array([str(label) for label in y[known]]), return_index=True)[1]
-    others = rng.permutation(np.setdiff1d(np.arange(len(y)), known[first]))
-    return np.sort(np.concatenate([known[first], others[: max(0, size - len(first))]]))
-
-
-def _power(sizes: list[int], times: list[float]) -> float:
-    """Return by which power of the rows time grew at last."""
-    if len(sizes) < 2 or not (times[-2] > 0 and times[-1] > 0):
-        return STEEPEST if len(sizes) < 2 else FLATTEST
-    grown = np.log(times[-1] / times[-2]) / np.log(sizes[-1] / sizes[-2])
-    return float(np.clip(grown, FLATTEST, STEEPEST))
+    known = np.flatnonzero(y != np.array(None))
+    first = known[np.unique(np.array([str(label) for label in y[known]]), return_index=True)[1]]
+    others = rng.permutation(np.setdiff1d(np.arange(len(y)), first))
+    if every_label:
+        is_known = np.isin(others, known)
+        early = others[is_known][: max(0, size // 2 - len(first))]
+        others = np.concatenate([early, np.setdiff1d(others, early, assume_unique=True)])
+        others[len(early) :] = rng.permutation(others[len(early) :])
+    return np.sort(np.concatenate([first, others[: max(0, size - len(first))]]))

@@ -30,7 +30,7 @@ def compare_models(
     max_rows: int = MOST_ROWS,
     unlabelled: Any = "auto",
     random_state: int = 0,
-    progress: bool = False,
+    progress: bool = True,
 ) -> ModelComparison:
     """Compare classifiers on held-out labels, and say which to use.
 
@@ -43,7 +43,7 @@ def compare_models(
     Parameters
     ----------
     X : (n, d) array or data frame of finite numbers
-    y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
+    y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
     models : names, or names with classifiers, default=None
         Which models to compare, of `atoll models` and of the peers "shares", "logistic" and
         "label-spreading"; or a mapping of names to classifiers of your own. None: all that are
@@ -56,8 +56,9 @@ def compare_models(
         What in y means unlabelled beside nulls, as in the classifiers.
     random_state : int, default=0
         Seed of folds, fits and the choice of rows.
-    progress : bool, default=False
-        Whether a bar is shown on standard error.
+    progress : bool, default=True
+        Whether a bar is shown: in a notebook, at a terminal, and where standard error goes to a
+        file a line every ten seconds.
 
     Returns
     -------
@@ -204,6 +205,7 @@ def _result(
     place = found.names.index(best)
     of_best = next(one.log_loss for one in differences if one.model == best)
     sentence = _sentence(best, can_tell, n_rarest, float(judgement.near_best[place]), of_best.mean)
+    sentence += _better_here(differences, best)
     return ModelComparison(
         table,
         differences,
@@ -220,6 +222,16 @@ def _result(
         left_out,
         of[best],
     )
+
+
+def _better_here(differences: tuple[Difference, ...], best: str) -> str:
+    """Return which models did better than the default beyond doubt, where that is recommended."""
+    better = [one.model for one in differences if one.log_loss.high < 0]
+    if best != DEFAULT or not better:
+        return ""
+    its = "its 95% interval is" if len(better) == 1 else "their 95% intervals are"
+    among = f"; of {len(differences) - 1} intervals, one in twenty misses by chance"
+    return f" On these labels {', '.join(better)} did better than it: {its} below zero{among}."
 
 
 def _sentence(best: str, can_tell: bool, n_rarest: int, near_best: float, difference: float) -> str:

@@ -8,8 +8,6 @@ import textwrap
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from atoll.comparison.judging import NEAR, Paired
 from atoll.comparison.result import ModelComparison
 from atoll.core.extras import import_extra
@@ -38,8 +36,25 @@ def terminal_lines(found: ModelComparison, width: int | None = None) -> list[str
     """
     width = shutil.get_terminal_size((80, 24)).columns if width is None else width
     width = min(max(width, _NARROWEST), _WIDEST)
+    header, rows = _table(found)
+    for dropped in ([], [5], [5, 3], [5, 3, 4]):
+        kept = [j for j in range(len(header)) if j not in dropped]
+        table = _aligned([[line[j] for j in kept] for line in [header, *rows]])
+        if max(map(len, table)) <= width:
+            break
+    said = textwrap.wrap(found.recommendation, width)
+    more = [line for text in _remarks(found) for line in textwrap.wrap(text, width)]
+    return [*table, "", *said, "", *more]
+
+
+def notebook_parts(found: ModelComparison) -> list[Any]:
+    """Return the comparison as paragraphs and a table."""
+    return [found.recommendation, _table(found), *_remarks(found)]
+
+
+def _table(found: ModelComparison) -> tuple[list[str], list[list[str]]]:
     differences = {one.model: one for one in found.differences}
-    header = ["", "log-loss", "less default's", "95% interval", "error", "seconds"]
+    header = ["", "log-loss", "less default's", "95% interval", "error", "s a fold"]
     rows = []
     for row in found.table:
         loss = differences[row.model].log_loss
@@ -55,19 +70,21 @@ def terminal_lines(found: ModelComparison, width: int | None = None) -> list[str
                 f"{row.seconds:.2f}",
             ]
         )
-    for dropped in ([], [5], [5, 3], [5, 3, 4]):
-        kept = [j for j in range(len(header)) if j not in dropped]
-        table = _aligned([[line[j] for j in kept] for line in [header, *rows]])
-        if max(map(len, table)) <= width:
-            break
-    paragraphs = [found.recommendation, _what_was_done(found)]
+    return header, rows
+
+
+def _remarks(found: ModelComparison) -> list[str]:
+    paragraphs = [_what_was_done(found)]
     if any(row.is_peer for row in found.table):
         paragraphs.append("* not a model of atoll, but something simple to measure by.")
     paragraphs += [f"{row.model}: {row.note}." for row in found.table if row.note]
-    paragraphs += [f"Left out: {name}: {reason}." for name, reason in found.left_out]
-    said = [line for text in paragraphs[:1] for line in textwrap.wrap(text, width)]
-    more = [line for text in paragraphs[1:] for line in textwrap.wrap(text, width)]
-    return [*table, "", *said, "", *more]
+    names_of: dict[str, list[str]] = {}
+    for name, reason in found.left_out:
+        names_of.setdefault(reason, []).append(name)
+    if names_of:
+        whole = "; ".join(f"{', '.join(names)} ({why})" for why, names in names_of.items())
+        paragraphs.append(f"Left out: {whole}.")
+    return paragraphs
 
 
 def _aligned(lines: list[list[str]]) -> list[str]:
@@ -89,7 +106,8 @@ def _what_was_done(found: ModelComparison) -> str:
     return (
         f"{found.n_labels:,} labels of {found.n_classes} classes, each held out once in "
         f"{found.n_splits} folds; the rarest class has {found.n_rarest}.{part} Below zero a model "
-        "is better than the default; intervals by a correlated t-test over rows."
+        "is better than the default; intervals by a correlated t-test over rows. The last column "
+        "has the seconds of one fold: a fit and its predictions."
     )
 
 
@@ -154,6 +172,10 @@ def _interval(one: Paired) -> str:
     return f"{one.mean:+.3f} ({one.low:+.2f} to {one.high:+.2f})".replace("-", "−")
 
 
+def _colour(loss: Paired) -> str:
+    return _BETTER if loss.high < 0 else _WORSE if loss.low > 0 else _UNSURE
+
+
 def intervals_figure(found: ModelComparison) -> Figure:
     """Draw the models' differences of log-loss from the reference, with their intervals."""
     shown = [one for one in found.differences if one.model != found.reference][::-1]
@@ -162,7 +184,7 @@ def intervals_figure(found: ModelComparison) -> Figure:
     peers = {row.model for row in found.table if row.is_peer}
     for place, one in enumerate(shown):
         loss = one.log_loss
-        colour = _BETTER if loss.high < 0 else _WORSE if loss.low > 0 else _UNSURE
+        colour = _colour(loss)
         axis.plot([loss.low, loss.high], [place, place], color=colour, linewidth=2.2)
         filled = "white" if one.model in peers else colour
         axis.plot(loss.mean, place, "o", color=colour, markerfacecolor=filled, markersize=7)
@@ -176,10 +198,13 @@ def intervals_figure(found: ModelComparison) -> Figure:
         ends = sorted(max(abs(one.log_loss.low), abs(one.log_loss.high)) for one in shown)
         reach = 1.15 * min(ends[-1], 3.0 * ends[len(ends) // 2])
         axis.set_xlim(-reach, reach)
-        for place, one in enumerate(shown):  # beyond the edge: an arrow says so
-            if abs(one.log_loss.mean) > reach:
-                side = float(np.sign(one.log_loss.mean))
-                arrow = ">" if side > 0 else "<"
-                axis.plot(0.985 * side * reach, place, arrow, color=_WORSE if side > 0 else _BETTER)
+        for place, one in enumerate(shown):  # beyond an edge: an arrow there says so
+            colour = _colour(one.log_loss)
+            for arrow, edge, beyond in (
+                ("<", -reach, one.log_loss.low < -reach),
+                (">", reach, one.log_loss.high > reach),
+            ):
+                if beyond:
+                    axis.plot(0.985 * edge, place, arrow, color=colour, markersize=8)
     tidy(axis)
     return figure

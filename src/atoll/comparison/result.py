@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from atoll.comparison.candidates import Candidate
 from atoll.comparison.judging import Paired
 from atoll.core.extras import import_extra
+from atoll.core.shown import readable
 
 
 class ModelRow(NamedTuple):
@@ -18,7 +19,7 @@ class ModelRow(NamedTuple):
     log_loss, error : means over the labelled rows, each from a fit without its label
     expected : difference of log-loss from the reference's that is believed, after other tables
     near_best : probability that its log-loss is within .02 of the best model's
-    seconds : of a fit and its predictions
+    seconds : of one fit and its predictions, on average over the folds
     note : what is not as the model comes
     """
 
@@ -44,7 +45,8 @@ class Difference(NamedTuple):
     error: Paired
 
 
-@dataclass(frozen=True)
+@readable
+@dataclass(frozen=True, repr=False)
 class ModelComparison:
     """Models compared on a user's own labels.
 
@@ -90,6 +92,11 @@ class ModelComparison:
             for part in ("mean", "low", "high"):
                 rows[f"{name}_difference_{part}"] = [getattr(found[m], part) for m in rows.index]
         return rows
+
+    def _parts(self) -> list[Any]:
+        from atoll.comparison.page import notebook_parts
+
+        return notebook_parts(self)
 
     def __str__(self) -> str:
         from atoll.comparison.page import terminal_lines

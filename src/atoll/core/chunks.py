@@ -141,7 +141,7 @@ class RowChunks:
         for number, (X, y) in enumerate(self.make()):
             yield function(number, X, y)
             if tick is not None:
-                tick(len(X))
+                tick(X.shape[0])  # of sparse rows there is no len
 
 
 class DaskRows:

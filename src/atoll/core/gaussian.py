@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, log_ndtr, logsumexp, ndtr, ndtri_exp
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri_exp
 
 from atoll.core.memory import in_chunks
 from atoll.core.node_tables import NodeTables, tables_for
@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 
 OFFSETS_AT_ONCE = 2**12  # so that what is made of them stays near the processor
 SMALL_FOR_SLOPES = 1e-6  # mass below which slopes are found in log space
+CLOSE_TO_PEAK = 1e-3  # for nodes around it, which reach eight deviations to either side
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
@@ -42,7 +43,7 @@ def log_ndtr_difference(lower: ArrayLike, upper: ArrayLike) -> Array:
     >>> round(float(log_ndtr_difference(30.0, 31.0)), 4)    # Φ(30) is 1 in floating point
     -454.3212
     """
-    lower, upper = np.broadcast_arrays(np.asarray(lower, float), np.asarray(upper, float))
+    lower, upper = np.asarray(lower, float), np.asarray(upper, float)
     # Mirror intervals in the right tail into the left one, where Φ is small and exact.
     mirrored = lower > 0
     a = np.where(mirrored, -upper, lower)
@@ -206,7 +207,7 @@ def log_expected_product_of_ndtr(offsets: ArrayLike) -> Array:
         log_mass = np.log(mass)
     small = mass < small_mass(t.shape[1])
     if np.any(small):
-        log_mass[small] = logsumexp(_centred_log_terms(t[small])[0], axis=1)
+        log_mass[small] = _log_sum(_centred_log_terms(t[small])[0])
     return log_mass.reshape(shape[:-1])
 
 
@@ -232,11 +233,17 @@ def _orthant(s: Array, t: Array) -> Array:
     correlation zero, plus an integral over angles from 0 to π/6. All terms are positive, and
     twelve nodes suffice while the mass is above 1e-12.
     """
+    twice_sine, spread, weights = _orthant_angles()
+    terms = np.exp((twice_sine * (s * t) - (s * s + t * t)) / spread)
+    return ndtr(np.sqrt(0.5) * s) * ndtr(np.sqrt(0.5) * t) + weights @ terms
+
+
+@lru_cache(maxsize=1)
+def _orthant_angles() -> tuple[Array, Array, Array]:
+    """Return 2 sin a and 4 cos² a at the nodes a, (12, 1) each, and their weights, (12,)."""
     nodes, weights = _legendre(12)
     angle = np.pi / 12.0 * (nodes + 1.0)
-    sine, spread = np.sin(angle)[:, None], 4.0 * np.cos(angle)[:, None] ** 2
-    terms = np.exp((2.0 * sine * (s * t) - (s * s + t * t)) / spread)
-    return ndtr(np.sqrt(0.5) * s) * ndtr(np.sqrt(0.5) * t) + (weights / 24.0) @ terms
+    return 2.0 * np.sin(angle)[:, None], 4.0 * np.cos(angle)[:, None] ** 2, weights / 24.0
 
 
 class ProductSlopes(NamedTuple):
@@ -272,7 +279,7 @@ def expected_product_of_ndtr_slopes(offsets: Array) -> ProductSlopes:
     small = mass < min(SMALL_FOR_SLOPES, small_mass(t.shape[1]))
     if np.any(small):
         log_terms, u = _centred_log_terms(t[small])
-        value[small] = logsumexp(log_terms, axis=1)
+        value[small] = _log_sum(log_terms)
         posterior = np.exp(log_terms - value[small][:, None])
         points = u[:, :, None] + t[small][:, None, :]
         ratio = inverse_mills_ratio(points)
@@ -352,22 +359,32 @@ def _centred_log_terms(t: Array) -> tuple[Array, Array]:
     t (n, m) -> (n, G) each.
     """
     nodes, _ = _trapezium(t.shape[-1])
-    u = nodes + product_peak(t)[:, None]
+    u = nodes + product_peak(t, close=CLOSE_TO_PEAK)[:, None]
     log_terms = log_normal_density(u) + np.log(nodes[1] - nodes[0])
     for i in range(t.shape[1]):
         log_terms += log_ndtr(u + t[:, i : i + 1])
     return log_terms, u
 
 
-def product_peak(t: Array, n_steps: int = 12) -> Array:
+def _log_sum(log_terms: Array) -> Array:
+    """Return the log of the sum of finite terms; (n, G) -> (n,)."""
+    top = log_terms.max(axis=1, keepdims=True)
+    return np.log(np.exp(log_terms - top).sum(axis=1)) + top[:, 0]
+
+
+def product_peak(t: Array, n_steps: int = 12, close: float = 0.0) -> Array:
     """Approximate argmax_u of −u²/2 + Σ log Φ(u + t_i) by Newton steps; (n, m) -> (n,).
 
-    The gradient is convex and u = 0 lies left of the peak, so the steps never overshoot.
+    The gradient is convex and u = 0 lies left of the peak, so the steps never overshoot. Steps end
+    after one below `close`: the next would be about its square.
     """
     u = np.zeros(len(t))
     for _ in range(n_steps):
         x = u[:, None] + t
         ratio = inverse_mills_ratio(x)
         curvature = 1.0 + (ratio * (ratio + x)).sum(axis=1)
-        u = u + (ratio.sum(axis=1) - u) / curvature
+        step = (ratio.sum(axis=1) - u) / curvature
+        u = u + step
+        if step.max(initial=0.0) < close:
+            break
     return u

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from atoll.core.remarks import warn_user
 
 WORDS_FOR_UNLABELLED = frozenset(
-    ["", "?", "-", ".", "na", "n/a", "nan", "none", "null", "missing", "tbd", "todo", "unknown"]
-) | {f"{no}{label}" for no in ("un", "not ") for label in ("labeled", "labelled")}
+    ["", "?", "-", "-1", "-1.0", ".", "na", "n/a", "nan", "none", "null", "missing"]
+) | {"tbd", "todo", "unknown", "unlabeled", "unlabelled", "not labeled", "not labelled"}
 """Labels, in lower case, that may well mean that there is none."""
 
 MANY = 0.1
@@ -78,15 +78,17 @@ def parse_labels(
 
     A null (None, NaN, NaT, pandas' NA, polars' null) is unlabelled in any `y`. What else is
     unlabelled is settled by `unlabelled`. Under "auto" a warning is given where many rows have a
-    label such as "?" or "unknown", and where -1 is a class for want of a second one.
+    label such as "?" or "unknown", where -1 is a class for want of a second one, and where nulls
+    and -1 stand beside each other.
 
     Parameters
     ----------
     y : (n,) numbers, strings, booleans or objects
     unlabelled : "auto", None or a value
-        "auto": -1 in an integer `y` is unlabelled, unless `classes` names it, or there are no
-        `classes` and fewer than two would remain; then -1 is a class. None: nulls alone are
-        unlabelled. A value: rows equal to it are unlabelled.
+        "auto": -1 in a `y` of whole numbers (as floats too, which pandas makes of them) is
+        unlabelled, unless `classes` names it, or there are no `classes` and fewer than two would
+        remain; then -1 is a class. None: nulls alone are unlabelled. A value: rows equal
+        to it are unlabelled.
     classes : sequence, optional
         All classes, in the order wanted for the codes. Without it: those of the labelled rows,
         sorted.
@@ -102,6 +104,8 @@ def parse_labels(
     (['cat', 'dog'], [True, False, True, True])
     >>> parse_labels([1, 2, -1, -1]).n_labelled   # scikit-learn's marker
     2
+    >>> parse_labels([1.0, 2.0, -1.0]).n_labelled   # the same, by way of pandas
+    2
     >>> parse_labels([-1, 1, 1, -1]).n_labelled   # two classes, -1 and +1
     4
     """
@@ -111,9 +115,11 @@ def parse_labels(
     _refuse_unusable(known)
 
     if classes is not None and _is_auto(unlabelled):
-        is_marker = known.dtype.kind in "iu" and -1 not in list(classes)
+        is_marker = known.dtype.kind in "iuf" and -1 not in list(classes)
         unlabelled = -1 if is_marker else None
     marked = _marked_unlabelled(known, unlabelled)
+    if _is_auto(unlabelled) and marked.any() and not is_labelled.all():
+        _remark_on_two_markers(int(marked.sum()), int((~is_labelled).sum()))
     is_labelled[is_labelled] = ~marked
     known = known[~marked]
 
@@ -373,7 +379,7 @@ def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_
     if not _is_auto(unlabelled):
         # Element by element: NumPy compares a string array with a number only by a warning.
         return np.fromiter((bool(v == unlabelled) for v in known), dtype=bool, count=len(known))
-    if known.dtype.kind not in "iu":
+    if known.dtype.kind not in "iuf":  # floats are whole numbers here
         return nothing
     minus_one = known == -1
     if not minus_one.any():
@@ -385,12 +391,20 @@ def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_
     (other,) = remaining.tolist()
     if other != 1 or minus_one.mean() > MOSTLY:
         warn_user(
-            f"y holds -1 ({int(minus_one.sum())} rows) and {other} ({int((~minus_one).sum())} "
+            f"y holds -1 ({int(minus_one.sum())} rows) and {other:g} ({int((~minus_one).sum())} "
             "rows) alone, read as two classes. If -1 means unlabelled, label a row of a second "
             "class; if it is a class, pass unlabelled=None to say so.",
             UserWarning,
         )
     return nothing
+
+
+def _remark_on_two_markers(n_minus_one: int, n_nulls: int) -> None:
+    warn_user(
+        f"y holds -1 ({n_minus_one} rows) beside nulls ({n_nulls} rows); both are read as "
+        "unlabelled. If -1 is a class, pass unlabelled=None to say so.",
+        UserWarning,
+    )
 
 
 def _hint_at_words(labels: PartialLabels) -> None:

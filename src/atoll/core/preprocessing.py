@@ -6,7 +6,6 @@ filled in; `Preprocessing` remembers how, so that new rows are treated alike.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,13 +15,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from atoll.core.extras import import_extra
+from atoll.core.remarks import warn_user
+from atoll.core.table_fixes import SHELL, Fixes
 from atoll.core.texts import Words, is_text, learn_words, word_rows
+from atoll.core.unusable import DATES, fault_of_categories, fault_of_cells, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MAX_CATEGORIES = 100
-"""A column with more distinct values than this is not encoded: it names rows, not groups."""
 
 OFTEN_BLANK = 0.05
 """From this share of blank cells on, that a cell is blank is a feature of its own."""
@@ -30,13 +29,17 @@ OFTEN_BLANK = 0.05
 FEW_VALUES = 10
 """Up to so many different values, a column of numbers counts as it would as a category."""
 
+NEARLY_ALL = 0.9
+"""Share of different cells from which a column of words is remarked on: it groups no rows."""
+
+FEWEST_CELLS = 10
+"""Cells below which values may well all be different by chance."""
+
 ROWS_A_VALUE = 5
 """Rows that each of few values has, on average; with fewer rows, values may be few by chance."""
 
 BLANK = ""
 """The category of blank cells, in columns where they are frequent."""
-
-_DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b.*")
 
 
 class Preprocessing(NamedTuple):
@@ -95,6 +98,7 @@ def prepare(
     impute: bool = True,
     drop: Sequence[str] = (),
     texts: Sequence[str] = (),
+    fixes: Fixes = SHELL,
 ) -> PreparedTable:
     """Turn a table into features and labels.
 
@@ -125,6 +129,8 @@ def prepare(
         Columns to leave out.
     texts : sequence of str, default=()
         Columns of texts, beside those that are seen to be: see `atoll.core.texts.is_text`.
+    fixes : Fixes, default=SHELL
+        How errors say what to do.
 
     Returns
     -------
@@ -143,20 +149,19 @@ def prepare(
     ([[-1.22, 0.0, 1.0], [0.0, 1.0, 0.0], [1.22, 0.0, 1.0]], ['a', None, 'b'])
     """
     columns = _columns(frame, target, drop)
-    _refuse_unusable(frame, columns)
-    found = _text_columns(frame, columns, texts, encode)
+    found = _usable_texts(frame, columns, texts, encode, fixes)
     categorical = [n for n in columns if n not in found and not _is_numeric(frame[n])]
     if categorical and not encode:
         raise ValueError(
             f"{_named(categorical)} {_are(categorical)} not numeric; encode such columns as "
-            f"indicators (--encode), or leave them out ({_drop_options(categorical)})."
+            f"indicators ({fixes.encode}), or leave them out ({fixes.drop(categorical)})."
         )
     if not impute:
-        _refuse_blank(frame, columns)
+        _refuse_blank(frame, columns, fixes)
     _refuse_infinite(frame, columns)
     _refuse_empty(frame, columns)
 
-    categories = {name: _categories(frame[name]) for name in categorical}
+    categories = {name: _categories(frame[name], fixes) for name in categorical}
     numeric = [name for name in columns if name not in categories and name not in found]
     fill = {n: float(np.nanmedian(_as_floats(frame[n]))) for n in numeric} if impute else {}
     flagged = tuple(n for n in numeric if _often_blank(frame[n]))
@@ -171,7 +176,7 @@ def prepare(
         fill,
         flagged,
         impute,
-        {name: learn_words(_as_strings(frame[name]), name) for name in found},
+        {name: learn_words(_as_strings(frame[name]), name, fixes) for name in found},
     )
     X = _to_features(untouched, frame)
     if standardise:
@@ -186,7 +191,7 @@ def prepare(
     return PreparedTable(_with_words(preprocessing, frame, (X - mean) / scale), y, preprocessing)
 
 
-def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> Any:
+def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHELL) -> Any:
     """Return features (n, p) of new rows, made as those that the model was fitted on.
 
     Columns are found by name; any others are ignored (`extra_columns` names them). A row that
@@ -213,7 +218,7 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> Any:
             "numbers there; correct the cells that are not numbers."
         )
     if not preprocessing.lenient:
-        _refuse_blank(frame, preprocessing.columns)
+        _refuse_blank(frame, preprocessing.columns, fixes)
         for name, values in unseen(preprocessing, frame).items():
             raise ValueError(
                 f"column {name!r} holds {_listed(values)}, which the model has not seen; it knows "
@@ -224,6 +229,40 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame) -> Any:
     _refuse_empty(frame, preprocessing.columns)
     X = (_to_features(preprocessing, frame) - preprocessing.mean) / preprocessing.scale
     return _with_words(preprocessing, frame, X)
+
+
+def counts_as_category(table: PreparedTable) -> NDArray[np.bool_]:
+    """Return which features are indicators, or numbers of few values, (p,); of words none is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"x": np.arange(12.0), "year": [2020, 2021] * 6, "site": ["a"] * 12})
+    >>> counts_as_category(prepare(frame)).tolist()
+    [False, True, True]
+    """
+    columns, features = table.preprocessing.columns, table.preprocessing.features
+    found = np.isin(features, columns, invert=True)
+    for j in np.flatnonzero(~found):
+        found[j] = _is_few_valued(table.X[:, j])
+    return found
+
+
+def with_category_weight(table: PreparedTable, weight: float) -> PreparedTable:
+    """Return the table with features that count as categories multiplied by a weight.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"x": np.arange(12.0), "site": ["a", "b"] * 6})
+    >>> with_category_weight(prepare(frame), 0.5).X[0].round(2).tolist()
+    [-1.59, 0.5, 0.0]
+    """
+    weights = np.where(counts_as_category(table), weight, 1.0)
+    scale = table.preprocessing.scale / weights
+    return table._replace(
+        X=table.X * weights, preprocessing=table.preprocessing._replace(scale=scale)
+    )
 
 
 def in_own_units(preprocessing: Preprocessing, X: NDArray[np.float64]) -> pd.DataFrame:
@@ -378,6 +417,29 @@ def _columns(frame: pd.DataFrame, target: str | None, drop: Sequence[str]) -> tu
     return columns
 
 
+def _usable_texts(
+    frame: pd.DataFrame, columns: Sequence[str], named: Sequence[str], encode: bool, fixes: Fixes
+) -> list[str]:
+    """Return the columns of texts; raise where columns are neither texts, numbers nor categories.
+
+    Parameters
+    ----------
+    named : columns that are said to hold texts
+    encode : whether texts are looked for, and categories taken
+    """
+    faults = {n: fault for n in columns if (fault := fault_of_cells(frame[n])) is not None}
+    found = _text_columns(frame, [n for n in columns if n not in faults], named, encode)
+    for name in columns if encode else ():
+        if name in faults or name in named or _is_numeric(frame[name]):
+            continue
+        values = sorted(set(_as_strings(frame[name])) - {BLANK})
+        fault = fault_of_categories(name, values, fixes)
+        if fault is not None and (name not in found or fault is DATES):
+            faults[name] = fault
+    refuse({name: faults[name] for name in columns if name in faults}, fixes)
+    return found
+
+
 def _text_columns(
     frame: pd.DataFrame, columns: Sequence[str], named: Sequence[str], notice: bool
 ) -> list[str]:
@@ -419,25 +481,17 @@ def _as_strings(column: pd.Series) -> list[str]:
     return [BLANK if blank else str(cell) for cell, blank in zip(column, column.isna())]
 
 
-def _categories(column: pd.Series) -> tuple[str, ...]:
-    values = tuple(sorted(set(_as_strings(column)) - {BLANK}))
-    if len(values) > MAX_CATEGORIES:
-        if all(_DATE.fullmatch(value) for value in values[:20]):
-            raise _dates(str(column.name))
-        raise ValueError(
-            f"column {column.name!r} has {len(values)} different values, too many to encode (at "
-            f"most {MAX_CATEGORIES}); leave it out (--drop {column.name}, or if it names the rows "
-            f"`atoll fit --id {column.name}`), group its values, or say that it has texts (--text "
-            f"{column.name})."
+def _categories(column: pd.Series, fixes: Fixes) -> tuple[str, ...]:
+    name, values = str(column.name), tuple(sorted(set(_as_strings(column)) - {BLANK}))
+    n_cells = int(column.notna().sum())
+    if n_cells >= FEWEST_CELLS and len(values) >= NEARLY_ALL * n_cells:
+        warn_user(
+            f"column {name!r} is encoded as categories, but {len(values)} of its {n_cells} cells "
+            f"are different, so that it groups no rows. If it holds texts, say so "
+            f"({fixes.text(name)}); if it names rows, leave it out ({fixes.drop([name])}).",
+            UserWarning,
         )
     return (*values, BLANK) if _often_blank(column) else values
-
-
-def _dates(name: str) -> ValueError:
-    return ValueError(
-        f"column {name!r} holds dates; turn them into numbers that may matter, such as days since "
-        f"a day or the month, or leave it out (--drop {name})."
-    )
 
 
 def _parts(name: str, categories: dict[str, tuple[str, ...]], flagged: Sequence[str]) -> list[str]:
@@ -501,40 +555,25 @@ def _share_of_a_category(x: NDArray[np.float64]) -> float:
     Two random rows are √2 apart in a standardised column, and by indicators √2 times the root of
     the probability that they differ; of a column with many values, one.
     """
-    values, counts = np.unique(x, return_counts=True)
-    if not 1 < len(values) <= min(FEW_VALUES, len(x) / ROWS_A_VALUE):
+    if not _is_few_valued(x):
         return 1.0
+    _, counts = np.unique(x, return_counts=True)
     return float(np.sqrt(1.0 - np.sum((counts / len(x)) ** 2)))
+
+
+def _is_few_valued(x: NDArray[np.float64]) -> bool:
+    return 1 < len(np.unique(x)) <= min(FEW_VALUES, len(x) / ROWS_A_VALUE)
 
 
 # Refusals -----------------------------------------------------------------------------------------
 
 
-def _refuse_unusable(frame: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Raise for columns that are neither numbers nor categories, and for those without a cell."""
-    types = import_extra("pandas.api.types")
-    for name in columns:
-        column = frame[name]
-        if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
-            raise _dates(name)
-        if column.isna().all():
-            raise ValueError(
-                f"column {name!r} is blank in every row; leave it out (--drop {name})."
-            )
-        first = column[column.notna()].iloc[0]
-        if isinstance(first, (list, tuple, set, dict, np.ndarray)):
-            raise ValueError(
-                f"column {name!r} holds {type(first).__name__}s, such as {str(first)[:40]!r}; "
-                f"spread it over columns of numbers, or leave it out (--drop {name})."
-            )
-
-
-def _refuse_blank(frame: pd.DataFrame, columns: Iterable[str]) -> None:
+def _refuse_blank(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -> None:
     cells = _cells(frame, columns, lambda column: column.isna().to_numpy())
     if cells:
         raise ValueError(
             f"missing values in the features: {cells} (the first row under the header is row 1). "
-            "Let them be filled in (--impute), or leave out the rows or the columns."
+            f"Let them be filled in ({fixes.impute}), or leave out the rows or the columns."
         )
 
 
@@ -598,8 +637,3 @@ def _are(columns: Sequence[str]) -> str:
 def _listed(values: Sequence[Any], most: int = 8) -> str:
     shown = ", ".join(repr(value) for value in values[:most])
     return shown + (f" and {len(values) - most} more" if len(values) > most else "")
-
-
-def _drop_options(columns: Sequence[str], most: int = 3) -> str:
-    shown = " ".join(f"--drop {name}" for name in columns[:most])
-    return shown + (" ..." if len(columns) > most else "")

@@ -14,7 +14,7 @@ Both have the methods of `Regions`, the only ones that inference calls.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import exp, expm1, inf, log
 from typing import NamedTuple, Protocol
 
@@ -149,6 +149,8 @@ class RegionFamily(NamedTuple):
     shift_index : index of the entry of φ that grows by c when c is added to all z, so that the
         regions move with z; None if there is no such entry
     stretch : the move that φ makes when all z are multiplied by e^c; None if no scale is free
+    total_given : f -> (φ -> the total log mass), where that takes less time than `at` for many φ
+        and one f; None: by `at`
     """
 
     names: tuple[str, ...]
@@ -159,6 +161,13 @@ class RegionFamily(NamedTuple):
     moves: tuple[Move, ...] = ()
     shift_index: int | None = None
     stretch: Move | None = None
+    total_given: Callable[[Array], Callable[[Array], float]] | None = None
+
+    def given(self, latent: Array) -> Callable[[Array], float]:
+        """Return a function φ -> Σ_n log(weighted mass of row n), z ~ N(f_n, 1), for many φ."""
+        if self.total_given is not None:
+            return self.total_given(latent)
+        return lambda parameters: self.at(parameters).total(latent)
 
 
 def regions_of_rows(regions: Regions, rows: NDArray[np.intp]) -> Regions:
@@ -446,9 +455,10 @@ class Margins(NamedTuple):
     ) -> Array:
         """Return (m_j − m_i − a) / sd for every candidate j and every other class i; (e, K−1)."""
         ahead = mean[rows, winners][:, None] - mean[rows[:, None], losers] - self.margin
-        return ahead / np.broadcast_to(sd, len(mean))[rows][:, None]
+        return ahead / (sd if np.ndim(sd) == 0 else np.asarray(sd)[rows][:, None])
 
 
+@lru_cache(maxsize=16)
 def _others(n_classes: int) -> NDArray[np.intp]:
     """Return, for every class, the other classes in order, (K, K−1)."""
     classes = np.arange(n_classes)

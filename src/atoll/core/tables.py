@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from atoll.core.extras import import_extra
-from atoll.core.files import atomic_path
+from atoll.core.files import atomic_path, check_writable
 
 if TYPE_CHECKING:
     import pandas as pd
 
 STANDARD_INPUT = "-"
 """The path that stands for standard input."""
+
+STANDARD_OUTPUT = "-"
+"""The path that stands for standard output, to which CSV is written."""
 
 _PACKAGES = {"csv": ("pandas",), "tsv": ("pandas",), "parquet": ("pandas", "pyarrow")}
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
@@ -41,7 +44,13 @@ class Form(NamedTuple):
     decimal: str
 
 
-def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
+def source_of(path: str | os.PathLike[str]) -> Path | bytes:
+    """Return where a table is read from, as often as need be: a path, or all of standard input."""
+    source = Path(path)
+    return sys.stdin.buffer.read() if str(source) == STANDARD_INPUT else source
+
+
+def read_table(path: str | os.PathLike[str] | bytes) -> pd.DataFrame:
     r"""Read a table from a `.csv`, `.tsv` or `.parquet` file, or from standard input (`-`).
 
     Text has one header line. Its cells are separated by commas, semicolons, tabs or bars, and its
@@ -56,27 +65,51 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     >>> read_table(path)["petal"].tolist()
     [1.4, 4.7]
     """
-    source = Path(path)
-    if str(source) == STANDARD_INPUT:
-        frame = _read_text(sys.stdin.buffer.read(), "standard input")
+    source = path if isinstance(path, bytes) else source_of(path)
+    if not isinstance(source, bytes) and _existing_format(source) == "parquet":
+        frame = _read_parquet(source)
     else:
-        kind = _existing_format(source)
-        name = repr(str(source))
-        frame = _read_parquet(source) if kind == "parquet" else _read_text(source, name)
+        frame = _read_text(source)
     frame.columns = frame.columns.map(str)
     if len(frame) == 0:
-        raise ValueError(f"{str(source)!r} has no rows; it needs a header and at least one row.")
+        raise _no_rows(source)
     return frame
 
 
+def read_cells(path: str | os.PathLike[str] | bytes) -> pd.DataFrame:
+    r"""Read the cells of a table as they stand in the file.
+
+    The cells of a text are text, blank ones among them: `000` and `NA` stay what they are. Those of
+    Parquet keep their types, whole numbers beside blank cells too.
+
+    Examples
+    --------
+    >>> read_cells(b"id,x\n007,NA\n").to_dict("list")
+    {'id': ['007'], 'x': ['NA']}
+    """
+    pd = import_extra("pandas")
+    return pd.concat(cell_chunks(path, 2**62), ignore_index=True)
+
+
+def cell_chunks(path: str | os.PathLike[str] | bytes, most_cells: int) -> Iterator[pd.DataFrame]:
+    """Read cells as `read_cells` does, the rows of `table_chunks` at a time."""
+    source = path if isinstance(path, bytes) else source_of(path)
+    if isinstance(source, bytes):
+        most_cells = 2**62
+    elif _existing_format(source) == "parquet":
+        yield from _parquet_chunks(source, most_cells, as_written=True)
+        return
+    yield from _text_chunks(source, most_cells, as_written=True)
+
+
 def table_chunks(
-    path: str | os.PathLike[str], most_cells: int, *, as_text: Sequence[str] = ()
+    path: str | os.PathLike[str] | bytes, most_cells: int, *, as_text: Sequence[str] = ()
 ) -> Iterator[pd.DataFrame]:
     r"""Read a table as `read_table` does, some rows at a time; standard input all at once.
 
     Parameters
     ----------
-    path : of the table
+    path : of the table, or its bytes
     most_cells : of a chunk, which has a row at least
     as_text : columns that are not to be read as numbers, whatever a chunk of them looks like
 
@@ -88,9 +121,9 @@ def table_chunks(
     >>> [len(frame) for frame in table_chunks(path, 4)]
     [2, 1]
     """
-    source = Path(path)
-    if str(source) == STANDARD_INPUT:
-        yield read_table(path)
+    source = path if isinstance(path, bytes) else source_of(path)
+    if isinstance(source, bytes):
+        yield read_table(source)
         return
     kind = _existing_format(source)
     read = _parquet_chunks(source, most_cells)
@@ -103,11 +136,13 @@ def table_chunks(
         if len(frame):
             yield frame
     if n == 0:
-        raise ValueError(f"{str(source)!r} has no rows; it needs a header and at least one row.")
+        raise _no_rows(source)
 
 
 class TableWriter:
     """A table that is written piece by piece, whole or not at all, in the format of its suffix.
+
+    To standard output (`-`) it is written as CSV, as it comes.
 
     Examples
     --------
@@ -127,8 +162,9 @@ class TableWriter:
 
     def __enter__(self) -> Self:
         self._ending = ExitStack()
-        self._temporary = self._ending.enter_context(atomic_path(self.path))
         self._file: Any = None
+        if not _is_standard_output(self.path):
+            self._temporary = self._ending.enter_context(atomic_path(self.path))
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -140,7 +176,9 @@ class TableWriter:
             self._write_parquet(frame)
             return
         is_first = self._file is None
-        if is_first:
+        if is_first and _is_standard_output(self.path):
+            self._file = sys.stdout
+        elif is_first:
             opened: Any = gzip.open if _is_compressed(self.path) else open
             file = opened(self._temporary, "wt", encoding="utf-8", newline="")
             self._file = self._ending.enter_context(file)
@@ -167,6 +205,8 @@ class TableWriter:
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     """Write a table, whole or not at all, in the format of the path's suffix, as it is read.
 
+    To standard output (`-`) it is written as CSV.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -178,6 +218,9 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     """
     target = Path(path)
     kind = _table_format(target)
+    if _is_standard_output(target):
+        frame.to_csv(sys.stdout, index=False)
+        return
     with atomic_path(target) as temporary:
         if kind == "parquet":
             frame.to_parquet(temporary, index=False)
@@ -188,8 +231,14 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
 
 def check_table_path(path: str | os.PathLike[str]) -> None:
-    """Raise unless the suffix of `path` is one that `write_table` can write here and now."""
+    """Raise unless `write_table` can write a table to the path here and now."""
     _table_format(Path(path))
+    if not _is_standard_output(Path(path)):
+        check_writable(path)
+
+
+def _is_standard_output(path: Path) -> bool:
+    return str(path) == STANDARD_OUTPUT
 
 
 def _is_compressed(path: Path) -> bool:
@@ -197,7 +246,10 @@ def _is_compressed(path: Path) -> bool:
 
 
 def _table_format(path: Path) -> str:
-    """Return "csv", "tsv" or "parquet"."""
+    """Return "csv", "tsv" or "parquet"; of standard output "csv"."""
+    if _is_standard_output(path):
+        import_extra("pandas")
+        return "csv"
     suffix = Path(path.stem).suffix if _is_compressed(path) else path.suffix
     kind = suffix.lower().removeprefix(".")
     if kind not in _PACKAGES or (_is_compressed(path) and kind == "parquet"):
@@ -220,13 +272,22 @@ def _existing_format(source: Path) -> str:
     return kind
 
 
-def _read_text(source: Path | bytes, name: str) -> pd.DataFrame:
-    """Read a table from a file or from its bytes; `name` is how errors call it."""
+def _name(source: Path | bytes) -> str:
+    """Return how errors call a table."""
+    return "standard input" if isinstance(source, bytes) else repr(str(source))
+
+
+def _no_rows(source: Path | bytes) -> ValueError:
+    return ValueError(f"{_name(source)} has no rows; it needs a header and at least one row.")
+
+
+def _read_text(source: Path | bytes) -> pd.DataFrame:
+    """Read a table from a file or from its bytes."""
     pd = import_extra("pandas")
-    with _text_errors(name):
+    with _text_errors(_name(source)):
         form = form_of(_sample(source))
         found: Any = pd.read_csv(
-            io.BytesIO(source) if isinstance(source, bytes) else source,
+            _opened(source),
             sep=form.separator,
             decimal=form.decimal,
             index_col=False,
@@ -235,10 +296,20 @@ def _read_text(source: Path | bytes, name: str) -> pd.DataFrame:
     return found
 
 
-def _text_chunks(source: Path, most_cells: int, as_text: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a text file, some at a time."""
+def _opened(source: Path | bytes) -> Any:
+    return io.BytesIO(source) if isinstance(source, bytes) else source
+
+
+def _text_chunks(
+    source: Path | bytes,
+    most_cells: int,
+    as_text: Sequence[str] = (),
+    *,
+    as_written: bool = False,
+) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a text, some at a time; every cell as it is written, or read."""
     pd = import_extra("pandas")
-    with _text_errors(repr(str(source))):
+    with _text_errors(_name(source)):
         form = form_of(_sample(source))
         options: dict[str, Any] = {
             "sep": form.separator,
@@ -246,10 +317,12 @@ def _text_chunks(source: Path, most_cells: int, as_text: Sequence[str]) -> Itera
             "index_col": False,
             "low_memory": False,
         }
-        names = pd.read_csv(source, nrows=0, **options).columns
+        names = pd.read_csv(_opened(source), nrows=0, **options).columns
         options["dtype"] = {name: str for name in as_text if name in names}
+        if as_written:
+            options |= {"dtype": str, "keep_default_na": False}
         rows = max(1, most_cells // max(1, len(names)))
-        with pd.read_csv(source, chunksize=rows, **options) as reader:
+        with pd.read_csv(_opened(source), chunksize=min(rows, 2**31 - 1), **options) as reader:
             yield from reader
 
 
@@ -310,13 +383,16 @@ def _read_parquet(source: Path) -> pd.DataFrame:
     return found
 
 
-def _parquet_chunks(source: Path, most_cells: int) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a Parquet file, some at a time."""
+def _parquet_chunks(
+    source: Path, most_cells: int, *, as_written: bool = False
+) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a Parquet file, some at a time; in the file's own types, or as read."""
     parquet = import_extra("pyarrow.parquet")
+    types = import_extra("pandas").ArrowDtype if as_written else None
     with _parquet_errors(source), parquet.ParquetFile(source) as file:
         rows = max(1, most_cells // max(1, len(file.schema_arrow.names)))
-        for batch in file.iter_batches(batch_size=rows):
-            yield batch.to_pandas()
+        for batch in file.iter_batches(batch_size=min(rows, 2**31 - 1)):
+            yield batch.to_pandas(types_mapper=types)
 
 
 @contextmanager

@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from atoll.core.table_fixes import SHELL, Fixes
+
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 LONG = 40  # characters on average from which a column of words is one of texts
 WORDY = 4.0  # words on average from which it is: less are names, addresses and codes
+SHORT, SENTENCES, NEARLY_ALL = 25, 5.0, 0.9  # the same of cells of which nearly all are different
 MOST_TERMS = 100_000
 FEW_TEXTS = 100  # below, a word of a single text counts too
 
@@ -39,6 +42,8 @@ class Words(NamedTuple):
 def is_text(cells: Sequence[Any]) -> bool:
     """Return whether cells, blank ones left out, are texts: long, of words, and most different.
 
+    Shorter ones are, if they have more words and nearly all are different.
+
     Examples
     --------
     >>> is_text(["The film is far too long, but its end is good and not to be missed."])
@@ -49,13 +54,15 @@ def is_text(cells: Sequence[Any]) -> bool:
     if not len(cells) or not all(isinstance(cell, str) for cell in cells[:100]):
         return False
     some = [str(cell) for cell in cells[:10_000]]
-    if len(set(some)) <= len(some) / 2:
-        return False
+    different = len(set(some)) / len(some)
     length = sum(map(len, some)) / len(some)
-    return length >= LONG and sum(len(cell.split()) for cell in some) / len(some) >= WORDY
+    n_words = sum(len(cell.split()) for cell in some) / len(some)
+    if different >= NEARLY_ALL and length >= SHORT and n_words >= SENTENCES:
+        return True
+    return different > 0.5 and length >= LONG and n_words >= WORDY
 
 
-def learn_words(texts: Sequence[str], column: str) -> Words:
+def learn_words(texts: Sequence[str], column: str, fixes: Fixes = SHELL) -> Words:
     """Find the words of texts and their weights; ValueError where there is none.
 
     Where no text has a word of two letters, as in scripts without blanks, runs of two to four
@@ -64,6 +71,7 @@ def learn_words(texts: Sequence[str], column: str) -> Words:
     Parameters
     ----------
     column : how an error calls the texts
+    fixes : how it says what to do
     """
     for analyzer in ("word", "char_wb"):
         found = _vectorizer(analyzer, min_df=1 if len(texts) < FEW_TEXTS else 2)
@@ -74,7 +82,7 @@ def learn_words(texts: Sequence[str], column: str) -> Words:
         terms = "\n".join(found.get_feature_names_out())
         return Words(terms, np.asarray(found.idf_, dtype=np.float64), analyzer)
     raise ValueError(
-        f"column {column!r} holds no words to learn from; leave it out (--drop {column})."
+        f"column {column!r} holds no words to learn from; leave it out ({fixes.drop([column])})."
     )
 
 

@@ -47,6 +47,9 @@ def hide_labels(
     by sign. To say what is meant, pass `unlabelled=-1` to whatever reads the result, or
     `marker=None` here.
 
+    Integers with None among them are an array of objects, in which scikit-learn's scorers see no
+    classes ("Unknown label type"): score them with `atoll.cross_val_score`, or use the marker −1.
+
     Examples
     --------
     >>> y = hide_labels([0, 1, 2, 0, 1, 2, 2], per_class=1, random_state=0)

@@ -10,6 +10,10 @@ wrong independently of each other, so that their number is nearly normal; δ is 
 grid. Predictions of clustered rows go wrong together, which that leaves out: the prior of δ is wide
 enough to make the limits hold (`benchmarks/results/active.md`).
 
+Labels of the fit that are held out one at a time are audits of a lesser kind: every one of them has
+taught the model that predicts the others. Each counts a third, before a δ of its own prior, which
+is as wide as it takes for the limits to hold both ways (`benchmarks/results/knowledge.md`).
+
 Audits alone, without the model, give a limit too: P(error | k of n wrong) is Beta(k + ½, n − k +
 ½). It needs many more audits, and trusts nothing else.
 """
@@ -24,6 +28,8 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr
 from scipy.stats import beta
 
+from atoll.core.shown import readable
+
 Array = NDArray[np.float64]
 
 JEFFREYS = 0.5
@@ -36,14 +42,17 @@ class ShiftPrior(NamedTuple):
 
     mean, deviation : of δ
     least_doubt : share of rows whose class is a matter of chance, whatever the model says
+    audit_weight : what an audit counts
     """
 
     mean: float = 0.5
     deviation: float = 1.25
     least_doubt: float = 0.002
+    audit_weight: float = 1.0
 
 
 SHIFT_PRIOR = ShiftPrior()
+HELD_OUT_PRIOR = ShiftPrior(-0.25, 1.5, audit_weight=1 / 3)
 
 
 class AuditsAlone(NamedTuple):
@@ -57,6 +66,7 @@ class AuditsAlone(NamedTuple):
     upper: float
 
 
+@readable
 class ErrorEstimate(NamedTuple):
     """How wrong the predictions of the unlabelled rows are.
 
@@ -83,13 +93,18 @@ class ErrorEstimate(NamedTuple):
             return "Every row has a label."
         if np.isnan(self.error):
             return f"No model yet: nothing is known of {self.n_unlabelled} rows."
+        by, audits = "the model's own probabilities", "No audits yet."
+        if self.n_audits:
+            by += " and the audits"
+            audits = f"{self.n_wrong} of {self.n_audits} audits were wrong."
         return (
             f"About {self.errors_left:.0f} of {self.n_unlabelled} unlabelled rows are wrong "
-            f"({self.error:.1%}); at most {self.upper:.1%} with probability {self.confidence:.0%}. "
-            f"{self.n_wrong} of {self.n_audits} audits were wrong."
+            f"({self.error:.1%}), by {by}; at most {self.upper:.1%} with probability "
+            f"{self.confidence:.0%}. {audits}"
         )
 
 
+@readable
 class KeptError(NamedTuple):
     """How wrong predictions are of rows that are sure enough to be kept.
 
@@ -171,7 +186,8 @@ def shift_weights(
     shifts = prior.mean + WIDEST * prior.deviation * GRID
     log_odds = logit(_with_least(q, prior))[:, None] + shifts
     log_p = -0.5 * (WIDEST * GRID) ** 2
-    log_p = log_p - np.logaddexp(0.0, np.where(is_wrong[:, None], -log_odds, log_odds)).sum(axis=0)
+    told = -np.logaddexp(0.0, np.where(is_wrong[:, None], -log_odds, log_odds)).sum(axis=0)
+    log_p = log_p + prior.audit_weight * told
     weights = np.exp(log_p - log_p.max())
     return shifts, weights / weights.sum()
 
@@ -212,9 +228,11 @@ def kept_error(
     least: float,
     confidence: float,
     doubts: Array | None = None,
-    prior: ShiftPrior = SHIFT_PRIOR,
+    prior: ShiftPrior | None = None,
 ) -> KeptError:
     """Return the error of rows whose most probable class is probable enough.
+
+    With probability `confidence` the share of wrong rows among them lies between the limits.
 
     Parameters
     ----------
@@ -225,6 +243,7 @@ def kept_error(
     confidence : of the limits
     doubts : (m,) of the predicted classes, as what held labels out would have them; None: as in
         `proba`
+    prior : None: `HELD_OUT_PRIOR`, or where no label was held out `SHIFT_PRIOR`
 
     Examples
     --------
@@ -237,6 +256,8 @@ def kept_error(
     kept = sure >= least
     if not kept.any():
         return KeptError(np.nan, 0.0, 1.0, 0, len(proba), confidence)
+    if prior is None:
+        prior = HELD_OUT_PRIOR if len(held_out) else SHIFT_PRIOR
     told = held_out.max(axis=1, initial=0.0)
     audited = told >= least
     wrong = held_out.argmax(axis=1)[audited] != codes[audited]

@@ -1,4 +1,4 @@
-"""The scikit-learn surface: one file a family, validation in one place."""
+"""Classifiers with scikit-learn's interface; what prepares tables, holds out labels and saves."""
 
 from typing import Any
 
@@ -9,7 +9,11 @@ from atoll.estimators.dp_mixture import DPMixtureClassifier
 from atoll.estimators.graph_gp import GraphGPClassifier
 from atoll.estimators.informative_vector import InformativeVectorClassifier
 from atoll.estimators.laplacian import LaplacianRLSClassifier, LaplacianSVC
-from atoll.estimators.model_selection import SemiSupervisedKFold, cross_val_predict
+from atoll.estimators.model_selection import (
+    SemiSupervisedKFold,
+    cross_val_predict,
+    cross_val_score,
+)
 from atoll.estimators.null_category import NullCategoryClassifier
 from atoll.estimators.ordinal_gp import OrdinalGPClassifier
 from atoll.estimators.persistence import load_model, save_model
@@ -61,6 +65,7 @@ __all__ = [
     "TablePreprocessor",
     "TransductiveSVC",
     "cross_val_predict",
+    "cross_val_score",
     "load_model",
     "make_preprocessor",
     "save_model",

@@ -127,7 +127,7 @@ class AtollClassifier(InformedClassifier):
         from the start; but beyond `max_graph_rows` rows the graphs stay those of the first fit, and
         rows that are labelled later are attached to them as new rows are.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
+        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of the chains, and of the choice of rows where not all are on the graph.
@@ -308,6 +308,7 @@ class AtollClassifier(InformedClassifier):
             assumptions, weights, len(data.codes), problems is not None, seconded
         )
         facts = _facts(n, scaled, data, _unreached(graph, data), recipe)
+        facts = facts._replace(n_draws=self.n_draws)
         if isinstance(X, SourceRows):
             own = scaled.rows[scaled.place]  # the rows of the graph stand for all
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
@@ -610,6 +611,7 @@ def _facts(
         left_unlike=scaled.unlike and not standardised,
         standardised=standardised,
         least_share=recipe.graph.labellings.least_effective_share,
+        n_draws=0,
     )
 
 

@@ -115,13 +115,49 @@ def as_html(model: Any) -> str:
     )
 
 
+def place_of(name: str, X: Any) -> int:
+    """Return the place of a row of a data frame by its name in the index."""
+    index: Any = getattr(X, "index", None)
+    places = [] if not hasattr(index, "get_indexer_for") else index.get_indexer_for([name])
+    if len(places) != 1 or places[0] < 0:
+        raise ValueError(
+            f"row={name!r} is the name of no row that the model knows, or of several; give the "
+            "number of a row, from 0, for example table.index.get_loc(name), or a row of numbers."
+        )
+    return int(places[0])
+
+
+def folds_in_time(seconds: float | None) -> tuple[int, str]:
+    """Return the folds that refits have time for, and why there are none where there are not.
+
+    seconds : that a fit takes; None where it is not known
+    """
+    if seconds is None:
+        return 0, f"plot(X, y, n_splits={N_FOLDS}) fits the model {N_FOLDS} times for it."
+    whole = N_FOLDS * seconds
+    if whole < MOST_SECONDS:
+        return N_FOLDS, ""
+    return 0, (
+        f"{N_FOLDS} more fits would take about {whole / 60:.0f} min; plot(n_splits={N_FOLDS}) "
+        "makes them."
+    )
+
+
 def plot_model(
-    model: Any, X: Any, y: Any, *, unlabelled: Any, n_splits: int, random_state: int = 0
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    unlabelled: Any,
+    n_splits: int,
+    why_none: str = "",
+    random_state: int = 0,
 ) -> NDArray[Any]:
     """Draw the map of the classes, that of the entropy, and the reliability of held-out labels.
 
-    The last is left out without folds, and where there are too few labels to hold any out. What is
-    returned are the axes: a notebook would show a figure twice.
+    The last is left out without folds, and where there are too few labels to hold any out; a line
+    below says why (`why_none` where there are no folds). What is returned are the axes: a notebook
+    would show a figure twice.
     """
     from atoll.estimators.held_out import held_out_probabilities
 
@@ -133,17 +169,17 @@ def plot_model(
         )
     has_reliability = held_out is not None and held_out.n_splits > 0
     widths = [4.6, 5.6, 4.8][: 2 + has_reliability]  # the second has the legend of both maps
-    figure = plt.figure(figsize=(sum(widths), 4.6), layout="constrained")
-    # Each picture is laid out by itself: a colour scale or legend below one moves no other.
-    parts = figure.subfigures(1, len(widths), width_ratios=widths)
-    panels = [part.add_subplot() for part in parts]
-    resolution = 4 * MAP_RESOLUTION if np.shape(X)[1] == 1 else MAP_RESOLUTION
+    figure = plt.figure(figsize=(sum(widths), 4.9), layout="constrained")
+    panels = figure.subplots(1, len(widths), width_ratios=widths)
+    is_line = hasattr(X, "shape") and X.shape[1] == 1
+    resolution = 4 * MAP_RESOLUTION if is_line else MAP_RESOLUTION
     grid = probability_grid(model, X, resolution=resolution)
     decision_map(model, X, y, ax=panels[0], grid=grid, unlabelled=unlabelled, legend=False)
     entropy_map(model, X, y, ax=panels[1], grid=grid, unlabelled=unlabelled)
     if held_out is not None and has_reliability:
         reliability_diagram(held_out.probabilities, held_out.codes, panels[2])
         panels[2].set_title(f"Reliability of {len(held_out.codes)} labels held out")
-    elif held_out is not None:
-        figure.supxlabel(f"No reliability: {held_out.note}", fontsize=9)
-    return np.array(panels)
+    why = why_none if held_out is None else held_out.note
+    if why and not has_reliability:
+        figure.supxlabel(f"No reliability: {why}", fontsize=9)
+    return np.asarray(panels)

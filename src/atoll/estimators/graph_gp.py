@@ -33,6 +33,7 @@ from atoll.estimators.validation import generator
 from atoll.kernels.graph_spectral import extend, nearest_rows
 from atoll.models import graph_gp
 from atoll.models.average import label_doubts
+from atoll.models.average.label_doubts import LabelRecord
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import GraphPosterior, without_votes
 from atoll.models.graph_recipe import RECIPE, Recipe
@@ -93,7 +94,7 @@ class GraphGPClassifier(InformedClassifier):
         `max_graph_rows` rows the graph stays that of the first fit, and rows that are labelled
         later are attached to it as new rows are.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
+        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of the chains, and of the choice of rows where not all are on the graph.
@@ -280,6 +281,16 @@ class GraphGPClassifier(InformedClassifier):
             class_shares=self._known_shares(labels),
         )
         return kept, graph, modes, known
+
+    def _as_new(
+        self, posterior: GraphPosterior, kept: Index, record: LabelRecord | None, proba: Array
+    ) -> Array:
+        # A new row is a mean of its nearest rows, which is less sure than a row of the graph.
+        as_new = super()._as_new(posterior, kept, record, proba)
+        if not self._is_pairwise():
+            as_new = proba.copy()
+            as_new[kept] = posterior.proba_as_new()
+        return as_new
 
     def _doubts(self, X: Any, proba: Array) -> Array | None:
         # Labels are held out of the graph with label noise, whose doubts are larger: half-way.

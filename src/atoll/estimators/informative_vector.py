@@ -55,7 +55,7 @@ class InformativeVectorClassifier(Classifier):
     negative : "zero" or "allow", default="zero"
         What becomes of a site of negative precision; the probit has none.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls. "auto": -1 in an integer y, unless fewer than two
+        What in y means unlabelled beside nulls. "auto": -1 among numbers, unless fewer than two
         classes would remain. None: nothing.
     verbose : bool, default=False
         Whether to show a progress bar on standard error.

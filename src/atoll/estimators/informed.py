@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from atoll.core.chunks import is_source
 from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels
+from atoll.core.shown import readable
 from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
 from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
@@ -28,6 +29,7 @@ SHARE_LIMITS = (0.05, 0.95)
 FEWEST_OTHERS = 3  # labels of its class beside a label that is held out
 
 
+@readable
 class Suspects(NamedTuple):
     """Labels that may be wrong, the most suspect first.
 
@@ -82,7 +84,7 @@ class InformedClassifier(Classifier):
         Parameters
         ----------
         X : (n, d) array or data frame of finite numbers
-        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
+        y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
         sample_weight : (n,) of numbers from 0 on, default=None
             What each label counts: its log-likelihood is multiplied by it. Two is the label given
             twice, a half is a label that is half believed, zero leaves the row unlabelled. Weights
@@ -148,31 +150,38 @@ class InformedClassifier(Classifier):
         proba : (n, K) of all rows of the fit, or (g, K) of those of the graph
         """
         if not isinstance(X, SourceRows):
-            posterior = posterior._replace(intercepts=self._intercepts(labels, proba, record))
+            known = self._known_shares(labels)
+            if known is not None:
+                as_new = self._as_new(posterior, kept, record, proba)
+                posterior = posterior._replace(intercepts=pooling.intercepts_for(as_new, known))
             unlabelled = self._unlabelled(labels, proba)
             return posterior, self._shares(labels, unlabelled, posterior, X), unlabelled
         unknown = ~labels.is_labelled[kept]
         found, shares = proba[unknown], self._known_shares(labels)
         if shares is not None:
-            posterior = posterior._replace(intercepts=pooling.intercepts_for(found, shares))
-            found = pooling.shifted(found, posterior.intercepts)
+            as_new = self._as_new(posterior, np.arange(len(kept)), None, proba)[unknown]
+            posterior = posterior._replace(intercepts=pooling.intercepts_for(as_new, shares))
+            found = pooling.shifted(found, pooling.intercepts_for(found, shares))
         return posterior, self._shares(labels, found, posterior, X, kept[unknown]), None
 
-    def _intercepts(self, labels: PartialLabels, proba: Array, record: LabelRecord) -> Array | None:
-        """Return what gives rows, of which nothing else is known, the shares that are known, (K,).
+    def _as_new(
+        self, posterior: Any, kept: Index, record: LabelRecord | None, proba: Array
+    ) -> Array:
+        """Return the class probabilities of rows as if they were new, of which shares are known.
 
-        Labelled rows are among them as they are without their own labels.
+        Labelled rows are as they are without their own labels.
 
         Parameters
         ----------
-        proba : (n, K) of all rows of the fit
+        kept : (g,) which of the rows are those of the graph
+        record : of the labels; None where rows stay where they are
+        proba : (n, K) of the rows
         """
-        shares = self._known_shares(labels)
-        if shares is None:
-            return None
+        if record is None:
+            return proba
         as_new = proba.copy()
         as_new[record.rows] = label_doubts.held_out(record)
-        return pooling.intercepts_for(as_new, shares)
+        return as_new
 
     def _unlabelled(self, labels: PartialLabels, proba: Array) -> Array:
         """Return the class probabilities of the unlabelled rows of a fit, (u, K).

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import BaseCrossValidator
 
 from atoll.core.labels import PartialLabels, parse_labels
@@ -122,6 +123,64 @@ class SemiSupervisedKFold(BaseCrossValidator):
         return order
 
 
+def _folds(cv: Any) -> Any:
+    return SemiSupervisedKFold(cv, random_state=0) if isinstance(cv, int) else cv
+
+
+def _with_nulls(labels: PartialLabels) -> NDArray[Any]:
+    """Return labels as objects, (n,), None where there is none."""
+    targets = np.empty(len(labels.codes), dtype=object)
+    targets[labels.is_labelled] = labels.classes[labels.codes[labels.is_labelled]]
+    return targets
+
+
+def cross_val_score(
+    estimator: Any, X: Any, y: Any, *, cv: Any = 5, scoring: Any = None
+) -> NDArray[np.float64]:
+    """Score a model on labels that it has not seen, fold by fold.
+
+    As scikit-learn's function of the same name, for any `y` in which labels are missing: that one
+    cannot score integers that have None among them, an array of objects, and answers with nan.
+
+    Parameters
+    ----------
+    estimator : classifier
+        One of this library's, or a pipeline that ends in one; cloned for each fold.
+    X : array-like or DataFrame of shape (n, d)
+    y : array-like of shape (n,)
+        Labels, with unlabelled rows marked as in `fit`.
+    cv : int or splitter, default=5
+        Number of folds of a `SemiSupervisedKFold`, or such a splitter.
+    scoring : str, callable or None, default=None
+        One of scikit-learn's scorers, such as "accuracy", "neg_log_loss" or "balanced_accuracy", or
+        a function of model, rows and labels. None: the accuracy.
+
+    Returns
+    -------
+    (n_splits,) scores, one a fold
+
+    Examples
+    --------
+    >>> from atoll import AtollClassifier, SemiSupervisedKFold, cross_val_score
+    >>> from atoll.datasets import hide_labels, make_crescents
+    >>> X, truth = make_crescents(100, random_state=0)
+    >>> y = hide_labels(truth, per_class=6, marker=None, random_state=0)
+    >>> folds = SemiSupervisedKFold(3, random_state=0)
+    >>> cross_val_score(AtollClassifier(random_state=0), X, y, cv=folds, scoring="accuracy")
+    array([1., 1., 1.])
+    """
+    folds = _folds(cv)
+    scorer = check_scoring(estimator, scoring="accuracy" if scoring is None else scoring)
+    labels = parse_labels(y, unlabelled=getattr(folds, "unlabelled", "auto"))
+    targets, scores = _with_nulls(labels), []
+    for train, test in folds.split(X, y):
+        test = test[labels.is_labelled[test]]
+        model = clone(estimator).fit(some_rows(X, train), targets[train])
+        # In their own dtype: scikit-learn takes integers among objects for no classes.
+        scores.append(scorer(model, some_rows(X, test), labels.classes[labels.codes[test]]))
+    return np.array(scores, dtype=np.float64)
+
+
 METHODS = ("predict", "predict_proba", "predict_entropy")
 
 
@@ -164,12 +223,11 @@ def cross_val_predict(
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
-    folds = SemiSupervisedKFold(cv, random_state=0) if isinstance(cv, int) else cv
+    folds = _folds(cv)
     labels = parse_labels(y, unlabelled=getattr(folds, "unlabelled", "auto"))
     classes, n = labels.classes.tolist(), len(labels.codes)
     free, n_times = np.flatnonzero(~labels.is_labelled), np.zeros(n)
-    targets = np.empty(n, dtype=object)
-    targets[labels.is_labelled] = labels.classes[labels.codes[labels.is_labelled]]
+    targets = _with_nulls(labels)
     p = np.zeros((n, 0))
     for train, test in folds.split(X, y):
         model = clone(estimator).fit(some_rows(X, train), targets[train])

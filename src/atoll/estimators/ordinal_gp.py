@@ -64,7 +64,7 @@ class OrdinalGPClassifier(Classifier):
     checkpoint : path of a folder, default=None
         Where chains are saved as they run; the same call goes on from there, to the same draws.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls. "auto": -1 in an integer y, unless fewer than two
+        What in y means unlabelled beside nulls. "auto": -1 among numbers, unless fewer than two
         classes would remain. None: nothing.
     random_state : None, int or numpy Generator, default=None
         Seed of the chains.

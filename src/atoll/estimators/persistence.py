@@ -195,6 +195,7 @@ def load_model(
         ) from error
 
 
+_NAME_A_MODEL = "name a file made by atoll.save_model or `atoll fit`"
 _SAVE_AGAIN = "Copy it again from its source, or fit and save the model again."
 
 _READERS: dict[int, Callable[[Any], Any]] = {
@@ -214,7 +215,7 @@ def _read_archive(path: Path, max_bytes: int) -> tuple[int, str, bytes]:
     if path.is_dir():
         raise ValueError(f"{name} is a folder; name a model file inside it.")
     if not path.is_file():
-        raise ValueError(f"{name} is not a regular file; name a file made by `atoll fit`.")
+        raise ValueError(f"{name} is not a regular file; {_NAME_A_MODEL}.")
     with path.open("rb") as file:
         line = file.readline(_LONGEST_HEADER)
         file_format, writer, digest = _read_header(name, line)
@@ -239,7 +240,7 @@ def _read_header(name: str, line: bytes) -> tuple[int, str, str]:
     if header is None:
         if _MAGIC.startswith(line[: len(_MAGIC)]) or line.startswith(_MAGIC):
             raise ValueError(f"{name} is damaged: its first line is incomplete. {_SAVE_AGAIN}")
-        raise ValueError(f"{name} is not an atoll model; name a file made by `atoll fit`.")
+        raise ValueError(f"{name} is not an atoll model; {_NAME_A_MODEL}.")
     file_format, writer, digest = int(header[1]), header[2].decode(), header[3].decode()
     if file_format not in _READERS:
         raise ValueError(

@@ -21,7 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 from atoll.core.graphs import neighbour_graph
 from atoll.core.labels import parse_labels
 from atoll.core.progress import progress_bar
-from atoll.core.rows import COSINE, unit_rows
+from atoll.core.rows import COSINE, rescaled, row_squares, stacked, unit_rows
+from atoll.core.shown import readable
 from atoll.models.label_pulls import label_pulls
 from atoll.plotting.palette import class_names
 
@@ -30,6 +31,8 @@ Array = NDArray[np.float64]
 N_NEIGHBOURS = 10  # of the graph along which ways are measured
 MOST_ROWS = 5000  # of that graph; of more, a random part besides the labelled ones
 MOST_LABELS = 1000  # of them, those nearest as the crow flies
+A_NEAREST_FOR = 3  # labels listed, of which one is the nearest, whatever its pull
+LEAST_PULL = 0.005  # below, a pull is shown as none
 SAME_PLACE = 1e-100  # lengths below are those of rows that are alike
 
 
@@ -54,12 +57,13 @@ class NearLabel(NamedTuple):
     without: Array | None
 
 
+@readable
 class RowExplanation(NamedTuple):
-    """What is predicted of a row, and the labels that it rests on, the nearest first.
+    """What is predicted of a row, and the labels that it rests on, the strongest or nearest first.
 
     classes : (K,)
     proba : (K,) class probabilities of the row
-    near : labels by the length of the way to them
+    near : labels by their pulls, without signs; where there are none, by the way to them
     without_all : (K,) the probabilities without any of these labels; None where too few are left
     own_label : the row's own label in the fit, or None
     """
@@ -122,12 +126,35 @@ class RowExplanation(NamedTuple):
                 f"Of all that labels do to this row, {these} do {share:.0%}; + pulls towards "
                 f"{name}, - away from it."
             )
+            said += self._crosswise()
         if self.without_all is not None:
             p, q = self.proba[self.code], self.without_all[self.code]
             said.append(
                 f"Without {these} the probability of {name} would be {q:.2f} rather than {p:.2f}."
             )
         return " ".join(said)
+
+    def _parts(self) -> list[Any]:
+        return [self.headline(), self.table(), self.summary()]
+
+    def _crosswise(self) -> list[str]:
+        """Say why labels of other classes pull towards the class, or its own away, if any do."""
+        name, own = class_names(self.classes)[self.code], self.classes.tolist()[self.code]
+        shown = [label for label in self.near if abs(label.pull or 0.0) >= LEAST_PULL]
+        for_it = [label for label in shown if label.label != own and (label.pull or 0.0) > 0]
+        against = [label for label in shown if label.label == own and (label.pull or 0.0) < 0]
+        said = []
+        if for_it:
+            said.append(
+                f"Labels of other classes with a + lie where rows are unlike this one: that it is "
+                f"not {name} there speaks for {name} here."
+            )
+        if against:
+            said.append(
+                f"Labels of {name} with a - lie where rows are unlike this one: that it is {name} "
+                f"there speaks against {name} here."
+            )
+        return said
 
     def __str__(self) -> str:
         header, rows = self.table()
@@ -162,7 +189,8 @@ def explain_row(
     x : (1, d) the row, as the model takes rows
     X, y : (n, d) and (n,) rows and labels that the model was fitted on
     n_labels : int, default=5
-        Labels to look at, the nearest along the graph.
+        Labels to list: those with the largest pulls, of either sign, and for every three of them
+        the nearest along the graph; the nearest alone where the model cannot tell pulls.
     refit : bool or None, default=None
         Whether to fit clones of the model without each of these labels, and without all of them.
         None: where the model cannot tell their pulls.
@@ -173,21 +201,17 @@ def explain_row(
     -------
     RowExplanation
     """
-    if sparse.issparse(X):
-        raise ValueError(
-            "X is sparse, and a row is explained among dense rows only. Make fewer, dense columns "
-            "first, for example with sklearn.decomposition.TruncatedSVD, and fit on them."
-        )
     labels = parse_labels(y, unlabelled=model.unlabelled_, classes=list(model.classes_))
-    X, x = np.asarray(X, dtype=np.float64), np.asarray(x, dtype=np.float64).reshape(1, -1)
+    X, x = _rows(X), _rows(x)
     proba = np.exp(model.posterior_.log_proba(x))[0]
     values, place = _in_units_of(model, X), _in_units_of(model, x)
     known = np.flatnonzero(labels.is_labelled)
-    ways = _ways(values, place, known)[:n_labels]
+    ways = _ways(values, place, known)
     targets = np.full(len(labels.codes), None, dtype=object)
     targets[known] = np.array(labels.classes.tolist(), dtype=object)[labels.codes[known]]
     pulls = label_pulls(model.posterior_, x, X[known], labels.codes[known], int(np.argmax(proba)))
     pull_of = {} if pulls is None else dict(zip(known.tolist(), pulls.tolist()))
+    ways = _worth_listing(ways, pull_of, n_labels)
     again = _Refit(model, X, targets)
     refit = pulls is None if refit is None else refit
     near = [
@@ -203,7 +227,7 @@ def explain_row(
             ways, desc="refits", disable=not (progress and refit)
         )
     ]
-    same = known[np.all(values[known] == place, axis=1)]
+    same = known[_distances(values[known], place) == 0.0]
     return RowExplanation(
         model.classes_,
         proba,
@@ -211,6 +235,19 @@ def explain_row(
         again.proba(x, [label.row for label in near]) if refit else None,
         targets[same[0]] if len(same) else None,
     )
+
+
+def _worth_listing(
+    ways: list[tuple[int, int, float]], pull_of: dict[int, float], n_labels: int
+) -> list[tuple[int, int, float]]:
+    """Return the ways to the nearest labels, and before them to those that pull hardest."""
+    if not pull_of:
+        return ways[:n_labels]
+    by_pull = sorted(ways, key=lambda way: -abs(pull_of[way[0]]))
+    nearest = ways[: n_labels // A_NEAREST_FOR]
+    strongest = [way for way in by_pull if way not in nearest][: n_labels - len(nearest)]
+    listed = {way[0] for way in nearest + strongest}
+    return [way for way in by_pull if way[0] in listed]
 
 
 class _Refit(NamedTuple):
@@ -243,26 +280,37 @@ class _Refit(NamedTuple):
         return np.exp(fresh.posterior_.log_proba(x))[0]
 
 
-def _in_units_of(model: Any, values: Array) -> Array:
+def _rows(X: Any) -> Any:
+    """Return rows (n, d), one row as (1, d), sparse ones as compressed rows."""
+    if sparse.issparse(X):
+        return sparse.csr_array(X, dtype=np.float64)
+    return np.atleast_2d(np.asarray(X, dtype=np.float64))
+
+
+def _distances(values: Any, place: Any) -> Array:
+    """Return the distance of rows (n, d) from a place (1, d), (n,)."""
+    return np.sqrt(row_squares(values - place[np.zeros(values.shape[0], np.intp)]))
+
+
+def _in_units_of(model: Any, values: Any) -> Any:
     """Return rows in the units in which the model measures distances."""
     posterior = model.posterior_
     if getattr(posterior, "metric", "euclidean") == COSINE:
         return unit_rows(values)
     if hasattr(posterior, "shift") and hasattr(posterior, "scale"):
-        return (values - posterior.shift) / posterior.scale
+        return rescaled(values, posterior.shift, posterior.scale)
     return values
 
 
-def _ways(values: Array, place: Array, known: NDArray[np.intp]) -> list[tuple[int, int, float]]:
+def _ways(values: Any, place: Any, known: NDArray[np.intp]) -> list[tuple[int, int, float]]:
     """Return labelled rows, steps and length of the way to each, the shortest first."""
-    straight = np.linalg.norm(values[known] - place, axis=1)
-    known = known[np.argsort(straight, kind="stable")[:MOST_LABELS]]
-    others = np.setdiff1d(np.arange(len(values)), known)
-    others = others[np.any(values[others] != place, axis=1)]  # the row itself is there already
+    straight = _distances(values, place)
+    known = known[np.argsort(straight[known], kind="stable")[:MOST_LABELS]]
+    others = np.setdiff1d(np.arange(len(straight)), known)
+    others = others[straight[others] > 0.0]  # the row itself is there already
     others = np.random.default_rng(0).permutation(others)[: MOST_ROWS - len(known)]
     rows = np.concatenate([known, others])
-    points = np.concatenate([place, values[rows]])
-    graph = neighbour_graph(points, min(N_NEIGHBOURS, len(points) - 1))
+    graph = neighbour_graph(stacked(place, values[rows]), min(N_NEIGHBOURS, len(rows)))
     # Zero would mean that there is no edge; copies are a step of almost no length.
     lengths = graph.distances.copy()
     lengths.data = np.maximum(lengths.data, np.finfo(float).tiny)
@@ -272,7 +320,7 @@ def _ways(values: Array, place: Array, known: NDArray[np.intp]) -> list[tuple[in
         if np.isfinite(length[i]):
             found.append((int(row), _n_steps(before, i), float(length[i])))
         else:
-            found.append((int(row), -1, float(np.linalg.norm(points[i] - points[0]))))
+            found.append((int(row), -1, float(straight[row])))
     return sorted(found, key=lambda way: (way[1] < 0, way[2]))
 
 

@@ -51,7 +51,13 @@ from atoll.estimators.parameters import (
 )
 from atoll.estimators.row_explanation import explain_row
 from atoll.estimators.row_memory import RowMemory, digest_of
-from atoll.estimators.validation import generator, read_chosen, read_labels, read_rows
+from atoll.estimators.validation import (
+    generator,
+    read_chosen,
+    read_labels,
+    read_rows,
+    remark_on_order,
+)
 
 Array = NDArray[np.float64]
 Knowledge = Callable[[PartialLabels], PartialLabels]
@@ -247,7 +253,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         X : (n, d) array or data frame of finite numbers, or a sparse array where the model takes
             it; where the model can read rows that do not fit in memory also `RowChunks`, which
             bring their labels, a Dask array or data frame, or the path of a .npy file
-        y : (n,) labels; None, NaN or NA where unknown, or -1 in an integer y
+        y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
 
         Returns
         -------
@@ -338,6 +344,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None. Pass "
                 "one label per row, with None, NaN or -1 where it is unknown."
             )
+        remark_on_order(X, y)
         mapped = map_for(self, X)
         rows = self._read_rows(X, reset=True) if mapped is None else mapped
         unlabelled, classes = getattr(self, "unlabelled", "auto"), self._class_order(y)
@@ -470,8 +477,9 @@ class Classifier(SemiSupervisedClassifier):
         """Draw what the model found: classes, where it is unsure, and how reliable it is.
 
         Three pictures on a figure of pyplot's, which a notebook shows: a map of the most probable
-        classes, a map of their entropy, and the reliability of probabilities of labels that were
-        held out, for which the model is fitted again to each fold.
+        classes, a map of their entropy (of more than two columns a plane through them, on which
+        every row has the colour of its own), and the reliability of probabilities of labels that
+        were held out, for which the model is fitted again to each fold.
 
         Parameters
         ----------
@@ -490,11 +498,12 @@ class Classifier(SemiSupervisedClassifier):
         check_value("n_splits", n_splits, OneOf("auto") | Whole(0))
         kept: display.TrainingRows | None = getattr(self, TRAINING, None)
         X, y = self._rows_of_fit(X, y, "plot(X, y)")
+        why_none = ""
         if n_splits == "auto":
-            seconds = np.inf if kept is None else display.N_FOLDS * kept.seconds
-            n_splits = display.N_FOLDS if seconds < display.MOST_SECONDS else 0
-        marker = self.unlabelled_
-        return display.plot_model(self, X, y, unlabelled=marker, n_splits=int(n_splits))
+            n_splits, why_none = display.folds_in_time(None if kept is None else kept.seconds)
+        return display.plot_model(
+            self, X, y, unlabelled=self.unlabelled_, n_splits=int(n_splits), why_none=why_none
+        )
 
     def explain_row(
         self,
@@ -513,8 +522,9 @@ class Classifier(SemiSupervisedClassifier):
 
         Parameters
         ----------
-        row : int or (d,) array
-            Which row of the fit, from 0, or a row of its own.
+        row : int, str or (d,) array
+            Which row of the fit, from 0, its name in the index of a data frame, or a row of its
+            own.
         X : (n, d) array or data frame, default=None
             The rows of the fit; None takes those that it was given, where they are still known.
         y : (n,) labels, default=None
@@ -531,6 +541,8 @@ class Classifier(SemiSupervisedClassifier):
         check_value("n_labels", n_labels, Whole(1))
         X, y = self._rows_of_fit(X, y, "explain_row(row, X, y)")
         rows = self._read_rows(X)
+        if isinstance(row, str):
+            row = display.place_of(row, X)
         if isinstance(row, int | np.integer):
             if not 0 <= row < rows.shape[0]:
                 raise ValueError(f"row must be from 0 to {rows.shape[0] - 1}, got {row}.")

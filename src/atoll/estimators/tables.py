@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,21 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from atoll.core import preprocessing
+from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
+from atoll.core.labels import parse_labels
 from atoll.core.remarks import warn_user
-from atoll.estimators.parameters import Flag, Listed, check_value
+from atoll.core.table_fixes import PYTHON
+from atoll.estimators.category_weight import weigh_categories
+from atoll.estimators.parameters import Flag, Listed, Number, OneOf, check_value
+from atoll.estimators.validation import remark_on_order
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
     """Turn a data frame of numbers, categories, texts and blank cells into an array of features.
 
     It is what `atoll fit` does to a table before it fits a model. Numeric columns become one
-    feature each, a column of long texts one feature per word, weighted by how few texts have it
+    feature each, a column of texts one feature per word, weighted by how few texts have it
     (TF-IDF), and any other column one indicator per value. With texts the features are a sparse
     array, which `AtollClassifier` and `GraphGPClassifier` take. A blank cell takes the median of a
     numeric column, and has zeros for all indicators of another; so has a value that was not there
@@ -39,10 +46,17 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         Whether to fill blank cells in, or refuse them.
     texts : sequence of str, default=()
         Columns of texts, beside those that are seen to be.
+    drop : sequence of str, default=()
+        Columns to leave out.
+    category_weight : "auto" or a number above 0, default="auto"
+        What indicators, and standardised numbers of few values, are multiplied by: what they count
+        beside measurements. "auto" is a half where `fit` is given labels and they are clearly more
+        probable so under the default classifier, which takes two quick fits; otherwise one.
 
     Attributes
     ----------
     preprocessing_ : how columns become features
+    category_weight_ : float, what categories count
     n_features_in_ : int
     feature_names_in_ : (q,) array of str, the columns of a data frame
 
@@ -64,32 +78,66 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         encode: bool = True,
         impute: bool = True,
         texts: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        category_weight: Any = "auto",
     ):
         self.standardise = standardise
         self.encode = encode
         self.impute = impute
         self.texts = texts
+        self.drop = drop
+        self.category_weight = category_weight
 
     def fit(self, X: Any, y: Any = None) -> TablePreprocessor:
-        """Learn what the columns hold; X (n, q) data frame or array."""
+        """Learn what the columns hold.
+
+        Parameters
+        ----------
+        X : (n, q) data frame or array
+        y : (n,) labels, default=None
+            As classifiers take them; they tell what categories count.
+        """
         for name in ("standardise", "encode", "impute"):
             check_value(name, getattr(self, name), Flag())
-        check_value("texts", self.texts, Listed("a sequence of columns"))
-        self.preprocessing_ = preprocessing.prepare(
+        for name in ("texts", "drop"):
+            check_value(name, getattr(self, name), Listed("a sequence of columns"))
+        check_value("category_weight", self.category_weight, OneOf("auto") | Number(above=0))
+        remark_on_order(X, y)
+        table = preprocessing.prepare(
             self._frame(X, reset=True),
             standardise=self.standardise,
             encode=self.encode,
             impute=self.impute,
+            drop=[str(name) for name in self.drop],
             texts=[str(name) for name in self.texts],
-        ).preprocessing
+            fixes=PYTHON,
+        )
+        self.category_weight_ = self._category_weight(table, y)
+        if self.category_weight_ != 1.0:
+            table = preprocessing.with_category_weight(table, self.category_weight_)
+        self.preprocessing_ = table.preprocessing
         return self
 
+    def _category_weight(self, table: preprocessing.PreparedTable, y: Any) -> float:
+        if self.category_weight != "auto":
+            return float(self.category_weight)
+        if y is None or not self.standardise:
+            return 1.0
+        labels = parse_labels(y if hasattr(y, "__len__") else np.asarray(y))
+        is_one_each = len(labels.codes) == table.X.shape[0]  # the classifier says it if not
+        return weigh_categories(table, labels).weight if is_one_each else 1.0
+
     def transform(self, X: Any) -> Any:
-        """Return the features, (n, p): an array, or a sparse one where a column holds texts."""
+        """Return the features, (n, p): an array, or a sparse one where a column holds texts.
+
+        Columns of a data frame are found by their names, in any order; others are ignored. Of
+        `RowChunks` each chunk is read and turned into features when a model asks for it.
+        """
         check_is_fitted(self)
+        if hasattr(X, "each"):
+            return RowChunks(partial(_transformed, self, X), X.n_rows)
         frame = self._frame(X, reset=False)
-        frame.columns = list(self.preprocessing_.columns)
-        out = preprocessing.apply(self.preprocessing_, frame)
+        out = preprocessing.apply(self.preprocessing_, frame, PYTHON)
         for name, values in preprocessing.unseen(self.preprocessing_, frame).items():
             shown = ", ".join(map(repr, values[:5]))
             more = ", …" if len(values) > 5 else ""
@@ -104,7 +152,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     def _frame(self, X: Any, *, reset: bool) -> Any:
         """Return the table as a data frame whose columns have names, checked against the fit's."""
-        pd = import_extra("pandas")
+        pd, given = import_extra("pandas"), X
+        _refuse_what_is_no_table(X)
         if hasattr(X, "to_pandas"):  # polars, pyarrow
             X = X.to_pandas()
         if sparse.issparse(X):
@@ -112,10 +161,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         if not isinstance(X, pd.DataFrame):
             X = np.asarray(X)
             if X.ndim != 2:
-                raise ValueError(
-                    f"X must have rows and columns, got {X.ndim} dimension(s). Reshape your data, "
-                    "for example with X.reshape(-1, 1) if it is one column."
-                )
+                raise ValueError(_not_two_dimensions(given, X))
             if X.dtype.kind == "c":
                 raise ValueError("Complex data not supported: X holds complex numbers.")
         n, d = X.shape
@@ -124,10 +170,35 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required."
             )
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        if isinstance(X, pd.DataFrame):
+        is_frame, plain = isinstance(X, pd.DataFrame), [f"x{j}" for j in range(d)]
+        if is_frame and (reset or self._knows_columns_of(X)):
+            if reset:
+                validate_data(self, X, reset=True, skip_check_array=True)
             return X.set_axis(X.columns.map(str), axis=1)
-        return pd.DataFrame(X, columns=[f"x{j}" for j in range(d)]).infer_objects()
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        names = plain if reset else self._names_by_position(plain)
+        if is_frame:
+            return X.set_axis(names, axis=1)
+        return pd.DataFrame(X, columns=names).infer_objects()
+
+    def _knows_columns_of(self, frame: Any) -> bool:
+        """Return whether columns of a frame can be found by name; a missing one is refused then."""
+        names = set(frame.columns.map(str))
+        return hasattr(self, "feature_names_in_") or names.issuperset(self.preprocessing_.columns)
+
+    def _names_by_position(self, plain: list[str]) -> list[str]:
+        """Return the names that the columns of an array had in the fit."""
+        if hasattr(self, "feature_names_in_"):
+            return [str(name) for name in self.feature_names_in_]
+        known = list(self.preprocessing_.columns)
+        return plain if set(known) <= set(plain) or len(known) != len(plain) else known
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return the call that makes the step, and what became of each column after a fit."""
+        call = super().__repr__(N_CHAR_MAX)
+        if not hasattr(self, "preprocessing_"):
+            return call
+        return "\n".join([call, *(f"  {line}" for line in _what_became(self.preprocessing_))])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -137,12 +208,65 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return tags
 
 
+def _what_became(found: preprocessing.Preprocessing) -> list[str]:
+    """Return what each column became, a line each."""
+    lines = []
+    for name in found.columns:
+        if name in found.texts:
+            said = f"texts, by {len(found.texts[name].names):,} words"
+        elif name in found.categories:
+            values = [value for value in found.categories[name] if value != preprocessing.BLANK]
+            shown = ", ".join(values[:5]) + (", …" if len(values) > 5 else "")
+            said = f"{len(values)} categories: {shown}"
+            said += "; and whether it is blank" * (len(values) < len(found.categories[name]))
+        else:
+            said = "a number" + ", standardised" * found.standardised
+            said += "; and whether it is blank" * (name in found.flagged)
+        lines.append(f"{name}: {said}")
+    return lines
+
+
+def _transformed(step: TablePreprocessor, chunks: Any) -> Iterator[tuple[Any, Any]]:
+    for rows, labels in chunks.make():
+        yield step.transform(rows), labels
+
+
+def _refuse_what_is_no_table(X: Any) -> None:
+    """Raise for what is meant to be a table, and is to be read or computed first."""
+    if isinstance(X, str | os.PathLike):
+        raise ValueError(
+            f"X is the path {str(X)!r}; read the table, for example with pandas.read_csv, or to "
+            "predict one that is larger than memory with atoll.RowChunks.from_csv."
+        )
+    if hasattr(X, "each"):
+        raise ValueError(
+            "X is in chunks, and what the columns hold is learned from rows in memory. Fit on a "
+            "part of them, such as pandas.read_csv(path, nrows=100_000); chunks can be predicted."
+        )
+    if is_dask(X):
+        raise ValueError("X is a Dask collection; pass X.compute(), or atoll.RowChunks.")
+
+
+def _not_two_dimensions(given: Any, X: NDArray[Any]) -> str:
+    name = getattr(given, "name", None)
+    if X.ndim == 1 and hasattr(given, "to_numpy"):
+        fix = f"Pass a table of one column: table[[{name!r}]] in the place of table[{name!r}]"
+    elif X.ndim == 1 and X.dtype.kind in "OUT":
+        fix = 'Pass a table of one column, such as pandas.DataFrame({"text": X})'
+    else:
+        fix = "for example with X.reshape(-1, 1) if it is one column"
+        return f"X must have rows and columns, got {X.ndim} dimension(s). Reshape your data, {fix}."
+    return f"X must have rows and columns, got 1 dimension. Reshape your data. {fix}."
+
+
 def make_preprocessor(
     *,
     standardise: bool = True,
     encode: bool = True,
     impute: bool = True,
     texts: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    category_weight: Any = "auto",
 ) -> TablePreprocessor:
     """Return what turns a table into features, for `make_pipeline`.
 
@@ -156,6 +280,10 @@ def make_preprocessor(
         Whether to fill blank cells in, or refuse them.
     texts : sequence of str, default=()
         Columns of texts, beside those that are seen to be.
+    drop : sequence of str, default=()
+        Columns to leave out.
+    category_weight : "auto" or a number above 0, default="auto"
+        What categories count beside measurements; "auto" goes by the labels.
 
     Examples
     --------
@@ -167,4 +295,11 @@ def make_preprocessor(
     >>> model.fit(table, ["light", None, None, "heavy", None]).classes_.tolist()
     ['heavy', 'light']
     """
-    return TablePreprocessor(standardise=standardise, encode=encode, impute=impute, texts=texts)
+    return TablePreprocessor(
+        standardise=standardise,
+        encode=encode,
+        impute=impute,
+        texts=texts,
+        drop=drop,
+        category_weight=category_weight,
+    )

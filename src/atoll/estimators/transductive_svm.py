@@ -112,7 +112,7 @@ class TransductiveSVC(MarginClassifier):
         With two classes, the share of the second among the unlabelled rows. None: its share among
         the labelled rows, as for every class where there are more than two.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 in an integer y, unless fewer than two
+        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of the folds and of the unlabelled rows that take part in the choice of a cost.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
+from atoll.core.remarks import warn_user
 
 Array = NDArray[np.float64]
 
@@ -40,6 +42,22 @@ def read_labels(
     if at_least:
         require_classes(labels, at_least=at_least)
     return labels
+
+
+def remark_on_order(X: Any, y: Any) -> None:
+    """Warn where the rows of a table and their labels have the same names in different orders."""
+    names: Any = getattr(X, "index", None)
+    others: Any = getattr(y, "index", None)
+    if not (hasattr(names, "equals") and hasattr(others, "equals")) or len(names) != len(others):
+        return
+    if names.equals(others) or not (names.is_unique and others.is_unique):
+        return
+    if len(names.intersection(others)) == len(names):
+        warn_user(
+            "the index of y has the names of X's rows in another order; labels are taken by their "
+            "position, not by their names. Bring them into order first: y.loc[X.index].",
+            UserWarning,
+        )
 
 
 def read_chosen(labels_chosen: Any, n_rows: int) -> NDArray[np.bool_] | None:
@@ -77,6 +95,12 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     `keeps_single`.
     """
     takes_sparse = getattr(estimator, "takes_sparse", False)
+    if isinstance(X, str | os.PathLike):
+        raise ValueError(
+            f"X is the path {str(X)!r}; read the rows first, for example with pandas.read_csv, or "
+            "chunk by chunk with atoll.RowChunks.from_csv. The path of a .npy file is taken as it "
+            "is."
+        )
     if sparse.issparse(X) and not takes_sparse:
         raise ValueError(
             f"X is sparse, and {type(estimator).__name__} takes dense rows only. Use "
@@ -98,8 +122,10 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
         if not str(error).startswith("could not convert"):
             raise
         raise ValueError(
-            f"X holds text or other values that are no numbers ({error}). Turn them into numbers "
-            "first, for example with atoll.estimators.TablePreprocessor."
+            f"X holds text or other values that are no numbers ({error}). Turn a table into "
+            "numbers first: make_pipeline(make_preprocessor(), "
+            f"{type(estimator).__name__}()), with make_pipeline of sklearn.pipeline and "
+            "make_preprocessor of atoll."
         ) from error
     if sparse.issparse(X):
         return _read_sparse(X, reset=reset)

@@ -378,14 +378,14 @@ def sample_region_parameters(
     The textbook's update of a cut point given z is confined between two neighbouring z and hardly
     moves; with z integrated out it is not confined (Cowles 1996).
     """
-    phi = region_parameters
+    phi, total = region_parameters, family.given(latent)
     for move in family.moves:
 
         def log_density(c: float, move: Move = move, phi: Array = phi) -> float:
             moved, log_volume = move(phi, c)
             if log_volume == -np.inf:
                 return -np.inf
-            return log_volume + _log_prior(moved, family) + family.at(moved).total(latent)
+            return log_volume + _log_prior(moved, family) + total(moved)
 
         phi, _ = move(phi, slice_sampling.step(rng, log_density))
     return phi
@@ -412,7 +412,7 @@ def _stretch(
     def log_density(c: float) -> float:
         phi, log_volume = stretch(region_parameters, c)
         deviation = (log_variance + 2.0 * c - centre) / spread
-        total = family.at(phi).total(np.exp(c) * latent)
+        total = family.given(np.exp(c) * latent)(phi)
         return log_volume + _log_prior(phi, family) - 0.5 * deviation**2 + total
 
     c = slice_sampling.step(rng, log_density)

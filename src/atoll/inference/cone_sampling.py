@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.core.linalg import lower_times, solve_lower
+
 Array = NDArray[np.float64]
 Constraints = Callable[[Array], Array]
 """z (n, F) -> (m,), linear; all entries are positive inside the cone."""
@@ -89,9 +91,26 @@ def sample_cone(
     return draws
 
 
+class Coloured(NamedTuple):
+    """Points of many chains, and the white numbers that they are made of: z = white lowerᵀ.
+
+    z : (..., l) ~ N(0, lower lowerᵀ) before it is constrained
+    white : (..., l); the squares of a point's white numbers sum to its energy zᵀ V⁻¹ z
+    """
+
+    z: Array
+    white: Array
+
+
+def coloured(lower: Array, z: Array) -> Coloured:
+    """Return points z (..., l) with their white numbers; lower (l, l) factors the covariance."""
+    columns = z.reshape(-1, z.shape[-1]).T
+    return Coloured(z, solve_lower(lower, columns).T.reshape(z.shape))
+
+
 def turn_beside(
-    rng: np.random.Generator, lower: Array, z: Array, side: Array, limits: Array
-) -> Array:
+    rng: np.random.Generator, lower: Array, here: Coloured, side: Array, limits: Array
+) -> Coloured:
     """Take one step of many chains, z (l,) ~ N(0, lower lowerᵀ) with every z_i beyond its limit.
 
     A limit other than zero allows more or less than half a turn, and the intersection may consist
@@ -102,37 +121,68 @@ def turn_beside(
     Parameters
     ----------
     lower : (l, l) Cholesky factor of the covariance
-    z : (S, l), one row per chain
+    here : of z (S, l), one row per chain
     side : (l,) 1 where z_i must exceed its limit, −1 where it must stay below
     limits : (S, l), or an array that broadcasts to that shape
-
-    Returns
-    -------
-    z : (S, l)
 
     Examples
     --------
     The mean of a standard normal above one is φ(1)/Φ(−1) = 1.525.
 
     >>> rng = np.random.default_rng(0)
-    >>> z = np.full((4000, 1), 2.0)
+    >>> here = coloured(np.eye(1), np.full((4000, 1), 2.0))
     >>> for _ in range(20):
-    ...     z = turn_beside(rng, np.eye(1), z, np.ones(1), np.ones(1))
-    >>> bool(abs(z.mean() - 1.525) < 0.05)
+    ...     here = turn_beside(rng, np.eye(1), here, np.ones(1), np.ones(1))
+    >>> bool(abs(here.z.mean() - 1.525) < 0.05)
     True
     """
-    other = rng.standard_normal(z.shape) @ lower.T
-    here, across, offset = side * z, side * other, -side * limits
-    radius = np.hypot(here, across)
-    # here cos θ + across sin θ + offset > 0 within `half` of `peak`, on either side.
-    peak = np.arctan2(across, here)
-    half = np.arccos(np.clip(-offset / radius, -1.0, 1.0))
-    never = offset >= radius
-    first = np.where(never, -np.inf, peak - half).max(axis=1)
-    last = np.where(never, np.inf, peak + half).min(axis=1)
-    free = np.isinf(first)  # no limit is ever met: the arc is the whole circle
-    angle = rng.uniform(np.where(free, -np.pi, first), np.where(free, np.pi, last))[:, None]
-    proposal = np.cos(angle) * z + np.sin(angle) * other
+    white = rng.standard_normal(here.z.shape)
+    other = lower_times(lower, white.T).T
+    angle = rng.uniform(*arc_beside(here.z, other, side, limits))[:, None]
+    cosine, sine = np.cos(angle), np.sin(angle)
+    proposal = cosine * here.z + sine * other
     # Always inside, except for rounding at the ends.
-    inside = np.asarray((side * (proposal - limits) > 0).all(axis=1))
-    return np.where(inside[:, None], proposal, z)
+    kept = ~(side * (proposal - limits) > 0).all(axis=1)
+    white *= sine
+    white += cosine * here.white
+    proposal[kept], white[kept] = here.z[kept], here.white[kept]
+    return Coloured(proposal, white)
+
+
+def arc_beside(z: Array, other: Array, side: Array, limits: Array) -> tuple[Array, Array]:
+    """Return the ends of the arc of z cos θ + other sin θ beyond its limits that holds θ = 0.
+
+    With u = −cot(θ/2), which grows from −∞ to ∞ over a whole turn, a constraint
+    A cos θ + B sin θ + C > 0 reads (A + C) u² − 2 B u + C − A > 0. A + C is positive at θ = 0:
+    the smaller root is the first that is met going forwards, the larger one going back. So the
+    ends are found by square roots, and only they themselves are turned into angles.
+
+    Parameters
+    ----------
+    z, other : (S, l)
+    side, limits : as in `turn_beside`
+
+    Returns
+    -------
+    first, last : (S,), first ≤ 0 ≤ last; −π and π where no limit is ever met
+    """
+    across, offset, beyond = side * other, side * limits, side * z
+    within = beyond - offset  # A + C
+    np.maximum(within, np.finfo(float).tiny, out=within)
+    beyond += offset  # A − C
+    root = within * beyond
+    root += np.square(across)
+    never = root < 0.0
+    np.sqrt(np.maximum(root, 0.0, out=root), out=root)
+    np.copysign(root, across, out=root)
+    root += across
+    one = np.divide(root, within, out=within)
+    with np.errstate(divide="ignore", invalid="ignore"):  # where both roots are zero
+        two = np.negative(np.divide(beyond, root, out=beyond), out=beyond)
+    smaller, larger = np.fmin(one, two, out=root), np.fmax(one, two, out=across)
+    np.copyto(smaller, np.inf, where=never)
+    np.copyto(larger, -np.inf, where=never)
+    ahead, behind = smaller.min(axis=1), larger.max(axis=1)
+    first, last = 2.0 * np.arctan2(1.0, -behind) - 2.0 * np.pi, 2.0 * np.arctan2(1.0, -ahead)
+    free = np.isposinf(ahead)  # the arc is the whole circle
+    return np.where(free, -np.pi, first), np.where(free, np.pi, last)

@@ -125,23 +125,32 @@ def extension_weights(distances: Array) -> Array:
 def nearest_rows(
     rows: Any, X: Any, n_jobs: int | None = None, *, n_nearest: int = EXTENSION_NEIGHBOURS
 ) -> Extension:
-    """Return the rows of the graph nearest to each row of X, both dense or both sparse."""
-    k = min(n_nearest, rows.shape[0])
+    """Return the rows of the graph nearest to each row of X, both dense or both sparse.
+
+    X is None for the rows themselves, each of which then has others only.
+    """
+    k = min(n_nearest, rows.shape[0] - (X is None))
     if sparse.issparse(rows):
         return _nearest_sparse_rows(rows, X, k)
+    centre = rows.mean(axis=0)  # ‖a − b‖² is expanded in many dimensions, and loses digits
+    if X is None:
+        return _nearest_dense_rows(rows, rows, nearest(rows - centre, None, k, n_jobs=n_jobs))
     if rows.dtype == np.float32 and np.abs(X).max(initial=0.0) > FAR_IN_SINGLE:
         X = np.clip(X, -FAR_IN_SINGLE, FAR_IN_SINGLE)  # as far as can be: squares stay numbers
     X = X.astype(rows.dtype, copy=False)
-    centre = rows.mean(axis=0)  # ‖a − b‖² is expanded in many dimensions, and loses digits
-    indices = nearest(rows - centre, X - centre, k, n_jobs=n_jobs)
+    return _nearest_dense_rows(rows, X, nearest(rows - centre, X - centre, k, n_jobs=n_jobs))
+
+
+def _nearest_dense_rows(rows: Any, X: Any, indices: NDArray[np.intp]) -> Extension:
     distances = np.empty(indices.shape)
-    for piece in in_chunks(len(X), k * X.shape[1]):  # anew: copies are at exactly zero
+    for piece in in_chunks(len(X), indices.shape[1] * X.shape[1]):  # anew: copies at exactly zero
         distances[piece] = _lengths(X[piece, None] - rows[indices[piece]])
     return _nearest_first(indices, distances)
 
 
 def _nearest_sparse_rows(rows: Any, X: Any, k: int) -> Extension:
     indices = nearest(rows, X, k)
+    X = rows if X is None else X
     first = np.repeat(np.arange(X.shape[0]), k)
     distances = distances_of_pairs(X, first, rows, indices.ravel())
     return _nearest_first(indices, distances.reshape(indices.shape))

@@ -11,13 +11,15 @@ the model above, at the same w and kernel.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_ndtr, logsumexp
+from scipy.special import expit, log_ndtr, logsumexp, ndtr
 
+from atoll.core.gaussian import expected_product_of_ndtr, small_mass
 from atoll.core.regions import (
     Intervals,
     Margins,
@@ -255,15 +257,73 @@ def family(
         return moved, 0.0
 
     moves = tuple(partial(one_entry, which=j) for j in range(len(names)))
+
+    def prepared_at(parameters: Array) -> PreparedRegions:
+        return fixed or PreparedRegions(at(parameters))
+
     return RegionFamily(
         names,
         mean,
         sd,
-        lambda parameters: fixed or PreparedRegions(at(parameters)),
+        prepared_at,
         gradient,
         moves=moves,
         stretch=moves[0] if free_width else None,
+        total_given=_total_given(codes, is_labelled, K, read, prepared_at),
     )
+
+
+def _total_given(
+    codes: NDArray[np.intp],
+    is_labelled: NDArray[np.bool_],
+    n_classes: int,
+    read: Callable[[Array], tuple[float, ArrayLike | None]],
+    at: Callable[[Array], PreparedRegions],
+) -> Callable[[Array], Callable[[Array], float]]:
+    """Return the function f -> (φ -> total log mass).
+
+    The masses of the regions do not depend on the rates, and are kept while the width stays. Where
+    a row has next to no mass, the regions themselves are asked, which have it in log space.
+    """
+    K, labelled = n_classes, np.asarray(is_labelled)
+    own, others = np.asarray(codes)[labelled], ~labelled
+    candidates = np.isfinite(_log_weight(codes, is_labelled, K, None))
+    rows, winners = np.nonzero(candidates)
+    losers = np.array([np.delete(np.arange(K), k) for k in range(K)])[winners]
+    least = 1e-290 if K == 2 else small_mass(K - 1)
+
+    def given(latent: Array) -> Callable[[Array], float]:
+        ahead = (
+            np.where(winners == 1, latent[rows], -latent[rows])
+            if K == 2
+            else latent[rows, winners][:, None] - latent[rows[:, None], losers]
+        )
+        kept, masses = np.nan, np.zeros((len(labelled), K))
+
+        def total(parameters: Array) -> float:
+            nonlocal kept
+            width, rates = read(parameters)
+            if width != kept:
+                masses[rows, winners] = (
+                    ndtr(ahead - 0.5 * width)
+                    if K == 2
+                    else expected_product_of_ndtr(ahead - margin(width))
+                )
+                kept = width
+            weighted, of_labels = masses, 0.0
+            if rates is not None:
+                missing = np.asarray(rates)
+                weighted = np.where(others[:, None], masses * missing, masses)
+                with np.errstate(divide="ignore"):
+                    of_labels = float(np.log1p(-missing[own]).sum())
+            by_row = weighted.sum(axis=1)
+            if len(by_row) and by_row.min() < least:
+                return at(parameters).total(latent)
+            return of_labels + float(np.log(by_row).sum())
+
+        return total
+
+    return given
 
 
 def missing_rates_at(parameters: Array, n_classes: int) -> Array:

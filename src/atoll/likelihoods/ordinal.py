@@ -10,6 +10,7 @@ intercept, would fix the first rank's share at one half.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -171,6 +172,21 @@ def family(
         first = parameters[:1] * np.exp(log_factor)
         return np.append(first, parameters[1:] + log_factor), log_factor
 
+    own, unseen = np.asarray(codes)[is_labelled], ~np.asarray(is_labelled)
+
+    def total_given(latent: Array) -> Callable[[Array], float]:
+        of_seen, others = latent[is_labelled], latent[unseen][:, None]
+
+        def total(parameters: Array) -> float:
+            lower, upper = _rank_intervals(cut_points_at(parameters, null_width), null_width)
+            log_mass = log_ndtr_difference(lower[own] - of_seen, upper[own] - of_seen).sum()
+            if len(others) > 0:
+                by_rank = log_ndtr_difference(lower - others, upper - others)
+                log_mass += np.logaddexp.reduce(by_rank, axis=1).sum()
+            return float(log_mass)
+
+        return total
+
     return RegionFamily(
         names,
         mean,
@@ -182,10 +198,12 @@ def family(
         moves=tuple(partial(one_cut_point, which=k) for k in range(K - 1)),
         shift_index=0,
         stretch=stretch,
+        total_given=total_given,
     )
 
 
 def _rank_intervals(cut_points: Array, null_width: float) -> tuple[Array, Array]:
     """Return lower and upper ends of the K ranks, (K,) each."""
-    half = 0.5 * null_width
-    return np.append(-np.inf, cut_points + half), np.append(cut_points - half, np.inf)
+    half, ends = 0.5 * null_width, np.empty(len(cut_points) + 2)
+    ends[0], ends[1:-1], ends[-1] = -np.inf, cut_points, np.inf
+    return ends[:-1] + half, ends[1:] - half

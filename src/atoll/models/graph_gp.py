@@ -39,6 +39,7 @@ from atoll.core.graphs import Modes
 from atoll.core.linalg import cholesky_inverse, cholesky_solve, jittered_cholesky
 from atoll.core.memory import in_chunks
 from atoll.inference import cone_sampling, hmc_chains
+from atoll.inference.cone_sampling import Coloured, coloured
 from atoll.inference.type_two import Report
 from atoll.kernels.graph_spectral import embedding, spectral_weights
 from atoll.kernels.hyperparameters import KernelPrior
@@ -160,28 +161,45 @@ def label_covariance(v: Array, nugget: float = RECIPE.argmax.nugget) -> Array:
     return covariance
 
 
-def sweep(rng: np.random.Generator, f: Array, lower: Array, codes: Codes) -> Array:
+def at_functions(lower: Array, f: Array) -> Coloured:
+    """Return f (S, l, F) for `sweep`: classes first, then chains, and rows last."""
+    return coloured(lower, np.ascontiguousarray(f.transpose(2, 0, 1)))
+
+
+def functions_at(here: Coloured) -> Array:
+    """Return the functions (S, l, F) of a state of `sweep`."""
+    return np.ascontiguousarray(here.z.transpose(1, 2, 0))
+
+
+def sweep(rng: np.random.Generator, here: Coloured, lower: Array, codes: Codes) -> Coloured:
     """Turn the function of each class on an ellipse of its own, given those of the others.
 
     All functions at once would have K − 1 times the constraints, and arcs as much shorter.
 
     Parameters
     ----------
-    f : (S, l, F) one chain each, right at the labelled rows
+    here : of z (F, S, l), one chain each of S, right at the labelled rows
     lower : (l, l) factor of the covariance there
     codes : (l,) in 0..K−1
     """
-    if f.shape[2] == 1:
+    f, white = here.z.copy(), here.white.copy()
+    if len(f) == 1:
         side = np.where(codes == 1, 1.0, -1.0)
-        return cone_sampling.turn_beside(rng, lower, f[..., 0], side, np.zeros(1))[..., None]
-    f, rows = f.copy(), np.arange(len(codes))
-    for c in rng.permutation(f.shape[2]):
+        alone = Coloured(f[0], white[0])
+        f[0], white[0] = cone_sampling.turn_beside(rng, lower, alone, side, np.zeros(1))
+        return Coloured(f, white)
+    winner = f[codes, :, np.arange(len(codes))].T  # (S, l), the function of each row's own class
+    for c in rng.permutation(len(f)):
         own = codes == c
-        limits = f[:, rows, codes]
-        limits[:, own] = np.delete(f[:, own], c, axis=2).max(axis=2)
+        limits = winner.copy()
+        rivals = f[:, :, own]
+        rivals[c] = -np.inf
+        limits[:, own] = rivals.max(axis=0)
         side = np.where(own, 1.0, -1.0)
-        f[..., c] = cone_sampling.turn_beside(rng, lower, f[..., c], side, limits)
-    return f
+        turned = cone_sampling.turn_beside(rng, lower, Coloured(f[c], white[c]), side, limits)
+        f[c], white[c] = turned
+        winner[:, own] = f[c][:, own]
+    return Coloured(f, white)
 
 
 def sample_labelled(
@@ -214,29 +232,32 @@ def sample_labelled(
     n_sweeps : of each chain
     memory : that correlation at the end, the mean over classes
     """
-    precision = cholesky_inverse(lower)
-    f = np.repeat(one_hot(codes, n_classes)[None], n_draws, axis=0)
-    own = one_hot(codes, n_classes) > 0 if n_classes > 2 else np.ones((len(codes), 1), bool)
+    start = one_hot(codes, n_classes)
+    here = at_functions(lower, np.repeat(start[None], n_draws, axis=0))
+    own = (start > 0 if n_classes > 2 else np.ones((len(codes), 1), bool)).T.astype(float)
 
-    def length(f: Array) -> Array:
-        return np.sqrt(np.einsum("slf,slf->s", f, precision @ f))
+    def length(here: Coloured) -> Array:
+        return np.sqrt(np.einsum("fsl,fsl->s", here.white, here.white))
 
-    def rescaled(f: Array) -> Array:
-        return f * (np.sqrt(rng.chisquare(f[0].size, n_draws)) / length(f))[:, None, None]
+    def rescaled(here: Coloured) -> Coloured:
+        scale = np.sqrt(rng.chisquare(here.z[:, 0].size, n_draws)) / length(here)
+        for values in here:
+            values *= scale[:, None]
+        return here
 
-    def direction(f: Array) -> Array:
-        return np.einsum("slf,lf->sf", f, own) / length(f)[:, None]
+    def direction(here: Coloured) -> Array:
+        return np.einsum("fsl,fl->sf", here.z, own) / length(here)[:, None]
 
-    n_sweeps, f = 0, rescaled(f)
+    n_sweeps, here = 0, rescaled(here)
     while True:
-        before = direction(f)
+        before = direction(here)
         for _ in range(max(recipe.first_sweeps, n_sweeps)):
-            f = rescaled(sweep(rng, f, lower, codes))
+            here = rescaled(sweep(rng, here, lower, codes))
         n_sweeps += max(recipe.first_sweeps, n_sweeps)
-        memory = hmc_chains.memory(before, direction(f))
+        memory = hmc_chains.memory(before, direction(here))
         forgotten = memory < recipe.memory_limit or n_sweeps >= recipe.most_sweeps
         if forgotten and n_sweeps > recipe.first_sweeps:
-            return f, n_sweeps, memory
+            return functions_at(here), n_sweeps, memory
 
 
 # The posterior ------------------------------------------------------------------------------------

@@ -8,7 +8,9 @@ the span of their features (the representer theorem, Kimeldorf & Wahba 1971):
 one term for each label: what it adds to the function at x. A label raises the function of its own
 class and lowers the others, which gives every β_i its sign; labels whose features are alike share
 what they do. The pull of a label is what it adds to the function of one class beyond the mean of
-the others.
+the others. Where v(x)ᵀ v(x_i) is negative, at rows on opposite sides of a line or in clusters that
+a feature tells apart, a label of another class pulls towards the class: what is not so there is so
+here.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from atoll.core.graphs import nearest
+from atoll.core.rows import clipped, rescaled, row_squares
 from atoll.models.average.average import FARTHEST, AveragePosterior
 from atoll.models.average.heads import ProbitHead
-from atoll.models.average.views import GraphView, View
+from atoll.models.average.views import GraphView, Place, View
 from atoll.models.graph_posterior import (
     ConePosterior,
     GraphPosterior,
@@ -94,7 +97,7 @@ def mean_coefficients(head: Any) -> Array | None:
 
 
 def label_pulls(
-    posterior: Any, x: Array, rows: Array, codes: NDArray[np.intp], code: int
+    posterior: Any, x: Any, rows: Any, codes: NDArray[np.intp], code: int
 ) -> Array | None:
     """Return the share of each label in what pulls a row to a class, or from it, (l,).
 
@@ -127,13 +130,13 @@ def label_pulls(
 
 
 def _of_average(
-    posterior: AveragePosterior, x: Array, rows: Array, codes: NDArray[np.intp], code: int
+    posterior: AveragePosterior, x: Any, rows: Any, codes: NDArray[np.intp], code: int
 ) -> Array:
     x, rows = (
-        np.clip((part - posterior.shift) / posterior.scale, -FARTHEST, FARTHEST)
+        clipped(rescaled(part, posterior.shift, posterior.scale, posterior.metric), FARTHEST)
         for part in (x, rows)
     )
-    total = np.zeros(len(rows))
+    total = np.zeros(rows.shape[0])
     for part in posterior.components:
         view = posterior.views[part.view]
         found = _shares(part.head, view, x, rows, codes, code)
@@ -148,7 +151,7 @@ def _normalised(shares: Array) -> Array:
 
 
 def _shares(
-    head: Any, view: View, x: Array, rows: Array, codes: NDArray[np.intp], code: int
+    head: Any, view: View, x: Any, rows: Any, codes: NDArray[np.intp], code: int
 ) -> Array | None:
     mean = mean_coefficients(head)
     if mean is None:
@@ -157,13 +160,13 @@ def _shares(
     return _normalised(towards(added, code))
 
 
-def _features_at(view: View, rows: Array) -> Array:
+def _features_at(view: View, rows: Any) -> Array:
     """Return the features of rows: their own where they are on the graph."""
     features = view.features(rows)
     if isinstance(view, GraphView):
-        places = (rows - view.centre) @ view.directions if view.directions.shape[1] else rows
+        places = Place(view.centre, view.directions, view.span, view.unit)(rows)
         closest = nearest(view.rows, places, 1)[:, 0]
-        apart = np.linalg.norm(view.rows[closest] - places, axis=1)
-        same = apart <= SAME * (1.0 + np.linalg.norm(places, axis=1))
+        apart = np.sqrt(row_squares(view.rows[closest] - places))
+        same = apart <= SAME * (1.0 + np.sqrt(row_squares(places)))
         features[same] = view.values[closest[same]]
     return features

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from atoll.core.extras import import_extra
+from atoll.core.selection import some_rows
 from atoll.plotting.current import current_axes
 from atoll.plotting.palette import (
     INK,
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LONGEST_LEGEND = 20  # classes named; the others are only counted
+MOST_DOTS = 2000  # unlabelled rows drawn
+SHADED, FADED = 0.65, 0.22  # depths of a certain class's colour: the full one is left to markers
 _ENTROPY_UNITS = {"nats": 1.0, "bits": 1 / np.log(2)}
 
 
@@ -31,14 +35,15 @@ class ProbabilityGrid(NamedTuple):
     """Class probabilities on a grid, and where the data rows lie in it.
 
     axes : one or two arrays of shape (r,), the grid's coordinates
-    probabilities : (r, K), or (r, r, K) with the second axis first
+    probabilities : (r, K), or (r, r, K) with the second axis first; None of a plane of sparse rows,
+        between which there are no rows to predict
     rows : (n, 1) or (n, 2), the data rows in the same coordinates
     axis_labels : one or two names
     subspace : a description of the plane, or '' if the axes are features
     """
 
     axes: tuple[NDArray[np.float64], ...]
-    probabilities: NDArray[np.float64]
+    probabilities: NDArray[np.float64] | None
     rows: NDArray[np.float64]
     axis_labels: tuple[str, ...]
     subspace: str
@@ -63,7 +68,8 @@ def probability_grid(
     plane : fitted transformer or None, default=None
         Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
         the features themselves if d is 1 or 2; otherwise the first two principal components of
-        the standardised rows, mapped back to the features.
+        the standardised rows, mapped back to the features. Of sparse rows it takes two singular
+        vectors, and predicts nothing on their plane.
     resolution : int, default=120
         Grid points along each axis.
     feature_names : array-like of str, shape (d,), or None, default=None
@@ -86,6 +92,8 @@ def probability_grid(
 
     if resolution < 2:
         raise ValueError(f"resolution is {resolution}; give at least 2 grid points per axis.")
+    if sparse.issparse(X):
+        return _sparse_grid(X, resolution)
     values = check_array(X, dtype=np.float64, input_name="X")
     names = feature_names_of(estimator, X, feature_names)
     if plane is None and values.shape[1] > 2:
@@ -116,6 +124,19 @@ def probability_grid(
     )
 
 
+def _sparse_grid(X: Any, resolution: int) -> ProbabilityGrid:
+    """Return where sparse rows lie on the plane of their first two singular vectors."""
+    from sklearn.decomposition import TruncatedSVD
+
+    n, d = X.shape
+    if min(n, d) < 2:
+        raise ValueError(f"X has {n} row(s) and {d} column(s); a plane needs at least 2 of each.")
+    rows = TruncatedSVD(2, random_state=0).fit_transform(X)
+    axes = tuple(_padded_axis(column, resolution) for column in rows.T)
+    labels = ("singular vector 1", "singular vector 2")
+    return ProbabilityGrid(axes, None, rows, labels, f"the plane of {d} sparse features")
+
+
 def decision_map(
     estimator: Any,
     X: Any,
@@ -131,10 +152,12 @@ def decision_map(
 ) -> Axes:
     """Draw the most probable class everywhere, shaded by its probability.
 
-    Labelled rows are large outlined markers, unlabelled rows small grey dots. The shade runs from
-    white (all classes equally probable) to the class's colour (certain), and a line marks where
-    the most probable class changes. With one feature the probabilities are drawn as lines. With
-    more than two, the map shows predictions *on* a plane; the rows lie off it and are projected.
+    Labelled rows are large outlined markers, unlabelled rows small grey dots, of which two thousand
+    are drawn at most. The shade runs from white (all classes equally probable) to the class's
+    colour (certain), and a line marks where the most probable class changes. With one feature the
+    probabilities are drawn as lines. With more than two the rows lie off the plane that is drawn:
+    dots have the colours of their own predicted classes, and the predictions *on* the plane are a
+    faded background; below it stands how many rows have the class that it shows where they are.
 
     Parameters
     ----------
@@ -187,15 +210,18 @@ def decision_map(
         ax = current_axes(6.8, 4.8)
     if len(grid.axes) == 1:
         _probability_lines(ax, grid, codes)
+    elif grid.subspace:
+        _classes_on_a_plane(ax, grid, codes, _of_some_rows(estimator, X))
     else:
         _shaded_regions(ax, grid)
         _boundaries(ax, grid)
         _mark_rows(ax, grid.rows, codes, len(classes))
         _frame(ax, grid)
-    ax.set_title(_title("Class probabilities", grid))
+    ax.set_title(_title("Predicted classes" if grid.subspace else "Class probabilities", grid))
     if legend:
         # In one dimension the legend names the lines, and there are no boundaries to explain.
-        _legend(ax, classes, codes, boundary=len(grid.axes) == 2)
+        has_boundary = len(grid.axes) == 2 and not grid.subspace
+        _legend(ax, classes, codes, boundary=has_boundary, predicted=bool(grid.subspace))
     return ax
 
 
@@ -215,7 +241,8 @@ def entropy_map(
 ) -> Axes:
     """Draw where the classifier is unsure: the entropy of its class probabilities.
 
-    The scale runs from 0 (certain) to log K (all K classes equally probable).
+    The scale runs from 0 (certain) to log K (all K classes equally probable). With more than two
+    features every row has the colour of its own entropy, on the plane that is drawn.
 
     Parameters
     ----------
@@ -268,9 +295,21 @@ def entropy_map(
     codes = _row_codes(estimator, X, y, unlabelled)
     if ax is None:
         ax = current_axes(6.8, 4.8)
-    entropy = _entropy(grid.probabilities) * _ENTROPY_UNITS[unit]
     largest = float(np.log(len(classes)) * _ENTROPY_UNITS[unit])
     label = f"predictive entropy ({unit})"
+    scale: dict[str, Any] = {"cmap": _pale_purples(), "vmin": 0, "vmax": largest}
+    if grid.subspace:
+        some = _of_some_rows(estimator, X)
+        values = _entropy(some.probabilities) * _ENTROPY_UNITS[unit]
+        dots = _mark_rows(ax, grid.rows, codes, len(classes), some.rows, c=values, **scale)
+        _colour_scale(ax, dots, label)
+        _frame(ax, grid)
+        ax.set_title(_title("Predictive entropy", grid))
+        if legend:
+            _legend(ax, classes, codes, boundary=False)
+        return ax
+    assert grid.probabilities is not None
+    entropy = _entropy(grid.probabilities) * _ENTROPY_UNITS[unit]
     if len(grid.axes) == 1:
         (x,) = grid.axes
         ax.plot(x, entropy, color="#54278f", linewidth=2)
@@ -281,15 +320,68 @@ def entropy_map(
         ax.set_ylabel(label)
         _frame(ax, grid)
     else:
-        image = _image(ax, grid, entropy, cmap=_pale_purples(), vmin=0, vmax=largest)
-        bar = ax.figure.colorbar(image, ax=ax, label=label, location="bottom", aspect=40)
-        bar.outline.set_visible(False)
+        _colour_scale(ax, _image(ax, grid, entropy, **scale), label)
         _mark_rows(ax, grid.rows, codes, len(classes))
         _frame(ax, grid)
     ax.set_title(_title("Predictive entropy", grid))
     if legend:
         _legend(ax, classes, codes, boundary=False)
     return ax
+
+
+def _colour_scale(ax: Axes, colours: Any, label: str) -> None:
+    bar = ax.figure.colorbar(colours, ax=ax, label=label, location="bottom", aspect=40)
+    bar.outline.set_visible(False)
+
+
+class _SomeRows(NamedTuple):
+    """Rows that are drawn as dots where they are unlabelled, and what is predicted of them.
+
+    rows : (s,) places
+    probabilities : (s, K)
+    """
+
+    rows: NDArray[np.intp]
+    probabilities: NDArray[np.float64]
+
+
+def _some_places(n: int) -> NDArray[np.intp]:
+    """Return places of n rows, or of as many as are drawn, in order."""
+    if n <= MOST_DOTS:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, MOST_DOTS, replace=False))
+
+
+def _of_some_rows(estimator: Any, X: Any) -> _SomeRows:
+    rows = _some_places(X.shape[0] if hasattr(X, "shape") else len(X))
+    return _SomeRows(rows, np.asarray(estimator.predict_proba(some_rows(X, rows))))
+
+
+def _classes_on_a_plane(
+    ax: Axes, grid: ProbabilityGrid, codes: NDArray[np.int64], some: _SomeRows
+) -> None:
+    """Draw rows in the colours of their classes, on a faded picture of the plane's own."""
+    n_classes = some.probabilities.shape[1]
+    found = some.probabilities.argmax(axis=1)
+    if grid.probabilities is not None:
+        _shaded_regions(ax, grid, depth=FADED)
+    colours = class_colours(n_classes)[found]
+    _mark_rows(ax, grid.rows, codes, n_classes, some.rows, color=colours)
+    _frame(ax, grid)
+    if grid.probabilities is not None:
+        agree = np.mean(_classes_at(grid, grid.rows[some.rows]) == found)
+        note = f"The faded background has the class of {agree:.0%} of the rows."
+        ax.set_xlabel(f"{ax.get_xlabel()}\n{note}")
+
+
+def _classes_at(grid: ProbabilityGrid, places: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the most probable class at the nearest point of the grid, (m, 2) -> (m,)."""
+    assert grid.probabilities is not None
+    column, row = (
+        np.rint((part - axis[0]) / (axis[1] - axis[0])).astype(int).clip(0, len(axis) - 1)
+        for part, axis in zip(places.T, grid.axes)
+    )
+    return grid.probabilities[row, column].argmax(axis=-1)
 
 
 def _principal_plane(values: NDArray[np.float64]) -> Any:
@@ -339,13 +431,14 @@ def _as_fitted(estimator: Any, rows: NDArray[np.float64]) -> Any:
 def _row_codes(estimator: Any, X: Any, y: Any, unlabelled: Any) -> NDArray[np.int64]:
     """Return the column of each row's class, (n,), or -1 for a row without a label."""
     if y is None:
-        return np.full(np.shape(X)[0], -1)
+        return np.full(X.shape[0] if hasattr(X, "shape") else len(X), -1)
     labels = labels_of(estimator, X, y, unlabelled)
     return np.where(labels.is_labelled, labels.codes, -1)
 
 
 def _probability_lines(ax: Axes, grid: ProbabilityGrid, codes: NDArray[np.int64]) -> None:
     (x,) = grid.axes
+    assert grid.probabilities is not None
     n_classes = grid.probabilities.shape[-1]
     for k, colour in enumerate(class_colours(n_classes)):
         ax.plot(x, grid.probabilities[:, k], color=colour, linewidth=2)
@@ -359,14 +452,15 @@ def _on_a_line(rows: NDArray[np.float64], height: float) -> NDArray[np.float64]:
     return np.column_stack([rows[:, 0], np.full(len(rows), height)])
 
 
-def _shaded_regions(ax: Axes, grid: ProbabilityGrid) -> None:
+def _shaded_regions(ax: Axes, grid: ProbabilityGrid, depth: float = SHADED) -> None:
     p = grid.probabilities
+    assert p is not None
     n_classes = p.shape[-1]
     chance = 1 / n_classes
     certainty = (p.max(axis=-1) - chance) / (1 - chance)
-    depth = 0.65 * np.clip(certainty, 0, 1)[..., None]  # full colour is left to the markers
+    depths = depth * np.clip(certainty, 0, 1)[..., None]
     colours = class_colours(n_classes)[p.argmax(axis=-1)]
-    _image(ax, grid, 1 - depth * (1 - colours))
+    _image(ax, grid, 1 - depths * (1 - colours))
 
 
 def _image(ax: Axes, grid: ProbabilityGrid, pixels: NDArray[np.float64], **settings: Any) -> Any:
@@ -386,6 +480,7 @@ def _image(ax: Axes, grid: ProbabilityGrid, pixels: NDArray[np.float64], **setti
 
 def _boundaries(ax: Axes, grid: ProbabilityGrid) -> None:
     p = grid.probabilities
+    assert p is not None
     n_classes = p.shape[-1]
     for k in range(1 if n_classes == 2 else n_classes):
         lead = p[..., k] - np.delete(p, k, axis=-1).max(axis=-1)
@@ -394,27 +489,43 @@ def _boundaries(ax: Axes, grid: ProbabilityGrid) -> None:
 
 
 def _mark_rows(
-    ax: Axes, places: NDArray[np.float64], codes: NDArray[np.int64], n_classes: int
-) -> None:
-    free = codes < 0
+    ax: Axes,
+    places: NDArray[np.float64],
+    codes: NDArray[np.int64],
+    n_classes: int,
+    some: NDArray[np.intp] | None = None,
+    **colours: Any,
+) -> Any:
+    """Draw labelled rows as markers and others as dots, which are returned.
+
+    some : rows that may be dots; None draws a part of very many
+    colours : of these rows, as `scatter` takes them; grey where none are given
+    """
+    some = _some_places(len(codes)) if some is None else some
+    is_free = codes[some] < 0
+    free = some[is_free]
     # The more rows, the smaller the dots, so that the colours below stay visible.
-    size = float(np.clip(2500 / max(1, free.sum()), 4, 14))
+    size = float(np.clip(2500 / max(1, len(free)), 4, 14))
+    look: dict[str, Any] = {"color": UNLABELLED_COLOUR, "alpha": 0.65, "linewidths": 0}
+    if colours:
+        look = {k: v[is_free] if k in ("c", "color") else v for k, v in colours.items()}
+        size, look = 1.6 * size, {**look, "edgecolors": UNLABELLED_COLOUR, "linewidths": 0.25}
     x, y = places.T
-    ax.scatter(
-        x[free], y[free], s=size, color=UNLABELLED_COLOUR, alpha=0.65, linewidths=0, zorder=2
-    )
+    dots = ax.scatter(x[free], y[free], s=size, zorder=2, **look)
     looks = zip(class_colours(n_classes), class_markers(n_classes))
+    size_of_labels = float(np.clip(75 * np.sqrt(40 / max(1, (codes >= 0).sum())), 20, 75))
     for k, (colour, marker) in enumerate(looks):
         ax.scatter(
             x[codes == k],
             y[codes == k],
-            s=75,
+            s=size_of_labels,
             color=[colour],
             marker=marker,
             edgecolors=INK,
             linewidths=1.3,
             zorder=3,
         )
+    return dots
 
 
 def _frame(ax: Axes, grid: ProbabilityGrid) -> None:
@@ -449,7 +560,9 @@ def _pale_purples() -> Any:
     return import_extra("matplotlib.colors").LinearSegmentedColormap.from_list("pale", purples)
 
 
-def _legend(ax: Axes, classes: Any, codes: NDArray[np.int64], *, boundary: bool) -> None:
+def _legend(
+    ax: Axes, classes: Any, codes: NDArray[np.int64], *, boundary: bool, predicted: bool = False
+) -> None:
     """Name the classes to the right of the map, where nothing is drawn."""
     Line2D = import_extra("matplotlib.lines").Line2D
     names = [plain_text(name) for name in class_names(classes)]
@@ -461,9 +574,10 @@ def _legend(ax: Axes, classes: Any, codes: NDArray[np.int64], *, boundary: bool)
     if len(looks) > _LONGEST_LEGEND:
         left_out = f"and {len(looks) - _LONGEST_LEGEND} more classes"
         handles.append(Line2D([], [], linestyle="", label=left_out))
+    unlabelled = "unlabelled, as predicted" if predicted else "unlabelled"
     if (codes < 0).any():
         handles.append(
-            Line2D([], [], color=UNLABELLED_COLOUR, marker=".", linestyle="", label="unlabelled")
+            Line2D([], [], color=UNLABELLED_COLOUR, marker=".", linestyle="", label=unlabelled)
         )
     if boundary:
         handles.append(Line2D([], [], color=INK, linewidth=1.3, label="boundary"))

@@ -64,7 +64,7 @@ def labels_of(estimator: Any, X: Any, y: Any, unlabelled: Any = "auto") -> Parti
     """
     classes = estimator.classes_
     labels = parse_labels(y, unlabelled=unlabelled_marker(unlabelled, classes), classes=classes)
-    n_rows = np.shape(X)[0]
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if len(labels.codes) != n_rows:
         raise ValueError(
             f"y has {len(labels.codes)} labels but X has {n_rows} rows; give one label per row."

@@ -32,6 +32,7 @@ import atoll
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
 from atoll.core.progress import progress_bar
+from atoll.core.shown import readable
 from atoll.inference.chains import SamplingInterrupted
 from atoll.reproductions.cache import (
     cell_identity,
@@ -108,6 +109,7 @@ class Experiment:
     more_files: Callable[[list[Result]], dict[str, str]] | None = None
 
 
+@readable
 class Report(NamedTuple):
     """The outcome of a run; `figure` is None if every cell was skipped."""
 
@@ -116,6 +118,16 @@ class Report(NamedTuple):
     csv: Path
     page: Path
     figure: Path | None
+
+    def __str__(self) -> str:
+        n = len(self.results)
+        said = f"{n} cell{'s' * (n != 1)} done"
+        if self.skipped:
+            reasons = sorted({one.reason for one in self.skipped})
+            said += f", {len(self.skipped)} not: {' '.join(reasons[:3])}"
+            said += " …" if len(reasons) > 3 else ""
+        named = (("page", self.page), ("table", self.csv), ("figure", self.figure))
+        return "\n".join([said, *(f"  {name}: {path}" for name, path in named if path)])
 
 
 def run(

@@ -1,0 +1,70 @@
+"""Results that print in words wherever they are shown: at a prompt, in a notebook, by `print`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any, TypeVar
+
+Shown = TypeVar("Shown")
+
+_STYLE = "font-family:system-ui,sans-serif;font-size:.95em;line-height:1.45;max-width:60em"
+
+
+def readable(result: type[Shown]) -> type[Shown]:
+    """Let a class of results show what its `__str__` says, also as the last line of a cell.
+
+    A method `_parts` may give a notebook more than that: paragraphs, and tables as pairs of a
+    header and rows.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> @readable
+    ... class Share(NamedTuple):
+    ...     value: float
+    ...
+    ...     def __str__(self):
+    ...         return f"{self.value:.0%} of the rows"
+    >>> Share(0.25)
+    25% of the rows
+    """
+    for name, method in (("__repr__", _in_words), ("_repr_html_", _in_html)):
+        setattr(result, name, method)
+    return result
+
+
+def _in_words(result: Any) -> str:
+    return str(result)
+
+
+def _in_html(result: Any) -> str:
+    """Return what a notebook shows."""
+    parts = result._parts() if hasattr(result, "_parts") else str(result).split("\n")
+    shown = [
+        f"<div>{_leading(part)}</div>" if isinstance(part, str) else table_html(*part)
+        for part in parts
+        if part
+    ]
+    return f'<div style="{_STYLE}">{"".join(shown)}</div>'
+
+
+def _leading(text: str) -> str:
+    """Return a line as HTML that keeps the blanks it begins with."""
+    line = text.lstrip(" ")
+    return "&nbsp;" * (len(text) - len(line)) + escape(line)
+
+
+def table_html(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as HTML.
+
+    Examples
+    --------
+    >>> table_html(["row"], [["<1>"]])
+    '<table><thead><tr><th>row</th></tr></thead><tbody><tr><td>&lt;1&gt;</td></tr></tbody></table>'
+    """
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

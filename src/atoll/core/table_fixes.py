@@ -1,0 +1,53 @@
+"""What to do about a table that cannot be read, in the words of the shell or of Python."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Fixes(NamedTuple):
+    """How a user leaves columns out, names texts, and so on.
+
+    in_python : whether by arguments of `make_preprocessor`, or else by options of a command
+
+    Examples
+    --------
+    >>> SHELL.drop(["site"]), SHELL.drop(["bill length"])
+    ('--drop site', "--drop 'bill length'")
+    >>> PYTHON.drop(["site"])
+    "make_preprocessor(drop=['site'])"
+    """
+
+    in_python: bool
+
+    def drop(self, columns: Sequence[str], most: int = 3) -> str:
+        """Return how columns are left out."""
+        if self.in_python:
+            return f"make_preprocessor(drop={list(columns)!r})"
+        shown = " ".join(f"--drop {shlex.quote(name)}" for name in columns[:most])
+        return shown + (" ..." if len(columns) > most else "")
+
+    def text(self, column: str) -> str:
+        """Return how a column is said to hold texts."""
+        if self.in_python:
+            return f"make_preprocessor(texts=[{column!r}])"
+        return f"--text {shlex.quote(column)}"
+
+    def identify(self, column: str) -> str:
+        """Return how a column is said to name the rows, after the way to leave it out."""
+        if self.in_python:
+            return ""
+        return f", or if it names the rows `atoll fit --id {shlex.quote(column)}`"
+
+    @property
+    def encode(self) -> str:
+        return "make_preprocessor(encode=True)" if self.in_python else "--encode"
+
+    @property
+    def impute(self) -> str:
+        return "make_preprocessor(impute=True)" if self.in_python else "--impute"
+
+
+SHELL, PYTHON = Fixes(in_python=False), Fixes(in_python=True)

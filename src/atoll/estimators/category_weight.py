@@ -1,0 +1,76 @@
+"""How much categories count beside measurements, by what the labels say.
+
+Rows of a table of measurements and categories are near each other if they share categories, or if
+their measurements are alike; which of the two the classes go by differs from table to table. Under
+the default classifier the labels have an evidence for every weight of the categories: whole as
+indicators come, or half. Half is taken where it makes the labels clearly more probable.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from atoll.core.labels import PartialLabels
+from atoll.core.preprocessing import PreparedTable, counts_as_category, with_category_weight
+from atoll.estimators.atoll import AtollClassifier
+from atoll.estimators.graph_rows import some_labels
+
+HALF = 0.5
+CLEARLY = 0.2  # log of how many times as probable labels must be: `benchmarks/results/rows.md`
+MOST_ROWS = 1000  # that the choice is made by
+MOST_LABELS = 200
+MOST_CLASSES = 20  # beyond which labels are not weighed: they may be numbers to be foretold
+
+
+class CategoryWeight(NamedTuple):
+    """What categories count beside measurements.
+
+    weight : one, or a half
+    log_odds : log of how many times as probable it makes the labels as the other
+    """
+
+    weight: float = 1.0
+    log_odds: float = 0.0
+
+
+def weigh_categories(table: PreparedTable, labels: PartialLabels) -> CategoryWeight:
+    """Return what categories count: a half where labels are clearly more probable so.
+
+    A table of categories alone, of numbers alone or with texts is left as it is, and so is one
+    whose labels are of one class, or of more than twenty.
+
+    Parameters
+    ----------
+    table : standardised, as `prepare` returns it
+    labels : of its rows
+    """
+    if sparse.issparse(table.X) or not 2 <= len(labels.classes) <= MOST_CLASSES:
+        return CategoryWeight()
+    are_categories = counts_as_category(table)
+    if are_categories.all() or not are_categories.any():
+        return CategoryWeight()
+    rng = np.random.default_rng(0)
+    known = some_labels(rng, labels, MOST_LABELS)
+    others = np.flatnonzero(~labels.is_labelled)
+    others = rng.permutation(others)[: max(MOST_ROWS - len(known), 0)]
+    rows = np.sort(np.concatenate([known, others]))
+    y = np.where(labels.is_labelled, labels.codes, -1)[rows]
+    whole, half = (
+        _log_evidence(with_category_weight(table, weight).X[rows], y) for weight in (1.0, HALF)
+    )
+    gain = half - whole
+    return CategoryWeight(HALF, gain) if gain > CLEARLY else CategoryWeight(1.0, -gain)
+
+
+def _log_evidence(X: NDArray[np.float64], y: NDArray[np.intp]) -> float:
+    """Return the log of how many times as probable rows make labels as shares alone do."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit that follows says the same
+        found = AtollClassifier(unlabelled=-1, random_state=0).fit(X, y).explain()
+    nothing = next(a.weight for a in found.assumptions if a.name == "nothing")
+    return -float(np.log(max(nothing, np.finfo(float).tiny)))

@@ -1,0 +1,47 @@
+"""Families of regions: what they say for many parameters and one function."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atoll.core.regions import fixed_regions
+from atoll.likelihoods import null_category, ordinal, probit
+
+
+def families(rng, n, n_classes, is_labelled):
+    """Every kind of family, with the number of its functions."""
+    codes = rng.integers(0, n_classes, n)
+    rates = tuple(rng.uniform(0.1, 0.9, n_classes))
+    for width in (0.0, 0.3):
+        yield 1, ordinal.family(codes, is_labelled, n_classes, width, 2.0)
+    for width in (None, 0.3):
+        for given, free in ((None, False), (rates, False), (None, True)):
+            yield (
+                (1 if n_classes == 2 else n_classes),
+                null_category.family(
+                    codes, is_labelled, n_classes, width, given, sample_missing_rates=free
+                ),
+            )
+    if n_classes == 2:
+        yield 1, fixed_regions(probit.regions(codes))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("spread", [1.0, 30.0])  # far out there is next to no mass
+def test_totals_given_a_function_are_those_of_the_regions(n_classes, spread):
+    rng = np.random.default_rng([5, n_classes])
+    for labelled in (0.0, 0.5, 1.0):
+        for F, family in families(rng, 12, n_classes, rng.random(12) < labelled):
+            f = spread * rng.standard_normal(12 if F == 1 else (12, F))
+            total = family.given(f)
+            q = len(family.mean)
+            start = family.mean + family.sd * rng.standard_normal(q)
+            # One entry at a time, as a sampler moves, so that what is kept is used; and back.
+            for j in [*range(q), 0] if q else []:
+                moved = start.copy()
+                moved[j] += rng.standard_normal()
+                for phi in (moved, start):
+                    expected = family.at(phi).total(f)
+                    assert total(phi) == pytest.approx(expected, rel=1e-11, abs=1e-11)
+            assert total(start) == pytest.approx(family.at(start).total(f), rel=1e-11, abs=1e-11)
