@@ -91,8 +91,8 @@ def test_a_row_is_explained_by_near_labels_and_their_pulls(folder):
     for number, tag, label, *_ in rows:
         assert few["tag"][int(number) - 1] == tag  # counted as in the file
         assert few["kind"][int(number) - 1] == label
-    lengths = [float(row[4]) for row in rows]
-    assert lengths == sorted(lengths)
+    pulls = [abs(int(row[5])) for row in rows]
+    assert pulls == sorted(pulls, reverse=True)
     again = succeed("explain", folder / "m.atoll", folder / "few.csv", "--row", "17", "--refit")
     assert "without it" in again
     assert "Without these 5 labels" in again
