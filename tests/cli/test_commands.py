@@ -647,6 +647,7 @@ def test_ctrl_c_keeps_what_was_drawn_and_saves_it(data, tmp_path):
     err += read_terminal(terminal)
     said, _ = process.communicate()
     assert process.returncode == 0, err
+    assert "Finishing this step; the draws made so far are kept." in err
     assert re.search(r"atoll: warning: sampling was interrupted: \d+ of 1000000 draws", err)
     assert "Model saved" in said
     diagnostics = load_model(out).estimator.diagnostics_

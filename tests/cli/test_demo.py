@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from atoll.cli.commands import app
@@ -11,6 +12,7 @@ from atoll.core.extras import MissingExtraError
 from atoll.core.labels import parse_labels
 from atoll.core.tables import read_table
 from atoll.estimators.held_out import score
+from atoll.plotting import palette
 from atoll.reports import demo
 from atoll.reports.demo import (
     COMPARED,
@@ -42,6 +44,7 @@ def test_the_demo_shows_a_table_a_picture_a_report_and_its_rows(tmp_path, monkey
     files = run_demo(tmp_path, quick=True, n_jobs=1, say=lines.append)
     said = "\n".join(lines)
     assert "Without the islands: Install" in said
+    assert said.index("Drawing the picture") < said.index("Writing the report")
     for name in (*COMPARED, "error", "log-loss", "Brier", "calibration", *map(str, files)):
         assert name in said
     assert files.picture.read_bytes().startswith(b"\x89PNG")
@@ -91,6 +94,20 @@ def test_the_table_gives_means_standard_errors_and_who_won():
     text = "\n".join(score_table(supervised, twin))
     assert "1.000 ± 0.000" in text
     assert "error fell in 1 of 2 draws, by 0.500 ± 0.500" in text
+
+
+def test_no_cross_is_cut_off(tmp_path, monkeypatch):
+    problem = make_problem(TINY, np.random.default_rng(0))
+    far = problem._replace(X_test=4.0 * problem.X_test)
+    model = demo._fit(COMPARED[1], far, 0)
+    figures = []
+    monkeypatch.setattr(palette, "new_figure", lambda *size: figures.append(Figure()) or figures[0])
+    demo._draw(tmp_path / "demo.png", far, {COMPARED[1]: model}, TINY)
+    (axes,) = figures[0].axes
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    x, y = far.X_test.T
+    assert left < x.min() < x.max() < right
+    assert bottom < y.min() < y.max() < top
 
 
 @pytest.mark.slow

@@ -18,9 +18,10 @@ from scipy.stats import rankdata
 
 from atoll.app.items import Rows
 from atoll.core.extras import import_extra
-from atoll.core.preprocessing import MAX_CATEGORIES, prepare
+from atoll.core.preprocessing import prepare
 from atoll.core.progress import progress_bar
 from atoll.core.tables import read_table
+from atoll.core.unusable import MAX_CATEGORIES
 
 TEXT_DIRECTIONS = 100
 PICTURE_SIDE = 16

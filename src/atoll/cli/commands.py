@@ -11,9 +11,11 @@ import typer
 from atoll import __version__
 from atoll.cli.explain import explain
 from atoll.cli.fitting import (
+    about_shares,
     bundle_of,
     check_id,
     description,
+    refuse_placeholder,
     settle_labels,
     unlabelled_value,
     weigh,
@@ -55,11 +57,19 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # two plain columns can be read at eighty characters
 )
-datasets_app = typer.Typer(help="Data sets to try a model on.", no_args_is_help=True)
+datasets_app = typer.Typer(
+    help="Data sets to try a model on.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(datasets_app, name="datasets")
-for command in (label, explain, score, suspects):
-    app.command()(command)
+for command, said in (
+    (label, "Label rows on a page, the most telling first."),
+    (explain, "Explain the class of one row."),
+    (score, "Score a model on a table with labels."),
+    (suspects, "List the labels that may be wrong."),
+):
+    app.command(short_help=said)(command)
 
 
 Target = Annotated[str, typer.Option(help="Column of labels; its blank cells are unlabelled rows.")]
@@ -126,7 +136,7 @@ def common(
     """Calibrated class probabilities from many rows and few labels."""
 
 
-@app.command()
+@app.command(short_help="Show the default classifier at work.")
 @one_line_errors
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = Path(
@@ -168,12 +178,13 @@ def fit(
 ) -> None:
     """Fit a model to a table and save it.
 
-    Ctrl-C keeps what was drawn so far and saves the model from it.
+    Where chains are drawn, Ctrl-C keeps what they have so far and saves the model from it; a
+    second one stops at once. Other models stop at the first, and nothing is written.
     """
     # Many parameters because a command's options are its parameters.
     from sklearn.exceptions import ConvergenceWarning
 
-    from atoll.cli.timing import announcement, expected_seconds, quicker_options
+    from atoll.cli.timing import before_the_fit
     from atoll.core.files import check_writable
     from atoll.core.preprocessing import prepare
     from atoll.core.tables import read_table, source_of
@@ -214,11 +225,8 @@ def fit(
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
     if not quiet:
-        seconds = expected_seconds(estimator, table.X, y)
-        quicker = quicker_options(estimator, model, table.X, y, seconds)
-        warning = announcement(estimator, model, seconds, quicker)
-        if warning is not None:
-            say(warning)
+        for line in before_the_fit(estimator, model, table.X, y):
+            say(line)
     with warnings.catch_warnings():
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -227,11 +235,12 @@ def fit(
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = bundle_of(estimator, table.preprocessing, table.X, y, target)
     save_model(with_source(bundle, data, source, id_column), out)
-    say(estimator.diagnostics_["verdict"])
-    say(f"Model saved in {out}.")
+    verdict = estimator.diagnostics_["verdict"]
+    for line in [verdict, *about_shares(estimator, labels), f"Model saved in {out}."]:
+        say(line)
 
 
-@app.command()
+@app.command(short_help="Write the class probabilities of a table.")
 @one_line_errors
 def predict(
     model: ModelPath,
@@ -262,7 +271,7 @@ def predict(
     predict_table(model, data, out, wishes, speaker(quiet, out), show_progress(quiet))
 
 
-@app.command()
+@app.command(short_help="Write one HTML page on a fitted model.")
 @one_line_errors
 def report(
     model: ModelPath,
@@ -306,7 +315,7 @@ def report(
     speaker(quiet)(f"Report saved in {page}.")
 
 
-@app.command()
+@app.command(short_help="Compare the models, and say which to use.")
 @one_line_errors
 def compare(
     data: DataPath,
@@ -334,12 +343,15 @@ def compare(
         for package in ("matplotlib", "jinja2"):
             import_extra(package)
     table = prepare(read_table(data), target, encode=True, impute=True, drop=drop or ())
+    marker = unlabelled_value(unlabelled, table.y)
+    if unlabelled == "auto":
+        refuse_placeholder(table.y)
     found = compare_models(
         table.X,
         table.y,
         models=models,
         n_splits=n_splits,
-        unlabelled=unlabelled_value(unlabelled, table.y),
+        unlabelled=marker,
         random_state=seed,
         progress=show_progress(quiet),
     )
@@ -349,7 +361,7 @@ def compare(
         speaker(quiet)(f"Page saved in {html}.")
 
 
-@app.command("next")
+@app.command("next", short_help="Say which rows to label next, and why.")
 @one_line_errors
 def next_rows(
     model: ModelPath,
@@ -398,7 +410,7 @@ def next_rows(
     loop.run_round(open_model(model, frame, target), frame, cells, files, wishes, say)
 
 
-@app.command()
+@app.command(short_help="List the models, or the parameters of one.")
 @one_line_errors
 def models(
     name: Annotated[
@@ -472,7 +484,7 @@ def make_dataset(
     )
 
 
-@app.command()
+@app.command(short_help="Run a table or figure of a paper again.")
 @one_line_errors
 def reproduce(
     name: Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atoll.cli.options import DataPath, ModelPath, Quiet, TargetOfModel
-from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
+from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines, wrapped
 
 if TYPE_CHECKING:
     from atoll.estimators.persistence import ModelBundle
@@ -65,11 +65,11 @@ def explain(
     )
     if hasattr(estimator, "explain"):
         say(str(estimator.explain()).split("\n", 1)[0])
-    typer.echo(f"Row {row}: {found.headline()}")
+    typer.echo(wrapped(f"Row {row}: {found.headline()}"))
     for line in table_lines(*_with_ids(found.table(first=1), bundle)):
         typer.echo(line)
     if found.summary():
-        typer.echo(found.summary())
+        typer.echo(wrapped(found.summary()))
 
 
 def _with_ids(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import shlex
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,8 @@ def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> P
 
     marker = unlabelled_value(unlabelled, targets)
     declared = estimator.get_params().get("classes")
+    if unlabelled == "auto" and declared is None:
+        refuse_placeholder(targets)
     with warnings.catch_warnings():
         if declared is not None:  # what -1 means is settled below, by the classes
             warnings.simplefilter("ignore", UserWarning)
@@ -43,6 +47,25 @@ def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> P
             enough = 1
     require_classes(labels, at_least=enough)
     return labels
+
+
+def refuse_placeholder(targets: Any) -> None:
+    """Raise a ValueError where most rows have a label that often means that there is none.
+
+    Parameters
+    ----------
+    targets : (n,) cells of the column of labels
+    """
+    from atoll.core.labels import WORDS_FOR_UNLABELLED
+
+    counts = Counter(label for label in targets if isinstance(label, str))
+    for name, count in counts.most_common(1):
+        if name.strip().lower() in WORDS_FOR_UNLABELLED and count > len(targets) / 2:
+            raise ValueError(
+                f"{count} of {len(targets)} rows have the label {name!r}, which seems to mean that "
+                f"the label is not known; say so with --unlabelled {shlex.quote(name)}, or with "
+                "--unlabelled none that it is a class."
+            )
 
 
 def unlabelled_value(text: str, y: Any) -> Any:
@@ -65,6 +88,8 @@ def description(
     data: Path, frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing
 ) -> list[str]:
     """Return what a fit says of a table before it begins."""
+    from atoll.core.unusable import row_counters
+
     counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
     others = {*preprocessing.categories, *preprocessing.texts}
     numeric = [n for n in preprocessing.columns if n not in others]
@@ -77,6 +102,12 @@ def description(
         lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
     if preprocessing.categories:
         lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
+    for name in row_counters(frame, numeric):
+        word = shlex.quote(name)
+        lines.append(
+            f"{name} looks like a row number, and is learnt from: leave it out (--drop {word}), or "
+            f"name rows by it (--id {word})."
+        )
     blank = frame[list(preprocessing.columns)].isna().sum()
     blank = blank[blank > 0]
     if len(blank):
@@ -107,6 +138,21 @@ def weigh(
         f"labels are {times:.1f} times as probable so."
     )
     return with_category_weight(table, found.weight), [said]
+
+
+def about_shares(estimator: Any, labels: PartialLabels) -> list[str]:
+    """Return what the limits of the shares assume, where the labels look picked by class."""
+    shares = getattr(estimator, "class_shares_", None)
+    if shares is None or (shares.lower == shares.upper).all():
+        return []
+    counts = labels.counts
+    if counts.min() < 2 or counts.min() != counts.max():
+        return []
+    return [
+        "The limits of the shares take the labelled rows for a random sample of all rows. There "
+        f"are {counts[0]} labels of every class: if rows were picked by class, the limits do not "
+        "hold; where the shares are known, give them with --class-share CLASS=SHARE."
+    ]
 
 
 def bundle_of(

@@ -148,7 +148,10 @@ def suspects(
     for line in table_lines(list(table.columns), shown):
         typer.echo(line)
     n_likely = int((table["p_wrong"] > 0.5).sum())
-    say(f"{n_likely} of {len(table)} labels are more likely wrong than right. Rows count from 1.")
+    say(
+        f"About {table['p_wrong'].sum():.1f} of {len(table)} labels are expected to be wrong; "
+        f"{n_likely} are more likely wrong than right. Rows count from 1."
+    )
 
 
 def _table_of_suspects(bundle: ModelBundle) -> pd.DataFrame:

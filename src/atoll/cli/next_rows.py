@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 ROW = "row"  # column that says which row of the table an answer is for; the first is row 1
 AUDIT = "random row, to check the model"
 PUT_OFF = "skipped before"
+CLOSE = 0.2  # difference of two probabilities from which the first leads
+CLEAR = 0.9  # probability from which a class is clear
 
 
 class Files(NamedTuple):
@@ -99,11 +101,13 @@ def run_round(
         write_table(with_labels(learner, cells, given, bundle.target), files.labelled)
     if files.out is not None:
         write_table(asked, files.out)
-        say(f"{len(asked)} rows to label saved in {files.out}; fill in {bundle.target!r}.")
+        where = "written to standard output" if str(files.out) == "-" else f"saved in {files.out}"
+        say(f"{len(asked)} rows to label {where}; fill in {bundle.target!r}.")
     else:
         shown = [c for c in asked.columns if c != bundle.target][:4]
         for line in table_lines(shown, asked[shown].astype(str).values.tolist()):
             say(line)
+    say(how_picked(learner))
     say(str(learner.estimate_error()))
     if learner.target_error is not None:
         say(learner.should_stop().reason)
@@ -189,17 +193,27 @@ def read_answers(path: Path, target: str, n: int, classes: Any) -> tuple[list[in
 
 
 def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target: str) -> Any:
-    """Return a table of the rows to label: number, blank label, prediction, reason, the row."""
+    """Return a table of the rows to label: number, blank label, prediction, reason, the row.
+
+    Parameters
+    ----------
+    frame : the table of rows, as it is written
+    target : its column of labels
+    """
     from atoll.active import STRATEGIES
 
     pd = import_extra("pandas")
     predicted, p = learner.predictions_[query.rows], learner.proba_[query.rows]
     has_model = learner.estimator_ is not None
-    name = learner.strategy_.partition(",")[0] if has_model else "typiclust"
-    why = STRATEGIES[name].summary
+    names = [str(name) for name in learner.classes_]
+    typical = STRATEGIES["typiclust"].summary
     reasons = [
-        AUDIT if audit else PUT_OFF if np.isnan(score) else why
-        for audit, score in zip(query.is_audit, query.scores)
+        AUDIT if audit else PUT_OFF if np.isnan(score) else picked
+        for audit, score, picked in zip(
+            query.is_audit,
+            query.scores,
+            [doubt(row, names) if has_model else typical for row in p],
+        )
     ]
     told = pd.DataFrame(
         {
@@ -212,6 +226,41 @@ def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target:
     )
     others = frame.drop(columns=[c for c in told.columns if c in frame.columns])
     return pd.concat([told, others.iloc[query.rows].reset_index(drop=True)], axis=1)
+
+
+def doubt(p: NDArray[np.float64], names: list[str]) -> str:
+    """Return what the model makes of a row that was picked, by its class probabilities.
+
+    Parameters
+    ----------
+    p : (K,)
+    names : (K,) of the classes
+
+    Examples
+    --------
+    >>> doubt(np.array([0.45, 0.5, 0.05]), ["ant", "bee", "fly"])
+    'bee (50%) or ant (45%)?'
+    >>> doubt(np.array([0.02, 0.98, 0.0]), ["ant", "bee", "fly"])
+    'bee (98%), which stands for many rows'
+    """
+    first, second = np.argsort(-p, kind="stable")[:2]
+    if p[first] - p[second] < CLOSE:
+        return f"{names[first]} ({p[first]:.0%}) or {names[second]} ({p[second]:.0%})?"
+    if p[first] < CLEAR:
+        return f"{names[first]} ({p[first]:.0%}), less likely {names[second]} ({p[second]:.0%})"
+    return f"{names[first]} ({p[first]:.0%}), which stands for many rows"
+
+
+def how_picked(learner: ActiveLearner) -> str:
+    """Return how the rows that are no audits were picked, in a sentence."""
+    from atoll.active import STRATEGIES
+
+    if learner.estimator_ is None:
+        return "There is no model yet: the rows asked are typical of their surroundings."
+    name = learner.strategy_.partition(",")[0]
+    of_name = STRATEGIES.get(name)
+    what = f"has the highest score by {name}" if of_name is None else of_name.summary
+    return f"Each row {what}, given those above it; rows drawn at random measure the error."
 
 
 def with_labels(

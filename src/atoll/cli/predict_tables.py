@@ -70,7 +70,6 @@ def predict_table(
     The table is read twice: first for what is wrong with it, which is said before the long work.
     Cells that are carried over are written as they stand in the file.
     """
-    pd = import_extra("pandas")
     source = source_of(data)  # standard input cannot be read twice, its bytes can
     first = next(table_chunks(source, CHUNK_CELLS))
     bundle = open_model(model, first)
@@ -89,10 +88,7 @@ def predict_table(
         cells = cell_chunks(source, CHUNK_CELLS) if found.carried else repeat(None)
         for frame, kept in zip(read, cells):
             answers = _answers(bundle, frame, found, bar, wishes.reject_below)
-            if kept is not None:
-                kept.columns = kept.columns.map(str)
-                answers = pd.concat([kept[found.carried].reset_index(drop=True), answers], axis=1)
-            writer.write(answers)
+            writer.write(answers if kept is None else _beside(kept, found.carried, answers))
     if wishes.reject_below is not None:
         say(_error_of_kept(bundle, first, wishes.reject_below))
     if found.n_unreadable:
@@ -102,6 +98,14 @@ def predict_table(
         )
     where = "written to standard output" if str(out) == STANDARD_OUTPUT else f"saved in {out}"
     say(f"{found.n_rows - found.n_unreadable} predictions {where}.")
+
+
+def _beside(cells: pd.DataFrame, carried: list[str], answers: pd.DataFrame) -> pd.DataFrame:
+    """Return columns of the table, as they are written, with the answers beside them."""
+    cells.columns = cells.columns.map(str)
+    kept = cells[carried].reset_index(drop=True)
+    both: pd.DataFrame = import_extra("pandas").concat([kept, answers], axis=1)
+    return both
 
 
 def _survey(

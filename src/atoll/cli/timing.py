@@ -122,6 +122,13 @@ def in_words(seconds: float) -> str:
     return f"{round(days)} days" if days < 365 else "more than a year"
 
 
+def before_the_fit(estimator: Any, model: str, X: Any, y: NDArray[Any]) -> list[str]:
+    """Return what to say before a fit, if that is long; parameters as in `quicker_options`."""
+    seconds = expected_seconds(estimator, X, y)
+    said = announcement(estimator, model, seconds, quicker_options(estimator, model, X, y, seconds))
+    return [] if said is None else [said]
+
+
 def announcement(
     estimator: Any, model: str, seconds: float, quicker: tuple[str, ...] = ()
 ) -> str | None:
@@ -238,7 +245,7 @@ def _part(y: NDArray[Any], size: int, every_label: bool) -> NDArray[np.intp]:
         come
     """
     rng = np.random.default_rng(0)
-    known = np.flatnonzero([label is not None for label in y])
+    known = np.flatnonzero(y != np.array(None))
     first = known[np.unique(np.array([str(label) for label in y[known]]), return_index=True)[1]]
     others = rng.permutation(np.setdiff1d(np.arange(len(y)), first))
     if every_label:

@@ -205,6 +205,7 @@ def _result(
     place = found.names.index(best)
     of_best = next(one.log_loss for one in differences if one.model == best)
     sentence = _sentence(best, can_tell, n_rarest, float(judgement.near_best[place]), of_best.mean)
+    sentence += _better_here(differences, best)
     return ModelComparison(
         table,
         differences,
@@ -221,6 +222,16 @@ def _result(
         left_out,
         of[best],
     )
+
+
+def _better_here(differences: tuple[Difference, ...], best: str) -> str:
+    """Return which models did better than the default beyond doubt, where that is recommended."""
+    better = [one.model for one in differences if one.log_loss.high < 0]
+    if best != DEFAULT or not better:
+        return ""
+    its = "its 95% interval is" if len(better) == 1 else "their 95% intervals are"
+    among = f"; of {len(differences) - 1} intervals, one in twenty misses by chance"
+    return f" On these labels {', '.join(better)} did better than it: {its} below zero{among}."
 
 
 def _sentence(best: str, can_tell: bool, n_rarest: int, near_best: float, difference: float) -> str:

@@ -8,8 +8,6 @@ import textwrap
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from atoll.comparison.judging import NEAR, Paired
 from atoll.comparison.result import ModelComparison
 from atoll.core.extras import import_extra
@@ -174,6 +172,10 @@ def _interval(one: Paired) -> str:
     return f"{one.mean:+.3f} ({one.low:+.2f} to {one.high:+.2f})".replace("-", "−")
 
 
+def _colour(loss: Paired) -> str:
+    return _BETTER if loss.high < 0 else _WORSE if loss.low > 0 else _UNSURE
+
+
 def intervals_figure(found: ModelComparison) -> Figure:
     """Draw the models' differences of log-loss from the reference, with their intervals."""
     shown = [one for one in found.differences if one.model != found.reference][::-1]
@@ -182,7 +184,7 @@ def intervals_figure(found: ModelComparison) -> Figure:
     peers = {row.model for row in found.table if row.is_peer}
     for place, one in enumerate(shown):
         loss = one.log_loss
-        colour = _BETTER if loss.high < 0 else _WORSE if loss.low > 0 else _UNSURE
+        colour = _colour(loss)
         axis.plot([loss.low, loss.high], [place, place], color=colour, linewidth=2.2)
         filled = "white" if one.model in peers else colour
         axis.plot(loss.mean, place, "o", color=colour, markerfacecolor=filled, markersize=7)
@@ -196,10 +198,13 @@ def intervals_figure(found: ModelComparison) -> Figure:
         ends = sorted(max(abs(one.log_loss.low), abs(one.log_loss.high)) for one in shown)
         reach = 1.15 * min(ends[-1], 3.0 * ends[len(ends) // 2])
         axis.set_xlim(-reach, reach)
-        for place, one in enumerate(shown):  # beyond the edge: an arrow says so
-            if abs(one.log_loss.mean) > reach:
-                side = float(np.sign(one.log_loss.mean))
-                arrow = ">" if side > 0 else "<"
-                axis.plot(0.985 * side * reach, place, arrow, color=_WORSE if side > 0 else _BETTER)
+        for place, one in enumerate(shown):  # beyond an edge: an arrow there says so
+            colour = _colour(one.log_loss)
+            for arrow, edge, beyond in (
+                ("<", -reach, one.log_loss.low < -reach),
+                (">", reach, one.log_loss.high > reach),
+            ):
+                if beyond:
+                    axis.plot(0.985 * edge, place, arrow, color=colour, markersize=8)
     tidy(axis)
     return figure

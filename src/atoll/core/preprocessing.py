@@ -6,7 +6,6 @@ filled in; `Preprocessing` remembers how, so that new rows are treated alike.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,12 +18,10 @@ from atoll.core.extras import import_extra
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import SHELL, Fixes
 from atoll.core.texts import Words, is_text, learn_words, word_rows
+from atoll.core.unusable import DATES, fault_of_categories, fault_of_cells, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MAX_CATEGORIES = 100
-"""A column with more distinct values than this is not encoded: it names rows, not groups."""
 
 OFTEN_BLANK = 0.05
 """From this share of blank cells on, that a cell is blank is a feature of its own."""
@@ -43,8 +40,6 @@ ROWS_A_VALUE = 5
 
 BLANK = ""
 """The category of blank cells, in columns where they are frequent."""
-
-_DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b.*")
 
 
 class Preprocessing(NamedTuple):
@@ -154,8 +149,7 @@ def prepare(
     ([[-1.22, 0.0, 1.0], [0.0, 1.0, 0.0], [1.22, 0.0, 1.0]], ['a', None, 'b'])
     """
     columns = _columns(frame, target, drop)
-    _refuse_unusable(frame, columns, fixes)
-    found = _text_columns(frame, columns, texts, encode)
+    found = _usable_texts(frame, columns, texts, encode, fixes)
     categorical = [n for n in columns if n not in found and not _is_numeric(frame[n])]
     if categorical and not encode:
         raise ValueError(
@@ -423,6 +417,29 @@ def _columns(frame: pd.DataFrame, target: str | None, drop: Sequence[str]) -> tu
     return columns
 
 
+def _usable_texts(
+    frame: pd.DataFrame, columns: Sequence[str], named: Sequence[str], encode: bool, fixes: Fixes
+) -> list[str]:
+    """Return the columns of texts; raise where columns are neither texts, numbers nor categories.
+
+    Parameters
+    ----------
+    named : columns that are said to hold texts
+    encode : whether texts are looked for, and categories taken
+    """
+    faults = {n: fault for n in columns if (fault := fault_of_cells(frame[n])) is not None}
+    found = _text_columns(frame, [n for n in columns if n not in faults], named, encode)
+    for name in columns if encode else ():
+        if name in faults or name in named or _is_numeric(frame[name]):
+            continue
+        values = sorted(set(_as_strings(frame[name])) - {BLANK})
+        fault = fault_of_categories(name, values, fixes)
+        if fault is not None and (name not in found or fault is DATES):
+            faults[name] = fault
+    refuse({name: faults[name] for name in columns if name in faults}, fixes)
+    return found
+
+
 def _text_columns(
     frame: pd.DataFrame, columns: Sequence[str], named: Sequence[str], notice: bool
 ) -> list[str]:
@@ -466,14 +483,6 @@ def _as_strings(column: pd.Series) -> list[str]:
 
 def _categories(column: pd.Series, fixes: Fixes) -> tuple[str, ...]:
     name, values = str(column.name), tuple(sorted(set(_as_strings(column)) - {BLANK}))
-    if len(values) > MAX_CATEGORIES:
-        if all(_DATE.fullmatch(value) for value in values[:20]):
-            raise _dates(name, fixes)
-        raise ValueError(
-            f"column {name!r} has {len(values)} different values, too many to encode (at most "
-            f"{MAX_CATEGORIES}); leave it out ({fixes.drop([name])}{fixes.identify(name)}), group "
-            f"its values, or say that it has texts ({fixes.text(name)})."
-        )
     n_cells = int(column.notna().sum())
     if n_cells >= FEWEST_CELLS and len(values) >= NEARLY_ALL * n_cells:
         warn_user(
@@ -483,13 +492,6 @@ def _categories(column: pd.Series, fixes: Fixes) -> tuple[str, ...]:
             UserWarning,
         )
     return (*values, BLANK) if _often_blank(column) else values
-
-
-def _dates(name: str, fixes: Fixes) -> ValueError:
-    return ValueError(
-        f"column {name!r} holds dates; turn them into numbers that may matter, such as days since "
-        f"a day or the month, or leave it out ({fixes.drop([name])})."
-    )
 
 
 def _parts(name: str, categories: dict[str, tuple[str, ...]], flagged: Sequence[str]) -> list[str]:
@@ -564,25 +566,6 @@ def _is_few_valued(x: NDArray[np.float64]) -> bool:
 
 
 # Refusals -----------------------------------------------------------------------------------------
-
-
-def _refuse_unusable(frame: pd.DataFrame, columns: Sequence[str], fixes: Fixes) -> None:
-    """Raise for columns that are neither numbers nor categories, and for those without a cell."""
-    types = import_extra("pandas.api.types")
-    for name in columns:
-        column = frame[name]
-        if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
-            raise _dates(name, fixes)
-        if column.isna().all():
-            raise ValueError(
-                f"column {name!r} is blank in every row; leave it out ({fixes.drop([name])})."
-            )
-        first = column[column.notna()].iloc[0]
-        if isinstance(first, (list, tuple, set, dict, np.ndarray)):
-            raise ValueError(
-                f"column {name!r} holds {type(first).__name__}s, such as {str(first)[:40]!r}; "
-                f"spread it over columns of numbers, or leave it out ({fixes.drop([name])})."
-            )
 
 
 def _refuse_blank(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -> None:

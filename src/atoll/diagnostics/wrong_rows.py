@@ -93,10 +93,14 @@ class ErrorEstimate(NamedTuple):
             return "Every row has a label."
         if np.isnan(self.error):
             return f"No model yet: nothing is known of {self.n_unlabelled} rows."
+        by, audits = "the model's own probabilities", "No audits yet."
+        if self.n_audits:
+            by += " and the audits"
+            audits = f"{self.n_wrong} of {self.n_audits} audits were wrong."
         return (
             f"About {self.errors_left:.0f} of {self.n_unlabelled} unlabelled rows are wrong "
-            f"({self.error:.1%}); at most {self.upper:.1%} with probability {self.confidence:.0%}. "
-            f"{self.n_wrong} of {self.n_audits} audits were wrong."
+            f"({self.error:.1%}), by {by}; at most {self.upper:.1%} with probability "
+            f"{self.confidence:.0%}. {audits}"
         )
 
 

@@ -46,6 +46,12 @@ NOTHING_KEPT = (
     "where one was asked for."
 )
 
+FINISHING = (
+    "\nFinishing this step; the draws made so far are kept. Press Ctrl-C again to stop at once and "
+    "lose them.\n"
+)
+STOPPING = "\nStopping after this step.\n"
+
 
 class SamplingInterrupted(UserWarning):
     """Sampling was stopped by Ctrl-C; the draws made so far were kept."""
@@ -349,6 +355,7 @@ def _stop_flag(checkpoint: Path | None) -> Iterator[_Flag]:
             signal.signal(signal.SIGINT, previous)
             flag.asked.touch()
             flag.stop.touch()
+            _write_now(FINISHING if flag.drawn.exists() else STOPPING)
 
         # None means a handler that was not set from Python; it cannot be restored.
         previous = signal.getsignal(signal.SIGINT) or signal.default_int_handler
@@ -368,6 +375,11 @@ def _say_what_would_be_lost(seconds: float, checkpoint: Path | None) -> None:
         f"\nThe chains are still warming up and have no draws: {lost}. Press Ctrl-C again to stop "
         "all the same, or wait: once there are draws, Ctrl-C keeps them.\n"
     )
+    _write_now(message)
+
+
+def _write_now(message: str) -> None:
+    """Write to standard error, from a signal's handler."""
     try:
         sys.stderr.write(message)
         sys.stderr.flush()

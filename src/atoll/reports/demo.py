@@ -127,13 +127,17 @@ def run_demo(
 
     shown = typical_draw(*scores)
     models = {name: of_name[shown] for name, of_name in zip(COMPARED, fitted)}
+    say("")
+    say("Fitting islands of data to a typical draw ...")
     islands = _islands(problems[shown], size, seed + shown, say)
     if islands is not None:
         models[ISLANDS] = islands
     for name, model in models.items():
         say(f"{name}: {model.diagnostics_['verdict']}")
+    say("Drawing the picture ...")
     _draw(files.picture, problems[shown], models, size)
     _write_table(files.table, problems[shown])
+    say("Writing the report ...")
     _write_report(files, models[DEFAULT], problems[shown], quick=quick, seed=seed)
     say("")
     say(f"Picture: {files.picture}")
@@ -248,10 +252,12 @@ def _draw(path: Path, problem: Problem, models: dict[str, Any], size: Size) -> N
     from atoll.plotting import decision_map, probability_grid
     from atoll.plotting.palette import new_figure
 
+    everywhere = np.vstack([problem.X, problem.X_test])  # so that no cross is cut off
     figure = new_figure(4.3 * len(models), 4.9)
     panels = figure.subplots(1, len(models), sharex=True, sharey=True, squeeze=False)[0]
     for (name, model), ax in zip(models.items(), panels):
-        grid = probability_grid(model, problem.X, resolution=size.resolution)
+        grid = probability_grid(model, everywhere, resolution=size.resolution)
+        grid = grid._replace(rows=grid.rows[: len(problem.X)])
         decision_map(model, problem.X, problem.y, ax=ax, unlabelled=None, grid=grid, legend=False)
         if name == ISLANDS:
             _flood(ax, model, grid)

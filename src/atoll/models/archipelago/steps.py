@@ -58,7 +58,10 @@ FEW_REJECTIONS = 1.3  # proposals per row, up to which functions move in white n
 PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS = 1.5, 10  # of θ, in its standard deviations
 # Of W: copies as good as the rows themselves would hold θ twice.
 COPIES_PRECISION = 0.3
-FEW_PARAMETERS, SLICE_WIDTH = 3, 0.7  # that move one by one; in standard deviations of the prior
+FEW_PARAMETERS = 3  # that move one by one
+# Standard deviations of the prior: of a first interval that grows, where rejections are few, and of
+# one that does not, where they are many and hold θ more.
+SLICE_WIDTH, FIXED_WIDTH = 0.7, 1.0
 # Of tuning in warm-up: the least weight of a new state, the weight of what it begins with, and the
 # least that θ's standard deviation may be of its prior's.
 SLOWEST_TUNING, FIRST_WEIGHT, LEAST_SPREAD = 0.02, 5.0, 0.5
@@ -378,7 +381,7 @@ def sample_log_parameters(
     """Move all log-parameters given noisy copies of the functions, which follow.
 
     Few log-parameters move one by one, by slice sampling, which needs no gradient; many move
-    together, by a Hamiltonian step.
+    together with the noise by which functions follow, by a Hamiltonian step.
     """
     target = conditional_on_copies(rng, setting, state)
     if state.log_parameters.size <= FEW_PARAMETERS:
@@ -390,18 +393,22 @@ def _slice_by_slice(
     rng: np.random.Generator, target: Conditional, state: ArchipelagoState
 ) -> ArchipelagoState:
     """Draw every log-parameter anew given the others, by slice sampling."""
-    found = target.at(state.log_parameters)
+    found, grows = target.at(state.log_parameters), not many_rejections(target.setting, state)
     assert found is not None  # no step goes too far
     for f, j in np.ndindex(state.log_parameters.shape):
         if j != target.setting.prior.variance_index:  # it moves with the functions
-            found = _sliced(rng, target, found, (f, j))
+            found = _sliced(rng, target, found, (f, j), grows)
     return _with_followed(state, found)
 
 
 def _sliced(
-    rng: np.random.Generator, target: Conditional, here: Followed, index: tuple[int, int]
+    rng: np.random.Generator,
+    target: Conditional,
+    here: Followed,
+    index: tuple[int, int],
+    grows: bool,
 ) -> Followed:
-    """Draw one log-parameter anew."""
+    """Draw one log-parameter anew; `grows`: from an interval that may grow."""
     tried: dict[float, Followed | None] = {0.0: here}
 
     def log_density(displacement: float) -> float:
@@ -411,8 +418,10 @@ def _sliced(
             tried[displacement] = target.at(theta)
         return target.log_density(tried[displacement])
 
-    width = SLICE_WIDTH * float(target.setting.prior.sd[index[1]])
-    found = tried[slice_sampling.step(rng, log_density, width=width)]
+    unit = float(target.setting.prior.sd[index[1]])
+    width = unit * (SLICE_WIDTH if grows else FIXED_WIDTH)
+    most = slice_sampling.MAX_STEPS_OUT if grows else 1
+    found = tried[slice_sampling.step(rng, log_density, width=width, most_widths=most)]
     assert found is not None
     return found
 
@@ -424,9 +433,8 @@ def _all_at_once(
 
     Coordinates are θ in units that warm-up found, and ν and e, which are white given the copies.
     """
-    setting, given = target.setting, target.given
-    prior, shape, size = setting.prior, state.log_parameters.shape, given.copies.size
-    gram_slope = gram_gradient_function(prior, known_rows(setting, state))
+    given, prior, size = target.given, target.setting.prior, state.whitened.size
+    gram_slope = gram_gradient_function(prior, known_rows(target.setting, state))
     unit, spread = np.sqrt(state.tuning.variances), np.sqrt(given.variances)
     n_theta = unit.size
     last: dict[bytes, tuple[Conditional, Followed | None]] = {}
@@ -437,7 +445,7 @@ def _all_at_once(
             last.clear()
             noise = position[n_theta:].reshape(2, *given.copies.shape)
             here = target._replace(given=given._replace(whitened=noise[0], noise=spread * noise[1]))
-            last[key] = here, here.at(unit * position[:n_theta].reshape(shape))
+            last[key] = here, here.at(unit * position[:n_theta].reshape(unit.shape))
         return last[key]
 
     def log_density(position: Array) -> float:
@@ -467,12 +475,17 @@ def _all_at_once(
         moved, info = hmc.step_by_gradients(
             rng, position, log_density, gradient, step_size, n_leapfrog
         )
+    state = _noted(state, info, adapt)
+    _, found = at(moved)
+    return _with_followed(state, found) if info.accepted and found is not None else state
+
+
+def _noted(state: ArchipelagoState, info: hmc.HMCInfo, adapt: bool) -> ArchipelagoState:
+    """Return the state with the acceptance of a step of θ, and in warm-up a step size to match."""
     if adapt:
         tuned = hmc.adapt_step_size(state.parameter_step_size, info.acceptance, target=ACCEPTANCE)
         state = state._replace(parameter_step_size=tuned)
-    state = state._replace(acceptance=info.acceptance)
-    _, found = at(moved)
-    return _with_followed(state, found) if info.accepted and found is not None else state
+    return state._replace(acceptance=info.acceptance)
 
 
 def _with_followed(state: ArchipelagoState, found: Followed) -> ArchipelagoState:

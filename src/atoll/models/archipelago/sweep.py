@@ -48,6 +48,7 @@ from atoll.models.archipelago.state import (
     known_rows,
 )
 from atoll.models.archipelago.steps import (
+    FEW_PARAMETERS,
     many_rejections,
     sample_functions,
     sample_log_parameters,
@@ -59,8 +60,8 @@ Array = NDArray[np.float64]
 # Candidates: about so many, but at most so many for each proposal. More would free the functions
 # further of M, and each costs a row.
 CANDIDATES, MOST_CANDIDATE_RATE = 16.0, 0.3
-# Of the sweeps, in which θ moves: where rejections are few, and where they are many.
-PARAMETER_SHARES = 0.15, 0.4
+# Of the sweeps, in which θ moves: few log-parameters where rejections are few or many, and many.
+SHARE_OF_CHEAP, SHARE_OF_FEW, SHARE_OF_MANY = 0.1, 1.0, 0.35
 MOST_REFUSED = 20_000  # proposals in renewals, one after the other, that ran past the most
 
 
@@ -202,7 +203,9 @@ def parameter_share(setting: Setting, state: ArchipelagoState) -> float:
     """Return the share of sweeps in which θ moves."""
     if len(_beside_variance(setting.prior)) == 0:
         return 0.0
-    return PARAMETER_SHARES[int(many_rejections(setting, state))]
+    if state.log_parameters.size > FEW_PARAMETERS:
+        return SHARE_OF_MANY
+    return SHARE_OF_FEW if many_rejections(setting, state) else SHARE_OF_CHEAP
 
 
 def _beside_variance(prior: KernelPrior) -> list[int]:

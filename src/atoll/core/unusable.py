@@ -1,0 +1,124 @@
+"""Columns that cannot be learnt from as they are: which, why, and what to do about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from atoll.core.extras import import_extra
+from atoll.core.table_fixes import Fixes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_CATEGORIES = 100
+"""A column with more distinct values than this is not encoded: it names rows, not groups."""
+
+FEWEST_COUNTED = 10
+"""Rows below which numbers in order may well be no row numbers."""
+
+_YEAR, _MONTH, _DAY = r"\d{4}", r"(0?[1-9]|1[0-2])", r"(0?[1-9]|[12]\d|3[01])"
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_DATE = re.compile(
+    rf"\s*({_YEAR}[-/.]{_MONTH}[-/.]{_DAY}"  # 2007-11-11
+    rf"|{_DAY}[-/.]{_DAY}[-/.]({_YEAR}|\d\d)"  # 11.11.2007, 11/30/07
+    rf"|{_DAY}[-. ]*({_MONTHS})[a-z]*[-., ]*({_YEAR}|\d\d)"  # 11 Nov 2007
+    rf"|({_MONTHS})[a-z]*\.? {_DAY},? {_YEAR})"  # Nov 11, 2007
+    r"([T ]\s*\d{1,2}:\d\d.*)?\s*",
+    re.IGNORECASE,
+)
+
+
+class Fault(NamedTuple):
+    """Why a column cannot be learnt from.
+
+    what : is wrong, after the name of the column
+    mend : what may be done other than to leave it out; nothing if empty
+    naming : how to say that it names the rows; nothing if empty
+    """
+
+    what: str
+    mend: str = ""
+    naming: str = ""
+
+
+DATES = Fault(
+    "holds dates",
+    "turn them into numbers that may matter, such as days since a day or the month",
+)
+
+
+def fault_of_cells(column: pd.Series) -> Fault | None:
+    """Return what is wrong with cells that are neither numbers nor words."""
+    types = import_extra("pandas.api.types")
+    if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
+        return DATES
+    if column.isna().all():
+        return Fault("is blank in every row")
+    first = column[column.notna()].iloc[0]
+    if isinstance(first, (list, tuple, set, dict, np.ndarray)):
+        what = f"holds {type(first).__name__}s, such as {str(first)[:40]!r}"
+        return Fault(what, "spread it over columns of numbers")
+    return None
+
+
+def fault_of_categories(name: str, values: Sequence[str], fixes: Fixes) -> Fault | None:
+    """Return what is wrong with a column of words, by its different values.
+
+    Examples
+    --------
+    >>> from atoll.core.table_fixes import SHELL
+    >>> fault_of_categories("day", ["2007-11-11", "2007-11-12"], SHELL).what
+    'holds dates'
+    >>> fault_of_categories("version", ["1.2.3", "1.20.3"], SHELL) is None
+    True
+    """
+    if values and all(_DATE.fullmatch(value) for value in values):
+        return DATES
+    if len(values) > MAX_CATEGORIES:
+        what = f"has {len(values)} different values, too many to encode (at most {MAX_CATEGORIES})"
+        mend = f"group its values, or say that it has texts ({fixes.text(name)})"
+        return Fault(what, mend, fixes.identify(name))
+    return None
+
+
+def refuse(faults: dict[str, Fault], fixes: Fixes) -> None:
+    """Raise a ValueError that names every column with a fault, and what to do; none if none has."""
+    if not faults:
+        return
+    if len(faults) == 1:
+        ((name, fault),) = faults.items()
+        out = f"leave it out ({fixes.drop([name])}{fault.naming})"
+        rest = {"": out}.get(fault.mend, f"{fault.mend}, or {out}")
+        if fault.naming:
+            rest = f"{out}, {fault.mend}"
+        raise ValueError(f"column {name!r} {fault.what}; {rest}.")
+    each = "; ".join(f"{name!r} {fault.what}" for name, fault in faults.items())
+    mends = dict.fromkeys(fault.mend for fault in faults.values() if fault.mend)
+    mended = f", or mend them: {'; '.join(mends)}" if mends else ""
+    out = fixes.drop(list(faults), most=len(faults))
+    raise ValueError(
+        f"{len(faults)} columns cannot be learnt from: {each}. Leave them out ({out}){mended}."
+    )
+
+
+def row_counters(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return the columns that look like numbers of rows: whole, and each one more than the last.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> row_counters(pd.DataFrame({"n": range(1, 21), "x": [1.5] * 20}), ["n", "x"])
+    ['n']
+    """
+    types = import_extra("pandas.api.types")
+
+    def counts(cells: Any) -> bool:
+        if len(cells) < FEWEST_COUNTED or not types.is_integer_dtype(cells.dtype):
+            return False
+        return not cells.isna().any() and bool((np.diff(cells.to_numpy(dtype=np.int64)) == 1).all())
+
+    return [name for name in columns if counts(frame[name])]

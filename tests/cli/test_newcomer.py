@@ -1,0 +1,140 @@
+"""What stops a newcomer in the shell: columns, labels, widths, names."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from atoll.cli.terminal import wrapped
+from program import fail, run, succeed
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture
+def table():
+    """Two clouds of 40 rows; five labels of each class."""
+    rng = np.random.default_rng(0)
+    truth = np.array(["cat", "dog"] * 20)
+    frame = pd.DataFrame({"x": rng.standard_normal(40) + 4.0 * (truth == "dog")})
+    frame["z"] = rng.standard_normal(40)
+    frame["kind"] = np.where(np.arange(40) < 10, truth, None)
+    return frame
+
+
+def arguments(frame, folder, *more):
+    frame.to_csv(folder / "table.csv", index=False)
+    quick = ["--model", "graph-gp", "--set", "n_draws=40"]
+    return ["fit", folder / "table.csv", "--target", "kind", "--out", folder / "m.atoll", *quick,
+            *more]  # fmt: skip
+
+
+def test_every_column_that_is_refused_is_named_in_a_command_that_can_be_copied(table, tmp_path):
+    table["Date Egg"] = np.where(np.arange(40) % 2, "2007-11-11", "2007-12-03")
+    table["empty"] = None
+    said = fail(*arguments(table, tmp_path))
+    assert "'Date Egg' holds dates; 'empty' is blank in every row" in said
+    assert "--drop 'Date Egg' --drop empty" in said
+
+
+@pytest.mark.parametrize("day", ["2007-11-11", "11.11.2007 10:30", "11/30/07", "11 Nov 2007"])
+def test_few_different_dates_are_dates_too(table, tmp_path, day):
+    table["day"] = [day, day.replace("11", "12")] * 20
+    assert "column 'day' holds dates" in fail(*arguments(table, tmp_path))
+
+
+def test_versions_are_no_dates(table, tmp_path):
+    table["version"] = ["1.2.3", "3.11.14"] * 20
+    assert "indicators: version" in succeed(*arguments(table, tmp_path))
+
+
+def test_a_row_number_is_remarked_on(table, tmp_path):
+    table["Sample Number"] = range(1, 41)
+    said = succeed(*arguments(table, tmp_path))
+    assert "Sample Number looks like a row number" in said
+    assert "--id 'Sample Number'" in said
+    table["Sample Number"] = table["Sample Number"].sample(frac=1, random_state=0).to_numpy()
+    assert "row number" not in succeed(*arguments(table, tmp_path))
+
+
+def test_a_placeholder_in_most_rows_stops_the_fit_unless_it_is_said_to_be_a_class(table, tmp_path):
+    table["kind"] = table["kind"].fillna("?")
+    message = fail(*arguments(table, tmp_path))
+    assert "30 of 40 rows have the label '?'" in message
+    assert "--unlabelled '?'" in message
+    compared = fail("compare", tmp_path / "table.csv", "--target", "kind")
+    assert "--unlabelled '?'" in compared
+    assert "10 labelled" in succeed(*arguments(table, tmp_path, "--unlabelled", "?"))
+    assert "? (30)" in succeed(*arguments(table, tmp_path, "--unlabelled", "none"))
+
+
+def test_the_limits_of_the_shares_say_what_they_assume_where_labels_look_picked(table, tmp_path):
+    assert "take the labelled rows for a random sample" in succeed(*arguments(table, tmp_path))
+    table.loc[10, "kind"] = "cat"
+    assert "random sample" not in succeed(*arguments(table, tmp_path))
+
+
+def test_a_model_of_nearly_that_name_is_suggested(table, tmp_path):
+    message = fail(*arguments(table, tmp_path), "--model", "graphgp")
+    assert "did you mean graph-gp?" in message
+
+
+def test_suspects_end_with_how_many_labels_are_expected_to_be_wrong(table, tmp_path):
+    succeed(*arguments(table, tmp_path), "--quiet")
+    said = succeed("suspects", tmp_path / "m.atoll", "-n", 10, "--out", tmp_path / "all.csv")
+    total = pd.read_csv(tmp_path / "all.csv")["p_wrong"].sum()
+    assert f"About {total:.1f} of 10 labels are expected to be wrong; " in said
+
+
+@pytest.mark.parametrize("width", [60, 45])
+def test_sentences_fit_the_terminal(table, tmp_path, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    said = [succeed(*arguments(table, tmp_path))]
+    model = [tmp_path / "m.atoll", tmp_path / "table.csv"]
+    said += [succeed("explain", *model, "--row", 20), succeed("next", *model, "-n", 4)]
+    lines = [line for text in said for line in text.splitlines() if str(tmp_path) not in line]
+    assert max(map(len, lines)) <= width
+
+
+def test_wrapping_loses_no_word(monkeypatch):
+    text = "one two-three four  five\nsix " + "seven" * 20
+    monkeypatch.setenv("COLUMNS", "10")
+    assert wrapped(text).split() == text.split()
+    monkeypatch.delenv("COLUMNS")
+    assert wrapped(text) == text
+
+
+def test_reasons_to_label_differ_and_kept_cells_stay(table, tmp_path):
+    table.insert(0, "tag", [f"{i:03d}" for i in range(40)])
+    succeed(*arguments(table, tmp_path, "--id", "tag"), "--quiet")
+    model = ["next", tmp_path / "m.atoll", tmp_path / "table.csv", "-n", 6]
+    out = ["--out", tmp_path / "ask.csv", "--labelled", tmp_path / "all.csv"]
+    said = succeed(*model, *out)
+    assert "Each row lowers the expected Brier score" in said
+    asked = pd.read_csv(tmp_path / "ask.csv", dtype=str)
+    picked = asked[~asked["why"].str.startswith("random row")]
+    assert picked["why"].nunique() > 1
+    assert all(re.search(r"\(\d+%\)", why) for why in picked["why"])
+    assert asked["tag"].tolist() == [f"{int(row) - 1:03d}" for row in asked["row"]]
+    labelled = pd.read_csv(tmp_path / "all.csv", dtype=str, keep_default_na=False)
+    own = pd.read_csv(tmp_path / "table.csv", dtype=str, keep_default_na=False)
+    pd.testing.assert_frame_equal(labelled, own)
+    streamed = run(*model, "--out", "-", "--state", tmp_path / "other.atoll")
+    assert streamed.stdout.startswith("row,kind,predicted,probability,why,tag,x,z\n")
+    assert "rows to label written to standard output" in streamed.stderr
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "label", "next"])
+def test_help_fits_eighty_columns(monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(command, "--help").output.splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+def test_every_command_is_described_in_a_whole_line(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = run("--help").output.partition("Commands:")[2].strip().splitlines()
+    assert not [line for line in commands if line.endswith("...")]
