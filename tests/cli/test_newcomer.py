@@ -138,3 +138,12 @@ def test_every_command_is_described_in_a_whole_line(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     commands = run("--help").output.partition("Commands:")[2].strip().splitlines()
     assert not [line for line in commands if line.endswith("...")]
+
+
+def test_a_report_fits_a_phone_and_says_why_other_rows_may_be_asked(table, tmp_path):
+    succeed(*arguments(table, tmp_path), "--quiet")
+    succeed("report", tmp_path / "m.atoll", "--no-cross-validation", "--quiet")
+    page = (tmp_path / "m.html").read_text(encoding="utf-8")
+    assert ".pair > * { min-width: 0; }" in page  # wide tables scroll in their column
+    assert '<th scope="col" class="n">Predicted</th><th scope="col" class="n">Expected</th>' in page
+    assert "<code>atoll next</code> may" in page
