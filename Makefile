@@ -61,7 +61,8 @@ proof-referees: $(REFEREES) ## posteriors and evidence beside NumPyro's NUTS and
 	@$(ONE_THREAD) $(BIN)/python -W ignore tests/proof/run.py referees --workers $(WORKERS) \
 	  $(if $(LIMIT),--seconds $(LIMIT))
 	@$(BIN)/python tests/proof/run.py page
-	@$(ONE_THREAD) $(BIN)/python -m pytest -q -rs -m "slow or not slow" tests/referees/test_evidence.py \
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q -rs -m "slow or not slow" tests/referees/test_densities.py \
+	  tests/referees/test_evidence.py \
 	  tests/referees/test_mixtures.py tests/proof/test_page.py
 
 bench: $(TESTING) ## every benchmark, one after the other

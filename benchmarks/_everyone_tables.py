@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import defaultdict
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -46,13 +47,24 @@ class Table:
         self.problems = sorted({(r["set"], r["labels"]) for r in chosen})
 
     def mean(self, model, metric):
-        """The mean over sets of the mean over draws; None where a set or the metric is missing."""
-        by_set = defaultdict(list)
+        """The mean over problems of the mean over draws; None where the metric is missing.
+
+        A model without some of the problems is set against the default on the others: the default's
+        mean over all problems, less the mean difference. None if it lacks more than a quarter.
+        """
+        by_problem = defaultdict(list)
         for (data, labels, _), row in self.cells[model].items():
-            by_set[data, labels].append(row[metric])
-        if set(by_set) != set(self.problems) or any(v is None for x in by_set.values() for v in x):
+            by_problem[data, labels].append(row[metric])
+        n_missing = self.n_missing(model)
+        if n_missing > len(self.problems) / 4 or None in chain(*by_problem.values()):
             return None
-        return float(np.mean([np.mean(values) for values in by_set.values()]))
+        if n_missing and metric in METRICS:
+            return self.mean(DEFAULT, metric) - self.against_default(model, metric)[0].mean
+        return float(np.mean([np.mean(values) for values in by_problem.values()]))
+
+    def n_missing(self, model):
+        """How many problems the model has no answer to."""
+        return len(set(self.problems) - {place[:2] for place in self.cells[model]})
 
     def draws(self, model):
         return len({draw for _, _, draw in self.cells[model]})
@@ -90,11 +102,12 @@ def main_table(table, ours):
     rows = []
     for model in table.order():
         found = [table.mean(model, metric) for metric in METRICS]
-        if found[0] is None:  # not on every problem: see the paired table
+        if found[0] is None:  # on few problems: see the paired table
             continue
         cost = [table.mean(model, "seconds"), table.mean(model, "megabytes")]
+        name = f"**{model}**" if model in ours else model
         rows.append([
-            f"**{model}**" if model in ours else model, table.draws(model), *map(number, found),
+            name + " †" * (table.n_missing(model) > 0), table.draws(model), *map(number, found),
             "" if cost[0] is None else f"{cost[0]:.3f}",
             "" if cost[1] is None else f"{cost[1]:.0f}",
         ])  # fmt: skip
@@ -148,7 +161,8 @@ def lost_text(tables):
     lines = []
     for name, table in tables.items():
         for model, places in table.lost.items():
-            lines.append(f"- {GROUPS[name][2]}: {model}, {len(places)} fits")
+            fits = f"{len(places)} fit{'s' * (len(places) > 1)}"
+            lines.append(f"- {GROUPS[name][2]}: {model}, {fits}")
     return "\n".join(lines) or "None."
 
 

@@ -251,7 +251,7 @@ def cost_of_rows():
                 state = move(rng, setting, state)
                 spent = time.process_time() - began
                 moves_parameters = move is sweep.sample_log_parameters
-                swept += spent * (sweep.parameter_share(setting) if moves_parameters else 1)
+                swept += spent * (sweep.parameter_share(setting, state) if moves_parameters else 1)
             sizes += [size, n + len(state.rejections)]
             factored += 0.5 * (seconds_of_cholesky(size) + seconds_of_cholesky(sizes[-1]))
         peak = peak_of_a_sweep(setting, rng, state)

@@ -39,6 +39,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import json
 import warnings
 from pathlib import Path
 
@@ -185,6 +186,17 @@ def tables(options: Options, kept_as="tables"):
             by(cells, frame, metric, key, title)
     worst_cells(cells, not_knowing)
     table_targets(cells, not_knowing)
+    pooled = frame.groupby(["model", "table", "labels"])["bins"].agg(together)
+    means = pooled.groupby("model").mean()
+    said = ", ".join(f"{name} {means[name]:.4f}" for name in tasks.in_order(frame))
+    print(f"ECE of the rows of all draws of a cell together: {said}.\n")
+
+
+def together(bins):
+    """Expected calibration error in ten bins of the rows of several draws together."""
+    rows, confidence, right, *_ = sum(np.array(json.loads(each)) for each in bins)
+    apart = (confidence - right).reshape(10, -1).sum(axis=1)  # twenty bins are kept
+    return np.abs(apart).sum() / rows.sum()
 
 
 def by(cells, frame, metric, key, title):

@@ -213,12 +213,12 @@ def run_noise(task, options):
     return out
 
 
-def noise(options, sets, first=0):
+def noise(options, sets, first=0, rates=RATES):
     tasks = [
         {"set": s, "rate": rate, "model": m, "seed": seed}
         for seed in range(first, first + (options.draws or 10))
         for s in SETS[sets]
-        for rate in RATES
+        for rate in rates
         for m in [*OURS, LEARNT, *NOISE_PEERS]
     ]
     frame = results(f"knowledge_noise_{sets}", run_noise, tasks, options)
@@ -227,9 +227,9 @@ def noise(options, sets, first=0):
     rows = []
     for model in [*OURS, LEARNT, *NOISE_PEERS]:
         part = full[full.model == model].groupby("rate")[["error", "log_loss"]].mean()
-        rows.append([model, *(f"{part.loc[r, m]:.3f}" for m in part for r in RATES)])
+        rows.append([model, *(f"{part.loc[r, m]:.3f}" for m in part for r in rates)])
     markdown(
-        ["model", *(f"{m}, {r:.0%} wrong" for m in ("error", "log-loss") for r in RATES)], rows
+        ["model", *(f"{m}, {r:.0%} wrong" for m in ("error", "log-loss") for r in rates)], rows
     )
     with_auc = frame.dropna(subset=["auc"]) if "auc" in frame else frame[:0]
     names = [c for c in frame if c.startswith("auc")]
@@ -347,6 +347,7 @@ def main():
     parser.add_argument("--sets", choices=SETS, default="report")
     parser.add_argument("--draws", type=int)
     parser.add_argument("--first", type=int, default=0, help="first draw")
+    parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="wrong labels")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--data")
     parser.add_argument("--out", type=Path, default=OUTPUT)
@@ -356,7 +357,8 @@ def main():
     warnings.simplefilter("ignore")
     options = Options(told.jobs, told.data, told.draws, resume=told.resume, out=told.out)
     options = options._replace(quick=told.tables)
-    PARTS[told.part](options, told.sets, told.first)
+    more = {"rates": told.rates} if told.part == "noise" else {}
+    PARTS[told.part](options, told.sets, told.first, **more)
 
 
 if __name__ == "__main__":

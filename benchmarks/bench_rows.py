@@ -10,7 +10,8 @@ command line and predicted by it; error and log-loss are those of the rows witho
 
 Peers have the same features, as `make_preprocessor` makes them (embeddings: rows of length one):
 logistic regression, LabelSpreading on ten neighbours, and Laplace learning (harmonic functions,
-Zhu, Ghahramani & Lafferty 2003) on the same graph with weights exp(−4 d²/d_10²).
+Zhu, Ghahramani & Lafferty 2003) on the same graph with weights exp(−4 d²/d_10²). `atoll fit` may
+halve categories, as the labels say; peers have them whole, unless --peers-category-weight says.
 
 Part memory. A sparse table of 100,000 columns is made and fitted in a process of its own; what the
 process holds at its peak, less what it held before, is set against the table's own size.
@@ -50,7 +51,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading
 
 from atoll.core.graphs import connected_components, degrees, neighbour_graph, self_tuning_weights
-from atoll.core.preprocessing import prepare
+from atoll.core.preprocessing import prepare, with_category_weight
 from atoll.core.rows import unit_rows
 from atoll.reproductions.peers import measure, normalised
 
@@ -74,7 +75,9 @@ def read_texts(path):
 
 
 def frames(options):
-    """The three tables, whole: name -> data frame."""
+    """The tables that are asked for, whole: name -> data frame."""
+    if options.only == ["penguins"]:
+        return {"penguins": penguins(options.data).reset_index(drop=True)}
     texts = read_texts(options.texts)
     table = pd.DataFrame({"text": texts.texts, "package": texts.packages})
     words = prepare(table, "package").X
@@ -119,10 +122,12 @@ def by_command(name, frame, target, kept, seed):
     return found[[f"p_{value}" for value in classes]].to_numpy()
 
 
-def features(name, frame, target):
+def features(name, frame, target, category_weight):
     """What the peers are given: (n, d), perhaps sparse."""
-    X = prepare(frame, target, standardise=name != "embeddings").X
-    return unit_rows(X) if name == "embeddings" else X
+    table = prepare(frame, target, standardise=name != "embeddings")
+    if name == "embeddings":
+        return unit_rows(table.X)
+    return with_category_weight(table, category_weight).X if name == "penguins" else table.X
 
 
 def laplace(weights, kept, codes, n_classes):
@@ -156,7 +161,7 @@ def peers(X, kept, codes):
     }
 
 
-def run_cell(name, frame, per_class, draw):
+def run_cell(name, frame, per_class, draw, category_weight=1.0):
     warnings.simplefilter("ignore")
     target = TARGETS[name]
     truth = frame[target].to_numpy().astype(str)
@@ -166,7 +171,7 @@ def run_cell(name, frame, per_class, draw):
     with contextlib.redirect_stderr(io.StringIO()):
         found = {"atoll": by_command(name, frame, target, kept, draw)}
     seconds = time.process_time() - start
-    found |= peers(features(name, frame, target), kept, codes)
+    found |= peers(features(name, frame, target, category_weight), kept, codes)
     cell = {"table": name, "labels": per_class, "draw": draw}
     return [
         cell | {"side": side, "seconds": seconds if side == "atoll" else None}
@@ -178,7 +183,7 @@ def run_cell(name, frame, per_class, draw):
 def part_tables(options):
     tables = frames(options)
     cells = [
-        (name, tables[name], per_class, draw)
+        (name, tables[name], per_class, draw, options.peers_category_weight)
         for draw in range(options.draws)
         for name in (options.only or TABLES)
         for per_class in LABELS
@@ -309,6 +314,8 @@ def main():
     parser.add_argument("--data", help="folder with the unpacked package palmerpenguins")
     parser.add_argument("--texts", help="JSON file of texts and packages; default: as installed")
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--peers-category-weight", type=float, default=1.0,
+                        help="of the features that peers are given")  # fmt: skip
     parser.add_argument("--only", nargs="*", choices=TABLES)
     parser.add_argument("--n-jobs", type=int, default=1)
     parser.add_argument("--rows", type=int, nargs="*", default=[5000, 20000])

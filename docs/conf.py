@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from sphinx.domains.python import PyObject
+
 import atoll
 
 project = "atoll"
@@ -35,7 +37,7 @@ autosummary_ignore_module_all = False
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings give shapes, which the hints cannot
 autodoc_member_order = "bysource"
-napoleon_use_ivar = False
+napoleon_use_ivar = True
 napoleon_use_rtype = False
 
 html_theme = "pydata_sphinx_theme"
@@ -89,6 +91,20 @@ def escape_bars(app, what, name, obj, options, lines):
             lines[number] = "".join(parts)
 
 
+def describe_attributes(app, what, name, obj, options, lines):
+    """Read "classes_ : (K,) the classes, sorted" as a name and what it is, not as a name's type."""
+    entry = re.compile(r"([A-Za-z_]\w*) : (.+)")
+    found = list(lines)
+    lines.clear()
+    inside = False
+    for line, after in zip(found, [*found[1:], ""]):
+        if set(after) == {"-"}:
+            inside = line == "Attributes"
+        matched = entry.fullmatch(line) if inside else None
+        # A trailing underscore would make a link of the name.
+        lines += [re.sub("_$", r"\\_", matched[1]), f"    {matched[2]}"] if matched else [line]
+
+
 def list_fields(app, what, name, obj, options, lines):
     """Make a list of lines such as "mean : (n,) of f", which would run together in a paragraph.
 
@@ -119,6 +135,10 @@ def skip_what_users_do_not_need(app, what, name, obj, skip, options):
 
 
 def setup(app):
+    for field in PyObject.doc_field_types:
+        if field.name == "variable":
+            field.label = "Attributes"
+    app.connect("autodoc-process-docstring", describe_attributes, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after napoleon
     app.connect("autodoc-process-docstring", list_fields, priority=910)
     app.connect("autodoc-skip-member", skip_what_users_do_not_need)

@@ -76,8 +76,8 @@ def test_another_process_with_other_hashes_gives_the_same_bits():
         "for name in t.CASES: print(name, t.digest(t.fitted(name)), flush=True)"
     )
     environment = os.environ | {"PYTHONHASHSEED": "12345"}
-    paths = [str(ROOT / "src"), str(ROOT / "tests")]
-    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    paths = [str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         capture_output=True, text=True, env=environment, check=True,

@@ -11,7 +11,7 @@ import shlex
 import tomllib
 import warnings
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -81,7 +81,7 @@ def example_tables(folder):
     vectors.assign(topic=topic).to_parquet(folder / "vectors.parquet")
 
 
-def nothing_is_run(name, *, quick, seed, only, **options):
+def nothing_is_run(name, *, quick=False, seed=0, only=MappingProxyType({}), **options):
     """What `atoll reproduce` says of an experiment, without hours of it."""
     chosen_cells(reproductions.find_experiment(name).cells(quick, seed), only)
     return SimpleNamespace(skipped=[], results=[], csv=f"{name}/cells.csv", figure=None, page=name)

@@ -1,6 +1,6 @@
 """
-The first model to try
-======================
+Classes that follow their neighbours
+====================================
 
 ``GraphGPClassifier`` needs no settings. It joins every row to its nearest neighbours and learns one
 function per class that varies slowly along that graph; what the labels leave open is expressed as

@@ -194,3 +194,11 @@ def test_moments_of_many_intervals_are_those_of_each():
     together = np.stack(truncated_normal_moments(0.1, 1.2, lower, upper))
     one_by_one = [truncated_normal_moments(0.1, 1.2, a, b) for a, b in zip(lower, upper)]
     np.testing.assert_allclose(together, np.transpose(one_by_one), rtol=1e-13)
+
+
+def test_moments_move_and_stretch_with_the_normal():
+    lower, upper = np.array([-1.0, 0.5, 2.0, -np.inf]), np.array([0.4, 3.0, np.inf, -0.3])
+    log_mass, centre, variance = truncated_normal_moments(0.0, 1.0, lower, upper)
+    moved = truncated_normal_moments(1.3, 0.7, 1.3 + 0.7 * lower, 1.3 + 0.7 * upper)
+    expected = (log_mass, 1.3 + 0.7 * centre, 0.49 * variance)
+    np.testing.assert_allclose(moved, expected, rtol=1e-10)

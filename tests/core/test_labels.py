@@ -10,7 +10,9 @@ import pyarrow
 import pytest
 
 from atoll.core.labels import (
+    _column_values,
     parse_labels,
+    part_of_labels,
     require_classes,
     unlabelled_marker,
     with_extra_classes,
@@ -275,3 +277,35 @@ def test_numbers_of_extra_classes_outgrow_a_narrow_dtype():
 def test_unusable_extra_classes_are_refused_with_the_fix(classes, extra, message):
     with pytest.raises(ValueError, match=message):
         with_extra_classes(classes, extra)
+
+
+@pytest.mark.parametrize(("count", "is_many"), [(3, False), (4, True)])
+def test_a_word_for_no_label_is_remarked_on_from_a_tenth_of_the_rows_on(count, is_many):
+    y = ["unknown"] * count + ["a", "b"] * ((40 - count) // 2) + ["a"] * (count % 2)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        parse_labels(y)
+    assert any("unlabelled='unknown'" in str(one.message) for one in said) == is_many
+
+
+def test_a_part_of_the_labels_has_one_of_each_class_and_no_more_than_it_may():
+    codes = np.repeat(np.arange(6), 3)
+    part = part_of_labels(np.random.default_rng(0), codes, 4)
+    assert sorted(codes[part].tolist()) == list(range(6))
+    part = part_of_labels(np.random.default_rng(0), codes, 9)
+    assert len(part) == 9
+    assert set(codes[part].tolist()) == set(range(6))
+
+
+class OneColumn:
+    """A frame of one column as polars has them: no types of NumPy, no `iloc`."""
+
+    shape = (3, 1)
+
+    def to_series(self):
+        return pyarrow.array(["a", None, "b"])
+
+
+def test_a_frame_of_one_column_is_that_column():
+    for column in (OneColumn(), pd.DataFrame({"y": ["a", None, "b"]}, dtype=object)):
+        assert _column_values(column).tolist() == [["a"], [None], ["b"]]

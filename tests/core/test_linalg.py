@@ -59,6 +59,11 @@ def test_solves_inverse_and_log_determinant():
     assert cholesky_log_det(lower) == pytest.approx(np.linalg.slogdet(A)[1], rel=1e-12)
 
 
+def test_nothing_has_an_inverse_without_a_word_on_the_terminal(capfd):
+    assert cholesky_inverse(np.zeros((0, 0))).shape == (0, 0)
+    assert capfd.readouterr() == ("", "")
+
+
 ORDERS = [np.ascontiguousarray, np.asfortranarray]
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from atoll.core import preprocessing as preprocess
 from atoll.core.labels import parse_labels
 from atoll.core.preprocessing import (
     apply,
@@ -299,3 +300,27 @@ def test_a_complete_numeric_target_is_a_plain_array():
 
 def test_without_a_target_there_are_no_labels(frame):
     assert prepare(frame[["height", "count"]]).y is None
+
+
+def test_a_table_without_a_column_of_the_model_is_not_read():
+    _, _, preprocessing = prepare(pd.DataFrame({"x": [1.0, 3.0], "z": [0.0, 1.0]}))
+    with pytest.raises(ValueError, match="lacks column 'z'"):
+        unreadable(preprocessing, pd.DataFrame({"x": [2.0]}))
+
+
+def test_one_blank_cell_in_twenty_is_often():
+    column = pd.Series([None] + [1.0] * 19, dtype=float)
+    assert preprocess._often_blank(column)
+    assert not preprocess._often_blank(pd.Series([*column, 1.0]))
+
+
+@pytest.mark.parametrize(("count", "rest"), [(5, ""), (6, " and 1 more")])
+def test_five_wrong_cells_are_named_and_others_counted(count, rest):
+    frame = pd.DataFrame({"x": [None] * count + [1.0]})
+    said = preprocess._cells(frame, ["x"], lambda column: column.isna())
+    assert said == ", ".join(f"row {i + 1} of 'x'" for i in range(5)) + rest
+
+
+def test_three_columns_to_drop_are_named_and_more_are_dots():
+    assert preprocess._drop_options(["a", "b", "c"]) == "--drop a --drop b --drop c"
+    assert preprocess._drop_options(["a", "b", "c", "d"]) == "--drop a --drop b --drop c ..."

@@ -65,3 +65,8 @@ def test_a_notebook_has_the_bar_that_tqdm_takes_for_notebooks(monkeypatch):
     with progress_bar(total=3) as bar:
         assert isinstance(bar, tqdm.auto.tqdm)
         assert not isinstance(bar, ProgressLines)
+
+
+def test_lines_take_no_place_below_one_another():
+    with ProgressLines(total=1, file=io.StringIO()) as bar:
+        assert bar.pos == 0

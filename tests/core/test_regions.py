@@ -259,7 +259,8 @@ def test_the_curvature_is_the_trace_of_the_hessian_by_the_mean(kind, scale):
     finite = 0.0
     for column in columns:
         by_column = finite_difference(
-            lambda h, column=column: regions.gradients(mean + h * column, sd).mean
+            lambda h, column=column: regions.gradients(mean + h * column, sd).mean,
+            step=1e-4,  # the rounding of gradients far out is divided by it
         )
         finite = finite + (by_column * column).reshape(len(mean), -1).sum(axis=1)
     np.testing.assert_allclose(ours, finite, rtol=1e-5, atol=1e-5)

@@ -7,6 +7,7 @@ from scipy.spatial.distance import cdist
 
 from atoll.core import rows
 from atoll.core.graphs import nearest, neighbour_graph
+from atoll.core.selection import some_rows
 
 
 def thin(rng, n=30, d=40, share=0.2):
@@ -78,3 +79,27 @@ def test_huge_numbers_are_clipped_in_a_copy():
     X = as_sparse(np.array([[1e200, -1e200, 1.0]]))
     np.testing.assert_array_equal(rows.clipped(X, 1e60).toarray(), [[1e60, -1e60, 1.0]])
     assert X.max() == 1e200
+
+
+def test_zeros_that_are_stored_make_no_other_row():
+    X = sparse.csr_array((np.array([2.0, 0.0, 2.0]), ([0, 0, 1], [0, 1, 0])), shape=(2, 2))
+    found, place = rows.distinct_sparse_rows(X)
+    assert found.toarray().tolist() == [[2.0, 0.0]]
+    assert place.tolist() == [0, 0]
+
+
+class Frame:
+    """Rows as polars has them: by a list of places, never by an array."""
+
+    shape = (3, 1)
+
+    def __getitem__(self, places):
+        assert isinstance(places, list)
+        return [f"row {place}" for place in places]
+
+    def to_numpy(self):
+        raise AssertionError("no copy is wanted")
+
+
+def test_some_rows_of_a_frame_are_asked_for_by_their_places():
+    assert some_rows(Frame(), np.array([False, True, True])) == ["row 1", "row 2"]

@@ -6,7 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from atoll.core.tables import Form, form_of, read_table, write_table
+from atoll.core.tables import (
+    Form,
+    TableWriter,
+    form_of,
+    read_table,
+    table_chunks,
+    write_table,
+)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".CSV"])
@@ -92,3 +99,23 @@ def test_a_file_from_a_spreadsheet_with_decimal_commas_is_read_as_numbers(tmp_pa
 def test_a_table_is_read_from_standard_input(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"x\ty\n1\t2\n")))
     assert read_table("-").to_dict("list") == {"x": [1], "y": [2]}
+
+
+def test_chunks_keep_text_and_refuse_a_table_without_rows(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("code,x\n007,1\n")
+    (frame,) = table_chunks(path, 10, as_text=["code", "absent"])
+    assert frame["code"].tolist() == ["007"]
+    assert frame["x"].tolist() == [1]
+    path.write_text("code,x\n")
+    with pytest.raises(ValueError, match="has no rows"):
+        list(table_chunks(path, 10))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_table_written_piece_by_piece_has_all_of_them(tmp_path, suffix):
+    path = tmp_path / f"table{suffix}"
+    with TableWriter(path) as writer:
+        for first in (0, 2):
+            writer.write(pd.DataFrame({"x": [first, first + 1]}))
+    assert read_table(path)["x"].tolist() == [0, 1, 2, 3]

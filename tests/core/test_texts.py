@@ -6,6 +6,7 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from atoll.core import texts
 from atoll.core.preprocessing import apply, prepare, unreadable
 from atoll.core.texts import is_text, learn_words, word_rows
 
@@ -85,3 +86,7 @@ def test_a_column_may_be_said_to_be_of_texts():
         prepare(table, texts=["titel"])
     with pytest.raises(ValueError, match=r"column 'review' is not numeric.*--encode"):
         prepare(pd.DataFrame({"review": TEXTS}), encode=False)
+
+
+def test_pieces_of_words_are_two_to_four_letters_long():
+    assert texts._vectorizer("char_wb").ngram_range == (2, 4)

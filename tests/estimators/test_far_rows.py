@@ -37,8 +37,8 @@ def classifier(kind=AtollClassifier, **options):
 @pytest.fixture(scope="module", params=[AtollClassifier, GraphGPClassifier])
 def in_memory(request, data):
     X, y = data
-    X = X.astype(np.float64)  # as rows elsewhere are read
     model = classifier(request.param).fit(X, y)
+    assert model.keeps_single
     return model, model.predict_proba(X)
 
 

@@ -136,7 +136,7 @@ def test_the_softmax_takes_over_little_by_little():
         expected = {8: "argmax", 14: "softmax"}.get(per_class, "pooled")
         assert model.likelihood_ == expected
         if expected == "pooled":
-            assert "were averaged" in model.diagnostics_["verdict"]
+            assert "were averaged" in model.diagnostics_["sampling"]
             assert model.diagnostics_["n_draws"] <= 256
     np.testing.assert_allclose(shares[1:4], [1 / 6, 1 / 2, 5 / 6])
 
@@ -241,7 +241,7 @@ def test_chains_of_a_softmax_that_have_not_mixed_are_said_to():
     X, truth, _ = moons(100)
     recipe = replace(RECIPE, softmax=replace(RECIPE.softmax, memory_limit=-1.0, most_steps=20))
     model = GraphGPClassifier(recipe=recipe, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="64 chains had not mixed after 40 steps"):
+    with pytest.warns(ConvergenceWarning, match="Sampling had not settled after 40 steps"):
         model.fit(X, truth.astype(object))
 
 

@@ -253,3 +253,15 @@ def test_a_table_in_chunks_is_predicted_as_it_is_in_memory(tmp_path, with_texts)
     np.testing.assert_allclose(model.predict_proba(chunks), expected, rtol=1e-9)
     with pytest.raises(ValueError, match=r"X is in chunks.*Fit on a part of them"):
         make_preprocessor().fit(chunks)
+
+
+def test_the_default_leaves_weights_beside_standardised_columns_as_they_are():
+    kind = np.arange(60) % 2
+    measured = np.random.default_rng(2).normal(size=(60, 2)) + 4.0 * kind[:, None]
+    measured = (measured - measured.mean(axis=0)) / measured.std(axis=0)
+    y = kind.astype(object)
+    y[20:] = None
+    indicators = 0.05 * (np.arange(60)[:, None] % [2, 3, 4, 5] > 0)  # of little weight, of no unit
+    for others, is_scaled in ((indicators, False), (0.05 * measured[:, [0, 1, 0, 1]] ** 2, True)):
+        model = AtollClassifier(n_draws=20, random_state=0)
+        assert model.fit(np.column_stack([measured, others]), y).scaled_ == is_scaled

@@ -99,6 +99,22 @@ def test_from_one_start_the_density_is_reached(density):
     assert stats.kstest(ends, density.cdf).pvalue > 1e-6
 
 
+def test_an_interval_that_may_not_grow_leaves_the_density_invariant_and_its_ends_unseen():
+    rng, seen = np.random.default_rng(6), []
+    ends = Mixture().draw(rng, 2000)
+    for i, here in enumerate(ends):
+
+        def log_density(c, here=here):
+            seen[-1].append(c)
+            return Mixture().log_density(here + c)
+
+        seen.append([])
+        ends[i] += slice_sampling.step(rng, log_density, width=0.7, most_widths=1)
+    assert stats.kstest(ends, Mixture().cdf).pvalue > 1e-6
+    assert max(np.ptp(places) for places in seen) <= 0.7
+    assert np.mean([len(places) == 2 for places in seen]) > 0.5  # here, and where it went
+
+
 @pytest.mark.parametrize("impossible", [-np.inf, float("nan")])
 def test_what_is_impossible_is_never_reached(impossible):
     rng = np.random.default_rng(2)

@@ -78,7 +78,8 @@ def test_one_row_alone_changes_no_class_probability_transductively():
     for row in X[:4] + 0.2:
         plain = p.log_proba(row[None])
         transductive = p.transductive_log_proba(row[None])
-        np.testing.assert_allclose(transductive, plain, atol=1e-5)
+        # EP stops at moments within 1e-6; cavities and slopes of the logarithm magnify that.
+        np.testing.assert_allclose(transductive, plain, atol=5e-5)
 
 
 def test_rows_together_change_each_other_transductively():

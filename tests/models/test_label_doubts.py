@@ -85,3 +85,20 @@ def test_with_several_classes_wrong_labels_come_first(n_classes):
         np.arange(n), codes, n_classes, np.arange(n), (features,), (A,), (np.zeros(1),), -5.0, 1e-6
     )
     assert set(np.argsort(-suspicion(made))[:2]) == {2, 9}
+
+
+def test_labels_beside_the_part_are_doubted_by_bayes_rule(monkeypatch):
+    e = 0.12
+    monkeypatch.setattr(label_doubts, "WRONG_SHARES", (e,))
+    part = np.array([0, 1, 3, 4])
+    found = record(part=part, features=(V,))
+    own = held_out(found)[2, CODES[2]]
+    expected = e * (1 - own) / ((1 - e) * own + e * (1 - own))
+    assert suspicion(found)[2] == pytest.approx(expected, rel=1e-9)
+
+
+def test_what_every_assumption_says_of_a_label_sums_to_one():
+    found = record(log_prior_of_nothing=0.0)
+    proba = label_doubts.compare(found, found.infer(0.0)).proba
+    assert len(proba) == 3  # two amplitudes, and nothing
+    np.testing.assert_allclose(proba.sum(axis=2), 1.0, rtol=1e-9)

@@ -23,6 +23,7 @@ import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,9 @@ TESTS = (
 )
 SECONDS = 5.0  # of tests for one mutant, by what they take without it
 LONGEST_TEST = 4.0
+LONGEST_ALONE = 30.0
+LATE = "ran past its time"
+ROUNDS = 5
 MOST_VARIANTS = 4  # of one test with many parameters
 MEMORY = 8 * 2**30
 
@@ -207,12 +211,34 @@ def tests_for(mutant: Mutant, tests: dict[str, Any], seconds: float) -> list[str
     return chosen
 
 
+def most_seconds(usual: float) -> float:
+    """Return the CPU seconds that a test may take with a mutant, if it takes `usual` without."""
+    return 3.0 + 4.0 * usual
+
+
+def running_test(out: Path) -> Path:
+    return out.with_suffix(".now")
+
+
+def time_alone(item: Any, out: Path) -> None:
+    """Run a test in a process of its own, without a mutant; write the CPU seconds that it took.
+
+    In a file's run, a test before it may have paid for what both use: a fixture, a compilation.
+    """
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST_ALONE)
+    began = time.process_time()
+    _run(item, None)
+    write(out, {"test": item.nodeid, "seconds": time.process_time() - began})
+
+
 def try_mutant(
     mutant: Mutant, items: list[Any], seconds: list[float], out: Path, functions: Any
 ) -> None:
     """Run the tests with the mutant in place; write which noticed.
 
-    A test that takes far longer than its `seconds` ends the process by a signal.
+    A test that takes far longer than its `seconds` ends the process by a signal; a file beside
+    `out` says which.
     """
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     n_functions = put_in_place(package_root(), mutant, functions)
@@ -220,7 +246,8 @@ def try_mutant(
     verdict |= {"n_tests": len(items), "killed_by": None, "loaded": n_functions > 0}
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     for item, following, usual in zip(items, [*items[1:], None], seconds):
-        signal.setitimer(signal.ITIMER_PROF, 2.0 + 4.0 * usual)  # of CPU
+        running_test(out).write_text(item.nodeid)
+        signal.setitimer(signal.ITIMER_PROF, most_seconds(usual))
         passed, _ = _run(item, following)
         if not passed:
             verdict["killed_by"] = item.nodeid
@@ -265,14 +292,14 @@ def in_copies(tasks: Iterable[Task], n_processes: int, until: float) -> None:
             if ended:
                 del running[pid]
                 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
-                    failed("ran past its time")
+                    failed(LATE)
                 elif status != 0:
                     failed("crashed")
             elif time.time() > deadline:
                 os.killpg(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
                 del running[pid]
-                failed("ran past its time")
+                failed(LATE)
         time.sleep(0.005)
 
 
@@ -298,10 +325,12 @@ class Mutation:
     def __init__(self, options: argparse.Namespace):
         self.options = options
         self.out = Path(options.out)
+        self.tried: set[str] = set()
 
     def pytest_runtestloop(self, session: Any) -> bool:
         (self.out / "map").mkdir(parents=True, exist_ok=True)
         (self.out / "tried").mkdir(exist_ok=True)
+        (self.out / "alone").mkdir(exist_ok=True)
         until = time.time() + self.options.minutes * 60
         if self.options.longest:
             left_out = set(Path(self.options.longest).read_text().splitlines())
@@ -343,35 +372,82 @@ class Mutation:
         return tests
 
     def try_mutants(self, items: dict[str, Any], tests: dict[str, Any], until: float) -> None:
-        options = self.options
+        """Try the sample; then those again whose test is as slow alone, without the mutant."""
         tests = {name: test for name, test in tests.items() if name in items}
         functions = loaded_functions(package_root())
         gc.collect()
         gc.freeze()  # else every copy would go through, and so copy, all that is loaded here
+        mutants = sampled(self.options.sample, self.options.seed)[self.options.begin :]
+        for _ in range(ROUNDS):
+            self.take_alone(tests)
+            waiting = [mutant for mutant in mutants if self.is_waiting(mutant, tests)]
+            if not waiting or time.time() > until:
+                break
+            print(f"{len(waiting)} mutants", flush=True)
+            tasks = (self.task(mutant, items, tests, functions) for mutant in waiting)
+            in_copies((task for task in tasks if task), self.options.processes, until)
+            self.time_slow_tests(items, until)
 
-        def tasks() -> Iterator[Task]:
-            for mutant in sampled(options.sample, options.seed)[options.begin :]:
-                path = self.out / "tried" / f"{short_name(mutant.name)}.json"
-                if path.exists() and not self.again(path):
-                    continue
-                names = tests_for(mutant, tests, options.seconds)
-                chosen = [items[name] for name in names]
-                record = {"mutant": mutant._asdict(), "name": mutant.name, "n_tests": len(names)}
-                if not names:
-                    write(path, record | {"killed_by": None, "loaded": True})
-                    continue
-                usual = [tests[name]["seconds"] for name in names]
-                yield (
-                    lambda m=mutant, c=chosen, u=usual, p=path: try_mutant(m, c, u, p, functions),
-                    60.0 + 8.0 * sum(usual),
-                    lambda why, p=path, r=record: write(p, r | {"killed_by": why, "loaded": True}),
-                )
+    def task(
+        self, mutant: Mutant, items: dict[str, Any], tests: dict[str, Any], functions: Any
+    ) -> Task | None:
+        self.tried.add(mutant.name)
+        path = self.verdict(mutant)
+        names = tests_for(mutant, tests, self.options.seconds)
+        usual = [tests[name]["seconds"] for name in names]
+        chosen = [items[name] for name in names]
+        record = {"mutant": mutant._asdict(), "name": mutant.name, "n_tests": len(names)}
+        if not names:
+            write(path, record | {"killed_by": None, "loaded": True})
+            return None
 
-        in_copies(tasks(), options.processes, until)
+        def failed(why: str) -> None:
+            test = running_test(path).read_text() if running_test(path).exists() else ""
+            took = tests[test]["seconds"] if test else 0.0
+            found = {"killed_by": why, "loaded": True, "test": test, "usual": took}
+            write(path, record | found)
 
-    def again(self, path: Path) -> bool:
-        """Whether a survivor is to be tried once more, with more or other tests."""
-        return self.options.survivors and json.loads(path.read_text())["killed_by"] is None
+        work = partial(try_mutant, mutant, chosen, usual, path, functions)
+        return work, 60.0 + 8.0 * sum(usual), failed
+
+    def verdict(self, mutant: Mutant) -> Path:
+        return self.out / "tried" / f"{short_name(mutant.name)}.json"
+
+    def is_waiting(self, mutant: Mutant, tests: dict[str, Any]) -> bool:
+        """Whether a mutant is to be tried: the first time, or with other tests than the last."""
+        path = self.verdict(mutant)
+        if not path.exists():
+            return True
+        found = json.loads(path.read_text())
+        if found["killed_by"] is None:
+            return bool(self.options.survivors) and mutant.name not in self.tried
+        if found["killed_by"] != LATE:
+            return False
+        test = found.get("test")
+        return test is None or tests.get(test, {"seconds": 0.0})["seconds"] > 2 * found["usual"] + 1
+
+    def take_alone(self, tests: dict[str, Any]) -> None:
+        """Let tests count what they take alone, where that is known."""
+        for path in (self.out / "alone").glob("*.json"):
+            found = json.loads(path.read_text())
+            if found["test"] in tests:
+                tests[found["test"]]["seconds"] = found["seconds"]
+
+    def time_slow_tests(self, items: dict[str, Any], until: float) -> None:
+        """Find what tests take alone under which a mutant ran past its time."""
+        late = set()
+        for path in (self.out / "tried").glob("*.json"):
+            found = json.loads(path.read_text())
+            if found["killed_by"] == LATE and found.get("test") in items:
+                late.add(found["test"])
+
+        def task(name: str, out: Path) -> Task:
+            known = {"test": name, "seconds": LONGEST_ALONE}
+            return partial(time_alone, items[name], out), 120.0, lambda _: write(out, known)
+
+        paths = {name: self.out / "alone" / f"{short_name(name)}.json" for name in sorted(late)}
+        tasks = [task(name, path) for name, path in paths.items() if not path.exists()]
+        in_copies(tasks, self.options.processes, until)
 
 
 def short_name(name: str) -> str:

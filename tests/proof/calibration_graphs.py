@@ -145,9 +145,8 @@ def of_ssgp(n_classes, rng):
     at = np.array([np.log(LENGTH), np.log(AMBIENT), np.log(RATIO)])
     fit = ssgp.fit_at(problem, labels, at)
     thin = 20 + 6 * n * (n_classes - 1)  # an arc is the shorter, the more constraints there are
-    drawn, lower = ssgp.sample_auxiliary(
-        rng, fit, labels, n_chains=1, n_warmup=8, n_samples=N_DRAWS, thin=thin
-    )
+    lengths = ssgp.Lengths(n_warmup=8, n_samples=N_DRAWS, n_chains=1, thin=thin)
+    drawn, lower, _ = ssgp.sample_auxiliary(rng, fit, labels, lengths)
     component = ssgp.sampled_component(problem, fit, drawn[0], lower)
     f_drawn = component.sample(rng, X[:n], new_rows, np.arange(N_DRAWS))
     truth, draws = {}, {}
@@ -261,10 +260,6 @@ GRAPH_CASES: dict[str, Case] = {
     "ssgp-2": Case(partial(of_ssgp, 2), "SSGP by chains, two classes"),
     "ssgp-3": Case(partial(of_ssgp, 3), "SSGP by chains, three classes"),
     "ssgp-regression": Case(of_ssgp_regression, "SSGP regression"),
-    "sparse-2": Case(
-        partial(of_sparse, 2), "sparse Archipelago by chains, two classes", turns=0.25
-    ),
-    "sparse-3": Case(
-        partial(of_sparse, 3), "sparse Archipelago by chains, three classes", turns=0.25
-    ),
+    "sparse-2": Case(partial(of_sparse, 2), "sparse Archipelago by chains, two classes"),
+    "sparse-3": Case(partial(of_sparse, 3), "sparse Archipelago by chains, three classes"),
 }

@@ -92,7 +92,7 @@ def referee(number):
 
     name, n, seed = compare.CASES[number]
     started = time.process_time()
-    found = compare.MODELS[name](n, seed)
+    found = compare.run_case(name, n, seed)
     columns = {"ours": found.ours, "theirs": found.theirs, "error": found.error}
     return [
         {
@@ -151,12 +151,11 @@ def sbc_tasks(only, n_simulations, journal):
     done = {(line["case"], line["number"]) for line in journal}
     tasks = []
     for name in only or cases():
-        case = cases()[name]
         for first in range(0, n_simulations, AT_ONCE):
             last = min(first + AT_ONCE, n_simulations)
             left = [i for i in range(first, last) if (name, i) not in done]
             if left:
-                tasks.append((first / case.turns, (simulate, (name, left))))
+                tasks.append((first, (simulate, (name, left))))
     tasks.sort(key=lambda task: task[0])  # all cases go on together
     return [task for _, task in tasks]
 

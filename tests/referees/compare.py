@@ -13,11 +13,28 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 KERNEL = ConstantKernel(np.exp(2.0)) * RBF(1.0)
 PRIOR = (np.array([2.0, 0.0]), np.array([1.0, 1.0]))  # a kernel that is given: deviations of one
-NUTS = {"n_warmup": 300, "n_samples": 600, "n_chains": 3}
-OURS = {"n_chains": 4, "n_warmup": 150, "n_samples": 600}
 LEAST_ESS = 100  # of either side, for a standard error to be one
 ROUNDING = 2e-4  # of probabilities and log-parameters: the two sides' jitters, and float32
 FALSE_ALARM = 1e-6  # chance that any comparison of the whole set is out of bounds by chance
+
+
+class Lengths(NamedTuple):
+    """How long both sides sample."""
+
+    ours: dict[str, int]
+    nuts: dict[str, int]
+
+    def by_chain(self, values):
+        """Our pooled draws (chains · draws, …) as (chains, draws, …)."""
+        shape = (self.ours["n_chains"], self.ours["n_samples"])
+        return np.asarray(values).reshape(*shape, *np.shape(values)[1:])
+
+
+def lengths(times=1):
+    return Lengths(
+        {"n_chains": 4, "n_warmup": 150, "n_samples": 600 * times},
+        {"n_chains": 3, "n_warmup": 300, "n_samples": 600 * times},
+    )
 
 
 class Comparison(NamedTuple):
@@ -99,20 +116,16 @@ def make_rows(n, n_classes, seed):
     return X[:n], codes[:n], X[n:]
 
 
-def chains(sampler, seed):
+def chains(sampler, seed, long):
     from atoll.inference.chains import run_chains
 
-    return run_chains(sampler, rng=np.random.default_rng(seed), **OURS).draws
+    return run_chains(sampler, rng=np.random.default_rng(seed), **long.ours).draws
 
 
 def prior_at(X):
     from atoll.kernels.hyperparameters import kernel_prior
 
     return kernel_prior(KERNEL, X)
-
-
-def by_chain(values):
-    return np.asarray(values).reshape(OURS["n_chains"], OURS["n_samples"], *np.shape(values)[1:])
 
 
 def pooled(draws):
@@ -127,7 +140,7 @@ def parameters_of(draws):
     return {"log variance": theta[..., 0], "log length-scale": theta[..., 1]}
 
 
-def latent_side(draws, X, new_rows, likelihood):
+def latent_side(draws, X, new_rows, likelihood, long):
     """Parameters and class probabilities of a model with auxiliary variables, draw by draw."""
     from atoll.models.probit_gp import sampled_posterior
 
@@ -138,43 +151,48 @@ def latent_side(draws, X, new_rows, likelihood):
     ]
     cuts = draws["region_parameters"]
     of_cuts = {f"cuts {j}": cuts[..., j] for j in range(cuts.shape[-1])}
-    return parameters_of(draws) | of_cuts, by_chain(classes)
+    return parameters_of(draws) | of_cuts, long.by_chain(classes)
 
 
-def of_probit(n, seed, n_classes=2):
+def of_probit(n, seed, long, n_classes=2):
     from atoll.models import probit_gp
     from referees import nuts
 
     X, codes, new_rows = make_rows(n, n_classes, seed)
-    draws = chains(probit_gp.sampler(X, codes, prior_at(X), n_classes), seed)
-    ours = latent_side(draws, X, new_rows, probit_gp.likelihood(n_classes))
+    draws = chains(probit_gp.sampler(X, codes, prior_at(X), n_classes), seed, long)
+    ours = latent_side(draws, X, new_rows, probit_gp.likelihood(n_classes), long)
     if n_classes == 2:
-        return compare(ours, nuts.probit(X, codes, new_rows, PRIOR, seed=seed, **NUTS))
-    theirs = nuts.multinomial_probit(X, codes, new_rows, PRIOR, n_classes, seed=seed, **NUTS)
+        return compare(ours, nuts.probit(X, codes, new_rows, PRIOR, seed=seed, **long.nuts))
+    theirs = nuts.multinomial_probit(X, codes, new_rows, PRIOR, n_classes, seed=seed, **long.nuts)
     return compare(ours, theirs)
 
 
-def of_ordinal(n, seed):
+def cut_prior():
+    """Mean and deviation of the first cut point and the log gap: three equally probable ranks."""
+    scale = np.sqrt(1.0 + np.exp(PRIOR[0][0]))
+    cuts = scale * norm.ppf([1 / 3, 2 / 3])
+    return np.array([cuts[0], np.log(cuts[1] - cuts[0])]), np.array([scale, 1.0])
+
+
+def of_ordinal(n, seed, long):
     from atoll.likelihoods.ordinal import Ordinal
     from atoll.models import ordinal_gp, probit_gp
     from referees import nuts
 
     X, codes, new_rows = make_rows(n, 3, seed)
     family = ordinal_gp.family(X, codes, np.ones(n, dtype=bool), prior_at(X), 3, 0.0)
-    draws = chains(probit_gp.regions_sampler(X, family, prior_at(X)), seed)
-    ours = latent_side(draws, X, new_rows, Ordinal(0.0))
-    scale = np.sqrt(1.0 + np.exp(2.0))
-    cuts = scale * norm.ppf([1 / 3, 2 / 3])
-    cut_prior = (np.array([cuts[0], np.log(cuts[1] - cuts[0])]), np.array([scale, 1.0]))
-    return compare(ours, nuts.ordinal(X, codes, new_rows, PRIOR, cut_prior, seed=seed, **NUTS))
+    draws = chains(probit_gp.regions_sampler(X, family, prior_at(X)), seed, long)
+    ours = latent_side(draws, X, new_rows, Ordinal(0.0), long)
+    theirs = nuts.ordinal(X, codes, new_rows, PRIOR, cut_prior(), seed=seed, **long.nuts)
+    return compare(ours, theirs)
 
 
-def of_softmax(n, seed, n_classes=3):
+def of_softmax(n, seed, long, n_classes=3):
     from atoll.models import softmax_gp
     from referees import nuts
 
     X, codes, new_rows = make_rows(n, n_classes, seed)
-    draws = chains(softmax_gp.sampler(X, codes, prior_at(X), n_classes), seed)
+    draws = chains(softmax_gp.sampler(X, codes, prior_at(X), n_classes), seed, long)
     theta, weights = (pooled(draws)[name] for name in ("log_parameters", "weights"))
     classes = [
         np.exp(
@@ -184,11 +202,11 @@ def of_softmax(n, seed, n_classes=3):
         )
         for s in range(len(theta))
     ]
-    theirs = nuts.softmax(X, codes, new_rows, PRIOR, n_classes, seed=seed, **NUTS)
-    return compare((parameters_of(draws), by_chain(classes)), theirs)
+    theirs = nuts.softmax(X, codes, new_rows, PRIOR, n_classes, seed=seed, **long.nuts)
+    return compare((parameters_of(draws), long.by_chain(classes)), theirs)
 
 
-def of_null_category(n, seed):
+def of_null_category(n, seed, long):
     from atoll.likelihoods import null_category as likelihood
     from atoll.models import null_category
     from referees import nuts
@@ -197,13 +215,15 @@ def of_null_category(n, seed):
     seen = np.arange(n) % 3 == 0
     rates, width = (0.7, 0.5), 0.4
     family = likelihood.family(codes, seen, 2, width, rates)
-    draws = chains(null_category.sampler(X, codes, seen, prior_at(X), family), seed)
-    ours = latent_side(draws, X, new_rows, likelihood.NullCategory(width, 2))
-    theirs = nuts.null_category(X, codes, seen, new_rows, PRIOR, width, rates, seed=seed, **NUTS)
+    draws = chains(null_category.sampler(X, codes, seen, prior_at(X), family), seed, long)
+    ours = latent_side(draws, X, new_rows, likelihood.NullCategory(width, 2), long)
+    theirs = nuts.null_category(
+        X, codes, seen, new_rows, PRIOR, width, rates, seed=seed, **long.nuts
+    )
     return compare(ours, theirs)
 
 
-def of_islands(n, seed, n_classes=2):
+def of_islands(n, seed, long, n_classes=2):
     """Archipelago given its rejections: the moves of functions and log-parameters by turns."""
     from atoll.core.densities import Gaussian
     from atoll.inference.chains import run_chains
@@ -236,18 +256,17 @@ def of_islands(n, seed, n_classes=2):
         return sweep.sample_log_parameters(rng, setting, state, adapt)
 
     draws = run_chains(
-        usual._replace(init=init, sweep=held), n_chains=OURS["n_chains"],
-        n_warmup=OURS["n_warmup"], n_samples=OURS["n_samples"], rng=rng,
+        usual._replace(init=init, sweep=held), rng=rng, **long.ours
     ).draws  # fmt: skip
     flat = pooled(draws)
     flat["chain"] = np.zeros(len(flat["n_rejections"]), dtype=np.intp)
     posterior = make_posterior(setting, flat)
     classes = posterior.draws(new_rows, len(posterior.log_weights), rng)
-    theirs = nuts.islands(X, codes, rejections, new_rows, PRIOR, n_classes, seed=seed, **NUTS)
-    return compare((parameters_of(draws), by_chain(classes)), theirs)
+    theirs = nuts.islands(X, codes, rejections, new_rows, PRIOR, n_classes, seed=seed, **long.nuts)
+    return compare((parameters_of(draws), long.by_chain(classes)), theirs)
 
 
-def of_sparse_islands(n, seed, n_classes=2):
+def of_sparse_islands(n, seed, long, n_classes=2):
     from atoll.inference.chains import run_chains
     from atoll.models.archipelago.engine import hmc
     from referees import nuts
@@ -267,18 +286,15 @@ def of_sparse_islands(n, seed, n_classes=2):
     )
     data = hmc.SparseData(*(np.asarray(part, np.float32) for part in data))
     sampler = hmc.sampler(data, np.zeros(2), np.arange(n))
-    draws = run_chains(
-        sampler, n_chains=OURS["n_chains"], n_warmup=OURS["n_warmup"],
-        n_samples=OURS["n_samples"], thin=3, rng=rng,
-    ).draws  # fmt: skip
+    draws = run_chains(sampler, thin=3, rng=rng, **long.ours).draws
     parameters = parameters_of(draws) | {"log_norm 0": draws["log_norm"]}
     rows = slice(n_labelled, n_labelled + 12)
-    found = nuts.sparse_islands(problem, (mean, sd), seed=seed, **NUTS)
+    found = nuts.sparse_islands(problem, (mean, sd), seed=seed, **long.nuts)
     theirs = (found.parameters, found.classes[:, :, rows])
     return compare((parameters, draws["row_probabilities"][:, :, rows]), theirs)
 
 
-MODELS: dict[str, Callable[[int, int], Comparison]] = {
+MODELS: dict[str, Callable[[int, int, Lengths], Comparison]] = {
     "probit": of_probit,
     "multinomial probit": partial(of_probit, n_classes=3),
     "ordinal": of_ordinal,
@@ -290,7 +306,14 @@ MODELS: dict[str, Callable[[int, int], Comparison]] = {
     "sparse Archipelago, two classes": of_sparse_islands,
     "sparse Archipelago, three classes": partial(of_sparse_islands, n_classes=3),
 }
+# Here the length-scale, or the side on which rows without a label lie, changes slowly. With a
+# hundred rows NUTS would take too long.
+TIMES = {"multinomial probit": 4, "ordinal": 4, "null category": 6}
 CASES = [(name, n, seed) for seed, n in enumerate((30, 45, 100)) for name in MODELS]
+
+
+def run_case(name, n, seed):
+    return MODELS[name](n, seed, lengths(TIMES.get(name, 1) if n < 100 else 1))
 
 
 def case_id(case):

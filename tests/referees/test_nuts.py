@@ -20,7 +20,7 @@ def test_probabilities_and_parameters_are_those_of_nuts(case):
         "numpyro", reason="NumPyro is not installed: make proof-referees installs it"
     )
     name, n, seed = case
-    found = compare.MODELS[name](n, seed)
+    found = compare.run_case(name, n, seed)
     assert found.ess.min() > compare.LEAST_ESS, dict(zip(found.names, found.ess.T.tolist()))
     worst = int(np.argmax(np.abs(found.scores)))
     assert np.abs(found.scores[worst]) < found.bound, (

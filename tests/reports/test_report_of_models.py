@@ -37,6 +37,8 @@ def test_every_model_can_be_reported(fitted, tmp_path, monkeypatch):
     assert model.diagnostics_["verdict"].split(":")[0] in page
     for name in model.draws_:
         assert f"<code>{name}</code>" in page
+    # Only chains that were compared with one another are asked whether they mixed.
+    assert ("Did the chains mix?" in page) == bool(model.diagnostics_.get("r_hat"))
     # Chains and ascents have a picture of their own; a model of neither kind has none.
     has_path = bool(model.draws_) or hasattr(model, "objectives_")
     assert page.count("<img ") == 4 + has_path

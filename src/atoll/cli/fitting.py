@@ -134,7 +134,7 @@ def weigh(
         return table, []
     times = math.exp(min(found.log_odds, 20.0))
     said = (
-        f"Categories, and numbers of few values, count {found.weight:g} beside measurements: the "
+        "Categories, and numbers of few values, count half beside measurements: the "
         f"labels are {times:.1f} times as probable so."
     )
     return with_category_weight(table, found.weight), [said]

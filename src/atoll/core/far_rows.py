@@ -23,7 +23,9 @@ Numbers = NDArray[np.integer]
 
 
 class MappedRows:
-    """Rows (n, d) of a memory map, of which what is asked for is read, as float64.
+    """Rows (n, d) of a memory map, of which what is asked for is read.
+
+    Those in single precision stay so; all others become double.
 
     Examples
     --------
@@ -40,7 +42,7 @@ class MappedRows:
         return int(self.shape[0])
 
     def __getitem__(self, which: Any) -> Array:
-        found = np.asarray(self.X[which], dtype=np.float64)
+        found = _in_their_precision(np.asarray(self.X[which]))
         let_go(self.X)
         return found
 
@@ -94,9 +96,17 @@ class _Pieces:
 def _taken(within: list[Numbers], number: int, X: Any, y: Any) -> _Pieces:
     numbers = within[number]
     if not len(numbers):
-        return _Pieces((np.empty((0, X.shape[1])),))
-    some = X.iloc[numbers] if hasattr(X, "iloc") else X[numbers]
-    return _Pieces((np.asarray(as_rows(some), dtype=np.float64),))
+        return _Pieces((np.empty((0, X.shape[1]), np.float32),))  # of the others' precision
+    if hasattr(X, "iloc"):
+        is_single = all(kind == np.float32 for kind in X.dtypes)
+        rows = as_rows(X.iloc[numbers])
+        return _Pieces((rows.astype(np.float32) if is_single else rows,))
+    return _Pieces((_in_their_precision(as_rows(X[numbers])),))
+
+
+def _in_their_precision(rows: Any) -> Any:
+    """Return single precision as it is, as rows in memory are, and any other as double."""
+    return np.asarray(rows, dtype=np.float32 if rows.dtype == np.float32 else np.float64)
 
 
 # --- what a fit must know of all rows -------------------------------------------------------------

@@ -115,6 +115,8 @@ def cholesky_solve(lower: Array, right: Array) -> Array:
 
 def cholesky_inverse(lower: Array) -> Array:
     """Return (L Lᵀ)^{-1} in full, symmetric, (n, n)."""
+    if len(lower) == 0:  # LAPACK would complain, on the terminal
+        return np.zeros((0, 0))
     half, _ = lapack.dpotri(lower, lower=1)  # the lower triangle; above it are the zeros of `lower`
     inverse = half + half.T
     inverse[np.diag_indices_from(inverse)] *= 0.5

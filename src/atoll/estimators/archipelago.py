@@ -129,9 +129,9 @@ class ArchipelagoClassifier(GenerativeClassifier):
     n_warmup : int, default=150
         Sweeps dropped at the start of each chain. During the first third of them each chain holds
         labels of its own for all rows, drawn from a graph.
-    n_samples : int, default=400
+    n_samples : int, default=250
         Draws kept per chain.
-    thin : int, default=1
+    thin : int, default=2
         Sweeps per draw.
     n_inducing : int, default=120
         Inducing inputs of the engine.
@@ -232,8 +232,8 @@ class ArchipelagoClassifier(GenerativeClassifier):
         moves: str = "default",
         n_chains: int = 4,
         n_warmup: int = 150,
-        n_samples: int = 400,
-        thin: int = 1,
+        n_samples: int = 250,
+        thin: int = 2,
         n_inducing: int = 120,
         n_steps: int = 100,
         n_starts: int = 1,

@@ -308,6 +308,7 @@ class AtollClassifier(InformedClassifier):
             assumptions, weights, len(data.codes), problems is not None, seconded
         )
         facts = _facts(n, scaled, data, _unreached(graph, data), recipe)
+        facts = facts._replace(n_draws=self.n_draws)
         if isinstance(X, SourceRows):
             own = scaled.rows[scaled.place]  # the rows of the graph stand for all
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
@@ -610,6 +611,7 @@ def _facts(
         left_unlike=scaled.unlike and not standardised,
         standardised=standardised,
         least_share=recipe.graph.labellings.least_effective_share,
+        n_draws=0,
     )
 
 

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from atoll.core import rows as rows_of
 from atoll.core.labels import PartialLabels
+from atoll.core.preprocessing import FEW_VALUES
 from atoll.estimators.graph_rows import places_of
 from atoll.kernels.conditioning import distinct_rows
 from atoll.models.average import average
@@ -18,6 +19,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 UNLIKE_SCALES = 10.0  # ratio of the columns' ranges, the ninth tenth to the first
+NEARLY = 0.25  # by which means and deviations of a part of standardised rows may be off
 MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as they are
 HUGE = 1e50  # numbers from which columns are divided by a common unit
 
@@ -132,4 +134,17 @@ def _unlike_scales(X: Array) -> bool:
     if len(ranges) < 2 or np.mean(X == 0) > MOSTLY_ZERO:
         return False
     low, high = np.quantile(ranges, [0.1, 0.9])
-    return bool(high > UNLIKE_SCALES * low)
+    return bool(high > UNLIKE_SCALES * low) and not _is_standardised(X)
+
+
+def _is_standardised(X: Array) -> bool:
+    """Return whether all columns but those of few values were standardised already.
+
+    What the others count was then meant: indicators of a table have no unit, but a weight.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # huge numbers are not standardised
+        mean, deviation = rows_of.mean_and_deviation(X)
+        off = ~((np.abs(mean) <= NEARLY) & (np.abs(deviation - 1.0) <= NEARLY))
+    if off.all():
+        return False
+    return all(len(np.unique(X[:, j])) <= FEW_VALUES for j in np.flatnonzero(off))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from typing import Any, NamedTuple
 
 from atoll.estimators.explanation import Explanation
@@ -15,6 +16,7 @@ TELLING, TELLING_PER_LABEL, MOST_TELLING = 1.0, 0.15, 5.0
 ENOUGH_LABELS = 8  # before it is said that they do not
 HEAVY = 0.5  # weight of an assumption from which what ails it is named
 SEEN = 0.1  # weight of the labels' shares from which it is said
+ENOUGH_DRAWS = 50  # independent ones; below, weights that were evened out are warned of
 STRONG = 0.05  # weight of chains from which they have to mix
 
 
@@ -28,6 +30,7 @@ class Facts(NamedTuple):
     left_unlike : whether columns of unlike scales were left so
     standardised : whether columns were standardised
     least_share : of effective draws, that weights by cuts and shares may leave
+    n_draws : that were asked for
     """
 
     n_rows: int
@@ -38,6 +41,7 @@ class Facts(NamedTuple):
     left_unlike: bool
     standardised: bool
     least_share: float
+    n_draws: int
 
 
 def diagnose(
@@ -113,9 +117,12 @@ def troubles(
         )
     effective = chains.get("effective_draws", float("inf"))
     fewest = facts.least_share * chains.get("n_draws", 0)
-    if effective <= 1.01 * fewest and weights["clusters"] > HEAVY:
+    is_flattened = effective <= 1.01 * fewest and weights["clusters"] > HEAVY
+    if is_flattened and effective < ENOUGH_DRAWS:
+        more = facts.n_draws * ceil(ENOUGH_DRAWS / effective)
         warned.append(
-            f"weights by cuts and shares would leave fewer than {effective:.0f} effective draws, "
-            "and were flattened. Fix: raise n_draws, or label more rows."
+            f"probabilities rest on few draws, worth {effective:.0f} independent ones, and "
+            "clusters and shares of the classes count less in them than they should. Fix: "
+            f"n_draws={more}, or label more rows."
         )
     return warned, noted

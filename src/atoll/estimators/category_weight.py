@@ -21,7 +21,7 @@ from atoll.estimators.atoll import AtollClassifier
 from atoll.estimators.graph_rows import some_labels
 
 HALF = 0.5
-CLEARLY = 0.4  # log of how many times as probable labels must be: `benchmarks/results/rows.md`
+CLEARLY = 0.2  # log of how many times as probable labels must be: `benchmarks/results/rows.md`
 MOST_ROWS = 1000  # that the choice is made by
 MOST_LABELS = 200
 MOST_CLASSES = 20  # beyond which labels are not weighed: they may be numbers to be foretold

@@ -76,9 +76,11 @@ class Explanation(NamedTuple):
         clear = "clear" if self.clarity >= CLEAR else "not clear"
         draws = "draws" if self.agreement >= AGREES else "hardly draws"
         said = (
-            f"Clusters of near rows are {clear} (they state 1/{self.clarity:.2g} of the error of a "
-            f"guess), and another assumption {draws} the same classes (agreement "
-            f"{self.agreement:.2f} beyond chance)."
+            "The percentages are what each counts in the probabilities. They rest on these odds, "
+            "and on what the rows show without any label: clusters of near rows are "
+            f"{clear} (they expect 1 wrong row where a guess has {self.clarity:.0f}), and another "
+            f"assumption {draws} the same classes (they agree by {self.agreement:.2f}, where 0 is "
+            "chance and 1 is always)."
         )
         if self.one_column >= AGREES:
             said += (
@@ -100,7 +102,8 @@ class Explanation(NamedTuple):
         ratio = np.exp(np.clip(first.log_odds - second.log_odds, -20, np.log(MOST_ODDS)))
         against = f"not {WORDS[second.name]}"
         if ratio >= 3.0:
-            return f"The labels follow {WORDS[first.name]}, {against}: {ratio:.0f} to 1."
+            odds = f"{ratio:.0f} to 1 by the labels alone"
+            return f"The labels follow {WORDS[first.name]}, {against}: {odds}."
         return (
             f"The labels seem to follow {WORDS[first.name]}; {self.n_labels} labels do not tell "
             f"it from {WORDS[second.name]}."
@@ -109,8 +112,14 @@ class Explanation(NamedTuple):
 
 def _odds(log_odds: float) -> str:
     if log_odds >= np.log(MOST_ODDS):
-        return f"more than {MOST_ODDS:.0e} to 1 against chance"
+        return f"more than {MOST_ODDS:,.0f} to 1 against chance"
     odds = np.exp(log_odds)
     if odds >= 1.0:
-        return f"{odds:.3g} to 1 against chance"
-    return f"1 to {1 / max(odds, 1e-12):.3g} against chance"
+        return f"{_plain(odds)} to 1 against chance"
+    return f"1 to {_plain(1 / max(odds, 1e-12))} against chance"
+
+
+def _plain(number: float) -> str:
+    """Return a number of three digits, without an exponent."""
+    rounded = float(f"{number:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"

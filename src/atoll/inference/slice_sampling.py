@@ -10,7 +10,11 @@ MAX_STEPS_OUT = 20  # limits the slice to this many widths
 
 
 def step(
-    rng: np.random.Generator, log_density: Callable[[float], float], *, width: float = 1.0
+    rng: np.random.Generator,
+    log_density: Callable[[float], float],
+    *,
+    width: float = 1.0,
+    most_widths: int = MAX_STEPS_OUT,
 ) -> float:
     """Make one transition that leaves exp(log_density) invariant, and return the displacement.
 
@@ -19,6 +23,8 @@ def step(
     log_density : displacement from the current point -> log density, up to a constant; NaN and
         −inf count as impossible
     width : width of the first interval; any is valid, the typical displacement is best
+    most_widths : what the interval may grow to; 1 never looks at its ends, which saves two
+        densities where it is wide enough
 
     Examples
     --------
@@ -34,8 +40,8 @@ def step(
     low = -width * rng.random()
     high = low + width
     # Dividing the steps at random between the two ends keeps the move reversible.
-    left = int(MAX_STEPS_OUT * rng.random())
-    right = MAX_STEPS_OUT - 1 - left
+    left = int(most_widths * rng.random())
+    right = most_widths - 1 - left
     while left > 0 and log_density(low) > threshold:
         low, left = low - width, left - 1
     while right > 0 and log_density(high) > threshold:

@@ -230,9 +230,10 @@ class PooledPosterior(NamedTuple):
             "effective_draws": votes["effective_draws"] + soft["effective_draws"],
             "memory": max(votes["memory"], soft["memory"]),
             "mixed": votes["mixed"] and soft["mixed"],
-            "verdict": f"Argmax and softmax were averaged, the softmax with a share of "
-            f"{self.share:.0%}. Of the argmax, {votes['verdict']} Of the softmax, "
-            f"{soft['verdict']}",
+            "verdict": _verdict_of_both(votes, soft),
+            "sampling": f"Argmax and softmax were averaged, the softmax with a share of "
+            f"{self.share:.0%}. Of the argmax, {votes['sampling']} Of the softmax, "
+            f"{soft['sampling']}",
         }
 
 
@@ -362,6 +363,19 @@ def probit_proba(mean: Array, variance: Array) -> Array:
     return multinomial_probit.class_probabilities(mean, variance)
 
 
+def _verdict_of_both(votes: dict[str, Any], soft: dict[str, Any]) -> str:
+    """Return how two sets of chains went, in words."""
+    wrong = [part["verdict"] for part in (votes, soft) if not part["mixed"]]
+    if wrong:
+        return " ".join(wrong)
+    effective = votes["effective_draws"] + soft["effective_draws"]
+    return _went_well(votes["n_draws"] + soft["n_draws"], effective)
+
+
+def _went_well(n_draws: int, effective: float) -> str:
+    return f"Sampling went well: {n_draws} draws, worth {effective:.0f} independent ones."
+
+
 def _diagnostics_of_chains(
     found: ConePosterior | SoftmaxPosterior, count: int, steps: str, limit: float, cause: str
 ) -> dict[str, Any]:
@@ -369,11 +383,13 @@ def _diagnostics_of_chains(
     n_draws, effective = len(found.weights), float(1.0 / np.sum(found.weights**2))
     mixed = found.memory < limit
     if mixed:
-        said = f"{n_draws} chains forgot where they had been within {count // 2} {steps}; "
-        said += f"their draws are worth {effective:.0f}."
+        said = _went_well(n_draws, effective)
+        technical = f"{n_draws} chains forgot where they had been within {count // 2} {steps}; "
+        technical += f"their draws are worth {effective:.0f}."
     else:
-        said = f"{n_draws} chains had not mixed after {count} {steps}: probabilities may be too "
-        said += f"bold. {cause}"
+        said = f"Sampling had not settled after {count} {steps}: probabilities may be too bold. "
+        said += cause
+        technical = f"{n_draws} chains had not mixed after {count} {steps}."
     return {
         "inference": "mcmc",
         "n_draws": n_draws,
@@ -381,6 +397,7 @@ def _diagnostics_of_chains(
         "memory": found.memory,
         "mixed": mixed,
         "verdict": said,
+        "sampling": technical,
     }
 
 

@@ -120,13 +120,14 @@ class Report(NamedTuple):
     figure: Path | None
 
     def __str__(self) -> str:
-        lines = [f"{len(self.results)} results."]
+        n = len(self.results)
+        said = f"{n} cell{'s' * (n != 1)} done"
         if self.skipped:
             reasons = sorted({one.reason for one in self.skipped})
-            lines = [f"{len(self.results)} results, {len(self.skipped)} cells without: "]
-            lines[0] += " ".join(reasons[:3]) + (" …" if len(reasons) > 3 else "")
+            said += f", {len(self.skipped)} not: {' '.join(reasons[:3])}"
+            said += " …" if len(reasons) > 3 else ""
         named = (("page", self.page), ("table", self.csv), ("figure", self.figure))
-        return "\n".join(lines + [f"  {name}: {path}" for name, path in named if path])
+        return "\n".join([said, *(f"  {name}: {path}" for name, path in named if path)])
 
 
 def run(

@@ -89,7 +89,7 @@ def draw_noise(results: list[Result], path: Path) -> None:
         axis.axvline(edge, color="grey", linewidth=0.8, linestyle=":")
     axis.set(xlabel="$f_n$", ylabel="$p(y_n \\mid f_n)$", ylim=(0, 1.02), xlim=(-5, 5))
     axis.set_title(f"Figure 1: three ordered categories, w = {DRAWN_WIDTH:g}")
-    axis.legend(frameon=False, loc="center right")
+    figure.legend(frameon=False, loc="outside lower center", ncols=3)
     tidy(axis)
     figure.savefig(path, dpi=120)
 

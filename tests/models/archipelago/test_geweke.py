@@ -210,6 +210,10 @@ GEWEKE = {
     "functions, own kernels and dependent": (our_functions, OWN | DEPENDENT),
     "log-parameters with functions": (sweep.sample_log_parameters, {}),
     "log-parameters with functions, at once": (parameters_at_once, {}),
+    "log-parameters with functions, at once, own kernels and dependent": (
+        parameters_at_once,
+        OWN | DEPENDENT,
+    ),
     "log-parameters with functions, own kernels and dependent": (
         sweep.sample_log_parameters,
         OWN | DEPENDENT,

@@ -31,7 +31,7 @@ def copies_of(rng, setting, state):
     """Copies of a state's functions, with kernels at its log-parameters."""
     places = known_rows(setting, state)
     kernels = kernels_at(gram_at_rows(setting, places), state.log_parameters)
-    variances = 1.0 / state.tuning.precisions(len(setting.inputs), len(places))[:, None]
+    variances = 1.0 / state.tuning.mean_precisions(len(places))[:, None]
     u = unwhiten(state.factors, state.whitened)
     return u, kernels, steps.make_copies(rng, kernels, u, variances)
 
@@ -62,24 +62,29 @@ def test_the_noise_that_is_held_is_white_whatever_the_functions():
 
 @pytest.mark.parametrize("own_kernels", [False, True], ids=["shared", "own"])
 @pytest.mark.parametrize("kernel", ["isotropic", "ard"])
-def test_the_slope_given_copies_is_that_of_finite_differences(kernel, own_kernels):
+def test_the_slopes_given_copies_are_those_of_finite_differences(kernel, own_kernels):
     rng, setting, state = prior_state(3, kernel, own_kernels=own_kernels)
     _, kernels, given = copies_of(rng, setting, state)
     rows, places = open_row_factors(setting, state), known_rows(setting, state)
     gram_at = gram_at_rows(setting, places)
 
-    def value(theta):
-        at = steps.follow(kernels_at(gram_at, theta), given)
-        return steps.log_density_given_copies(rows, given, at)
+    def value(theta, whitened, noise):
+        moved = given._replace(whitened=whitened, noise=noise)
+        at = steps.follow(kernels_at(gram_at, theta), moved)
+        return steps.log_density_given_copies(rows, moved, at)
 
     theta = kernels.theta + 0.1 * rng.standard_normal(kernels.theta.shape)
+    here = (theta, given.whitened, given.noise)
     at = steps.follow(kernels_at(gram_at, theta), given)
-    slope = steps.slope_given_copies(rows, given, at, gram_gradient_function(setting.prior, places))
-    for index in np.ndindex(theta.shape):
-        shift = np.zeros_like(theta)
-        shift[index] = 1e-5
-        difference = (value(theta + shift) - value(theta - shift)) / 2e-5
-        assert slope[index] == pytest.approx(difference, rel=1e-4, abs=1e-4)
+    gram_slope = gram_gradient_function(setting.prior, places)
+    slopes = steps.slopes_given_copies(rows, given, at, gram_slope)
+    for which, slope in enumerate(slopes):
+        for index in np.ndindex(theta.shape if which == 0 else (2, slope.shape[1])):
+            shift = [np.zeros_like(part) for part in here]
+            shift[which][index] = 1e-5
+            ahead = value(*(part + by for part, by in zip(here, shift, strict=True)))
+            behind = value(*(part - by for part, by in zip(here, shift, strict=True)))
+            assert slope[index] == pytest.approx((ahead - behind) / 2e-5, rel=1e-4, abs=1e-4)
 
 
 def test_the_functions_coordinates_do_not_depend_on_what_moves():
@@ -89,20 +94,39 @@ def test_the_functions_coordinates_do_not_depend_on_what_moves():
     while np.array_equal(moved.whitened, state.whitened):
         moved = steps.sample_functions(rng, setting, state)
     assert moved.log_parameters[0, 0] != state.log_parameters[0, 0]
-    for before, after in zip(
-        steps._preconditioner(setting, state), steps._preconditioner(setting, moved), strict=True
-    ):
-        np.testing.assert_allclose(after, before, rtol=1e-8, atol=1e-10)
+    before, after = steps.coordinates_of(setting, state), steps.coordinates_of(setting, moved)
+    for one, other in zip(before.roots, after.roots, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-10)
 
 
 def test_without_many_rejections_the_coordinates_are_white_noise_itself():
     _, setting, state = prior_state(6)
-    assert steps._preconditioner(setting, state._replace(usual_proposals=18.0)) == []
-    np.testing.assert_array_equal(steps._whitened_by([], state.whitened), state.whitened)
+    white = steps.coordinates_of(setting, state._replace(usual_proposals=11.0))
+    np.testing.assert_array_equal(white.of_whitened(state.whitened), state.whitened)
+    np.testing.assert_array_equal(white.whitened(state.whitened), state.whitened)
 
 
-def test_coordinates_and_whitened_functions_are_each_other_s_inverse():
-    _, setting, state = prior_state(5, own_kernels=True)
-    roots = steps._preconditioner(setting, state)
-    back = steps._whitened_by(roots, steps._coordinates_by(roots, state.whitened))
-    np.testing.assert_allclose(back, state.whitened, atol=1e-10)
+@pytest.mark.parametrize("own_kernels", [False, True], ids=["shared", "own"])
+@pytest.mark.parametrize("usual", [11.0, 100.0], ids=["few", "many"])
+def test_functions_and_their_prior_are_the_same_in_any_coordinates(usual, own_kernels):
+    rng, setting, state = prior_state(5, own_kernels=own_kernels)
+    state = state._replace(usual_proposals=usual)
+    tuning = state.tuning
+    tuning = tuning._replace(of_data=rng.uniform(0.0, 0.2, tuning.of_data.shape))
+    state = state._replace(tuning=tuning)
+    white, whitened = steps.coordinates_of(setting, state), state.whitened
+    coordinates = white.of_whitened(whitened)
+    u = white.functions(coordinates)
+    np.testing.assert_allclose(white.whitened(coordinates), whitened, atol=1e-10)
+    np.testing.assert_allclose(u, unwhiten(state.factors, whitened), atol=1e-10)
+    assert white.log_prior(coordinates, u) == pytest.approx(-0.5 * np.sum(whitened**2), abs=1e-9)
+    # The gradient of the prior and of a linear function of u, along a direction.
+    linear, along = rng.standard_normal((2, *u.shape))
+
+    def value(shift):
+        moved = coordinates + shift * along
+        at = white.functions(moved)
+        return white.log_prior(moved, at) + float(np.sum(linear * at))
+
+    slope = float(np.sum(white.slope(coordinates, u, linear) * along))
+    assert slope == pytest.approx((value(1e-5) - value(-1e-5)) / 2e-5, rel=1e-5, abs=1e-5)

@@ -29,7 +29,8 @@ BASE_DENSITIES = ("auto", "gaussian", "sampled-gaussian", "student-t", "mixture"
 # A mixture that is so much nearer to rows left out, in nats per row, replaces the Gaussian, under
 # which rejections would outnumber the rows e² times over.
 MIXTURE_GAIN = 2.0
-BLUR = 0.8  # width of "blurred": 1 is one Gaussian, 0 the rows themselves
+# Width of "blurred", with one or two features and with more: 1 is one Gaussian, 0 the rows.
+BLUR, BLUR_OF_MANY = 0.7, 0.8
 ROWS_OF_A_MIXTURE = 5  # per column
 MOST_COMPONENTS = 10
 COMPONENT_WIDTHS = (0.01, 0.1, 1.0, 3.0)  # that rows left out choose from: scales of the prior
@@ -88,7 +89,7 @@ def _named_base(name: str, X: Array, usual: str) -> tuple[BaseDensity, str]:
     if name == "gaussian":
         return fit_gaussian(X), "as asked for"
     if name == "blurred":
-        return fit_blurred(X, BLUR), "as asked for"
+        return blurred(X), "as asked for"
     if name == "mixture":
         return mixture_of_width(X, _best_width(X)[0]), "as asked for"
     gaussian = fit_gaussian(X)
@@ -104,8 +105,13 @@ def _named_base(name: str, X: Array, usual: str) -> tuple[BaseDensity, str]:
                 "out than one, which would need too many rejections"
             )
     if usual == "blurred":
-        return fit_blurred(X, BLUR), "the rows, blurred: near enough to them, and far enough"
+        return blurred(X), "the rows, blurred: near enough to them, and far enough"
     return gaussian, "one Gaussian: near enough to the data"
+
+
+def blurred(X: Array) -> Density:
+    """Return the rows, drawn towards their mean and blurred by a Gaussian; X (n, d)."""
+    return fit_blurred(X, BLUR if X.shape[1] <= 2 else BLUR_OF_MANY)
 
 
 def mixture_of_width(X: Array, width: float) -> Density:

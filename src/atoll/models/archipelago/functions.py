@@ -38,7 +38,8 @@ Codes = NDArray[np.intp]
 
 MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
 FEWEST_SCALES, MOST_SCALES = 3, 30  # features that "auto" gives a length-scale each
-LONGER, LARGER = np.log(4.0), 2.0  # what "ard" adds to log length-scales and log variance
+LONGER, LARGER = np.log(4.0), 3.0  # what "ard" adds to log length-scales and log variance
+ALIKE = 0.4  # standard deviation of log length-scales under "ard"
 
 
 class Setting(NamedTuple):
@@ -73,11 +74,12 @@ class Setting(NamedTuple):
 
 
 def prior_of_islands(kernel: str | Kernel, X: Any) -> KernelPrior:
-    """Return `kernel_prior`, with longer and larger functions for "ard".
+    """Return `kernel_prior`, with longer and larger functions for "ard", and scales more alike.
 
     A density has to hold together in all features at once, and from sea to land is farther where
-    there is more room. "auto" is "ard" where there are features to choose between, from three on,
-    and rows enough to do so; else "isotropic".
+    there is more room. A few labels do not tell which features matter, so that length-scales that
+    are free to differ let the rows alone decide it. "auto" is "ard" where there are features to
+    choose between, from three on, and rows enough to do so; else "isotropic".
     """
     if isinstance(kernel, str) and kernel == "auto":
         n, d = X.shape if np.ndim(X) == 2 else (len(X), 1)
@@ -87,7 +89,8 @@ def prior_of_islands(kernel: str | Kernel, X: Any) -> KernelPrior:
         return prior
     shift = np.full(len(prior.mean), LONGER)
     shift[0] = LARGER
-    return prior._replace(mean=prior.mean + shift)
+    sd = np.append(prior.sd[:1], np.full(len(shift) - 1, ALIKE))
+    return prior._replace(mean=prior.mean + shift, sd=sd)
 
 
 # Kernels and their factors ------------------------------------------------------------------------

@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 LEAST_CURVATURE, FIRST_CURVATURE = 0.003, 0.03
+LEAST_OF_ONE = 0.0003  # of one row in one function
 FIRST_SPREAD = 0.5  # of θ, in standard deviations of its prior
 NOT_SAMPLED = Gaussian(np.zeros(0), np.zeros((0, 0)))  # a base density that stays as it is
 
@@ -38,21 +39,29 @@ NOT_SAMPLED = Gaussian(np.zeros(0), np.zeros((0, 0)))  # a base density that sta
 class Tuning(NamedTuple):
     """What warm-up finds of the posterior, by which Hamiltonian steps are scaled.
 
-    of_data, of_others : the mean curvature of the log-likelihood of a row in a function, W
+    of_data : (n, K) the mean curvature of the log-likelihood of each row in each function, W
+    of_others : (K,) the same of any other row
     log_parameters, variances : (F, p) mean and variances of θ
     n_adapted : number of states that went into it
     """
 
-    of_data: float
-    of_others: float
+    of_data: Array
+    of_others: Array
     log_parameters: Array
     variances: Array
     n_adapted: int
 
-    def precisions(self, n: int, n_rows: int) -> Array:
-        """Return W of each row, of which the first n are data; (T,)."""
-        W = np.full(n_rows, max(self.of_others, LEAST_CURVATURE))
-        W[:n] = max(self.of_data, LEAST_CURVATURE)
+    def precisions(self, n_rows: int) -> Array:
+        """Return W of each row in each function; the first n rows are data; (T, K)."""
+        n, K = self.of_data.shape
+        W = np.empty((n_rows, K))
+        W[:n], W[n:] = self.of_data, self.of_others
+        return np.maximum(W, LEAST_OF_ONE)
+
+    def mean_precisions(self, n_rows: int) -> Array:
+        """Return W on average over functions, one number for data and one for others; (T,)."""
+        W = np.full(n_rows, max(float(self.of_others.mean()), LEAST_CURVATURE))
+        W[: len(self.of_data)] = max(float(self.of_data.mean()), LEAST_CURVATURE)
         return W
 
 
@@ -137,8 +146,8 @@ def make_whitened_state(
         acceptance=1.0,
         parameter_step_size=hmc.init_step_size(0.1),
         tuning=Tuning(
-            FIRST_CURVATURE,
-            FIRST_CURVATURE,
+            np.full((len(setting.inputs), setting.n_classes), FIRST_CURVATURE),
+            np.full(setting.n_classes, FIRST_CURVATURE),
             np.tile(setting.prior.mean, (len(kernels.theta), 1)),
             np.tile((FIRST_SPREAD * setting.prior.sd) ** 2, (len(kernels.theta), 1)),
             0,

@@ -1,14 +1,15 @@
 """Hamiltonian steps of our sweep: of all functions with their amplitude, and of all of θ.
 
-Both know how much the rows tell of the functions, W, one number for data and one for other rows,
-found in warm-up (`Tuning`). The functions move in coordinates in which the posterior would be
-white if the rows were observations of that precision: ν = Q^{-T} ε with Q Qᵀ = I + Lᵀ W L, so that
-few and long steps suffice; where rejections are few they move in ν itself.
+Both know how much the rows tell of the functions, W, found in warm-up (`Tuning`). Each function
+moves in coordinates in which its posterior would be white if the rows were observations of that
+precision: ν = Q^{-T} ε with Q Qᵀ = I + Lᵀ W L, so that few and long steps suffice; a row on one
+class's island tells nothing of the other functions, and leaves them their prior. Where rejections
+are few the functions move in ν itself.
 
 θ moves given noisy copies of the functions (Murray & Adams 2010, "surrogate data"): z = u + noise
 of variance W^{-1}. Given z alone θ has the likelihood N(z | 0, C + W^{-1}), which does not hold it
-the way the functions themselves do; and given z and θ the functions are a known Gaussian, whose
-noise is held while θ moves and the functions follow.
+the way the functions themselves do; and given z and θ the functions are a known Gaussian. Its noise
+moves with θ, if that has many dimensions, or is held while θ moves and the functions follow.
 """
 
 from __future__ import annotations
@@ -50,19 +51,67 @@ from atoll.models.archipelago.state import ArchipelagoState, Tuning, known_rows
 Array = NDArray[np.float64]
 
 ACCEPTANCE = 0.8  # that step sizes are tuned to in warm-up
-# Length of a trajectory of the functions (step size times steps, on average), and the most steps.
-TRAJECTORY, MOST_STEPS = 2.0, 20
+# Length of a trajectory of the functions (step size times steps, on average), in white noise itself
+# and in coordinates where they are white a posteriori; and the most steps.
+TRAJECTORY, WHITE_TRAJECTORY, MOST_STEPS = 2.0, 3.0, 20
+FEW_REJECTIONS = 1.3  # proposals per row, up to which functions move in white noise itself
 PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS = 1.5, 10  # of θ, in its standard deviations
 # Of W: copies as good as the rows themselves would hold θ twice.
 COPIES_PRECISION = 0.3
-FEW_PARAMETERS, SLICE_WIDTH = 3, 0.7  # that move one by one; in standard deviations of the prior
+FEW_PARAMETERS = 3  # that move one by one
+# Standard deviations of the prior: of a first interval that grows, where rejections are few, and of
+# one that does not, where they are many and hold θ more.
+SLICE_WIDTH, FIXED_WIDTH = 0.7, 1.0
 # Of tuning in warm-up: the least weight of a new state, the weight of what it begins with, and the
 # least that θ's standard deviation may be of its prior's.
-SLOWEST_TUNING, FIRST_WEIGHT, LEAST_SPREAD = 0.02, 5.0, 0.1
+SLOWEST_TUNING, FIRST_WEIGHT, LEAST_SPREAD = 0.02, 5.0, 0.5
 FARTHEST = 10.0  # standard deviations of a log-parameter's prior, beyond which no step goes
 
 
 # Functions and amplitude --------------------------------------------------------------------------
+
+
+class Coordinates(NamedTuple):
+    """In which the functions move: ν itself, or ε with ν = Q^{-T} ε, in which they are whiter.
+
+    As Q Qᵀ = I + Lᵀ W L, |ν|² = |ε|² − Σ W u² with u = L ν: so no ν is needed on the way.
+
+    factors : (F, T, T) L
+    roots : Q of every function, with W times what makes the amplitude the usual one; none for ν
+    maps : (K, T, T) L Q^{-T}, u = L Q^{-T} ε; of no functions for ν
+    weights : (T, K) that W; zero for ν
+    """
+
+    factors: Array
+    roots: list[Array]
+    maps: Array
+    weights: Array
+
+    def functions(self, coordinates: Array) -> Array:
+        """Return u, (T, K) -> (T, K)."""
+        if not self.roots:
+            return unwhiten(self.factors, coordinates)
+        return np.matmul(self.maps, coordinates.T[:, :, None])[:, :, 0].T
+
+    def log_prior(self, coordinates: Array, u: Array) -> float:
+        """Return the log density of ν, up to a constant."""
+        squares = float(np.vdot(coordinates, coordinates))
+        return -0.5 * (squares - float(np.sum(self.weights * u * u)) if self.roots else squares)
+
+    def slope(self, coordinates: Array, u: Array, slope: Array) -> Array:
+        """Return the gradient of `log_prior` and of what has this gradient in u, (T, K) all."""
+        if not self.roots:
+            return unwhiten_transposed(self.factors, slope) - coordinates
+        slope = slope + self.weights * u
+        return np.matmul(slope.T[:, None, :], self.maps)[:, 0, :].T - coordinates
+
+    def of_whitened(self, whitened: Array) -> Array:
+        """Return ν in these coordinates, (T, K)."""
+        return _each(self.roots, whitened, lambda Q, part: lower_times(Q, part, transposed=True))
+
+    def whitened(self, coordinates: Array) -> Array:
+        """Return ν, (T, K)."""
+        return _each(self.roots, coordinates, lambda Q, part: solve_lower(Q, part, transposed=True))
 
 
 def sample_functions(
@@ -79,42 +128,36 @@ def sample_functions(
     here = state.log_parameters[:, v] if v is not None else np.zeros(0)
     centre, spread = (prior.mean[v], prior.sd[v]) if v is not None else (0.0, 1.0)
     offset, half_spread = 0.5 * (centre - here), 0.5 * spread
-    roots = _preconditioner(setting, state)
+    white = coordinates_of(setting, state)
 
-    def scaled_functions(position: Array) -> tuple[Array, Array, Array]:
-        whitened = _whitened_by(roots, position[n_scales:].reshape(shape))
-        u = unwhiten(factors, whitened)
-        if n_scales == 0:
-            return whitened, u, np.ones(0)
-        scale = np.exp(offset + half_spread * position[:n_scales])
-        u *= scale
-        return whitened, u, scale
+    def scale_of(position: Array) -> Array | float:
+        return np.exp(offset + half_spread * position[:n_scales]) if n_scales > 0 else 1.0
 
     def log_density(position: Array) -> float:
-        if np.abs(position[:n_scales]).max(initial=0.0) > FARTHEST:
+        scales, coordinates = position[:n_scales], position[n_scales:].reshape(shape)
+        if np.abs(scales).max(initial=0.0) > FARTHEST:
             return -np.inf
-        whitened, u, _ = scaled_functions(position)
-        return rows.log_density(u, position[:n_scales], whitened)
+        u = white.functions(coordinates)
+        log_likelihood = rows.log_likelihood(u * scale_of(position))
+        return log_likelihood + white.log_prior(coordinates, u) - 0.5 * float(scales @ scales)
 
     def gradient(position: Array) -> Array:
-        whitened, u, scale = scaled_functions(position)
-        slope = rows.slope(u)
+        coordinates = position[n_scales:].reshape(shape)
+        u, scale = white.functions(coordinates), scale_of(position)
+        slope = rows.slope(u * scale)
+        slope *= scale
         by_position = np.empty_like(position)
         by_position[:n_scales] = -position[:n_scales]
         if n_scales > 0:
             by_position[:n_scales] += half_spread * _by_kernel(slope, u, n_scales)
-            slope *= scale
-        by_whitened = unwhiten_transposed(factors, slope)
-        by_whitened -= whitened
-        by_position[n_scales:] = _slope_by(roots, by_whitened).ravel()
+        by_position[n_scales:] = white.slope(coordinates, u, slope).ravel()
         return by_position
 
-    position = np.concatenate(
-        [(here - centre) / spread, _coordinates_by(roots, state.whitened).ravel()]
-    )
+    position = np.concatenate([(here - centre) / spread, white.of_whitened(state.whitened).ravel()])
     # Curvature in ν grows in proportion to the rows, and steps shrink as its root.
-    shorter = 1.0 if roots else float(np.sqrt(len(setting.inputs) / shape[0]))
-    step_size, n_leapfrog = _steps(rng, state.step_size, adapt, TRAJECTORY, MOST_STEPS, shorter)
+    shorter = 1.0 if white.roots else float(np.sqrt(len(setting.inputs) / shape[0]))
+    length = WHITE_TRAJECTORY if white.roots else TRAJECTORY
+    step_size, n_leapfrog = _steps(rng, state.step_size, adapt, length, MOST_STEPS, shorter)
     with np.errstate(over="ignore", invalid="ignore"):  # a step gone astray is refused
         moved, info = hmc.step_by_gradients(
             rng, position, log_density, gradient, step_size, n_leapfrog
@@ -129,49 +172,42 @@ def sample_functions(
     if v is not None:
         log_parameters[:, v] = centre + spread * moved[:n_scales]
         factors = factors * np.exp(0.5 * (log_parameters[:, v] - here))[:, None, None]
-    whitened = _whitened_by(roots, moved[n_scales:].reshape(shape))
+    whitened = white.whitened(moved[n_scales:].reshape(shape))
     return state._replace(whitened=whitened, log_parameters=log_parameters, factors=factors)
 
 
-def _preconditioner(setting: Setting, state: ArchipelagoState) -> list[Array]:
-    """Return Q of every kernel, Q Qᵀ = I + Lᵀ W L, with the amplitude that is usual.
+def many_rejections(setting: Setting, state: ArchipelagoState) -> bool:
+    """Return whether rejections are usually so many that they hold the functions."""
+    return state.usual_proposals > FEW_REJECTIONS * len(setting.inputs)
 
-    It may not depend on what moves: so L has the amplitude that warm-up found, not its own. Where
-    rejections do not outnumber the data there are none: ν itself is white enough, and costs less.
+
+def coordinates_of(setting: Setting, state: ArchipelagoState) -> Coordinates:
+    """Return the coordinates in which functions move, with the amplitude that is usual.
+
+    They may not depend on what moves: so L has the amplitude that warm-up found, not its own. Where
+    rejections are few they are ν itself, which is white enough, and costs less.
     """
-    roots: list[Array] = []
-    v, n = setting.prior.variance_index, len(setting.inputs)
-    if state.usual_proposals <= 2.0 * n:
-        return roots
-    for f, lower in enumerate(state.factors):
-        scale = np.sqrt(state.tuning.precisions(n, len(lower)))
+    v, factors, T = setting.prior.variance_index, state.factors, state.factors.shape[1]
+    if not many_rejections(setting, state):
+        return Coordinates(factors, [], np.zeros((0, T, T)), np.zeros((T, 0)))
+    W, roots = state.tuning.precisions(T), []
+    maps = np.empty((setting.n_classes, T, T))
+    for k in range(setting.n_classes):
+        f = k if len(factors) > 1 else 0
         if v is not None:
-            scale *= np.exp(0.5 * (state.tuning.log_parameters[f, v] - state.log_parameters[f, v]))
-        product, _ = lapack.dlauum(np.asfortranarray(scale[:, None] * lower), lower=1)
+            W[:, k] *= np.exp(state.tuning.log_parameters[f, v] - state.log_parameters[f, v])
+        scaled = np.asfortranarray(np.sqrt(W[:, k])[:, None] * factors[f])
+        product, _ = lapack.dlauum(scaled, lower=1)
         np.einsum("ii->i", product)[:] += 1.0
         roots.append(jittered_cholesky(product).lower)
-    return roots
-
-
-def _whitened_by(roots: list[Array], coordinates: Array) -> Array:
-    """Return ν = Q^{-T} ε, (T, K)."""
-    return _each(roots, coordinates, lambda Q, part: solve_lower(Q, part, transposed=True))
-
-
-def _slope_by(roots: list[Array], slope: Array) -> Array:
-    """Return Q^{-1} times a gradient in ν: the gradient in ε, (T, K)."""
-    return _each(roots, slope, solve_lower)
-
-
-def _coordinates_by(roots: list[Array], whitened: Array) -> Array:
-    """Return ε = Qᵀ ν, (T, K)."""
-    return _each(roots, whitened, lambda Q, part: lower_times(Q, part, transposed=True))
+        maps[k] = solve_lower(roots[k], factors[f].T).T
+    return Coordinates(factors, roots, maps, W)
 
 
 def _each(roots: list[Array], values: Array, apply: Callable[[Array, Array], Array]) -> Array:
-    """Apply a function of every kernel's Q to that kernel's columns; (T, K) -> (T, K).
+    """Apply a function of every Q to its columns; (T, K) -> (T, K).
 
-    Without any Q the columns stay as they are.
+    One Q serves all columns. Without any Q the columns stay as they are.
     """
     if not roots:
         return values
@@ -257,26 +293,42 @@ def log_density_given_copies(rows: RowFactors, given: Copies, at: Followed) -> f
     return rows.log_likelihood(at.u) - 0.5 * of_copies
 
 
-def slope_given_copies(
+class Slopes(NamedTuple):
+    """Gradients of `log_density_given_copies`.
+
+    by_theta : (F, p)
+    by_whitened, by_noise : (T, K) in ν and in e
+    """
+
+    by_theta: Array
+    by_whitened: Array
+    by_noise: Array
+
+
+def slopes_given_copies(
     rows: RowFactors,
     given: Copies,
     at: Followed,
     gram_slope: Callable[[Array, Array, Array], Array],
-) -> Array:
-    """Return the gradient of `log_density_given_copies` in θ, (F, p)."""
+) -> Slopes:
+    """Return the gradients of `log_density_given_copies` in all that moves."""
     theta, F = at.kernels.theta, len(at.roots)
-    slope, by_weights = np.empty(theta.shape), -given.variances * rows.slope(at.u)
+    of_rows = rows.slope(at.u)
+    by_weights = -given.variances * of_rows
+    slopes = Slopes(np.empty(theta.shape), np.empty_like(of_rows), np.empty_like(of_rows))
     for f, Q in enumerate(at.roots):
         k, lower = served_by(f, F), at.kernels.factors[f]
         a, r = at.of_copies[:, k], at.weights[:, k]
         h = cholesky_solve(Q, by_weights[:, k])
-        by_gram = 0.5 * (a @ a.T - a.shape[1] * cholesky_inverse(Q))
-        product = h @ r.T
-        by_gram -= 0.5 * (product + product.T)
         by_whitened = lower_times(lower, -h, transposed=True)
+        by_gram = np.hstack([0.5 * a, -h]) @ np.hstack([a, r]).T
+        by_gram -= (0.5 * a.shape[1]) * cholesky_inverse(Q)
         by_gram += through_cholesky(lower, by_whitened, given.whitened[:, k])
-        slope[f] = gram_slope(theta[f], at.kernels.grams[f], by_gram)
-    return slope
+        by_gram = 0.5 * (by_gram + by_gram.T)
+        slopes.by_theta[f] = gram_slope(theta[f], at.kernels.grams[f], by_gram)
+        slopes.by_whitened[:, k] = by_whitened
+        slopes.by_noise[:, k] = -of_rows[:, k] - h
+    return slopes
 
 
 class Conditional(NamedTuple):
@@ -316,7 +368,7 @@ def conditional_on_copies(
     """Draw copies of the functions; return the density of θ given them."""
     places = known_rows(setting, state)
     gram_at = gram_at_rows(setting, places)
-    precisions = state.tuning.precisions(len(setting.inputs), len(places))
+    precisions = state.tuning.mean_precisions(len(places))
     variances = 1.0 / (COPIES_PRECISION * precisions)[:, None]
     u = unwhiten(state.factors, state.whitened)
     given = make_copies(rng, kernels_at(gram_at, state.log_parameters), u, variances)
@@ -329,7 +381,7 @@ def sample_log_parameters(
     """Move all log-parameters given noisy copies of the functions, which follow.
 
     Few log-parameters move one by one, by slice sampling, which needs no gradient; many move
-    together, by a Hamiltonian step.
+    together with the noise by which functions follow, by a Hamiltonian step.
     """
     target = conditional_on_copies(rng, setting, state)
     if state.log_parameters.size <= FEW_PARAMETERS:
@@ -341,18 +393,22 @@ def _slice_by_slice(
     rng: np.random.Generator, target: Conditional, state: ArchipelagoState
 ) -> ArchipelagoState:
     """Draw every log-parameter anew given the others, by slice sampling."""
-    found = target.at(state.log_parameters)
+    found, grows = target.at(state.log_parameters), not many_rejections(target.setting, state)
     assert found is not None  # no step goes too far
     for f, j in np.ndindex(state.log_parameters.shape):
         if j != target.setting.prior.variance_index:  # it moves with the functions
-            found = _sliced(rng, target, found, (f, j))
+            found = _sliced(rng, target, found, (f, j), grows)
     return _with_followed(state, found)
 
 
 def _sliced(
-    rng: np.random.Generator, target: Conditional, here: Followed, index: tuple[int, int]
+    rng: np.random.Generator,
+    target: Conditional,
+    here: Followed,
+    index: tuple[int, int],
+    grows: bool,
 ) -> Followed:
-    """Draw one log-parameter anew."""
+    """Draw one log-parameter anew; `grows`: from an interval that may grow."""
     tried: dict[float, Followed | None] = {0.0: here}
 
     def log_density(displacement: float) -> float:
@@ -362,8 +418,10 @@ def _sliced(
             tried[displacement] = target.at(theta)
         return target.log_density(tried[displacement])
 
-    width = SLICE_WIDTH * float(target.setting.prior.sd[index[1]])
-    found = tried[slice_sampling.step(rng, log_density, width=width)]
+    unit = float(target.setting.prior.sd[index[1]])
+    width = unit * (SLICE_WIDTH if grows else FIXED_WIDTH)
+    most = slice_sampling.MAX_STEPS_OUT if grows else 1
+    found = tried[slice_sampling.step(rng, log_density, width=width, most_widths=most)]
     assert found is not None
     return found
 
@@ -371,41 +429,63 @@ def _sliced(
 def _all_at_once(
     rng: np.random.Generator, target: Conditional, state: ArchipelagoState, adapt: bool
 ) -> ArchipelagoState:
-    """Take one Hamiltonian step of all log-parameters."""
-    prior, shape = target.setting.prior, state.log_parameters.shape
-    gram_slope = gram_gradient_function(prior, known_rows(target.setting, state))
-    unit = np.sqrt(state.tuning.variances)
-    last: dict[bytes, Followed | None] = {}
+    """Take one Hamiltonian step of all log-parameters, and of the noise by which functions follow.
 
-    def at(position: Array) -> Followed | None:
+    Coordinates are θ in units that warm-up found, and ν and e, which are white given the copies.
+    """
+    given, prior, size = target.given, target.setting.prior, state.whitened.size
+    gram_slope = gram_gradient_function(prior, known_rows(target.setting, state))
+    unit, spread = np.sqrt(state.tuning.variances), np.sqrt(given.variances)
+    n_theta = unit.size
+    last: dict[bytes, tuple[Conditional, Followed | None]] = {}
+
+    def at(position: Array) -> tuple[Conditional, Followed | None]:
         key = position.tobytes()
         if key not in last:  # the density and the slope at one place
             last.clear()
-            last[key] = target.at(unit * position.reshape(shape))
+            noise = position[n_theta:].reshape(2, *given.copies.shape)
+            here = target._replace(given=given._replace(whitened=noise[0], noise=spread * noise[1]))
+            last[key] = here, here.at(unit * position[:n_theta].reshape(unit.shape))
         return last[key]
 
+    def log_density(position: Array) -> float:
+        here, found = at(position)
+        noise = position[n_theta:]
+        return here.log_density(found) - 0.5 * float(noise @ noise)
+
     def gradient(position: Array) -> Array:
-        found = at(position)
+        here, found = at(position)
+        slope = -position
         if found is None:
-            return np.full(len(position), np.nan)
-        by_theta = slope_given_copies(target.rows, target.given, found, gram_slope)
-        by_theta -= (found.kernels.theta - prior.mean) / prior.sd**2
-        return (unit * by_theta).ravel()
+            slope[0] = np.nan
+            return slope
+        slopes = slopes_given_copies(here.rows, here.given, found, gram_slope)
+        by_theta = slopes.by_theta - (found.kernels.theta - prior.mean) / prior.sd**2
+        slope[:n_theta] = (unit * by_theta).ravel()
+        slope[n_theta : n_theta + size] += slopes.by_whitened.ravel()
+        slope[n_theta + size :] += (spread * slopes.by_noise).ravel()
+        return slope
 
     step_size, n_leapfrog = _steps(
         rng, state.parameter_step_size, adapt, PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS
     )
-    position = (state.log_parameters / unit).ravel()
+    noise = [given.whitened.ravel(), (given.noise / spread).ravel()]
+    position = np.concatenate([(state.log_parameters / unit).ravel(), *noise])
     with np.errstate(over="ignore", invalid="ignore"):
         moved, info = hmc.step_by_gradients(
-            rng, position, lambda q: target.log_density(at(q)), gradient, step_size, n_leapfrog
+            rng, position, log_density, gradient, step_size, n_leapfrog
         )
+    state = _noted(state, info, adapt)
+    _, found = at(moved)
+    return _with_followed(state, found) if info.accepted and found is not None else state
+
+
+def _noted(state: ArchipelagoState, info: hmc.HMCInfo, adapt: bool) -> ArchipelagoState:
+    """Return the state with the acceptance of a step of θ, and in warm-up a step size to match."""
     if adapt:
         tuned = hmc.adapt_step_size(state.parameter_step_size, info.acceptance, target=ACCEPTANCE)
         state = state._replace(parameter_step_size=tuned)
-    state = state._replace(acceptance=info.acceptance)
-    found = at(moved)
-    return _with_followed(state, found) if info.accepted and found is not None else state
+    return state._replace(acceptance=info.acceptance)
 
 
 def _with_followed(state: ArchipelagoState, found: Followed) -> ArchipelagoState:
@@ -444,11 +524,11 @@ def tuned(setting: Setting, state: ArchipelagoState) -> ArchipelagoState:
     rate = max(SLOWEST_TUNING, 1.0 / (tuning.n_adapted + FIRST_WEIGHT))
     apart, prior = theta - tuning.log_parameters, setting.prior
     variances = (1.0 - rate) * (tuning.variances + rate * apart**2)
-    of_others = curvature[n:].mean() if len(curvature) > n else tuning.of_others
+    of_others = curvature[n:].mean(axis=0) if len(curvature) > n else tuning.of_others
     return state._replace(
         tuning=Tuning(
-            of_data=tuning.of_data + rate * (float(curvature[:n].mean()) - tuning.of_data),
-            of_others=tuning.of_others + rate * (float(of_others) - tuning.of_others),
+            of_data=tuning.of_data + rate * (curvature[:n] - tuning.of_data),
+            of_others=tuning.of_others + rate * (of_others - tuning.of_others),
             log_parameters=tuning.log_parameters + rate * apart,
             variances=np.clip(variances, (LEAST_SPREAD * prior.sd) ** 2, prior.sd**2),
             n_adapted=tuning.n_adapted + 1,
@@ -457,7 +537,7 @@ def tuned(setting: Setting, state: ArchipelagoState) -> ArchipelagoState:
 
 
 def _curvature(setting: Setting, state: ArchipelagoState, g: Array) -> Array:
-    """Return how much each row tells of a function, on average over functions; (T, K) -> (T,).
+    """Return how much each row tells of each function; (T, K) -> (T, K).
 
     p (1 − p) of a class where the row is labelled or rejected. That a row is kept tells of the sum
     of the functions alone: as much as its slope, squared.
@@ -469,4 +549,4 @@ def _curvature(setting: Setting, state: ArchipelagoState, g: Array) -> Array:
     open_rows = np.flatnonzero(setting.codes == UNLABELLED)
     slope = np.exp(g[:n] - log_sums[:n]) - p[:n]
     curvature[open_rows] = slope[open_rows] ** 2
-    return curvature.mean(axis=1)
+    return curvature

@@ -48,6 +48,8 @@ from atoll.models.archipelago.state import (
     known_rows,
 )
 from atoll.models.archipelago.steps import (
+    FEW_PARAMETERS,
+    many_rejections,
     sample_functions,
     sample_log_parameters,
     tuned,
@@ -58,7 +60,8 @@ Array = NDArray[np.float64]
 # Candidates: about so many, but at most so many for each proposal. More would free the functions
 # further of M, and each costs a row.
 CANDIDATES, MOST_CANDIDATE_RATE = 16.0, 0.3
-PARAMETER_SHARE = 0.5  # of the sweeps, in which θ moves
+# Of the sweeps, in which θ moves: few log-parameters where rejections are few or many, and many.
+SHARE_OF_CHEAP, SHARE_OF_FEW, SHARE_OF_MANY = 0.1, 1.0, 0.35
 MOST_REFUSED = 20_000  # proposals in renewals, one after the other, that ran past the most
 
 
@@ -66,7 +69,7 @@ def sweep(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
 ) -> ArchipelagoState:
     """Move θ (at times), functions, mixing, rejections and candidates, and base density."""
-    if rng.random() < parameter_share(setting):
+    if rng.random() < parameter_share(setting, state):
         state = sample_log_parameters(rng, setting, state, adapt)
     state = sample_functions(rng, setting, state, adapt)
     if len(state.mixing) > 0:
@@ -196,9 +199,13 @@ def sample_base(
 # How often θ moves, and mixing --------------------------------------------------------------------
 
 
-def parameter_share(setting: Setting) -> float:
+def parameter_share(setting: Setting, state: ArchipelagoState) -> float:
     """Return the share of sweeps in which θ moves."""
-    return PARAMETER_SHARE if len(_beside_variance(setting.prior)) > 0 else 0.0
+    if len(_beside_variance(setting.prior)) == 0:
+        return 0.0
+    if state.log_parameters.size > FEW_PARAMETERS:
+        return SHARE_OF_MANY
+    return SHARE_OF_FEW if many_rejections(setting, state) else SHARE_OF_CHEAP
 
 
 def _beside_variance(prior: KernelPrior) -> list[int]:

@@ -18,7 +18,7 @@ Array = Any  # of JAX
 
 N_DRAWS = 4  # of the functions at every row of a batch
 FURTHEST = 2.0  # that a function moves in one step
-FIRST_AMPLITUDE = 2.0  # prior standard deviations of the log variance above its mean, at the start
+FIRST_AMPLITUDE = 3.5  # prior standard deviations of the log variance above its mean, at the start
 WIDEST = 4.0  # standard deviations of their prior that log-parameters stay within
 DECAYS = (0.8, 0.95)  # of Adam's two averages
 REWHITENED = 1e-5  # added to the diagonal of P after a change of basis: what float32 may lose
@@ -158,7 +158,7 @@ def _step(state: AscentState, key: Array, batch: Batch, pace: Pace, fixed: Fixed
 def _learn(
     state: AscentState, key: Array, batch: Batch, pace: Pace, rate: Array, fixed: Fixed
 ) -> tuple[AscentState, Report]:
-    """Take one step of Adam on the log-parameters; the functions at inducing inputs stay."""
+    """Take one step of Adam on the log-parameters; the functions at inducing inputs nearly stay."""
     prior = (fixed.prior_mean, fixed.prior_sd)
     carried = objective.carry(state.log_parameters, state.q, fixed.inducing)
     value, slope = jax.value_and_grad(objective.bound)(
@@ -182,7 +182,7 @@ def _learn(
         state.log_parameters + rate * move, fixed.prior_mean - limit, fixed.prior_mean + limit
     )
     lower = sparse.factor(theta, fixed.inducing)
-    shrink = jnp.exp(0.5 * (state.log_parameters[0] - theta[0]))
+    shrink = jnp.exp(objective.HELD * 0.5 * (state.log_parameters[0] - theta[0]))
     forward = linalg.solve_triangular(lower, carried.lower, lower=True) * shrink
     back = linalg.solve_triangular(carried.lower, lower, lower=True) / shrink
     q = natural_gradient.changed_basis(state.q, forward, back)
