@@ -72,7 +72,10 @@ def test_a_placeholder_in_most_rows_stops_the_fit_unless_it_is_said_to_be_a_clas
 
 
 def test_the_limits_of_the_shares_say_what_they_assume_where_labels_look_picked(table, tmp_path):
-    assert "take the labelled rows for a random sample" in succeed(*arguments(table, tmp_path))
+    said = succeed(*arguments(table, tmp_path))
+    assert "take the labelled rows for a random sample" in said
+    (chosen,) = re.findall(r"--set (labels_chosen=\w+)", said)
+    assert "random sample" not in succeed(*arguments(table, tmp_path, "--set", chosen))
     table.loc[10, "kind"] = "cat"
     assert "random sample" not in succeed(*arguments(table, tmp_path))
 
