@@ -205,7 +205,7 @@ def _result(
     place = found.names.index(best)
     of_best = next(one.log_loss for one in differences if one.model == best)
     sentence = _sentence(best, can_tell, n_rarest, float(judgement.near_best[place]), of_best.mean)
-    sentence += _better_here(differences, best)
+    sentence += better_here(differences, best)
     return ModelComparison(
         table,
         differences,
@@ -224,7 +224,7 @@ def _result(
     )
 
 
-def _better_here(differences: tuple[Difference, ...], best: str) -> str:
+def better_here(differences: tuple[Difference, ...], best: str) -> str:
     """Return which models did better than the default beyond doubt, where that is recommended."""
     better = [one.model for one in differences if one.log_loss.high < 0]
     if best != DEFAULT or not better:
