@@ -55,7 +55,9 @@ def test_the_table_holds_what_its_parts_say(data, found):
         assert one.log_loss.low <= one.log_loss.mean <= one.log_loss.high
     assert found.best in by_name
     assert found.best in found.recommendation
-    assert found.can_tell
+    chance = max(row.near_best for row in found.table)
+    assert found.can_tell is (chance >= judging.TELLING)
+    assert ("cannot tell" in found.recommendation) is not found.can_tell
     frame = found.to_frame()
     assert frame.loc["shares", "log_loss"] == by_name["shares"].log_loss
 
