@@ -14,6 +14,7 @@ from atoll.core.preprocessing import (
     unreadable,
     unseen,
 )
+from atoll.core.table_fixes import SHELL
 from atoll.core.tables import read_table, write_table
 
 
@@ -322,5 +323,5 @@ def test_five_wrong_cells_are_named_and_others_counted(count, rest):
 
 
 def test_three_columns_to_drop_are_named_and_more_are_dots():
-    assert preprocess._drop_options(["a", "b", "c"]) == "--drop a --drop b --drop c"
-    assert preprocess._drop_options(["a", "b", "c", "d"]) == "--drop a --drop b --drop c ..."
+    assert SHELL.drop(["a", "b", "c"]) == "--drop a --drop b --drop c"
+    assert SHELL.drop(["a", "b", "c", "d"]) == "--drop a --drop b --drop c ..."

@@ -56,6 +56,24 @@ def do_block(first: int, out: Path, until: float) -> None:
     temporary.replace(path)
 
 
+def pose_faults_again(out: Path) -> None:
+    """Pose anew what was a fault, to the code as it is now; write what it is."""
+    for path in sorted(out.glob("*.json")):
+        block = json.loads(path.read_text())
+        left = []
+        for fault in block["faults"]:
+            try:
+                outcome = judge(problem(fault["number"]))
+            except Fault as again:
+                left.append(fault | {"what": str(again)})
+                continue
+            block["outcomes"][f"{fault['model']} fault"] -= 1
+            key = f"{fault['model']} {outcome}"
+            block["outcomes"][key] = block["outcomes"].get(key, 0) + 1
+        if len(left) < len(block["faults"]):
+            path.write_text(json.dumps(block | {"faults": left}))
+
+
 def report(out: Path) -> int:
     outcomes: Counter[str] = Counter()
     seconds: Counter[str] = Counter()
@@ -91,6 +109,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=600.0, help="to begin work in")
     parser.add_argument("--only", type=int, help="the number of one problem")
+    parser.add_argument("--again", action="store_true", help="pose what was a fault anew")
     parser.add_argument("--report", action="store_true", help="of what was found; poses nothing")
     parser.add_argument("--out", default="build/hostile")
     options = parser.parse_args()
@@ -101,7 +120,9 @@ def main() -> None:
         return
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    if not options.report:
+    if options.again:
+        pose_faults_again(out)
+    elif not options.report:
         until = time.time() + 60 * options.minutes
         firsts = range(options.first, options.first + options.problems, BLOCK)
         tasks = [(first, out, until) for first in firsts]

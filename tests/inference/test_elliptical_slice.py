@@ -93,3 +93,13 @@ def test_an_adapted_arc_is_accepted_at_once_about_as_often_as_wanted():
             whole.append(info.n_evaluations)
     assert 0.25 < np.mean(np.array(adapted) == 1) < 0.55
     assert np.mean(adapted) < 0.5 * np.mean(whole)
+
+
+def test_where_nothing_else_is_allowed_the_state_stays():
+    x = np.array([0.3, -1.0])
+    found, value, info = elliptical_slice.step(
+        np.random.default_rng(0), x, -2.0, lambda _: -np.inf, np.ones(2), PRIOR_MEAN
+    )
+    assert found is x
+    assert value == -2.0
+    assert info.n_evaluations > 20

@@ -15,6 +15,7 @@ from atoll.models import graph_gp as model
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import GraphPosterior, _features_by_weight
 from atoll.models.graph_recipe import RECIPE
+from atoll.models.label_pulls import mean_coefficients
 from atoll.models.posterior import FunctionPosterior
 
 X = np.random.default_rng(0).standard_normal((40, 2))
@@ -219,3 +220,10 @@ def test_a_row_that_is_joined_to_none_has_the_constant_and_the_mark():
     features = known(2).features
     found = _features_by_weight(features, sparse.csr_array(np.zeros((1, len(features)))))
     np.testing.assert_allclose(found[0], [*np.zeros(features.shape[1] - 2), 1.0, features[0, -1]])
+
+
+@CLASSES
+def test_the_mean_coefficients_of_a_pool_are_those_of_its_parts_by_their_shares(n_classes):
+    found = posterior("pooled", n_classes)
+    votes, soft = mean_coefficients(found.votes), mean_coefficients(found.soft)
+    np.testing.assert_allclose(mean_coefficients(found), 0.6 * votes + 0.4 * soft, rtol=1e-12)

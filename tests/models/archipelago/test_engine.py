@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from atoll.core.densities import Gaussian, GaussianMixture, StudentT, WithConstants
+from atoll.core.densities import Blurred, Gaussian, GaussianMixture, StudentT, WithConstants
 from atoll.diagnostics import geweke_test
 from atoll.inference.natural_gradient import InducingGaussians
-from atoll.models.archipelago.engine import hmc, objective, sparse
+from atoll.models.archipelago.engine import hmc, objective, schedule, sparse, start
 from atoll.models.archipelago.engine.objective import Batch, Pace
 from atoll.models.archipelago.engine.posterior import (
     JITTER,
@@ -22,6 +23,7 @@ from atoll.models.archipelago.engine.posterior import (
     Scaling,
     stacked_factors,
 )
+from atoll.models.archipelago.engine.problem import why_not
 from atoll.models.archipelago.engine.schedule import make_schedule, n_whole_steps
 from atoll.models.archipelago.engine.start import base_points
 
@@ -409,3 +411,23 @@ def position_of(v, theta, data):
     x = [np.linalg.solve(C.T, c) for C, c in zip(np.asarray(data.factors, float), away)]
     unit = hmc.THETA_SCALE * np.asarray(data.prior_sd, float)
     return np.concatenate([*x, (theta - np.asarray(data.theta_centre, float)) / unit])
+
+
+def test_what_the_engine_cannot_take_is_said():
+    assert "RBF" in why_not(Matern(), "auto")
+    assert "sampled" in why_not("isotropic", "sampled-gaussian")
+    assert why_not(ConstantKernel() * RBF(), "auto") == ""
+
+
+def test_mixtures_and_blurred_rows_are_had_from_even_points():
+    centres = np.zeros((4, 3))
+    assert start._dimension(Blurred(centres, np.eye(3))) == 3
+    mixture = GaussianMixture(np.ones(1), np.zeros((1, 3)), np.eye(3)[None])
+    assert start._dimension(mixture) == 3
+
+
+def test_learning_goes_on_more_and_more_slowly_and_then_ends():
+    rate = schedule.onward_schedule(50).learning_rate
+    assert 0.8 < rate[0] / (0.5 * schedule.LEARNING_RATE) < 1.0
+    assert (np.diff(rate) <= 0).all()
+    assert rate[-1] == 0.0
