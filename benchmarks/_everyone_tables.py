@@ -233,11 +233,12 @@ def spread(heights, gap):
             blocks[-1][0] += total
             blocks[-1][1] += count
     means = [total / count for total, count in blocks for _ in range(count)]
-    found, top = [], 1.08  # where the picture ends
-    for i in reversed(range(len(means))):
-        found.append(min(means[i] + i * gap, top))
-        top = found[-1] - gap
-    return found[::-1]
+    heights = [mean + i * gap for i, mean in enumerate(means)]
+    for i in range(len(heights)):  # none below the axis, none above the picture
+        heights[i] = max(heights[i], heights[i - 1] + gap if i else 0.0)
+    for i in reversed(range(len(heights))):
+        heights[i] = min(heights[i], heights[i + 1] - gap if i + 1 < len(heights) else 1.08)
+    return heights
 
 
 def draw_cost(rows, ours, path):
