@@ -233,7 +233,11 @@ def spread(heights, gap):
             blocks[-1][0] += total
             blocks[-1][1] += count
     means = [total / count for total, count in blocks for _ in range(count)]
-    return [mean + i * gap for i, mean in enumerate(means)]
+    found, top = [], 1.08  # where the picture ends
+    for i in reversed(range(len(means))):
+        found.append(min(means[i] + i * gap, top))
+        top = found[-1] - gap
+    return found[::-1]
 
 
 def draw_cost(rows, ours, path):
