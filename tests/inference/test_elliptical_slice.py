@@ -78,12 +78,12 @@ def test_an_adapted_arc_is_accepted_at_once_about_as_often_as_wanted():
 
     x, value, width = np.zeros(2), 0.0, elliptical_slice.init_width()
     whole, adapted = [], []
-    for i in range(1500):
+    for i in range(4000):  # an arc that is still moving has another share
         arc = float(np.exp(width.log_width))
         x, value, info = elliptical_slice.step(
             rng, x, value, log_likelihood, rng.standard_normal(2), width=arc
         )
-        if i < 500:
+        if i < 3000:
             width = elliptical_slice.adapt_width(width, info)
         else:
             adapted.append(info.n_evaluations)

@@ -505,7 +505,8 @@ def survivors(tried: list[dict[str, Any]]) -> list[str]:
     for one in sorted(tried, key=lambda t: (t["mutant"]["file"], t["mutant"]["line"])):
         if one["killed_by"] is None:
             file, function, code, kind = key_of(one["mutant"])
-            said = why.get((file, function, code, kind), "")
+            unseen = "" if one["n_tests"] else "no test that was tried runs it"
+            said = why.get((file, function, code, kind), unseen)
             shown = code.replace("|", "\\|")
             lines.append(f"| {file}, `{function}` | `{shown}` | {kind} | {said} |")
     return lines
