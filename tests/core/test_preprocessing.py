@@ -319,8 +319,3 @@ def test_five_wrong_cells_are_named_and_others_counted(count, rest):
     frame = pd.DataFrame({"x": [None] * count + [1.0]})
     said = preprocess._cells(frame, ["x"], lambda column: column.isna())
     assert said == ", ".join(f"row {i + 1} of 'x'" for i in range(5)) + rest
-
-
-def test_three_columns_to_drop_are_named_and_more_are_dots():
-    assert preprocess._drop_options(["a", "b", "c"]) == "--drop a --drop b --drop c"
-    assert preprocess._drop_options(["a", "b", "c", "d"]) == "--drop a --drop b --drop c ..."
