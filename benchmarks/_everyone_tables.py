@@ -62,6 +62,19 @@ class Table:
             return self.mean(DEFAULT, metric) - self.against_default(model, metric)[0].mean
         return float(np.mean([np.mean(values) for values in by_problem.values()]))
 
+    def means_of(self, problem, metric):
+        """Each model's mean on a problem, from the default's by the draws that both have."""
+        mine = {p: r[metric] for p, r in self.cells[DEFAULT].items() if p[:2] == problem}
+        if not mine or None in mine.values():
+            return {}
+        found = {}
+        for model, cells in self.cells.items():
+            shared = {p: cells[p][metric] for p in mine if p in cells}
+            if shared and None not in shared.values():
+                differences = [value - mine[place] for place, value in shared.items()]
+                found[model] = float(np.mean(list(mine.values())) + np.mean(differences))
+        return found
+
     def n_missing(self, model):
         """How many problems the model has no answer to."""
         return len(set(self.problems) - {place[:2] for place in self.cells[model]})
@@ -140,11 +153,7 @@ def winners_table(table, labels=None):
     for problem in table.problems:
         texts = [problem[0], problem[1]]
         for metric in ("error", "log_loss"):
-            means = {}
-            for model, cells in table.cells.items():
-                values = [row[metric] for place, row in cells.items() if place[:2] == problem]
-                if values and None not in values:
-                    means[model] = float(np.mean(values))
+            means = table.means_of(problem, metric)
             if DEFAULT not in means:
                 continue
             best = min(means, key=means.get)
@@ -224,7 +233,12 @@ def spread(heights, gap):
             blocks[-1][0] += total
             blocks[-1][1] += count
     means = [total / count for total, count in blocks for _ in range(count)]
-    return [mean + i * gap for i, mean in enumerate(means)]
+    heights = [mean + i * gap for i, mean in enumerate(means)]
+    for i in range(len(heights)):  # none below the axis, none above the picture
+        heights[i] = max(heights[i], heights[i - 1] + gap if i else 0.0)
+    for i in reversed(range(len(heights))):
+        heights[i] = min(heights[i], heights[i + 1] - gap if i + 1 < len(heights) else 1.08)
+    return heights
 
 
 def draw_cost(rows, ours, path):

@@ -4,8 +4,8 @@ Islands from two labels each: Archipelago
 
 A small version of figure 3 of R. P. Adams and Z. Ghahramani, *Archipelago: nonparametric Bayesian
 semi-supervised learning* (2009): a pinwheel of four arms, with two labels on each. A classifier
-that sees only the labelled rows draws plain borders between eight points; Archipelago learns from the
-other rows where the islands are, and each label colours its own island.
+that sees only the labelled rows draws plain borders between eight points; Archipelago learns from
+the other rows where the islands are, and each label colours its own island.
 
 ``atoll reproduce archipelago-fig3`` and ``archipelago-table1`` run it in full.
 """

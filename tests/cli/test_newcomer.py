@@ -72,7 +72,10 @@ def test_a_placeholder_in_most_rows_stops_the_fit_unless_it_is_said_to_be_a_clas
 
 
 def test_the_limits_of_the_shares_say_what_they_assume_where_labels_look_picked(table, tmp_path):
-    assert "take the labelled rows for a random sample" in succeed(*arguments(table, tmp_path))
+    said = succeed(*arguments(table, tmp_path))
+    assert "take the labelled rows for a random sample" in said
+    (chosen,) = re.findall(r"--set (labels_chosen=\w+)", said)
+    assert "random sample" not in succeed(*arguments(table, tmp_path, "--set", chosen))
     table.loc[10, "kind"] = "cat"
     assert "random sample" not in succeed(*arguments(table, tmp_path))
 
@@ -128,13 +131,24 @@ def test_reasons_to_label_differ_and_kept_cells_stay(table, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "label", "next"])
-def test_help_fits_eighty_columns(monkeypatch, command):
+def test_help_can_be_read_at_eighty_columns(monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "80")
     lines = run(command, "--help").output.splitlines()
     assert max(map(len, lines)) <= 80
+    names = [line for line in lines if re.match(r"\W*--?[a-z]", line)]
+    assert len(lines) < 2.5 * len(names) + 15  # an option takes two lines or three, not six
 
 
 def test_every_command_is_described_in_a_whole_line(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     commands = run("--help").output.partition("Commands:")[2].strip().splitlines()
     assert not [line for line in commands if line.endswith("...")]
+
+
+def test_a_report_fits_a_phone_and_says_why_other_rows_may_be_asked(table, tmp_path):
+    succeed(*arguments(table, tmp_path), "--quiet")
+    succeed("report", tmp_path / "m.atoll", "--no-cross-validation", "--quiet")
+    page = (tmp_path / "m.html").read_text(encoding="utf-8")
+    assert ".pair > * { min-width: 0; }" in page  # wide tables scroll in their column
+    assert '<th scope="col" class="n">Predicted</th><th scope="col" class="n">Expected</th>' in page
+    assert "<code>atoll next</code> may" in page

@@ -318,3 +318,11 @@ def test_what_does_not_help_is_not_suggested(monkeypatch):
 def test_times_are_said_as_a_person_would(seconds):
     said = timing.in_words(seconds)
     assert re.fullmatch(r"(1\.5|[2-9](\.5)?|\d{2,3}) (minutes|hours|days)|more than a year", said)
+
+
+def test_no_trial_is_made_before_a_fit_of_seconds():
+    y = np.full(2000, None, dtype=object)
+    y[:100] = ["a", "b"] * 50
+    Slow.clock = 0.0
+    assert timing.expected_seconds(Graph(), np.zeros((2000, 1)), y) == 0.0
+    assert Slow.clock == 0.0

@@ -11,9 +11,10 @@ from sklearn.naive_bayes import GaussianNB
 
 from atoll.comparison import compare_models, judging, write_comparison
 from atoll.comparison.candidates import CANDIDATES, Candidate
+from atoll.comparison.compare import better_here
 from atoll.comparison.folds import held_out_losses, row_losses
 from atoll.comparison.judging import judge, noise_of, paired_difference, prior_of
-from atoll.comparison.page import terminal_lines
+from atoll.comparison.page import intervals_figure, terminal_lines
 from atoll.comparison.prior import PRIOR
 from atoll.estimators import MODELS
 
@@ -54,7 +55,9 @@ def test_the_table_holds_what_its_parts_say(data, found):
         assert one.log_loss.low <= one.log_loss.mean <= one.log_loss.high
     assert found.best in by_name
     assert found.best in found.recommendation
-    assert found.can_tell
+    chance = max(row.near_best for row in found.table)
+    assert found.can_tell is (chance >= judging.TELLING)
+    assert ("cannot tell" in found.recommendation) is not found.can_tell
     frame = found.to_frame()
     assert frame.loc["shares", "log_loss"] == by_name["shares"].log_loss
 
@@ -229,6 +232,40 @@ def test_the_page_is_one_file_with_a_picture(found, tmp_path):
     assert found.recommendation.split(":")[0] in page
     with pytest.raises(ValueError, match="does not exist"):
         write_comparison(found, tmp_path / "absent" / "compare.html")
+
+
+def test_both_columns_of_differences_say_of_what(found, tmp_path):
+    write_comparison(found, tmp_path / "compare.html")
+    page = (tmp_path / "compare.html").read_text(encoding="utf-8")
+    assert ">Difference of log-loss (95% interval)<" in page
+    assert ">Difference of error (95% interval)<" in page
+
+
+def with_losses(found, **losses):
+    """Return a comparison with other differences of log-loss, each (low, mean, high)."""
+    changed = []
+    for one in found.differences:
+        low, mean, high = losses.get(one.model, (-0.1, 0.0, 0.1))
+        changed.append(one._replace(log_loss=one.log_loss._replace(low=low, mean=mean, high=high)))
+    return replace(found, differences=tuple(changed))
+
+
+def test_an_interval_that_runs_off_an_edge_has_an_arrow_there(found):
+    def arrows(comparison):
+        lines = intervals_figure(comparison).axes[0].lines
+        return [line.get_marker() for line in lines if line.get_marker() in "<>"]
+
+    assert arrows(with_losses(found)) == []
+    assert arrows(with_losses(found, shares=(-0.05, 0.1, 9.0))) == [">"]
+    assert arrows(with_losses(found, shares=(-9.0, 0.1, 9.0))) == ["<", ">"]
+
+
+def test_models_that_did_better_beyond_doubt_are_named_where_the_default_is_recommended(found):
+    changed = with_losses(found, logistic=(-0.3, -0.2, -0.1)).differences
+    said = better_here(changed, "atoll")
+    assert "On these labels logistic did better than it: its 95% interval is below zero" in said
+    assert better_here(changed, "logistic") == ""
+    assert better_here(with_losses(found).differences, "atoll") == ""
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from atoll.core.preprocessing import (
     unreadable,
     unseen,
 )
+from atoll.core.table_fixes import SHELL
 from atoll.core.tables import read_table, write_table
 
 
@@ -319,3 +320,8 @@ def test_five_wrong_cells_are_named_and_others_counted(count, rest):
     frame = pd.DataFrame({"x": [None] * count + [1.0]})
     said = preprocess._cells(frame, ["x"], lambda column: column.isna())
     assert said == ", ".join(f"row {i + 1} of 'x'" for i in range(5)) + rest
+
+
+def test_three_columns_to_drop_are_named_and_more_are_dots():
+    assert SHELL.drop(["a", "b", "c"]) == "--drop a --drop b --drop c"
+    assert SHELL.drop(["a", "b", "c", "d"]) == "--drop a --drop b --drop c ..."

@@ -69,7 +69,7 @@ def test_the_posterior_answers_the_protocol(fitted):
 def test_fantasies_lie_where_their_class_is_predicted(fitted):
     rows, labels = fitted.sample(300, random_state=1)
     assert np.mean(fitted.predict(rows) == labels) > 0.95
-    only, same = fitted.sample(50, label=2, random_state=1)
+    only, same = fitted.sample(300, label=2, random_state=1)
     assert set(same.tolist()) == {2}
     assert np.mean(fitted.predict(only) == 2) > 0.95
 

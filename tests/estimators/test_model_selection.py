@@ -207,3 +207,6 @@ def test_integers_with_none_among_them_are_scored_as_those_with_minus_one_are(sc
         as_scikit_learn = cross_val_score(model, X, y, cv=folds, scoring=scoring)
     assert found.shape == (2,)
     assert np.allclose(found, as_scikit_learn)
+    if scoring is None:  # by name, scikit-learn's would be nan
+        with pytest.warns(UserWarning, match=r"scorers see no classes.*atoll\.cross_val_score"):
+            cross_val_score(model, X, with_none, cv=folds)

@@ -276,8 +276,12 @@ def run_islands(name, n, rng):
 ISLAND_MOVES = (
     "rejections", "rejections, own kernels", "rejections, with candidates", "functions",
     "functions, with candidates", "functions, own kernels and dependent",
+    "functions, in white coordinates", "functions, in white coordinates, own kernels and dependent",
     "log-parameters with functions",
-    "log-parameters with functions, own kernels and dependent", "base density", "mixing", "sweep",
+    "log-parameters with functions, own kernels and dependent",
+    "log-parameters with functions, at once",
+    "log-parameters with functions, at once, own kernels and dependent",
+    "base density", "mixing", "sweep",
     "sweep, sampled base density", "sweep, own kernels", "sweep, dependent",
     "paper's births and deaths", "paper's relocation", "paper's function",
     "paper's log-parameters", "paper's log-parameters, whitened", "paper's sweep",

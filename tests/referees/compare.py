@@ -308,7 +308,13 @@ MODELS: dict[str, Callable[[int, int, Lengths], Comparison]] = {
 }
 # Here the length-scale, or the side on which rows without a label lie, changes slowly. With a
 # hundred rows NUTS would take too long.
-TIMES = {"multinomial probit": 4, "ordinal": 4, "null category": 6}
+TIMES = {
+    "multinomial probit": 4,
+    "ordinal": 4,
+    "null category": 6,
+    "Archipelago given rejections, two classes": 10,
+    "Archipelago given rejections, three classes": 4,
+}
 CASES = [(name, n, seed) for seed, n in enumerate((30, 45, 100)) for name in MODELS]
 
 

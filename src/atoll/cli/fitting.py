@@ -146,12 +146,14 @@ def about_shares(estimator: Any, labels: PartialLabels) -> list[str]:
     if shares is None or (shares.lower == shares.upper).all():
         return []
     counts = labels.counts
+    if estimator.get_params(deep=False).get("labels_chosen", False) is not False:
+        return []
     if counts.min() < 2 or counts.min() != counts.max():
         return []
     return [
         "The limits of the shares take the labelled rows for a random sample of all rows. There "
-        f"are {counts[0]} labels of every class: if rows were picked by class, the limits do not "
-        "hold; where the shares are known, give them with --class-share CLASS=SHARE."
+        f"are {counts[0]} labels of every class: if rows were picked by class, say so with --set "
+        "labels_chosen=true, or give shares that are known with --class-share CLASS=SHARE."
     ]
 
 

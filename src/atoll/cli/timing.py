@@ -24,7 +24,8 @@ POWERS_OF_GRAPHS = (0.3, 1.4)  # the same, of the rows of a graph
 ROW_POWER = 0.3  # by which the time of a row beyond the graph grows with the graph's rows
 TRIAL_SWEEPS = 2  # of warm-up, and as many of draws
 TRIAL_ROWS = 2000  # predicted, to tell what a row beyond the graph takes
-SMALL_GRAPH = 2000  # rows of the smaller graph that is suggested
+SMALL_GRAPH = 2000  # rows of a graph that takes seconds, and is suggested in place of a larger one
+FEW_LABELS = 200  # with which it does
 MUCH = 0.5  # share of the time below which something else is called quicker
 
 
@@ -77,7 +78,10 @@ def expected_seconds(estimator: Any, X: Any, y: NDArray[Any]) -> float:
     n = X.shape[0]
     if n <= SMALL:
         return _trial(estimator, X, y)[0] if _sweeps(estimator) else 0.0
-    return measured_cost(estimator, X, y).of(n, _graph_rows(estimator))
+    most = _graph_rows(estimator)
+    if most is not None and n <= SMALL_GRAPH and np.sum(y != np.array(None)) <= FEW_LABELS:
+        return 0.0  # a trial would take about as long as the fit
+    return measured_cost(estimator, X, y).of(n, most)
 
 
 def measured_cost(estimator: Any, X: Any, y: NDArray[Any]) -> Cost:

@@ -38,7 +38,7 @@ def compare_models(
     fit. Differences from the default are paired by row; their intervals are those of a correlated
     t-test. The recommendation weighs them with what the models did on other tables, since few
     labels say little: with fewer than eight in a class, and where the chance of being near the best
-    is below one half, it says that it cannot tell, and keeps the default.
+    is below nine tenths, it says that it cannot tell, and keeps the default.
 
     Parameters
     ----------
@@ -200,12 +200,12 @@ def _result(
         for i in order
     )
     n_rarest = int(labels.counts.min())
-    can_tell = n_rarest >= FEWEST and judgement.near_best[judgement.best] >= TELLING
+    can_tell = bool(n_rarest >= FEWEST and judgement.near_best[judgement.best] >= TELLING)
     best = found.names[judgement.best] if can_tell else DEFAULT
     place = found.names.index(best)
     of_best = next(one.log_loss for one in differences if one.model == best)
     sentence = _sentence(best, can_tell, n_rarest, float(judgement.near_best[place]), of_best.mean)
-    sentence += _better_here(differences, best)
+    sentence += better_here(differences, best)
     return ModelComparison(
         table,
         differences,
@@ -224,7 +224,7 @@ def _result(
     )
 
 
-def _better_here(differences: tuple[Difference, ...], best: str) -> str:
+def better_here(differences: tuple[Difference, ...], best: str) -> str:
     """Return which models did better than the default beyond doubt, where that is recommended."""
     better = [one.model for one in differences if one.log_loss.high < 0]
     if best != DEFAULT or not better:

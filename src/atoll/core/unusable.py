@@ -97,8 +97,12 @@ def refuse(faults: dict[str, Fault], fixes: Fixes) -> None:
             rest = f"{out}, {fault.mend}"
         raise ValueError(f"column {name!r} {fault.what}; {rest}.")
     each = "; ".join(f"{name!r} {fault.what}" for name, fault in faults.items())
-    mends = dict.fromkeys(fault.mend for fault in faults.values() if fault.mend)
-    mended = f", or mend them: {'; '.join(mends)}" if mends else ""
+    mends: dict[str, list[str]] = {}
+    for name, fault in faults.items():
+        if fault.mend:
+            mends.setdefault(fault.mend, []).append(repr(name))
+    told = "; ".join(f"{', '.join(names)}: {mend}" for mend, names in mends.items())
+    mended = f", or mend them ({told})" if mends else ""
     out = fixes.drop(list(faults), most=len(faults))
     raise ValueError(
         f"{len(faults)} columns cannot be learnt from: {each}. Leave them out ({out}){mended}."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +17,12 @@ from atoll.core.labels import PartialLabels, parse_labels
 from atoll.core.selection import some_rows
 from atoll.diagnostics import entropy
 from atoll.estimators.parameters import Whole, check_value
+
+NO_CLASSES = (
+    "y is an array of objects with numbers and nulls, in which scikit-learn's scorers see no "
+    'classes: scores by name, such as "accuracy", will be nan. Mark unlabelled rows by -1, make '
+    "the labels strings, or use atoll.cross_val_score."
+)
 
 
 class SemiSupervisedKFold(BaseCrossValidator):
@@ -95,6 +103,9 @@ class SemiSupervisedKFold(BaseCrossValidator):
             Labelled rows.
         """
         labels = parse_labels(y, unlabelled=self.unlabelled)
+        is_odd = isinstance(y, np.ndarray) and y.dtype.kind == "O"
+        if is_odd and labels.classes.dtype.kind in "iufb" and _asked_by_scikit_learn():
+            warnings.warn(NO_CLASSES, UserWarning, stacklevel=2)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if n_rows != len(labels.codes):
             raise ValueError(
@@ -125,6 +136,13 @@ class SemiSupervisedKFold(BaseCrossValidator):
 
 def _folds(cv: Any) -> Any:
     return SemiSupervisedKFold(cv, random_state=0) if isinstance(cv, int) else cv
+
+
+def _asked_by_scikit_learn() -> bool:
+    """Return whether the folds are made for a function of scikit-learn's."""
+    frame: Any = inspect.currentframe()
+    caller = frame.f_back.f_back  # beyond `split`
+    return caller is not None and caller.f_globals.get("__name__", "").startswith("sklearn.")
 
 
 def _with_nulls(labels: PartialLabels) -> NDArray[Any]:

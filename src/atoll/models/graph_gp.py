@@ -298,12 +298,18 @@ def infer(
 def draw(
     rng: np.random.Generator, known: GraphLabels, n_draws: int, recipe: Recipe = RECIPE
 ) -> ConePosterior:
-    """Draw the functions given the labels, and find the weights of their labellings."""
+    """Draw the functions given the labels, and find the weights of their labellings.
+
+    Functions at labelled rows come from a chain each, or where those are dear a few draws share
+    them; elsewhere, given these, every draw is one of its own.
+    """
     v = known.features[known.rows]
     lower = jittered_cholesky(label_covariance(v, recipe.argmax.nugget)).lower
+    n_chains = recipe.argmax.n_chains(n_draws, len(v) * known.n_classes)
     f, n_sweeps, memory = sample_labelled(
-        rng, lower, known.codes, known.n_classes, n_draws, recipe.argmax
+        rng, lower, known.codes, known.n_classes, n_chains, recipe.argmax
     )
+    f = f[np.arange(n_draws) % n_chains]
     a = sample_coefficients(rng, v, lower, f, recipe.argmax.nugget)
     few = known.graph is not None and len(known.features) * n_draws <= LABELS_AT_ONCE
     votes = winners(a, known.features) if few else None

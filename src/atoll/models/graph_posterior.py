@@ -39,6 +39,7 @@ Votes = NDArray[np.uint8] | NDArray[np.uint16]
 
 # Values of functions, so that they stay near the processor, and rows, for products worth it.
 WINNERS_AT_ONCE, LEAST_ROWS = 2**17, 32
+MANY_CLASSES = 20  # from which on the classes that draws name are found in single precision
 
 
 class FeaturePosterior(Protocol):
@@ -327,10 +328,12 @@ def winners(a: Array, features: Array) -> Votes:
     """Return the class that every draw's functions name at every row; a (S, p, F) -> (m, S).
 
     As the argmax of `_latent_by_piece`, the first of equals, and several times as fast: classes
-    are the first axis, and a row is told by bytes.
+    are the first axis, a row is told by bytes, and many classes in single precision.
     """
     n_draws, _, F = a.shape
-    by_class = np.ascontiguousarray(a.transpose(2, 1, 0))  # (F, p, S)
+    precision = np.float32 if F >= MANY_CLASSES else np.float64
+    by_class: Any = np.ascontiguousarray(a.transpose(2, 1, 0), dtype=precision)  # (F, p, S)
+    features = features.astype(precision, copy=False)
     out = np.zeros((len(features), n_draws), np.uint8 if F <= 256 else np.uint16)
     at_once = max(WINNERS_AT_ONCE, LEAST_ROWS * n_draws * F)
     for piece in in_chunks(len(features), n_draws * F, most=at_once):

@@ -137,12 +137,23 @@ class ArgmaxRecipe:
         Of every chain: doubled as long as the chains remember where they were half-way.
     memory_limit : float
         Correlation of the chains with themselves half-way below which they have forgotten it.
+    most_values : int
+        Of functions at labelled rows in all chains together: where labels and classes are many,
+        fewer chains stand for several draws each.
+    least_chains : int
+        However many they are.
     """
 
     nugget: float = 1e-3
     first_sweeps: int = 16
     most_sweeps: int = 512
     memory_limit: float = 0.3
+    most_values: int = 2**21
+    least_chains: int = 64
+
+    def n_chains(self, n_draws: int, n_values: int) -> int:
+        """Return how many chains make n_draws draws, with so many values of functions each."""
+        return min(n_draws, max(self.least_chains, self.most_values // n_values))
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ QUICK_DATA, QUICK_LABELS, N_QUICK_REPLICATES = ["toy3", "wine"], [1], 2
 
 # For each model: chains, and per chain the warm-up sweeps, the draws kept, and the sweeps per draw.
 # The null category is fitted by variational Bayes: its exact sweep takes over a minute per cell.
-CHAINS = {"archipelago": (4, 150, 400, 1), "softmax": (2, 200, 100, 2), "probit": (2, 100, 100, 2)}
+CHAINS = {"archipelago": (4, 150, 250, 2), "softmax": (2, 200, 100, 2), "probit": (2, 100, 100, 2)}
 QUICK_CHAINS = {
     "archipelago": (2, 20, 15, 1), "softmax": (2, 20, 20, 1), "probit": (2, 20, 20, 1)
 }  # fmt: skip
