@@ -119,9 +119,10 @@ def test_labels_must_be_given(model):
         ([0.5, 1.2, *[0.1] * 6], "continuous numbers such as 0.5"),
         ([0.0, 1.0, np.inf, *[1.0] * 5], "y contains infinity"),
         (["a", 1, *["a"] * 6], r"y mixes labels of several types \(number, string\)"),
+        ([0, 1, *["?"] * 6], r"if '\?' means unlabelled, put None or NaN in its place"),
         (np.zeros((8, 2)), r"1d array of labels, got an array of shape \(8, 2\)"),
     ],
-    ids=["continuous", "infinity", "mixed", "two columns"],
+    ids=["continuous", "infinity", "mixed", "placeholder", "two columns"],
 )
 def test_labels_that_are_no_classes_are_refused(model, y, problem):
     with pytest.raises(ValueError, match=problem):

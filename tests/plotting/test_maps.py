@@ -129,7 +129,7 @@ def test_the_map_of_a_plane_says_how_many_rows_have_its_classes():
 
     ax = decision_map(Third(), X, None, plane=FirstTwo(), resolution=RESOLUTION)
     share = np.mean(X[:, 2] > 0)
-    assert f"has the class of {share:.0%} of the rows" in ax.get_xlabel()
+    assert f"the class of {share:.0%} of the rows" in ax.get_xlabel()
 
 
 def test_of_very_many_rows_two_thousand_are_dots():

@@ -331,10 +331,11 @@ def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
         return known
     kinds = {kind_of(value) for value in known}
     if len(kinds) > 1:
-        raise ValueError(
-            f"y mixes labels of several types ({', '.join(sorted(kinds))}); "
-            "make them all strings, or all numbers."
-        )
+        words = {v for v in known if isinstance(v, str)}
+        fix = "make them all strings, or all numbers."
+        if words and all(word.strip().lower() in WORDS_FOR_UNLABELLED for word in words):
+            fix = f"if {sorted(words)[0]!r} means unlabelled, put None or NaN in its place."
+        raise ValueError(f"y mixes labels of several types ({', '.join(sorted(kinds))}); {fix}")
     if kinds <= {"boolean", "number"}:
         return np.array(known.tolist())
     return known

@@ -93,9 +93,9 @@ class ErrorEstimate(NamedTuple):
             return "Every row has a label."
         if np.isnan(self.error):
             return f"No model yet: nothing is known of {self.n_unlabelled} rows."
-        by, audits = "the model's own probabilities", "No audits yet."
+        by, audits = "the model's doubts and how far such doubts are off", "No audits yet."
         if self.n_audits:
-            by += " and the audits"
+            by = "the model's doubts and the audits"
             audits = f"{self.n_wrong} of {self.n_audits} audits were wrong."
         return (
             f"About {self.errors_left:.0f} of {self.n_unlabelled} unlabelled rows are wrong "

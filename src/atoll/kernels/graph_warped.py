@@ -33,6 +33,7 @@ from atoll.core.graphs import (
     unnormalised_laplacian,
 )
 from atoll.core.linalg import jittered_cholesky, solve_lower
+from atoll.kernels.hyperparameters import slopes_of
 
 Array = NDArray[np.float64]
 
@@ -352,7 +353,7 @@ class GraphWarpedKernel(Kernel):
     def _with_gradient(self, X: Any) -> tuple[Array, Array]:
         # With P = (I + MK)^{-1} M and a = P k_x: dP = −P dK P, and dP/dlog r = P − P K P.
         rows = self.geometry.rows
-        _, dK = self.base(np.concatenate([rows, np.asarray(X)]), eval_gradient=True)
+        dK = slopes_of(self.base, np.concatenate([rows, np.asarray(X)]))
         t = self.explained(X)
         a = np.zeros((len(rows), t.shape[1]))
         if self.ratio > 0:

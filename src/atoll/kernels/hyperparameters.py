@@ -7,7 +7,7 @@ called log-parameters, and each has an independent normal prior.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,20 +202,26 @@ def gram_gradient_function(prior: KernelPrior, X: Array) -> Callable[[Array, Arr
 
 
 def _gram_slopes(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:
-    """Return ∂ gram / ∂θ, (n, n, p): the kernel's own gradient, or differences if it has none."""
+    """Return ∂ gram / ∂θ, (n, n, p)."""
+    return slopes_of(kernel_at(prior, log_parameters), X)
+
+
+def slopes_of(kernel: Kernel, X: Any) -> Array:
+    """Return ∂k(x, x′)/∂θ, (n, n, p): the kernel's own gradient, or differences if it has none."""
+    theta = kernel.theta
+    if len(theta) == 0:
+        return np.zeros((len(X), len(X), 0))
     try:
-        answer = kernel_at(prior, log_parameters)(X, eval_gradient=True)
+        answer = kernel(X, eval_gradient=True)
     except (TypeError, NotImplementedError):
         answer = None
     if isinstance(answer, tuple):
         return np.asarray(answer[1])
-    return np.stack(
-        [
-            gram(prior, log_parameters + step, X) - gram(prior, log_parameters - step, X)
-            for step in DIFFERENCE * np.eye(len(log_parameters))
-        ],
-        axis=2,
-    ) / (2.0 * DIFFERENCE)
+    slopes = [
+        kernel.clone_with_theta(theta + step)(X) - kernel.clone_with_theta(theta - step)(X)
+        for step in DIFFERENCE * np.eye(len(theta))
+    ]
+    return np.stack(slopes, axis=2) / (2.0 * DIFFERENCE)
 
 
 def gram_diagonal(prior: KernelPrior, log_parameters: Array, X: Array) -> Array:

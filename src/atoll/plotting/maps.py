@@ -370,7 +370,7 @@ def _classes_on_a_plane(
     _frame(ax, grid)
     if grid.probabilities is not None:
         agree = np.mean(_classes_at(grid, grid.rows[some.rows]) == found)
-        note = f"The faded background has the class of {agree:.0%} of the rows."
+        note = f"Background: the class of {agree:.0%} of the rows."
         ax.set_xlabel(f"{ax.get_xlabel()}\n{note}")
 
 

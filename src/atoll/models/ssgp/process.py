@@ -12,7 +12,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
 from atoll.core.linalg import cholesky_inverse, cholesky_log_det, solve_lower
 from atoll.kernels.graph_warped import Geometry, GraphWarpedKernel, penalty_factor
-from atoll.kernels.hyperparameters import KernelPrior, gram_gradient_function, kernel_prior
+from atoll.kernels.hyperparameters import (
+    KernelPrior,
+    gram_gradient_function,
+    kernel_prior,
+    slopes_of,
+)
 
 Array = NDArray[np.float64]
 
@@ -121,7 +126,7 @@ class Problem:
         theta = log_parameters[: self.base.n_dims]
         if self._contract is not None:
             return self._contract(np.append(0.0, theta), K, weights)[1:]
-        _, slopes = self.base.clone_with_theta(theta)(self.geometry.rows, eval_gradient=True)
+        slopes = slopes_of(self.base.clone_with_theta(theta), self.geometry.rows)
         return np.einsum("ij,ijk->k", weights, slopes)
 
 

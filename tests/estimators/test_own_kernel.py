@@ -1,0 +1,85 @@
+"""Kernels that users write: with or without parameters to learn, and without a gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    Hyperparameter,
+    Kernel,
+    NormalizedKernelMixin,
+    StationaryKernelMixin,
+)
+
+from atoll import (
+    ArchipelagoClassifier,
+    InformativeVectorClassifier,
+    NullCategoryClassifier,
+    OrdinalGPClassifier,
+    ProbitGPClassifier,
+    SoftmaxGPClassifier,
+    SSGPClassifier,
+)
+from atoll.kernels.hyperparameters import slopes_of
+
+SHORT = {"n_warmup": 5, "n_samples": 5, "n_chains": 1}
+MODELS = [
+    ProbitGPClassifier(inference="vb"),
+    ProbitGPClassifier(**SHORT),
+    SoftmaxGPClassifier(**SHORT),
+    OrdinalGPClassifier(**SHORT),
+    NullCategoryClassifier(inference="adf"),
+    InformativeVectorClassifier(),
+    SSGPClassifier(),
+    ArchipelagoClassifier(inference="mcmc", **SHORT),
+]
+
+
+class Plain(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
+    """1/(1 + |x − x′|²/a), with a as it is given."""
+
+    def __init__(self, a=1.0):
+        self.a = a
+
+    def __call__(self, X, Y=None):
+        return 1.0 / (1.0 + cdist(X, X if Y is None else Y, "sqeuclidean") / self.a)
+
+
+class Learnt(Plain):
+    """The same, with a learnt."""
+
+    def __init__(self, a=1.0, a_bounds=(1e-3, 1e3)):
+        super().__init__(a)
+        self.a_bounds = a_bounds
+
+    @property
+    def hyperparameter_a(self):
+        return Hyperparameter("a", "numeric", self.a_bounds)
+
+
+@pytest.mark.filterwarnings("ignore")  # chains as short as these have not mixed
+@pytest.mark.parametrize("kernel", [Plain(0.5), Learnt(0.5)], ids=["plain", "learnt"])
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_every_model_with_a_kernel_takes_one_without_a_gradient(model, kernel):
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(-1, 0.3, (8, 2)), rng.normal(1, 0.3, (8, 2))])
+    y = np.repeat([0, 1], 8)
+    y[[2, 3, 10, 11]] = -1
+    p = clone(model).set_params(kernel=kernel).fit(X, y).predict_proba(X)
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+
+
+def test_differences_are_the_gradient_that_a_kernel_has():
+    class Silent(RBF):
+        def __call__(self, X, Y=None):
+            return super().__call__(X, Y)
+
+    X = np.random.default_rng(0).normal(size=(5, 2))
+    np.testing.assert_allclose(
+        slopes_of(Silent([0.7, 1.3]), X), RBF([0.7, 1.3])(X, eval_gradient=True)[1], atol=1e-7
+    )
+    assert slopes_of(Plain(), X).shape == (5, 5, 0)
