@@ -61,6 +61,10 @@ class Server:
         self.address = address.get(timeout=120)
         assert self.address is not None, "".join(self.said)
 
+    def text(self):
+        """What it has said, without its line breaks."""
+        return " ".join("".join(self.said).split())
+
     def _read(self, address):
         for line in self.process.stdout:
             self.said.append(line)
