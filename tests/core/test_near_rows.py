@@ -40,7 +40,8 @@ def test_rows_that_tie_are_found_in_their_order_or_left_to_another_search():
 
 def test_rows_with_too_many_candidates_are_not_proven():
     found, proven = near_rows.nearest_by_products(np.ones((1000, 16)), np.zeros((2, 16)), 3)
-    assert found.shape == (2, 3) and not proven.any()
+    assert found.shape == (2, 3)
+    assert not proven.any()
 
 
 def test_rows_too_far_for_single_precision_are_searched_in_double():

@@ -113,8 +113,9 @@ def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
 def nearest(rows: Any, X: Any, k: int, *, n_jobs: int | None = None) -> np.ndarray:
     """Return the indices of the k rows nearest to each row of X, nearest first, (m, k).
 
-    The search is exact, by trees, by products (`near_rows`) or in blocks, while that takes a minute or two at most. A larger
-    one of dense rows uses an approximate graph index (usearch, extra `ann`) if it is installed.
+    The search is exact, by trees, by products (`near_rows`) or in blocks, while that takes a minute
+    or two at most. A larger one of dense rows uses an approximate graph index (usearch, extra
+    `ann`) if it is installed.
 
     Parameters
     ----------
