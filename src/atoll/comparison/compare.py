@@ -14,6 +14,7 @@ from atoll.comparison.folds import HeldOutLosses, held_out_losses
 from atoll.comparison.judging import FEWEST, NEAR, TELLING, Judgement, judge, paired_difference
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
+from atoll.core.preprocessing import PreparedTable, counts_as_category
 from atoll.core.progress import progress_bar
 from atoll.estimators.parameters import Whole, check_value
 
@@ -42,7 +43,9 @@ def compare_models(
 
     Parameters
     ----------
-    X : (n, d) array or data frame of finite numbers
+    X : (n, d) array or data frame of finite numbers, or PreparedTable
+        Of a table as `atoll.core.preprocessing.prepare` returns it, standardised, the default
+        weighs the categories by the labels of every fold, as `atoll fit` does by all labels.
     y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
     models : names, or names with classifiers, default=None
         Which models to compare, of `atoll models` and of the peers "shares", "logistic" and
@@ -82,8 +85,16 @@ def compare_models(
     check_value("n_splits", n_splits, Whole(2))
     check_value("max_rows", max_rows, Whole(2))
     check_value("random_state", random_state, Whole(0))
+    categories = None
+    if isinstance(X, PreparedTable):
+        if X.preprocessing.standardised and not sparse.issparse(X.X):
+            categories = counts_as_category(X)
+        X = X.X
     rows, labels = _read(X, y, unlabelled)
     candidates, left_out = _chosen(models, len(labels.classes))
+    candidates = [
+        one._replace(categories=categories) if one.name == DEFAULT else one for one in candidates
+    ]
     n_rarest = int(labels.counts.min())
     if n_rarest < 2:
         rarest = labels.classes.tolist()[int(labels.counts.argmin())]
