@@ -17,6 +17,7 @@ from atoll.active.pool import (
     FittedPool,
     Known,
     can_fit,
+    check_rows,
     fit_pool,
     has_draws,
     last_step,
@@ -232,6 +233,7 @@ class ActiveLearner:
             kind = type(last_step(estimator)).__name__
             self.strategy_ = f"margin, since {kind} has no joint draws for {name}"
             strategy = STRATEGIES["margin"]
+        check_rows(estimator, X)
         self._strategy: Strategy = strategy
         self._random = strategy is STRATEGIES["random"]
         self._X = X

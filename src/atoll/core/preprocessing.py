@@ -367,6 +367,29 @@ def unseen(preprocessing: Preprocessing, frame: pd.DataFrame) -> dict[str, list[
     return out
 
 
+def filled_cells(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[tuple[str, ...]]:
+    """Return the columns that are blank in each row, or hold a category not seen before, (n,).
+
+    `apply` fills such cells in.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> _, _, preprocessing = prepare(pd.DataFrame({"x": [1.0, 3.0], "site": ["a", "b"]}))
+    >>> filled_cells(preprocessing, pd.DataFrame({"x": [None, 2.0], "site": ["c", "b"]}))
+    [('x', 'site'), ()]
+    """
+    _require_known_columns(preprocessing, frame)
+    is_filled = frame[list(preprocessing.columns)].isna().to_numpy()
+    for j, name in enumerate(preprocessing.columns):
+        if name in preprocessing.categories:
+            known = [*preprocessing.categories[name], BLANK]
+            is_filled[:, j] |= ~np.isin(np.array(_as_strings(frame[name]), dtype=object), known)
+    return [
+        tuple(preprocessing.columns[j] for j in np.flatnonzero(row).tolist()) for row in is_filled
+    ]
+
+
 def extra_columns(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[str]:
     """Return the columns of `frame` that `apply` ignores."""
     return [name for name in frame.columns if name not in preprocessing.columns]
@@ -610,9 +633,13 @@ def _cells(frame: pd.DataFrame, columns: Iterable[str], is_wrong: Any) -> str:
 def _require_known_columns(preprocessing: Preprocessing, frame: pd.DataFrame) -> None:
     missing = [name for name in preprocessing.columns if name not in frame.columns]
     if missing:
+        others = [name for name in frame.columns if name not in preprocessing.columns]
+        close = {name: get_close_matches(name, others, n=1) for name in missing}
+        meant = ", ".join(f"{found[0]!r} for {name!r}" for name, found in close.items() if found)
+        hint = f"rename a column if it is one of them: {meant}" if meant else ""
         raise ValueError(
             f"the table lacks {_named(missing)}, which the model was fitted on; "
-            f"it has {_named(list(frame.columns))}."
+            f"{hint or f'it has {_named(list(frame.columns))}'}."
         )
 
 
