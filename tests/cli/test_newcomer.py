@@ -176,3 +176,20 @@ def test_a_column_of_nearly_the_name_that_is_missing_is_suggested(table, tmp_pat
     said = fail("predict", tmp_path / "m.atoll", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
     assert "lacks column 'bill_length'" in said
     assert "'bill_lenght' for 'bill_length'" in said
+
+
+def test_a_column_without_a_name_is_remarked_on(table, tmp_path):
+    table.insert(0, "", np.random.default_rng(1).standard_normal(40))
+    said = succeed(*arguments(table, tmp_path))
+    assert "Unnamed: 0 has no name in the header" in said
+    assert "--drop 'Unnamed: 0'" in said
+
+
+def test_a_file_without_a_header_is_told_so(table, tmp_path):
+    succeed(*arguments(table, tmp_path), "--quiet")
+    table.drop(columns="kind").to_csv(tmp_path / "bare.csv", index=False, header=False)
+    model = tmp_path / "m.atoll"
+    said = fail("predict", model, tmp_path / "bare.csv", "--out", tmp_path / "p.csv")
+    assert "The first line seems to be a row, not a header" in said
+    said = fail("fit", tmp_path / "bare.csv", "--target", "kind", "--out", tmp_path / "n.atoll")
+    assert "The first line seems to be a row, not a header" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import warnings
 from pathlib import Path
@@ -101,7 +102,14 @@ def description(
         lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
     if preprocessing.categories:
         lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
-    for name in row_counters(frame, numeric):
+    counters = row_counters(frame, numeric)
+    for name in preprocessing.columns:
+        if re.fullmatch(r"Unnamed: \d+", name) and name not in counters:
+            lines.append(
+                f"{name} has no name in the header, and is learnt from: give it one, or leave it "
+                f"out (--drop {shlex.quote(name)})."
+            )
+    for name in counters:
         word = shlex.quote(name)
         lines.append(
             f"{name} looks like a row number, and is learnt from: leave it out (--drop {word}), or "

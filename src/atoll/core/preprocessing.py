@@ -639,8 +639,26 @@ def _require_known_columns(preprocessing: Preprocessing, frame: pd.DataFrame) ->
         hint = f"rename a column if it is one of them: {meant}" if meant else ""
         raise ValueError(
             f"the table lacks {_named(missing)}, which the model was fitted on; "
-            f"{hint or f'it has {_named(list(frame.columns))}'}."
+            f"{hint or f'it has {_named(list(frame.columns))}'}.{_about_header(frame)}"
         )
+
+
+def _about_header(frame: pd.DataFrame) -> str:
+    """Say so where the first line of a file seems to be a row: most of its cells are numbers."""
+    numbers = [name for name in frame.columns if _is_number(str(name))]
+    if 2 * len(numbers) <= len(frame.columns) or not any("." in str(name) for name in numbers):
+        return ""
+    return (
+        " The first line seems to be a row, not a header: put a line with the names of the columns "
+        "above it."
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
 
 
 def _require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> None:
@@ -649,7 +667,7 @@ def _require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> No
             close = get_close_matches(name, list(frame.columns), n=1)
             hint = f"did you mean {close[0]!r}?" if close else "its columns are "
             if not close:
-                hint += _listed(list(frame.columns)) + "."
+                hint += _listed(list(frame.columns)) + "." + _about_header(frame)
             raise ValueError(f"{role} {name!r} is not in the table; {hint}")
 
 
