@@ -317,7 +317,14 @@ class AtollClassifier(InformedClassifier):
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
         else:
             proba = posterior.training_proba(X, kept, data.rows, scaled.place)
-        posterior, found, unlabelled = self._informed(X, kept, labels, posterior, record, proba)
+
+        def as_new() -> Array:  # a mean of nearest rows is less sure than a row of the graph
+            found = proba.copy()
+            own = posterior.proba_as_new(data.rows)[scaled.place]
+            found[slice(None) if isinstance(X, SourceRows) else kept] = own
+            return found
+
+        posterior, found, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
         diagnostics, remarks = diagnose(
             facts, explanation, bold.diagnostics(recipe.graph), found.said(labels.classes)
         )
