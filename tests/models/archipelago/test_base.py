@@ -12,8 +12,7 @@ from atoll.core.densities import (
     WithConstants,
     fit_gaussian,
 )
-from atoll.models.archipelago import acceptance_remark, choose_base
-from atoll.models.archipelago import base
+from atoll.models.archipelago import acceptance_remark, base, choose_base
 from atoll.models.archipelago.base import MIXTURE_GAIN, gain, mixture_of_width
 
 HEAPS = np.repeat([[0.0, 0.0], [40.0, 0.0], [0.0, 40.0]], 14, axis=0)
