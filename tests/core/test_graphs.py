@@ -292,9 +292,7 @@ def test_neighbours_do_not_depend_on_the_unit(sign):
     rng = np.random.default_rng(40)
     rows, X = sign * rng.uniform(1, 2, (30, 3)), sign * rng.uniform(1, 2, (9, 3))
     unit = 2.0**600  # whose square is no number
-    assert np.array_equal(
-        graphs.nearest(unit * rows, unit * X, 4), graphs.nearest(rows, X, 4)
-    )
+    assert np.array_equal(graphs.nearest(unit * rows, unit * X, 4), graphs.nearest(rows, X, 4))
 
 
 class _BruteIndex:
@@ -326,8 +324,6 @@ def test_an_index_is_asked_only_where_the_exact_search_is_long(monkeypatch):
     assert not graphs.is_approximate(sparse.csr_array(rows))
     # Trees are quick with so many features, however many rows.
     assert not graphs.is_approximate(np.zeros((1000 * n, d - 1)))
-    monkeypatch.setattr(
-        graphs, "import_extra", lambda name: SimpleNamespace(Index=_BruteIndex)
-    )
+    monkeypatch.setattr(graphs, "import_extra", lambda name: SimpleNamespace(Index=_BruteIndex))
     assert np.array_equal(graphs.nearest(rows, None, 3), exact[0])
     assert np.array_equal(graphs._approximate_nearest(rows, X, 3), exact[1])

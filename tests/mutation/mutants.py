@@ -151,9 +151,7 @@ def mutants_of(source: str, file: str) -> list[Mutant]:
                 seen[name, code, column, kind] += 1
                 place = numbers[id(node)]
                 found.append(
-                    Mutant(
-                        file, name, code, column, kind, line, first, last, place, choice, rank
-                    )
+                    Mutant(file, name, code, column, kind, line, first, last, place, choice, rank)
                 )
     return found
 

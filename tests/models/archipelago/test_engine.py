@@ -14,10 +14,10 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from atoll.core.densities import Blurred, Gaussian, GaussianMixture, StudentT, WithConstants
+from atoll.core.passes import Reservoir
 from atoll.diagnostics import geweke_test
 from atoll.inference.natural_gradient import InducingGaussians
 from atoll.likelihoods.softmax import symmetric_points
-from atoll.core.passes import Reservoir
 from atoll.models.archipelago.engine import fitting, hmc, objective, schedule, sparse, start
 from atoll.models.archipelago.engine import posterior as posterior_module
 from atoll.models.archipelago.engine.objective import Batch, Pace
@@ -526,7 +526,9 @@ def test_the_graph_of_a_start_has_labels_at_its_first_rows_alone(monkeypatch):
     monkeypatch.setattr(start, "graph_modes", stop)
     rng = np.random.default_rng(1)
     with pytest.raises(InterruptedError):
-        start.graph_probabilities(rng, rng.normal(size=(9, 2)), np.array([0, 1]), 2, np.zeros((1, 2)))
+        start.graph_probabilities(
+            rng, rng.normal(size=(9, 2)), np.array([0, 1]), 2, np.zeros((1, 2))
+        )
     assert masks[0].tolist() == [True] * 2 + [False] * 7
 
 
