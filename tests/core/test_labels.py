@@ -159,6 +159,11 @@ def test_a_word_that_may_mean_unlabelled_is_remarked_on(word):
         assert len(parse_labels(y, unlabelled=word).classes) == 2
         assert len(parse_labels(y, unlabelled=None).classes) == 3
         parse_labels(["a", word] + 20 * ["b"])  # one row is not many
+        most = ["a", "b", word, word, word]
+        assert parse_labels(most, unlabelled=word).n_labelled == 2
+        assert parse_labels(most, unlabelled=None).n_labelled == 5
+        with pytest.raises(ValueError, match=f"3 of 5 rows .*unlabelled={re.escape(repr(word))}"):
+            parse_labels(most)
 
 
 def test_a_named_value_is_unlabelled():
