@@ -407,7 +407,7 @@ def test_the_distance_of_a_shift_is_drawn_from_its_normal_conditional(sd):
     gram = gram_function(PRIORS["all fixed"], X)
     codes = np.array([0, 1, 2])
     family = ordinal.family(codes, np.ones(3, bool), 3, 0.0, sd)
-    phi, z = family.mean + [0.7, 0.1], np.array([-1.0, 0.4, 3.0])
+    phi, z = family.mean + np.array([0.7, 0.1]), np.array([-1.0, 0.4, 3.0])
     V = gram(NOTHING) + np.eye(3)
     state = gibbs.init(z, NOTHING, phi, gram)
 
@@ -421,7 +421,7 @@ def test_the_distance_of_a_shift_is_drawn_from_its_normal_conditional(sd):
         moved = gibbs.shift(Fixed(value), state, family, 0)
         c = centre + value / np.sqrt(curvature)
         np.testing.assert_allclose(moved.auxiliary, z + c, rtol=1e-9)
-        np.testing.assert_allclose(moved.region_parameters, phi + [c, 0.0], rtol=1e-9)
+        np.testing.assert_allclose(moved.region_parameters, phi + np.array([c, 0.0]), rtol=1e-9)
 
 
 @pytest.mark.parametrize("prior", PRIORS)

@@ -139,10 +139,10 @@ def map_file(items: list[Any], out: Path) -> None:
     for item, following in zip(items, [*items[1:], None]):
         before = set(shared)
         lines.start()
-        began = time.perf_counter()
+        began = time.process_time()
         passed, reports = _run(item, following, shared, lines)
         own = lines.by_file(lines.seen())
-        took = time.perf_counter() - began
+        took = time.process_time() - began
         for definitions in item._fixtureinfo.name2fixturedefs.values() if passed else ():
             for key in {id(d) for d in definitions} & before:
                 for file, numbers in shared[key].items():

@@ -60,12 +60,13 @@ def test_a_base_density_far_from_the_data_is_remarked_on():
     assert "one proposal in 31 is kept" in acceptance_remark(np.full(10, 600), n=20)
 
 
-def test_a_density_does_not_depend_on_the_unit():
+def test_a_density_does_not_depend_on_the_unit_of_a_column():
     X = np.random.default_rng(2).normal(size=(40, 2))
-    for name in ("gaussian", "student-t", "blurred"):
-        plain, small = (choose_base(name, unit * X)[0] for unit in (1.0, 2.0**-10))
+    units = np.array([1.0, 2.0**-10])
+    for name in ("gaussian", "student-t"):
+        plain, small = choose_base(name, X)[0], choose_base(name, units * X)[0]
         np.testing.assert_allclose(
-            small.log_density(2.0**-10 * X[:5]) - 20 * np.log(2.0), plain.log_density(X[:5]), 1e-5
+            small.log_density(units * X[:5]) - 10 * np.log(2.0), plain.log_density(X[:5]), 1e-5
         )
 
 
