@@ -23,8 +23,8 @@ result file:
 
 with `<!-- part: crescents -->` and `<!-- end of part -->` around it in the result file.
 Tables between `<!-- begin: leaderboard -->` and `<!-- end: leaderboard -->` are written by
-`benchmarks/bench_everyone.py`, and the pages of papers by `docs/write_papers.py`, both from files in
-docs/results/.
+`benchmarks/bench_everyone.py`, and the pages of papers by `docs/write_papers.py`, both from files
+in docs/results/.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ GIVEN = re.compile(
     r"|\d+\.\d+\.\d+(?:\.\d+)?|\b3\.1[1-4]\b"
 )
 WRITTEN = {"docs/papers"}  # by docs/write_papers.py, whole, from docs/results/
-TABLES = re.compile(
-    r"<!-- begin: ([\w-]+) -->\n\n(.*?)\n\n<!-- end: \1 -->", re.S
-)  # from peers.csv
+# Tables that benchmarks/bench_everyone.py writes from the fits in docs/results/peers.csv.
+TABLES = re.compile(r"<!-- begin: ([\w-]+) -->\n\n(.*?)\n\n<!-- end: \1 -->", re.S)
+CODE = re.compile(r"```.*?```|\$\$.*?\$\$", re.S)
 
 
 def audited():
@@ -44,12 +44,7 @@ def test_the_numbers_on_the_page_are_those_of_the_result_files(page):
 @pytest.mark.parametrize("name", audited())
 def test_every_measured_number_says_where_it_is_from(name):
     text = (ROOT / name).read_text(encoding="utf-8")
-    for known in (
-        TABLES,
-        measured.COPIED,
-        measured.MARKED,
-        re.compile(r"```.*?```|\$\$.*?\$\$", re.S),
-    ):
+    for known in (TABLES, measured.COPIED, measured.MARKED, CODE):
         text = known.sub("", text)
     text = re.sub(r"`[^`]*`|\]\([^)]*\)|\$[^$]*\$", "", text)
     text = re.sub(rf"{measured.NUMBER}<!-- given -->", "", text)
@@ -63,9 +58,8 @@ def rows_of_peers():
         for line in csv.DictReader(file):
             row = {name: cell for name, cell in line.items() if cell}
             for name in set(row) - {"part", "set", "model"}:
-                row[name] = (
-                    int(row[name]) if name in ("labels", "draw", "rows") else float(row[name])
-                )
+                kind = int if name in ("labels", "draw", "rows") else float
+                row[name] = kind(row[name])
             if "error" in row:
                 row = {"log_loss": None, "brier": None, "ece": None} | row
             yield row
