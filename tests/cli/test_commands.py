@@ -362,7 +362,7 @@ def test_compare_says_which_model_to_use_and_writes_a_page(data, tmp_path):
     fixed = ["--target", "kind", "--drop", "row", "--model", "logistic"]
     said = succeed("compare", data, *fixed, "--n-splits", "2", "--html", page)
     assert "logistic*" in said
-    assert "Use atoll" in said
+    assert "atoll, the default" in said
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert "is none of" in fail("compare", data, *fixed, "--model", "forest")
 

@@ -300,7 +300,11 @@ def test_rows_below_the_limit_get_none_and_others_their_class(crescents, classes
     error = model.estimate_error(X, reject_below=0.9)
     assert error.n_kept == kept.sum()
     assert error.lower <= error.error <= error.upper
-    assert "rows are kept" in str(error)
+    assert ("rows are kept" in str(error)) is not bool(kept.all())
+    assert np.isclose(error.by_model, 1.0 - p.max(axis=1)[kept].mean())
+    assert f"by the model's own probabilities {error.by_model:.1%}" in str(error)
+    assert f"corrected by {error.n_held_out} held-out labels" in str(error)
+    assert str(model.estimate_error(X)).startswith("About ")
     with pytest.raises(ValueError, match="reject_below must be a number at least 0 and at most 1"):
         model.predict(X, reject_below=90)
 
@@ -310,6 +314,7 @@ def test_every_classifier_leaves_rows_out(crescents):
     model = ProbitGPClassifier(inference="ep").fit(X, y)
     assert pd.isna(model.predict(X, reject_below=1.0)).any()
     assert model.estimate_error(X).n_kept == len(X)
+    assert "no held-out label has checked that" in str(model.estimate_error(X))
     assert all(hasattr(kind, "estimate_error") for kind in MODELS.values())
 
 

@@ -252,6 +252,14 @@ def smoothed_shares(codes: Codes, n_classes: int, label_weights: Array | None = 
     return counts / counts.sum()
 
 
+def shares_of_others(codes: Codes, n_classes: int, label_weights: Array | None = None) -> Array:
+    """Return the shares of the classes as each label would see them by the others, (l, K)."""
+    counts = np.bincount(codes, label_weights, minlength=n_classes) + SHARE_COUNT
+    own = np.ones(len(codes)) if label_weights is None else label_weights
+    others = counts - own[:, None] * np.eye(n_classes)[codes]
+    return np.asarray(others / others.sum(axis=1, keepdims=True))
+
+
 def labels_per_class(codes: Codes, n_classes: int, label_weights: Array | None = None) -> float:
     """Return the harmonic mean of the classes' labels: a rare class says how much is known.
 
