@@ -43,7 +43,7 @@ def found(data):
 def test_every_model_of_atoll_can_be_compared_and_has_a_belief_or_is_left_out():
     assert set(MODELS) <= set(CANDIDATES)
     compared = {name for name, one in CANDIDATES.items() if not one.left_out}
-    assert compared - {"atoll"} == set(PRIOR.beliefs)
+    assert compared - {"atoll"} == set(PRIOR.beliefs) - {"transductive-svc"}  # slow: by name only
 
 
 def test_the_table_holds_what_its_parts_say(data, found):
@@ -322,6 +322,7 @@ def test_both_columns_of_differences_say_of_what(found, tmp_path):
     page = (tmp_path / "compare.html").read_text(encoding="utf-8")
     assert ">Difference of log-loss (95% interval)<" in page
     assert ">Difference of error (95% interval)<" in page
+    assert ">Chance of being within 0.02 of the best, weighed with other tables<" in page
 
 
 def with_losses(found, **losses):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atoll.estimators.atoll_verdict import Facts, troubles
+from atoll.estimators.atoll_verdict import Facts, diagnose, troubles
 from atoll.estimators.explanation import Assumption, Explanation
 
 FACTS = Facts(100, 100, 100, 20, 0.0, False, False, 0.2, n_draws=256)
@@ -29,10 +29,35 @@ def test_an_explanation_says_what_its_percentages_and_odds_are_in_plain_numbers(
     assert "A percentage is what the assumption counts in the probabilities. It rests on" in said
     assert "(labels 387 times likelier than by chance)" in said
     assert "(labels 122,000 times likelier than by chance)" in said
-    assert "expect 1 wrong row where a guess has 16" in said
+    assert "expect 1 wrong row for every 16 that a guess of the same rows would have" in said
     one = FOUND._replace(assumptions=(FOUND.assumptions[1], Assumption("line", 0.01, -1.0)))
-    assert "a line through the columns: that makes them 333,000 times likelier" in str(one)
+    assert (
+        'rather than "a line through the columns": that makes them 333,000 times likelier'
+        in str(one)
+    )
     assert "(labels 2.72 times less likely than by chance)" in str(one)
     none = FOUND._replace(assumptions=(FOUND.assumptions[1], Assumption("nothing", 0.01, 0.0)))
     assert "nothing in the rows (labels as likely as by chance)" in str(none)
     assert "e+" not in said
+
+
+def test_names_of_assumptions_are_quoted_in_sentences():
+    close = (Assumption("line", 0.5, 4.0), Assumption("signal", 0.4, 3.9))
+    said = str(FOUND._replace(assumptions=close)).splitlines()[0]
+    assert said == (
+        'The labels seem to follow "a line through the columns"; 20 labels do not tell it from '
+        '"near rows, once the noise of the columns is left out".'
+    )
+
+
+def test_a_verdict_that_labels_follow_nothing_says_not_that_they_seem_to_follow_something():
+    parts = (Assumption("line", 0.6, 2.0), Assumption("clusters", 0.3, 1.8))
+    weak = FOUND._replace(assumptions=(*parts, Assumption("nothing", 0.1, 0.0)))
+    found, (warned,) = diagnose(FACTS, weak, {"verdict": "Well."}, "Shares.")
+    assert warned.startswith("the labels follow no assumption")
+    assert found["verdict"].startswith("I cannot tell: 20 labels follow nothing in the rows")
+    assert "seem to follow" not in found["verdict"]
+    strong = weak._replace(assumptions=(parts[0]._replace(log_odds=6.0), *weak.assumptions[1:]))
+    found, warned = diagnose(FACTS, strong, {"verdict": "Well."}, "Shares.")
+    assert warned == ()
+    assert found["verdict"].startswith('The labels follow "a line through the columns"')

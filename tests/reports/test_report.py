@@ -135,6 +135,8 @@ def test_report_has_every_section_and_every_picture_a_description(tmp_path, n_fe
     alternatives = page.values("alt")
     assert len(alternatives) == 5
     assert min(map(len, alternatives)) > 40
+    assert ("The deeper the colour" in page.text) is (n_features == 2)  # more: dots on white
+    assert ("The most probable class of each row" in page.text) is (n_features == 13)
 
 
 def test_report_is_self_contained(tmp_path):

@@ -546,7 +546,8 @@ def reproduce(
         )
         for reason in dict.fromkeys(skipped.reason for skipped in result.skipped):
             say(f"Left out: {reason}")
-        say(f"{len(result.results)} cells, in {result.csv}.")
+        n = len(result.results)
+        say(f"{n} cell{'' if n == 1 else 's'}, in {result.csv}.")
         if result.figure is not None:
             say(f"Picture: {result.figure}")
         say(f"Page: {result.page}")

@@ -52,7 +52,7 @@ def explain(
     estimator = bundle.estimator
     if not hasattr(estimator, "posterior_"):
         raise ValueError(
-            f"a {type(estimator).__name__} cannot be explained; fit one of the models that `atoll "
+            f"{type(estimator).__name__} cannot be explained; fit one of the models that `atoll "
             "models` lists."
         )
     found = explain_row(

@@ -159,7 +159,7 @@ def _table_of_suspects(bundle: ModelBundle) -> pd.DataFrame:
     estimator = bundle.estimator
     if not hasattr(estimator, "suspect_labels"):
         raise ValueError(
-            f"a {type(estimator).__name__} does not doubt its labels; fit the model atoll or "
+            f"{type(estimator).__name__} does not doubt its labels; fit the model atoll or "
             "graph-gp."
         )
     found = estimator.suspect_labels()

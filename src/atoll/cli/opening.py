@@ -36,14 +36,14 @@ def open_model(
         return found if target is None else found._replace(target=target)
     if not hasattr(found, "predict_proba"):
         raise ValueError(
-            f"{str(path)!r} holds a {type(found).__name__}, which predicts no classes; use it from "
-            "Python, with atoll.load_model."
+            f"{str(path)!r} holds a model of type {type(found).__name__}, which predicts no "
+            "classes; use it from Python, with atoll.load_model."
         )
     check_is_fitted(found)
     if frame is None:
         raise ValueError(
-            f"{str(path)!r} holds a {type(found).__name__} saved from Python, without the rows it "
-            "was fitted on; name a table of them and its column of labels: --data FILE --target "
+            f"{str(path)!r} holds a model of type {type(found).__name__}, saved from Python, "
+            "without the rows it was fitted on; name a table of them and its column of labels: --data FILE --target "
             "COLUMN."
         )
     return _of_python(found, path, frame, target)

@@ -96,6 +96,7 @@ def _quick(name: str, note: str = "", **settings: Any) -> Candidate:
 
 _SAMPLER = "its chains take long"
 _SVC = "it is slow, and laplacian-rls is much like it"
+_TRANSDUCTIVE = "it takes as long as all the others together"
 _ORDINAL = "it is for classes that have an order"
 _EVERY = (
     _quick("atoll"),
@@ -105,7 +106,7 @@ _EVERY = (
     _quick("laplacian-rls"),
     _quick("probit-gp", 'by inference="vb" instead of chains', inference="vb"),
     _quick("ssgp")._replace(most_classes=2),
-    _quick("transductive-svc"),
+    _quick("transductive-svc")._replace(left_out=_TRANSDUCTIVE),
     _quick("laplacian-svc")._replace(left_out=_SVC),
     _quick("null-category")._replace(left_out=_SAMPLER),
     _quick("softmax-gp")._replace(left_out=_SAMPLER),

@@ -48,7 +48,7 @@ def sentence(
         f"{100 * near_best[best]:.0f}%"
     )
     if best == default:
-        return f"Use {default}, the default: {chance}."
+        return f"Use {default}, the default: with what is known from other tables {chance}."
     word = "lower" if difference.mean < 0 else "higher"
     return (
         f"Use {best}: on held-out labels its log-loss is {abs(difference.mean):.3f} nats a row "

@@ -10,10 +10,6 @@ from atoll.estimators.explanation import Explanation
 
 MANY_COPIES = 0.2  # share of rows that are copies of others, from which they are named
 UNREACHED, MOST_UNREACHED = 0.05, 0.5  # share of rows on pieces without a label: named, warned of
-# Log odds of the best assumption against none that labels should give: a part, one per label, and
-# no more than the last, which chance hardly reaches however many labels there are.
-TELLING, TELLING_PER_LABEL, MOST_TELLING = 1.0, 0.15, 5.0
-ENOUGH_LABELS = 8  # before it is said that they do not
 HEAVY = 0.5  # weight of an assumption from which what ails it is named
 SEEN = 0.1  # weight of the labels' shares from which it is said
 ENOUGH_DRAWS = 50  # independent ones; below, weights that were evened out are warned of
@@ -107,9 +103,7 @@ def troubles(
             f"{facts.unreached:.0%} of the rows are on pieces of the graph without a label, where "
             "neighbours tell nothing. Fix: label a row on each piece, or raise n_neighbors."
         )
-    wanted = min(TELLING + TELLING_PER_LABEL * facts.n_labels, MOST_TELLING)
-    untold = explanation.compared and explanation.log_odds_of_any < wanted
-    if untold and facts.n_labels >= ENOUGH_LABELS:
+    if explanation.tells_little:
         warned.append(
             "the labels follow no assumption: the rows tell little or nothing of their classes, "
             "and probabilities stay near the labels' shares. Fix: check that labels and rows "

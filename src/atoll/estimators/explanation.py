@@ -22,6 +22,10 @@ LEAST_SHOWN = 0.005
 MOST_ODDS = 1e6
 CLEAR, AGREES = 5.0, 0.6  # clarity and agreement from which they are called so
 UNSURE = 0.4  # log odds against chance below which nothing is told
+# Log odds of the best assumption against none that labels should give: a part, one per label, and
+# no more than the last, which chance hardly reaches however many labels there are.
+TELLING, TELLING_PER_LABEL, MOST_TELLING = 1.0, 0.15, 5.0
+ENOUGH_LABELS = 8  # before it is said that they do not
 
 
 class Assumption(NamedTuple):
@@ -61,6 +65,13 @@ class Explanation(NamedTuple):
         """Log of how many times more probable the best assumption makes the labels than none."""
         return max(a.log_odds for a in self.assumptions)
 
+    @property
+    def tells_little(self) -> bool:
+        """Whether labels that are many enough follow no assumption clearly more than chance."""
+        wanted = min(TELLING + TELLING_PER_LABEL * self.n_labels, MOST_TELLING)
+        enough = self.compared and self.n_labels >= ENOUGH_LABELS
+        return enough and self.log_odds_of_any < wanted
+
     def __str__(self) -> str:
         ranked = sorted(self.assumptions, key=lambda a: -a.weight)
         lines = [self._headline(ranked)]
@@ -78,7 +89,7 @@ class Explanation(NamedTuple):
         said = (
             "A percentage is what the assumption counts in the probabilities. It rests on the "
             "labels, and on what the rows show without them. Clusters of near rows are "
-            f"{clear}: they expect 1 wrong row where a guess has {self.clarity:.0f}. Another "
+            f"{clear}: they expect {_wrong(self.clarity)}. Another "
             f"assumption {draws} the same classes: they agree by {self.agreement:.2f}, where 0 is "
             "chance and 1 is always."
         )
@@ -99,16 +110,29 @@ class Explanation(NamedTuple):
                 f"I cannot tell: {self.n_labels} labels follow nothing in the rows more than "
                 "chance would have it."
             )
+        if self.tells_little:
+            return (
+                f"I cannot tell: {self.n_labels} labels follow nothing in the rows clearly more "
+                "than chance would have it."
+            )
+        one, other = f'"{WORDS[first.name]}"', f'"{WORDS[second.name]}"'
         ratio = np.exp(np.clip(first.log_odds - second.log_odds, -20, np.log(MOST_ODDS)))
         if ratio >= 3.0:
             return (
-                f"The labels follow {WORDS[first.name]}, rather than {WORDS[second.name]}: that "
-                f"makes them {_plain(float(ratio))} times likelier."
+                f"The labels follow {one}, rather than {other}: that makes them "
+                f"{_plain(float(ratio))} times likelier."
             )
         return (
-            f"The labels seem to follow {WORDS[first.name]}; {self.n_labels} labels do not tell "
-            f"it from {WORDS[second.name]}."
+            f"The labels seem to follow {one}; {self.n_labels} labels do not tell it from {other}."
         )
+
+
+def _wrong(clarity: float) -> str:
+    """Say how many rows clusters expect to be wrong, beside a guess of the same rows."""
+    times = f"{clarity:.0f}"
+    if times == "1":
+        return "as many wrong rows as a guess of the same rows would have"
+    return f"1 wrong row for every {times} that a guess of the same rows would have"
 
 
 def _odds(log_odds: float) -> str:

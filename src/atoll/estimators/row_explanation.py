@@ -124,7 +124,7 @@ class RowExplanation(NamedTuple):
             [
                 str(label.row + first),
                 class_names([label.label])[0],
-                "no way" if label.n_steps < 0 else str(label.n_steps),
+                "none" if label.n_steps < 0 else str(label.n_steps),
                 f"{0.0 if label.length < SAME_PLACE else label.length:.3g}",
                 *(["-" if label.pull is None else f"{label.pull:+.0%}"] * has_pulls),
                 *([self._without(label)] * has_fits),

@@ -61,7 +61,7 @@ def explain_row(
     is_known = isinstance(model, Pipeline) and isinstance(model[0], TablePreprocessor)
     if not is_known or not isinstance(model[-1], Classifier):
         raise ValueError(
-            f"model is a {type(model).__name__}; explain_row takes make_pipeline("
+            f"model is of type {type(model).__name__}; explain_row takes make_pipeline("
             "make_preprocessor(), AtollClassifier()) or another of the library's classifiers at "
             "its end. A classifier alone has the method explain_row(row)."
         )

@@ -378,6 +378,7 @@ def _maps(fitted: Fitted) -> dict[str, Any]:
         "is_sparse": sparse.issparse(fitted.X),
         "axis_labels": grid.axis_labels,
         "subspace": grid.subspace,
+        "has_background": grid.probabilities is not None,
         "most_entropy": number(float(np.log(len(fitted.names)))),
         "decision": png_address(decision.figure),
         "entropy": png_address(entropy.figure),
