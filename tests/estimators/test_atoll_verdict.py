@@ -5,7 +5,7 @@ import numpy as np
 from atoll.estimators.atoll_verdict import Facts, diagnose, troubles
 from atoll.estimators.explanation import Assumption, Explanation
 
-FACTS = Facts(100, 100, 100, 20, 0.0, False, False, 0.2, n_draws=256)
+FACTS = Facts(100, 100, 100, 0.0, False, False, 0.2, n_draws=256)
 FOUND = Explanation(
     (Assumption("clusters", 0.9, np.log(387)), Assumption("neighbours", 0.1, np.log(122_345))),
     20,

@@ -644,7 +644,6 @@ def _facts(
         n_rows=n_rows,
         n_kept=int(data.copies.sum()),
         n_distinct=data.rows.shape[0],
-        n_labels=len(data.codes),
         unreached=unreached,
         left_unlike=scaled.unlike and not standardised,
         standardised=standardised,

@@ -21,7 +21,6 @@ class Facts(NamedTuple):
 
     n_rows : of the data
     n_kept, n_distinct : of the graph, with copies and without
-    n_labels : that the assumptions were held against
     unreached : share of rows on pieces of the graph without a label
     left_unlike : whether columns of unlike scales were left so
     standardised : whether columns were standardised
@@ -32,7 +31,6 @@ class Facts(NamedTuple):
     n_rows: int
     n_kept: int
     n_distinct: int
-    n_labels: int
     unreached: float
     left_unlike: bool
     standardised: bool

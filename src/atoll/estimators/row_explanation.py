@@ -41,7 +41,7 @@ class NearLabel(NamedTuple):
 
     row : which of the training rows, from 0
     label : its class
-    n_steps : from row to near row, along the graph; -1 where no way leads there
+    n_steps : from row to near row, along the graph; -1 where no path leads there
     length : of that way; as the crow flies where there is none
     pull : share of all labels' pull on the row, positive towards its most probable class; None
         where the model cannot say
@@ -124,7 +124,7 @@ class RowExplanation(NamedTuple):
             [
                 str(label.row + first),
                 class_names([label.label])[0],
-                "none" if label.n_steps < 0 else str(label.n_steps),
+                "no path" if label.n_steps < 0 else str(label.n_steps),
                 f"{0.0 if label.length < SAME_PLACE else label.length:.3g}",
                 *(["-" if label.pull is None else f"{label.pull:+.0%}"] * has_pulls),
                 *([self._without(label)] * has_fits),
