@@ -202,3 +202,8 @@ def test_moments_move_and_stretch_with_the_normal():
     moved = truncated_normal_moments(1.3, 0.7, 1.3 + 0.7 * lower, 1.3 + 0.7 * upper)
     expected = (log_mass, 1.3 + 0.7 * centre, 0.49 * variance)
     np.testing.assert_allclose(moved, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("end", [-np.inf, -30.0, 0.0, 30.0, np.inf])
+def test_an_interval_without_length_has_no_mass(end):
+    assert log_ndtr_difference(end, end) == -np.inf

@@ -107,11 +107,38 @@ def test_known_shares_are_those_of_the_rows(kind, crescents, share):
     assert "as they are known" in model.diagnostics_["verdict"]
 
 
-def test_rows_from_their_nearest_others_have_the_known_shares_on_a_graph(crescents):
+@BOTH
+def test_rows_without_a_label_have_the_known_shares_as_if_they_were_new(kind, crescents):
+    # Unlabelled rows have the classes that labels leave over; Bayes' rule leads from theirs to all.
     X, _, y = crescents
-    posterior = fit(GraphGPClassifier, X, y, class_prior={1: 0.2}).posterior_
-    as_new = shifted(posterior.proba_as_new(), posterior.intercepts)
-    np.testing.assert_allclose(as_new.mean(axis=0), [0.8, 0.2], atol=1e-6)
+    is_labelled, share = np.array([label is not None for label in y]), 0.2
+    model = fit(kind, X, y, class_prior={1: share})
+    posterior = model.posterior_
+    left = np.array([(1 - share) * len(y), share * len(y)]) - np.bincount(
+        y[is_labelled].astype(int)
+    )
+    left /= left.sum()
+    odds = posterior.intercepts - np.log([1 - share, share]) + np.log(left)
+    raw = posterior._replace(intercepts=None)
+    as_new = raw.proba_as_new(*([raw._scaled(X)] if kind is AtollClassifier else []))
+    found = shifted(as_new[~is_labelled], odds)
+    np.testing.assert_allclose(found.mean(axis=0), left, atol=1e-6)
+
+
+@BOTH
+def test_new_rows_of_the_same_kind_have_the_known_shares_up_to_chance(kind):
+    rng = np.random.default_rng(11)
+    share, n, m = 0.2, 300, 2000
+    y, y_new = (np.arange(size) < share * size for size in (n, m))
+    X, X_new = (rng.standard_normal((len(c), 2)) + 1.5 * c[:, None] for c in (y, y_new))
+    known = np.full(n, -1)
+    known[rng.choice(np.flatnonzero(y), 10, replace=False)] = 1
+    known[rng.choice(np.flatnonzero(~y), 10, replace=False)] = 0
+    q = fit(kind, X, known, class_prior={1: share}).predict_proba(X_new)[:, 1]
+    # The rows of the fit told the shares, and they are a sample, as the new rows are.
+    chance = np.sqrt(sum(w**2 * q[c].var() * (1 / (w * n - 10) + 1 / (w * m))
+                         for w, c in ((share, y_new), (1 - share, ~y_new))))  # fmt: skip
+    assert abs(q.mean() - share) < 5.0 * chance + 0.01
 
 
 @BOTH
