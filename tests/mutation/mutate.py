@@ -32,6 +32,7 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+from _pytest.warnings import catch_warnings_for_item
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mutants import (
@@ -156,7 +157,9 @@ def _run(item: Any, following: Any, shared: Any = None, lines: Any = None) -> tu
     if shared is not None:
         item.config.pluginmanager.register(_Fixtures(shared, lines), "mutation fixtures")
     try:
-        reports = runtestprotocol(item, nextitem=following, log=False)
+        # As pytest itself does around a test: else marks that let warnings pass would not count.
+        with catch_warnings_for_item(item.config, item.ihook, when="runtest", item=item):
+            reports = runtestprotocol(item, nextitem=following, log=False)
     finally:
         if shared is not None:
             item.config.pluginmanager.unregister(name="mutation fixtures")
