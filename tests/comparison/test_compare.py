@@ -10,14 +10,16 @@ import pytest
 from scipy.stats import t as student
 from sklearn.naive_bayes import GaussianNB
 
-from atoll.comparison import compare_models, judging, write_comparison
+from atoll.comparison import candidates, compare_models, judging, write_comparison
 from atoll.comparison.candidates import CANDIDATES, Candidate
 from atoll.comparison.folds import held_out_losses, row_losses
 from atoll.comparison.judging import judge, noise_of, paired_difference, prior_of
 from atoll.comparison.page import intervals_figure, terminal_lines
 from atoll.comparison.prior import PRIOR
 from atoll.comparison.recommending import better_here, sentence
+from atoll.core.preprocessing import prepare, with_category_weight
 from atoll.estimators import MODELS
+from atoll.estimators.category_weight import CategoryWeight
 
 QUICK = ["shares", "logistic", "label-spreading"]
 
@@ -357,3 +359,27 @@ def test_bad_data_are_refused_with_the_fix(data):
     one[np.flatnonzero(y == "yes")[1:]] = None
     with pytest.raises(ValueError, match="class 'yes' has 1 labelled row"):
         compare_models(X, one)
+
+
+def test_the_default_weighs_categories_by_the_labels_of_each_fold(monkeypatch):
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"x": rng.standard_normal(60), "site": ["a", "b", "c"] * 20})
+    y = np.array([*["no", "yes"] * 8, *[None] * 44], dtype=object)
+    table, asked = prepare(frame), []
+
+    def weigh(X, are_categories, labels):
+        asked.append(labels.n_labelled)
+        assert are_categories.tolist() == [False, True, True, True]
+        return CategoryWeight(0.5, 1.0)
+
+    monkeypatch.setattr(candidates, "weigh_features", weigh)
+    found = compare_models(table, y, models=["shares"], n_splits=2)
+    assert asked == [8, 8]
+    monkeypatch.undo()
+    half = compare_models(with_category_weight(table, 0.5).X, y, models=["shares"], n_splits=2)
+
+    def loss(of):
+        return next(row.log_loss for row in of.table if row.model == "atoll")
+
+    assert loss(found) == pytest.approx(loss(half), abs=1e-12)
+    assert loss(found) != loss(compare_models(table.X, y, models=["shares"], n_splits=2))

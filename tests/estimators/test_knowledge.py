@@ -75,7 +75,7 @@ def test_a_wrong_label_does_less_harm_the_less_it_counts(kind, crescents):
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
-        ([1, -2, 1], r"negative in row 1 \(-2\); give 0"),
+        ([1, -2, 1], r"negative in row 1, counted from 0 \(-2\); give 0"),
         ([1, np.nan, 1], "not a number in row 1"),
         ([1, 1], r"shape \(2,\) and X has 3 rows"),
         (["a", "b", "c"], "must hold numbers"),

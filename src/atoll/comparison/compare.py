@@ -16,6 +16,7 @@ from atoll.comparison.judging import FEWEST, TELLING, Judgement, judge, paired_d
 from atoll.comparison.recommending import about_interruption, better_here, sentence
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
+from atoll.core.preprocessing import PreparedTable, counts_as_category
 from atoll.core.progress import progress_bar
 from atoll.estimators.parameters import Whole, check_value
 from atoll.estimators.tables import TablePreprocessor, make_preprocessor
@@ -48,9 +49,11 @@ def compare_models(
 
     Parameters
     ----------
-    X : (n, d) array or data frame
-        Words and blank cells are prepared as `make_preprocessor()` does, for all models alike;
-        numbers without blanks are taken as they are.
+    X : (n, d) array or data frame, or PreparedTable
+        Words and blank cells are prepared as `make_preprocessor()` does; numbers without blanks are
+        taken as they are. Of a table that was prepared, here or by
+        `atoll.core.preprocessing.prepare`, the default weighs the categories by the labels of every
+        fold, as `atoll fit` does by all labels.
     y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
     models : names, or names with classifiers, default=None
         Which models to compare, of `atoll models` and of the peers "shares", "logistic" and
@@ -90,8 +93,11 @@ def compare_models(
     check_value("n_splits", n_splits, Whole(2))
     check_value("max_rows", max_rows, Whole(2))
     check_value("random_state", random_state, Whole(0))
-    rows, labels, step = _read(X, y, unlabelled)
+    rows, labels, step, categories = _read(X, y, unlabelled)
     candidates, left_out = _chosen(models, len(labels.classes))
+    candidates = [
+        one._replace(categories=categories) if one.name == DEFAULT else one for one in candidates
+    ]
     n_rarest = int(labels.counts.min())
     if n_rarest < 2:
         rarest = labels.classes.tolist()[int(labels.counts.argmin())]
@@ -152,10 +158,20 @@ def _chosen(
     return [one for one in every if not reasons[one.name]], left_out
 
 
-def _read(X: Any, y: Any, unlabelled: Any) -> tuple[Any, PartialLabels, TablePreprocessor | None]:
-    """Return rows, labels, and the step that a table of words or blanks needs before a model."""
+def _read(
+    X: Any, y: Any, unlabelled: Any
+) -> tuple[Any, PartialLabels, TablePreprocessor | None, NDArray[np.bool_] | None]:
+    """Read rows and labels.
+
+    Returns
+    -------
+    rows, labels
+    step : what a table of words or blanks needs before a model; None where X is numbers
+    categories : (d,) which columns are of categories; None where that is not known
+    """
     labels = parse_labels(y, unlabelled=unlabelled)
-    rows, step = X.tocsr() if sparse.issparse(X) else np.asarray(X), None
+    given = X.X if isinstance(X, PreparedTable) else X
+    rows = given.tocsr() if sparse.issparse(given) else np.asarray(given)
     if rows.ndim != 2:
         raise ValueError(f"X has shape {rows.shape}; give rows (n, d).")
     if len(labels.codes) != rows.shape[0]:
@@ -164,11 +180,16 @@ def _read(X: Any, y: Any, unlabelled: Any) -> tuple[Any, PartialLabels, TablePre
             "for each row of X."
         )
     require_classes(labels)
+    step = None
     if not sparse.issparse(rows) and not _is_finite(rows):
         step = make_preprocessor()
-        rows = make_preprocessor(category_weight=1.0).fit_transform(X)
+        plain = make_preprocessor(category_weight=1.0).fit(X)
+        rows = plain.transform(X)
         rows = rows.tocsr() if sparse.issparse(rows) else rows
-    return rows, labels, step
+        X = PreparedTable(rows, None, plain.preprocessing_)
+    if isinstance(X, PreparedTable) and X.preprocessing.standardised and not sparse.issparse(rows):
+        return rows, labels, step, counts_as_category(X)
+    return rows, labels, step, None
 
 
 def _is_finite(rows: NDArray[Any]) -> bool:
