@@ -108,7 +108,7 @@ lint: $(TESTING) ## style, types and the one-way import rule
 clean: ## remove the virtual environment and everything built
 	rm -rf $(VENV) build dist demo-output benchmarks/output
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
-	rm -rf docs/_build docs/gallery docs/reference/generated docs/sg_execution_times.rst
+	rm -rf docs/_build docs/_outputs docs/gallery docs/reference/generated docs/sg_execution_times.rst
 	find src tests benchmarks examples docs -name __pycache__ -prune -exec rm -rf {} +
 
 # --- set-up ---------------------------------------------------------------------------------------

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 
-from sphinx.domains.python import PyObject
+from docutils import nodes
+from sphinx.util import nodes as sphinx_nodes
+
+sys.path.insert(0, str(Path(__file__).parent))  # for links and outputs, beside this file
 
 import atoll
 
@@ -14,11 +19,13 @@ copyright = author
 version = release = atoll.__version__
 
 extensions = [
+    "links",
     "myst_parser",
+    "numpydoc",
+    "outputs",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
-    "sphinx.ext.napoleon",
     "sphinx-mathjax-offline",  # formulas without a network
     "sphinx_copybutton",
     "sphinx_design",
@@ -37,14 +44,44 @@ autosummary_ignore_module_all = False
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings give shapes, which the hints cannot
 autodoc_member_order = "bysource"
-napoleon_use_ivar = True
-napoleon_use_rtype = False
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+# A parameter's type, such as default="auto", keeps its quotation marks.
+sphinx_nodes.NON_SMARTQUOTABLE_PARENT_NODES += (nodes.classifier,)
+
+# Where the page of a class or function says to read on: its model's page, or these.
+MODEL_PAGES = Path(__file__).parent.joinpath("models", "index.md").read_text("utf-8")
+MODEL_PAGES = re.findall(r"^(\w+) <(\w+)>$", MODEL_PAGES, re.M)
+READ_ON = {name: f"models/{page}" for name, page in MODEL_PAGES}
+READ_ON |= dict.fromkeys(["TablePreprocessor", "make_preprocessor"], "guide/table")
+READ_ON |= dict.fromkeys(["SemiSupervisedKFold", "cross_val_predict", "cross_val_score"], "labels")
+READ_ON |= {"ActiveLearner": "active", "RowChunks": "big-data", "compare_models": "choosing"}
+autosummary_context = {"read_on": READ_ON}
+
+# Under each block of Python of these pages stands what it prints and draws.
+pages_with_outputs = [
+    "active",
+    "choosing",
+    "getting-started",
+    "guide/images",
+    "guide/imbalanced",
+    "guide/novelty",
+    "guide/own-kernel",
+    "guide/own-likelihood",
+    "guide/table",
+    "index",
+    "labels",
+    "models/atoll",
+    "text-and-embeddings",
+    "what-you-know",
+]
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"atoll {version}"
 html_logo = html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["atoll.css"]
+html_js_files = ["atoll.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
@@ -54,7 +91,7 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
-    "show_toc_level": 2,
+    "show_toc_level": 1,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -72,6 +109,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"plot_",
+    "backreferences_dir": "gallery/backreferences",  # for the pictures on pages of the API
+    "doc_module": ("atoll",),
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
@@ -89,6 +128,17 @@ def escape_bars(app, what, name, obj, options, lines):
             parts = re.split(r"(``.*?``|`.*?`)", line)
             parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
             lines[number] = "".join(parts)
+
+
+def list_references(app, what, name, obj, options, lines):
+    """Make a list of the references of a docstring, each of which ends with a year in brackets."""
+    text = "\n".join(lines)
+    section = re.search(r"^References\n-+\n(.*?)(?=\n\n|\Z)", text, re.M | re.S)
+    if section is None:
+        return
+    found = re.split(r"(?<=\(\d{4}\)\.)\s+", " ".join(section[1].split()))
+    before, after = text[: section.start(1)], text[section.end(1) :]
+    lines[:] = (before + "\n".join(f"- \\{one}" for one in found) + after).split("\n")
 
 
 def describe_attributes(app, what, name, obj, options, lines):
@@ -135,10 +185,8 @@ def skip_what_users_do_not_need(app, what, name, obj, skip, options):
 
 
 def setup(app):
-    for field in PyObject.doc_field_types:
-        if field.name == "variable":
-            field.label = "Attributes"
-    app.connect("autodoc-process-docstring", describe_attributes, priority=400)  # before napoleon
-    app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after napoleon
+    app.connect("autodoc-process-docstring", list_references, priority=390)
+    app.connect("autodoc-process-docstring", describe_attributes, priority=400)  # before numpydoc
+    app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after numpydoc
     app.connect("autodoc-process-docstring", list_fields, priority=910)
     app.connect("autodoc-skip-member", skip_what_users_do_not_need)

@@ -22,6 +22,9 @@ result file:
     <!-- end of copy -->
 
 with `<!-- part: crescents -->` and `<!-- end of part -->` around it in the result file.
+Tables between `<!-- begin: leaderboard -->` and `<!-- end: leaderboard -->` are written by
+`benchmarks/bench_everyone.py`, and the pages of papers by `docs/write_papers.py`, both from files
+in docs/results/.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ def source(name: str) -> str:
     path = ROOT / name if "/" in name else ROOT / RESULTS / f"{name}.md"
     if not path.exists():
         raise Missing(f"there is no file {path.relative_to(ROOT)}")
-    return path.read_text(encoding="utf-8")
+    return MARKED.sub(r"\1\2", path.read_text(encoding="utf-8"))  # a page may be its own source
 
 
 def value(name: str, address: str) -> Decimal:

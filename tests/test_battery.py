@@ -226,6 +226,7 @@ def assert_as_recorded(name, found):
         np.testing.assert_allclose(values, RECORDED[f"{name}/{what}"], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.fixed_seed
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in CASES],
@@ -244,6 +245,7 @@ def test_fixed_seeds_predict_what_was_recorded_and_from_a_file_the_same(name, tm
     assert_as_recorded(name, found)
 
 
+@pytest.mark.fixed_seed
 @pytest.mark.skipif(not SAME_ARITHMETIC, reason="recorded on a machine with other arithmetic")
 def test_the_regressor_predicts_what_was_recorded():
     assert_as_recorded("regression", regression())

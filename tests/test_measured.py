@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import re
 from pathlib import Path
@@ -21,13 +22,15 @@ GIVEN = re.compile(
     r"|\d+\.\d+\.\d+(?:\.\d+)?|\b3\.1[1-4]\b"
 )
 WRITTEN = {"docs/papers"}  # by docs/write_papers.py, whole, from docs/results/
-LATER = {"docs/models/atoll.md", "docs/peers.md"}  # on which numbers are still written by hand
+# Tables that benchmarks/bench_everyone.py writes from the fits in docs/results/peers.csv.
+TABLES = re.compile(r"<!-- begin: ([\w-]+) -->\n\n(.*?)\n\n<!-- end: \1 -->", re.S)
+CODE = re.compile(r"```.*?```|\$\$.*?\$\$", re.S)
 
 
 def audited():
     """Return the pages on which every number with a decimal point says where it is from."""
     names = [str(page.relative_to(ROOT)) for page in measured.pages()]
-    return [name for name in names if {name, str(Path(name).parent)}.isdisjoint(WRITTEN | LATER)]
+    return [name for name in names if str(Path(name).parent) not in WRITTEN]
 
 
 @pytest.mark.parametrize(
@@ -41,12 +44,45 @@ def test_the_numbers_on_the_page_are_those_of_the_result_files(page):
 @pytest.mark.parametrize("name", audited())
 def test_every_measured_number_says_where_it_is_from(name):
     text = (ROOT / name).read_text(encoding="utf-8")
-    for known in (measured.COPIED, measured.MARKED, re.compile(r"```.*?```|\$\$.*?\$\$", re.S)):
+    for known in (TABLES, measured.COPIED, measured.MARKED, CODE):
         text = known.sub("", text)
     text = re.sub(r"`[^`]*`|\]\([^)]*\)|\$[^$]*\$", "", text)
     text = re.sub(rf"{measured.NUMBER}<!-- given -->", "", text)
     text = GIVEN.sub("", text)
     assert not re.findall(r"\S*(?<!\w)\d*\.\d+\S*", text)
+
+
+def rows_of_peers():
+    """Return every fit of docs/results/peers.csv, as the benchmark keeps them."""
+    with (ROOT / "docs" / "results" / "peers.csv").open(encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            row = {name: cell for name, cell in line.items() if cell}
+            for name in set(row) - {"part", "set", "model"}:
+                kind = int if name in ("labels", "draw", "rows") else float
+                row[name] = kind(row[name])
+            if "error" in row:
+                row = {"log_loss": None, "brier": None, "ece": None} | row
+            yield row
+
+
+def test_the_tables_of_peers_are_those_of_the_file_of_fits(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    tables = importlib.import_module("_everyone_tables")
+    page = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    shown, rows = dict(TABLES.findall(page)), list(rows_of_peers())
+    made = {"cost": tables.cost_table(rows), "nuts": tables.nuts_table(rows)}
+    for name, (part, labels, _) in tables.GROUPS.items():
+        table = tables.Table(rows, part, labels)
+        made[name], made[f"{name}-paired"] = (
+            make(table, ()) for make in (tables.main_table, tables.paired_table)
+        )
+        made[f"{name}-winners"] = tables.winners_table(table)
+    assert set(shown) - set(made) == {"lost"}  # the names of those that were stopped
+    decimals = re.compile(r"[−-]?\d*\.\d+")
+    for name, text in made.items():
+        # The file has five digits a number, so that the last of three may differ by one.
+        given, found = ([float(n) for n in decimals.findall(t)] for t in (shown[name], text))
+        assert found == pytest.approx(given, abs=1.1e-3), name
 
 
 TABLE = """# Speed

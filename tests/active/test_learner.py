@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
@@ -10,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
+from atoll import make_preprocessor
 from atoll.active import STRATEGIES, ActiveLearner
 from atoll.datasets import make_crescents
 from atoll.estimators import MODELS, GraphGPClassifier, ProbitGPClassifier
@@ -445,3 +447,13 @@ def test_it_advises_to_stop_only_after_audits_and_for_a_target(pool):
     assert "more audits must bear that out" in few.should_stop().reason
     assert not few.should_stop().stop
     assert "No target_error" in learner_of(pool, 8).should_stop().reason
+
+
+def test_a_table_of_words_or_blanks_is_refused_at_once_with_the_fix():
+    table = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "site": list("abab")})
+    with pytest.raises(ValueError, match=r"make_pipeline\(make_preprocessor\(\), GraphGPClassif"):
+        ActiveLearner(random_state=0).fit(table)
+    with pytest.raises(ValueError, match=r"make_pipeline\(make_preprocessor\(\), GraphGPClassif"):
+        ActiveLearner(random_state=0).fit([[1.0], [np.nan], [2.0]])
+    model = make_pipeline(make_preprocessor(), GraphGPClassifier())
+    assert len(ActiveLearner(model, random_state=0).fit(table).query(2).rows) == 2

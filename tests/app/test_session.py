@@ -7,7 +7,9 @@ import pytest
 from app.conftest import NearestLearner, up_to_date, wait_for
 from atoll.active import ActiveLearner
 from atoll.app import StaleError
+from atoll.app import features as features_module
 from atoll.app.export import export_labels
+from atoll.estimators.category_weight import CategoryWeight
 
 
 def front(session, tab="a"):
@@ -324,3 +326,27 @@ def test_a_session_begins_without_any_label(tmp_path, open_session):
     settle(session)
     assert session.state("a")["problem"] is None
     assert set(session.snapshot.classes) == {"left", "right"}
+
+
+def test_what_categories_count_is_asked_at_every_doubling_of_the_labels(
+    table, open_session, monkeypatch
+):
+    asked = []
+
+    def weigh(X, are_categories, labels):
+        asked.append(labels.n_labelled)
+        return CategoryWeight(0.5 if labels.n_labelled >= 4 else 1.0, 1.0)
+
+    monkeypatch.setattr(features_module, "weigh_features", weigh)
+    session = open_session(table)  # with two labels
+    plain = session.features.X
+    for label in ("cat", "dog", "cat", "dog"):
+        answer(session, label)
+        settle(session)
+    assert asked == [2, 4]
+    weights = np.where(session.features.categories, 0.5, 1.0)
+    np.testing.assert_allclose(session._learner.X, plain * weights)
+    for _ in range(3):
+        session.undo(session.log.answers.last)
+        settle(session)
+    np.testing.assert_allclose(session._learner.X, plain)

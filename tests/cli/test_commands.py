@@ -362,7 +362,7 @@ def test_compare_says_which_model_to_use_and_writes_a_page(data, tmp_path):
     fixed = ["--target", "kind", "--drop", "row", "--model", "logistic"]
     said = succeed("compare", data, *fixed, "--n-splits", "2", "--html", page)
     assert "logistic*" in said
-    assert "Use atoll" in said
+    assert "atoll, the default" in said
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert "is none of" in fail("compare", data, *fixed, "--model", "forest")
 
@@ -715,8 +715,12 @@ def test_a_column_of_texts_is_fitted_saved_and_predicted_by_one_command_each(tmp
     )
     found = read_table(tmp_path / "p.csv")
     assert (found["class"] == table["topic"]).mean() > 0.95
-    refusal = fail(*("report", tmp_path / "notes.atoll"))
-    assert "the model was fitted on texts (note)" in refusal
+    succeed("report", tmp_path / "notes.atoll", "--no-cross-validation")
+    page = (tmp_path / "notes.html").read_text(encoding="utf-8")
+    assert "the first two singular vectors of the 13 sparse features" in page
+    assert "Columns of texts" in page
+    told = succeed("explain", tmp_path / "notes.atoll", tmp_path / "notes.csv", "--row", "20")
+    assert "Of all that labels do to this row, these 5 labels do" in told
     other = ["--model", "probit-gp", "--out", tmp_path / "no.atoll"]
     refusal = fail("fit", tmp_path / "notes.csv", "--target", "topic", *other)
     assert "X is sparse, and ProbitGPClassifier takes dense rows only" in refusal

@@ -73,7 +73,8 @@ def test_a_placeholder_in_most_rows_stops_the_fit_unless_it_is_said_to_be_a_clas
 
 def test_the_limits_of_the_shares_say_what_they_assume_where_labels_look_picked(table, tmp_path):
     said = succeed(*arguments(table, tmp_path))
-    assert "take the labelled rows for a random sample" in said
+    assert "hold if the labelled rows are a random sample" in said
+    assert max(len(sentence.split()) for sentence in said.split(". ") if "sample" in sentence) < 20
     (chosen,) = re.findall(r"--set (labels_chosen=\w+)", said)
     assert "random sample" not in succeed(*arguments(table, tmp_path, "--set", chosen))
     table.loc[10, "kind"] = "cat"
@@ -152,3 +153,43 @@ def test_a_report_fits_a_phone_and_says_why_other_rows_may_be_asked(table, tmp_p
     assert ".pair > * { min-width: 0; }" in page  # wide tables scroll in their column
     assert '<th scope="col" class="n">Predicted</th><th scope="col" class="n">Expected</th>' in page
     assert "<code>atoll next</code> may" in page
+
+
+def test_blank_cells_of_an_explained_row_are_named(table, tmp_path):
+    table["site"] = ["reef", "lagoon"] * 20
+    table.loc[20, ["x", "site"]] = None
+    table.loc[21, "z"] = None
+    succeed(*arguments(table, tmp_path), "--quiet")
+    model = [tmp_path / "m.atoll", tmp_path / "table.csv"]
+    said = succeed("explain", *model, "--row", 21)
+    assert "Blank in this row, and filled in: x, site. These are 2 of 3 columns" in said
+    assert "less sure than its probability says" in said
+    assert "filled in: z.\n" in succeed("explain", *model, "--row", 22)
+    assert "filled in" not in succeed("explain", *model, "--row", 23)
+    said = succeed("predict", *model, "--out", tmp_path / "p.csv")
+    assert "1 of 40 rows have half of their cells blank or more" in said
+
+
+def test_a_column_of_nearly_the_name_that_is_missing_is_suggested(table, tmp_path):
+    succeed(*arguments(table.rename(columns={"x": "bill_length"}), tmp_path), "--quiet")
+    table.rename(columns={"x": "bill_lenght"}).to_csv(tmp_path / "new.csv", index=False)
+    said = fail("predict", tmp_path / "m.atoll", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
+    assert "lacks column 'bill_length'" in said
+    assert "'bill_lenght' for 'bill_length'" in said
+
+
+def test_a_column_without_a_name_is_remarked_on(table, tmp_path):
+    table.insert(0, "", np.random.default_rng(1).standard_normal(40))
+    said = succeed(*arguments(table, tmp_path))
+    assert "Unnamed: 0 has no name in the header" in said
+    assert "--drop 'Unnamed: 0'" in said
+
+
+def test_a_file_without_a_header_is_told_so(table, tmp_path):
+    succeed(*arguments(table, tmp_path), "--quiet")
+    table.drop(columns="kind").to_csv(tmp_path / "bare.csv", index=False, header=False)
+    model = tmp_path / "m.atoll"
+    said = fail("predict", model, tmp_path / "bare.csv", "--out", tmp_path / "p.csv")
+    assert "The first line seems to be a row, not a header" in said
+    said = fail("fit", tmp_path / "bare.csv", "--target", "kind", "--out", tmp_path / "n.atoll")
+    assert "The first line seems to be a row, not a header" in said

@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import t as student
 from sklearn.naive_bayes import GaussianNB
 
-from atoll.comparison import compare_models, judging, write_comparison
+from atoll.comparison import candidates, compare_models, judging, write_comparison
 from atoll.comparison.candidates import CANDIDATES, Candidate
-from atoll.comparison.compare import better_here
 from atoll.comparison.folds import held_out_losses, row_losses
 from atoll.comparison.judging import judge, noise_of, paired_difference, prior_of
 from atoll.comparison.page import intervals_figure, terminal_lines
 from atoll.comparison.prior import PRIOR
+from atoll.comparison.recommending import better_here, sentence
+from atoll.core.preprocessing import prepare, with_category_weight
 from atoll.estimators import MODELS
+from atoll.estimators.category_weight import CategoryWeight
 
 QUICK = ["shares", "logistic", "label-spreading"]
 
@@ -100,6 +103,71 @@ def test_few_labels_cannot_tell_and_keep_the_default(data):
     assert found.best == "atoll"
     assert "cannot tell" in found.recommendation
     assert "rarest class has 7" in found.recommendation
+
+
+@pytest.mark.parametrize("n_rarest", [7, 20])
+def test_where_labels_cannot_tell_nothing_is_commanded_and_no_chance_speaks_for_a_model(
+    found, n_rarest
+):
+    some = found.differences[0].log_loss
+    chances = {"atoll": 0.87, "ssgp": 0.4, "shares": 0.01}
+    said = sentence("atoll", "atoll", False, n_rarest, chances, some)
+    assert "cannot tell" in said
+    assert "Use" not in said
+    assert "%" not in said
+    assert ("it may be atoll or ssgp" in said) is (n_rarest > 8)
+    assert "shares" not in said
+    clear = sentence("atoll", "atoll", True, n_rarest, chances, some)
+    assert clear.startswith("Use atoll")
+    assert "87%" in clear
+
+
+def test_a_small_difference_is_not_shown_as_nothing(found):
+    small = with_losses(found, logistic=(0.0011, 0.0042, 0.0073))
+    line = next(line for line in terminal_lines(small, 100) if line.startswith("logistic"))
+    assert "+0.004" in line
+    assert "+0.001 to +0.007" in line
+
+
+def raw_table(data):
+    """The rows with a column of words, and blank cells."""
+    X, _ = data
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame["site"] = np.where(X[:, 0] > 1, "reef", "lagoon")
+    frame.loc[3:9, "a"] = np.nan
+    return frame
+
+
+def test_a_table_of_words_and_blanks_is_compared_as_it_is(data):
+    frame, y = raw_table(data)[:40], data[1][:40]
+    found = compare_models(frame, y, models=["logistic"], n_splits=2)
+    assert {row.model for row in found.table} == {"atoll", "logistic"}
+    assert "make_preprocessor()" in str(found)
+    model = found.classifier().set_params(tablepreprocessor__category_weight=1.0).fit(frame, y)
+    assert model.predict_proba(frame).shape == (40, 2)
+    with pytest.raises(ValueError, match="X has 40 rows and y has 39"):
+        compare_models(frame, y[:-1], models=["logistic"])
+
+
+def test_an_interruption_keeps_the_models_that_are_done_and_names_the_others(data):
+    class Interrupted(GaussianNB):
+        def fit(self, X, y):
+            raise KeyboardInterrupt
+
+    models = {"bayes": GaussianNB(), "slow": Interrupted(), "last": GaussianNB()}
+    found = compare_models(*data, models=models, n_splits=2)
+    assert {row.model for row in found.table} == {"atoll", "bayes"}
+    assert [name for name, _ in found.left_out] == ["slow", "last"]
+    assert "stopped before these were done: slow, last." in found.recommendation
+
+
+def test_an_interruption_of_the_first_model_leaves_nothing(data, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Candidate, "predict", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="nothing to compare"):
+        compare_models(*data, models=["logistic"], n_splits=2)
 
 
 def test_a_classifier_of_ones_own_is_compared_on_labelled_rows_alone(data):
@@ -262,10 +330,10 @@ def test_an_interval_that_runs_off_an_edge_has_an_arrow_there(found):
 
 def test_models_that_did_better_beyond_doubt_are_named_where_the_default_is_recommended(found):
     changed = with_losses(found, logistic=(-0.3, -0.2, -0.1)).differences
-    said = better_here(changed, "atoll")
-    assert "On these labels logistic did better than it: its 95% interval is below zero" in said
-    assert better_here(changed, "logistic") == ""
-    assert better_here(with_losses(found).differences, "atoll") == ""
+    said = better_here(changed, "atoll", "atoll")
+    assert "On these labels logistic did better than atoll: its 95% interval is below zero" in said
+    assert better_here(changed, "logistic", "atoll") == ""
+    assert better_here(with_losses(found).differences, "atoll", "atoll") == ""
 
 
 @pytest.mark.parametrize(
@@ -291,3 +359,27 @@ def test_bad_data_are_refused_with_the_fix(data):
     one[np.flatnonzero(y == "yes")[1:]] = None
     with pytest.raises(ValueError, match="class 'yes' has 1 labelled row"):
         compare_models(X, one)
+
+
+def test_the_default_weighs_categories_by_the_labels_of_each_fold(monkeypatch):
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"x": rng.standard_normal(60), "site": ["a", "b", "c"] * 20})
+    y = np.array([*["no", "yes"] * 8, *[None] * 44], dtype=object)
+    table, asked = prepare(frame), []
+
+    def weigh(X, are_categories, labels):
+        asked.append(labels.n_labelled)
+        assert are_categories.tolist() == [False, True, True, True]
+        return CategoryWeight(0.5, 1.0)
+
+    monkeypatch.setattr(candidates, "weigh_features", weigh)
+    found = compare_models(table, y, models=["shares"], n_splits=2)
+    assert asked == [8, 8]
+    monkeypatch.undo()
+    half = compare_models(with_category_weight(table, 0.5).X, y, models=["shares"], n_splits=2)
+
+    def loss(of):
+        return next(row.log_loss for row in of.table if row.model == "atoll")
+
+    assert loss(found) == pytest.approx(loss(half), abs=1e-12)
+    assert loss(found) != loss(compare_models(table.X, y, models=["shares"], n_splits=2))

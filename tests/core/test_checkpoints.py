@@ -1,13 +1,21 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from atoll.core.checkpoints import checkpoint_in, flatten, read_arrays, unflatten
+from atoll.core.checkpoints import (
+    CheckpointNotWritten,
+    checkpoint_in,
+    flatten,
+    read_arrays,
+    unflatten,
+    write_arrays,
+)
 
 
 class Inner(NamedTuple):
@@ -109,3 +117,17 @@ def test_objects_and_text_are_refused(tmp_path):
     for name in ("objects.npz", "text.npz"):
         with pytest.raises(ValueError, match=r"cannot be read .*delete it to start anew"):
             read_arrays(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "fault", [OSError(28, "No space left on device"), ValueError("no place for objects")]
+)
+def test_what_cannot_be_written_is_said_in_the_words_of_the_system(fault, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise fault
+
+    monkeypatch.setattr("atoll.core.checkpoints.np.savez", full)
+    words = fault.strerror if isinstance(fault, OSError) else str(fault)
+    with pytest.warns(CheckpointNotWritten, match=re.escape(f"could not be written ({words});")):
+        write_arrays(tmp_path / "kept.npz", {"a": np.ones(2)})
+    assert list(tmp_path.iterdir()) == []

@@ -298,3 +298,9 @@ def test_rows_blurred_by_one_are_one_gaussian():
     X = np.random.default_rng(8).normal(size=(30, 2))
     at = np.random.default_rng(9).normal(size=(5, 2))
     np.testing.assert_allclose(fit_blurred(X, 1.0).log_density(at), fit_gaussian(X).log_density(at))
+
+
+def test_copies_of_one_row_have_a_prior_of_unit_scale():
+    prior = niw_prior(np.full((3, 2), 7.0))
+    assert np.array_equal(prior.centre, [7.0, 7.0])
+    assert np.array_equal(prior.scale, 2.0 * np.eye(2))

@@ -139,10 +139,10 @@ def test_expected_product_of_ndtr_matches_adaptive_quadrature(offsets):
             value *= mp.erfc(-(u + t) / mp.sqrt(2)) / 2
         return value
 
-    with mp.workdps(30):
-        grid = [mp.mpf(i) / 4 for i in range(-40, 800)]
-        centre = max(grid, key=integrand)
-        points = [centre + step for step in range(-16, 17)]
+    grid = np.arange(-40, 800) / 4.0
+    centre = grid[np.argmax(log_ndtr(np.add.outer(offsets, grid)).sum(axis=0) - grid**2 / 2)]
+    with mp.workdps(20):
+        points = [mp.mpf(centre) + step for step in range(-12, 13)]
         exact = float(mp.log(mp.quad(integrand, points)))
     assert float(log_expected_product_of_ndtr(offsets)) == pytest.approx(
         exact, rel=1e-12, abs=1e-12
@@ -202,3 +202,8 @@ def test_moments_move_and_stretch_with_the_normal():
     moved = truncated_normal_moments(1.3, 0.7, 1.3 + 0.7 * lower, 1.3 + 0.7 * upper)
     expected = (log_mass, 1.3 + 0.7 * centre, 0.49 * variance)
     np.testing.assert_allclose(moved, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("end", [-np.inf, -30.0, 0.0, 30.0, np.inf])
+def test_an_interval_without_length_has_no_mass(end):
+    assert log_ndtr_difference(end, end) == -np.inf

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from atoll.core import graphs
 from atoll.core.graphs import (
     connected_components,
     degrees,
@@ -275,3 +278,52 @@ def test_neighbours_by_an_index_are_nearly_all_the_nearest(monkeypatch):
         shared = np.mean([np.isin(a, b).mean() for a, b in zip(found, right)])
         assert shared > 0.9
     assert not (graphs.nearest(X, None, 8) == np.arange(600)[:, None]).any()
+
+
+def test_two_rows_are_each_others_neighbour():
+    graph = neighbour_graph(np.array([[0.0], [2.0]]), n_neighbors=1)
+    assert np.array_equal(graph.distances.toarray(), [[0.0, 2.0], [2.0, 0.0]])
+    with pytest.raises(ValueError, match=r"X has 1 row\(s\)"):
+        neighbour_graph(np.zeros((1, 2)), n_neighbors=1)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_neighbours_do_not_depend_on_the_unit(sign):
+    rng = np.random.default_rng(40)
+    rows, X = sign * rng.uniform(1, 2, (30, 3)), sign * rng.uniform(1, 2, (9, 3))
+    unit = 2.0**600  # whose square is no number
+    assert np.array_equal(graphs.nearest(unit * rows, unit * X, 4), graphs.nearest(rows, X, 4))
+
+
+class _BruteIndex:
+    """An index with the functions of usearch's, which misses nothing."""
+
+    def __init__(self, ndim, metric, dtype):
+        assert (metric, dtype) == ("l2sq", "f32")
+
+    def add(self, keys, rows):
+        self.keys, self.rows = keys, rows
+
+    def search(self, queries, k):
+        apart = ((queries[:, None] - self.rows) ** 2).sum(axis=2)
+        self.found = self.keys[np.argsort(apart, axis=1)[:, :k]]
+        return SimpleNamespace(keys=self.found)
+
+
+def test_an_index_is_asked_only_where_the_exact_search_is_long(monkeypatch):
+    n, d = 20, graphs._TREE_FEATURES + 1
+    rng = np.random.default_rng(41)
+    rows, X = rng.standard_normal((n, d)), rng.standard_normal((5, d))
+    exact = graphs.nearest(rows, None, 3), graphs.nearest(rows, X, 3)
+    assert not graphs.is_approximate(rows)
+    monkeypatch.setattr(graphs, "_EXACT_WORK", n * n * d)
+    monkeypatch.setattr(graphs.importlib.util, "find_spec", lambda name: name == "usearch" or None)
+    assert graphs.is_approximate(rows)
+    assert not graphs.is_approximate(rows, X)
+    assert not graphs.is_approximate(rows[:-1])
+    assert not graphs.is_approximate(sparse.csr_array(rows))
+    # Trees are quick with so many features, however many rows.
+    assert not graphs.is_approximate(np.zeros((1000 * n, d - 1)))
+    monkeypatch.setattr(graphs, "import_extra", lambda name: SimpleNamespace(Index=_BruteIndex))
+    assert np.array_equal(graphs.nearest(rows, None, 3), exact[0])
+    assert np.array_equal(graphs._approximate_nearest(rows, X, 3), exact[1])

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
+from sklearn.exceptions import DataConversionWarning
 
 from atoll.core.labels import (
     _column_values,
@@ -158,6 +159,11 @@ def test_a_word_that_may_mean_unlabelled_is_remarked_on(word):
         assert len(parse_labels(y, unlabelled=word).classes) == 2
         assert len(parse_labels(y, unlabelled=None).classes) == 3
         parse_labels(["a", word] + 20 * ["b"])  # one row is not many
+        most = ["a", "b", word, word, word]
+        assert parse_labels(most, unlabelled=word).n_labelled == 2
+        assert parse_labels(most, unlabelled=None).n_labelled == 5
+        with pytest.raises(ValueError, match=f"3 of 5 rows .*unlabelled={re.escape(repr(word))}"):
+            parse_labels(most)
 
 
 def test_a_named_value_is_unlabelled():
@@ -309,3 +315,25 @@ class OneColumn:
 def test_a_frame_of_one_column_is_that_column():
     for column in (OneColumn(), pd.DataFrame({"y": ["a", None, "b"]}, dtype=object)):
         assert _column_values(column).tolist() == [["a"], [None], ["b"]]
+
+
+def test_a_column_of_labels_is_read_with_a_warning():
+    with pytest.warns(DataConversionWarning, match="1d array"):
+        labels = parse_labels(np.array([["a"], ["b"], ["a"]]))
+    assert labels.codes.tolist() == [0, 1, 0]
+    with pytest.raises(ValueError, match=r"got an array of shape \(2, 2\) instead"):
+        parse_labels(np.array([["a", "b"], ["b", "a"]]))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.float32])
+def test_classes_keep_the_type_of_the_labels(dtype):
+    assert parse_labels(np.array([3, 5, 3], dtype=dtype)).classes.dtype == dtype
+    assert with_extra_classes(np.array([3, 5], dtype=dtype), 1).dtype.kind == np.dtype(dtype).kind
+
+
+def test_whole_numbers_that_floating_point_merges_are_refused():
+    last = 2.0**53 - 1  # the last one whose neighbours are told apart
+    assert parse_labels(np.array([1.0, last])).classes.tolist() == [1.0, last]
+    for merged in (2.0**53, -(2.0**60)):
+        with pytest.raises(ValueError, match=f"whole numbers such as {merged:.0f}"):
+            parse_labels(np.array([1.0, merged]))

@@ -741,3 +741,18 @@ def test_a_mean_of_zero_has_the_shape_that_methods_take(kind):
     assert not zeros.any()
     assert regions.log_masses(zeros, 1.0).shape == regions.log_weight.shape
     assert regions.n_free == (1 if zeros.ndim == 1 else zeros.shape[1] - 1)
+
+
+@pytest.mark.parametrize("distance", [0.3, 40.0])
+def test_a_row_update_chooses_among_intervals_by_their_masses(distance):
+    # Two tails of equal mass, however small, so that the weights alone decide.
+    regions = Intervals(
+        np.array([[-np.inf, distance]]),
+        np.array([[-distance, np.inf]]),
+        np.log([[0.25, 0.75]]),
+    )
+    update = regions.row_update()
+    choices = (np.arange(400) + 0.5) / 400
+    z = np.array([update(0, 0.0, 0.0, 1.0, [0.5, u]) for u in choices])
+    assert np.all(np.abs(z) > distance)
+    assert np.array_equal(z > 0, choices > 0.25)

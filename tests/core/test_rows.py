@@ -103,3 +103,8 @@ class Frame:
 
 def test_some_rows_of_a_frame_are_asked_for_by_their_places():
     assert some_rows(Frame(), np.array([False, True, True])) == ["row 1", "row 2"]
+
+
+def test_a_row_of_one_number_takes_one():
+    assert rows.width(np.zeros((4, 1))) == 1
+    assert rows.width(np.zeros((4, 0))) == 1

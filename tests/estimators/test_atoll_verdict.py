@@ -26,11 +26,13 @@ def test_few_draws_are_warned_of_with_the_number_that_mends_it():
 
 def test_an_explanation_says_what_its_percentages_and_odds_are_in_plain_numbers():
     said = str(FOUND)
-    assert "The percentages are what each counts in the probabilities. They rest on" in said
-    assert "(387 to 1 against chance)" in said
-    assert "(122,000 to 1 against chance)" in said
+    assert "A percentage is what the assumption counts in the probabilities. It rests on" in said
+    assert "(labels 387 times likelier than by chance)" in said
+    assert "(labels 122,000 times likelier than by chance)" in said
     assert "expect 1 wrong row where a guess has 16" in said
-    assert "by the labels alone" in str(
-        FOUND._replace(assumptions=(FOUND.assumptions[1], Assumption("line", 0.01, 0.0)))
-    )
+    one = FOUND._replace(assumptions=(FOUND.assumptions[1], Assumption("line", 0.01, -1.0)))
+    assert "a line through the columns: that makes them 333,000 times likelier" in str(one)
+    assert "(labels 2.72 times less likely than by chance)" in str(one)
+    none = FOUND._replace(assumptions=(FOUND.assumptions[1], Assumption("nothing", 0.01, 0.0)))
+    assert "nothing in the rows (labels as likely as by chance)" in str(none)
     assert "e+" not in said

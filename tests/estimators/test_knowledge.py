@@ -75,7 +75,7 @@ def test_a_wrong_label_does_less_harm_the_less_it_counts(kind, crescents):
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
-        ([1, -2, 1], r"negative in row 1 \(-2\); give 0"),
+        ([1, -2, 1], r"negative in row 1, counted from 0 \(-2\); give 0"),
         ([1, np.nan, 1], "not a number in row 1"),
         ([1, 1], r"shape \(2,\) and X has 3 rows"),
         (["a", "b", "c"], "must hold numbers"),
@@ -107,11 +107,38 @@ def test_known_shares_are_those_of_the_rows(kind, crescents, share):
     assert "as they are known" in model.diagnostics_["verdict"]
 
 
-def test_rows_from_their_nearest_others_have_the_known_shares_on_a_graph(crescents):
+@BOTH
+def test_rows_without_a_label_have_the_known_shares_as_if_they_were_new(kind, crescents):
+    # Unlabelled rows have the classes that labels leave over; Bayes' rule leads from theirs to all.
     X, _, y = crescents
-    posterior = fit(GraphGPClassifier, X, y, class_prior={1: 0.2}).posterior_
-    as_new = shifted(posterior.proba_as_new(), posterior.intercepts)
-    np.testing.assert_allclose(as_new.mean(axis=0), [0.8, 0.2], atol=1e-6)
+    is_labelled, share = np.array([label is not None for label in y]), 0.2
+    model = fit(kind, X, y, class_prior={1: share})
+    posterior = model.posterior_
+    left = np.array([(1 - share) * len(y), share * len(y)]) - np.bincount(
+        y[is_labelled].astype(int)
+    )
+    left /= left.sum()
+    odds = posterior.intercepts - np.log([1 - share, share]) + np.log(left)
+    raw = posterior._replace(intercepts=None)
+    as_new = raw.proba_as_new(*([raw._scaled(X)] if kind is AtollClassifier else []))
+    found = shifted(as_new[~is_labelled], odds)
+    np.testing.assert_allclose(found.mean(axis=0), left, atol=1e-6)
+
+
+@BOTH
+def test_new_rows_of_the_same_kind_have_the_known_shares_up_to_chance(kind):
+    rng = np.random.default_rng(11)
+    share, n, m = 0.2, 300, 2000
+    y, y_new = (np.arange(size) < share * size for size in (n, m))
+    X, X_new = (rng.standard_normal((len(c), 2)) + 1.5 * c[:, None] for c in (y, y_new))
+    known = np.full(n, -1)
+    known[rng.choice(np.flatnonzero(y), 10, replace=False)] = 1
+    known[rng.choice(np.flatnonzero(~y), 10, replace=False)] = 0
+    q = fit(kind, X, known, class_prior={1: share}).predict_proba(X_new)[:, 1]
+    # The rows of the fit told the shares, and they are a sample, as the new rows are.
+    chance = np.sqrt(sum(w**2 * q[c].var() * (1 / (w * n - 10) + 1 / (w * m))
+                         for w, c in ((share, y_new), (1 - share, ~y_new))))  # fmt: skip
+    assert abs(q.mean() - share) < 5.0 * chance + 0.01
 
 
 @BOTH
@@ -273,7 +300,11 @@ def test_rows_below_the_limit_get_none_and_others_their_class(crescents, classes
     error = model.estimate_error(X, reject_below=0.9)
     assert error.n_kept == kept.sum()
     assert error.lower <= error.error <= error.upper
-    assert "rows are kept" in str(error)
+    assert ("rows are kept" in str(error)) is not bool(kept.all())
+    assert np.isclose(error.by_model, 1.0 - p.max(axis=1)[kept].mean())
+    assert f"by the model's own probabilities {error.by_model:.1%}" in str(error)
+    assert f"corrected by {error.n_held_out} held-out labels" in str(error)
+    assert str(model.estimate_error(X)).startswith("About ")
     with pytest.raises(ValueError, match="reject_below must be a number at least 0 and at most 1"):
         model.predict(X, reject_below=90)
 
@@ -283,6 +314,7 @@ def test_every_classifier_leaves_rows_out(crescents):
     model = ProbitGPClassifier(inference="ep").fit(X, y)
     assert pd.isna(model.predict(X, reject_below=1.0)).any()
     assert model.estimate_error(X).n_kept == len(X)
+    assert "no held-out label has checked that" in str(model.estimate_error(X))
     assert all(hasattr(kind, "estimate_error") for kind in MODELS.values())
 
 

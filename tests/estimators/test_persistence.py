@@ -26,6 +26,7 @@ from atoll.estimators.persistence import (
     load_model,
     save_model,
 )
+from atoll.estimators.saved_arrays import pack_words
 from atoll.estimators.saved_types import TYPES, SavedType
 
 
@@ -463,3 +464,24 @@ def test_what_is_no_file_is_not_read(path):
     os.mkfifo(path)
     with pytest.raises(ValueError, match="not a regular file"):
         load_model(path)
+
+
+def test_long_arrays_of_words_are_saved_each_word_once_and_come_back_as_they_were(tmp_path):
+    X = np.concatenate([np.zeros((700, 1)), np.ones((700, 1))]) + np.arange(1400)[:, None] * 1e-3
+    y = np.full(1400, None, dtype=object)
+    y[[0, 1, 1398, 1399]] = ["ä cat", "ä cat", "dog", "dog"]
+    model = atoll.GraphGPClassifier(n_draws=20, random_state=0).fit(X, y)
+    save_model(model, tmp_path / "m.atoll")
+    with zipfile.ZipFile(io.BytesIO((tmp_path / "m.atoll").read_bytes())) as archive:
+        schema = archive.read("schema.json")
+    assert schema.count(b'"__loader__"') < 500  # 1400 of the transduced classes alone before
+    again = load_model(tmp_path / "m.atoll")
+    assert again.transduction_.dtype == object
+    assert again.transduction_.tolist() == model.transduction_.tolist()
+    assert model.transduction_.dtype == object  # what is saved is a copy
+
+
+@pytest.mark.parametrize("strange", [3, "zero\0", b"bytes"])
+def test_arrays_that_hold_more_than_words_are_left_as_they_are(strange):
+    values = np.array(["a", None, strange] * 500, dtype=object)
+    assert pack_words(values) is values

@@ -17,6 +17,7 @@ from atoll import (
     RowChunks,
     SemiSupervisedKFold,
     TablePreprocessor,
+    explain_row,
     make_preprocessor,
 )
 from atoll.core.preprocessing import prepare
@@ -265,3 +266,34 @@ def test_the_default_leaves_weights_beside_standardised_columns_as_they_are():
     for others, is_scaled in ((indicators, False), (0.05 * measured[:, [0, 1, 0, 1]] ** 2, True)):
         model = AtollClassifier(n_draws=20, random_state=0)
         assert model.fit(np.column_stack([measured, others]), y).scaled_ == is_scaled
+
+
+def test_a_row_of_a_pipeline_is_explained_with_the_cells_that_were_filled_in():
+    rng = np.random.default_rng(0)
+    truth = np.array(["cat", "dog"] * 15)
+    table = pd.DataFrame(rng.normal(size=(30, 2)), columns=["x", "z"])
+    table["x"] += 4 * (truth == "dog")
+    table["site"] = ["reef", "lagoon"] * 15
+    table.loc[10, ["x", "z"]] = np.nan
+    table.index = [f"r{i}" for i in range(30)]
+    y = np.where(np.arange(30) < 6, truth, None)
+    model = make_pipeline(make_preprocessor(category_weight=1.0), GraphGPClassifier(random_state=0))
+    model.fit(table, y)
+    found = explain_row(model, table, 10)
+    assert (found.filled, found.n_columns) == (("x", "z"), 3)
+    assert "Blank in this row, and filled in: x, z. These are 2 of 3 columns" in str(found)
+    plain = model[-1].explain_row(7)
+    assert str(explain_row(model, table, "r7")) == str(plain)
+    with pytest.raises(ValueError, match="row must be from 0 to 29, got 30"):
+        explain_row(model, table, 30)
+    with pytest.raises(ValueError, match="A classifier alone has the method"):
+        explain_row(model[-1], table, 3)
+
+
+def test_labels_of_most_rows_that_mean_none_are_refused_and_taken_where_the_classifier_is_told():
+    table = pd.DataFrame({"x": [0.0, 0.1, 0.2, 5.0, 5.1, 5.2], "site": list("aabbaa")})
+    y = ["a", "?", "?", "b", "?", "?"]
+    with pytest.raises(ValueError, match=r"4 of 6 rows have the label '\?'.*unlabelled='\?'"):
+        make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0)).fit(table, y)
+    told = GraphGPClassifier(unlabelled="?", random_state=0)
+    assert make_pipeline(make_preprocessor(), told).fit(table, y).classes_.tolist() == ["a", "b"]

@@ -188,3 +188,9 @@ def test_costs_double_up_to_the_last():
     assert costs[0] == pytest.approx(0.0005)
     assert costs[-1] == 0.5
     assert all(later <= 2 * first for first, later in pairwise(costs))
+
+
+def test_the_number_of_positive_rows_is_their_share_and_one_of_each_class_at_least():
+    assert [positive_count(1, share) for share in (0.1, 0.3, 0.7)] == [0, 0, 1]
+    assert positive_count(0, 0.4) == 0
+    assert [positive_count(10, share) for share in (0.001, 0.3, 0.999)] == [1, 3, 9]

@@ -388,3 +388,141 @@ def test_leaving_one_row_out_is_conditioning_on_the_others():
     weights = np.linalg.solve(V[1:, 1:], V[1:, 0])
     np.testing.assert_allclose(mean[0], weights @ z[1:])
     assert sd[0] ** 2 == pytest.approx(V[0, 0] - weights @ V[1:, 0])
+
+
+# Single steps, whose parts must agree -------------------------------------------------------------
+
+
+class Fixed(NamedTuple):
+    """A stream whose normal numbers are all the same."""
+
+    value: float
+
+    def standard_normal(self):
+        return self.value
+
+
+@pytest.mark.parametrize("sd", [0.3, 2.0])
+def test_the_distance_of_a_shift_is_drawn_from_its_normal_conditional(sd):
+    gram = gram_function(PRIORS["all fixed"], X)
+    codes = np.array([0, 1, 2])
+    family = ordinal.family(codes, np.ones(3, bool), 3, 0.0, sd)
+    phi, z = family.mean + np.array([0.7, 0.1]), np.array([-1.0, 0.4, 3.0])
+    V = gram(NOTHING) + np.eye(3)
+    state = gibbs.init(z, NOTHING, phi, gram)
+
+    def log_density(c):
+        of_phi = stats.norm.logpdf(phi[0] + c, family.mean[0], family.sd[0])
+        return stats.multivariate_normal.logpdf(z + c, np.zeros(3), V) + of_phi
+
+    curvature = -(log_density(1.0) - 2.0 * log_density(0.0) + log_density(-1.0))
+    centre = 0.5 * (log_density(1.0) - log_density(-1.0)) / curvature
+    for value in (0.0, 1.0, -2.0):
+        moved = gibbs.shift(Fixed(value), state, family, 0)
+        c = centre + value / np.sqrt(curvature)
+        np.testing.assert_allclose(moved.auxiliary, z + c, rtol=1e-9)
+        np.testing.assert_allclose(moved.region_parameters, phi + np.array([c, 0.0]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize(
+    "name", ["probit", "multinomial probit", "ordinal", "three classes with a null width, all seen"]
+)
+def test_steps_without_z_return_the_function_of_the_parameters_they_return(name, prior):
+    """f = L(θ) ν, whichever of f, ν and the variance in θ a step has moved."""
+    case, prior, rng = case_of(name), PRIORS[prior], np.random.default_rng(12)
+    gram, v = gram_function(prior, X), prior.variance_index
+    codes = np.arange(3) % case.n_classes
+    family = case.family(codes, np.ones(3, bool))
+    theta = prior.mean + 0.1
+    lower = jittered_cholesky(gram(theta)).lower
+    shape = (3,) if case.n_functions == 1 else (3, case.n_functions)
+    state = gibbs.init(np.zeros(shape), theta, family.mean, gram)
+    seen = []
+    for _ in range(5):
+        nu, f, new, phi, _ = gibbs._step_function_and_scales(
+            rng, state, rng.standard_normal(shape), lower, family, prior, False
+        )
+        longer = 1.0 if v is None else np.exp(0.5 * (new[v] - theta[v]))
+        np.testing.assert_allclose(f, longer * (lower @ nu), rtol=1e-9, atol=1e-12)
+        seen.append((phi, new))
+    if len(family.mean) > 0:  # what can move does
+        assert np.all(np.ptp([phi for phi, _ in seen], axis=0) > 0)
+    if v is not None:
+        assert np.ptp([new[v] for _, new in seen]) > 0
+
+
+@pytest.mark.parametrize("prior", ["isotropic", "no free variance"])
+def test_a_hamiltonian_step_is_given_the_density_and_its_gradient(prior, monkeypatch):
+    prior, rng = PRIORS[prior], np.random.default_rng(13)
+    gram, v = gram_function(prior, X), prior.variance_index
+    regions = multinomial_probit.regions(np.array([0, 1, 2]), 3)
+    theta = prior.mean + 0.3
+    lower = jittered_cholesky(gram(theta)).lower
+    nu = rng.standard_normal((3, 3))
+    given = []
+
+    def keep(rng, position, log_density, tuned, n_leapfrog, adapt):
+        given.append((position, log_density))
+        return position, None, tuned
+
+    monkeypatch.setattr(gibbs.hmc, "tuned_step", keep)
+    gibbs._hamiltonian_step(rng, nu, theta, lower, regions, prior, None, False)
+    ((start, log_density),) = given
+    np.testing.assert_array_equal(start[:-1], nu.ravel())
+    if v is not None:
+        assert prior.mean[v] + prior.sd[v] * start[-1] == pytest.approx(theta[v])
+
+    def joint(position):
+        """The density of the prior and of the labels, written anew."""
+        moved = 0.0 if v is None else prior.mean[v] + prior.sd[v] * position[-1] - theta[v]
+        f = np.exp(0.5 * moved) * (lower @ position[:-1].reshape(3, 3))
+        labels = log_region_probability(regions, f, 1.0).sum()
+        return labels + stats.norm.logpdf(position).sum()
+
+    position = start + 0.2 * rng.standard_normal(10)
+    value, slope = log_density(position)
+    assert value - log_density(start)[0] == pytest.approx(joint(position) - joint(start), abs=1e-6)
+    steps = 1e-5 * np.eye(10)
+    finite = [(log_density(position + e)[0] - log_density(position - e)[0]) / 2e-5 for e in steps]
+    np.testing.assert_allclose(slope, finite, rtol=1e-4, atol=1e-5)
+    far = np.append(nu.ravel(), 2.0 * gibbs.FARTHEST)
+    assert log_density(far)[0] == -np.inf
+
+
+def test_the_prior_of_region_parameters_is_normal_about_its_mean():
+    family = null_category.family(np.array([0, 1]), np.ones(2, bool), 2, None)
+    family = family._replace(mean=np.array([1.3]))
+    phi = family.mean + np.array([0.4])
+    ours = gibbs._log_prior(phi, family) - gibbs._log_prior(family.mean, family)
+    normal = stats.norm(family.mean, family.sd)
+    assert ours == pytest.approx(float(np.sum(normal.logpdf(phi) - normal.logpdf(family.mean))))
+
+
+def test_where_no_log_parameters_are_accepted_the_state_stays(monkeypatch):
+    prior = PRIORS["isotropic"]
+    gram = gram_function(prior, X)
+    state = gibbs.init(np.ones(3), prior.mean, NOTHING, gram)
+
+    def refuse(rng, position, log_likelihood, *_):
+        return position, log_likelihood, gibbs.elliptical_slice.EllipticalSliceInfo(40)
+
+    monkeypatch.setattr(gibbs.elliptical_slice, "step", refuse)
+    rng = np.random.default_rng(0)
+    assert gibbs.step_given_auxiliary(rng, state, 1, gram, prior) is state
+    adapted = gibbs.step_given_auxiliary(rng, state, 1, gram, prior, adapt=True)
+    assert adapted.arc_given_z.log_width < state.arc_given_z.log_width
+    assert adapted.log_parameters is state.log_parameters
+
+
+def test_the_lectures_sweep_moves_both_the_function_and_the_log_parameters():
+    prior, rng = PRIORS["isotropic"], np.random.default_rng(3)
+    regions = probit.regions(np.array([0, 1, 1]))
+    start = np.zeros(3), prior.mean
+    f, theta = gibbs.slide_sweep(rng, *start, regions, gram_function(prior, X), prior)
+    assert np.all(f != 0.0)
+    assert np.all(theta != prior.mean)
+    fixed = PRIORS["all fixed"]
+    f, theta = gibbs.slide_sweep(rng, np.zeros(3), NOTHING, regions, gram_function(fixed, X), fixed)
+    assert np.all(f != 0.0)
+    assert len(theta) == 0

@@ -15,7 +15,7 @@ from joblib import parallel_config
 from threadpoolctl import threadpool_info
 
 from atoll.core import checkpoints, progress
-from atoll.inference.chains import Sampler, SamplingInterrupted, run_chains
+from atoll.inference.chains import Sampler, SamplingInterrupted, _stack, run_chains
 
 
 class Inner(NamedTuple):
@@ -71,7 +71,9 @@ def test_chains_differ_and_a_seed_gives_the_same_draws():
 
 def test_progress_changes_no_draw(capfd, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    assert_identical(draws(), draws(progress=True))
+    silent = draws()
+    assert capfd.readouterr().err == ""
+    assert_identical(silent, draws(progress=True))
     assert re.search(r"^chains 1, 2.*: ", capfd.readouterr().err)
 
 
@@ -283,3 +285,15 @@ def test_chains_adapt_in_warm_up_alone():
     one = Sampler(start, watched, record)
     run_chains(one, n_chains=1, n_warmup=4, n_samples=3, thin=2, rng=np.random.default_rng(0))
     assert seen == [True] * 4 + [False] * 6
+
+
+@pytest.mark.parametrize(
+    ("lengths", "kept"),
+    [((10, 9, 1), (2, 9)), ((10, 4, 1), (1, 10)), ((3, 3, 2), (2, 3)), ((5, 0), (1, 5))],
+)
+def test_an_interrupted_run_keeps_as_many_draws_as_chains_of_one_length_can_have(lengths, kept):
+    chains = [[{"x": np.array(float(i))} for i in range(length)] for length in lengths]
+    with pytest.warns(SamplingInterrupted, match=f"{kept[1]} of 20 draws of {kept[0]} of"):
+        stacked = _stack(chains, 20, interrupted=True)
+    assert stacked["x"].shape == kept
+    np.testing.assert_array_equal(stacked["x"], [np.arange(kept[1])] * kept[0])

@@ -103,3 +103,20 @@ def test_where_nothing_else_is_allowed_the_state_stays():
     assert found is x
     assert value == -2.0
     assert info.n_evaluations > 20
+
+
+def test_an_arc_is_at_most_the_whole_ellipse_and_adapts_for_ever():
+    at_once = elliptical_slice.EllipticalSliceInfo(1)
+    later = elliptical_slice.EllipticalSliceInfo(2)
+    width = elliptical_slice.init_width()
+    assert elliptical_slice.adapt_width(width, at_once).log_width == np.log(2.0 * np.pi)
+    for _ in range(3000):
+        width = elliptical_slice.adapt_width(width, later)
+    assert np.exp(width.log_width) == pytest.approx(1e-4)
+    assert width.n_adapted == 3000
+    # Steps up and down balance where 40 in a hundred are accepted; they stay of this length.
+    up = elliptical_slice.adapt_width(width, at_once).log_width - width.log_width
+    assert up == pytest.approx(0.06)
+    longer = width._replace(log_width=0.0)
+    down = elliptical_slice.adapt_width(longer, later).log_width
+    assert 0.4 * up + 0.6 * down == pytest.approx(0.0, abs=1e-12)

@@ -110,3 +110,21 @@ def test_the_step_size_adapts_to_the_target_acceptance_on_any_scale(scale):
         positions.append(state.position[0])
     assert 0.6 < np.mean(accepted) < 0.9
     assert stats.kstest(np.array(positions)[::20] / scale, "norm").pvalue > 1e-6
+
+
+def test_an_end_without_density_is_refused():
+    x, info = hmc.step_by_gradients(
+        np.random.default_rng(0), np.zeros(2), lambda x: 0.0 if x[0] == 0 else -np.inf,
+        lambda x: np.zeros(2), 0.1, 5,
+    )  # fmt: skip
+    assert info == hmc.HMCInfo(0.0, False)
+    np.testing.assert_array_equal(x, np.zeros(2))
+
+
+def test_the_first_adaptation_forgets_the_guess_of_the_average():
+    tuned = hmc.adapt_step_size(hmc.init_step_size(0.1), 0.3)
+    assert tuned.n_adapted == 1
+    assert tuned.log_average == tuned.log_step_size
+    second = hmc.adapt_step_size(tuned, 0.9)
+    assert min(tuned.log_step_size, second.log_step_size) < second.log_average
+    assert second.log_average < max(tuned.log_step_size, second.log_step_size)

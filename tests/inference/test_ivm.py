@@ -123,3 +123,19 @@ def test_a_regression_of_sites_predicts_at_the_active_rows_what_ep_found():
     mean, variance = posterior.latent(X)
     np.testing.assert_allclose(mean[:, 0], found.mean, atol=1e-3)
     np.testing.assert_allclose(variance[:, 0], found.variance, atol=1e-3)
+
+
+def test_what_a_round_found_is_reported_and_free_region_parameters_are_learned():
+    X, codes, seen = crescents(30)
+    prior = kernel_prior("isotropic", X)
+    noise = iv.NoiseModel(None, learn_rates=True)
+    told = []
+    result = iv.fit(
+        X, [iv.family(codes, seen, noise, 0.0)], prior, Plan("adf", 20, 2),
+        lambda number, value: told.append((number, value)),
+    )  # fmt: skip
+    assert told == list(enumerate(result.log_evidences))
+    (active,) = result.problems
+    assert len(active.region_parameters) == 3
+    start = iv.family(codes, seen, noise, 0.0)(np.arange(30)).mean
+    assert np.all(active.region_parameters != start)

@@ -45,3 +45,11 @@ def test_totals_given_a_function_are_those_of_the_regions(n_classes, spread):
                     expected = family.at(phi).total(f)
                     assert total(phi) == pytest.approx(expected, rel=1e-11, abs=1e-11)
             assert total(start) == pytest.approx(family.at(start).total(f), rel=1e-11, abs=1e-11)
+
+
+def test_rates_of_missing_labels_are_a_priori_as_likely_above_a_half_as_below():
+    codes, seen = np.array([0, 1, 2]), np.ones(3, bool)
+    for width in (None, 1.0):
+        family = null_category.family(codes, seen, 3, width, sample_missing_rates=True)
+        rates = null_category.missing_rates_at(family.mean, 3)
+        np.testing.assert_array_equal(rates, [0.5, 0.5, 0.5])

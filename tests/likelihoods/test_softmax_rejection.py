@@ -131,3 +131,16 @@ def test_outcomes_are_drawn_with_their_probabilities():
     odds = np.append(np.exp(latent), 1.0)
     counts = [np.sum(drawn == code) for code in (0, 1, REJECTED)]
     assert stats.chisquare(counts, 20_000 * odds / odds.sum()).pvalue > 1e-6
+
+
+class Extreme:
+    """A stream whose uniform numbers are the least that there are."""
+
+    def random(self, n):
+        return np.zeros(n)
+
+
+def test_a_draw_is_an_outcome_even_at_the_end_of_the_unit_interval():
+    latent = np.array([[0.3, -1.0, 2.0], [50.0, -50.0, -900.0]])
+    draws = softmax_rejection.sample(Extreme(), latent)
+    assert np.all(draws < 3)

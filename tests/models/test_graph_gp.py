@@ -303,3 +303,40 @@ def test_a_class_without_a_label_is_wanted_less_and_not_never():
     assert wanted.sum() < 1.0
     assert wanted[0] == wanted[1] > wanted[2] == wanted[3] > 0.0
     np.testing.assert_allclose(wanted, wanted[[1, 0, 3, 2]])
+
+
+def test_labels_are_doubted_where_one_counts_less_than_one():
+    known = GraphLabels(np.zeros((3, 1)), np.arange(2), np.array([0, 1]), 2)
+    assert not known.is_doubted
+    assert not known._replace(weights=np.array([1.0, 1.0])).is_doubted
+    assert not known._replace(weights=np.array([2.0, 1.0])).is_doubted
+    assert known._replace(weights=np.array([2.0, 0.9])).is_doubted
+
+
+def test_fewer_than_two_labels_of_a_class_count_as_two():
+    X = np.random.default_rng(1).standard_normal((40, 2))
+    modes = graph_modes(self_tuning_weights(neighbour_graph(X, 6)), 12)
+    plain = replace(RECIPE.prior, fine_labels=1000)
+    features = [model.row_features(modes, 3, n, plain) for n in (1, 6, 7)]
+    np.testing.assert_array_equal(features[0], features[1])
+    assert not np.allclose(features[1], features[2])
+
+
+@pytest.mark.parametrize(("room", "kind"), [(0, "SoftmaxPosterior"), (-1, "NormalPosterior")])
+def test_more_coefficients_than_there_is_room_for_are_approximated(room, kind):
+    features, W = features_of()
+    known = GraphLabels(features, np.arange(6), np.array([0, 1, 2, 0, 1, 2]), 3, W)
+    most = features.shape[1] * 3 + room
+    recipe = replace(RECIPE, choice=replace(RECIPE.choice, most_coefficients=most))
+    found = model.infer(np.random.default_rng(2), known, 8, "softmax", recipe)
+    assert type(found).__name__ == kind
+    if kind == "NormalPosterior":
+        assert found.diagnostics()["n_iterations"] == len(found.log_evidences) - 1
+
+
+def test_votes_of_few_draws_are_kept_for_the_fit():
+    features, W = features_of()
+    known = GraphLabels(features, np.arange(3), np.arange(3), 3, W)
+    found = model.draw(np.random.default_rng(3), known, 8)
+    np.testing.assert_array_equal(found.votes, model.winners(found.coefficients, features))
+    assert model.draw(np.random.default_rng(3), known._replace(graph=None), 8).votes is None

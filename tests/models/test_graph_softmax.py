@@ -269,3 +269,15 @@ def test_a_whole_weight_is_the_label_repeated(n_classes):
     assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-6)
     np.testing.assert_allclose(one.mode, other.mode, atol=1e-3)
     np.testing.assert_allclose(one.lower, other.lower, atol=1e-3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_where_labels_say_nothing_coefficients_have_their_prior(n_classes):
+    """One function of two classes is a difference of two, with twice the variance."""
+    rng = np.random.default_rng(50)
+    features = 1e-8 * rng.normal(size=(3, 4))
+    codes = np.arange(3) % n_classes
+    found = model.sample(rng, features, codes, n_classes, 300)
+    a = found.coefficients * np.exp(-0.5 * found.log_amplitudes)[:, None, None]
+    variance = 2.0 if n_classes == 2 else 1.0
+    assert np.mean(a**2) == pytest.approx(variance, rel=6 * np.sqrt(2 / a.size))

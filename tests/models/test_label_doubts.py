@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -102,3 +104,24 @@ def test_what_every_assumption_says_of_a_label_sums_to_one():
     proba = label_doubts.compare(found, found.infer(0.0)).proba
     assert len(proba) == 3  # two amplitudes, and nothing
     np.testing.assert_allclose(proba.sum(axis=2), 1.0, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shift", [0.0, -2000.0, 2000.0])
+def test_rows_beside_the_part_are_averaged_over_views_and_chance(shift):
+    """The last of the weights is that of chance, with the part's mean; others are of views."""
+    log_weights = np.log([0.2, 0.1, 0.4, 0.3])
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), size=(4, 6))
+    found = label_doubts.Compared(log_weights + shift, proba, np.zeros(4))
+
+    class Views:
+        first = (0, 2, 3)
+
+        def head(self, i, shares):
+            at = [[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]][i]
+            expected = [[2 / 3, 1 / 3], [1.0]][i]
+            np.testing.assert_allclose(shares, expected)
+            return SimpleNamespace(proba=lambda values: np.tile(at, (len(values), 1)))
+
+    ours = label_doubts.outside_part(Views(), found, [np.zeros((2, 1))] * 2, 2)
+    views = 0.3 * np.array([0.7, 0.2, 0.1]) + 0.4 * np.array([0.1, 0.1, 0.8])
+    np.testing.assert_allclose(ours, [views + 0.3 * proba[3].mean(axis=0)] * 2)

@@ -6,6 +6,7 @@ import pytest
 from atoll.datasets import hide_labels, make_crescents, make_pinwheel
 from atoll.estimators import AtollClassifier, GraphGPClassifier
 from atoll.models.average import heads
+from atoll.models.graph_posterior import ConePosterior, PooledPosterior, SoftmaxPosterior
 from atoll.models.label_pulls import label_pulls, mean_coefficients, terms, towards
 
 
@@ -54,3 +55,12 @@ def test_labels_of_a_rows_own_class_pull_it_there(model, n_classes):
         assert np.abs(pulls).sum() == pytest.approx(1.0)
         assert pulls[codes == code].sum() > 0.3
         assert (pulls[codes == code] > -0.05).all()
+
+
+def test_the_mean_of_pooled_posteriors_is_that_of_their_parts():
+    rng = np.random.default_rng(3)
+    a, b, shares = rng.normal(size=(4, 2, 3)), rng.normal(size=(5, 2, 3)), rng.dirichlet(np.ones(5))
+    votes = ConePosterior(a, np.full(4, 0.25), 1, 0.0)
+    soft = SoftmaxPosterior(b, shares, np.zeros(5), 1, 0.0)
+    expected = 0.7 * a.mean(axis=0) + 0.3 * np.einsum("s,spf->pf", shares, b)
+    np.testing.assert_allclose(mean_coefficients(PooledPosterior(votes, soft, 0.3)), expected)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import beta, norm
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from atoll import NullCategoryClassifier
 from atoll.core.labels import parse_labels
 from atoll.datasets import hide_labels, make_crescents
+from atoll.kernels.hyperparameters import kernel_prior
 from atoll.likelihoods.null_category import NullCategory
+from atoll.models import null_category, probit_gp
 from atoll.models.informative_vector import share_limits
 from atoll.models.null_category import shares_agree
 
@@ -112,3 +116,34 @@ def test_three_classes_that_do_not_agree_fall_back_without_a_bias():
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
     if not model.diagnostics_["unlabelled_used"]:
         np.testing.assert_array_equal(model.bias_, [0.0])
+
+
+def test_the_bias_leaves_the_first_class_its_expected_share(monkeypatch):
+    """With k of m labels, (k + 1) / (m + 2) of the rows are on its side of the boundary."""
+    labels = parse_labels([0, 0, 1, *[None] * 100])
+    mean = np.random.default_rng(0).normal(size=(100, 1))
+    monkeypatch.setattr(
+        null_category,
+        "approximate_posterior",
+        lambda *_: SimpleNamespace(latent=lambda X: (mean, np.ones_like(mean))),
+    )
+    found = SimpleNamespace(approximation=None)
+    bias = null_category._share_bias(found, np.zeros((103, 1)), labels, None, None)
+    assert np.mean(mean + bias < 0) == pytest.approx(3 / 5, abs=0.011)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_data_drawn_from_the_prior_have_labels_of_their_functions(n_classes):
+    rng = np.random.default_rng(1)
+    X = 3.0 * rng.normal(size=(4, 2))
+    wide = kernel_prior(ConstantKernel(1e10, "fixed") * RBF(1.0, "fixed"), X)
+    _, f, codes = probit_gp.sample_prior(rng, X, wide, n_classes)
+    expected = f > 0 if n_classes == 2 else f.argmax(axis=1)
+    np.testing.assert_array_equal(codes, expected)
+    for rate in (0.0, 1.0):
+        _, f, codes, seen = null_category.sample_prior(
+            rng, X, wide, 1.0, [rate] * n_classes, n_classes
+        )
+        expected = f > 0 if n_classes == 2 else f.argmax(axis=1)
+        np.testing.assert_array_equal(codes, expected)
+        assert np.all(seen == (rate == 0.0))

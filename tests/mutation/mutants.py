@@ -46,17 +46,19 @@ class Mutant(NamedTuple):
     """One mistake: where it is, what it is, and the lines of its statement.
 
     file : path below the package's folder; function : qualified name of the outermost function
-    line, column, kind : where and what; together they name it
-    first, last : lines that run when the statement does
+    code, column, kind : text of the line, place in it, and what; together they name the mutant,
+        wherever in the file the line moves
+    line : number of the line; first, last : lines that run when the statement does
     node : number of the changed node, in the order of `ast.walk`; choice : which change of it
-    rank : number among those that begin at the same place, as the sums of a + b + c do
+    rank : number among those of one name, as the sums of a + b + c have, or lines that are equal
     """
 
     file: str
     function: str
-    line: int
+    code: str
     column: int
     kind: str
+    line: int
     first: int
     last: int
     node: int
@@ -66,7 +68,7 @@ class Mutant(NamedTuple):
     @property
     def name(self) -> str:
         again = f" ({self.rank})" if self.rank else ""
-        return f"{self.file}:{self.line}:{self.column} {self.kind}{again}"
+        return f"{self.file} {self.function} {self.code}:{self.column} {self.kind}{again}"
 
 
 Change = tuple[str, Callable[[ast.AST], ast.AST | None]]
@@ -135,19 +137,21 @@ def _other_constants(value: object) -> list[Change]:
 def mutants_of(source: str, file: str) -> list[Mutant]:
     """Return every mutant of a source file, in the order of the tree."""
     tree = ast.parse(source)
+    text = source.splitlines()
     numbers = {id(node): i for i, node in enumerate(ast.walk(tree))}
     found: list[Mutant] = []
-    seen: Counter[tuple[int, int, str]] = Counter()
+    seen: Counter[tuple[str, str, int, str]] = Counter()
     for name, function in _functions(tree):
         for node, statement in _walk_body(function):
-            first, last = _lines(statement)
+            first, last = run_lines(statement)
             line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
+            code = " ".join(text[line - 1].split())
             for choice, (kind, _) in enumerate(changes(node)):
-                rank = seen[line, column, kind]
-                seen[line, column, kind] += 1
+                rank = seen[name, code, column, kind]
+                seen[name, code, column, kind] += 1
                 place = numbers[id(node)]
                 found.append(
-                    Mutant(file, name, line, column, kind, first, last, place, choice, rank)
+                    Mutant(file, name, code, column, kind, line, first, last, place, choice, rank)
                 )
     return found
 
@@ -185,7 +189,7 @@ def _called(node: ast.AST) -> str:
     return getattr(function, "attr", getattr(function, "id", ""))
 
 
-def _lines(statement: ast.stmt) -> tuple[int, int]:
+def run_lines(statement: ast.stmt) -> tuple[int, int]:
     """Return the lines that run when the statement does: of a block, those of its head."""
     for field in ("test", "iter"):
         head = getattr(statement, field, None)
@@ -232,15 +236,68 @@ def put_in_place(
     root: Path, mutant: Mutant, functions: dict[tuple[str, str], list[FunctionType]]
 ) -> int:
     """Give the loaded functions the mutant's code; return how many functions there were."""
-    path = str(root / mutant.file)
-    code = compile(changed_source(Path(path).read_text(), mutant), path, "exec")
-    wanted = {c.co_firstlineno: c for c in _code_objects(code) if c.co_qualname == mutant.function}
+    tree = changed_source((root / mutant.file).read_text(), mutant)
+    own = {key: value for key, value in functions.items() if key == (mutant.file, mutant.function)}
+    return put_tree_in_place(root, mutant.file, tree, own)
+
+
+def put_tree_in_place(
+    root: Path,
+    file: str,
+    tree: ast.Module,
+    functions: dict[tuple[str, str], list[FunctionType]],
+) -> int:
+    """Give loaded functions of a file the code that a tree has for them; return their number."""
+    code = compile(tree, str(root / file), "exec")
+    wanted = {(c.co_qualname, c.co_firstlineno): c for c in _code_objects(code)}
     n_changed = 0
-    for function in functions.get((mutant.file, mutant.function), []):
-        if function.__code__.co_firstlineno in wanted:
-            function.__code__ = wanted[function.__code__.co_firstlineno]
-            n_changed += 1
+    for (own_file, name), loaded in functions.items():
+        for function in loaded if own_file == file else ():
+            place = (name, function.__code__.co_firstlineno)
+            if place in wanted:
+                function.__code__ = wanted[place]
+                n_changed += 1
     return n_changed
+
+
+# Which lines run ----------------------------------------------------------------------------------
+
+
+def with_marks(source: str, first: int, name: str) -> tuple[ast.Module, list[tuple[int, int]]]:
+    """Return the tree of a file in which each statement of a function marks that it runs.
+
+    The mark is `name[i] = 1`, with i from `first` on; the list has the lines of each statement.
+    """
+    places: list[tuple[int, int]] = []
+
+    class Mark(ast.NodeTransformer):
+        inside = False
+
+        def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+            was, self.inside = self.inside, True
+            self.generic_visit(node)
+            self.inside = was
+            return node
+
+        def generic_visit(self, node: ast.AST) -> ast.AST:
+            super().generic_visit(node)
+            for field in ("body", "orelse", "finalbody") if self.inside else ():
+                statements = getattr(node, field, None)
+                if isinstance(statements, list):
+                    setattr(node, field, [new for old in statements for new in self.marked(old)])
+            return node
+
+        def marked(self, statement: ast.stmt) -> list[ast.stmt]:
+            if isinstance(statement, ast.Nonlocal | ast.Global):
+                return [statement]
+            mark = ast.parse(f"{name}[{first + len(places)}] = 1").body[0]
+            for node in ast.walk(mark):
+                ast.copy_location(node, statement)
+            places.append(run_lines(statement))
+            return [mark, statement]
+
+    tree = Mark().visit(ast.parse(source))
+    return ast.fix_missing_locations(tree), places
 
 
 def _code_objects(code: CodeType) -> Iterator[CodeType]:

@@ -11,11 +11,14 @@ What was found is kept in the folder `--out`, so that a run that was cut short g
 from __future__ import annotations
 
 import argparse
+import builtins
 import csv
 import gc
 import hashlib
+import importlib
 import json
 import os
+import pkgutil
 import resource
 import signal
 import sys
@@ -29,9 +32,17 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+from _pytest.warnings import catch_warnings_for_item
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutants import Mutant, loaded_functions, mutants_of, put_in_place
+from mutants import (
+    Mutant,
+    loaded_functions,
+    mutants_of,
+    put_in_place,
+    put_tree_in_place,
+    with_marks,
+)
 
 PACKAGES = ("core", "likelihoods", "inference", "models")
 TESTS = (
@@ -47,13 +58,14 @@ TESTS = (
     "tests/active",
     "tests/test_battery.py",
 )
-SECONDS = 5.0  # of tests for one mutant, by what they take without it
-LONGEST_TEST = 4.0
+SECONDS = 20.0  # of tests for one mutant, by what they take without it
+LONGEST_TEST = 6.0
 LONGEST_ALONE = 30.0
 LATE = "ran past its time"
 ROUNDS = 5
-MOST_VARIANTS = 4  # of one test with many parameters
+MOST_VARIANTS = 12  # of one test with many parameters
 MEMORY = 8 * 2**30
+MARKS = "__lines_that_ran__"
 
 
 def package_root() -> Path:
@@ -73,6 +85,14 @@ def every_mutant() -> list[Mutant]:
     ]
 
 
+def load_everything() -> None:
+    """Import every module of the four packages, so that all of their functions can be changed."""
+    for package in PACKAGES:
+        found = pkgutil.walk_packages([str(package_root() / package)], f"atoll.{package}.")
+        for module in found:
+            importlib.import_module(module.name)
+
+
 def sampled(n: int, seed: int) -> list[Mutant]:
     """Return n of all mutants, by lot: in the order of digests of their names."""
     return sorted(every_mutant(), key=lambda mutant: short_name(f"{seed} {mutant.name}"))[:n]
@@ -82,44 +102,34 @@ def sampled(n: int, seed: int) -> list[Mutant]:
 
 
 class Lines:
-    """Hears which lines of our files are run."""
+    """Hears which lines of our files are run: statements of loaded functions set a mark each."""
 
     def __init__(self, root: Path):
-        self.seen: set[tuple[str, int]] = set()
-        self.prefix = str(root) + os.sep
-        if sys.version_info >= (3, 12):
-            sys.monitoring.use_tool_id(3, "mutate")
-            sys.monitoring.register_callback(3, sys.monitoring.events.LINE, self._hear)
+        functions = loaded_functions(root)
+        self.places: list[tuple[str, tuple[int, int]]] = []
+        for file in sorted({file for file, _ in functions}):
+            if file.split("/")[0] in PACKAGES:
+                source = (root / file).read_text()
+                tree, places = with_marks(source, len(self.places), MARKS)
+                put_tree_in_place(root, file, tree, functions)
+                self.places += [(file, place) for place in places]
+        self.marks = bytearray(len(self.places))
+        setattr(builtins, MARKS, self.marks)
 
     def start(self) -> None:
-        self.seen = set()
-        if sys.version_info >= (3, 12):
-            sys.monitoring.set_events(3, sys.monitoring.events.LINE)
-            sys.monitoring.restart_events()
-        else:
-            sys.settrace(self._trace)
+        self.marks[:] = bytes(len(self.marks))
 
-    def stop(self) -> dict[str, list[int]]:
-        """Return the lines run since the start, by file."""
-        if sys.version_info >= (3, 12):
-            sys.monitoring.set_events(3, 0)
-        else:
-            sys.settrace(None)
-        lines = defaultdict(list)
-        for file, line in self.seen:
-            lines[file.removeprefix(self.prefix)].append(line)
+    def seen(self) -> bytes:
+        """Return one byte for each statement, 1 if it has run since the start."""
+        return bytes(self.marks)
+
+    def by_file(self, seen: bytes) -> dict[str, list[int]]:
+        """Return the lines of statements that have run, by file."""
+        lines: dict[str, set[int]] = defaultdict(set)
+        for (file, (first, last)), mark in zip(self.places, seen):
+            if mark:
+                lines[file].update(range(first, last + 1))
         return {file: sorted(found) for file, found in lines.items()}
-
-    def _hear(self, code: Any, line: int) -> Any:
-        if code.co_filename.startswith(self.prefix):
-            self.seen.add((code.co_filename, line))
-        return sys.monitoring.DISABLE
-
-    def _trace(self, frame: Any, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(self.prefix):
-            return None
-        self.seen.add((frame.f_code.co_filename, frame.f_lineno))
-        return self._trace
 
 
 def map_file(items: list[Any], out: Path) -> None:
@@ -130,10 +140,10 @@ def map_file(items: list[Any], out: Path) -> None:
     for item, following in zip(items, [*items[1:], None]):
         before = set(shared)
         lines.start()
-        began = time.perf_counter()
+        began = time.process_time()
         passed, reports = _run(item, following, shared, lines)
-        own = lines.stop()
-        took = time.perf_counter() - began
+        own = lines.by_file(lines.seen())
+        took = time.process_time() - began
         for definitions in item._fixtureinfo.name2fixturedefs.values() if passed else ():
             for key in {id(d) for d in definitions} & before:
                 for file, numbers in shared[key].items():
@@ -147,7 +157,9 @@ def _run(item: Any, following: Any, shared: Any = None, lines: Any = None) -> tu
     if shared is not None:
         item.config.pluginmanager.register(_Fixtures(shared, lines), "mutation fixtures")
     try:
-        reports = runtestprotocol(item, nextitem=following, log=False)
+        # As pytest itself does around a test: else marks that let warnings pass would not count.
+        with catch_warnings_for_item(item.config, item.ihook, when="runtest", item=item):
+            reports = runtestprotocol(item, nextitem=following, log=False)
     finally:
         if shared is not None:
             item.config.pluginmanager.unregister(name="mutation fixtures")
@@ -162,13 +174,12 @@ class _Fixtures:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
-        before = set(self.lines.seen)
+        before = self.lines.seen()
         yield
         if fixturedef.scope != "function":
-            lines = defaultdict(list)
-            for file, line in self.lines.seen - before:
-                lines[file.removeprefix(self.lines.prefix)].append(line)
-            self.shared[id(fixturedef)] = lines
+            after = self.lines.seen()
+            new = bytes(now and not earlier for now, earlier in zip(after, before))
+            self.shared[id(fixturedef)] = self.lines.by_file(new)
 
 
 # One mutant ---------------------------------------------------------------------------------------
@@ -332,6 +343,7 @@ class Mutation:
         (self.out / "tried").mkdir(exist_ok=True)
         (self.out / "alone").mkdir(exist_ok=True)
         until = time.time() + self.options.minutes * 60
+        load_everything()
         if self.options.longest:
             left_out = set(Path(self.options.longest).read_text().splitlines())
             session.items[:] = [item for item in session.items if item.nodeid not in left_out]
@@ -377,7 +389,7 @@ class Mutation:
         functions = loaded_functions(package_root())
         gc.collect()
         gc.freeze()  # else every copy would go through, and so copy, all that is loaded here
-        mutants = sampled(self.options.sample, self.options.seed)[self.options.begin :]
+        mutants = self.mutants()
         for _ in range(ROUNDS):
             self.take_alone(tests)
             waiting = [mutant for mutant in mutants if self.is_waiting(mutant, tests)]
@@ -387,6 +399,14 @@ class Mutation:
             tasks = (self.task(mutant, items, tests, functions) for mutant in waiting)
             in_copies((task for task in tasks if task), self.options.processes, until)
             self.time_slow_tests(items, until)
+
+    def mutants(self) -> list[Mutant]:
+        if self.options.kept:
+            every = {mutant.name: mutant for mutant in every_mutant()}
+            known = sorted(tried_mutants(self.out), key=lambda one: one["n_tests"])
+            mine = [one for one in known if one["mutant"]["file"].startswith(self.options.only)]
+            return [every[one["name"]] for one in mine]
+        return sampled(self.options.sample, self.options.seed)[self.options.begin :]
 
     def task(
         self, mutant: Mutant, items: dict[str, Any], tests: dict[str, Any], functions: Any
@@ -460,9 +480,7 @@ REASONS = Path(__file__).with_name("survivors.csv")
 
 def key_of(mutant: dict[str, Any]) -> tuple[str, str, str, str]:
     """Return what names a mutant as long as its line stays the same, wherever the line is."""
-    lines = (package_root() / mutant["file"]).read_text().splitlines()
-    code = " ".join(lines[mutant["line"] - 1].split())
-    return mutant["file"], mutant["function"], code, mutant["kind"]
+    return mutant["file"], mutant["function"], mutant["code"], mutant["kind"]
 
 
 def reasons() -> dict[tuple[str, ...], str]:
@@ -540,6 +558,8 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=1000, help="number of mutants")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--begin", type=int, default=0, help="place in the sample to begin at")
+    parser.add_argument("--kept", action="store_true", help="those in the folder, no other sample")
+    parser.add_argument("--only", default="", help="with --kept: files that begin so, as core/")
     parser.add_argument("--longest", help="names of tests to leave out, one in a line")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests for one mutant")
     parser.add_argument("--minutes", type=float, default=600.0, help="to begin work in")

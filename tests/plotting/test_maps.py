@@ -7,8 +7,11 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from scipy import sparse
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
 from atoll.diagnostics import entropy
@@ -108,7 +111,7 @@ def test_rows_off_the_plane_have_the_colours_of_their_own_predictions():
     np.testing.assert_allclose(unsure, entropy(p), atol=1e-12)
 
 
-def test_the_map_of_a_plane_says_how_many_rows_have_its_classes():
+def test_the_map_of_a_plane_says_how_many_rows_have_another_class():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(100, 2)) * 9, rng.integers(0, 2, 100) - 0.5])
 
@@ -129,7 +132,7 @@ def test_the_map_of_a_plane_says_how_many_rows_have_its_classes():
 
     ax = decision_map(Third(), X, None, plane=FirstTwo(), resolution=RESOLUTION)
     share = np.mean(X[:, 2] > 0)
-    assert f"the class of {share:.0%} of the rows" in ax.get_xlabel()
+    assert f"{1 - share:.0%} have another class than the background" in ax.get_xlabel()
 
 
 def test_of_very_many_rows_two_thousand_are_dots():
@@ -167,7 +170,8 @@ def test_rows_on_a_plane_in_many_dimensions_get_the_models_own_probabilities():
             seen.append(rows)
             return model.predict_proba(rows)
 
-    grid = probability_grid(Spy(), X, resolution=RESOLUTION)
+    plane = make_pipeline(StandardScaler(), PCA(2)).fit(X)
+    grid = probability_grid(Spy(), X, plane=plane, resolution=RESOLUTION)
     lifted = np.concatenate(seen)
     basis = np.linalg.svd(X - X.mean(axis=0))[2][:2]
     off_plane = (lifted - X.mean(axis=0)) - (lifted - X.mean(axis=0)) @ basis.T @ basis
@@ -336,6 +340,18 @@ def test_a_plane_of_ones_own_can_be_given():
     np.testing.assert_allclose(grid.probabilities[0, -1], model.predict_proba(corner)[0])
     ax = decision_map(model, X, y, plane=FirstAndThird(), resolution=RESOLUTION)
     assert ax.get_title() == "Predicted classes\non a plane through 3 features"
+    assert "Rows lie off this plane: " in ax.get_xlabel()
+
+
+def test_a_plane_that_nobody_chose_has_no_background_and_its_dots_are_seen():
+    X, y, truth = blobs(2, 4)
+    model = GaussianNB().fit(X, truth)
+    for draw in (decision_map, entropy_map):
+        ax = draw(model, X, y, resolution=RESOLUTION)
+        assert not ax.images
+        dots = ax.collections[0]
+        dots.update_scalarmappable()
+        assert dots.get_facecolors()[:, :3].min(axis=1).max() < 0.85  # white has 1
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 5])
@@ -364,7 +380,8 @@ def test_many_features_are_never_all_in_memory_at_once():
             largest = max(largest, rows.size)
             return np.full((len(rows), 2), 0.5)
 
-    grid = probability_grid(Counting(), X, resolution=40)
+    plane = PCA(2, random_state=0).fit(X)
+    grid = probability_grid(Counting(), X, plane=plane, resolution=40)
     assert grid.probabilities.shape == (40, 40, 2)
     assert largest <= 4_000_000
 

@@ -5,11 +5,12 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.naive_bayes import GaussianNB
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -19,7 +20,7 @@ from atoll.estimators.held_out import score
 from atoll.reports import figures, inference_section, report, words, write_report
 from atoll.reports.advice import State, what_to_do_next
 from atoll.reports.confusion import confusion_section
-from atoll.reports.table import RowTable
+from atoll.reports.table import RowTable, SparseTable
 
 SECTIONS = ["fitted", "classes", "calibration", "maps", "uncertain", "chains"]
 
@@ -471,3 +472,34 @@ def test_numbers_are_written_for_people():
 )
 def test_percentages_round_to_all_and_none_only_when_exact(share, text):
     assert words.percent(share) == text
+
+
+def test_sparse_rows_are_reported_without_being_made_dense(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    code = np.arange(40) % 2
+    words = rng.poisson(0.4, (40, 30)) + 3.0 * (np.arange(30) % 2 == code[:, None])
+    X = sparse.csr_array(words * (rng.random((40, 30)) < 0.4))
+    y = np.where(np.arange(40) < 12, code, -1)
+    model = make_pipeline(MultinomialNB()).fit(X[y >= 0], y[y >= 0])
+
+    def refuse(*_, **__):
+        raise AssertionError("made dense")
+
+    monkeypatch.setattr(sparse.csr_array, "toarray", refuse)
+    names = [f"word {j}" for j in range(30)]
+    path = tmp_path / "words.html"
+    write_report(model, X, y, path, feature_names=names, cross_validate=False)
+    page = path.read_text(encoding="utf-8")
+    assert "the plane of the first two singular vectors of the 30 sparse features" in page
+    assert "Largest features" in page
+    row = SparseTable(X, names).row(5, [0])
+    largest = np.argsort(-X[[5]].tocoo().data, kind="stable")[:5]
+    which = X[[5]].tocoo().col[largest]
+    assert row["cells"][0]["text"] == ", ".join(f"word {j}" for j in which)
+
+
+def test_a_sparse_row_of_nothing_has_a_dash():
+    assert SparseTable(sparse.csr_array((1, 3)), ["a", "b", "c"]).row(0, [0])["cells"][0] == {
+        "text": "–",
+        "word": True,
+    }

@@ -17,6 +17,7 @@ from atoll.active.pool import (
     FittedPool,
     Known,
     can_fit,
+    check_rows,
     fit_pool,
     has_draws,
     last_step,
@@ -232,6 +233,7 @@ class ActiveLearner:
             kind = type(last_step(estimator)).__name__
             self.strategy_ = f"margin, since {kind} has no joint draws for {name}"
             strategy = STRATEGIES["margin"]
+        check_rows(estimator, X)
         self._strategy: Strategy = strategy
         self._random = strategy is STRATEGIES["random"]
         self._X = X
@@ -567,11 +569,12 @@ class ActiveLearner:
         outcomes = self._history.outcomes()
         n_audits, n_wrong = len(outcomes), sum(outcomes)
         n = self._n - len(self._history.labels)
-        error, upper = float("nan"), 1.0
+        error, upper, own = float("nan"), 1.0, float("nan")
         if n == 0:
-            error = upper = 0.0
+            error = upper = own = 0.0
         elif belief is not None:
             error, upper = belief.expected(), belief.upper(self.confidence)
+            own = float(self._doubts().mean())
         return ErrorEstimate(
             error=error,
             upper=upper,
@@ -581,15 +584,19 @@ class ActiveLearner:
             n_wrong=n_wrong,
             confidence=self.confidence,
             audits_alone=audits_alone(n_wrong, n_audits, self.confidence),
+            by_model=own,
         )
+
+    def _doubts(self) -> Array:
+        """Return what the model gives to classes that it does not predict, of unlabelled rows."""
+        fitted, unknown = self._current().fitted, self._is_unlabelled(self._history)
+        return np.empty(0) if fitted is None else 1.0 - fitted.proba[unknown].max(axis=1)
 
     def _belief(self) -> ErrorBelief | None:
         """Return what is believed of the error; None without a model or unlabelled rows."""
-        model, history = self._current(), self._history
-        unknown = self._is_unlabelled(history)
-        if model.fitted is None or not unknown.any():
+        doubts, history = self._doubts(), self._history
+        if not len(doubts):
             return None
-        doubts = 1.0 - model.fitted.proba[unknown].max(axis=1)
         audits = [audit.doubt for audit in history.audits]
         return error_belief(doubts, audits, history.outcomes())
 

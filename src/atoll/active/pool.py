@@ -16,6 +16,7 @@ from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTraini
 
 from atoll.core.selection import some_rows
 from atoll.estimators.shell import SemiSupervisedClassifier
+from atoll.estimators.validation import read_rows
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -160,6 +161,15 @@ def _in_order(proba: Array, columns: Index) -> Array:
     out = np.zeros((*proba.shape[:-1], len(columns)))
     out[..., columns >= 0] = proba[..., columns[columns >= 0]]
     return out
+
+
+def check_rows(estimator: Any, X: Any) -> None:
+    """Raise a ValueError at once where one of the library's classifiers cannot take the rows.
+
+    What a pipeline does to them is its own affair.
+    """
+    if isinstance(estimator, SemiSupervisedClassifier):
+        read_rows(clone(estimator), X, reset=True)
 
 
 def n_rows(X: Any) -> int:

@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from atoll.active.pool import FittedPool, has_draws
 from atoll.active.situation import Situation
 from atoll.active.strategies import STRATEGIES
+from atoll.core.rows import distinct_sparse_rows
 from atoll.core.selection import some_rows
 
 Array = NDArray[np.float64]
@@ -82,7 +84,9 @@ def suggest_rows(
 
 
 def _numbers(X: Any, rows: Index) -> Array | None:
-    """Return rows in comparable units, where they are numbers."""
+    """Return rows in comparable units, where they are numbers; sparse ones are not compared."""
+    if sparse.issparse(X):
+        return None
     values = np.asarray(some_rows(X, rows))
     if values.dtype.kind not in "fiub":
         return None
@@ -92,6 +96,9 @@ def _numbers(X: Any, rows: Index) -> Array | None:
 
 def _distinct(X: Any, rows: Index) -> Index:
     """Return the first of every set of rows that are copies, in order."""
+    if sparse.issparse(X):
+        places = distinct_sparse_rows(sparse.csr_array(X)[rows])[1]
+        return rows[np.sort(np.unique(places, return_index=True)[1])]
     values = np.asarray(some_rows(X, rows))
     if values.dtype.kind not in "fiub":
         values = values.astype(str)

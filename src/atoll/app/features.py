@@ -18,10 +18,12 @@ from scipy.stats import rankdata
 
 from atoll.app.items import Rows
 from atoll.core.extras import import_extra
-from atoll.core.preprocessing import prepare
+from atoll.core.labels import parse_labels
+from atoll.core.preprocessing import counts_as_category, prepare
 from atoll.core.progress import progress_bar
 from atoll.core.tables import read_table
 from atoll.core.unusable import MAX_CATEGORIES
+from atoll.estimators.category_weight import weigh_features
 
 TEXT_DIRECTIONS = 100
 PICTURE_SIDE = 16
@@ -37,12 +39,26 @@ class Features(NamedTuple):
     rows : (m,) the rows that they belong to, in order
     how : in words, how they were made
     lost : row -> why it has no features
+    categories : (p,) which of them count as categories; None: none does
     """
 
     X: NDArray[np.float64]
     rows: NDArray[np.intp]
     how: str
     lost: dict[int, str]
+    categories: NDArray[np.bool_] | None = None
+
+    def weighed(self, labels: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the features with what categories count by the labels, as in `atoll fit`.
+
+        Parameters
+        ----------
+        labels : (m,) of the rows; None where unknown
+        """
+        if self.categories is None or len({label for label in labels if label is not None}) < 2:
+            return self.X
+        found = weigh_features(self.X, self.categories, parse_labels(labels, unlabelled=None))
+        return self.X * np.where(self.categories, found.weight, 1.0)
 
 
 def make_features(
@@ -288,7 +304,7 @@ def _of_table(
     how = f"{len(numeric)} columns of numbers and {len(groups)} of categories"
     if unused:
         how += f" (shown but not learnt from: {', '.join(unused[:5])}{'…' * (len(unused) > 5)})"
-    return Features(prepared.X[seen], seen, how, {})
+    return Features(prepared.X[seen], seen, how, {}, counts_as_category(prepared))
 
 
 def _of_files(

@@ -112,6 +112,7 @@ class Session:
         self.target_error, self._seed = target_error, random_state
         self._audit_every = audit_every
         self._learner = learner
+        self._weighed_by: tuple[tuple[int, str], ...] | None = None
         self._place = {int(row): place for place, row in enumerate(features.rows)}
         self._in_file = {r: v for r, v in enumerate(rows.given.labels) if v is not None}
         self._file_counts = Counter(v for r, v in self._in_file.items() if r in self._place)
@@ -393,9 +394,30 @@ class Session:
                     return
 
     def _begin(self) -> None:
-        labels = self.rows.given.labels[self.features.rows]
+        self._weighed_by = None
+        self._weigh([])
+
+    def _weigh(self, past: list[Event]) -> None:
+        """Hand the learner the rows anew where what categories count may have changed.
+
+        It is asked at every doubling of the labels, and by the labels that there were then: so it
+        does not depend on when fits came.
+        """
+        labels = np.array(self.rows.given.labels[self.features.rows], dtype=object)
         has_labels = any(label is not None for label in labels)
-        self._learner.fit(self.features.X, labels if has_labels else None)
+        answers = {self._place[event.row]: event.label for event in past
+                   if event.row is not None and event.label is not None}  # fmt: skip
+        n_given = sum(label is not None for label in labels)
+        n_asked = 2 ** int(np.log2(max(n_given + len(answers), 1)))
+        used = tuple(answers.items())[: max(n_asked - n_given, 0)]
+        used = () if self.features.categories is None else used
+        if used == self._weighed_by:
+            return
+        asked = labels.copy()
+        for place, label in used:
+            asked[place] = label
+        self._learner.fit(self.features.weighed(asked), labels if has_labels else None)
+        self._weighed_by = used
 
     def _learn(self, past: list[Event]) -> Snapshot:
         """Fit to the answers as they stand, in their order, and look at what follows.
@@ -403,6 +425,7 @@ class Session:
         The learner is told all of them each time: so it is the same whether answers came today or
         on an earlier day, and whether some were taken back in between.
         """
+        self._weigh(past)
         self._learner.resume([self._said(event) for event in past])
         self._learner.refit()
         return self._look()

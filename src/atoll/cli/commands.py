@@ -347,7 +347,7 @@ def compare(
     if unlabelled == "auto":
         refuse_placeholder(table.y)
     found = compare_models(
-        table.X,
+        table,
         table.y,
         models=models,
         n_splits=n_splits,

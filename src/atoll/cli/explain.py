@@ -33,7 +33,7 @@ def explain(
     are fitted again without each label instead, which takes as long as so many fits.
     """
     from atoll.cli.opening import open_model, rows_and_labels
-    from atoll.core.preprocessing import apply, unreadable
+    from atoll.core.preprocessing import apply, filled_cells, unreadable
     from atoll.core.tables import read_table
     from atoll.estimators.row_explanation import explain_row
 
@@ -48,6 +48,7 @@ def explain(
     if reasons[0] is not None:
         raise ValueError(f"row {row} of {str(data)!r} cannot be read: {reasons[0]}.")
     x = apply(bundle.preprocessing, read)
+    filled = filled_cells(bundle.preprocessing, read)[0]
     estimator = bundle.estimator
     if not hasattr(estimator, "posterior_"):
         raise ValueError(
@@ -63,6 +64,7 @@ def explain(
         refit=True if refit else None,
         progress=show_progress(quiet),
     )
+    found = found._replace(filled=filled, n_columns=len(bundle.preprocessing.columns))
     if hasattr(estimator, "explain"):
         say(str(estimator.explain()).split("\n", 1)[0])
     typer.echo(wrapped(f"Row {row}: {found.headline()}"))

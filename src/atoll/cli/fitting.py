@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import warnings
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,16 +56,16 @@ def refuse_placeholder(targets: Any) -> None:
     ----------
     targets : (n,) cells of the column of labels
     """
-    from atoll.core.labels import WORDS_FOR_UNLABELLED
+    from atoll.core.labels import placeholder_in
 
-    counts = Counter(label for label in targets if isinstance(label, str))
-    for name, count in counts.most_common(1):
-        if name.strip().lower() in WORDS_FOR_UNLABELLED and count > len(targets) / 2:
-            raise ValueError(
-                f"{count} of {len(targets)} rows have the label {name!r}, which seems to mean that "
-                f"the label is not known; say so with --unlabelled {shlex.quote(name)}, or with "
-                "--unlabelled none that it is a class."
-            )
+    found = placeholder_in(targets)
+    if found is not None:
+        name, count = found
+        raise ValueError(
+            f"{count} of {len(targets)} rows have the label {name!r}, which seems to mean that "
+            f"the label is not known; say so with --unlabelled {shlex.quote(name)}, or with "
+            "--unlabelled none that it is a class."
+        )
 
 
 def unlabelled_value(text: str, y: Any) -> Any:
@@ -102,7 +102,14 @@ def description(
         lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
     if preprocessing.categories:
         lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
-    for name in row_counters(frame, numeric):
+    counters = row_counters(frame, numeric)
+    for name in preprocessing.columns:
+        if re.fullmatch(r"Unnamed: \d+", name) and name not in counters:
+            lines.append(
+                f"{name} has no name in the header, and is learnt from: give it one, or leave it "
+                f"out (--drop {shlex.quote(name)})."
+            )
+    for name in counters:
         word = shlex.quote(name)
         lines.append(
             f"{name} looks like a row number, and is learnt from: leave it out (--drop {word}), or "
@@ -151,9 +158,9 @@ def about_shares(estimator: Any, labels: PartialLabels) -> list[str]:
     if counts.min() < 2 or counts.min() != counts.max():
         return []
     return [
-        "The limits of the shares take the labelled rows for a random sample of all rows. There "
-        f"are {counts[0]} labels of every class: if rows were picked by class, say so with --set "
-        "labels_chosen=true, or give shares that are known with --class-share CLASS=SHARE."
+        "The limits of the shares hold if the labelled rows are a random sample of all rows. But "
+        f"every class has {counts[0]} labels. If you picked the rows by class, add --set "
+        "labels_chosen=true. If you know the shares, add --class-share CLASS=SHARE."
     ]
 
 

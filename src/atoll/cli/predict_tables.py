@@ -49,12 +49,14 @@ class Survey(NamedTuple):
     n_unreadable : rows that cannot be read
     carried : columns to carry over
     chunk : the table, where it is a single chunk; it is not read again
+    n_mostly_blank : rows that can be read, with half of their cells blank or more
     """
 
     n_rows: int
     n_unreadable: int
     carried: list[str]
     chunk: pd.DataFrame | None
+    n_mostly_blank: int = 0
 
 
 def predict_table(
@@ -96,6 +98,11 @@ def predict_table(
             f"{found.n_unreadable} of {found.n_rows} rows cannot be read; the column reason says "
             "why."
         )
+    if found.n_mostly_blank:
+        say(
+            f"{found.n_mostly_blank} of {found.n_rows} rows have half of their cells blank or "
+            "more; these are filled in, and the class is less sure than its probability says."
+        )
     where = "written to standard output" if str(out) == STANDARD_OUTPUT else f"saved in {out}"
     say(f"{found.n_rows - found.n_unreadable} predictions {where}.")
 
@@ -117,7 +124,7 @@ def _survey(
     progress: bool,
 ) -> Survey:
     """Read the table once; raise where nothing can be predicted, and say what is odd."""
-    n_rows, n_unreadable, n_chunks, first_reason = 0, 0, 0, ""
+    n_rows, n_unreadable, n_mostly_blank, n_chunks, first_reason = 0, 0, 0, 0, ""
     carried: list[str] = []
     strangers: dict[str, set[str]] = {}
     chunk = None
@@ -129,6 +136,8 @@ def _survey(
             read, reasons = unreadable(preprocessing, frame)
             can_be_read = np.array([reason is None for reason in reasons])
             n_unreadable += int((~can_be_read).sum())
+            is_blank = read[list(preprocessing.columns)].isna().to_numpy()
+            n_mostly_blank += int((can_be_read & (is_blank.mean(axis=1) >= 0.5)).sum())
             first_reason = first_reason or next((r for r in reasons if r is not None), "")
             for column, values in unseen(preprocessing, read[can_be_read]).items():
                 strangers.setdefault(column, set()).update(values)
@@ -142,7 +151,7 @@ def _survey(
     for column, strange in strangers.items():
         names = shortened(sorted(strange))
         say(f"{column}: the model has not seen {names}; taken as blank.")
-    return Survey(n_rows, n_unreadable, carried, chunk)
+    return Survey(n_rows, n_unreadable, carried, chunk, n_mostly_blank)
 
 
 def _carried(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from atoll.estimators.persistence import ModelBundle
+    from atoll.reports.table import RowTable, SparseTable
 
 
 def report_on(
@@ -29,11 +30,8 @@ def report_on(
     from datetime import UTC, datetime
 
     from atoll.cli.opening import open_model, rows_and_labels
-    from atoll.core.preprocessing import in_own_units
     from atoll.core.tables import read_table
     from atoll.reports import write_report
-    from atoll.reports.table import RowTable
-    from atoll.reports.units import in_units_of_the_table
 
     if data is None:
         bundle = open_model(model)
@@ -42,31 +40,41 @@ def report_on(
         bundle = rows_and_labels(open_model(model, frame, target), frame)
         changed = datetime.fromtimestamp(data.stat().st_mtime, UTC).isoformat(timespec="seconds")
         bundle = bundle._replace(source=data.name, source_date=changed)
-    if bundle.preprocessing.texts:
-        names = ", ".join(bundle.preprocessing.texts)
-        raise ValueError(
-            f"the model was fitted on texts ({names}), whose words a report cannot draw; predict "
-            "with it, or fit on columns of numbers, such as an embedding, for a report."
-        )
-    estimator, X = in_units_of_the_table(bundle.estimator, bundle.preprocessing, bundle.X)
+    estimator, X, table = _in_own_units(bundle)
     write_report(
         estimator,
         X,
         bundle.y,
         page,
         title=f"{bundle.target} by {type(bundle.estimator).__name__}",
-        feature_names=list(bundle.preprocessing.features),
+        feature_names=bundle.preprocessing.names,
         about=_about(bundle),
         unlabelled=None,
         random_state=seed,
         cross_validate=cross_validate,
         progress=progress,
-        table=RowTable(in_own_units(bundle.preprocessing, bundle.X), bundle.ids, bundle.id_column),
+        table=table,
     )
 
 
+def _in_own_units(bundle: ModelBundle) -> tuple[Any, Any, RowTable | SparseTable]:
+    """Return model and rows in the units of the table, and the rows to be shown."""
+    from scipy import sparse
+
+    from atoll.core.preprocessing import in_own_units
+    from atoll.reports.table import RowTable, SparseTable
+    from atoll.reports.units import in_units_of_the_table
+
+    read, name = bundle.preprocessing, bundle.id_column
+    if sparse.issparse(bundle.X):  # with words, whose weights are their own unit
+        rows = sparse.csr_array(bundle.X)
+        return bundle.estimator, rows, SparseTable(rows, read.names, bundle.ids, name, 1)
+    estimator, X = in_units_of_the_table(bundle.estimator, read, bundle.X)
+    return estimator, X, RowTable(in_own_units(read, bundle.X), bundle.ids, name)
+
+
 def _about(bundle: ModelBundle) -> dict[str, object]:
-    encoded = ", ".join(bundle.preprocessing.categories)
+    encoded, texts = ", ".join(bundle.preprocessing.categories), bundle.preprocessing.texts
     source = {}
     if bundle.source:
         when = f", last changed {_day(bundle.source_date)}" if bundle.source_date else ""
@@ -80,6 +88,7 @@ def _about(bundle: ModelBundle) -> dict[str, object]:
         "Column of labels": bundle.target,
         "Numeric columns": how,
         **({"Columns encoded as indicators": encoded} if encoded else {}),
+        **({"Columns of texts": ", ".join(texts)} if texts else {}),
         **fitted,
     }
 

@@ -16,7 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
 from atoll.comparison.supervised import PartlyLabelled, fit_clone
+from atoll.core.labels import parse_labels
 from atoll.estimators import MODELS
+from atoll.estimators.category_weight import weigh_features
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -31,6 +33,8 @@ class Candidate(NamedTuple):
     note : what is not as the model comes, in words
     left_out : why it is compared only where it is asked for by name; nothing where it always is
     most_classes : beyond which it is left out because it is slow; None: never
+    categories : (d,) features that count as categories, whose weight the labels of every fit tell;
+        None: all features are taken as they come
     """
 
     name: str
@@ -39,6 +43,7 @@ class Candidate(NamedTuple):
     note: str = ""
     left_out: str = ""
     most_classes: int | None = None
+    categories: NDArray[np.bool_] | None = None
 
     def why_not(self, n_classes: int) -> str:
         """Return why it is not compared unless it is asked for by name; nothing where it is."""
@@ -62,6 +67,11 @@ class Candidate(NamedTuple):
         new : (m, d)
         seed : of the fit
         """
+        if self.categories is not None:
+            labels = parse_labels(codes, unlabelled=-1)
+            found = weigh_features(X, self.categories, labels)
+            weights = np.where(self.categories, found.weight, 1.0)
+            X, new = X * weights, new * weights
         return np.asarray(fit_clone(self.model, X, codes, seed).predict_proba(new))
 
 

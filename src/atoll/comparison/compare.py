@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ from scipy import sparse
 
 from atoll.comparison.candidates import CANDIDATES, Candidate
 from atoll.comparison.folds import HeldOutLosses, held_out_losses
-from atoll.comparison.judging import FEWEST, NEAR, TELLING, Judgement, judge, paired_difference
+from atoll.comparison.judging import FEWEST, TELLING, Judgement, judge, paired_difference
+from atoll.comparison.recommending import about_interruption, better_here, sentence
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
+from atoll.core.preprocessing import PreparedTable, counts_as_category
 from atoll.core.progress import progress_bar
 from atoll.estimators.parameters import Whole, check_value
+from atoll.estimators.tables import TablePreprocessor, make_preprocessor
 
 DEFAULT = "atoll"
 MOST_ROWS = 2000  # rows that models are fitted to: some take the cube of their number
@@ -40,9 +44,16 @@ def compare_models(
     labels say little: with fewer than eight in a class, and where the chance of being near the best
     is below nine tenths, it says that it cannot tell, and keeps the default.
 
+    An interruption (Ctrl-C, or "stop" in a notebook) keeps the models that are done, and says which
+    are missing.
+
     Parameters
     ----------
-    X : (n, d) array or data frame of finite numbers
+    X : (n, d) array or data frame, or PreparedTable
+        Words and blank cells are prepared as `make_preprocessor()` does; numbers without blanks are
+        taken as they are. Of a table that was prepared, here or by
+        `atoll.core.preprocessing.prepare`, the default weighs the categories by the labels of every
+        fold, as `atoll fit` does by all labels.
     y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
     models : names, or names with classifiers, default=None
         Which models to compare, of `atoll models` and of the peers "shares", "logistic" and
@@ -82,8 +93,11 @@ def compare_models(
     check_value("n_splits", n_splits, Whole(2))
     check_value("max_rows", max_rows, Whole(2))
     check_value("random_state", random_state, Whole(0))
-    rows, labels = _read(X, y, unlabelled)
+    rows, labels, step, categories = _read(X, y, unlabelled)
     candidates, left_out = _chosen(models, len(labels.classes))
+    candidates = [
+        one._replace(categories=categories) if one.name == DEFAULT else one for one in candidates
+    ]
     n_rarest = int(labels.counts.min())
     if n_rarest < 2:
         rarest = labels.classes.tolist()[int(labels.counts.argmin())]
@@ -103,12 +117,15 @@ def compare_models(
             bar.update()
 
         found = held_out_losses(candidates, rows[used], codes, n_splits, random_state, tell)
+    if DEFAULT in found.interrupted:
+        raise KeyboardInterrupt("interrupted before a model was done; there is nothing to compare.")
     if DEFAULT not in found.names:
         raise ValueError(f"the default classifier cannot take the data: {found.failed[DEFAULT]}")
     judgement = judge(found.names, found.log_losses, DEFAULT, n_splits, random_state)
-    return _result(
-        candidates, found, judgement, labels, used, n_splits, left_out + tuple(found.failed.items())
-    )
+    left_out += tuple(found.failed.items())
+    left_out += tuple((name, "the comparison was stopped") for name in found.interrupted)
+    result = _result(candidates, found, judgement, labels, used, n_splits, left_out)
+    return replace(result, step=step)
 
 
 def _chosen(
@@ -141,18 +158,43 @@ def _chosen(
     return [one for one in every if not reasons[one.name]], left_out
 
 
-def _read(X: Any, y: Any, unlabelled: Any) -> tuple[Any, PartialLabels]:
-    rows = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+def _read(
+    X: Any, y: Any, unlabelled: Any
+) -> tuple[Any, PartialLabels, TablePreprocessor | None, NDArray[np.bool_] | None]:
+    """Read rows and labels.
+
+    Returns
+    -------
+    rows, labels
+    step : what a table of words or blanks needs before a model; None where X is numbers
+    categories : (d,) which columns are of categories; None where that is not known
+    """
+    labels = parse_labels(y, unlabelled=unlabelled)
+    given = X.X if isinstance(X, PreparedTable) else X
+    rows = given.tocsr() if sparse.issparse(given) else np.asarray(given)
     if rows.ndim != 2:
         raise ValueError(f"X has shape {rows.shape}; give rows (n, d).")
-    labels = parse_labels(y, unlabelled=unlabelled)
     if len(labels.codes) != rows.shape[0]:
         raise ValueError(
             f"X has {rows.shape[0]} rows and y has {len(labels.codes)}; give one label, or a null, "
             "for each row of X."
         )
     require_classes(labels)
-    return rows, labels
+    step = None
+    if not sparse.issparse(rows) and not _is_finite(rows):
+        step = make_preprocessor()
+        plain = make_preprocessor(category_weight=1.0).fit(X)
+        rows = plain.transform(X)
+        rows = rows.tocsr() if sparse.issparse(rows) else rows
+        X = PreparedTable(rows, None, plain.preprocessing_)
+    if isinstance(X, PreparedTable) and X.preprocessing.standardised and not sparse.issparse(rows):
+        return rows, labels, step, counts_as_category(X)
+    return rows, labels, step, None
+
+
+def _is_finite(rows: NDArray[Any]) -> bool:
+    """Return whether the rows hold numbers, and no blanks among them."""
+    return rows.dtype.kind in "biuf" and not bool(np.isnan(rows).any())
 
 
 def _rows_to_use(labels: PartialLabels, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -202,15 +244,15 @@ def _result(
     n_rarest = int(labels.counts.min())
     can_tell = bool(n_rarest >= FEWEST and judgement.near_best[judgement.best] >= TELLING)
     best = found.names[judgement.best] if can_tell else DEFAULT
-    place = found.names.index(best)
     of_best = next(one.log_loss for one in differences if one.model == best)
-    sentence = _sentence(best, can_tell, n_rarest, float(judgement.near_best[place]), of_best.mean)
-    sentence += better_here(differences, best)
+    near_best = dict(zip(found.names, judgement.near_best.tolist()))
+    said = sentence(best, DEFAULT, can_tell, n_rarest, near_best, of_best)
+    said += better_here(differences, best, DEFAULT) + about_interruption(found.interrupted)
     return ModelComparison(
         table,
         differences,
         best,
-        sentence,
+        said,
         can_tell,
         DEFAULT,
         len(labels.codes),
@@ -221,36 +263,4 @@ def _result(
         n_splits,
         left_out,
         of[best],
-    )
-
-
-def better_here(differences: tuple[Difference, ...], best: str) -> str:
-    """Return which models did better than the default beyond doubt, where that is recommended."""
-    better = [one.model for one in differences if one.log_loss.high < 0]
-    if best != DEFAULT or not better:
-        return ""
-    its = "its 95% interval is" if len(better) == 1 else "their 95% intervals are"
-    among = f"; of {len(differences) - 1} intervals, one in twenty misses by chance"
-    return f" On these labels {', '.join(better)} did better than it: {its} below zero{among}."
-
-
-def _sentence(best: str, can_tell: bool, n_rarest: int, near_best: float, difference: float) -> str:
-    """Return the recommendation."""
-    chance = (
-        f"the chance that no other model is better by more than {NEAR:g} nats a row is about "
-        f"{100 * near_best:.0f}%"
-    )
-    if not can_tell:
-        few = f"the rarest class has {n_rarest}, and {FEWEST} in every class are needed"
-        reason = few if n_rarest < FEWEST else f"of the default, {chance}"
-        return (
-            f"These labels cannot tell which model is best: {reason}. Use {DEFAULT}, the default, "
-            "which has done best on other tables."
-        )
-    if best == DEFAULT:
-        return f"Use {DEFAULT}, the default: {chance}."
-    word = "lower" if difference < 0 else "higher"
-    return (
-        f"Use {best}: on held-out labels its log-loss is {abs(difference):.3f} nats a row {word} "
-        f"than the default's, and with what is known from other tables {chance}."
     )

@@ -27,6 +27,7 @@ class HeldOutLosses(NamedTuple):
     errors : (models, l) one where the most probable class is wrong
     seconds : (models,) of one fit and its predictions, on average over folds
     failed : name -> why a model could not be fitted
+    interrupted : names of models that an interruption left without scores
     """
 
     names: tuple[str, ...]
@@ -34,6 +35,7 @@ class HeldOutLosses(NamedTuple):
     errors: Array
     seconds: Array
     failed: dict[str, str]
+    interrupted: tuple[str, ...] = ()
 
 
 def row_losses(p: Array, codes: Codes) -> tuple[Array, Array]:
@@ -78,6 +80,8 @@ def held_out_losses(
         except (TypeError, ValueError) as error:  # the model's own refusal, such as of sparse rows
             failed[one.name] = " ".join(str(error).split()).rstrip(".")
             continue
+        except KeyboardInterrupt:  # what is done is kept
+            break
         seconds[one.name] = (time.perf_counter() - began) / len(splits)
     scores = [row_losses(p, codes[codes >= 0]) for p in proba.values()]
     return HeldOutLosses(
@@ -86,6 +90,7 @@ def held_out_losses(
         np.array([errors for _, errors in scores]),
         np.array([seconds[name] for name in proba]),
         failed,
+        tuple(one.name for one in candidates if one.name not in {*proba, *failed}),
     )
 
 

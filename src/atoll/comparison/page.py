@@ -42,8 +42,9 @@ def terminal_lines(found: ModelComparison, width: int | None = None) -> list[str
         table = _aligned([[line[j] for j in kept] for line in [header, *rows]])
         if max(map(len, table)) <= width:
             break
-    said = textwrap.wrap(found.recommendation, width)
-    more = [line for text in _remarks(found) for line in textwrap.wrap(text, width)]
+    fill = textwrap.TextWrapper(width, break_on_hyphens=False)  # names of models have hyphens
+    said = fill.wrap(found.recommendation)
+    more = [line for text in _remarks(found) for line in fill.wrap(text)]
     return [*table, "", *said, "", *more]
 
 
@@ -65,7 +66,7 @@ def _table(found: ModelComparison) -> tuple[list[str], list[list[str]]]:
                 name,
                 f"{row.log_loss:.3f}",
                 "" if is_reference else f"{loss.mean:+.3f}",
-                "" if is_reference else f"{loss.low:+.2f} to {loss.high:+.2f}",
+                "" if is_reference else f"{loss.low:+.3f} to {loss.high:+.3f}",
                 f"{row.error:.3f}",
                 f"{row.seconds:.2f}",
             ]
@@ -78,6 +79,11 @@ def _remarks(found: ModelComparison) -> list[str]:
     if any(row.is_peer for row in found.table):
         paragraphs.append("* not a model of atoll, but something simple to measure by.")
     paragraphs += [f"{row.model}: {row.note}." for row in found.table if row.note]
+    if found.step is not None:
+        paragraphs.append(
+            "The table has words or blank cells, and was prepared as make_preprocessor() does; "
+            "classifier() is a pipeline that takes it as it is."
+        )
     names_of: dict[str, list[str]] = {}
     for name, reason in found.left_out:
         names_of.setdefault(reason, []).append(name)
@@ -169,7 +175,7 @@ def _cells(row: Any, difference: Any, reference: str) -> dict[str, Any]:
 
 
 def _interval(one: Paired) -> str:
-    return f"{one.mean:+.3f} ({one.low:+.2f} to {one.high:+.2f})".replace("-", "−")
+    return f"{one.mean:+.3f} ({one.low:+.3f} to {one.high:+.3f})".replace("-", "−")
 
 
 def _colour(loss: Paired) -> str:
@@ -179,7 +185,7 @@ def _colour(loss: Paired) -> str:
 def intervals_figure(found: ModelComparison) -> Figure:
     """Draw the models' differences of log-loss from the reference, with their intervals."""
     shown = [one for one in found.differences if one.model != found.reference][::-1]
-    figure = new_figure(8.0, 0.9 + 0.36 * max(len(shown), 1))
+    figure = new_figure(6.2, 0.9 + 0.36 * max(len(shown), 1))
     axis = figure.add_subplot()
     peers = {row.model for row in found.table if row.is_peer}
     for place, one in enumerate(shown):

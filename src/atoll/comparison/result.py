@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
 from atoll.comparison.candidates import Candidate
 from atoll.comparison.judging import Paired
 from atoll.core.extras import import_extra
@@ -62,6 +65,7 @@ class ModelComparison:
     n_splits : folds
     left_out : name of each model that was not compared, and why
     candidate : the best model itself
+    step : what prepares a table of words and blanks for it; None where rows are taken as they are
     """
 
     table: tuple[ModelRow, ...]
@@ -78,10 +82,13 @@ class ModelComparison:
     n_splits: int
     left_out: tuple[tuple[str, str], ...]
     candidate: Candidate
+    step: Any = None
 
     def classifier(self) -> Any:
         """Return the best model, to be fitted to all rows and labels: `classifier().fit(X, y)`."""
-        return self.candidate.classifier()
+        if self.step is None:
+            return self.candidate.classifier()
+        return make_pipeline(clone(self.step), self.candidate.classifier())
 
     def to_frame(self) -> Any:
         """Return the table with the differences as a pandas data frame, indexed by model."""

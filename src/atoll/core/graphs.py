@@ -18,6 +18,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from atoll.core.extras import import_extra
 from atoll.core.memory import in_chunks
+from atoll.core.near_rows import nearest_by_products, takes
 from atoll.core.rows import distances_of_pairs, row_squares
 
 # Products of sparse rows are made in pieces of about this many numbers (16 MiB).
@@ -25,6 +26,8 @@ _PRODUCTS_AT_ONCE = 2**21
 # Trees search up to _TREE_FEATURES features fast. With more, once rows × queries × features reaches
 # _EXACT_WORK, the search goes to an approximate index, if one is installed.
 _TREE_FEATURES, _EXACT_WORK = 12, 10**12
+# scikit-learn compares all rows with more features than these, where a tree would not help.
+_PRODUCT_FEATURES = 15
 # Up to this many vertices, LAPACK finds the modes faster than iteration does.
 _DENSE_VERTICES = 1500
 # Sums of squares of larger numbers may be infinite.
@@ -110,8 +113,9 @@ def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
 def nearest(rows: Any, X: Any, k: int, *, n_jobs: int | None = None) -> np.ndarray:
     """Return the indices of the k rows nearest to each row of X, nearest first, (m, k).
 
-    The search is exact, by trees or in blocks, while that takes a minute or two at most. A larger
-    one of dense rows uses an approximate graph index (usearch, extra `ann`) if it is installed.
+    The search is exact, by trees, by products (`near_rows`) or in blocks, while that takes a minute
+    or two at most. A larger one of dense rows uses an approximate graph index (usearch, extra
+    `ann`) if it is installed.
 
     Parameters
     ----------
@@ -123,7 +127,16 @@ def nearest(rows: Any, X: Any, k: int, *, n_jobs: int | None = None) -> np.ndarr
     rows, unit = _squarable(rows)
     X = None if X is None else X / unit if unit != 1.0 else X
     if sparse.issparse(rows):
-        return _nearest_by_products(rows, X, k)
+        return _nearest_sparse(rows, X, k)
+    if X is None or rows.shape[1] <= _PRODUCT_FEATURES or not takes(rows, X, k):
+        return _nearest_by_search(rows, X, k, n_jobs)
+    found, proven = nearest_by_products(rows, X, k)
+    if not proven.all():
+        found[~proven] = _nearest_by_search(rows, X[~proven], k, n_jobs)
+    return found
+
+
+def _nearest_by_search(rows: Any, X: Any, k: int, n_jobs: int | None) -> np.ndarray:
     from sklearn.neighbors import NearestNeighbors  # here: the import takes a second
 
     # Given None, `kneighbors` leaves each row itself out by its index, not by its distance.
@@ -402,7 +415,7 @@ def _squarable(X: Any) -> tuple[Any, float]:
     return X / unit, unit
 
 
-def _nearest_by_products(rows: Any, X: Any, k: int) -> np.ndarray:
+def _nearest_sparse(rows: Any, X: Any, k: int) -> np.ndarray:
     """Return the k nearest of sparse rows to each row of X, by blocks of their inner products."""
     across, half = sparse.csr_array(rows.T), 0.5 * row_squares(rows)
     queries = rows if X is None else sparse.csr_array(X)

@@ -5,6 +5,7 @@ Past this boundary a missing label is a mask, never a number.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
@@ -78,8 +79,8 @@ def parse_labels(
 
     A null (None, NaN, NaT, pandas' NA, polars' null) is unlabelled in any `y`. What else is
     unlabelled is settled by `unlabelled`. Under "auto" a warning is given where many rows have a
-    label such as "?" or "unknown", where -1 is a class for want of a second one, and where nulls
-    and -1 stand beside each other.
+    label such as "?" or "unknown", and an error where most have, a warning where -1 is a class for
+    want of a second one, and where nulls and -1 stand beside each other.
 
     Parameters
     ----------
@@ -408,8 +409,27 @@ def _remark_on_two_markers(n_minus_one: int, n_nulls: int) -> None:
     )
 
 
+def placeholder_in(values: Iterable[Any]) -> tuple[str, int] | None:
+    """Return the label of most rows, and of how many, where it often means that there is none.
+
+    Examples
+    --------
+    >>> placeholder_in(["ant", "?", "?", "?"]), placeholder_in(["ant", "bee", "?", "?"])
+    (('?', 3), None)
+    """
+    cells = list(values)
+    counts = Counter(value for value in cells if isinstance(value, str))
+    for name, count in counts.most_common(1):
+        if name.strip().lower() in WORDS_FOR_UNLABELLED and 1 < count > len(cells) / 2:
+            return name, count
+    return None
+
+
 def _hint_at_words(labels: PartialLabels) -> None:
-    """Warn where a class of many rows has a name that often means that there is no label."""
+    """Warn where a class of many rows has a name that often means that there is no label.
+
+    Raise a ValueError where it is the class of most rows.
+    """
     if labels.classes.dtype.kind not in "OUT":
         return
     n_rows = len(labels.codes)
@@ -417,6 +437,12 @@ def _hint_at_words(labels: PartialLabels) -> None:
         if not isinstance(name, str) or name.strip().lower() not in WORDS_FOR_UNLABELLED:
             continue
         if count > 1 and count >= MANY * n_rows:
+            if count > n_rows / 2:
+                raise ValueError(
+                    f"{count} of {n_rows} rows have the label {name!r}, which seems to mean that "
+                    f"the label is not known; say so with unlabelled={name!r} (on the command line "
+                    f"--unlabelled {name!r}), or with unlabelled=None that it is a class."
+                )
             warn_user(
                 f"{count} of {n_rows} rows have the label {name!r}, which is read as a class. If "
                 f"it means that the label is not known, pass unlabelled={name!r} (on the command "

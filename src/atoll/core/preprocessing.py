@@ -367,6 +367,29 @@ def unseen(preprocessing: Preprocessing, frame: pd.DataFrame) -> dict[str, list[
     return out
 
 
+def filled_cells(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[tuple[str, ...]]:
+    """Return the columns that are blank in each row, or hold a category not seen before, (n,).
+
+    `apply` fills such cells in.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> _, _, preprocessing = prepare(pd.DataFrame({"x": [1.0, 3.0], "site": ["a", "b"]}))
+    >>> filled_cells(preprocessing, pd.DataFrame({"x": [None, 2.0], "site": ["c", "b"]}))
+    [('x', 'site'), ()]
+    """
+    _require_known_columns(preprocessing, frame)
+    is_filled = frame[list(preprocessing.columns)].isna().to_numpy()
+    for j, name in enumerate(preprocessing.columns):
+        if name in preprocessing.categories:
+            known = [*preprocessing.categories[name], BLANK]
+            is_filled[:, j] |= ~np.isin(np.array(_as_strings(frame[name]), dtype=object), known)
+    return [
+        tuple(preprocessing.columns[j] for j in np.flatnonzero(row).tolist()) for row in is_filled
+    ]
+
+
 def extra_columns(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[str]:
     """Return the columns of `frame` that `apply` ignores."""
     return [name for name in frame.columns if name not in preprocessing.columns]
@@ -610,10 +633,32 @@ def _cells(frame: pd.DataFrame, columns: Iterable[str], is_wrong: Any) -> str:
 def _require_known_columns(preprocessing: Preprocessing, frame: pd.DataFrame) -> None:
     missing = [name for name in preprocessing.columns if name not in frame.columns]
     if missing:
+        others = [name for name in frame.columns if name not in preprocessing.columns]
+        close = {name: get_close_matches(name, others, n=1) for name in missing}
+        meant = ", ".join(f"{found[0]!r} for {name!r}" for name, found in close.items() if found)
+        hint = f"rename a column if it is one of them: {meant}" if meant else ""
         raise ValueError(
             f"the table lacks {_named(missing)}, which the model was fitted on; "
-            f"it has {_named(list(frame.columns))}."
+            f"{hint or f'it has {_named(list(frame.columns))}'}.{_about_header(frame)}"
         )
+
+
+def _about_header(frame: pd.DataFrame) -> str:
+    """Say so where the first line of a file seems to be a row: most of its cells are numbers."""
+    numbers = [name for name in frame.columns if _is_number(str(name))]
+    if 2 * len(numbers) <= len(frame.columns) or not any("." in str(name) for name in numbers):
+        return ""
+    return (
+        " The first line seems to be a row, not a header: put a line with the names of the columns "
+        "above it."
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
 
 
 def _require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> None:
@@ -622,7 +667,7 @@ def _require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> No
             close = get_close_matches(name, list(frame.columns), n=1)
             hint = f"did you mean {close[0]!r}?" if close else "its columns are "
             if not close:
-                hint += _listed(list(frame.columns)) + "."
+                hint += _listed(list(frame.columns)) + "." + _about_header(frame)
             raise ValueError(f"{role} {name!r} is not in the table; {hint}")
 
 

@@ -77,6 +77,7 @@ class ErrorEstimate(NamedTuple):
     n_audits, n_wrong : rows drawn at random and predicted before they were labelled; wrong ones
     confidence : of the limits
     audits_alone : what the audits say without the model
+    by_model : share that is wrong by the model's own probabilities, before any correction
     """
 
     error: float
@@ -87,21 +88,30 @@ class ErrorEstimate(NamedTuple):
     n_wrong: int
     confidence: float
     audits_alone: AuditsAlone
+    by_model: float = float("nan")
 
     def __str__(self) -> str:
         if self.n_unlabelled == 0:
             return "Every row has a label."
         if np.isnan(self.error):
             return f"No model yet: nothing is known of {self.n_unlabelled} rows."
-        by, audits = "the model's doubts and how far such doubts are off", "No audits yet."
-        if self.n_audits:
-            by = "the model's doubts and the audits"
-            audits = f"{self.n_wrong} of {self.n_audits} audits were wrong."
+        own = f"y the model's own probabilities {self.by_model:.1%}"
+        limit = f"at most {self.upper:.1%} with probability {self.confidence:.0%}"
+        if self.n_audits == 0:
+            return (
+                f"B{own} of {self.n_unlabelled} unlabelled rows are wrong. No audit has checked "
+                f"that yet; allowing for probabilities that are off, expect {self.error:.1%}, and "
+                f"{limit}."
+            )
         return (
             f"About {self.errors_left:.0f} of {self.n_unlabelled} unlabelled rows are wrong "
-            f"({self.error:.1%}), by {by}; at most {self.upper:.1%} with probability "
-            f"{self.confidence:.0%}. {audits}"
+            f"({self.error:.1%}), and {limit}: b{own}, corrected by {_counted(self.n_audits)}, "
+            f"{self.n_wrong} of them wrong."
         )
+
+
+def _counted(n_audits: int) -> str:
+    return f"{n_audits} audit{'s' * (n_audits != 1)}"
 
 
 @readable
@@ -112,6 +122,8 @@ class KeptError(NamedTuple):
     lower, upper : limits between which the share lies, with probability `confidence`
     n_kept, n_rows : rows that are kept, of so many
     confidence : of the limits
+    by_model : share that is wrong by the model's own probabilities, before any correction
+    n_held_out : labels of the fit, each predicted from the others, that correct it
     """
 
     error: float
@@ -120,13 +132,22 @@ class KeptError(NamedTuple):
     n_kept: int
     n_rows: int
     confidence: float
+    by_model: float = float("nan")
+    n_held_out: int = 0
 
     def __str__(self) -> str:
         if self.n_kept == 0:
             return f"None of {self.n_rows} rows is sure enough to be kept."
+        which = f"About {self.error:.1%} of these {self.n_rows} rows are wrong"
+        if self.n_kept < self.n_rows:
+            kept = f"{self.n_kept} of {self.n_rows} rows are kept"
+            which = f"{kept}; about {self.error:.1%} of them are wrong"
+        checked = "; no held-out label has checked that"
+        if self.n_held_out:
+            checked = f", corrected by {self.n_held_out} held-out labels"
         return (
-            f"{self.n_kept} of {self.n_rows} rows are kept; about {self.error:.1%} of them are "
-            f"wrong, {self.lower:.1%} to {self.upper:.1%} with probability {self.confidence:.0%}."
+            f"{which}, {self.lower:.1%} to {self.upper:.1%} with probability "
+            f"{self.confidence:.0%}: by the model's own probabilities {self.by_model:.1%}{checked}."
         )
 
 
@@ -271,6 +292,8 @@ def kept_error(
         int(kept.sum()),
         len(proba),
         confidence,
+        float(np.mean(1.0 - sure[kept])),
+        int(audited.sum()),
     )
 
 

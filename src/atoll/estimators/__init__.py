@@ -20,6 +20,7 @@ from atoll.estimators.persistence import load_model, save_model
 from atoll.estimators.probit_gp import ProbitGPClassifier
 from atoll.estimators.softmax_gp import SoftmaxGPClassifier
 from atoll.estimators.ssgp import SSGPClassifier, SSGPRegressor
+from atoll.estimators.table_explanation import explain_row
 from atoll.estimators.tables import TablePreprocessor, make_preprocessor
 from atoll.estimators.transductive_svm import TransductiveSVC
 
@@ -66,6 +67,7 @@ __all__ = [
     "TransductiveSVC",
     "cross_val_predict",
     "cross_val_score",
+    "explain_row",
     "load_model",
     "make_preprocessor",
     "save_model",

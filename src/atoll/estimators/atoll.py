@@ -44,7 +44,7 @@ from atoll.estimators.row_memory import RowMemory
 from atoll.estimators.shell import Fit, Need
 from atoll.estimators.validation import generator
 from atoll.models import graph_gp
-from atoll.models.average import average, heads, spans, views
+from atoll.models.average import average, heads, spans, sureness, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration, corroboration
 from atoll.models.average.heads import ProbitHead
@@ -297,7 +297,10 @@ class AtollClassifier(InformedClassifier):
         if shares is None:
             shares = data.smoothed_shares
         posterior = _posterior(scaled, seen, problems, assumptions, weights, bold, shares, recipe)
-        posterior = posterior._replace(metric=self.metric)
+        posterior = posterior._replace(
+            sharpness=self._sharpness(problems, assumptions, weights, data.labels.of(some), shares),
+            metric=self.metric,
+        )
         record = record_of_assumptions(
             {name: _at_labels(view, data) for name, view in seen.items()},
             data.labels, labelled, problems if self.label_noise is None else None, some,
@@ -314,7 +317,14 @@ class AtollClassifier(InformedClassifier):
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
         else:
             proba = posterior.training_proba(X, kept, data.rows, scaled.place)
-        posterior, found, unlabelled = self._informed(X, kept, labels, posterior, record, proba)
+
+        def as_new() -> Array:  # a mean of nearest rows is less sure than a row of the graph
+            found = proba.copy()
+            own = posterior.proba_as_new(data.rows)[scaled.place]
+            found[slice(None) if isinstance(X, SourceRows) else kept] = own
+            return found
+
+        posterior, found, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
         diagnostics, remarks = diagnose(
             facts, explanation, bold.diagnostics(recipe.graph), found.said(labels.classes)
         )
@@ -366,6 +376,35 @@ class AtollClassifier(InformedClassifier):
             # Then both have label noise, and the second takes all of the labels.
             assumptions = average.merged(assumptions, "neighbours", "clusters")
         return problems, assumptions, seconded, some
+
+    def _sharpness(
+        self,
+        problems: heads.Problems | None,
+        assumptions: list[Weighed],
+        weights: Array,
+        labels: PartialLabels,
+        shares: Array,
+    ) -> float:
+        """Return the power by which the average is made surer.
+
+        Labels tell it where each can be held out: not where groups share them or they may be
+        wrong, and not of the graph without label noise. One of r labels of a class counts
+        1 − 1/r: without it the class is known less well. Labels that were picked because they are
+        hard do not count.
+        """
+        recipe, K, codes = self._recipe(), len(shares), labels.codes
+        if K == 2 or problems is None:
+            return 1.0
+        if self.label_noise is not None or labels.is_spread is not None:
+            return recipe.pooled_sharpness
+        of_clusters = float(weights[[one.name for one in assumptions].index(sureness.CLUSTERS)])
+        counts = np.ones(len(codes)) if labels.weights is None else labels.weights
+        counts = counts * (1.0 - 1.0 / np.bincount(codes, minlength=K)[codes]) * (1.0 - of_clusters)
+        if labels.is_chosen is not None:
+            counts = counts * ~labels.is_chosen
+        told = sureness.held_out(problems, assumptions, weights, codes, K, labels.weights)
+        log_power = (2.0 - of_clusters) * float(np.log(recipe.pooled_sharpness))
+        return sureness.power(told, codes, counts, shares, log_power, recipe.sharpness_spread)
 
     def _row_settings(self) -> tuple[Any, ...]:
         """Return what the rows of the graphs depend on, beside the data."""
@@ -593,7 +632,6 @@ def _posterior(
         tuple(components),
         shares,
         kept.get("nothing", 0.0) / total,
-        recipe.pooled_sharpness if len(shares) > 2 and problems is not None else 1.0,
     )
 
 

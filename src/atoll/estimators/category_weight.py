@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from atoll.core.labels import PartialLabels
-from atoll.core.preprocessing import PreparedTable, counts_as_category, with_category_weight
+from atoll.core.preprocessing import PreparedTable, counts_as_category
 from atoll.estimators.atoll import AtollClassifier
 from atoll.estimators.graph_rows import some_labels
 
@@ -49,9 +49,24 @@ def weigh_categories(table: PreparedTable, labels: PartialLabels) -> CategoryWei
     table : standardised, as `prepare` returns it
     labels : of its rows
     """
-    if sparse.issparse(table.X) or not 2 <= len(labels.classes) <= MOST_CLASSES:
+    if sparse.issparse(table.X):
         return CategoryWeight()
-    are_categories = counts_as_category(table)
+    return weigh_features(table.X, counts_as_category(table), labels)
+
+
+def weigh_features(
+    X: NDArray[np.float64], are_categories: NDArray[np.bool_], labels: PartialLabels
+) -> CategoryWeight:
+    """Return what features that count as categories should count, as `weigh_categories` does.
+
+    Parameters
+    ----------
+    X : (n, p) features of a table, standardised
+    are_categories : (p,) which of them count as categories
+    labels : of the rows
+    """
+    if not 2 <= len(labels.classes) <= MOST_CLASSES:
+        return CategoryWeight()
     if are_categories.all() or not are_categories.any():
         return CategoryWeight()
     rng = np.random.default_rng(0)
@@ -61,7 +76,7 @@ def weigh_categories(table: PreparedTable, labels: PartialLabels) -> CategoryWei
     rows = np.sort(np.concatenate([known, others]))
     y = np.where(labels.is_labelled, labels.codes, -1)[rows]
     whole, half = (
-        _log_evidence(with_category_weight(table, weight).X[rows], y) for weight in (1.0, HALF)
+        _log_evidence(X[rows] * np.where(are_categories, weight, 1.0), y) for weight in (1.0, HALF)
     )
     gain = half - whole
     return CategoryWeight(HALF, gain) if gain > CLEARLY else CategoryWeight(1.0, -gain)

@@ -11,7 +11,7 @@ from atoll.core.shown import readable
 WORDS = {
     "clusters": "clusters of near rows, without exceptions",
     "neighbours": "near rows, with exceptions",
-    "signal": "near rows in the signal of the columns",
+    "signal": "near rows, once the noise of the columns is left out",
     "line": "a line through the columns",
     "whitened": "a line through the main directions of the columns",
     "smooth": "a smooth function of distance",
@@ -76,11 +76,11 @@ class Explanation(NamedTuple):
         clear = "clear" if self.clarity >= CLEAR else "not clear"
         draws = "draws" if self.agreement >= AGREES else "hardly draws"
         said = (
-            "The percentages are what each counts in the probabilities. They rest on these odds, "
-            "and on what the rows show without any label: clusters of near rows are "
-            f"{clear} (they expect 1 wrong row where a guess has {self.clarity:.0f}), and another "
-            f"assumption {draws} the same classes (they agree by {self.agreement:.2f}, where 0 is "
-            "chance and 1 is always)."
+            "A percentage is what the assumption counts in the probabilities. It rests on the "
+            "labels, and on what the rows show without them. Clusters of near rows are "
+            f"{clear}: they expect 1 wrong row where a guess has {self.clarity:.0f}. Another "
+            f"assumption {draws} the same classes: they agree by {self.agreement:.2f}, where 0 is "
+            "chance and 1 is always."
         )
         if self.one_column >= AGREES:
             said += (
@@ -100,10 +100,11 @@ class Explanation(NamedTuple):
                 "chance would have it."
             )
         ratio = np.exp(np.clip(first.log_odds - second.log_odds, -20, np.log(MOST_ODDS)))
-        against = f"not {WORDS[second.name]}"
         if ratio >= 3.0:
-            odds = f"{ratio:.0f} to 1 by the labels alone"
-            return f"The labels follow {WORDS[first.name]}, {against}: {odds}."
+            return (
+                f"The labels follow {WORDS[first.name]}, rather than {WORDS[second.name]}: that "
+                f"makes them {_plain(float(ratio))} times likelier."
+            )
         return (
             f"The labels seem to follow {WORDS[first.name]}; {self.n_labels} labels do not tell "
             f"it from {WORDS[second.name]}."
@@ -111,12 +112,14 @@ class Explanation(NamedTuple):
 
 
 def _odds(log_odds: float) -> str:
+    """Say how much likelier the labels are under an assumption than by chance."""
     if log_odds >= np.log(MOST_ODDS):
-        return f"more than {MOST_ODDS:,.0f} to 1 against chance"
-    odds = np.exp(log_odds)
-    if odds >= 1.0:
-        return f"{_plain(odds)} to 1 against chance"
-    return f"1 to {_plain(1 / max(odds, 1e-12))} against chance"
+        return "labels more than a million times likelier than by chance"
+    times = np.exp(abs(log_odds))
+    if float(f"{times:.3g}") == 1.0:
+        return "labels as likely as by chance"
+    word = "likelier" if log_odds > 0 else "less likely"
+    return f"labels {_plain(min(float(times), MOST_ODDS))} times {word} than by chance"
 
 
 def _plain(number: float) -> str:

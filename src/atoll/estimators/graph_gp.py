@@ -33,7 +33,6 @@ from atoll.estimators.validation import generator
 from atoll.kernels.graph_spectral import extend, nearest_rows
 from atoll.models import graph_gp
 from atoll.models.average import label_doubts
-from atoll.models.average.label_doubts import LabelRecord
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import GraphPosterior, without_votes
 from atoll.models.graph_recipe import RECIPE, Recipe
@@ -224,7 +223,13 @@ class GraphGPClassifier(InformedClassifier):
             proba = posterior.training_proba(X)
         record = record_of_graph(known, labels.of(labelled), labelled)
         posterior = posterior._replace(coefficients=without_votes(coefficients))
-        posterior, shares, unlabelled = self._informed(X, kept, labels, posterior, record, proba)
+
+        def as_new() -> Array:  # a mean of nearest rows is less sure than a row of the graph
+            found = proba.copy()
+            found[slice(None) if isinstance(X, SourceRows) else kept] = posterior.proba_as_new()
+            return found
+
+        posterior, shares, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
         found = coefficients.diagnostics(recipe)
         found["verdict"] += f" {shares.said(labels.classes)}"
         found["verdict"] += f" {self._describe_graph(graph.rows, X.shape[0], len(modes.values))}"
@@ -281,16 +286,6 @@ class GraphGPClassifier(InformedClassifier):
             class_shares=self._known_shares(labels),
         )
         return kept, graph, modes, known
-
-    def _as_new(
-        self, posterior: GraphPosterior, kept: Index, record: LabelRecord | None, proba: Array
-    ) -> Array:
-        # A new row is a mean of its nearest rows, which is less sure than a row of the graph.
-        as_new = super()._as_new(posterior, kept, record, proba)
-        if not self._is_pairwise():
-            as_new = proba.copy()
-            as_new[kept] = posterior.proba_as_new()
-        return as_new
 
     def _doubts(self, X: Any, proba: Array) -> Array | None:
         # Labels are held out of the graph with label noise, whose doubts are larger: half-way.

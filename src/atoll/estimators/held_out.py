@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from atoll.core.labels import PartialLabels, parse_labels
 from atoll.core.progress import progress_bar
@@ -118,7 +119,7 @@ def held_out_probabilities(
     if n_usable < n_splits:
         note = f"{n_usable} folds, not {n_splits}: class {name!r} has {n_rarest} labelled rows."
 
-    X = X if hasattr(X, "iloc") else np.asarray(X)
+    X = X if hasattr(X, "iloc") or sparse.issparse(X) else np.asarray(X)
     # Converted as objects, since NumPy would turn the list ["a", nan] into two strings.
     y = y if hasattr(y, "dtype") else np.asarray(y, dtype=object)
     folds = SemiSupervisedKFold(

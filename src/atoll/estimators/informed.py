@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -137,8 +138,8 @@ class InformedClassifier(Classifier):
         kept: Index,
         labels: PartialLabels,
         posterior: Any,
-        record: LabelRecord,
         proba: Array,
+        as_new: Callable[[], Array],
     ) -> tuple[Any, Shares, Array | None]:
         """Return the posterior given known shares, the shares of the classes, and a transduction.
 
@@ -148,40 +149,20 @@ class InformedClassifier(Classifier):
             and none has a transduction
         kept : (g,) rows of the graph
         proba : (n, K) of all rows of the fit, or (g, K) of those of the graph
+        as_new : what gives these as if the rows were new ones
         """
-        if not isinstance(X, SourceRows):
-            known = self._known_shares(labels)
-            if known is not None:
-                as_new = self._as_new(posterior, kept, record, proba)
-                posterior = posterior._replace(intercepts=pooling.intercepts_for(as_new, known))
+        is_far, known = isinstance(X, SourceRows), self._known_shares(labels)
+        unknown = ~(labels.is_labelled[kept] if is_far else labels.is_labelled)
+        if known is not None:
+            left = known if is_far else _left_over(labels, known)
+            posterior = posterior._replace(intercepts=_for_new(as_new(), unknown, left, known))
+        if not is_far:
             unlabelled = self._unlabelled(labels, proba)
             return posterior, self._shares(labels, unlabelled, posterior, X), unlabelled
-        unknown = ~labels.is_labelled[kept]
-        found, shares = proba[unknown], self._known_shares(labels)
-        if shares is not None:
-            as_new = self._as_new(posterior, np.arange(len(kept)), None, proba)[unknown]
-            posterior = posterior._replace(intercepts=pooling.intercepts_for(as_new, shares))
-            found = pooling.shifted(found, pooling.intercepts_for(found, shares))
+        found = proba[unknown]
+        if known is not None:
+            found = pooling.shifted(found, pooling.intercepts_for(found, known))
         return posterior, self._shares(labels, found, posterior, X, kept[unknown]), None
-
-    def _as_new(
-        self, posterior: Any, kept: Index, record: LabelRecord | None, proba: Array
-    ) -> Array:
-        """Return the class probabilities of rows as if they were new, of which shares are known.
-
-        Labelled rows are as they are without their own labels.
-
-        Parameters
-        ----------
-        kept : (g,) which of the rows are those of the graph
-        record : of the labels; None where rows stay where they are
-        proba : (n, K) of the rows
-        """
-        if record is None:
-            return proba
-        as_new = proba.copy()
-        as_new[record.rows] = label_doubts.held_out(record)
-        return as_new
 
     def _unlabelled(self, labels: PartialLabels, proba: Array) -> Array:
         """Return the class probabilities of the unlabelled rows of a fit, (u, K).
@@ -359,6 +340,25 @@ class InformedClassifier(Classifier):
         others = np.bincount(record.codes, minlength=record.n_classes) - 1
         kept = kept & (others[record.codes] >= FEWEST_OTHERS)
         return label_doubts.held_out(record)[kept], record.codes[kept]
+
+
+def _for_new(as_new: Array, unknown: NDArray[np.bool_], left: Array, known: Array) -> Array:
+    """Return the intercepts under which new rows have the shares that are known, (K,).
+
+    Rows without a label tell them, as if they were new: of labelled rows the model knows too much.
+    They have the classes that labels leave over; by Bayes' rule, where the shares are others so are
+    the odds, by the same factor.
+
+    Parameters
+    ----------
+    as_new : (n, K) class probabilities of rows as if they were new
+    unknown : (n,) which of them have no label
+    left, known : (K,) shares of the classes among these, and among all rows
+    """
+    if not unknown.any():
+        return pooling.intercepts_for(as_new, known)
+    with np.errstate(divide="ignore"):  # of a class that is known not to come
+        return pooling.intercepts_for(as_new[unknown], left) + np.log(known) - np.log(left)
 
 
 def _left_over(labels: PartialLabels, shares: Array) -> Array:

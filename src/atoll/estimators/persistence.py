@@ -28,6 +28,7 @@ from atoll.core.files import atomic_path
 from atoll.core.memory import check_memory
 from atoll.core.preprocessing import Preprocessing
 from atoll.estimators import saved_format_1
+from atoll.estimators.saved_arrays import packed
 from atoll.estimators.saved_records import REBUILDING, from_records, to_records
 from atoll.estimators.saved_types import UnreadableRecord, present_layout
 
@@ -126,7 +127,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     import skops.io
 
     try:
-        archive = skops.io.dumps(model)
+        archive = skops.io.dumps(packed(model))
         archive = _with_schema(
             archive, lambda schema: to_records(schema, present_layout), zipfile.ZIP_DEFLATED
         )

@@ -66,6 +66,8 @@ class RowExplanation(NamedTuple):
     near : labels by their pulls, without signs; where there are none, by the way to them
     without_all : (K,) the probabilities without any of these labels; None where too few are left
     own_label : the row's own label in the fit, or None
+    filled : columns of the row that were blank, and filled in before the model saw it
+    n_columns : of the table; 0 where it is not known
     """
 
     classes: NDArray[Any]
@@ -73,6 +75,8 @@ class RowExplanation(NamedTuple):
     near: tuple[NearLabel, ...]
     without_all: Array | None
     own_label: Any = None
+    filled: tuple[str, ...] = ()
+    n_columns: int = 0
 
     @property
     def code(self) -> int:
@@ -87,7 +91,21 @@ class RowExplanation(NamedTuple):
         said += f", then {names[second]} with {self.proba[second]:.2f}."
         if self.own_label is not None:
             said += f" The row was itself labelled {class_names([self.own_label])[0]} in the fit."
-        return said
+        return said + self._about_filled()
+
+    def _about_filled(self) -> str:
+        """Say which cells were filled in, and what that means where they are many."""
+        if not self.filled:
+            return ""
+        said = f" Blank in this row, and filled in: {', '.join(self.filled)}"
+        if 2 * len(self.filled) < self.n_columns:
+            return f"{said}."
+        n, known = len(self.filled), self.n_columns - len(self.filled)
+        return (
+            f"{said}. These are {n} of {self.n_columns} columns: the class rests on the other "
+            f"{known}, with typical values in the place of the rest, and is less sure than its "
+            "probability says."
+        )
 
     def table(self, first: int = 0) -> tuple[list[str], list[list[str]]]:
         """Return header and rows of a table of the labels, as text.

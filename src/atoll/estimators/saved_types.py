@@ -27,6 +27,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from atoll.estimators import saved_upgrades as upgrades
+from atoll.estimators.saved_arrays import PackedWords
 
 Fields = dict[str, Any]
 
@@ -163,6 +164,7 @@ TYPES: dict[str, SavedType] = {
     "graph-warped-geometry": SavedType("atoll.kernels.graph_warped.Geometry"),
     "graph-warped-kernel": SavedType("atoll.kernels.graph_warped.GraphWarpedKernel"),
     "kernel-prior": SavedType("atoll.kernels.hyperparameters.KernelPrior"),
+    "packed-words": SavedType("atoll.estimators.saved_arrays.PackedWords"),
     "normal-inverse-wishart": SavedType("atoll.core.densities.NormalInverseWishart"),
     "text-words": SavedType("atoll.core.texts.Words"),
     "preprocessing": SavedType("atoll.core.preprocessing.Preprocessing"),
@@ -269,7 +271,8 @@ def rebuilt(header: Fields, *values: Any) -> Any:
         fields = upgrade(fields)
     kind = saved.load()
     if issubclass(kind, tuple) or dataclasses.is_dataclass(kind):
-        return kind(**fields)
+        found = kind(**fields)
+        return found.unpacked() if isinstance(found, PackedWords) else found
     instance = kind.__new__(kind)
     state = _default_parameters(kind) | fields
     if hasattr(instance, "__setstate__"):

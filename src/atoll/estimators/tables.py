@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from atoll.core import preprocessing
 from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
-from atoll.core.labels import parse_labels
+from atoll.core.labels import parse_labels, placeholder_in
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import PYTHON
 from atoll.estimators.category_weight import weigh_categories
@@ -123,7 +123,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             return float(self.category_weight)
         if y is None or not self.standardise:
             return 1.0
-        labels = parse_labels(y if hasattr(y, "__len__") else np.asarray(y))
+        y = y if hasattr(y, "__len__") else np.asarray(y)
+        marker = placeholder_in(y)  # the classifier behind this step may be told what it means
+        labels = parse_labels(y, unlabelled="auto" if marker is None else marker[0])
         is_one_each = len(labels.codes) == table.X.shape[0]  # the classifier says it if not
         return weigh_categories(table, labels).weight if is_one_each else 1.0
 

@@ -194,7 +194,9 @@ def _where_not_finite(estimator: BaseEstimator, bad: NDArray[np.bool_]) -> str:
     return (
         f"X contains NaN or infinity (inf) in {len(rows)} row{'s' * (len(rows) != 1)}: "
         f"{_list(rows.tolist())}; column{'s' * (len(columns) != 1)}: {_list(shown)}. Drop those "
-        "rows or fill them, for example with sklearn.impute.SimpleImputer."
+        "rows, or let blank cells be filled in: make_pipeline(make_preprocessor(), "
+        f"{type(estimator).__name__}()), with make_pipeline of sklearn.pipeline and "
+        "make_preprocessor of atoll."
     )
 
 

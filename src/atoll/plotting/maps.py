@@ -35,8 +35,8 @@ class ProbabilityGrid(NamedTuple):
     """Class probabilities on a grid, and where the data rows lie in it.
 
     axes : one or two arrays of shape (r,), the grid's coordinates
-    probabilities : (r, K), or (r, r, K) with the second axis first; None of a plane of sparse rows,
-        between which there are no rows to predict
+    probabilities : (r, K), or (r, r, K) with the second axis first; None of a plane that nobody
+        chose: rows lie off it, and their classes are not those that it would show
     rows : (n, 1) or (n, 2), the data rows in the same coordinates
     axis_labels : one or two names
     subspace : a description of the plane, or '' if the axes are features
@@ -68,8 +68,7 @@ def probability_grid(
     plane : fitted transformer or None, default=None
         Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
         the features themselves if d is 1 or 2; otherwise the first two principal components of
-        the standardised rows, mapped back to the features. Of sparse rows it takes two singular
-        vectors, and predicts nothing on their plane.
+        the standardised rows, or two singular vectors of sparse ones, and predicts nothing there.
     resolution : int, default=120
         Grid points along each axis.
     feature_names : array-like of str, shape (d,), or None, default=None
@@ -84,6 +83,7 @@ def probability_grid(
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.naive_bayes import GaussianNB
     >>> X, y = load_iris(return_X_y=True)
+    >>> X = X[:, :2]
     >>> grid = probability_grid(GaussianNB().fit(X, y), X, resolution=20)
     >>> grid.probabilities.shape, grid.rows.shape
     ((20, 20, 3), (150, 2))
@@ -96,7 +96,8 @@ def probability_grid(
         return _sparse_grid(X, resolution)
     values = check_array(X, dtype=np.float64, input_name="X")
     names = feature_names_of(estimator, X, feature_names)
-    if plane is None and values.shape[1] > 2:
+    is_chosen = plane is not None or values.shape[1] <= 2
+    if not is_chosen:
         plane = _principal_plane(values)
         shares = np.nan_to_num(plane[-1].explained_variance_ratio_)
         axis_labels: tuple[str, ...] = tuple(
@@ -116,12 +117,12 @@ def probability_grid(
             f"plane.transform gives {rows.shape[1]} columns; a map needs a plane of one or two."
         )
     axes = tuple(_padded_axis(column, resolution) for column in rows.T)
-    points = np.stack([part.ravel() for part in np.meshgrid(*axes)], axis=1)
-    probabilities = _predict_in_batches(estimator, points, plane, values.shape[1])
-    shape = (resolution,) * rows.shape[1]
-    return ProbabilityGrid(
-        axes, probabilities.reshape(*shape, -1), rows, tuple(axis_labels), subspace
-    )
+    probabilities = None
+    if is_chosen:
+        points = np.stack([part.ravel() for part in np.meshgrid(*axes)], axis=1)
+        found = _predict_in_batches(estimator, points, plane, values.shape[1])
+        probabilities = found.reshape(*(resolution,) * rows.shape[1], -1)
+    return ProbabilityGrid(axes, probabilities, rows, tuple(axis_labels), subspace)
 
 
 def _sparse_grid(X: Any, resolution: int) -> ProbabilityGrid:
@@ -156,8 +157,8 @@ def decision_map(
     are drawn at most. The shade runs from white (all classes equally probable) to the class's
     colour (certain), and a line marks where the most probable class changes. With one feature the
     probabilities are drawn as lines. With more than two the rows lie off the plane that is drawn:
-    dots have the colours of their own predicted classes, and the predictions *on* the plane are a
-    faded background; below it stands how many rows have the class that it shows where they are.
+    dots have the colours of their own predicted classes, on white. On a plane that you choose, the
+    predictions *on* it are a faded background, and the picture says for how many rows they differ.
 
     Parameters
     ----------
@@ -172,7 +173,7 @@ def decision_map(
     plane : fitted transformer or None, default=None
         Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
         the features themselves if d is 1 or 2; otherwise the first two principal components of
-        the standardised rows, mapped back to the features.
+        the standardised rows.
     resolution : int, default=120
         Grid points along each axis.
     feature_names : array-like of str, shape (d,), or None, default=None
@@ -257,7 +258,7 @@ def entropy_map(
     plane : fitted transformer or None, default=None
         Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
         the features themselves if d is 1 or 2; otherwise the first two principal components of
-        the standardised rows, mapped back to the features.
+        the standardised rows.
     resolution : int, default=120
         Grid points along each axis.
     feature_names : array-like of str, shape (d,), or None, default=None
@@ -297,10 +298,11 @@ def entropy_map(
         ax = current_axes(6.8, 4.8)
     largest = float(np.log(len(classes)) * _ENTROPY_UNITS[unit])
     label = f"predictive entropy ({unit})"
-    scale: dict[str, Any] = {"cmap": _pale_purples(), "vmin": 0, "vmax": largest}
+    scale: dict[str, Any] = {"cmap": _purples(0.0, 0.72), "vmin": 0, "vmax": largest}
     if grid.subspace:
         some = _of_some_rows(estimator, X)
         values = _entropy(some.probabilities) * _ENTROPY_UNITS[unit]
+        scale["cmap"] = _purples(0.3, 1.0)  # a dot is seen on white, however sure the row
         dots = _mark_rows(ax, grid.rows, codes, len(classes), some.rows, c=values, **scale)
         _colour_scale(ax, dots, label)
         _frame(ax, grid)
@@ -360,7 +362,7 @@ def _of_some_rows(estimator: Any, X: Any) -> _SomeRows:
 def _classes_on_a_plane(
     ax: Axes, grid: ProbabilityGrid, codes: NDArray[np.int64], some: _SomeRows
 ) -> None:
-    """Draw rows in the colours of their classes, on a faded picture of the plane's own."""
+    """Draw rows in the colours of their classes; a plane that was chosen is a faded background."""
     n_classes = some.probabilities.shape[1]
     found = some.probabilities.argmax(axis=1)
     if grid.probabilities is not None:
@@ -369,8 +371,8 @@ def _classes_on_a_plane(
     _mark_rows(ax, grid.rows, codes, n_classes, some.rows, color=colours)
     _frame(ax, grid)
     if grid.probabilities is not None:
-        agree = np.mean(_classes_at(grid, grid.rows[some.rows]) == found)
-        note = f"Background: the class of {agree:.0%} of the rows."
+        differ = np.mean(_classes_at(grid, grid.rows[some.rows]) != found)
+        note = f"Rows lie off this plane: {differ:.0%} have another class than the background."
         ax.set_xlabel(f"{ax.get_xlabel()}\n{note}")
 
 
@@ -509,7 +511,7 @@ def _mark_rows(
     look: dict[str, Any] = {"color": UNLABELLED_COLOUR, "alpha": 0.65, "linewidths": 0}
     if colours:
         look = {k: v[is_free] if k in ("c", "color") else v for k, v in colours.items()}
-        size, look = 1.6 * size, {**look, "edgecolors": UNLABELLED_COLOUR, "linewidths": 0.25}
+        size, look = 1.6 * size, {**look, "edgecolors": UNLABELLED_COLOUR, "linewidths": 0.4}
     x, y = places.T
     dots = ax.scatter(x[free], y[free], s=size, zorder=2, **look)
     looks = zip(class_colours(n_classes), class_markers(n_classes))
@@ -554,10 +556,10 @@ def _entropy(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     return entr(probabilities).sum(axis=-1)
 
 
-def _pale_purples() -> Any:
-    """Return a colour map from white to a purple on which grey dots can still be seen."""
-    purples = import_extra("matplotlib").colormaps["Purples"](np.linspace(0, 0.72, 64))
-    return import_extra("matplotlib.colors").LinearSegmentedColormap.from_list("pale", purples)
+def _purples(first: float, last: float) -> Any:
+    """Return a part of matplotlib's purples: from white, 0, to one that hides grey dots, 1."""
+    purples = import_extra("matplotlib").colormaps["Purples"](np.linspace(first, last, 64))
+    return import_extra("matplotlib.colors").LinearSegmentedColormap.from_list("part", purples)
 
 
 def _legend(

@@ -253,7 +253,7 @@ def _draw(path: Path, problem: Problem, models: dict[str, Any], size: Size) -> N
     from atoll.plotting.palette import new_figure
 
     everywhere = np.vstack([problem.X, problem.X_test])  # so that no cross is cut off
-    figure = new_figure(4.3 * len(models), 4.9)
+    figure = new_figure(4.3 * len(models), 5.3)
     panels = figure.subplots(1, len(models), sharex=True, sharey=True, squeeze=False)[0]
     for (name, model), ax in zip(models.items(), panels):
         grid = probability_grid(model, everywhere, resolution=size.resolution)
@@ -269,8 +269,9 @@ def _draw(path: Path, problem: Problem, models: dict[str, Any], size: Size) -> N
         ax.set(aspect="equal", xticks=[], yticks=[], xlabel="", ylabel="")
         for spine in ax.spines.values():
             spine.set_visible(False)
-        ax.set_title(f"{TITLES[name]}\n{type(model).__name__}", fontsize=12)
-        ax.set_xlabel(f"{wrong.mean():.1%} of new rows wrong, log-loss {log_loss:.2f}", fontsize=11)
+        ax.set_title(f"{TITLES[name]}\n{type(model).__name__}", fontsize=16)
+        said = f"{wrong.mean():.1%} of new rows wrong\nlog-loss {log_loss:.2f}"
+        ax.set_xlabel(said, fontsize=15)
     with atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=130)
 

@@ -38,7 +38,7 @@ from atoll.reports.advice import SURE, State, what_to_do_next
 from atoll.reports.confusion import confusion_section
 from atoll.reports.figures import png_address
 from atoll.reports.inference_section import inference_section
-from atoll.reports.table import ArrayTable, RowTable, table_of
+from atoll.reports.table import ArrayTable, RowTable, SparseTable, table_of
 from atoll.reports.units import Standardised
 from atoll.reports.words import count, listed, number, percent, short
 
@@ -65,7 +65,7 @@ class Fitted(NamedTuple):
     unlabelled: Any
     names: list[str]
     features: list[str]
-    table: RowTable | ArrayTable
+    table: RowTable | ArrayTable | SparseTable
     probabilities: NDArray[np.float64]
 
 
@@ -83,7 +83,7 @@ def write_report(
     about: str | Mapping[str, object] | None = None,
     cross_validate: bool = True,
     progress: bool = False,
-    table: RowTable | None = None,
+    table: RowTable | SparseTable | None = None,
 ) -> None:
     """Write an HTML file that says what was fitted, how well, and what to label next.
 
@@ -95,8 +95,9 @@ def write_report(
     estimator : fitted classifier
         One of atoll's, a pipeline that ends in one, or anything with ``predict_proba`` and
         ``classes_``; a section that needs more, such as chains, says so if it is missing.
-    X : array-like or DataFrame of shape (n, d)
-        The rows that the estimator was fitted on.
+    X : array-like, DataFrame or sparse matrix of shape (n, d)
+        The rows that the estimator was fitted on. Of sparse ones, such as texts, the maps show the
+        rows themselves on the plane of two singular vectors, and tables their largest numbers.
     y : array-like of shape (n,)
         Their labels, with unlabelled rows marked as in ``fit``.
     path : path
@@ -118,7 +119,7 @@ def write_report(
         Whether to refit; without it the calibration section only says that it was not done.
     progress : bool, default=False
         Whether to show a progress bar of the refits.
-    table : RowTable or None, default=None
+    table : RowTable, SparseTable or None, default=None
         The rows as the user knows them: columns, units, names and numbers. None shows X itself.
 
     Examples
@@ -173,19 +174,15 @@ def _read(
     y: Any,
     feature_names: ArrayLike | None,
     unlabelled: Any,
-    table: RowTable | None,
+    table: RowTable | SparseTable | None,
 ) -> Fitted:
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
     if sparse.issparse(X):
-        raise ValueError(
-            "X is sparse, as columns of texts are, and a report draws dense rows. Predict with the "
-            "model, or make fewer, dense columns first (sklearn.decomposition.TruncatedSVD) and "
-            "fit on them."
-        )
-    if not hasattr(X, "iloc"):
+        X = sparse.csr_array(X)
+    elif not hasattr(X, "iloc"):
         X = X.to_pandas() if hasattr(X, "to_pandas") else np.asarray(X)
     model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if isinstance(unlabelled, str) and unlabelled == "auto":
@@ -264,7 +261,7 @@ def _what_was_fitted(fitted: Fitted, about: str | Mapping[str, object] | None) -
     facts += [
         ("Rows", f"{n:,}, of which {labels.n_labelled:,} labelled"),
         ("Classes", f"{len(fitted.names)}: {listed(fitted.names)}"),
-        ("Columns", f"{len(fitted.table.columns):,}: {listed(fitted.table.columns)}"),
+        ("Columns", _columns(fitted)),
     ]
     if hasattr(model, "kernel_"):
         facts.append(("Kernel found", short(model.kernel_)))
@@ -286,6 +283,14 @@ def _what_was_fitted(fitted: Fitted, about: str | Mapping[str, object] | None) -
         "versions": [("atoll", _own_version()), ("Python", platform.python_version())]
         + [(name, version(package)) for package, name in packages.items()],
     }
+
+
+def _columns(fitted: Fitted) -> str:
+    if sparse.issparse(fitted.X):
+        share = fitted.X.nnz / max(1, fitted.X.shape[0] * fitted.X.shape[1])
+        return f"{len(fitted.features):,}, of which a row has {percent(share)}"
+    names = fitted.table.columns
+    return f"{len(names):,}: {listed(names)}"
 
 
 def _classes(fitted: Fitted) -> dict[str, Any]:
@@ -370,6 +375,7 @@ def _maps(fitted: Fitted) -> dict[str, Any]:
     entropy_map(fitted.estimator, fitted.X, fitted.y, ax=entropy, **common)
     return {
         "dimensions": len(fitted.features),
+        "is_sparse": sparse.issparse(fitted.X),
         "axis_labels": grid.axis_labels,
         "subspace": grid.subspace,
         "most_entropy": number(float(np.log(len(fitted.names)))),

@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from atoll.reports.words import cell, short
+
+N_LARGEST = 5  # features of a sparse row that are shown
 
 
 class RowTable(NamedTuple):
@@ -52,12 +55,43 @@ class ArrayTable(NamedTuple):
         return {"row": f"{place + self.first:,}", "id": name, "cells": cells}
 
 
+class SparseTable(NamedTuple):
+    """Sparse rows, of which the features with the largest numbers are shown; as `RowTable`.
+
+    values : (n, d) compressed rows
+    features : (d,) names
+    """
+
+    values: Any
+    features: list[str]
+    ids: NDArray[Any] | None = None
+    id_name: str = ""
+    first: int = 0
+
+    @property
+    def columns(self) -> list[str]:
+        """What is shown of a row."""
+        return ["Largest features"]
+
+    def row(self, place: int, columns: list[int]) -> dict[str, Any]:
+        """Return number, name and largest features of one row."""
+        start, stop = self.values.indptr[place : place + 2]
+        numbers, which = self.values.data[start:stop], self.values.indices[start:stop]
+        largest = np.argsort(-np.abs(numbers), kind="stable")[:N_LARGEST]
+        names = [short(self.features[which[i]], 40, str) for i in largest if numbers[i]]
+        name = "" if self.ids is None else short(self.ids[place], 24, str)
+        cells = [{"text": ", ".join(names) or "–", "word": True}]
+        return {"row": f"{place + self.first:,}", "id": name, "cells": cells}
+
+
 def _shown(value: Any) -> dict[str, Any]:
     return {"text": cell(value), "word": isinstance(value, str)}
 
 
-def table_of(X: Any, features: list[str]) -> RowTable | ArrayTable:
+def table_of(X: Any, features: list[str]) -> RowTable | ArrayTable | SparseTable:
     """Return the rows that a caller gave; an index that does more than count names them."""
+    if sparse.issparse(X):
+        return SparseTable(X, features)
     if not hasattr(X, "iloc"):
         return ArrayTable(np.asarray(X), features)
     index = X.index

@@ -465,6 +465,9 @@ def compare_digits(results: list[Result]) -> str:
         if not behind
         else f"The null category is behind at {', '.join(behind)}."
     )
+    lost = [f"{p:g} ({gain.mean:+.4f})" for p, gain in over["tsvm"].items() if gain.mean < 0]
+    if lost:
+        verdict += f" It is behind the transductive SVM at {', '.join(lost)}."
     n_active = results[0].cell["n_active"]
     n_draws = min(len(part) for part in by_probability.values())
     return f"""## The paper and ours

@@ -12,7 +12,7 @@ from atoll.core.densities import (
     WithConstants,
     fit_gaussian,
 )
-from atoll.models.archipelago import acceptance_remark, choose_base
+from atoll.models.archipelago import acceptance_remark, base, choose_base
 from atoll.models.archipelago.base import MIXTURE_GAIN, gain, mixture_of_width
 
 HEAPS = np.repeat([[0.0, 0.0], [40.0, 0.0], [0.0, 40.0]], 14, axis=0)
@@ -58,3 +58,36 @@ def test_a_constant_column_stays_constant():
 def test_a_base_density_far_from_the_data_is_remarked_on():
     assert acceptance_remark(np.full(10, 5), n=20) == ""
     assert "one proposal in 31 is kept" in acceptance_remark(np.full(10, 600), n=20)
+
+
+def test_a_density_does_not_depend_on_the_unit_of_a_column():
+    X = np.random.default_rng(2).normal(size=(40, 2))
+    units = np.array([1.0, 2.0**-10])
+    for name in ("gaussian", "student-t"):
+        plain, small = choose_base(name, X)[0], choose_base(name, units * X)[0]
+        np.testing.assert_allclose(
+            small.log_density(units * X[:5]) - 10 * np.log(2.0), plain.log_density(X[:5]), 1e-5
+        )
+
+
+def test_widths_are_compared_on_rows_that_were_left_out(monkeypatch):
+    fitted, judged = [], []
+
+    def keep_rows(rest, width):
+        fitted.append(rest)
+        return width
+
+    def keep_left(width, gaussian, left):
+        judged.append(left)
+        np.testing.assert_allclose(gaussian.mean, fitted[-1].mean(axis=0))
+        return np.full(len(left), -width)
+
+    monkeypatch.setattr(base, "mixture_of_width", keep_rows)
+    monkeypatch.setattr(base, "gain", keep_left)
+    best, mean_gain = base._best_width(HEAPS)
+    assert best == -mean_gain == min(base.COMPONENT_WIDTHS)
+    order = np.lexsort(HEAPS.T)
+    for rest, left in zip(fitted, judged):
+        both = np.concatenate([rest, left])
+        assert len(left) < len(rest)
+        np.testing.assert_array_equal(both[np.lexsort(both.T)], HEAPS[order])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import lru_cache, partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +14,12 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from atoll.core.densities import Blurred, Gaussian, GaussianMixture, StudentT, WithConstants
+from atoll.core.passes import Reservoir
 from atoll.diagnostics import geweke_test
 from atoll.inference.natural_gradient import InducingGaussians
-from atoll.models.archipelago.engine import hmc, objective, schedule, sparse, start
+from atoll.likelihoods.softmax import symmetric_points
+from atoll.models.archipelago.engine import fitting, hmc, objective, schedule, sparse, start
+from atoll.models.archipelago.engine import posterior as posterior_module
 from atoll.models.archipelago.engine.objective import Batch, Pace
 from atoll.models.archipelago.engine.posterior import (
     JITTER,
@@ -23,9 +27,10 @@ from atoll.models.archipelago.engine.posterior import (
     Scaling,
     stacked_factors,
 )
-from atoll.models.archipelago.engine.problem import why_not
+from atoll.models.archipelago.engine.problem import problem_of_sample, why_not
 from atoll.models.archipelago.engine.schedule import make_schedule, n_whole_steps
 from atoll.models.archipelago.engine.start import base_points
+from atoll.models.archipelago.likelihood import class_probabilities
 
 K = 2
 THETA = np.array([0.8, 0.1])
@@ -431,3 +436,172 @@ def test_learning_goes_on_more_and_more_slowly_and_then_ends():
     assert 0.8 < rate[0] / (0.5 * schedule.LEARNING_RATE) < 1.0
     assert (np.diff(rate) <= 0).all()
     assert rate[-1] == 0.0
+
+
+# Its parts, written anew --------------------------------------------------------------------------
+
+
+def test_the_divergence_is_that_of_normals():
+    """In closed form, by the trace, the mean and the determinant of covariances."""
+    mean, precision = (np.asarray(v) for v in some_q(4))
+    covariance = np.linalg.inv(precision)
+    exact = sum(
+        0.5 * (np.trace(S) + m @ m - 3.0 - np.log(np.linalg.det(S)))
+        for m, S in zip(mean, covariance)
+    )
+    assert fitting.divergence(SimpleNamespace(average=(mean, precision))) == pytest.approx(exact)
+    prior = np.zeros((K, 3)), np.eye(3)[None].repeat(K, axis=0)
+    assert fitting.divergence(SimpleNamespace(average=prior)) == pytest.approx(0.0)
+
+
+def test_scaled_rows_are_centred_and_stay_finite_on_both_sides():
+    scaled = Scaling(np.array([3.0, -1.0]), np.array([2.0, 0.5]))
+    np.testing.assert_array_equal(scaled([[3.0, -1.0], [5.0, -2.0]]), [[0.0, 0.0], [1.0, -2.0]])
+    np.testing.assert_array_equal(scaled([[1e300, -1e300]]), [[1e6, -1e6]])
+
+
+@pytest.mark.parametrize(("n_parameters", "scales"), [(2, [2.0]), (3, [2.0, 5.0])])
+def test_length_scales_of_scaled_rows_are_taken_to_the_units_of_the_rows(n_parameters, scales):
+    problem = SimpleNamespace(prior=SimpleNamespace(mean=np.zeros(n_parameters)))
+    scaled = Scaling(np.zeros(2), np.array([2.0, 5.0]))
+    np.testing.assert_allclose(fitting.own_units(problem, scaled), [0.0, *np.log(scales)])
+
+
+def test_a_sample_counts_for_all_the_rows_that_it_stands_for():
+    codes = np.array([-1, 1, 0, -1, 1])
+    rows = np.arange(5.0)[:, None]
+    sample = Reservoir(np.arange(5, dtype=np.uint64), rows, codes, (2, 1, 2))
+    problem = problem_of_sample(sample, np.array([40, 3, 10]), None, None)
+    np.testing.assert_array_equal(problem.rows, [[0.0], [3.0]])
+    np.testing.assert_array_equal(problem.labelled, [[1.0], [2.0], [4.0]])
+    np.testing.assert_array_equal(problem.codes, [1, 0, 1])
+    np.testing.assert_array_equal(problem.label_weights, [5.0, 3.0, 5.0])
+    assert (problem.n_unlabelled, problem.n_classes) == (40, 2)
+
+
+def test_the_graph_is_followed_first_and_then_let_go():
+    plan, t = make_schedule(1000, 10_000), np.arange(1000) / 1000
+    np.testing.assert_array_equal(plan.graph_weight[t <= schedule.CLAMPED], 1.0)
+    np.testing.assert_array_equal(plan.graph_weight[t >= schedule.RELEASED], 0.0)
+    between = (t > schedule.CLAMPED) & (t < schedule.RELEASED)
+    assert (np.diff(plan.graph_weight[between]) < 0).all()
+    np.testing.assert_array_equal(plan.caution[t <= schedule.RELEASED], 1.0)
+    np.testing.assert_array_equal(plan.caution[t >= schedule.BOLD], 0.0)
+    assert schedule.onward_schedule(1000).learning_rate.max() < schedule.LEARNING_RATE
+
+
+def test_a_start_is_the_average_of_graphs_in_the_log_with_some_doubt(monkeypatch):
+    rng = np.random.default_rng(0)
+    problem = SimpleNamespace(
+        rows=rng.normal(size=(20, 2)), labelled=rng.normal(size=(3, 2)),
+        codes=np.array([0, 1, 2]), n_classes=3,
+    )  # fmt: skip
+    given = rng.dirichlet(np.ones(3), size=(2, 20))
+    sizes = []
+
+    def of_a_graph(rng, on_graph, codes, n_classes, X):
+        sizes.append(len(on_graph))
+        np.testing.assert_array_equal(on_graph[: len(codes)], problem.labelled)
+        return given[len(sizes) - 1]
+
+    def expected(parts):
+        mixed = np.log((1.0 - start.DOUBT) * parts + start.DOUBT / 3).mean(axis=0)
+        return mixed - logsumexp(mixed, axis=1, keepdims=True)
+
+    monkeypatch.setattr(start, "graph_probabilities", of_a_graph)
+    np.testing.assert_allclose(start.log_start(rng, problem), expected(given[:1]), atol=1e-6)
+    sizes.clear()
+    monkeypatch.setattr(start, "GRAPH_ROWS", 12)
+    np.testing.assert_allclose(start.log_start(rng, problem), expected(given), atol=1e-6)
+    assert sizes == [12, 12]
+
+
+def test_the_graph_of_a_start_has_labels_at_its_first_rows_alone(monkeypatch):
+    masks = []
+
+    def stop(weights, n_modes, is_labelled):
+        masks.append(is_labelled)
+        raise InterruptedError
+
+    monkeypatch.setattr(start, "graph_modes", stop)
+    rng = np.random.default_rng(1)
+    with pytest.raises(InterruptedError):
+        start.graph_probabilities(
+            rng, rng.normal(size=(9, 2)), np.array([0, 1]), 2, np.zeros((1, 2))
+        )
+    assert masks[0].tolist() == [True] * 2 + [False] * 7
+
+
+def test_where_a_net_has_too_few_dimensions_points_are_drawn(monkeypatch):
+    base = Gaussian(np.zeros(3), np.eye(3))
+    for most, drawn in ((4, False), (3, True)):
+        monkeypatch.setattr(start, "MOST_SOBOL", most)
+        points = base_points(np.random.default_rng(5), base, 8)
+        same = np.array_equal(points, base.sample(np.random.default_rng(5), 8))
+        assert same == drawn
+
+
+def test_rows_in_doubt_get_many_points():
+    posterior, X = make_posterior(n_states=1), np.linspace(-3, 3, 9)[:, None]
+    (found,) = posterior_module._averages(posterior, X, class_probabilities)
+    ((_, mean, deviation),) = posterior_module.state_moments(posterior, 0, X)
+    points = symmetric_points(K, 0, posterior_module.MANY_POINTS)
+    exact = posterior_module._average(mean, deviation, points, class_probabilities)
+    assert np.all(exact.max(axis=1) < 1.0 - posterior_module.DOUBT)
+    np.testing.assert_array_equal(found, exact)
+
+
+def test_the_likelihood_of_the_chains_is_that_of_the_model(x64):
+    """One draw of noise, functions by the formula, and the model's own density."""
+    rng = np.random.default_rng(2)
+    noise = rng.normal(size=(1, 6, K))
+    data = sparse_data(rng, noise)
+    v, theta = rng.normal(size=(K, 3)), THETA + 0.1
+
+    @jax.jit
+    def found_by_the_engine(v, theta, position):
+        known = hmc.features_at(theta, data)
+        return known, hmc.log_likelihood(v, theta, known, data), hmc._described(position, data)
+
+    known, (likelihood, found), described = found_by_the_engine(
+        v, theta, position_of(v, theta, data)
+    )
+    A, left = (np.asarray(part) for part in known)
+    g = np.exp(0.5 * theta[0]) * (A.T @ v.T + np.sqrt(left)[:, None] * noise[0])
+    log_kept = -np.logaddexp(0.0, -logsumexp(g, axis=1))
+    log_norm = logsumexp(log_kept[3:]) - np.log(3)
+    of_label = g[0, 1] - np.logaddexp(0.0, logsumexp(g[0]))
+    exact = of_label + log_kept[1:3].sum() - 3 * log_norm
+    assert float(found) == pytest.approx(log_norm, abs=1e-6)
+    assert float(likelihood) == pytest.approx(exact, abs=1e-5)
+    shares = np.exp(g[:3] - logsumexp(g[:3], axis=1, keepdims=True))
+    np.testing.assert_allclose(described[4], shares, atol=1e-5)
+    assert float(described[2]) == pytest.approx(exact, abs=1e-4)
+
+
+@pytest.mark.parametrize("caution", [0.0, 0.5, 1.0])
+def test_curvatures_are_those_that_the_formulas_say(caution):
+    rng = np.random.default_rng(3)
+    batch = three_rows()._replace(row_weights=np.array([2.0, 5.0]))
+    g = rng.normal(size=(1, 6, K))
+    pace = Pace(*np.array([0.5, 0.7, 0.0, caution, 0.0]))
+    norm = 0.4
+    scores_and_curvatures = jax.jit(objective.scores_and_curvatures)
+    _, w, z = scores_and_curvatures(g, batch, pace, norm)
+    total = np.exp(g[0]).sum(axis=1, keepdims=True)
+    p, p_0, s = np.exp(g[0]) / (1.0 + total), 1.0 / (1.0 + total), np.exp(g[0]) / total
+    kept = (1.0 - p_0[3:]).mean()
+    assert float(z) == pytest.approx(norm + 0.5 * (kept - norm), rel=1e-5)
+    by_base = (1.0 + 0.7 * 7.0) / (3 * float(z))
+    of_rows = (0.5 + 0.5 * caution) * (s * p_0) ** 2
+    of_base = caution * p_0 * p * (1.0 - p) + (1.0 - caution) * 0.5 * p * s * p_0**2
+    exact = np.concatenate([
+        (p * (1.0 - p))[:1], 0.7 * batch.row_weights[:, None] * of_rows[1:3], by_base * of_base[3:],
+    ])  # fmt: skip
+    np.testing.assert_allclose(w, exact, rtol=1e-4)
+    # What the graph says as well makes every curvature of π larger, and no other.
+    _, more, _ = scores_and_curvatures(g, batch, pace._replace(graph_weight=0.3), norm)
+    np.testing.assert_allclose(more[:3], w[:3], rtol=1e-5)
+    np.testing.assert_allclose(
+        more[3:], exact[3:] + by_base * 0.3 * ((1.0 - p_0) * p * (1.0 - p))[3:], rtol=1e-4
+    )

@@ -133,3 +133,30 @@ def test_functions_and_their_prior_are_the_same_in_any_coordinates(usual, own_ke
 
     slope = float(np.sum(white.slope(coordinates, u, linear) * along))
     assert slope == pytest.approx((value(1e-5) - value(-1e-5)) / 2e-5, rel=1e-5, abs=1e-5)
+
+
+def test_theta_may_go_ten_standard_deviations_and_no_further():
+    rng, setting, state = prior_state(5)
+    prior = setting.prior._replace(sd=np.array([0.5, 1.0, 4.0]))
+    target = steps.conditional_on_copies(rng, setting, state)._replace(
+        setting=setting._replace(prior=prior)
+    )
+    for j, sd in enumerate(prior.sd):
+        step = np.zeros_like(state.log_parameters)
+        step[0, j] = steps.FARTHEST * sd
+        assert target.at(prior.mean + 1.01 * step) is None
+        assert target.at(prior.mean + 0.2 * step) is not None
+
+
+def test_warm_up_finds_the_variances_of_theta_within_limits():
+    rng, setting, state = prior_state(6)
+    sd = setting.prior.sd
+    for share, expected in ((0.8, 0.8), (0.1, steps.LEAST_SPREAD), (3.0, 1.0)):
+        seen = []
+        for i in range(400):
+            theta = setting.prior.mean + share * sd * rng.choice([-1.0, 1.0], size=(1, 3))
+            state = steps.tuned(setting, state._replace(log_parameters=theta))
+            if i >= 200:
+                seen.append(np.sqrt(state.tuning.variances) / sd)
+        # Of a sign by lot the variance is the square; fifty states or so count at a time.
+        assert np.mean(seen, axis=0) == pytest.approx(np.full((1, 3), expected), rel=0.1)

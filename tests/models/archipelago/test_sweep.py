@@ -152,3 +152,39 @@ def test_a_state_stays_whole_through_sweeps(moves):
         np.testing.assert_allclose(
             state.factors @ state.factors.swapaxes(1, 2), fresh @ fresh.swapaxes(1, 2), atol=1e-8
         )
+
+
+@pytest.mark.parametrize("kernel", ["isotropic", RBF(1.0)], ids=["two", "one"])
+@pytest.mark.parametrize("options", [{}, OWN | DEPENDENT], ids=["shared", "own and dependent"])
+@pytest.mark.parametrize("moves", [sweep.sweep, paper_sweep.sweep, paper_sweep.whitened_sweep])
+def test_sweeps_move_all_that_is_unknown(moves, options, kernel, monkeypatch):
+    """That the right distribution stays as it is would not tell of what never moves."""
+    if moves is not sweep.sweep and options:
+        options = OWN  # the paper has no move of the mixing
+    monkeypatch.setattr(sweep, "SHARE_OF_CHEAP", 1.0)
+    rng = np.random.default_rng(30)
+    prior = PRIOR if kernel == "isotropic" else kernel_prior(kernel, THREE)
+    rows, labels, start = sample_prior(rng, prior, SOME_GAUSSIANS, 6, 2, **options)
+    setting = Setting(rows, seen(labels), 2, prior, SOME_GAUSSIANS, **options)
+    state, n_rejections = start, {len(start.rejections)}
+    for _ in range(8):
+        state = moves(rng, setting, state, False)
+        n_rejections.add(len(state.rejections))
+    assert np.all(state.log_parameters != start.log_parameters)
+    assert len(state.mixing) == len(start.mixing)
+    assert np.all(state.mixing != start.mixing)
+    assert np.all(state.whitened[:6] != start.whitened[:6])
+    assert np.all(state.base.mean != start.base.mean)
+    assert len(n_rejections) > 1
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_slice_moves_its_own_log_parameter_alone(grows):
+    rng = np.random.default_rng(31)
+    rows, labels, state = sample_prior(rng, PRIOR, LINE, 6, 2, **OWN)
+    setting = Setting(rows, seen(labels), 2, PRIOR, LINE, **OWN)
+    target = steps.conditional_on_copies(rng, setting, state)
+    here = target.at(state.log_parameters)
+    for index in np.ndindex(state.log_parameters.shape):
+        moved = steps._sliced(rng, target, here, index, grows).kernels.theta != here.kernels.theta
+        assert np.argwhere(moved).tolist() == [list(index)]

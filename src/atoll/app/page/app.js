@@ -416,7 +416,7 @@ function showNumbers() {
     $("range-limit").style.width = share(numbers.upper);
     $("range-point").style.left = share(numbers.error);
     $("range-goal").style.left = share(state.target_error);
-    const text = `About ${percent(numbers.error)} wrong, at most ${percent(numbers.upper)} (${percent(numbers.confidence)} sure). Target: ${percent(state.target_error)}.`;
+    const text = `About ${percent(numbers.error)} of unlabelled rows wrong, at most ${percent(numbers.upper)} (${percent(numbers.confidence)} sure). Target: ${percent(state.target_error)}.`;
     $("error-note").textContent = text;
     $("range").setAttribute("aria-label", text);
   }

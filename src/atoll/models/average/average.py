@@ -11,6 +11,7 @@ by what rows without labels say of it: see `corroboration`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -115,25 +116,50 @@ class AveragePosterior(NamedTuple):
             out[some] = found / found.sum(axis=1, keepdims=True)
         return out
 
+    def proba_as_new(self, rows: Any) -> Array:
+        """Return P(y = k | x, data) of the graphs' rows as if they were new ones, (r, K).
+
+        On graphs each is the mean of its nearest others.
+
+        Parameters
+        ----------
+        rows : (r, d) of the graphs, scaled and without copies
+        """
+        as_new = {
+            i: view.features_as_new()
+            for i, view in enumerate(self.views)
+            if isinstance(view, GraphView) and any(part.view == i for part in self.components)
+        }
+        out = np.empty((rows.shape[0], len(self.shares)))
+        for piece in in_chunks(rows.shape[0], WIDTH + rows_of.width(rows)):
+            given = {i: features[piece] for i, features in as_new.items()}
+            out[piece] = self._average(rows_of.clipped(rows[piece], FARTHEST), given=given)
+        return out
+
     def without_votes(self) -> AveragePosterior:
         """Return the posterior without what only its fit needed."""
         parts = (part._replace(head=without_votes(part.head)) for part in self.components)
         return self._replace(components=tuple(parts))
 
-    def _average(self, Z: Any, own: slice | None = None) -> Array:
+    def _average(
+        self, Z: Any, own: slice | None = None, given: Mapping[int, Array] | None = None
+    ) -> Array:
         """Return the average, made surer.
 
         Parameters
         ----------
         Z : (m, d) scaled rows
         own : which rows of the graphs they are; None: they are new
+        given : (m, p) features of some views, where they are known
         """
         out = np.tile(max(self.share_weight, LEAST_SHARE_WEIGHT) * self.shares, (Z.shape[0], 1))
         told = self._tell(Z)
         for i, view in enumerate(self.views):
             parts = [component for component in self.components if component.view == i]
             if parts:
-                if own is not None and isinstance(view, GraphView):
+                if given is not None and i in given:
+                    features = given[i]
+                elif own is not None and isinstance(view, GraphView):
                     features = view.values[own]
                 else:
                     features = view.features(Z)
@@ -224,6 +250,14 @@ def smoothed_shares(codes: Codes, n_classes: int, label_weights: Array | None = 
     """Return the shares of the classes given their labels alone, (K,)."""
     counts = np.bincount(codes, label_weights, minlength=n_classes) + SHARE_COUNT
     return counts / counts.sum()
+
+
+def shares_of_others(codes: Codes, n_classes: int, label_weights: Array | None = None) -> Array:
+    """Return the shares of the classes as each label would see them by the others, (l, K)."""
+    counts = np.bincount(codes, label_weights, minlength=n_classes) + SHARE_COUNT
+    own = np.ones(len(codes)) if label_weights is None else label_weights
+    others = counts - own[:, None] * np.eye(n_classes)[codes]
+    return np.asarray(others / others.sum(axis=1, keepdims=True))
 
 
 def labels_per_class(codes: Codes, n_classes: int, label_weights: Array | None = None) -> float:

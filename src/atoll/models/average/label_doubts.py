@@ -128,10 +128,7 @@ def compare(record: LabelRecord, problems: heads.Problems, wrong: float = 0.0) -
     weights = record.weights_of_part
     log_w = [problems.log_evidence(i) + prior for i, prior in enumerate(record.log_priors)]
     nothing = average.evidence_of_shares(codes, K, weights) + record.log_prior_of_nothing
-    counts = np.bincount(codes, weights, minlength=K) + average.SHARE_COUNT
-    own = np.ones(len(codes)) if weights is None else weights
-    shares = counts - own[:, None] * np.eye(K)[codes]
-    shares /= shares.sum(axis=1, keepdims=True)
+    shares = average.shares_of_others(codes, K, weights)
     proba = [problems.held_out(i) for i in range(len(record.log_priors))]
     log_weights = np.concatenate([*log_w, [nothing]])
     log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)

@@ -6,7 +6,7 @@ be: the average of their probabilities is too humble, whatever the weights (Ranj
 
     q_c ∝ s_c (p_c / s_c)^γ,   s the shares of the classes,
 
-so that a row of which nothing is known keeps the shares.
+so that a row of which nothing is known keeps the shares. See `sureness` on how γ is found.
 """
 
 from __future__ import annotations

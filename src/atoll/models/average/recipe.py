@@ -63,8 +63,10 @@ class AverageRecipe:
         `corroboration`.
     n_witnesses : int
         Rows without labels, at most, on which they are compared.
-    pooled_sharpness : float
-        Power by which the average is made surer, with more than two classes: see `pooling`.
+    pooled_sharpness, sharpness_spread : float
+        Power by which the average is made surer, with more than two classes: see `pooling`. It is
+        that of the graph without label noise. For the other assumptions it is the square before
+        the labels, with a standard deviation of its logarithm, and learnt by them.
     amplitudes, graph_amplitudes : tuple of float
         Variances of the functions that are averaged over, in units of the noise.
     constant_variance : float
@@ -97,6 +99,7 @@ class AverageRecipe:
     corroboration: float = 2.2
     n_witnesses: int = 300
     pooled_sharpness: float = 1.2
+    sharpness_spread: float = 0.3
     amplitudes: tuple[float, ...] = (0.15, 0.6, 2.4, 9.6, 38.0, 150.0)
     graph_amplitudes: tuple[float, ...] = (0.15, 0.6, 2.4, 9.6, 38.0, 150.0, 1300.0)
     constant_variance: float = 0.3

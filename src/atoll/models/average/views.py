@@ -120,6 +120,13 @@ class GraphView(NamedTuple):
         nearest = nearest_rows(self.rows, X, self.n_jobs, n_nearest=self.n_nearest)
         return extend(self.values, nearest)
 
+    def features_as_new(self) -> Array:
+        """Return the features of the graph's rows as if they were new: of their nearest others."""
+        if len(self.values) < 2:
+            return self.values
+        nearest = nearest_rows(self.rows, None, self.n_jobs, n_nearest=self.n_nearest)
+        return extend(self.values, nearest)
+
     def reach(self, features: Array) -> Array:
         """Return the share of a row's nearest rows on pieces with a label; (m, p) -> (m,)."""
         return 1.0 - features[:, -2]  # the embedding's mark of rows that no label reaches

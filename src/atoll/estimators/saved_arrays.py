@@ -1,0 +1,79 @@
+"""Long arrays of words in model files: each word once, and a number for every row.
+
+skops tells an array of objects by a node for each entry, which takes a minute for a million labels.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+LONG = 1000
+"""Entries from which an array is packed."""
+
+
+class PackedWords(NamedTuple):
+    """An array of words, with None among them perhaps.
+
+    codes : (n,) place of each entry's word; that past the last word is None
+    words : (k,) of text, each once
+    """
+
+    codes: NDArray[np.integer]
+    words: NDArray[np.str_]
+
+    def unpacked(self) -> NDArray[Any]:
+        """Return the array, (n,) of objects."""
+        values = np.array([*self.words.tolist(), None], dtype=object)
+        return np.asarray(values[self.codes], dtype=object)
+
+
+def pack_words(values: Any) -> Any:
+    """Return a long array of words as `PackedWords`, and anything else as it is.
+
+    Examples
+    --------
+    >>> packed = pack_words(np.array(["ant", None, "bee"] * 500, dtype=object))
+    >>> packed.words.tolist(), packed.codes[:3].tolist(), packed.unpacked()[:3].tolist()
+    (['ant', 'bee'], [0, 2, 1], ['ant', None, 'bee'])
+    """
+    if not isinstance(values, np.ndarray) or values.dtype != object or values.ndim != 1:
+        return values
+    entries = values.tolist()
+    if len(entries) < LONG or not {type(entry) for entry in entries} <= {str, type(None)}:
+        return values
+    distinct = [word for word in dict.fromkeys(entries) if word is not None]
+    words = np.array(distinct, dtype=np.str_)
+    if words.tolist() != distinct:  # NumPy drops zeros at the end of a word
+        return values
+    place = {word: i for i, word in enumerate(distinct)} | {None: len(distinct)}
+    codes = np.array([place[entry] for entry in entries], dtype=np.int32)
+    return PackedWords(codes, words)
+
+
+def packed(model: Any) -> Any:
+    """Return a model, a pipeline or a tuple with their own long arrays of words packed.
+
+    The model itself is not changed.
+    """
+    if isinstance(model, Pipeline):
+        found = copy.copy(model)
+        found.steps = [(name, packed(step)) for name, step in model.steps]
+        return found
+    if isinstance(model, tuple) and hasattr(model, "_asdict") and hasattr(model, "_replace"):
+        return model._replace(**{name: packed(part) for name, part in model._asdict().items()})
+    if isinstance(model, np.ndarray):
+        return pack_words(model)
+    if not hasattr(model, "saves"):  # none of ours
+        return model
+    words = {name: pack_words(value) for name, value in vars(model).items()}
+    changed = {name: value for name, value in words.items() if isinstance(value, PackedWords)}
+    if not changed:
+        return model
+    found = copy.copy(model)
+    vars(found).update(changed)
+    return found

@@ -1,0 +1,90 @@
+"""Why a row of a table has its class, where a pipeline prepares the table for the classifier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from atoll.core.preprocessing import filled_cells
+from atoll.estimators.display import place_of
+from atoll.estimators.parameters import Whole, check_value
+from atoll.estimators.row_explanation import RowExplanation
+from atoll.estimators.row_explanation import explain_row as explain_features
+from atoll.estimators.shell import TRAINING, Classifier
+from atoll.estimators.tables import TablePreprocessor
+
+
+def explain_row(
+    model: Any,
+    table: Any,
+    row: int | str,
+    *,
+    n_labels: int = 5,
+    refit: bool | None = None,
+) -> RowExplanation:
+    """Say which labels the class of a table's row rests on, and which of its cells were filled in.
+
+    It is the method `explain_row` of a classifier for a pipeline that begins with
+    `make_preprocessor()`.
+
+    Parameters
+    ----------
+    model : fitted pipeline of `make_preprocessor()` and one of the library's classifiers
+    table : data frame or array
+        Of the fit, or with new rows.
+    row : int or str
+        Which row of the table, from 0, or its name in the index of a data frame.
+    n_labels : int, default=5
+        Labels to list.
+    refit : bool or None, default=None
+        Whether to fit the model again without each of the labels; None: where it cannot tell
+        their pulls.
+
+    Returns
+    -------
+    RowExplanation, which prints in words
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from atoll import GraphGPClassifier, explain_row, make_preprocessor
+    >>> table = pd.DataFrame({"mass": [1.0, 1.1, None, 5.0, 5.2], "site": list("aabbb")})
+    >>> model = make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0))
+    >>> _ = model.fit(table, ["light", None, None, "heavy", None])
+    >>> explain_row(model, table, 2).filled
+    ('mass',)
+    """
+    check_value("n_labels", n_labels, Whole(1))
+    is_known = isinstance(model, Pipeline) and isinstance(model[0], TablePreprocessor)
+    if not is_known or not isinstance(model[-1], Classifier):
+        raise ValueError(
+            f"model is a {type(model).__name__}; explain_row takes make_pipeline("
+            "make_preprocessor(), AtollClassifier()) or another of the library's classifiers at "
+            "its end. A classifier alone has the method explain_row(row)."
+        )
+    check_is_fitted(model)
+    step, classifier = model[0], model[-1]
+    kept = getattr(classifier, TRAINING, None)
+    if kept is None:
+        raise ValueError(
+            "the rows of the fit are not known: the model was loaded or copied, or they are too "
+            "many to keep. Fit the pipeline again."
+        )
+    place = place_of(row, table) if isinstance(row, str) else int(row)
+    n = table.shape[0] if hasattr(table, "shape") else len(table)
+    if not 0 <= place < n:
+        raise ValueError(f"row must be from 0 to {n - 1}, got {row}.")
+    one = table.iloc[[place]] if hasattr(table, "iloc") else table[place : place + 1]
+    found = explain_features(
+        classifier,
+        model[:-1].transform(one),
+        classifier._read_rows(kept.X),
+        kept.y,
+        n_labels=int(n_labels),
+        refit=refit,
+    )
+    filled = filled_cells(step.preprocessing_, step._frame(one, reset=False))[0]
+    return found._replace(filled=filled, n_columns=len(step.preprocessing_.columns))
