@@ -86,7 +86,7 @@ def fitted(model, X, y, X_test, y_test):
         "cpu": spent, "error": np.mean(p.argmax(axis=1) != y_test),
         "perplexity": np.exp(-np.log(of_truth).mean()), "mixed": bool(found["mixed"]),
         "r_hat": max(found["r_hat"].values()), "worst": max(found["r_hat"], key=found["r_hat"].get),
-        "ess": min(found["ess_bulk"].values()),
+        "ess": min(found["ess_bulk"].values()), "draws": int(found["n_draws"]),
     }  # fmt: skip
 
 
@@ -190,7 +190,8 @@ def tell(records):
         print(
             *key, f"{len(found)} fits", *(f"{k} {v:.3f}" for k, v in means.items()),
             f"largest error {max(r['error'] for r in found):.3f}",
-            f"longest {max(r['cpu'] for r in found):.0f} s", f"mixed {mixed}",
+            f"longest {max(r['cpu'] for r in found):.0f} s",
+            f"draws {np.mean([r.get('draws', 0) for r in found]):.0f}", f"mixed {mixed}",
         )  # fmt: skip
 
 

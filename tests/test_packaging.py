@@ -28,7 +28,8 @@ from atoll.reports import write_report
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = ("src", "tests", "docs", "examples", "benchmarks", "requirements")
-NOT_SHIPPED = {"__pycache__", "_build", "gallery", "generated", "output"}  # made by running things
+# Made by running things.
+NOT_SHIPPED = {"__pycache__", "_build", "_outputs", "gallery", "generated", "output"}
 
 
 def run(*command, cwd=None, path=None, **variables):

@@ -64,7 +64,7 @@ def test_unsure_rows_are_left_blank_and_the_error_of_others_is_said(data, tmp_pa
 @pytest.mark.parametrize(
     ("change", "told", "said"),
     [
-        ({"trust": -1.0}, ["--weights", "trust"], "negative in row 0 (-1)"),
+        ({"trust": -1.0}, ["--weights", "trust"], "negative in row 0, counted from 0 (-1)"),
         ({"trust": "much"}, ["--weights", "trust"], "holds 'much'; give numbers"),
         ({"patient": 7}, ["--groups", "patient"], "the group 7 has two labels"),
         ({}, ["--groups", "doctor"], "the --groups column 'doctor' is not in the table"),

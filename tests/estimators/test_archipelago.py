@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from atoll.datasets import hide_labels, make_pinwheel
-from atoll.estimators import ArchipelagoClassifier, ArchipelagoDensity
+from atoll.estimators import ArchipelagoClassifier, ArchipelagoDensity, sampling
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -161,6 +161,36 @@ def test_a_run_cut_in_two_gives_the_draws_of_one_that_was_not(tmp_path):
     straight = ArchipelagoClassifier(**{**settings, "checkpoint": None}).fit(X, Y)
     np.testing.assert_array_equal(resumed.draws_["n_rejections"], straight.draws_["n_rejections"])
     np.testing.assert_array_equal(resumed.predict_proba(X), straight.predict_proba(X))
+
+
+def test_chains_that_have_not_mixed_draw_on_to_the_draws_of_one_long_run(monkeypatch):
+    """As far as the most, where that could be enough; and no further where it could not."""
+    monkeypatch.setattr(sampling, "DRAWS", (4, 6, 8))
+    settings = {**SHORTEST, "n_samples": "auto"}
+    monkeypatch.setattr(sampling, "_could_mix", lambda found, most: found["n_draws"] < 8)
+    longest = ArchipelagoClassifier(**settings).fit(X, Y)
+    straight = ArchipelagoClassifier(**{**settings, "n_samples": 8}).fit(X, Y)
+    np.testing.assert_array_equal(longest.draws_["n_rejections"], straight.draws_["n_rejections"])
+    np.testing.assert_array_equal(longest.predict_proba(X), straight.predict_proba(X))
+    monkeypatch.setattr(sampling, "_could_mix", lambda found, most: False)
+    given_up = ArchipelagoClassifier(**settings).fit(X, Y)
+    assert given_up.diagnostics_["n_draws"] == 4
+
+
+@pytest.mark.parametrize(
+    ("r_hat", "ess", "n_draws", "could"),
+    [
+        (1.04, 40.0, 250, True),
+        (1.14, 40.0, 250, True),
+        (1.16, 40.0, 250, False),
+        (1.04, 30.0, 250, False),
+        (1.04, 90.0, 750, False),
+    ],
+)
+def test_whether_the_most_draws_could_be_enough(r_hat, ess, n_draws, could):
+    sizes = {"ess_bulk": {"a": ess, "b": 500.0}, "ess_tail": {"a": 400.0, "b": 500.0}}
+    found = {"r_hat": {"a": 1.01, "b": r_hat}, "n_draws": n_draws, **sizes}
+    assert sampling._could_mix(found, 750) == could
 
 
 # Rows that are not vectors ------------------------------------------------------------------------

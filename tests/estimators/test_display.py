@@ -77,6 +77,11 @@ def test_plot_shows_map_entropy_and_reliability_on_a_figure_of_pyplot(fitted):
     assert len(fitted.plot(n_splits=0)) == 2
 
 
+def test_a_notebook_shows_the_picture_and_no_list_of_axes(fitted, capsys):
+    fitted.plot(n_splits=0)._ipython_display_()  # what IPython calls in the place of a repr
+    assert capsys.readouterr().out == ""
+
+
 def test_plot_leaves_out_what_too_few_labels_cannot_tell():
     y = hide_labels(NAMES, per_class=1, marker=None, random_state=0)
     assert len(GraphGPClassifier(random_state=0).fit(X, y).plot()) == 2

@@ -75,7 +75,7 @@ def test_a_wrong_label_does_less_harm_the_less_it_counts(kind, crescents):
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
-        ([1, -2, 1], r"negative in row 1 \(-2\); give 0"),
+        ([1, -2, 1], r"negative in row 1, counted from 0 \(-2\); give 0"),
         ([1, np.nan, 1], "not a number in row 1"),
         ([1, 1], r"shape \(2,\) and X has 3 rows"),
         (["a", "b", "c"], "must hold numbers"),
@@ -227,7 +227,8 @@ def test_a_group_with_two_labels_is_refused_with_rows_and_fix(crescents):
     other = int(next(row for row in known if y[row] != y[first]))
     groups = np.arange(len(y))
     groups[other] = groups[first]
-    with pytest.raises(ValueError, match=rf"two labels.*row {first}.*row {other}; correct one"):
+    said = rf"two labels.*row {first}.*row {other}, counted from 0; correct one"
+    with pytest.raises(ValueError, match=said):
         fit(AtollClassifier, X, y, groups=groups)
 
 

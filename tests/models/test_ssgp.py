@@ -245,9 +245,17 @@ def test_the_search_ends_near_the_best_point_of_the_grid_within_its_bounds():
     assert converged
     assert np.all(np.diff(trace) >= 0)
     grid = ssgp.fit_grid(made, labels, ratios=(1.0, 10.0, 100.0, 1000.0))
-    # L-BFGS climbs the peak on which the best of nine starts is: of 25 problems it ended on a lower
-    # one in three, by 0.21 nats at most.
-    assert best.log_evidence > max(fit.log_evidence for fit in grid) - 0.4
+    # L-BFGS climbs the peak on which the best of fifteen starts is: of 25 problems it ended on no
+    # lower one.
+    assert best.log_evidence > max(fit.log_evidence for fit in grid) - 0.05
+
+
+@pytest.mark.parametrize(("seed", "factor"), [(16, 0.25), (5, 4.0)])
+def test_a_peak_at_an_end_of_the_grid_is_found(seed, factor):
+    made, labels, _ = problem(2, RBF(0.8), seed=seed)
+    best, _, _ = ssgp.maximise_evidence(made, labels)
+    grid = ssgp.fit_grid(made, labels, factors=(factor,), ratios=(1.0, 10.0, 100.0, 1000.0))
+    assert best.log_evidence > max(fit.log_evidence for fit in grid) - 0.01
 
 
 def test_the_grid_is_the_paper_s():

@@ -205,12 +205,15 @@ def _sweeps(estimator: Any) -> int:
     """Return the sweeps that all chains will make, one after another; 0 where there are none."""
     from joblib import effective_n_jobs
 
+    from atoll.estimators.sampling import numbers_of_draws
+
     has = estimator.get_params(deep=False)
     if not {"n_chains", "n_warmup", "n_samples"} <= set(has):
         return 0
     at_once = min(has["n_chains"], effective_n_jobs(has.get("n_jobs")))
     rounds = -(-has["n_chains"] // at_once)
-    return rounds * (has["n_warmup"] + has["n_samples"] * has.get("thin", 1))
+    n_draws = numbers_of_draws(has["n_samples"])[0]
+    return rounds * (has["n_warmup"] + n_draws * has.get("thin", 1))
 
 
 def _trial(estimator: Any, X: Any, y: NDArray[Any]) -> tuple[float, Any]:

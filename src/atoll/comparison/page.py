@@ -185,7 +185,7 @@ def _colour(loss: Paired) -> str:
 def intervals_figure(found: ModelComparison) -> Figure:
     """Draw the models' differences of log-loss from the reference, with their intervals."""
     shown = [one for one in found.differences if one.model != found.reference][::-1]
-    figure = new_figure(8.0, 0.9 + 0.36 * max(len(shown), 1))
+    figure = new_figure(6.2, 0.9 + 0.36 * max(len(shown), 1))
     axis = figure.add_subplot()
     peers = {row.model for row in found.table if row.is_peer}
     for place, one in enumerate(shown):

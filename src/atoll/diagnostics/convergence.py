@@ -15,6 +15,8 @@ from atoll.core.extras import import_extra
 
 Array = NDArray[np.float64]
 
+R_HAT_LIMIT, ESS_LIMIT = 1.05, 100.0  # at most, and at least, where chains are said to have mixed
+
 # arviz-stats cuts every chain in two and needs at least two draws in each half.
 FEWEST_DRAWS = 4
 
@@ -152,8 +154,8 @@ def summarise(draws: Mapping[str, ArrayLike]) -> dict[str, dict[str, float]]:
 def verdict(
     summary: Mapping[str, Mapping[str, float]],
     *,
-    r_hat_limit: float = 1.05,
-    ess_limit: float = 100.0,
+    r_hat_limit: float = R_HAT_LIMIT,
+    ess_limit: float = ESS_LIMIT,
     n_chains: int | None = None,
 ) -> tuple[bool, str]:
     """Judge a `summarise` in one sentence that names the worst quantity and the fix.

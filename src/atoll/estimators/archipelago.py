@@ -45,6 +45,7 @@ from atoll.estimators.parameters import (
 )
 from atoll.estimators.shell import Fit, Need
 from atoll.estimators.validation import read_labels
+from atoll.inference.chains import ChainsResult, Record
 from atoll.kernels.hyperparameters import kernel_at
 from atoll.models.archipelago import (
     BASE_DENSITIES,
@@ -129,8 +130,9 @@ class ArchipelagoClassifier(GenerativeClassifier):
     n_warmup : int, default=150
         Sweeps dropped at the start of each chain. During the first third of them each chain holds
         labels of its own for all rows, drawn from a graph.
-    n_samples : int, default=250
-        Draws kept per chain.
+    n_samples : int or "auto", default="auto"
+        Draws kept per chain. "auto" is 250, and then up to 750 while the chains have not mixed and
+        that many could be enough; "vi+hmc" draws 250.
     thin : int, default=2
         Sweeps per draw.
     n_inducing : int, default=120
@@ -216,6 +218,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
             "dependent": Flag(),
         }
         | CHAINS
+        | {"n_samples": OneOf("auto") | Whole(1)}
         | COMMON
     )
 
@@ -232,7 +235,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         moves: str = "default",
         n_chains: int = 4,
         n_warmup: int = 150,
-        n_samples: int = 250,
+        n_samples: int | str = "auto",
         thin: int = 2,
         n_inducing: int = 120,
         n_steps: int = 100,
@@ -372,11 +375,16 @@ class ArchipelagoClassifier(GenerativeClassifier):
             X, codes, len(labels.classes), prior, base, bool(self.own_kernels), bool(self.dependent)
         )
         chain = sampler(setting, sweep=SWEEPS[self.moves], n_clamped=int(self.n_warmup) // 3)
-        result = sampling.sample(self, chain, X, labels)
-        draws, unknown = result.draws, ~labels.is_labelled
-        names = self._parameter_names(prior.names)
-        traces = sampling.named_scalars(draws, names) | shares(draws, unknown)
-        found = sampling.diagnose(result, traces, watched(draws))
+        names, unknown = self._parameter_names(prior.names), ~labels.is_labelled
+
+        def traces_of(draws: Record) -> Record:
+            return sampling.named_scalars(draws, names) | shares(draws, unknown)
+
+        def judge(result: ChainsResult) -> dict[str, Any]:
+            return sampling.diagnose(result, traces_of(result.draws), watched(result.draws))
+
+        result, found = sampling.sample_until_mixed(self, chain, X, labels, judge)
+        draws, traces = result.draws, traces_of(result.draws)
         weights = chain_weights(draws, found, labels)
         found["verdict"] += acceptance_remark(draws["n_rejections"], len(X))
         found["verdict"] += f" {remark}" if remark else ""

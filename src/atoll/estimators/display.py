@@ -143,6 +143,13 @@ def folds_in_time(seconds: float | None) -> tuple[int, str]:
     )
 
 
+class Panels(np.ndarray):
+    """Axes of a picture that prints nothing in a notebook, where the picture itself is shown."""
+
+    def _ipython_display_(self) -> None:
+        pass
+
+
 def plot_model(
     model: Any,
     X: Any,
@@ -182,4 +189,4 @@ def plot_model(
     why = why_none if held_out is None else held_out.note
     if why and not has_reliability:
         figure.supxlabel(f"No reliability: {why}", fontsize=9)
-    return np.asarray(panels)
+    return np.asarray(panels).view(Panels)

@@ -71,8 +71,8 @@ def read_weights(sample_weight: Any, n_rows: int) -> Array:
         row = int(bad[0])
         what = "negative" if weights[row] < 0 else "not a number"
         raise ValueError(
-            f"sample_weight is {what} in row {row} ({weights[row]:g}); give 0 to a label that is "
-            "not to count, and more to one that is."
+            f"sample_weight is {what} in row {row}, counted from 0 ({weights[row]:g}); give 0 to a "
+            "label that is not to count, and more to one that is."
         )
     return weights
 
@@ -99,7 +99,8 @@ def with_groups(labels: PartialLabels, names: list[Any], codes: Index) -> Partia
         said = labels.classes[labels.codes[[first, second]]].tolist()
         raise ValueError(
             f"the group {names[codes[row]]!r} has two labels, {said[0]!r} in row {first} and "
-            f"{said[1]!r} in row {second}; correct one, or give the rows groups of their own."
+            f"{said[1]!r} in row {second}, counted from 0; correct one, or give the rows groups of "
+            "their own."
         )
     spread = (of_group[codes] >= 0) & ~labels.is_labelled
     return _spread(labels._replace(groups=codes), spread, of_group)

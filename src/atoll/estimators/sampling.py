@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from atoll import __version__
 from atoll.core.labels import PartialLabels
 from atoll.diagnostics import summarise, verdict
+from atoll.diagnostics.convergence import ESS_LIMIT, R_HAT_LIMIT
 from atoll.estimators.shell import Need
 from atoll.estimators.validation import fingerprint, generator
 from atoll.inference.chains import ChainsResult, Record, Sampler, run_chains
@@ -20,6 +23,9 @@ Array = NDArray[np.float64]
 
 PREDICTIVE_DRAWS = 100
 _NOT_WATCHED = ("jitter", "acceptance")  # for mixing: they are not the model's
+# Draws of each chain where n_samples is "auto": after each of these it is seen whether more are
+# needed, and whether the last would be enough.
+DRAWS = (250, 375, 500, 750)
 # Not of the problem, but of how long it is worked on.
 _OF_THE_RUN = ("checkpoint", "n_jobs", "verbose", "n_samples", "n_chains", "max_iter")
 
@@ -39,17 +45,70 @@ def sample(
     X, labels : all rows of the fit, by which a checkpoint knows its problem
     """
     checkpoint = getattr(estimator, "checkpoint", None)
+    return _run(
+        estimator, sampler, (X, labels), numbers_of_draws(estimator.n_samples)[0], checkpoint
+    )
+
+
+def sample_until_mixed(
+    estimator: Any,
+    sampler: Sampler | Sequence[Sampler],
+    X: Any,
+    labels: PartialLabels,
+    judge: Callable[[ChainsResult], dict[str, Any]],
+) -> tuple[ChainsResult, dict[str, Any]]:
+    """Run chains as `sample` does, and longer where n_samples is "auto" and they have not mixed.
+
+    They stop where even the most draws would hardly be enough: errors fall with the root of their
+    number, and effective sizes grow in proportion to it.
+
+    Parameters
+    ----------
+    judge : what the chains drew -> `diagnose`
+    """
+    counts, own = numbers_of_draws(estimator.n_samples), getattr(estimator, "checkpoint", None)
+    is_lent = own is None and len(counts) > 1
+    with TemporaryDirectory(prefix="atoll-") if is_lent else nullcontext(own) as folder:
+        for n_samples in counts:
+            result = _run(estimator, sampler, (X, labels), n_samples, folder)
+            found = judge(result)
+            if found["mixed"] or result.interrupted or not _could_mix(found, counts[-1]):
+                break
+    return result, found
+
+
+def numbers_of_draws(n_samples: int | str) -> tuple[int, ...]:
+    """Return how many draws a chain may make: what n_samples says, or DRAWS for "auto"."""
+    return DRAWS if isinstance(n_samples, str) else (int(n_samples),)
+
+
+def _could_mix(found: Mapping[str, Any], most: int) -> bool:
+    """Return whether chains that have not mixed may have done so after the most draws."""
+    growth = most / found["n_draws"]
+    sizes = [*found["ess_bulk"].values(), *found["ess_tail"].values()]
+    excess = (max(found["r_hat"].values()) - 1.0) / growth
+    return growth > 1.0 and excess <= R_HAT_LIMIT - 1.0 and min(sizes) * growth >= ESS_LIMIT
+
+
+def _run(
+    estimator: Any,
+    sampler: Sampler | Sequence[Sampler],
+    data: tuple[Any, PartialLabels | None],
+    n_samples: int,
+    checkpoint: Any,
+) -> ChainsResult:
+    """Run the chains that an estimator's parameters ask for, with so many draws each."""
     return run_chains(
         sampler,
         n_chains=estimator.n_chains,
         n_warmup=estimator.n_warmup,
-        n_samples=estimator.n_samples,
+        n_samples=n_samples,
         thin=estimator.thin,
         rng=generator(estimator.random_state),
         n_jobs=estimator.n_jobs,
         progress=bool(estimator.verbose),
         checkpoint=checkpoint,
-        fingerprint="" if checkpoint is None else run_fingerprint(estimator, X, labels),
+        fingerprint="" if checkpoint is None else run_fingerprint(estimator, *data),
     )
 
 
@@ -134,7 +193,8 @@ def dense_need(estimator: Any, n: int, n_classes: int, n_copies: int) -> Need:
     at_work = min(estimator.n_chains, effective_n_jobs(estimator.n_jobs))
     copies = n_copies * at_work + (estimator.n_chains - at_work)  # others wait with a factor each
     # Of a row in a draw: its functions, weights and probabilities, once more while stacked.
-    drawn = estimator.n_chains * estimator.n_samples * n * 6 * n_classes
+    most_draws = numbers_of_draws(estimator.n_samples)[-1]
+    drawn = estimator.n_chains * most_draws * n * 6 * n_classes
     return Need(
         8 * (copies * n * n + drawn),
         f"{type(estimator).__name__} with {n} rows in its kernel matrix",

@@ -251,7 +251,7 @@ def compare_figure_1(results: list[Result]) -> str:
 The paper's figure has no numbers. Ours is one run of the process with a standard normal base
 density and K = {N_CLASSES} functions of amplitude {AMPLITUDE:g} and length-scale {LENGTH_SCALE:g};
 the picture shows the first {N_SHOWN} proposals. Equation 5 of the paper adds exp g₁ to every slice;
-it should be exp g_k, as it is here.
+it should be exp gₖ, as it is here.
 
 The library decides on proposals by another route (the largest of K + 1 functions with Gumbel noise,
 in batches). The table compares the two over {len(results)} runs of {N_ACCEPTED} acceptances:
@@ -442,7 +442,8 @@ def run_figure_4_cell(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
 def draw_figure_4(results: list[Result], path: Path) -> None:
     """Draw one row per kind of moves: the autocorrelation and the trace of M."""
     by_moves = group(results, "moves")
-    figure = new_figure(11, 2.5 * len(by_moves))
+    figure = new_figure(9, 2.6 * len(by_moves))
+    figure.set_layout_engine("constrained", h_pad=0.12)
     axes = figure.subplots(len(by_moves), 2, squeeze=False, width_ratios=[1, 1.4])
     traces = {moves: np.array([r.values["trace"] for r in p]) for moves, p in by_moves.items()}
     highest = max(float(t.max()) for t in traces.values())

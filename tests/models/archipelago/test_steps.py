@@ -33,13 +33,16 @@ def copies_of(rng, setting, state):
     kernels = kernels_at(gram_at_rows(setting, places), state.log_parameters)
     variances = 1.0 / state.tuning.mean_precisions(len(places))[:, None]
     u = unwhiten(state.factors, state.whitened)
-    return u, kernels, steps.make_copies(rng, kernels, u, variances)
+    return u, kernels, *steps.make_copies(rng, kernels, u, variances)
 
 
 @pytest.mark.parametrize("own_kernels", [False, True], ids=["shared", "own"])
 def test_where_θ_stays_the_functions_stay(own_kernels):
-    u, kernels, given = copies_of(*prior_state(1, own_kernels=own_kernels))
-    np.testing.assert_allclose(steps.follow(kernels, given).u, u, atol=1e-8)
+    u, kernels, given, here = copies_of(*prior_state(1, own_kernels=own_kernels))
+    found = steps.follow(kernels, given)
+    np.testing.assert_allclose(found.u, u, atol=1e-8)
+    for known, again in zip(here[1:], found[1:], strict=True):
+        np.testing.assert_allclose(known, again, atol=1e-8)
 
 
 def test_the_noise_that_is_held_is_white_whatever_the_functions():
@@ -51,7 +54,7 @@ def test_the_noise_that_is_held_is_white_whatever_the_functions():
     squares, products = [], []
     for _ in range(3000):
         u = unwhiten(kernels.factors, rng.standard_normal(state.whitened.shape))
-        given = steps.make_copies(rng, kernels, u, variances)
+        given, _ = steps.make_copies(rng, kernels, u, variances)
         noise = given.noise / np.sqrt(variances)
         squares.append([np.mean(given.whitened**2), np.mean(noise**2)])
         products.append([np.mean(given.whitened * noise), np.mean(given.copies * noise)])
@@ -64,7 +67,7 @@ def test_the_noise_that_is_held_is_white_whatever_the_functions():
 @pytest.mark.parametrize("kernel", ["isotropic", "ard"])
 def test_the_slopes_given_copies_are_those_of_finite_differences(kernel, own_kernels):
     rng, setting, state = prior_state(3, kernel, own_kernels=own_kernels)
-    _, kernels, given = copies_of(rng, setting, state)
+    _, kernels, given, _ = copies_of(rng, setting, state)
     rows, places = open_row_factors(setting, state), known_rows(setting, state)
     gram_at = gram_at_rows(setting, places)
 

@@ -61,7 +61,7 @@ COPIES_PRECISION = 0.3
 FEW_PARAMETERS = 3  # that move one by one
 # Standard deviations of the prior: of a first interval that grows, where rejections are few, and of
 # one that does not, where they are many and hold θ more.
-SLICE_WIDTH, FIXED_WIDTH = 0.7, 1.0
+SLICE_WIDTH, FIXED_WIDTH = 0.7, 2.5
 # Of tuning in warm-up: the least weight of a new state, the weight of what it begins with, and the
 # least that θ's standard deviation may be of its prior's.
 SLOWEST_TUNING, FIRST_WEIGHT, LEAST_SPREAD = 0.02, 5.0, 0.5
@@ -258,18 +258,28 @@ class Followed(NamedTuple):
     of_copies: Array
 
 
-def make_copies(rng: np.random.Generator, kernels: Kernels, u: Array, variances: Array) -> Copies:
-    """Draw z given u, and ν and e given u and z; u (T, K), variances (T, 1)."""
+def make_copies(
+    rng: np.random.Generator, kernels: Kernels, u: Array, variances: Array
+) -> tuple[Copies, Followed]:
+    """Draw z given u, and ν and e given u and z; return the functions where θ stays, too.
+
+    Parameters
+    ----------
+    u : (T, K)
+    variances : (T, 1)
+    """
     spread = np.sqrt(variances)
     z = u + spread * rng.standard_normal(u.shape)
     drawn = Copies(
         z, rng.standard_normal(u.shape), spread * rng.standard_normal(u.shape), variances
     )
-    missed = u - follow(kernels, drawn).u
+    found = follow(kernels, drawn)
+    missed = u - found.u
     # Both u' and −e have the covariance with u that u has with itself.
-    return drawn._replace(
+    given = drawn._replace(
         whitened=drawn.whitened + whiten(kernels.factors, missed), noise=drawn.noise - missed
     )
+    return given, found._replace(u=u, weights=(z - given.noise - u) / variances)
 
 
 def follow(kernels: Kernels, given: Copies) -> Followed:
@@ -337,12 +347,14 @@ class Conditional(NamedTuple):
     setting : the prior
     rows : factors of the rows
     given : the copies
+    here : the functions where θ is now
     gram_at : θ of one kernel -> C at all rows
     """
 
     setting: Setting
     rows: RowFactors
     given: Copies
+    here: Followed
     gram_at: Callable[[Array], Array]
 
     def at(self, theta: Array) -> Followed | None:
@@ -370,9 +382,10 @@ def conditional_on_copies(
     gram_at = gram_at_rows(setting, places)
     precisions = state.tuning.mean_precisions(len(places))
     variances = 1.0 / (COPIES_PRECISION * precisions)[:, None]
-    u = unwhiten(state.factors, state.whitened)
-    given = make_copies(rng, kernels_at(gram_at, state.log_parameters), u, variances)
-    return Conditional(setting, open_row_factors(setting, state), given, gram_at)
+    grams = [gram_at(theta) for theta in state.log_parameters]
+    kernels = Kernels(state.log_parameters, grams, state.factors, state.jitter)
+    given, here = make_copies(rng, kernels, unwhiten(state.factors, state.whitened), variances)
+    return Conditional(setting, open_row_factors(setting, state), given, here, gram_at)
 
 
 def sample_log_parameters(
@@ -393,8 +406,7 @@ def _slice_by_slice(
     rng: np.random.Generator, target: Conditional, state: ArchipelagoState
 ) -> ArchipelagoState:
     """Draw every log-parameter anew given the others, by slice sampling."""
-    found, grows = target.at(state.log_parameters), not many_rejections(target.setting, state)
-    assert found is not None  # no step goes too far
+    found, grows = target.here, not many_rejections(target.setting, state)
     for f, j in np.ndindex(state.log_parameters.shape):
         if j != target.setting.prior.variance_index:  # it moves with the functions
             found = _sliced(rng, target, found, (f, j), grows)
@@ -437,7 +449,11 @@ def _all_at_once(
     gram_slope = gram_gradient_function(prior, known_rows(target.setting, state))
     unit, spread = np.sqrt(state.tuning.variances), np.sqrt(given.variances)
     n_theta = unit.size
-    last: dict[bytes, tuple[Conditional, Followed | None]] = {}
+    noise = [given.whitened.ravel(), (given.noise / spread).ravel()]
+    position = np.concatenate([(state.log_parameters / unit).ravel(), *noise])
+    last: dict[bytes, tuple[Conditional, Followed | None]] = {
+        position.tobytes(): (target, target.here)
+    }
 
     def at(position: Array) -> tuple[Conditional, Followed | None]:
         key = position.tobytes()
@@ -469,8 +485,6 @@ def _all_at_once(
     step_size, n_leapfrog = _steps(
         rng, state.parameter_step_size, adapt, PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS
     )
-    noise = [given.whitened.ravel(), (given.noise / spread).ravel()]
-    position = np.concatenate([(state.log_parameters / unit).ravel(), *noise])
     with np.errstate(over="ignore", invalid="ignore"):
         moved, info = hmc.step_by_gradients(
             rng, position, log_density, gradient, step_size, n_leapfrog

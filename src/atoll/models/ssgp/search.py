@@ -15,7 +15,7 @@ from atoll.models.ssgp.process import LENGTH_FACTORS
 Array = NDArray[np.float64]
 
 # Where L-BFGS starts (the best of these goes on), and how far it may go: the grid's own range.
-START_FACTORS, START_RATIOS = (0.5, 1.0, 2.0), (3.0, 100.0, 1000.0)
+START_FACTORS, START_RATIOS = LENGTH_FACTORS, (3.0, 100.0, 1000.0)
 RATIO_BOUNDS = (1e-3, 1000.0)
 
 
