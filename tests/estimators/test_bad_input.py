@@ -195,7 +195,7 @@ def with_holes(value):
 @MODEL
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_number_that_is_not_finite_is_refused_with_its_rows_and_columns(model, value):
-    where = r"NaN or infinity \(inf\) in 2 rows: 2, 5; columns: 0, 1\. Drop those rows or fill"
+    where = r"NaN or infinity \(inf\) in 2 rows: 2, 5; columns: 0, 1\. Drop those rows, or let"
     with pytest.raises(ValueError, match=where):
         short(model).fit(with_holes(value), Y)
     fitted = short(model).fit(X, Y)
