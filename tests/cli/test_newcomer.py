@@ -154,6 +154,35 @@ def test_a_report_fits_a_phone_and_says_why_other_rows_may_be_asked(table, tmp_p
     assert ".pair > * { min-width: 0; }" in page  # wide tables scroll in their column
     assert '<th scope="col" class="n">Predicted</th><th scope="col" class="n">Expected</th>' in page
     assert "<code>atoll next</code> may" in page
+    assert "filled in" not in page  # no cell is blank
+    assert "Blank cells" not in page
+
+
+def test_blank_cells_are_blank_in_the_report(table, tmp_path, monkeypatch):
+    monkeypatch.setattr("atoll.reports.report.png_address", lambda figure: "")
+    table["site"] = ["reef", "lagoon"] * 20
+    table = table[["x", "z", "site"]].assign(kind=["cat", "dog"] * 20)
+    table.loc[[10, 11], "kind"] = None
+    table.loc[10, ["x", "z"]] = None  # in so few rows that it is no feature
+    table.loc[11, "site"] = None
+    succeed(*arguments(table, tmp_path), "--quiet")
+    for more in ([], ["--data", tmp_path / "table.csv"]):
+        succeed("report", tmp_path / "m.atoll", "--no-cross-validation", "--quiet", *more)
+        page = (tmp_path / "m.html").read_text(encoding="utf-8")
+        section = page[page.index('id="uncertain"') :]
+        rows = {
+            cells[0]: cells[4:]
+            for cells in (
+                [re.sub("<[^>]*>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", row)]
+                for row in section.partition("<tbody>")[2].partition("</tbody>")[0].split("</tr>")
+            )
+            if cells
+        }
+        assert rows["11"] == ["–", "–", "reef"]
+        assert rows["12"] == [f"{table.loc[11, 'x']:.4g}", f"{table.loc[11, 'z']:.4g}", "–"]
+        assert "it was filled in for the model" in section
+        assert re.search(r"Row 11\s+has half of its\s+cells blank or more", section)
+        assert "3 cells in 3 columns, filled in for the model" in page
 
 
 def test_blank_cells_of_an_explained_row_are_named(table, tmp_path):

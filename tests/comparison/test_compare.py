@@ -98,11 +98,26 @@ def test_few_labels_cannot_tell_and_keep_the_default(data):
     X, y = data
     fewer = y.copy()
     fewer[np.flatnonzero(y == "yes")[7:]] = None
-    found = compare_models(X, fewer, models=["logistic"], n_splits=2)
+    with pytest.warns(UserWarning, match="rarest class has 7, and 8 in every class are needed"):
+        found = compare_models(X, fewer, models=["logistic"], n_splits=2)
     assert not found.can_tell
     assert found.best == "atoll"
     assert "cannot tell" in found.recommendation
     assert "rarest class has 7" in found.recommendation
+
+
+def test_that_labels_are_too_few_is_said_before_the_first_fit(data, monkeypatch):
+    def fitted(*given):
+        raise AssertionError("a model was fitted first")
+
+    monkeypatch.setattr("atoll.comparison.compare.held_out_losses", fitted)
+    X, y = data
+    fewer = np.where(np.arange(len(y)) < np.flatnonzero(y == "yes")[7], y, None)
+    with (
+        pytest.warns(UserWarning, match="cannot tell which model is best"),
+        pytest.raises(AssertionError, match="fitted first"),
+    ):
+        compare_models(X, fewer, models=["logistic"])
 
 
 @pytest.mark.parametrize("n_rarest", [7, 20])

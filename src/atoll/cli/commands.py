@@ -233,7 +233,7 @@ def fit(
         estimator.fit(table.X, y, **told.of_fit(frame))
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
-    bundle = bundle_of(estimator, table.preprocessing, table.X, y, target)
+    bundle = bundle_of(estimator, table, frame, y, target)
     save_model(with_source(bundle, data, source, id_column), out)
     verdict = estimator.diagnostics_["verdict"]
     for line in [verdict, *about_shares(estimator, labels), f"Model saved in {out}."]:

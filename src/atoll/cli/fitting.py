@@ -166,19 +166,29 @@ def about_shares(estimator: Any, labels: PartialLabels) -> list[str]:
 
 def bundle_of(
     estimator: Any,
-    preprocessing: Preprocessing,
-    X: Any,
+    table: PreparedTable,
+    frame: pd.DataFrame,
     y: NDArray[Any],
     target: str,
 ) -> ModelBundle:
-    """Return the model with what `predict` and `report` need of its table."""
+    """Return the model with what `predict` and `report` need of its table.
+
+    Parameters
+    ----------
+    table : as the estimator was fitted to it
+    frame : the same as it was read
+    y : (n,) labels, None where unlabelled
+    """
     from datetime import UTC, datetime
 
     from atoll import __version__
+    from atoll.core.preprocessing import blank_cells
     from atoll.estimators.persistence import ModelBundle
 
+    read = table.preprocessing
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    return ModelBundle(estimator, preprocessing, X, y, target, __version__, created)
+    bundle = ModelBundle(estimator, read, table.X, y, target, __version__, created)
+    return bundle._replace(blank=blank_cells(read, frame))
 
 
 def check_id(id_column: str | None, frame: pd.DataFrame, data: Path) -> None:

@@ -59,6 +59,7 @@ def report_on(
 
 def _in_own_units(bundle: ModelBundle) -> tuple[Any, Any, RowTable | SparseTable]:
     """Return model and rows in the units of the table, and the rows to be shown."""
+    import numpy as np
     from scipy import sparse
 
     from atoll.core.preprocessing import in_own_units
@@ -68,9 +69,43 @@ def _in_own_units(bundle: ModelBundle) -> tuple[Any, Any, RowTable | SparseTable
     read, name = bundle.preprocessing, bundle.id_column
     if sparse.issparse(bundle.X):  # with words, whose weights are their own unit
         rows = sparse.csr_array(bundle.X)
-        return bundle.estimator, rows, SparseTable(rows, read.names, bundle.ids, name, 1)
+        blank: dict[int, tuple[str, ...]] = {}
+        for row, j in _blank(bundle):
+            blank[row] = (*blank.get(row, ()), read.columns[j])
+        n = len(read.columns)
+        return bundle.estimator, rows, SparseTable(rows, read.names, bundle.ids, name, 1, blank, n)
     estimator, X = in_units_of_the_table(bundle.estimator, read, bundle.X)
-    return estimator, X, RowTable(in_own_units(read, bundle.X), bundle.ids, name)
+    frame = in_own_units(read, bundle.X)
+    if bundle.blank is not None:  # what was filled in is no measurement
+        is_blank = np.zeros(frame.shape, bool)
+        is_blank[bundle.blank[:, 0], bundle.blank[:, 1]] = True
+        frame = frame.mask(is_blank)
+    return estimator, X, RowTable(frame, bundle.ids, name)
+
+
+def _blank(bundle: ModelBundle) -> list[list[int]]:
+    """Return row and column of every cell that is known to have been blank."""
+    return [] if bundle.blank is None else bundle.blank.tolist()
+
+
+def _about_blanks(bundle: ModelBundle) -> dict[str, object]:
+    """Return what is said of blank cells; nothing where there were none."""
+    from atoll.reports.words import count
+
+    if bundle.blank is None:
+        said = (
+            "not recorded in this model file, so that a number may be the median that was filled "
+            "in: name the table by --data, or fit the model again"
+        )
+        return {"Blank cells": said}
+    if not len(bundle.blank):
+        return {}
+    n, columns = len(bundle.blank), {bundle.preprocessing.columns[j] for _, j in _blank(bundle)}
+    said = (
+        f"{count(n, 'cell')} in {count(len(columns), 'column')}, filled in for the model: with the "
+        "median in a column of numbers, with none of the values in a column of categories"
+    )
+    return {"Blank cells": said}
 
 
 def _about(bundle: ModelBundle) -> dict[str, object]:
@@ -89,6 +124,7 @@ def _about(bundle: ModelBundle) -> dict[str, object]:
         "Numeric columns": how,
         **({"Columns encoded as indicators": encoded} if encoded else {}),
         **({"Columns of texts": ", ".join(texts)} if texts else {}),
+        **_about_blanks(bundle),
         **fitted,
     }
 

@@ -13,11 +13,12 @@ from scipy import sparse
 from atoll.comparison.candidates import CANDIDATES, Candidate
 from atoll.comparison.folds import HeldOutLosses, held_out_losses
 from atoll.comparison.judging import FEWEST, TELLING, Judgement, judge, paired_difference
-from atoll.comparison.recommending import about_interruption, better_here, sentence
+from atoll.comparison.recommending import about_interruption, better_here, sentence, too_few
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.preprocessing import PreparedTable, counts_as_category
 from atoll.core.progress import progress_bar
+from atoll.core.remarks import warn_user
 from atoll.estimators.parameters import Whole, check_value
 from atoll.estimators.tables import TablePreprocessor, make_preprocessor
 
@@ -42,7 +43,8 @@ def compare_models(
     fit. Differences from the default are paired by row; their intervals are those of a correlated
     t-test. The recommendation weighs them with what the models did on other tables, since few
     labels say little: with fewer than eight in a class, and where the chance of being near the best
-    is below nine tenths, it says that it cannot tell, and keeps the default.
+    is below nine tenths, it says that it cannot tell, and keeps the default. Of too few labels a
+    warning tells before the first fit.
 
     An interruption (Ctrl-C, or "stop" in a notebook) keeps the models that are done, and says which
     are missing.
@@ -85,7 +87,7 @@ def compare_models(
     --------
     >>> from atoll.datasets import hide_labels, make_crescents
     >>> X, truth = make_crescents(n_samples=120, random_state=0)
-    >>> y = hide_labels(truth, per_class=4, marker=None, random_state=0)
+    >>> y = hide_labels(truth, per_class=8, marker=None, random_state=0)
     >>> found = compare_models(X, y, models=["shares", "logistic"], n_splits=2)
     >>> found.best, found.can_tell
     ('atoll', False)
@@ -104,6 +106,13 @@ def compare_models(
         raise ValueError(
             f"class {rarest!r} has {n_rarest} labelled row; to hold labels out, label at least two "
             "rows of every class."
+        )
+    if n_rarest < FEWEST:
+        warn_user(
+            f"these labels cannot tell which model is best, whatever the comparison finds: "
+            f"{too_few(n_rarest)}. It shows how the models do on them, and keeps the default, "
+            f"{DEFAULT}.",
+            UserWarning,
         )
     n_splits = min(n_splits, n_rarest)
     rng = np.random.default_rng(random_state)

@@ -37,8 +37,7 @@ def sentence(
     'These labels cannot tell which model is best: it may be atoll or ssgp'
     """
     if not can_tell:
-        few = f"the rarest class has {n_rarest}, and {FEWEST} in every class are needed"
-        reason = few if n_rarest < FEWEST else _contenders(near_best)
+        reason = too_few(n_rarest) if n_rarest < FEWEST else _contenders(near_best)
         return (
             f"These labels cannot tell which model is best: {reason}. Until more labels "
             f"decide, {default}, the default, is a fair choice: on other tables its log-loss was "
@@ -55,6 +54,17 @@ def sentence(
         f"Use {best}: on held-out labels its log-loss is {abs(difference.mean):.3f} nats a row "
         f"{word} than the default's, and with what is known from other tables {chance}."
     )
+
+
+def too_few(n_rarest: int) -> str:
+    """Return why labels cannot tell models apart, where the rarest class has fewer than needed.
+
+    Examples
+    --------
+    >>> too_few(5)
+    'the rarest class has 5, and 8 in every class are needed'
+    """
+    return f"the rarest class has {n_rarest}, and {FEWEST} in every class are needed"
 
 
 def _contenders(near_best: Mapping[str, float]) -> str:

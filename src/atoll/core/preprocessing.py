@@ -390,6 +390,19 @@ def filled_cells(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[tupl
     ]
 
 
+def blank_cells(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.intp]:
+    """Return the rows and columns of blank cells, (k, 2), of the columns that a model takes.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"x": [1.0, None, 3.0], "site": ["a", "b", None]})
+    >>> blank_cells(prepare(frame).preprocessing, frame).tolist()
+    [[1, 0], [2, 1]]
+    """
+    return np.argwhere(frame[list(preprocessing.columns)].isna().to_numpy())
+
+
 def extra_columns(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[str]:
     """Return the columns of `frame` that `apply` ignores."""
     return [name for name in frame.columns if name not in preprocessing.columns]

@@ -91,6 +91,8 @@ class ModelBundle(NamedTuple):
     atoll_version, created : what wrote it and when (ISO 8601, UTC)
     source, source_date : name of the table's file, and when that was last changed (ISO 8601, UTC)
     id_column, ids : column that names the rows, and its cells (n,); None where there is none
+    blank : (k, 2) rows, and columns in the order of `preprocessing.columns`, of cells that were
+        blank; None where that is not known, as in older files
     """
 
     estimator: Any
@@ -104,6 +106,7 @@ class ModelBundle(NamedTuple):
     source_date: str = ""
     id_column: str = ""
     ids: NDArray[Any] | None = None
+    blank: NDArray[Any] | None = None
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:

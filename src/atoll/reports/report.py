@@ -402,6 +402,7 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
     else:
         order = np.argsort(-entropy, kind="stable")[:_ROWS_SHOWN]
     columns = _telling_columns(fitted)
+    blanks = [fitted.table.blank_share(int(row)) for row in order]
     rows = []
     for row in order:
         p = fitted.probabilities[row]
@@ -419,6 +420,8 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
         "to_label": bool(free.any()),
         "strategy": strategy,
         "rows": rows,
+        "any_blank": max(blanks, default=0.0) > 0.0,
+        "mostly_blank": [row["row"] for row, share in zip(rows, blanks) if share >= 0.5],
         "id_name": fitted.table.id_name if fitted.table.ids is not None else "",
         "first": fitted.table.first,
         "columns": [fitted.table.columns[j] for j in columns],

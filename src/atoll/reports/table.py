@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +40,10 @@ class RowTable(NamedTuple):
         name = "" if self.ids is None else short(self.ids[place], 24, str)
         return {"row": f"{place + self.first:,}", "id": name, "cells": cells}
 
+    def blank_share(self, place: int) -> float:
+        """Return the share of a row's cells that are blank."""
+        return float(self.frame.iloc[place].isna().mean())
+
 
 class ArrayTable(NamedTuple):
     """Rows of an array, which need no data frame; as `RowTable`."""
@@ -54,12 +60,18 @@ class ArrayTable(NamedTuple):
         name = "" if self.ids is None else short(self.ids[place], 24, str)
         return {"row": f"{place + self.first:,}", "id": name, "cells": cells}
 
+    def blank_share(self, place: int) -> float:
+        """Return the share of a row's cells that are blank."""
+        return float(np.mean([value is None or value != value for value in self.values[place]]))
+
 
 class SparseTable(NamedTuple):
     """Sparse rows, of which the features with the largest numbers are shown; as `RowTable`.
 
     values : (n, d) compressed rows
     features : (d,) names
+    blank : names of the blank columns of a row of the table, by its place from 0
+    n_columns : of that table; 0 where there is none
     """
 
     values: Any
@@ -67,6 +79,8 @@ class SparseTable(NamedTuple):
     ids: NDArray[Any] | None = None
     id_name: str = ""
     first: int = 0
+    blank: Mapping[int, tuple[str, ...]] = MappingProxyType({})
+    n_columns: int = 0
 
     @property
     def columns(self) -> list[str]:
@@ -78,10 +92,15 @@ class SparseTable(NamedTuple):
         start, stop = self.values.indptr[place : place + 2]
         numbers, which = self.values.data[start:stop], self.values.indices[start:stop]
         largest = np.argsort(-np.abs(numbers), kind="stable")[:N_LARGEST]
-        names = [short(self.features[which[i]], 40, str) for i in largest if numbers[i]]
+        found = [self.features[which[i]] for i in largest if numbers[i]]
+        names = [short(name, 40, str) for name in found if name not in self.blank.get(place, ())]
         name = "" if self.ids is None else short(self.ids[place], 24, str)
         cells = [{"text": ", ".join(names) or "–", "word": True}]
         return {"row": f"{place + self.first:,}", "id": name, "cells": cells}
+
+    def blank_share(self, place: int) -> float:
+        """Return the share of the table's cells that are blank in a row."""
+        return len(self.blank.get(place, ())) / max(self.n_columns, 1)
 
 
 def _shown(value: Any) -> dict[str, Any]:
