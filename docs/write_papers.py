@@ -121,7 +121,9 @@ def shrink(path):
     while True:
         size = (width, round(image.height * width / image.width))
         small = image.resize(size, Image.Resampling.LANCZOS) if width < image.width else image
-        small.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
+        # Widest coverage keeps the colours of thin lines, which are few pixels.
+        kept = small.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        kept.save(path, optimize=True)
         if path.stat().st_size <= MOST_BYTES:
             return
         colours, width = (64, width) if colours > 64 else (64, int(0.9 * width))

@@ -94,3 +94,20 @@ def test_a_model_saved_from_python_asks_for_the_same_rows(folder):
     by_fit = succeed("next", folder / "m.atoll", folder / "table.csv", "-n", 5)
     words = ("next", folder / "python.atoll", folder / "table.csv", "-n", 5)
     assert succeed(*words, "--target", "kind") == by_fit
+    (folder / "python.next.atoll").unlink()
+    assert "no column 'label' of labels; name it with --target" in fail(*words)
+    assert "no column 'label' of labels" in fail(*words, "--out", folder / "asked.csv")
+    assert not (folder / "python.next.atoll").exists()
+    said = fail("suspects", folder / "python.atoll")
+    assert "suspect_labels() in Python" in said
+    assert "--data" not in said
+
+
+def test_rows_are_asked_for_before_there_is_a_model(folder):
+    frame = pd.read_csv(folder / "table.csv").assign(kind=None)
+    frame.to_csv(folder / "blank.csv", index=False)
+    said = succeed(
+        "next", folder / "m.atoll", folder / "blank.csv", "-n", 5, "--state", folder / "s"
+    )
+    assert "There is no model yet" in said
+    assert "nan" not in said

@@ -99,7 +99,7 @@ def test_clarity_and_agreement_are_told():
     assert model.diagnostics_["clarity"] > 5.0
     assert model.diagnostics_["agreement"] > 0.5
     told = str(model.explain()).splitlines()[-1]
-    assert "clusters of near rows are clear" in told
+    assert "clusters of near rows are clear" in told.lower()
     X, y, _ = noise(0)
     told = str(fitted(X, y)[0].explain()).splitlines()[-1]
     assert "clusters of near rows are not clear" in told
@@ -155,6 +155,8 @@ def test_copies_are_merged_counted_and_named():
     model, said = fitted(X, y)
     assert model.n_graph_rows_ == 32
     assert "copies" in said
+    verdict = model.diagnostics_["verdict"]
+    assert verdict.endswith("The graph has 32 rows of 600 (copies of a row count as one).")
     assert model.score(X, truth) > 0.9
 
 
@@ -199,6 +201,7 @@ def test_few_of_many_rows_make_the_graph():
     X, y, truth = crescents(n=1500)
     model, _ = fitted(X, y, max_graph_rows=300)
     assert model.n_graph_rows_ == 300
+    assert "The graph has 300 rows of 1500 (a part of them)." in model.diagnostics_["verdict"]
     assert model.score(X, truth) > 0.9
 
 

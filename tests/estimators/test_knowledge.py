@@ -227,7 +227,8 @@ def test_a_group_with_two_labels_is_refused_with_rows_and_fix(crescents):
     other = int(next(row for row in known if y[row] != y[first]))
     groups = np.arange(len(y))
     groups[other] = groups[first]
-    with pytest.raises(ValueError, match=rf"two labels.*row {first}.*row {other}; correct one"):
+    said = rf"two labels.*row {first}.*row {other}, counted from 0; correct one"
+    with pytest.raises(ValueError, match=said):
         fit(AtollClassifier, X, y, groups=groups)
 
 

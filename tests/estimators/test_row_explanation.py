@@ -132,3 +132,9 @@ def test_a_label_of_another_class_that_pulls_towards_the_class_is_put_in_words()
     assert said not in found._replace(near=near[::2]).summary()
     turned = found._replace(near=(near[0]._replace(pull=-0.3),))
     assert "speaks against top here" in turned.summary()
+
+
+def test_a_label_that_no_path_leads_to_is_said_to_have_none():
+    far = NearLabel(0, "a", -1, 2.0, None, None)
+    _, (cells,) = RowExplanation(np.array(["a", "b"]), np.array([0.6, 0.4]), (far,), None).table()
+    assert cells == ["0", "a", "no path", "2"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import warnings
 
 import numpy as np
@@ -288,6 +289,10 @@ def test_a_row_of_a_pipeline_is_explained_with_the_cells_that_were_filled_in():
         explain_row(model, table, 30)
     with pytest.raises(ValueError, match="A classifier alone has the method"):
         explain_row(model[-1], table, 3)
+    loaded = copy.deepcopy(model)
+    with pytest.raises(ValueError, match=r"explain_row\(model, table, row, y=labels\)"):
+        explain_row(loaded, table, 10)
+    assert str(explain_row(loaded, table, 10, y=y)) == str(found)
 
 
 def test_labels_of_most_rows_that_mean_none_are_refused_and_taken_where_the_classifier_is_told():

@@ -404,7 +404,8 @@ class Mutation:
         if self.options.kept:
             every = {mutant.name: mutant for mutant in every_mutant()}
             known = sorted(tried_mutants(self.out), key=lambda one: one["n_tests"])
-            mine = [one for one in known if one["mutant"]["file"].startswith(self.options.only)]
+            chosen = tuple(self.options.only.split(","))
+            mine = [one for one in known if one["mutant"]["file"].startswith(chosen)]
             return [every[one["name"]] for one in mine]
         return sampled(self.options.sample, self.options.seed)[self.options.begin :]
 
@@ -417,8 +418,9 @@ class Mutation:
         usual = [tests[name]["seconds"] for name in names]
         chosen = [items[name] for name in names]
         record = {"mutant": mutant._asdict(), "name": mutant.name, "n_tests": len(names)}
-        if not names:
-            write(path, record | {"killed_by": None, "loaded": True})
+        if not names:  # what an earlier run tried still counts
+            if not path.exists():
+                write(path, record | {"killed_by": None, "loaded": True})
             return None
 
         def failed(why: str) -> None:
@@ -559,7 +561,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--begin", type=int, default=0, help="place in the sample to begin at")
     parser.add_argument("--kept", action="store_true", help="those in the folder, no other sample")
-    parser.add_argument("--only", default="", help="with --kept: files that begin so, as core/")
+    parser.add_argument("--only", default="", help="with --kept: files, as core/,models/graph")
     parser.add_argument("--longest", help="names of tests to leave out, one in a line")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests for one mutant")
     parser.add_argument("--minutes", type=float, default=600.0, help="to begin work in")

@@ -397,7 +397,7 @@ def next_rows(
     """
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
-    from atoll.cli.opening import open_model
+    from atoll.cli.opening import check_labels, open_model
     from atoll.core.tables import read_cells, read_table, source_of
 
     kept = model.with_suffix(".next.atoll") if state is None else state
@@ -406,8 +406,10 @@ def next_rows(
     wishes = loop.Wishes(n, strategy, target_error, seed)
     source = source_of(data)
     frame, cells = read_table(source), read_cells(source)
-    say = speaker(quiet, out)
-    loop.run_round(open_model(model, frame, target), frame, cells, files, wishes, say)
+    bundle = open_model(model, frame, target)
+    if target is None and not len(bundle.y):  # saved from Python, without a name for its labels
+        check_labels(bundle, frame)
+    loop.run_round(bundle, frame, cells, files, wishes, speaker(quiet, out))
 
 
 @app.command(short_help="List the models, or the parameters of one.")

@@ -137,7 +137,8 @@ def suspects(
     say = speaker(quiet, out)
     if out is not None:
         check_table_path(out)
-    table = _table_of_suspects(open_model(model))
+    instead = "fit it with `atoll fit`, or call its method suspect_labels() in Python."
+    table = _table_of_suspects(open_model(model, instead=instead))
     if out is not None:
         write_table(table, out)
         say(f"{len(table)} labels saved in {out}, the most suspect first.")

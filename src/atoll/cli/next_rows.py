@@ -105,7 +105,7 @@ def run_round(
         say(f"{len(asked)} rows to label {where}; fill in {bundle.target!r}.")
     else:
         shown = [c for c in asked.columns if c != bundle.target][:4]
-        for line in table_lines(shown, asked[shown].astype(str).values.tolist()):
+        for line in table_lines(shown, asked[shown].map(_written).values.tolist()):
             say(line)
     say(how_picked(learner))
     say(str(learner.estimate_error()))
@@ -284,6 +284,11 @@ def with_labels(
 def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:
     found = labels_of(bundle, frame)
     return np.full(len(frame), None, dtype=object) if found is None else found
+
+
+def _written(cell: Any) -> str:
+    """Return a cell as text; nothing for a null."""
+    return "" if import_extra("pandas").isna(cell) else str(cell)
 
 
 def _in_type(label: Any, classes: Any) -> Any:

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     from atoll.estimators.persistence import ModelBundle
 
 
+NAME_TABLE = "name a table of them and its column of labels: --data FILE --target COLUMN."
+
+
 def open_model(
-    path: Path, frame: pd.DataFrame | None = None, target: str | None = None
+    path: Path,
+    frame: pd.DataFrame | None = None,
+    target: str | None = None,
+    instead: str = NAME_TABLE,
 ) -> ModelBundle:
     """Return the model of a file, with how a table becomes its features.
 
@@ -26,6 +32,7 @@ def open_model(
     frame : a table for the model; one saved from Python learns from it which columns to take, and
         without it is refused
     target : column of labels; None: that of the fit
+    instead : what to do with a model saved from Python where there is no table
     """
     from sklearn.utils.validation import check_is_fitted
 
@@ -42,23 +49,37 @@ def open_model(
     check_is_fitted(found)
     if frame is None:
         raise ValueError(
-            f"{str(path)!r} holds a model of type {type(found).__name__}, saved from Python, "
-            "without the rows it was fitted on; name a table of them and its column of labels: --data FILE --target "
-            "COLUMN."
+            f"{str(path)!r} holds {type(found).__name__} saved from Python, without the rows it "
+            f"was fitted on; {instead}"
         )
     return _of_python(found, path, frame, target)
+
+
+def check_labels(bundle: ModelBundle, frame: pd.DataFrame) -> None:
+    """Raise a ValueError unless the table has the column of labels."""
+    if bundle.target not in frame.columns:
+        raise ValueError(
+            f"the table has no column {bundle.target!r} of labels; name it with --target."
+        )
 
 
 def rows_and_labels(bundle: ModelBundle, frame: pd.DataFrame) -> ModelBundle:
     """Return the bundle with the rows and the labels of a table in place of those of the fit."""
     from atoll.core.preprocessing import apply, blank_cells
 
+<<<<<<< HEAD
+    check_labels(bundle, frame)
+    y = labels_of(bundle, frame)
+    assert y is not None
+    return bundle._replace(X=apply(bundle.preprocessing, frame), y=y)
+=======
     X, y = apply(bundle.preprocessing, frame), labels_of(bundle, frame)
     if y is None:
         raise ValueError(
             f"the table has no column {bundle.target!r} of labels; name it with --target."
         )
     return bundle._replace(X=X, y=y, blank=blank_cells(bundle.preprocessing, frame))
+>>>>>>> stones
 
 
 def labels_of(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any] | None:

@@ -66,12 +66,22 @@ def diagnose(
         "agreement": explanation.agreement,
         "one_column": explanation.one_column,
         "verdict": f"{headline}{drawn} {chains['verdict']}{beware}{scaled} {shares} The graph has "
-        f"{facts.n_distinct} rows of {facts.n_rows}.",
+        f"{facts.n_distinct} rows of {facts.n_rows}{_why_fewer(facts)}.",
     }
     for name in ("mixed", "converged"):
         if name in found:
             found[name] = bool(found[name] or weights["clusters"] < STRONG)
     return found, tuple(warned)
+
+
+def _why_fewer(facts: Facts) -> str:
+    """Return why a graph has fewer rows than the data, in words; nothing where it has all."""
+    reasons = []
+    if facts.n_kept < facts.n_rows:
+        reasons.append("a part of them")
+    if facts.n_distinct < facts.n_kept:
+        reasons.append("copies of a row count as one")
+    return f" ({'; '.join(reasons)})" if reasons else ""
 
 
 def troubles(

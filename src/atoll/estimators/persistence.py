@@ -188,8 +188,8 @@ def load_model(
         strangers = sorted(set(skops.io.get_untrusted_types(data=archive)) - trusted_names)
         raise ValueError(
             f"{name} holds objects that atoll does not rebuild from a file: "
-            f"{', '.join(strangers)}. If they are yours, name their types in `trusted`; if not, "
-            "do not load the file."
+            f"{', '.join(strangers)}. If they are yours, open it in Python and name their types: "
+            "load_model(path, trusted=[...]); if not, do not load the file."
         ) from None
     except _REBUILDING_ERRORS as error:
         why = " ".join(f"{type(error).__name__}: {error}".split())

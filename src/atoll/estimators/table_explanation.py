@@ -21,6 +21,7 @@ def explain_row(
     table: Any,
     row: int | str,
     *,
+    y: Any = None,
     n_labels: int = 5,
     refit: bool | None = None,
 ) -> RowExplanation:
@@ -36,6 +37,8 @@ def explain_row(
         Of the fit, or with new rows.
     row : int or str
         Which row of the table, from 0, or its name in the index of a data frame.
+    y : (n,) labels of the table, default=None
+        Needed where the model was loaded, with the table of the fit; None: those of the fit.
     n_labels : int, default=5
         Labels to list.
     refit : bool or None, default=None
@@ -61,18 +64,13 @@ def explain_row(
     is_known = isinstance(model, Pipeline) and isinstance(model[0], TablePreprocessor)
     if not is_known or not isinstance(model[-1], Classifier):
         raise ValueError(
-            f"model is of type {type(model).__name__}; explain_row takes make_pipeline("
+            f"model is of the type {type(model).__name__}; explain_row takes make_pipeline("
             "make_preprocessor(), AtollClassifier()) or another of the library's classifiers at "
             "its end. A classifier alone has the method explain_row(row)."
         )
     check_is_fitted(model)
     step, classifier = model[0], model[-1]
-    kept = getattr(classifier, TRAINING, None)
-    if kept is None:
-        raise ValueError(
-            "the rows of the fit are not known: the model was loaded or copied, or they are too "
-            "many to keep. Fit the pipeline again."
-        )
+    rows, labels = _of_fit(model, table, y)
     place = place_of(row, table) if isinstance(row, str) else int(row)
     n = table.shape[0] if hasattr(table, "shape") else len(table)
     if not 0 <= place < n:
@@ -81,10 +79,24 @@ def explain_row(
     found = explain_features(
         classifier,
         model[:-1].transform(one),
-        classifier._read_rows(kept.X),
-        kept.y,
+        classifier._read_rows(rows),
+        labels,
         n_labels=int(n_labels),
         refit=refit,
     )
     filled = filled_cells(step.preprocessing_, step._frame(one, reset=False))[0]
     return found._replace(filled=filled, n_columns=len(step.preprocessing_.columns))
+
+
+def _of_fit(model: Pipeline, table: Any, y: Any) -> tuple[Any, Any]:
+    """Return rows and labels of the fit, as its classifier takes them."""
+    if y is not None:
+        return model[:-1].transform(table), y
+    kept = getattr(model[-1], TRAINING, None)
+    if kept is None:
+        raise ValueError(
+            "the rows of the fit are not known: the model was loaded or copied, or they are too "
+            "many to keep. Give the table of the fit and its labels: explain_row(model, table, "
+            "row, y=labels)."
+        )
+    return kept.X, kept.y
