@@ -67,19 +67,10 @@ def rows_and_labels(bundle: ModelBundle, frame: pd.DataFrame) -> ModelBundle:
     """Return the bundle with the rows and the labels of a table in place of those of the fit."""
     from atoll.core.preprocessing import apply, blank_cells
 
-<<<<<<< HEAD
     check_labels(bundle, frame)
-    y = labels_of(bundle, frame)
-    assert y is not None
-    return bundle._replace(X=apply(bundle.preprocessing, frame), y=y)
-=======
     X, y = apply(bundle.preprocessing, frame), labels_of(bundle, frame)
-    if y is None:
-        raise ValueError(
-            f"the table has no column {bundle.target!r} of labels; name it with --target."
-        )
+    assert y is not None
     return bundle._replace(X=X, y=y, blank=blank_cells(bundle.preprocessing, frame))
->>>>>>> stones
 
 
 def labels_of(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any] | None:
