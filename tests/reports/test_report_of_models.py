@@ -1,3 +1,5 @@
+import html
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,7 @@ def test_every_model_can_be_reported(fitted, tmp_path, monkeypatch):
         monkeypatch.setattr(report, "png_address", lambda figure: "data:image/png;base64,")
     path = tmp_path / "report.html"
     write_report(model, X, y, path, n_splits=2)
-    page = path.read_text(encoding="utf-8")
+    page = html.unescape(path.read_text(encoding="utf-8"))
     assert f"{type(model).__name__} on 24 rows" in page
     assert "24, of which 8 labelled" in page
     assert "Scores on 8 held-out labelled rows" in page
