@@ -357,8 +357,7 @@ def _for_new(as_new: Array, unknown: NDArray[np.bool_], left: Array, known: Arra
     """
     if not unknown.any():
         return pooling.intercepts_for(as_new, known)
-    with np.errstate(divide="ignore"):  # of a class that is known not to come
-        return pooling.intercepts_for(as_new[unknown], left) + np.log(known) - np.log(left)
+    return pooling.intercepts_for(as_new[unknown], left) + np.log(known) - np.log(left)
 
 
 def _left_over(labels: PartialLabels, shares: Array) -> Array:
