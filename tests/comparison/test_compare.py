@@ -18,8 +18,9 @@ from atoll.comparison.page import intervals_figure, terminal_lines
 from atoll.comparison.prior import PRIOR
 from atoll.comparison.recommending import better_here, sentence
 from atoll.core.preprocessing import prepare, with_category_weight
-from atoll.estimators import MODELS
+from atoll.estimators import MODELS, AtollClassifier
 from atoll.estimators.category_weight import CategoryWeight
+from atoll.estimators.held_out import held_out_probabilities, score
 
 QUICK = ["shares", "logistic", "label-spreading"]
 
@@ -63,6 +64,16 @@ def test_the_table_holds_what_its_parts_say(data, found):
     assert ("cannot tell" in found.recommendation) is not found.can_tell
     frame = found.to_frame()
     assert frame.loc["shares", "log_loss"] == by_name["shares"].log_loss
+
+
+def test_a_report_of_the_default_has_the_scores_of_the_comparison(data, found):
+    """The same rows are held out; what may make scores differ is said under the table."""
+    held = held_out_probabilities(AtollClassifier(random_state=0), *data, n_splits=3)
+    of_default = next(row for row in found.table if row.model == "atoll")
+    assert np.isclose(score(held.probabilities, held.codes).log_loss, of_default.log_loss)
+    assert "A report of the fitted model holds the same labels out" in " ".join(
+        "\n".join(terminal_lines(found)).split()
+    )
 
 
 def test_no_model_sees_the_label_that_it_is_scored_on(data):

@@ -240,6 +240,13 @@ def test_an_estimator_that_is_not_fitted_is_refused(tmp_path):
 
 
 @pytest.mark.usefixtures("blank_pictures")
+def test_report_says_why_a_comparison_may_have_other_scores(tmp_path):
+    X, y = problem()
+    source = write(tmp_path, StandIn().fit(X, y), X, y)
+    assert "<code>atoll compare</code> holds the same rows out" in " ".join(source.split())
+
+
+@pytest.mark.usefixtures("blank_pictures")
 def test_report_works_without_chains(tmp_path):
     X, y = problem()
     labelled = np.array([label is not None for label in y])

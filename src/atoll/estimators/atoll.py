@@ -326,7 +326,7 @@ class AtollClassifier(InformedClassifier):
 
         posterior, found, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
         diagnostics, remarks = diagnose(
-            facts, explanation, bold.diagnostics(recipe.graph), found.said(labels.classes)
+            facts, explanation, bold.diagnostics(recipe.graph), self._about_shares(labels, found)
         )
         return Fit(
             posterior.without_votes(),

@@ -66,6 +66,19 @@ class Explanation(NamedTuple):
         return max(a.log_odds for a in self.assumptions)
 
     @property
+    def before(self) -> dict[str, float]:
+        """What each assumption counted before the labels, by name; the sum is one.
+
+        By Bayes' rule the weights are these, times how likely the labels are under each.
+        """
+        log_odds = np.array([a.log_odds for a in self.assumptions])
+        with np.errstate(divide="ignore"):  # no weight: none before the labels either
+            log_before = np.log([a.weight for a in self.assumptions]) - log_odds
+        shares = np.exp(log_before - log_before.max())
+        names = (a.name for a in self.assumptions)
+        return dict(zip(names, (shares / shares.sum()).tolist()))
+
+    @property
     def tells_little(self) -> bool:
         """Whether labels that are many enough follow no assumption clearly more than chance."""
         wanted = min(TELLING + TELLING_PER_LABEL * self.n_labels, MOST_TELLING)
@@ -74,24 +87,27 @@ class Explanation(NamedTuple):
 
     def __str__(self) -> str:
         ranked = sorted(self.assumptions, key=lambda a: -a.weight)
-        lines = [self._headline(ranked)]
-        for a in ranked:
-            if a.weight >= LEAST_SHOWN:
-                lines.append(f"  {a.weight:5.1%}  {WORDS[a.name]} ({_odds(a.log_odds)})")
-        if self.compared:
-            lines.append(self._clusters())
-        return "\n".join(lines)
+        shown = [a for a in ranked if a.weight >= LEAST_SHOWN]
+        if not self.compared:
+            each = [f"  {a.weight:5.1%}  {WORDS[a.name]} ({_odds(a.log_odds)})" for a in shown]
+            return "\n".join([self._headline(ranked), *each])
+        before, lines = self.before, [self._headline(ranked), "    now  before  the labels follow"]
+        for a in shown:
+            said = _odds(a.log_odds) if a is ranked[0] else _odds(a.log_odds, ranked[0].log_odds)
+            lines.append(f"  {a.weight:5.1%}  {before[a.name]:6.1%}  {WORDS[a.name]} ({said})")
+        return "\n".join([*lines, self._clusters()])
 
     def _clusters(self) -> str:
-        """Say why clusters are believed before the labels, or not."""
+        """Say what the percentages are, and why clusters are believed before the labels, or not."""
         clear = "clear" if self.clarity >= CLEAR else "not clear"
         draws = "draws" if self.agreement >= AGREES else "hardly draws"
         said = (
-            "A percentage is what the assumption counts in the probabilities. It rests on the "
-            "labels, and on what the rows show without them. Clusters of near rows are "
-            f"{clear}: they expect {_wrong(self.clarity)}. Another "
-            f"assumption {draws} the same classes: they agree by {self.agreement:.2f}, where 0 is "
-            "chance and 1 is always."
+            "A percentage is what the assumption counts in the probabilities: now, and before the "
+            "labels. Now it is what it was before, times how likely the labels are if it holds; "
+            "all are then brought to 100%. Before the labels, clusters of near rows count the more "
+            "the clearer they are, and the more another assumption agrees. Here they are "
+            f"{clear}: they expect {_wrong(self.clarity)}. Another assumption {draws} the same "
+            f"classes: they agree by {self.agreement:.2f}, where 0 is chance and 1 is always."
         )
         if self.one_column >= AGREES:
             said += (
@@ -135,10 +151,19 @@ def _wrong(clarity: float) -> str:
     return f"1 wrong row for every {times} that a guess of the same rows would have"
 
 
-def _odds(log_odds: float) -> str:
-    """Say how much likelier the labels are under an assumption than by chance."""
+def _odds(log_odds: float, first: float | None = None) -> str:
+    """Say how much likelier the labels are under an assumption than by chance.
+
+    Beyond a million it is said beside the first assumption, whose log odds are `first`.
+    """
     if log_odds >= np.log(MOST_ODDS):
-        return "labels more than a million times likelier than by chance"
+        if first is None:
+            return "labels more than a million times likelier than by chance"
+        times = float(np.exp(np.clip(abs(first - log_odds), 0.0, np.log(MOST_ODDS))))
+        if float(f"{times:.3g}") == 1.0:
+            return "labels as likely as by the first"
+        word = "less likely" if first > log_odds else "likelier"
+        return f"labels {_plain(times)} times {word} than by the first"
     times = np.exp(abs(log_odds))
     if float(f"{times:.3g}") == 1.0:
         return "labels as likely as by chance"
