@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
+from atoll import AtollClassifier
+from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators.atoll_verdict import Facts, diagnose, troubles
 from atoll.estimators.explanation import Assumption, Explanation
 
@@ -94,3 +98,16 @@ def test_chains_that_did_not_settle_are_no_fault_where_clusters_hardly_count():
     found, _ = diagnose(FACTS, FOUND._replace(assumptions=heavy), chains, "Shares.")
     assert not found["mixed"]
     assert "too bold" in found["verdict"]
+
+
+def test_verbose_tells_the_steps_the_weights_and_the_time(at_a_terminal):
+    X, truth = make_crescents(80, random_state=0)
+    y = hide_labels(truth, per_class=3, random_state=0)
+    model = AtollClassifier(n_draws=40, random_state=0, verbose=True).fit(X, y)
+    lines = at_a_terminal.readouterr().err.splitlines()
+    name = max(model.weights_, key=model.weights_.get)
+    (told,) = [line for line in lines if "weights:" in line]
+    assert told.startswith(f"AtollClassifier: weights: {name} {model.weights_[name]:.1%}")
+    assert re.fullmatch(r"AtollClassifier: fitted in \d+\.\d s", lines[-1])
+    model.set_params(verbose=False).fit(X, y)
+    assert at_a_terminal.readouterr().err == ""

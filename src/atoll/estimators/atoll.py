@@ -15,7 +15,7 @@ from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators.atoll_rows import Rows, Scaled, put_labels, scale_rows
 from atoll.estimators.atoll_verdict import Facts, diagnose
-from atoll.estimators.explanation import Assumption, Explanation
+from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
 from atoll.estimators.graph_rows import (
     RowGraph,
     choose_rows,
@@ -293,6 +293,7 @@ class AtollClassifier(InformedClassifier):
             seen |= self._other_views(memory, data)
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
         weights = average.weights(assumptions)
+        self._say(f"weights: {weights_in_words(assumptions, weights)}")
         shares = self._known_shares(labels)
         if shares is None:
             shares = data.smoothed_shares

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -141,6 +142,18 @@ class Explanation(NamedTuple):
         return (
             f"The labels seem to follow {one}; {self.n_labels} labels do not tell it from {other}."
         )
+
+
+def weights_in_words(assumptions: Sequence[Any], weights: Iterable[float]) -> str:
+    """Return the assumptions that count, the weightiest first.
+
+    Parameters
+    ----------
+    assumptions : each with a `name`
+    weights : of each
+    """
+    named = sorted(zip(weights, (one.name for one in assumptions)), reverse=True)
+    return ", ".join(f"{name} {weight:.1%}" for weight, name in named if weight >= LEAST_SHOWN)
 
 
 def _wrong(clarity: float) -> str:
