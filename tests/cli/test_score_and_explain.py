@@ -14,6 +14,7 @@ from atoll.cli import timing
 from atoll.cli.terminal import table_lines
 from atoll.core.tables import read_table
 from atoll.estimators import (
+    ArchipelagoClassifier,
     AtollClassifier,
     ProbitGPClassifier,
     load_model,
@@ -264,6 +265,11 @@ def test_a_long_fit_is_announced_with_what_is_quicker(folder, monkeypatch):
         "This will take about 10 minutes. Quicker: --model atoll, 2 minutes, or --set inference=vb."
     )
     assert timing.announcement(model, "probit-gp", 59.0) is None
+    going_on = ArchipelagoClassifier(n_warmup=150, thin=2)  # draws 250 times, or up to 750
+    assert timing.announcement(going_on, "archipelago", 650.0) == (
+        "This will take about 11 minutes, or up to 28 minutes where the chains have not mixed by "
+        "then."
+    )
     monkeypatch.setattr(timing, "expected_seconds", lambda *given: 7200.0)
     arguments = ["fit", folder / "few.csv", "--target", "kind", "--drop", "tag"]
     result = run(*arguments, "--out", folder / "again.atoll")
