@@ -91,6 +91,8 @@ class RowExplanation(NamedTuple):
         """Return what is predicted, in a sentence."""
         names, order = class_names(self.classes), np.argsort(-self.proba, kind="stable")
         first, second = order[:2]
+        if self.classes.dtype.kind in "biuf":  # a number alone does not read as a class
+            names = [f"class {name}" for name in names]
         said = f"{names[first]} with probability {self.proba[first]:.2f}"
         said += f", then {names[second]} with {self.proba[second]:.2f}."
         if self.own_label is not None:
