@@ -17,6 +17,7 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from atoll.core.extras import import_extra
+from atoll.core.linalg import eigenvectors
 from atoll.core.memory import in_chunks
 from atoll.core.near_rows import nearest_by_products, takes
 from atoll.core.rows import distances_of_pairs, row_squares
@@ -380,7 +381,7 @@ def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Mod
     if n <= _DENSE_VERTICES or n_modes > n // 4:
         # No eigenvalue exceeds 2, so raising the trivial one to 3 puts it last.
         lifted = L.toarray() + 3.0 * np.outer(trivial, trivial)
-        values, vectors = linalg.eigh(lifted, subset_by_index=(0, n_modes - 1))
+        values, vectors = eigenvectors(lifted, 0, n_modes - 1)
         return Modes(np.maximum(values, 0.0), vectors)
     S = sparse.csr_array(sparse.eye_array(n) - L)
     rng = np.random.default_rng(random_state)
