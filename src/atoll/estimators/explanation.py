@@ -86,17 +86,38 @@ class Explanation(NamedTuple):
         enough = self.compared and self.n_labels >= ENOUGH_LABELS
         return enough and self.log_odds_of_any < wanted
 
+    def headline(self) -> str:
+        """Return which assumption the labels follow, in a sentence."""
+        return self._headline(self._ranked())
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return header and rows of a table of the assumptions that count, as text."""
+        ranked, before = self._ranked(), self.before
+        first = ranked[0].log_odds
+        rows = []
+        for a in (a for a in ranked if a.weight >= LEAST_SHOWN):
+            said = _odds(a.log_odds) if a is ranked[0] else _odds(a.log_odds, first)
+            was = [f"{before[a.name]:.1%}"] * self.compared
+            rows.append([f"{a.weight:.1%}", *was, WORDS[a.name], said])
+        return ["now", *(["before"] * self.compared), "the labels follow", "which makes them"], rows
+
+    def summary(self) -> str:
+        """Return what the table's numbers are, and why clusters are believed, or not."""
+        return self._clusters() if self.compared else ""
+
+    def _ranked(self) -> list[Assumption]:
+        return sorted(self.assumptions, key=lambda a: -a.weight)
+
+    def _parts(self) -> list[Any]:
+        return [self.headline(), self.table(), self.summary()]
+
     def __str__(self) -> str:
-        ranked = sorted(self.assumptions, key=lambda a: -a.weight)
-        shown = [a for a in ranked if a.weight >= LEAST_SHOWN]
-        if not self.compared:
-            each = [f"  {a.weight:5.1%}  {WORDS[a.name]} ({_odds(a.log_odds)})" for a in shown]
-            return "\n".join([self._headline(ranked), *each])
-        before, lines = self.before, [self._headline(ranked), "    now  before  the labels follow"]
-        for a in shown:
-            said = _odds(a.log_odds) if a is ranked[0] else _odds(a.log_odds, ranked[0].log_odds)
-            lines.append(f"  {a.weight:5.1%}  {before[a.name]:6.1%}  {WORDS[a.name]} ({said})")
-        return "\n".join([*lines, self._clusters()])
+        header, rows = self.table()
+        lines = [self.headline(), "  ".join(f"{name:>6}" for name in header[:-1])]
+        for *shares, name, said in rows:
+            numbers = [f"{share:>6}" for share in shares]
+            lines.append("  ".join([*numbers, f"{name} (labels {said})"]))
+        return "\n".join([*lines, self.summary()]).rstrip()
 
     def _clusters(self) -> str:
         """Say what the percentages are, and why clusters are believed before the labels, or not."""
@@ -171,17 +192,17 @@ def _odds(log_odds: float, first: float | None = None) -> str:
     """
     if log_odds >= np.log(MOST_ODDS):
         if first is None:
-            return "labels more than a million times likelier than by chance"
+            return "more than a million times likelier than by chance"
         times = float(np.exp(np.clip(abs(first - log_odds), 0.0, np.log(MOST_ODDS))))
         if float(f"{times:.3g}") == 1.0:
-            return "labels as likely as by the first"
+            return "as likely as by the first"
         word = "less likely" if first > log_odds else "likelier"
-        return f"labels {_plain(times)} times {word} than by the first"
+        return f"{_plain(times)} times {word} than by the first"
     times = np.exp(abs(log_odds))
     if float(f"{times:.3g}") == 1.0:
-        return "labels as likely as by chance"
+        return "as likely as by chance"
     word = "likelier" if log_odds > 0 else "less likely"
-    return f"labels {_plain(min(float(times), MOST_ODDS))} times {word} than by chance"
+    return f"{_plain(min(float(times), MOST_ODDS))} times {word} than by chance"
 
 
 def _plain(number: float) -> str:
