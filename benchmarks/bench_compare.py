@@ -93,6 +93,7 @@ def draw(X, y, per_class, rng):
 def run_cell(task):
     """One draw: every model's row losses in folds, and its log-loss on held-out rows."""
     name, per_class, seed, folder, keep = task
+    from atoll.comparison.blending import BLEND, with_blend
     from atoll.comparison.candidates import CANDIDATES
     from atoll.comparison.folds import held_out_losses, row_losses
 
@@ -110,17 +111,26 @@ def run_cell(task):
         return out
     chosen = [one for one in CANDIDATES.values() if not one.why_not(len(counts))]
     found = held_out_losses(chosen, rows, codes, n_splits, seed, lambda name: None)
+    found, blend = with_blend(found, chosen, "atoll", codes[codes >= 0], n_splits)
+    out["shares"] = {name: round(share, 3) for name, share in blend.shares.items()}
     kept = {f"folds {model}": log_of(found.proba[model]) for model in found.names}
+    proba = {}
     for i, model in enumerate(found.names):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            p = CANDIDATES[model].predict(rows, codes, every, seed)
-        kept[model] = log_of(p[:MOST_KEPT])
-        loss, error = row_losses(p, unseen)
+            proba[model] = (
+                sum(share * proba[one] for one, share in blend.shares.items())
+                if model == BLEND
+                else CANDIDATES[model].predict(rows, codes, every, seed)
+            )
+        kept[model] = log_of(proba[model][:MOST_KEPT])
+        loss, error = row_losses(proba[model], unseen)
         out["models"][model] = {
             "folds": [round(float(v), 4) for v in found.log_losses[i]],
             "errors": [int(v) for v in found.errors[i]],
             "log_loss": round(float(loss.mean()), 5),
+            "log_loss_new": round(float(loss[: len(new)].mean()), 5),
+            "log_loss_fit": round(float(loss[len(new) :].mean()), 5),
             "error": round(float(error.mean()), 5),
             "seconds": round(float(found.seconds[i]), 3),
         }
