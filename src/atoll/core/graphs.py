@@ -257,7 +257,7 @@ def degrees(weights: Any) -> np.ndarray:
     >>> degrees([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
     array([2., 3., 1.])
     """
-    return np.asarray(_checked_weights(weights).sum(axis=1)).ravel()
+    return _row_sums(_checked_weights(weights))
 
 
 def unnormalised_laplacian(weights: Any) -> sparse.csr_array:
@@ -282,7 +282,7 @@ def unnormalised_laplacian(weights: Any) -> sparse.csr_array:
            [ 0., -1.,  1.]])
     """
     W = _checked_weights(weights)
-    return sparse.csr_array(sparse.diags_array(degrees(W)) - W)
+    return sparse.csr_array(sparse.diags_array(_row_sums(W)) - W)
 
 
 def normalised_laplacian(weights: Any) -> sparse.csr_array:
@@ -310,11 +310,7 @@ def normalised_laplacian(weights: Any) -> sparse.csr_array:
            [ 0.,  0.,  0.]])
     """
     W = _checked_weights(weights)
-    d = degrees(W)
-    rows, columns = _edge_ends(W)
-    roots = np.sqrt(d)
-    S = _with_weights(W, W.data / (roots[rows] * roots[columns]))
-    return sparse.csr_array(sparse.diags_array((d > 0).astype(np.float64)) - S)
+    return _normalised_laplacian(W, _row_sums(W))
 
 
 def connected_components(weights: Any) -> tuple[int, np.ndarray]:
@@ -372,16 +368,20 @@ def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Mod
     >>> modes.values.round(6) + 0.0  # two parts: a second null vector
     array([0., 2.])
     """
-    W = _checked_weights(weights)
+    return _smoothest_modes(_checked_weights(weights), n_modes, random_state)
+
+
+def _smoothest_modes(W: sparse.csr_array, n_modes: int, random_state: int) -> Modes:
     n = W.shape[0]
     n_modes = min(n_modes, n - 1)
     if n_modes < 1:
         return Modes(np.zeros(0), np.zeros((n, 0)))
     if n > _DENSE_VERTICES:
-        n_parts, part = connected_components(W)
+        n_parts, part = csgraph.connected_components(W, directed=False)
         if n_parts > 1:
             return _modes_of_parts(W, n_modes, part, random_state)
-    L, d = normalised_laplacian(W), degrees(W)
+    d = _row_sums(W)
+    L = _normalised_laplacian(W, d)
     trivial = np.sqrt(d / d.sum()) if d.any() else np.full(n, 1.0 / np.sqrt(n))
     if n <= _DENSE_VERTICES or n_modes > n // 4:
         # No eigenvalue exceeds 2, so raising the trivial one to 3 puts it last.
@@ -439,6 +439,18 @@ def _nearest_sparse(rows: Any, X: Any, k: int) -> np.ndarray:
     return found
 
 
+def _row_sums(W: sparse.csr_array) -> np.ndarray:
+    return np.asarray(W.sum(axis=1)).ravel()
+
+
+def _normalised_laplacian(W: sparse.csr_array, d: np.ndarray) -> sparse.csr_array:
+    """Compute `normalised_laplacian` of weights that are known to be right; d (n,) their sums."""
+    rows, columns = _edge_ends(W)
+    roots = np.sqrt(d)
+    S = _with_weights(W, W.data / (roots[rows] * roots[columns]))
+    return sparse.csr_array(sparse.diags_array((d > 0).astype(np.float64)) - S)
+
+
 def _edge_ends(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     return rows, matrix.indices
@@ -478,7 +490,7 @@ def _modes_of_parts(
     orthogonal to √d of the whole graph are taken: random ones, so that all parts have a share where
     there are fewer modes than parts. Then come the smoothest of all the parts' own modes.
     """
-    d = degrees(W)
+    d = _row_sums(W)
     total = np.bincount(part, d)
     alone = total[part] == 0  # a part of one vertex, without an edge
     root = np.sqrt(np.where(alone, 1.0, d / np.where(alone, 1.0, total[part])))
@@ -490,7 +502,7 @@ def _modes_of_parts(
     n_more = n_modes - n_null
     found = []
     for vertices in np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part))[:-1]):
-        own = smoothest_modes(W[vertices][:, vertices], n_more, random_state=random_state)
+        own = _smoothest_modes(W[vertices][:, vertices], n_more, random_state)
         found.append((vertices, own))
     values = np.concatenate([own.values for _, own in found])
     chosen = np.argsort(values, kind="stable")[:n_more]
