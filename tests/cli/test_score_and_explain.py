@@ -13,6 +13,7 @@ from atoll.cli import timing
 from atoll.cli.terminal import table_lines
 from atoll.core.tables import read_table
 from atoll.estimators import (
+    ArchipelagoClassifier,
     AtollClassifier,
     ProbitGPClassifier,
     load_model,
@@ -263,6 +264,10 @@ def test_a_long_fit_is_announced_with_what_is_quicker(folder, monkeypatch):
         "This will take about 10 minutes. Quicker: --model atoll, 2 minutes, or --set inference=vb."
     )
     assert timing.announcement(model, "probit-gp", 59.0) is None
+    islands = ArchipelagoClassifier()
+    said = timing.announcement(islands, "archipelago", 600.0)
+    assert said == "This will take 10 minutes at most, and less if the chains mix sooner."
+    assert timing._sweeps(islands) == 4 * (150 + 2 * 750)
     monkeypatch.setattr(timing, "expected_seconds", lambda *given: 7200.0)
     arguments = ["fit", folder / "few.csv", "--target", "kind", "--drop", "tag"]
     result = run(*arguments, "--out", folder / "again.atoll")
