@@ -1,9 +1,10 @@
 """Whether `compare_models` recommends a model that is among the best on rows it has not seen.
 
-Rows of a table are drawn at random, 300 for the fit and up to 1000 held out; labels are drawn at
-random until the rarest class has as many as asked for. Cross-validation sees these labels alone.
-Every model is then fitted to all of them and scored on all rows whose label it has not seen: the
-recommendation is right where its log-loss there is within .02 of the best model's.
+Rows of a table are drawn at random, 300 for the fit (600 where 32 labels a class or more are asked
+for) and up to 1000 held out, labels until the rarest class has as many as asked for.
+Cross-validation sees these labels alone. Every model is then fitted to all of them and scored on
+all rows whose label it has not seen: the recommendation is right where its log-loss there is within
+.02 of the best model's.
 
 1. `cells`: row losses in folds and log-loss on held-out rows of every model, a line of JSON for
    each draw. It may be stopped and run again: it goes on where it stopped.
@@ -32,11 +33,12 @@ DEVELOPMENT = ("heart", "pima", "sonar", "vehicle", "german", "wisconsin", "wine
                "g241c", "segment")  # fmt: skip
 REPORTED = ("australian", "ionosphere", "saheart", "satimage", "spambase", "penguins", "crabs",
             "oil")  # fmt: skip
-LABELS = (8, 16)  # of the rarest class
-N_FIT, N_HELD_OUT, N_SPLITS = 300, 1000, 5
+LABELS = (8, 16, 32, 64)  # of the rarest class
+N_FIT, MANY, N_HELD_OUT, N_SPLITS = 300, 32, 1000, 5
 MOST_ROWS = N_FIT + N_HELD_OUT
 MOST_LABELS = 0.6  # of the rows for the fit
 NEAR = 0.02
+MOST_KEPT = 500  # rows of a draw whose probabilities `--keep` writes
 
 
 # --- cells ----------------------------------------------------------------------------------------
@@ -77,7 +79,7 @@ def load(name, folder):
 def draw(X, y, per_class, rng):
     """Rows for the fit, their codes with -1 where unlabelled, the codes hidden; rows held out."""
     order = rng.permutation(len(y))
-    n_fit = min(N_FIT, int(0.6 * len(y)))
+    n_fit = min(N_FIT * (1 + (per_class >= MANY)), int(0.6 * len(y)))
     fit, held_out = order[:n_fit], order[n_fit : n_fit + N_HELD_OUT]
     codes, K = y[fit], int(y.max()) + 1
     seen = np.cumsum(codes[:, None] == np.arange(K), axis=0).min(axis=1)
@@ -91,6 +93,7 @@ def draw(X, y, per_class, rng):
 def run_cell(task):
     """One draw: every model's row losses in folds, and its log-loss on held-out rows."""
     name, per_class, seed, folder, keep = task
+    from atoll.comparison.blending import BLEND, with_blend
     from atoll.comparison.candidates import CANDIDATES
     from atoll.comparison.folds import held_out_losses, row_losses
 
@@ -108,25 +111,39 @@ def run_cell(task):
         return out
     chosen = [one for one in CANDIDATES.values() if not one.why_not(len(counts))]
     found = held_out_losses(chosen, rows, codes, n_splits, seed, lambda name: None)
-    kept = {}
+    found, blend = with_blend(found, chosen, "atoll", codes[codes >= 0], n_splits)
+    out["shares"] = {name: round(share, 3) for name, share in blend.shares.items()}
+    kept = {f"folds {model}": log_of(found.proba[model]) for model in found.names}
+    proba = {}
     for i, model in enumerate(found.names):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            p = CANDIDATES[model].predict(rows, codes, every, seed)
-        kept[model] = np.log(np.maximum(p, 1e-6)).astype(np.float16)
-        loss, error = row_losses(p, unseen)
+            proba[model] = (
+                sum(share * proba[one] for one, share in blend.shares.items())
+                if model == BLEND
+                else CANDIDATES[model].predict(rows, codes, every, seed)
+            )
+        kept[model] = log_of(proba[model][:MOST_KEPT])
+        loss, error = row_losses(proba[model], unseen)
         out["models"][model] = {
             "folds": [round(float(v), 4) for v in found.log_losses[i]],
             "errors": [int(v) for v in found.errors[i]],
             "log_loss": round(float(loss.mean()), 5),
+            "log_loss_new": round(float(loss[: len(new)].mean()), 5),
+            "log_loss_fit": round(float(loss[len(new) :].mean()), 5),
             "error": round(float(error.mean()), 5),
             "seconds": round(float(found.seconds[i]), 3),
         }
     if keep:
         Path(keep).mkdir(parents=True, exist_ok=True)
         at = Path(keep) / f"{name}_{per_class}_{seed}.npz"
-        np.savez_compressed(at, classes=unseen, n_held_out=len(new), **kept)
+        labels = codes[codes >= 0]
+        np.savez_compressed(at, classes=unseen[:MOST_KEPT], labels=labels, **kept)
     return out
+
+
+def log_of(p):
+    return np.log(np.maximum(p, 1e-6)).astype(np.float16)
 
 
 def cells(options):

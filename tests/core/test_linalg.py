@@ -7,6 +7,7 @@ from atoll.core import linalg
 from atoll.core.graphs import smoothest_modes
 from atoll.core.linalg import (
     MANY_ROWS,
+    MANY_VALUES,
     cholesky_inverse,
     cholesky_log_det,
     cholesky_solve,
@@ -88,14 +89,15 @@ def test_the_order_in_which_arrays_are_stored_does_not_matter(store, store_right
 
 
 @pytest.mark.parametrize("store", ORDERS)
-@pytest.mark.parametrize("n", [3, MANY_ROWS + 1])
-def test_a_triangular_product_is_the_product(store, n):
+@pytest.mark.parametrize(("n", "m"), [(3, 2), (MANY_ROWS + 1, 2), (8, MANY_VALUES // 8)])
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+def test_a_triangular_product_is_the_product(store, n, m, precision):
     rng = np.random.default_rng(9)
-    lower, right = store(np.tril(rng.normal(size=(n, n)))), rng.normal(size=(n, 2))
-    np.testing.assert_allclose(lower_times(lower, right), lower @ right, atol=1e-9)
-    np.testing.assert_allclose(
-        lower_times(lower, right, transposed=True), lower.T @ right, atol=1e-9
-    )
+    lower = store(np.tril(rng.normal(size=(n, n))).astype(precision))
+    right = rng.normal(size=(n, m)).astype(precision)
+    close = {"atol": 1e-9} if precision == np.float64 else {"atol": 1e-3}
+    np.testing.assert_allclose(lower_times(lower, right), lower @ right, **close)
+    np.testing.assert_allclose(lower_times(lower, right, transposed=True), lower.T @ right, **close)
 
 
 @pytest.mark.parametrize("store", ORDERS)

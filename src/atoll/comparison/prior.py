@@ -31,6 +31,7 @@ class Prior(NamedTuple):
     shared : correlation of two models' differences
     least_variance : of the difference of one row: few rows may look alike by chance
     pseudo_rows : rows that this is worth
+    offset, slope : of the log-odds that a blend is near the best, against those that the draws say
     """
 
     beliefs: Mapping[str, Belief]
@@ -38,6 +39,8 @@ class Prior(NamedTuple):
     shared: float
     least_variance: float
     pseudo_rows: float
+    offset: float = 0.0
+    slope: float = 1.0
 
 
 PRIOR = Prior(
@@ -53,6 +56,7 @@ PRIOR = Prior(
             "shares": Belief(0.528, 0.489),
             "logistic": Belief(0.133, 0.135),
             "label-spreading": Belief(0.326, 0.39),
+            "blend": Belief(-0.008, 0.02),
         }
     ),
     stranger=Belief(0.05, 0.15),

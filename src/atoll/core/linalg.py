@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 # Jitters relative to the mean of the diagonal, tried in turn if the matrix itself has no factor.
 JITTER_LADDER = tuple(10.0**exponent for exponent in range(-10, -2))
 
-MANY_ROWS = 400  # from this many rows on, BLAS's triangular product is faster than a full one
+MANY_ROWS, MANY_VALUES = 400, 2**12  # from which on BLAS's triangular product is the faster one
 
 
 class Factor(NamedTuple):
@@ -98,14 +98,15 @@ def solve_lower(lower: Array, right: Array, *, transposed: bool = False) -> Arra
 def lower_times(lower: Array, right: Array, *, transposed: bool = False) -> Array:
     """Return L right, or Lᵀ right if `transposed`; right (n, m).
 
-    From a few hundred rows on, the zeros of L are skipped, which halves the time.
+    Where there is much to do the zeros of L are skipped, which saves a third of the time or more.
     """
-    if len(lower) < MANY_ROWS:
+    if len(lower) < MANY_ROWS and right.size < MANY_VALUES:
         return lower.T @ right if transposed else lower @ right
     by_columns = lower.flags.f_contiguous
     A = lower if by_columns else lower.T
     turned = transposed if by_columns else not transposed
-    return blas.dtrmm(1.0, A, right, lower=by_columns, trans_a=turned)
+    product = blas.strmm if lower.dtype == np.float32 else blas.dtrmm
+    return product(1.0, A, right, lower=by_columns, trans_a=turned)
 
 
 def cholesky_solve(lower: Array, right: Array) -> Array:

@@ -32,6 +32,7 @@ from atoll.core.linalg import (
 )
 from atoll.inference import hmc, slice_sampling
 from atoll.kernels.hyperparameters import gram_gradient_function
+from atoll.models.archipelago import together
 from atoll.models.archipelago.functions import (
     Kernels,
     Setting,
@@ -58,10 +59,9 @@ FEW_REJECTIONS = 1.3  # proposals per row, up to which functions move in white n
 PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS = 1.5, 10  # of θ, in its standard deviations
 # Of W: copies as good as the rows themselves would hold θ twice.
 COPIES_PRECISION = 0.3
-FEW_PARAMETERS = 3  # that move one by one
-# Standard deviations of the prior: of a first interval that grows, where rejections are few, and of
-# one that does not, where they are many and hold θ more.
-SLICE_WIDTH, FIXED_WIDTH = 0.7, 2.5
+MOST_STEPS_TOGETHER = 40  # of θ with the functions
+FEW_PARAMETERS = 3  # that move with the functions, or one by one
+SLICE_WIDTH = 2.5  # standard deviations of the prior
 # Of tuning in warm-up: the least weight of a new state, the weight of what it begins with, and the
 # least that θ's standard deviation may be of its prior's.
 SLOWEST_TUNING, FIRST_WEIGHT, LEAST_SPREAD = 0.02, 5.0, 0.5
@@ -391,36 +391,52 @@ def conditional_on_copies(
 def sample_log_parameters(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
 ) -> ArchipelagoState:
-    """Move all log-parameters given noisy copies of the functions, which follow.
+    """Move all log-parameters, with the functions or given noisy copies of them, which follow.
 
-    Few log-parameters move one by one, by slice sampling, which needs no gradient; many move
-    together with the noise by which functions follow, by a Hamiltonian step.
+    Few log-parameters move together with the functions where rejections are few (`together`), and
+    else one by one, by slice sampling, which needs no gradient; many move together with the noise
+    by which functions follow, by a Hamiltonian step.
     """
+    if moves_together(setting, state):
+        return _with_functions(rng, setting, state, adapt)
     target = conditional_on_copies(rng, setting, state)
     if state.log_parameters.size <= FEW_PARAMETERS:
         return _slice_by_slice(rng, target, state)
     return _all_at_once(rng, target, state, adapt)
 
 
+def moves_together(setting: Setting, state: ArchipelagoState) -> bool:
+    """Return whether θ and the functions move in one step, since both are few enough to do so."""
+    return state.log_parameters.size <= FEW_PARAMETERS and not many_rejections(setting, state)
+
+
+def _with_functions(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
+) -> ArchipelagoState:
+    """Take one Hamiltonian step of all log-parameters and all whitened functions."""
+    shorter = float(np.sqrt(len(setting.inputs) / len(state.whitened)))
+    step_size, n_leapfrog = _steps(
+        rng, state.parameter_step_size, adapt, TRAJECTORY, MOST_STEPS_TOGETHER, shorter
+    )
+    state, info = together.step(rng, setting, state, step_size, n_leapfrog)
+    return _noted(state, info, adapt)
+
+
 def _slice_by_slice(
     rng: np.random.Generator, target: Conditional, state: ArchipelagoState
 ) -> ArchipelagoState:
     """Draw every log-parameter anew given the others, by slice sampling."""
-    found, grows = target.here, not many_rejections(target.setting, state)
+    found = target.here
     for f, j in np.ndindex(state.log_parameters.shape):
         if j != target.setting.prior.variance_index:  # it moves with the functions
-            found = _sliced(rng, target, found, (f, j), grows)
+            found = _sliced(rng, target, found, (f, j))
     return _with_followed(state, found)
 
 
 def _sliced(
-    rng: np.random.Generator,
-    target: Conditional,
-    here: Followed,
-    index: tuple[int, int],
-    grows: bool,
+    rng: np.random.Generator, target: Conditional, here: Followed, index: tuple[int, int]
 ) -> Followed:
-    """Draw one log-parameter anew; `grows`: from an interval that may grow."""
+    """Draw one log-parameter anew, from an interval that does not grow."""
     tried: dict[float, Followed | None] = {0.0: here}
 
     def log_density(displacement: float) -> float:
@@ -430,10 +446,8 @@ def _sliced(
             tried[displacement] = target.at(theta)
         return target.log_density(tried[displacement])
 
-    unit = float(target.setting.prior.sd[index[1]])
-    width = unit * (SLICE_WIDTH if grows else FIXED_WIDTH)
-    most = slice_sampling.MAX_STEPS_OUT if grows else 1
-    found = tried[slice_sampling.step(rng, log_density, width=width, most_widths=most)]
+    width = SLICE_WIDTH * float(target.setting.prior.sd[index[1]])
+    found = tried[slice_sampling.step(rng, log_density, width=width, most_widths=1)]
     assert found is not None
     return found
 
