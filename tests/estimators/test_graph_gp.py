@@ -254,16 +254,18 @@ def test_progress_is_said_on_standard_error(at_a_terminal):
 # Modes of large graphs ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("parts", [1, 3])
-def test_modes_by_iteration_are_those_of_lapack(monkeypatch, parts):
+@pytest.mark.parametrize(("parts", "alone"), [(1, 0), (3, 0), (3, 2), (30, 0), (30, 1)])
+def test_modes_by_iteration_are_those_of_lapack(monkeypatch, parts, alone):
     from atoll.core import graphs
 
     rng = np.random.default_rng(parts)
-    X = rng.standard_normal((900, 2)) + 50 * rng.integers(parts, size=900)[:, None]
+    X = rng.standard_normal((700, 2)) + 50 * rng.integers(parts, size=700)[:, None]
     W = self_tuning_weights(neighbour_graph(X, 12))
-    exact = smoothest_modes(W, 20)
+    W = sparse.csr_array(sparse.block_diag([W, sparse.csr_array((alone, alone))]))
+    monkeypatch.setattr(graphs, "_DENSE_VERTICES", 1000)
+    exact = smoothest_modes(W, 20 + parts)
     monkeypatch.setattr(graphs, "_DENSE_VERTICES", 100)
-    found = smoothest_modes(W, 20)
+    found = smoothest_modes(W, 20 + parts)
     np.testing.assert_allclose(found.values, exact.values, atol=1e-9)
     # Vectors of equal values may be turned: compare what they span, up to a clear gap.
     gap = int(np.argmax(np.diff(exact.values[5:]))) + 6
@@ -272,6 +274,15 @@ def test_modes_by_iteration_are_those_of_lapack(monkeypatch, parts):
     assert np.abs(apart).max() < 1e-4
     d = np.asarray(W.sum(axis=1)).ravel()
     assert np.abs(np.sqrt(d) @ found.vectors).max() < 1e-6 * np.sqrt(d.sum())
+
+
+def test_parts_beyond_the_number_of_modes_are_told_apart():
+    W = sparse.csr_array(sparse.block_diag([np.ones((10, 10)) - np.eye(10)] * 60))
+    modes = smoothest_modes(W, 40)
+    np.testing.assert_allclose(modes.values, 0.0, atol=1e-12)
+    np.testing.assert_allclose(modes.vectors.T @ modes.vectors, np.eye(40), atol=1e-12)
+    of_parts = modes.vectors[::10] / np.linalg.norm(modes.vectors[::10], axis=1, keepdims=True)
+    assert np.abs(of_parts @ of_parts.T - np.eye(60)).max() < 0.8
 
 
 # Hostile problems ---------------------------------------------------------------------------------

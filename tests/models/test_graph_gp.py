@@ -76,8 +76,9 @@ def test_geweke_catches_a_class_that_is_turned_without_its_limits(monkeypatch):
     assert geweke(3).smallest_adjusted_p_value < 1e-9
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_class_probabilities_of_a_new_row_meet_importance_sampling(n_classes):
+@pytest.mark.parametrize(("n_classes", "many"), [(2, 20), (3, 20), (3, 3)])
+def test_class_probabilities_of_a_new_row_meet_importance_sampling(monkeypatch, n_classes, many):
+    monkeypatch.setattr(model, "MANY_CLASSES", many)  # as many are drawn in single precision
     features, _ = features_of(n_classes=n_classes)
     labelled = np.array([0, 7, 21, 30])
     rng = np.random.default_rng(5)
@@ -124,13 +125,17 @@ def test_a_cone_s_energy_is_chi_squared_and_its_draws_give_the_labels():
     assert (argmax.classes_of(f) == codes).all()
 
 
-def test_a_normal_beside_its_limits_has_the_moments_of_a_truncated_one():
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+def test_a_normal_beside_its_limits_has_the_moments_of_a_truncated_one(precision):
     # Limits away from zero on both sides, and one that never binds.
     rng = np.random.default_rng(3)
-    side, limits = np.array([1.0, -1.0, 1.0]), np.array([0.7, -0.4, -9.0])
-    here = coloured(np.eye(3), np.tile([1.0, -1.0, 0.0], (20_000, 1)))
+    lower, side = np.eye(3, dtype=precision), np.array([1.0, -1.0, 1.0], precision)
+    limits = np.array([0.7, -0.4, -9.0], precision)
+    start = coloured(np.eye(3), np.tile([1.0, -1.0, 0.0], (20_000, 1)))
+    here = type(start)(*(part.astype(precision) for part in start))
     for _ in range(40):
-        here = turn_beside(rng, np.eye(3), here, side, limits)
+        here = turn_beside(rng, lower, here, side, limits)
+    assert here.z.dtype == here.white.dtype == precision
     z = here.z
     assert (side * (z - limits) > 0).all()
     for i, (low, high) in enumerate([(0.7, np.inf), (-np.inf, -0.4), (-9.0, np.inf)]):

@@ -27,6 +27,18 @@ def problem(n_classes, n=30, p=4, seed=0):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_log_posterior_is_the_same_in_single_precision(n_classes):
+    v, codes, F = problem(n_classes)
+    rng = np.random.default_rng(1)
+    x, amplitude = rng.standard_normal((3, F * v.shape[1])), np.exp(rng.standard_normal(3))
+    value, gradient = model.log_posterior(x, amplitude, v, codes)
+    single = model.log_posterior(*(part.astype(np.float32) for part in (x, amplitude, v)), codes)
+    assert single[1].dtype == np.float32
+    np.testing.assert_allclose(single[0], value, rtol=1e-5)
+    np.testing.assert_allclose(single[1], gradient, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
 def test_the_gradient_is_that_of_the_log_posterior(n_classes):
     v, codes, F = problem(n_classes)
     rng = np.random.default_rng(1)
@@ -134,7 +146,9 @@ def test_geweke_catches_labels_that_count_four_times():
     assert geweke(3, careless).smallest_adjusted_p_value < 1e-9
 
 
-def test_draws_given_the_amplitude_have_the_moments_of_the_exact_posterior():
+@pytest.mark.parametrize("single", [False, True])
+def test_draws_given_the_amplitude_have_the_moments_of_the_exact_posterior(monkeypatch, single):
+    monkeypatch.setattr(model, "MANY_VALUES", 0 if single else np.inf)
     # One coefficient and labels that all agree: a skewed posterior, far from Laplace's.
     rng = np.random.default_rng(3)
     v, codes = np.array([[1.0], [0.7], [0.2]]), np.ones(3, dtype=int)

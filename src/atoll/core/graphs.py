@@ -17,6 +17,7 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from atoll.core.extras import import_extra
+from atoll.core.linalg import eigenvectors
 from atoll.core.memory import in_chunks
 from atoll.core.near_rows import nearest_by_products, takes
 from atoll.core.rows import distances_of_pairs, row_squares
@@ -28,8 +29,8 @@ _PRODUCTS_AT_ONCE = 2**21
 _TREE_FEATURES, _EXACT_WORK = 12, 10**12
 # scikit-learn compares all rows with more features than these, where a tree would not help.
 _PRODUCT_FEATURES = 15
-# Up to this many vertices, LAPACK finds the modes faster than iteration does.
-_DENSE_VERTICES = 1500
+# Up to this many vertices, LAPACK finds the modes about as fast as iteration does.
+_DENSE_VERTICES = 500
 # Sums of squares of larger numbers may be infinite.
 _SQUARABLE = 1e140
 # Largest residual ‖L u − λ u‖ accepted for a mode found by iteration.
@@ -256,7 +257,7 @@ def degrees(weights: Any) -> np.ndarray:
     >>> degrees([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
     array([2., 3., 1.])
     """
-    return np.asarray(_checked_weights(weights).sum(axis=1)).ravel()
+    return _row_sums(_checked_weights(weights))
 
 
 def unnormalised_laplacian(weights: Any) -> sparse.csr_array:
@@ -281,7 +282,7 @@ def unnormalised_laplacian(weights: Any) -> sparse.csr_array:
            [ 0., -1.,  1.]])
     """
     W = _checked_weights(weights)
-    return sparse.csr_array(sparse.diags_array(degrees(W)) - W)
+    return sparse.csr_array(sparse.diags_array(_row_sums(W)) - W)
 
 
 def normalised_laplacian(weights: Any) -> sparse.csr_array:
@@ -309,11 +310,7 @@ def normalised_laplacian(weights: Any) -> sparse.csr_array:
            [ 0.,  0.,  0.]])
     """
     W = _checked_weights(weights)
-    d = degrees(W)
-    rows, columns = _edge_ends(W)
-    roots = np.sqrt(d)
-    S = _with_weights(W, W.data / (roots[rows] * roots[columns]))
-    return sparse.csr_array(sparse.diags_array((d > 0).astype(np.float64)) - S)
+    return _normalised_laplacian(W, _row_sums(W))
 
 
 def connected_components(weights: Any) -> tuple[int, np.ndarray]:
@@ -349,11 +346,12 @@ class Modes(NamedTuple):
 def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Modes:
     """Return the lowest eigenvectors of the normalised Laplacian that are orthogonal to √d.
 
-    √d is the trivial eigenvector. Graphs of up to 1500 vertices, and requests for more than a
-    quarter of the modes, go to LAPACK. The rest are solved by Lanczos iteration (ARPACK) on a
-    Chebyshev polynomial of I − L, which spreads the crowded end of the spectrum: a dozen sparse
-    products then replace a dozen orthogonalisations of the whole basis. The eigenvalue at which
-    the wanted modes begin is estimated first, and residuals are checked at the end.
+    √d is the trivial eigenvector. Graphs of up to 500 vertices, and requests for more than a
+    quarter of the modes, go to LAPACK. The rest are solved part by part, since modes of different
+    parts have nothing to do with each other, by Lanczos iteration (ARPACK) on a Chebyshev
+    polynomial of I − L, which spreads the crowded end of the spectrum: a dozen sparse products then
+    replace a dozen orthogonalisations of the whole basis. The eigenvalue at which the wanted modes
+    begin is estimated first, and residuals are checked at the end.
 
     Parameters
     ----------
@@ -370,24 +368,34 @@ def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Mod
     >>> modes.values.round(6) + 0.0  # two parts: a second null vector
     array([0., 2.])
     """
-    L = normalised_laplacian(weights)
-    n = L.shape[0]
-    d = degrees(weights)
-    trivial = np.sqrt(d / d.sum()) if d.any() else np.full(n, 1.0 / np.sqrt(n))
+    return _smoothest_modes(_checked_weights(weights), n_modes, random_state)
+
+
+def _smoothest_modes(W: sparse.csr_array, n_modes: int, random_state: int) -> Modes:
+    n = W.shape[0]
     n_modes = min(n_modes, n - 1)
     if n_modes < 1:
         return Modes(np.zeros(0), np.zeros((n, 0)))
+    if n > _DENSE_VERTICES:
+        n_parts, part = csgraph.connected_components(W, directed=False)
+        if n_parts > 1:
+            return _modes_of_parts(W, n_modes, part, random_state)
+    d = _row_sums(W)
+    L = _normalised_laplacian(W, d)
+    trivial = np.sqrt(d / d.sum()) if d.any() else np.full(n, 1.0 / np.sqrt(n))
     if n <= _DENSE_VERTICES or n_modes > n // 4:
         # No eigenvalue exceeds 2, so raising the trivial one to 3 puts it last.
         lifted = L.toarray() + 3.0 * np.outer(trivial, trivial)
-        values, vectors = linalg.eigh(lifted, subset_by_index=(0, n_modes - 1))
+        values, vectors = eigenvectors(lifted, 0, n_modes - 1)
         return Modes(np.maximum(values, 0.0), vectors)
     S = sparse.csr_array(sparse.eye_array(n) - L)
+    order = csgraph.reverse_cuthill_mckee(S, symmetric_mode=True)  # near rows lie near in memory
+    S, trivial = S[order][:, order], trivial[order]
     rng = np.random.default_rng(random_state)
     for step in _filters(S, trivial, n_modes, rng):
         modes = _filtered_modes(S, trivial, n_modes, step, rng)
         if modes is not None:
-            return modes
+            return Modes(modes.values, modes.vectors[np.argsort(order)])
     raise ValueError(
         f"the {n_modes} smoothest modes of a graph with {n} vertices were not found; use fewer, or "
         "more neighbours per row."
@@ -431,6 +439,18 @@ def _nearest_sparse(rows: Any, X: Any, k: int) -> np.ndarray:
     return found
 
 
+def _row_sums(W: sparse.csr_array) -> np.ndarray:
+    return np.asarray(W.sum(axis=1)).ravel()
+
+
+def _normalised_laplacian(W: sparse.csr_array, d: np.ndarray) -> sparse.csr_array:
+    """Compute `normalised_laplacian` of weights that are known to be right; d (n,) their sums."""
+    rows, columns = _edge_ends(W)
+    roots = np.sqrt(d)
+    S = _with_weights(W, W.data / (roots[rows] * roots[columns]))
+    return sparse.csr_array(sparse.diags_array((d > 0).astype(np.float64)) - S)
+
+
 def _edge_ends(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     return rows, matrix.indices
@@ -461,6 +481,40 @@ def _checked_weights(weights: Any) -> sparse.csr_array:
     return W
 
 
+def _modes_of_parts(
+    W: sparse.csr_array, n_modes: int, part: np.ndarray, random_state: int
+) -> Modes:
+    """Return the smoothest modes of a graph of several parts; part (n,) says which a vertex is of.
+
+    √d of each part alone is a null vector, and so are their combinations, of which those that are
+    orthogonal to √d of the whole graph are taken: random ones, so that all parts have a share where
+    there are fewer modes than parts. Then come the smoothest of all the parts' own modes.
+    """
+    d = _row_sums(W)
+    total = np.bincount(part, d)
+    alone = total[part] == 0  # a part of one vertex, without an edge
+    root = np.sqrt(np.where(alone, 1.0, d / np.where(alone, 1.0, total[part])))
+    n_null = min(n_modes, len(total) - 1)
+    trivial = np.sqrt(total) if total.any() else np.ones(len(total))
+    drawn = np.random.default_rng(random_state).standard_normal((len(total), n_null))
+    turned = np.linalg.qr(np.column_stack([trivial, drawn]))[0][:, 1:]
+    null = root[:, None] * turned[part]
+    n_more = n_modes - n_null
+    found = []
+    for vertices in np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part))[:-1]):
+        own = _smoothest_modes(W[vertices][:, vertices], n_more, random_state)
+        found.append((vertices, own))
+    values = np.concatenate([own.values for _, own in found])
+    chosen = np.argsort(values, kind="stable")[:n_more]
+    vectors = np.zeros((len(part), len(chosen)))
+    first = 0
+    for vertices, own in found:
+        place = np.flatnonzero((chosen >= first) & (chosen < first + len(own.values)))
+        vectors[np.ix_(vertices, place)] = own.vectors[:, chosen[place] - first]
+        first += len(own.values)
+    return Modes(np.append(np.zeros(n_null), values[chosen]), np.hstack([null, vectors]))
+
+
 def _filters(
     S: sparse.csr_array, trivial: np.ndarray, n_modes: int, rng: np.random.Generator
 ) -> list[tuple[int, float]]:
@@ -468,8 +522,8 @@ def _filters(
 
     The first is fitted to the estimated spectrum; the others are fallbacks.
     """
-    edge = _eigenvalue_count_above(S, trivial, 2 * n_modes, rng)
-    degree = int(np.clip(np.sqrt(4.0 / max(1.0 - edge, 1e-4)), 4, 40))
+    edge = _eigenvalue_count_above(S, trivial, (3 * n_modes) // 2, rng)
+    degree = int(np.clip(np.sqrt(10.0 / max(1.0 - edge, 1e-4)), 6, 40))
     return [(degree, edge), (4, 0.0), (1, -1.0)]
 
 
@@ -483,18 +537,19 @@ def _eigenvalue_count_above(
         q = rng.standard_normal(n)
         q -= trivial * (trivial @ q)
         q /= np.linalg.norm(q)
-        basis, alphas, betas = [q], [], []
-        for _ in range(n_steps):
-            v = S @ basis[-1] - 2.0 * trivial * (trivial @ basis[-1])
-            alphas.append(float(v @ basis[-1]))
-            Q = np.array(basis)
+        basis, alphas, betas = np.empty((n_steps + 1, n)), [], []
+        basis[0] = q
+        for i in range(n_steps):
+            v = S @ basis[i] - 2.0 * trivial * (trivial @ basis[i])
+            alphas.append(float(v @ basis[i]))
+            Q = basis[: i + 1]
             v -= Q.T @ (Q @ v)
             v -= Q.T @ (Q @ v)
             length = float(np.linalg.norm(v))
             if length < 1e-10:
                 break
             betas.append(length)
-            basis.append(v / length)
+            basis[i + 1] = v / length
         values, vectors = linalg.eigh_tridiagonal(alphas, betas[: len(alphas) - 1])
         nodes.append(values)
         masses.append(vectors[0] ** 2 * n / n_probes)
@@ -516,22 +571,21 @@ def _filtered_modes(
     centre, half = 0.5 * (edge - 1.0), 0.5 * (edge + 1.0)
     half = max(half, 1e-3)
 
-    def scaled(x: np.ndarray) -> np.ndarray:
-        return (S @ x - centre * x) / half
+    twice = sparse.csr_array(2.0 / half * (S - centre * sparse.eye_array(n)))
 
     def polynomial(x: np.ndarray) -> np.ndarray:
         x = x.ravel() - trivial * (trivial @ x.ravel())
         if degree == 1:
             return S @ x - 2.0 * trivial * (trivial @ x)
-        previous, current = x, scaled(x)
+        previous, current = x, 0.5 * (twice @ x)
         for _ in range(degree - 1):
-            previous, current = current, 2.0 * scaled(current) - previous
+            previous, current = current, twice @ current - previous
         current -= trivial * (trivial @ current)
         return current / top
 
     top = np.cosh(degree * np.arccosh((1.0 - centre) / half)) if degree > 1 else 1.0
     operator = LinearOperator((n, n), matvec=polynomial, dtype=np.float64)
-    start, n_basis = rng.standard_normal(n), min(n - 1, 2 * n_modes + 10)
+    start, n_basis = rng.standard_normal(n), min(n - 1, (3 * n_modes) // 2 + 10)
     restarts = 30 if degree > 1 else 3000
     try:
         vectors = eigsh(

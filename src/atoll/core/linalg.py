@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
+from scipy.linalg import LinAlgError, blas, eigh, lapack
 
 Array = NDArray[np.float64]
 
 # Jitters relative to the mean of the diagonal, tried in turn if the matrix itself has no factor.
 JITTER_LADDER = tuple(10.0**exponent for exponent in range(-10, -2))
 
-MANY_ROWS = 400  # from this many rows on, BLAS's triangular product is faster than a full one
+MANY_ROWS, MANY_VALUES = 400, 2**12  # from which on BLAS's triangular product is the faster one
 
 
 class Factor(NamedTuple):
@@ -98,14 +98,15 @@ def solve_lower(lower: Array, right: Array, *, transposed: bool = False) -> Arra
 def lower_times(lower: Array, right: Array, *, transposed: bool = False) -> Array:
     """Return L right, or Lᵀ right if `transposed`; right (n, m).
 
-    From a few hundred rows on, the zeros of L are skipped, which halves the time.
+    Where there is much to do the zeros of L are skipped, which saves a third of the time or more.
     """
-    if len(lower) < MANY_ROWS:
+    if len(lower) < MANY_ROWS and right.size < MANY_VALUES:
         return lower.T @ right if transposed else lower @ right
     by_columns = lower.flags.f_contiguous
     A = lower if by_columns else lower.T
     turned = transposed if by_columns else not transposed
-    return blas.dtrmm(1.0, A, right, lower=by_columns, trans_a=turned)
+    product = blas.strmm if lower.dtype == np.float32 else blas.dtrmm
+    return product(1.0, A, right, lower=by_columns, trans_a=turned)
 
 
 def cholesky_solve(lower: Array, right: Array) -> Array:
@@ -218,3 +219,32 @@ def remove_rows(lower: Array, removed: NDArray[np.integer] | NDArray[np.bool_]) 
     shrunk[:, :first] = kept[:, :first]
     shrunk[first:, first:] = (upper * signs[:, None]).T
     return shrunk
+
+
+def eigenvectors(matrix: Array, first: int, last: int) -> tuple[Array, Array]:
+    """Return some eigenvalues of a symmetric matrix, in rising order, and their vectors.
+
+    LAPACK's routine for a part of the spectrum, the quickest, gives up now and then where many
+    eigenvalues are equal, such as those of a graph of pairs. Its routine for all of them does not.
+
+    Parameters
+    ----------
+    matrix : (n, n)
+    first, last : the numbers, from 0, of the lowest and highest that are wanted
+
+    Returns
+    -------
+    values, vectors : (m,) and (n, m)
+
+    Examples
+    --------
+    >>> values, vectors = eigenvectors(np.diag([3.0, 1.0, 2.0]), 0, 1)
+    >>> values
+    array([1., 2.])
+    """
+    try:
+        values, vectors = eigh(matrix, subset_by_index=(first, last))
+    except LinAlgError:
+        values, vectors = eigh(matrix, driver="evd")
+        values, vectors = values[first : last + 1], vectors[:, first : last + 1]
+    return values, vectors

@@ -118,6 +118,8 @@ def turn_beside(
     would lead to the same arc, so that the step leaves the distribution invariant. For this the
     arc must be whole: an end may lie more than half a turn away.
 
+    All arrays are in double precision, or all in single, and so is what is returned.
+
     Parameters
     ----------
     lower : (l, l) Cholesky factor of the covariance
@@ -136,9 +138,10 @@ def turn_beside(
     >>> bool(abs(here.z.mean() - 1.525) < 0.05)
     True
     """
-    white = rng.standard_normal(here.z.shape)
+    precision = here.z.dtype
+    white = rng.standard_normal(here.z.shape, precision)
     other = lower_times(lower, white.T).T
-    angle = rng.uniform(*arc_beside(here.z, other, side, limits))[:, None]
+    angle = rng.uniform(*arc_beside(here.z, other, side, limits))[:, None].astype(precision)
     cosine, sine = np.cos(angle), np.sin(angle)
     proposal = cosine * here.z + sine * other
     # Always inside, except for rounding at the ends.
@@ -168,21 +171,18 @@ def arc_beside(z: Array, other: Array, side: Array, limits: Array) -> tuple[Arra
     """
     across, offset, beyond = side * other, side * limits, side * z
     within = beyond - offset  # A + C
-    np.maximum(within, np.finfo(float).tiny, out=within)
+    np.maximum(within, np.finfo(within.dtype).tiny, out=within)
     beyond += offset  # A − C
     root = within * beyond
     root += np.square(across)
-    never = root < 0.0
-    np.sqrt(np.maximum(root, 0.0, out=root), out=root)
-    np.copysign(root, across, out=root)
-    root += across
-    one = np.divide(root, within, out=within)
-    with np.errstate(divide="ignore", invalid="ignore"):  # where both roots are zero
+    # NaN where the limit is never met, and where both roots are zero: fmin and fmax pass it over.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.copysign(np.sqrt(root, out=root), across, out=root)
+        root += across
+        one = np.divide(root, within, out=within)
         two = np.negative(np.divide(beyond, root, out=beyond), out=beyond)
-    smaller, larger = np.fmin(one, two, out=root), np.fmax(one, two, out=across)
-    np.copyto(smaller, np.inf, where=never)
-    np.copyto(larger, -np.inf, where=never)
-    ahead, behind = smaller.min(axis=1), larger.max(axis=1)
+        ahead = np.fmin.reduce(np.fmin(one, two, out=root), axis=1)
+        behind = np.fmax.reduce(np.fmax(one, two, out=across), axis=1)
     first, last = 2.0 * np.arctan2(1.0, -behind) - 2.0 * np.pi, 2.0 * np.arctan2(1.0, -ahead)
-    free = np.isposinf(ahead)  # the arc is the whole circle
+    free = np.isnan(ahead)  # the arc is the whole circle
     return np.where(free, -np.pi, first), np.where(free, np.pi, last)

@@ -49,6 +49,7 @@ def step(
 
     Parameters
     ----------
+    chains : in single or double precision, which the next ones have too
     transform : (d, d) T, or (B, d/B, d/B) its blocks on the diagonal where it has no others; the
         origin of the coordinates does not matter
     step_size : in units of q
@@ -68,7 +69,7 @@ def step(
     >>> bool(acceptance.min() > 0.99)
     True
     """
-    momentum = rng.standard_normal(chains.position.shape)
+    momentum = rng.standard_normal(chains.position.shape, chains.position.dtype)
     x, logp, gradient = chains
     back = transform.swapaxes(-1, -2)
     p = momentum + 0.5 * step_size * _times(gradient, back)

@@ -46,6 +46,7 @@ from atoll.kernels.hyperparameters import KernelPrior
 from atoll.likelihoods import argmax
 from atoll.models import graph_softmax, probit_gp
 from atoll.models.graph_posterior import (
+    MANY_CLASSES,
     ConePosterior,
     FeaturePosterior,
     NormalPosterior,
@@ -188,14 +189,14 @@ def sweep(rng: np.random.Generator, here: Coloured, lower: Array, codes: Codes) 
         alone = Coloured(f[0], white[0])
         f[0], white[0] = cone_sampling.turn_beside(rng, lower, alone, side, np.zeros(1))
         return Coloured(f, white)
-    winner = f[codes, :, np.arange(len(codes))].T  # (S, l), the function of each row's own class
+    # (S, l), the function of each row's own class
+    winner = np.ascontiguousarray(f[codes, :, np.arange(len(codes))].T)
     for c in rng.permutation(len(f)):
-        own = codes == c
-        limits = winner.copy()
+        own = np.flatnonzero(codes == c)
+        limits, side = winner.copy(), np.full(len(codes), -1.0, f.dtype)
         rivals = f[:, :, own]
         rivals[c] = -np.inf
-        limits[:, own] = rivals.max(axis=0)
-        side = np.where(own, 1.0, -1.0)
+        limits[:, own], side[own] = rivals.max(axis=0), 1.0
         turned = cone_sampling.turn_beside(rng, lower, Coloured(f[c], white[c]), side, limits)
         f[c], white[c] = turned
         winner[:, own] = f[c][:, own]
@@ -234,7 +235,10 @@ def sample_labelled(
     """
     start = one_hot(codes, n_classes)
     here = at_functions(lower, np.repeat(start[None], n_draws, axis=0))
-    own = (start > 0 if n_classes > 2 else np.ones((len(codes), 1), bool)).T.astype(float)
+    if n_classes >= MANY_CLASSES:  # then products of matrices are the cost
+        lower = lower.astype(np.float32)
+        here = Coloured(here.z.astype(np.float32), here.white.astype(np.float32))
+    own = (start > 0 if n_classes > 2 else np.ones((len(codes), 1), bool)).T.astype(here.z.dtype)
 
     def length(here: Coloured) -> Array:
         return np.sqrt(np.einsum("fsl,fsl->s", here.white, here.white))
@@ -242,7 +246,7 @@ def sample_labelled(
     def rescaled(here: Coloured) -> Coloured:
         scale = np.sqrt(rng.chisquare(here.z[:, 0].size, n_draws)) / length(here)
         for values in here:
-            values *= scale[:, None]
+            values *= scale[:, None].astype(values.dtype)
         return here
 
     def direction(here: Coloured) -> Array:
@@ -364,11 +368,14 @@ def sample_coefficients(
     """Draw a given f at the labelled rows, (S, p, F), by Matheron's rule.
 
     A draw of the prior is moved by what it misses; v (l, p), f (S, l, F), lower (l, l) the factor
-    of f's covariance.
+    of f's covariance. All is done in the precision of f.
     """
-    a = rng.standard_normal((len(f), v.shape[1], f.shape[2]))
-    missed = f - v @ a - np.sqrt(nugget) * rng.standard_normal(f.shape)
-    return a + cholesky_solve(lower, v).T @ missed
+    precision = f.dtype
+    follow = cholesky_solve(lower, v).T.astype(precision)  # how a goes with f
+    a = rng.standard_normal((len(f), v.shape[1], f.shape[2]), precision)
+    own = precision.type(np.sqrt(nugget)) * rng.standard_normal(f.shape, precision)
+    a += follow @ (f - v.astype(precision) @ a - own)
+    return a.astype(np.float64, copy=False)
 
 
 def labelling_weights(

@@ -20,7 +20,7 @@ nothing of a function which all classes share, Σ_c a_c; that one is drawn anew 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,10 @@ from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+
+MANY_VALUES = (
+    2**15
+)  # of functions at labels in all chains, from which on they are in single precision
 
 
 class SoftmaxDraws(NamedTuple):
@@ -144,7 +148,8 @@ def _likelihood(
     if latent.shape[1] == 1:
         side = np.where(codes == 1, 1.0, -1.0)
         margin = side * latent[:, 0]
-        return (w * log_expit(margin)).sum(axis=1), (w * side * expit(-margin))[:, None]
+        slope = (w * side * expit(-margin)).astype(latent.dtype, copy=False)
+        return (w * log_expit(margin)).sum(axis=1), slope[:, None]
     slope = latent - latent.max(axis=1, keepdims=True)
     own = slope[:, codes, rows]
     np.exp(slope, out=slope)
@@ -342,12 +347,17 @@ def sample_given_amplitudes(
     """
     amplitude, n_functions = np.exp(0.5 * u), len(transform)
     of_rows = _own_rows(codes, n_functions)
+    many = len(u) * n_functions * len(codes) >= MANY_VALUES
+    precision: Any = np.float32 if many else np.float64
+    v, amplitude, start, transform = (
+        part.astype(precision, copy=False) for part in (v, amplitude, start, transform)
+    )
 
     def log_density(x: Array) -> tuple[Array, Array]:
         return log_posterior(x, amplitude, v, codes, label_weights)
 
     def advance(chains: Chains, log_size: float) -> tuple[Chains, float]:
-        size = np.exp(log_size) * rng.uniform(0.8, 1.2)
+        size = float(np.exp(log_size)) * rng.uniform(0.8, 1.2)
         count = int(rng.integers(*recipe.leapfrog_steps))
         chains, acceptance = hmc_chains.step(rng, chains, log_density, transform, size, count)
         if n_functions > 1:
@@ -370,7 +380,7 @@ def sample_given_amplitudes(
         if i == half - 1:
             weights = mean_weights(chains.position, amplitude, v)
             weights = weights if label_weights is None else label_weights[:, None] * weights
-            transform = _inverses(class_curvatures(v, weights))
+            transform = _inverses(class_curvatures(v, weights)).astype(precision, copy=False)
     n_steps = 0
     while True:
         before = summary(chains)
@@ -379,15 +389,16 @@ def sample_given_amplitudes(
         n_steps += max(recipe.first_steps, n_steps)
         memory = hmc_chains.memory(before, summary(chains))
         if memory < recipe.memory_limit or n_steps >= recipe.most_steps:
-            return chains.position, recipe.warmup_steps + n_steps, memory
+            return chains.position.astype(float), recipe.warmup_steps + n_steps, memory
 
 
 def with_another_sum(rng: np.random.Generator, chains: Chains, n_functions: int) -> Chains:
     """Draw the sum of all functions anew: labels say nothing of it, so that it has its prior."""
     x = chains.position.reshape(len(chains.position), n_functions, -1)
-    before = x.sum(axis=1) / np.sqrt(n_functions)
-    now = rng.standard_normal(before.shape)
-    change = np.tile((now - before) / np.sqrt(n_functions), n_functions)
+    root = float(np.sqrt(n_functions))
+    before = x.sum(axis=1) / root
+    now = rng.standard_normal(before.shape, before.dtype)
+    change = np.tile((now - before) / root, n_functions)
     return Chains(
         chains.position + change,
         chains.log_density - 0.5 * np.sum(now**2 - before**2, axis=1),

@@ -59,9 +59,10 @@ class ProbitHead(NamedTuple):
         chosen = chosen_states(rng, n, self.shares)
         K = max(self.means.shape[2], 2)
         out = np.empty((n, len(features), K))
-        for i, which in enumerate(chosen):
-            latent = features @ self._coefficients(rng, which)
-            out[i] = probit_proba(latent, np.zeros(len(latent)))
+        a = np.stack([self._coefficients(rng, which) for which in chosen])
+        for piece in in_chunks(n, out[0].size):
+            latent = (features @ a[piece]).reshape(-1, a.shape[2])
+            out[piece] = probit_proba(latent, np.zeros(len(latent))).reshape(out[piece].shape)
         return out
 
     def _coefficients(self, rng: np.random.Generator, which: int) -> Array:
