@@ -7,8 +7,8 @@ resident memory the system tells; one thread unless OMP_NUM_THREADS says otherwi
 1. `disk`: fit from a .npy file and predict every row of it.
 2. `same`: the same fit from disk and from an array in memory, on a smaller file; largest difference
    of the class probabilities of all its rows.
-3. `killed`: two Dask workers, of which one is killed in the fit and one in the prediction; largest
-   difference from the answer in memory.
+3. `killed`: two Dask workers, of which one is killed in the fit and one in the prediction, once so
+   many blocks of rows were read; largest difference from the answer in memory.
 4. `csv`: a model fitted by `atoll fit` to a small table, and `atoll predict` on a large one.
 """
 
@@ -22,9 +22,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import json
 import multiprocessing
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -148,15 +150,19 @@ def fit_both_ways(folder):
 # --- workers that are killed ----------------------------------------------------------------------
 
 
-def kill_after(client, seconds, which):
-    """Kill a worker of a cluster after some seconds, in the background; return what was killed."""
-    killed = []
+def kill_after(client, marks, n_blocks, which):
+    """Kill a worker of a cluster once so many blocks were read, in the background.
+
+    Returns the thread, and a list that will hold how many blocks had been read by then.
+    """
+    killed, before = [], len(os.listdir(marks))
 
     def kill():
-        time.sleep(seconds)
         pids = sorted(client.run(os.getpid).values())
+        while len(os.listdir(marks)) < before + n_blocks:
+            time.sleep(0.02)
         os.kill(pids[which], signal.SIGKILL)
-        killed.append(pids[which])
+        killed.append(len(os.listdir(marks)) - before)
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
@@ -169,6 +175,7 @@ def with_killed_workers(folder, chunk_rows, fit_after, predict_after):
 
     X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy")
     expected = classifier().fit(np.array(X), y).predict_proba(np.array(X))
+    marks = Path(tempfile.mkdtemp(dir=folder))
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=None
@@ -179,33 +186,36 @@ def with_killed_workers(folder, chunk_rows, fit_after, predict_after):
             slow_block,
             arrays.arange(len(X), chunks=chunk_rows)[:, None],
             path=str(folder / "X.npy"),
+            marks=str(marks),
             dtype=np.float32,
             chunks=(arrays.core.normalize_chunks(chunk_rows, (len(X),))[0], (X.shape[1],)),
         )
-        first, watch = kill_after(client, fit_after, 0)
+        found = {"blocks": rows.numblocks[0]}
+        first, watch = kill_after(client, marks, fit_after, 0)
         began = time.perf_counter()
         model = classifier().fit(rows, y)
-        fit_s = time.perf_counter() - began
+        found["fit_s"] = time.perf_counter() - began
         watch.join()
-        second, watch = kill_after(client, predict_after, 1)
+        found |= {"killed_in_fit_after": first[0], "read_in_fit": len(os.listdir(marks))}
+        second, watch = kill_after(client, marks, predict_after, 1)
         began = time.perf_counter()
-        found = model.predict_proba(rows).compute()
-        predict_s = time.perf_counter() - began
+        p = model.predict_proba(rows).compute()
+        found["predict_s"] = time.perf_counter() - began
         watch.join()
-    return {
-        "killed_in_fit": len(first),
-        "killed_in_predict": len(second),
-        "fit_s": fit_s,
-        "predict_s": predict_s,
-        "fit_after": fit_after,
-        "predict_after": predict_after,
-        "difference": float(np.abs(found - expected).max()),
+    found |= {
+        "killed_in_predict_after": second[0],
+        "read_in_predict": len(os.listdir(marks)) - found["read_in_fit"],
+        "difference": float(np.abs(p - expected).max()),
     }
+    shutil.rmtree(marks)
+    return found
 
 
-def slow_block(numbers, path):
-    """Rows by their numbers, slowly, so that there is time to kill who reads them."""
+def slow_block(numbers, path, marks):
+    """Rows by their numbers, slowly, so that there is time to kill who reads them; leave a mark."""
     time.sleep(0.3)
+    if len(numbers) > 1:  # dask tries the function on an empty block
+        tempfile.mkstemp(dir=marks)
     return np.load(path, mmap_mode="r")[numbers.ravel()]
 
 
@@ -261,7 +271,8 @@ def main():
     parser.add_argument("--out", help="file to which the numbers are added, a line of JSON each")
     parser.add_argument("--most", type=int, help="predict only so many rows of the file")
     parser.add_argument("--log", help="file for the resident memory, every five seconds")
-    parser.add_argument("--after", type=float, nargs=2, default=(2.0, 2.0))
+    parser.add_argument("--after", type=int, nargs=2, default=(6, 6),
+                        help="blocks, of 24, that are read before a worker is killed")  # fmt: skip
     options = parser.parse_args()
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)

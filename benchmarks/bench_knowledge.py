@@ -42,7 +42,10 @@ SETS = {
     "development": ("heart", "sonar", "vehicle", "segment", "wisconsin", "wine"),
     "report": ("australian", "ionosphere", "satimage", "spambase", "penguins", "crabs", "glass"),
 }
-TWO_CLASSES = {"development": ("pima", "wisconsin"), "report": ("spambase", "australian")}
+TWO_CLASSES = {
+    "development": ("pima", "wisconsin"),
+    "report": ("spambase", "australian", "phoneme", "magic"),
+}
 SHARES, PER_CLASS, SHARE_ROWS = (0.5, 0.2, 0.1, 0.05, 0.02), 10, 1500
 RATES, N_LABELS = (0.0, 0.1, 0.2), 100
 GROUP_SIZES, FEW_LABELS = (1, 3, 10), 20
@@ -133,10 +136,17 @@ def run_shares(task, options):
         "truth": float(y.mean()),
         "predicted": float(p[:, 1].mean()),
         "predicted_new": float(q[:, 1].mean()),
+        "chance": float(np.hypot(of_chance(q, y_new), of_chance(p[hidden], y[hidden]))),
         "inside": bool(shares.lower[1] <= y.mean() <= shares.upper[1]),
         **measure(p[hidden], y[hidden]),
         "new_log_loss": measure(q, y_new)["log_loss"],
     }
+
+
+def of_chance(p, y):
+    """Standard error of a mean predicted share over rows of which so many have each class."""
+    parts = [p[y == k, 1] for k in (0, 1)]
+    return np.sqrt(sum((len(q) / len(y)) ** 2 * q.var() / len(q) for q in parts))
 
 
 def shares(options, sets, first=0):
@@ -150,21 +160,23 @@ def shares(options, sets, first=0):
     ]
     frame = results(f"knowledge_shares_{sets}", run_shares, tasks, options)
     frame["off"] = (frame.predicted - frame.truth).abs()
-    frame["off_new"] = (frame.predicted_new - frame.truth).abs()
+    frame["bias"] = frame.predicted_new - frame.truth
     rows = []
     for (model, share), part in frame.groupby(["model", "share"]):
         on, off = part[part.given], part[~part.given]
         paired = on.set_index(["set", "seed"]).log_loss - off.set_index(["set", "seed"]).log_loss
         rows.append([
             model, f"{share:.0%}", f"{on.off.mean():.4f} ({on.off.max():.4f})",
-            f"{on.off_new.mean():.4f}", f"{off.off.mean():.3f}",
+            f"{on.bias.mean():+.4f} ± {on.bias.std() / np.sqrt(len(on)):.4f}",
+            f"{on.bias.abs().mean():.4f} ({np.sqrt(2 / np.pi) * on.chance.mean():.4f})",
+            f"{off.off.mean():.3f}",
             f"{on.log_loss.mean():.3f}", f"{off.log_loss.mean():.3f}",
             f"{paired.mean():+.3f} ± {paired.std() / np.sqrt(len(paired)):.3f}",
             f"{on.error.mean():.3f}", f"{off.error.mean():.3f}", len(on),
         ])  # fmt: skip
-    markdown(["model", "share", "off, given (most)", "off, new rows", "off, not given",
-              "log-loss, given", "not given", "difference", "error, given", "not given", "draws"],
-             rows)  # fmt: skip
+    markdown(["model", "share", "off, given (most)", "new rows: mean error",
+              "off, one draw (chance)", "off, not given", "log-loss, given", "not given",
+              "difference", "error, given", "not given", "draws"], rows)  # fmt: skip
 
 
 # --- wrong labels ---------------------------------------------------------------------------------

@@ -184,7 +184,7 @@ def part_tables(options):
     tables = frames(options)
     cells = [
         (name, tables[name], per_class, draw, options.peers_category_weight)
-        for draw in range(options.draws)
+        for draw in range(options.first, options.first + options.draws)
         for name in (options.only or TABLES)
         for per_class in LABELS
     ]
@@ -314,6 +314,7 @@ def main():
     parser.add_argument("--data", help="folder with the unpacked package palmerpenguins")
     parser.add_argument("--texts", help="JSON file of texts and packages; default: as installed")
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="first draw")
     parser.add_argument("--peers-category-weight", type=float, default=1.0,
                         help="of the features that peers are given")  # fmt: skip
     parser.add_argument("--only", nargs="*", choices=TABLES)

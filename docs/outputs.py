@@ -18,6 +18,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from atoll.estimators.display import WIDTH
+
 # A plain block that follows is an output written down for those who read the source.
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```\n.*?^```\n)?", re.M | re.S)
 FOLDER = "_outputs"  # pictures, beside the pages
@@ -44,6 +46,21 @@ def wrap_lines(text):
     for line in text.splitlines():
         indent = " " * (len(line) - len(line.lstrip()))
         lines += textwrap.wrap(line, 88, subsequent_indent=indent) if len(line) > 100 else [line]
+    return "\n".join(lines)
+
+
+def unwrapped(text):
+    """Join lines that were broken because the next word did not fit; the page breaks them anew."""
+    lines, length = [], 0  # the length of the line before, as it was printed
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        before = lines[-1] if lines else ""
+        same = 0 < indent == len(before) - len(before.lstrip())
+        if same and line.strip() and length + 1 + len(line.split()[0]) > WIDTH:
+            lines[-1] += f" {line.strip()}"
+        else:
+            lines.append(line)
+        length = len(line)
     return "\n".join(lines)
 
 
@@ -74,7 +91,8 @@ def show_outputs(app, docname, source):
         if text:
             is_table = re.search(r"\S {2,}\S", text)  # columns would be lost if lines were wrapped
             kind = "atoll-output" if is_table else "atoll-output atoll-prose"
-            parts.append(f"```{{code-block}} text\n:class: {kind}\n\n{wrap_lines(text)}\n```\n")
+            text = wrap_lines(text) if is_table else unwrapped(text)
+            parts.append(f"```{{code-block}} text\n:class: {kind}\n\n{text}\n```\n")
         for name in draw_figures(folder, f"{docname.replace('/', '-')}-{count}"):
             parts.append(f"![What the code above draws](/{FOLDER}/{name})\n")
         return "\n".join(parts)

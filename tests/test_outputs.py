@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -71,3 +72,10 @@ def test_every_page_with_outputs_is_there():
     )
     assert named
     assert [page for page in named if not (DOCS / f"{page}.md").is_file()] == []
+
+
+def test_prose_that_was_wrapped_is_left_to_the_page_to_wrap(outputs):
+    words = "the labels seem to follow clusters of near rows, without exceptions " * 3
+    said = textwrap.fill(words.strip(), outputs.WIDTH, initial_indent="  ", subsequent_indent="  ")
+    text = f"Classifier()\n  fitted on 9 rows\n{said}"
+    assert outputs.unwrapped(text) == f"Classifier()\n  fitted on 9 rows\n  {words.strip()}"

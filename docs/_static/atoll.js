@@ -1,5 +1,9 @@
-// A picture opens at its full size when it is tapped; on a phone its labels are too small to read.
+// A picture opens at its full size when it is tapped. One of several panels scrolls sideways on a
+// phone, where its labels would be too small to read; the front page has its picture whole.
+const WIDE = 1000; // pixels of a picture from which it has several panels
+
 document.addEventListener("DOMContentLoaded", () => {
+  const isFront = document.querySelector(".atoll-doors") !== null;
   for (const picture of document.querySelectorAll(".bd-article img")) {
     if (picture.closest("a, .sphx-glr-thumbnails")) continue;
     const link = document.createElement("a");
@@ -7,5 +11,10 @@ document.addEventListener("DOMContentLoaded", () => {
     link.title = "Open the picture at its full size";
     picture.replaceWith(link);
     link.append(picture);
+    const mark = () => {
+      if (!isFront && picture.naturalWidth >= WIDE) link.classList.add("atoll-wide");
+    };
+    if (picture.complete) mark();
+    else picture.addEventListener("load", mark);
   }
 });

@@ -198,6 +198,13 @@ def test_blank_cells_of_an_explained_row_are_named(table, tmp_path):
     assert "filled in" not in succeed("explain", *model, "--row", 23)
     said = succeed("predict", *model, "--out", tmp_path / "p.csv")
     assert "1 of 40 rows have half of their cells blank or more" in said
+    assert "The column blank_cells counts the blank cells of every row" in said
+    counted = pd.read_csv(tmp_path / "p.csv")["blank_cells"]
+    assert counted.to_dict() == {i: {20: 2, 21: 1}.get(i, 0) for i in range(40)}
+    table.loc[20] = table.loc[0]
+    table.to_csv(tmp_path / "table.csv", index=False)
+    succeed("predict", *model, "--out", tmp_path / "p.csv")
+    assert "blank_cells" not in pd.read_csv(tmp_path / "p.csv")
 
 
 def test_a_column_of_nearly_the_name_that_is_missing_is_suggested(table, tmp_path):

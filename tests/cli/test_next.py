@@ -111,3 +111,16 @@ def test_rows_are_asked_for_before_there_is_a_model(folder):
     )
     assert "There is no model yet" in said
     assert "nan" not in said
+
+
+def test_rows_that_are_mostly_blank_are_remarked_on(folder):
+    table = pd.read_csv(folder / "table.csv")
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 36, "--out", folder / "ask.csv")
+    assert "blank or more" not in succeed(*base, "--state", folder / "first.next")
+    table.loc[[20, 30], "x"] = np.nan
+    table.to_csv(folder / "table.csv", index=False)
+    said = succeed(*base, "--state", folder / "second.next")
+    assert re.search(r"Rows (21 and 31|31 and 21) have half of their cells blank or more", said)
+    asked = pd.read_csv(folder / "ask.csv").set_index("row")["why"]
+    is_marked = asked.str.endswith("; 1 of 2 cells blank")
+    assert set(asked.index[is_marked]) == {21, 31}

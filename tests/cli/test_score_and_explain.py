@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
+from atoll import explain_row
 from atoll.cli import timing
 from atoll.cli.terminal import table_lines
 from atoll.core.tables import read_table
 from atoll.estimators import (
+    ArchipelagoClassifier,
     AtollClassifier,
     ProbitGPClassifier,
     load_model,
@@ -263,6 +265,11 @@ def test_a_long_fit_is_announced_with_what_is_quicker(folder, monkeypatch):
         "This will take about 10 minutes. Quicker: --model atoll, 2 minutes, or --set inference=vb."
     )
     assert timing.announcement(model, "probit-gp", 59.0) is None
+    going_on = ArchipelagoClassifier(n_warmup=150, thin=2)  # draws 150 times, or up to 750
+    assert timing.announcement(going_on, "archipelago", 650.0) == (
+        "This will take about 11 minutes, or up to 40 minutes where the chains have not mixed by "
+        "then."
+    )
     monkeypatch.setattr(timing, "expected_seconds", lambda *given: 7200.0)
     arguments = ["fit", folder / "few.csv", "--target", "kind", "--drop", "tag"]
     result = run(*arguments, "--out", folder / "again.atoll")
@@ -326,3 +333,28 @@ def test_no_trial_is_made_before_a_fit_of_seconds():
     Slow.clock = 0.0
     assert timing.expected_seconds(Graph(), np.zeros((2000, 1)), y) == 0.0
     assert Slow.clock == 0.0
+
+
+def test_the_words_of_a_text_and_those_it_shares_with_labelled_ones_are_shown(tmp_path):
+    rng = np.random.default_rng(0)
+    topics = {
+        "sea": ["reef", "lagoon", "coral", "tide", "anchor", "shell", "squid", "kelp", "crab"],
+        "sky": ["cloud", "rain", "storm", "wind", "hail", "thunder", "fog", "comet", "moon"],
+    }
+    kinds = ["sea", "sky"] * 15
+    notes = [" ".join(rng.choice(topics[kind], 4, replace=False)) for kind in kinds]
+    shown = [kind if i < 6 else None for i, kind in enumerate(kinds)]
+    frame = pd.DataFrame({"note": notes, "kind": shown})
+    frame.to_csv(tmp_path / "notes.csv", index=False)
+    succeed("fit", tmp_path / "notes.csv", "--target", "kind", "--out", tmp_path / "m.atoll",
+            "--text", "note", "--quiet")  # fmt: skip
+    said = succeed("explain", tmp_path / "m.atoll", tmp_path / "notes.csv", "--row", 9)
+    (own,) = re.findall(r"Its words of most weight: ([\w, ]+)\.", " ".join(said.split()))
+    assert set(own.split(", ")) == set(notes[8].split())
+    assert "shared words" in said
+    model = make_pipeline(make_preprocessor(texts=["note"]), AtollClassifier(random_state=0))
+    found = explain_row(model.fit(frame[["note"]], frame["kind"]), frame[["note"]], 8)
+    assert set(found.words) == set(notes[8].split())
+    for label, words in zip(found.near, found.shared):
+        assert set(words) <= set(notes[8].split()) & set(notes[label.row].split())
+        assert bool(words) == (label.label == "sea")

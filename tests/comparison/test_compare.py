@@ -11,15 +11,24 @@ from scipy.stats import t as student
 from sklearn.naive_bayes import GaussianNB
 
 from atoll.comparison import candidates, compare_models, judging, write_comparison
+from atoll.comparison.blending import BLEND, BlendClassifier, blend_of, blend_shares, with_blend
 from atoll.comparison.candidates import CANDIDATES, Candidate
 from atoll.comparison.folds import held_out_losses, row_losses
-from atoll.comparison.judging import judge, noise_of, paired_difference, prior_of
+from atoll.comparison.judging import (
+    Judgement,
+    judge,
+    noise_of,
+    paired_difference,
+    prior_of,
+    promised,
+)
 from atoll.comparison.page import intervals_figure, terminal_lines
 from atoll.comparison.prior import PRIOR
-from atoll.comparison.recommending import better_here, sentence
+from atoll.comparison.recommending import Recommendation, better_here, recommend, sentence
 from atoll.core.preprocessing import prepare, with_category_weight
-from atoll.estimators import MODELS
+from atoll.estimators import MODELS, AtollClassifier
 from atoll.estimators.category_weight import CategoryWeight
+from atoll.estimators.held_out import held_out_probabilities, score
 
 QUICK = ["shares", "logistic", "label-spreading"]
 
@@ -43,7 +52,8 @@ def found(data):
 def test_every_model_of_atoll_can_be_compared_and_has_a_belief_or_is_left_out():
     assert set(MODELS) <= set(CANDIDATES)
     compared = {name for name, one in CANDIDATES.items() if not one.left_out}
-    assert compared - {"atoll"} == set(PRIOR.beliefs) - {"transductive-svc"}  # slow: by name only
+    by_name_only = {"transductive-svc"}  # slow
+    assert compared - {"atoll"} == set(PRIOR.beliefs) - by_name_only - {BLEND}
 
 
 def test_the_table_holds_what_its_parts_say(data, found):
@@ -63,6 +73,16 @@ def test_the_table_holds_what_its_parts_say(data, found):
     assert ("cannot tell" in found.recommendation) is not found.can_tell
     frame = found.to_frame()
     assert frame.loc["shares", "log_loss"] == by_name["shares"].log_loss
+
+
+def test_a_report_of_the_default_has_the_scores_of_the_comparison(data, found):
+    """The same rows are held out; what may make scores differ is said under the table."""
+    held = held_out_probabilities(AtollClassifier(random_state=0), *data, n_splits=3)
+    of_default = next(row for row in found.table if row.model == "atoll")
+    assert np.isclose(score(held.probabilities, held.codes).log_loss, of_default.log_loss)
+    assert "A report of the fitted model holds the same labels out" in " ".join(
+        "\n".join(terminal_lines(found)).split()
+    )
 
 
 def test_no_model_sees_the_label_that_it_is_scored_on(data):
@@ -120,21 +140,36 @@ def test_that_labels_are_too_few_is_said_before_the_first_fit(data, monkeypatch)
         compare_models(X, fewer, models=["logistic"])
 
 
-@pytest.mark.parametrize("n_rarest", [7, 20])
-def test_where_labels_cannot_tell_nothing_is_commanded_and_no_chance_speaks_for_a_model(
-    found, n_rarest
-):
-    some = found.differences[0].log_loss
-    chances = {"atoll": 0.87, "ssgp": 0.4, "shares": 0.01}
-    said = sentence("atoll", "atoll", False, n_rarest, chances, some)
+def test_with_fewer_labels_than_needed_no_chance_speaks_for_a_model():
+    some = Recommendation("atoll", False, 0.87)
+    said = sentence(some, "atoll", 7, {"atoll": 0.87, "ssgp": 0.4})
     assert "cannot tell" in said
     assert "Use" not in said
     assert "%" not in said
-    assert ("it may be atoll or ssgp" in said) is (n_rarest > 8)
+
+
+@pytest.mark.parametrize("can_tell", [False, True])
+def test_a_blend_is_told_by_its_models_and_its_chance_is_named(can_tell):
+    chances = {"atoll": 0.7, "ssgp": 0.4, "shares": 0.01, BLEND: 0.87}
+    shares = {"atoll": 0.6, "ssgp": 0.3, "graph-gp": 0.1}
+    said = sentence(Recommendation(BLEND, can_tell, 0.87), "atoll", 20, chances, shares)
+    assert "a blend of atoll (60%), ssgp (30%) and graph-gp (10%)" in said
+    assert "about 87%" in said
     assert "shares" not in said
-    clear = sentence("atoll", "atoll", True, n_rarest, chances, some)
-    assert clear.startswith("Use atoll")
-    assert "87%" in clear
+    assert "classifier().fit(X, y)" in said
+    assert ("it may be atoll or ssgp" in said) is not can_tell
+    assert said.startswith("Use a blend") is can_tell
+    assert ("cannot tell" in said) is not can_tell
+
+
+def test_a_blend_of_the_default_alone_is_the_default():
+    near = np.array([0.5, 0.2, 0.95])
+    found = Judgement(np.zeros(3), near, 0)
+    advice = recommend(found, ("atoll", "ssgp", BLEND), "atoll", 20, {"atoll": 1.0})
+    assert advice == Recommendation("atoll", True, 0.95)
+    assert sentence(advice, "atoll", 20, {}).startswith("Use atoll, the default")
+    few = recommend(found, ("atoll", "ssgp", BLEND), "atoll", 7, {"atoll": 0.5, "ssgp": 0.5})
+    assert few == Recommendation("atoll", False, 0.5)
 
 
 def test_a_small_difference_is_not_shown_as_nothing(found):
@@ -171,7 +206,7 @@ def test_an_interruption_keeps_the_models_that_are_done_and_names_the_others(dat
 
     models = {"bayes": GaussianNB(), "slow": Interrupted(), "last": GaussianNB()}
     found = compare_models(*data, models=models, n_splits=2)
-    assert {row.model for row in found.table} == {"atoll", "bayes"}
+    assert {row.model for row in found.table} == {"atoll", "bayes", BLEND}
     assert [name for name, _ in found.left_out] == ["slow", "last"]
     assert "stopped before these were done: slow, last." in found.recommendation
 
@@ -187,7 +222,8 @@ def test_an_interruption_of_the_first_model_leaves_nothing(data, monkeypatch):
 
 def test_a_classifier_of_ones_own_is_compared_on_labelled_rows_alone(data):
     found = compare_models(*data, models={"bayes": GaussianNB()}, n_splits=2)
-    assert {row.model for row in found.table} == {"atoll", "bayes"}
+    assert {row.model for row in found.table} == {"atoll", "bayes", BLEND}
+    assert found.best in ("atoll", "bayes", BLEND)
 
 
 def test_a_model_that_refuses_the_data_is_left_out_with_its_reason(data):
@@ -291,6 +327,78 @@ def test_a_probability_of_zero_costs_no_more_than_the_least():
     assert errors[0] == 1.0
 
 
+# --- blends ---------------------------------------------------------------------------------------
+
+
+def test_shares_are_the_mode_of_the_labels_and_the_prior_by_brute_force():
+    rng = np.random.default_rng(4)
+    right = rng.uniform(0.05, 1.0, size=(12, 2))
+    prior = np.array([1.5, 0.5])
+    grid = np.linspace(0.0005, 0.9995, 2000)
+    both = np.stack([grid, 1.0 - grid])
+    log_p = np.log(right @ both).sum(axis=0) + prior @ np.log(both)
+    assert abs(blend_shares(right, prior)[0] - grid[log_p.argmax()]) < 1e-3
+
+
+def test_without_labels_that_speak_shares_are_those_of_the_prior_and_many_overrule_it():
+    prior = np.array([1.6, 0.2, 0.2])
+    np.testing.assert_allclose(blend_shares(np.full((9, 3), 0.3), prior), [0.8, 0.1, 0.1])
+    clear = np.tile([0.2, 0.9, 0.2], (400, 1))
+    assert blend_shares(clear, prior)[1] > 0.98
+
+
+def test_a_blend_is_scored_on_labels_that_had_no_part_in_its_shares():
+    """The label of one part alone speaks for the second model, and does not count there."""
+    codes = np.zeros(6, dtype=np.intp)
+    base = np.tile([0.6, 0.4], (6, 1))
+    sure = np.tile([0.6, 0.4], (6, 1))
+    sure[0] = [1.0, 0.0]
+    found = blend_of(["atoll", "other"], "atoll", {"atoll": base, "other": sure}, codes, 6)
+    without = blend_of(["atoll", "other"], "atoll", {"atoll": base, "other": base}, codes, 6)
+    assert found.shares["other"] > without.shares["other"]
+    own = without.shares["atoll"]
+    assert np.isclose(found.proba[0, 0], 0.6 * own + 1.0 * (1.0 - own))
+    assert np.isclose(sum(found.shares.values()), 1.0)
+
+
+def test_peers_are_not_blended_and_small_shares_are_left_out(data):
+    X, y = data
+    codes = np.where(y == "yes", 1, np.where(y == "no", 0, -1))
+    ours = [Candidate("atoll", GaussianNB()), Candidate("wild", GaussianNB(var_smoothing=1e6))]
+    every = [*ours, CANDIDATES["shares"]]
+    losses = held_out_losses(every, X, codes, 2, 0, lambda name: None)
+    known = codes[codes >= 0]
+    grown, blend = with_blend(losses, every, "atoll", known, 2)
+    assert grown.names == ("atoll", "wild", "shares", BLEND)
+    assert set(blend.shares) <= {"atoll", "wild"}
+    assert min(blend.shares.values()) >= 0.03
+    assert grown.log_losses.shape == (4, len(known))
+    assert with_blend(losses, [ours[0], ours[1]._replace(is_peer=True), every[2]], "atoll", known,
+                      2) == (losses, None)  # fmt: skip
+
+
+def test_a_blended_classifier_is_the_weighted_mean_of_its_models(data):
+    X, y = data
+    parts = [GaussianNB(), GaussianNB(var_smoothing=1.0)]
+    blend = BlendClassifier(parts, [3, 1], random_state=0).fit(X, y)
+    known = np.array([label is not None for label in y])
+    p = [part.fit(X[known], y[known].astype(str)).predict_proba(X) for part in parts]
+    np.testing.assert_allclose(blend.predict_proba(X), 0.75 * p[0] + 0.25 * p[1])
+    assert set(blend.predict(X)) == {"no", "yes"}
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [0.0, 0.0]])
+def test_weights_that_do_not_fit_the_models_are_refused_with_the_fix(data, weights):
+    with pytest.raises(ValueError, match="one number for each of the 2 models"):
+        BlendClassifier([GaussianNB(), GaussianNB()], weights).fit(*data)
+
+
+def test_what_is_promised_rises_with_the_chance_and_stays_one():
+    chances = [promised(near) for near in np.linspace(0.0, 1.0, 21)]
+    assert np.all(np.diff(chances) >= 0)
+    assert 0 < chances[0] < chances[-1] < 1
+
+
 # --- what is shown --------------------------------------------------------------------------------
 
 
@@ -357,6 +465,7 @@ def test_models_that_did_better_beyond_doubt_are_named_where_the_default_is_reco
     [
         ({"models": ["forest"]}, "models='forest' is none of"),
         ({"models": {"atoll": GaussianNB()}}, "the default's name"),
+        ({"models": {"blend": GaussianNB()}}, "what the blend of all is called"),
         ({"n_splits": 1}, "n_splits must be"),
         ({"max_rows": 0}, "max_rows must be"),
         ({"random_state": "seed"}, "random_state must be"),

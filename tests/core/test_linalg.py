@@ -3,12 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from atoll.core import linalg
+from atoll.core.graphs import smoothest_modes
 from atoll.core.linalg import (
     MANY_ROWS,
     MANY_VALUES,
     cholesky_inverse,
     cholesky_log_det,
     cholesky_solve,
+    eigenvectors,
     jittered_cholesky,
     lower_times,
     remove_rows,
@@ -137,3 +140,26 @@ def test_the_gradient_through_a_factor_meets_differences(n_functions):
         direction += direction.T
         slope = (value(A + 1e-6 * direction) - value(A - 1e-6 * direction)) / 2e-6
         assert np.sum(gradient * direction) == pytest.approx(slope, rel=1e-6, abs=1e-8)
+
+
+@pytest.fixture
+def without_parts_of_spectra(monkeypatch):
+    """LAPACK as it is on some processors: its routine for a part of a spectrum gives up."""
+    whole = linalg.eigh
+
+    def eigh(matrix, subset_by_index=None, **options):
+        if subset_by_index is not None:
+            raise np.linalg.LinAlgError("Internal Error.")
+        return whole(matrix, **options)
+
+    monkeypatch.setattr(linalg, "eigh", eigh)
+
+
+def test_a_part_of_a_spectrum_is_found_where_lapacks_own_routine_gives_up(without_parts_of_spectra):
+    A = positive_definite(9, 8)
+    values, vectors = eigenvectors(A, 2, 5)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(A)[2:6], rtol=1e-10)
+    np.testing.assert_allclose(A @ vectors, values * vectors, atol=1e-10)
+    pairs = np.kron(np.eye(6), [[0.0, 1.0], [1.0, 0.0]])  # a graph of six pairs
+    modes = smoothest_modes(pairs, 7)
+    np.testing.assert_allclose(modes.values, [0.0] * 5 + [2.0] * 2, atol=1e-12)

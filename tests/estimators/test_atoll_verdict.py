@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
+from atoll import AtollClassifier
+from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators.atoll_verdict import Facts, diagnose, troubles
 from atoll.estimators.explanation import Assumption, Explanation
 
@@ -26,7 +30,7 @@ def test_few_draws_are_warned_of_with_the_number_that_mends_it():
 
 def test_an_explanation_says_what_its_percentages_and_odds_are_in_plain_numbers():
     said = str(FOUND)
-    assert "A percentage is what the assumption counts in the probabilities. It rests on" in said
+    assert "A percentage is what the assumption counts in the probabilities: now, and" in said
     assert "(labels 387 times likelier than by chance)" in said
     assert "(labels 122,000 times likelier than by chance)" in said
     assert "expect 1 wrong row for every 16 that a guess of the same rows would have" in said
@@ -39,6 +43,25 @@ def test_an_explanation_says_what_its_percentages_and_odds_are_in_plain_numbers(
     none = FOUND._replace(assumptions=(FOUND.assumptions[1], Assumption("nothing", 0.01, 0.0)))
     assert "nothing in the rows (labels as likely as by chance)" in str(none)
     assert "e+" not in said
+
+
+def test_weights_are_those_before_the_labels_times_how_likely_the_labels_are():
+    """Bayes' rule, as a reader may check it on what is printed."""
+    before = {"clusters": 0.2, "line": 0.5, "nothing": 0.3}
+    log_odds = {"clusters": 16.0, "line": 15.0, "nothing": 0.0}
+    joint = {name: before[name] * np.exp(log_odds[name]) for name in before}
+    parts = tuple(
+        Assumption(name, w / sum(joint.values()), log_odds[name]) for name, w in joint.items()
+    )
+    found = FOUND._replace(assumptions=parts)
+    assert np.allclose([found.before[name] for name in before], list(before.values()))
+    first, second = str(found).splitlines()[2:4]
+    assert first.split()[:2] == ["52.1%", "20.0%"]
+    assert second.split()[:2] == ["47.9%", "50.0%"]
+    assert "more than a million times likelier than by chance" in first
+    assert "(labels 2.72 times less likely than by the first)" in second
+    gone = found._replace(assumptions=(*parts, Assumption("smooth", 0.0, 1.0)))
+    assert gone.before["smooth"] == 0.0
 
 
 def test_names_of_assumptions_are_quoted_in_sentences():
@@ -61,3 +84,30 @@ def test_a_verdict_that_labels_follow_nothing_says_not_that_they_seem_to_follow_
     found, warned = diagnose(FACTS, strong, {"verdict": "Well."}, "Shares.")
     assert warned == ()
     assert found["verdict"].startswith('The labels follow "a line through the columns"')
+
+
+def test_chains_that_did_not_settle_are_no_fault_where_clusters_hardly_count():
+    chains = {"verdict": "Sampling had not settled: probabilities may be too bold.", "mixed": False}
+    parts = (Assumption("line", 0.99, 9.0), Assumption("clusters", 0.01, 4.0))
+    none = Assumption("nothing", 0.0, 0.0)
+    found, _ = diagnose(FACTS, FOUND._replace(assumptions=(*parts, none)), chains, "Shares.")
+    assert found["mixed"]
+    assert "too bold" not in found["verdict"]
+    assert "had not settled, but they count only 1.0% here" in found["verdict"]
+    heavy = (parts[0]._replace(weight=0.5), parts[1]._replace(weight=0.5), none)
+    found, _ = diagnose(FACTS, FOUND._replace(assumptions=heavy), chains, "Shares.")
+    assert not found["mixed"]
+    assert "too bold" in found["verdict"]
+
+
+def test_verbose_tells_the_steps_the_weights_and_the_time(at_a_terminal):
+    X, truth = make_crescents(80, random_state=0)
+    y = hide_labels(truth, per_class=3, random_state=0)
+    model = AtollClassifier(n_draws=40, random_state=0, verbose=True).fit(X, y)
+    lines = at_a_terminal.readouterr().err.splitlines()
+    name = max(model.weights_, key=model.weights_.get)
+    (told,) = [line for line in lines if "weights:" in line]
+    assert told.startswith(f"AtollClassifier: weights: {name} {model.weights_[name]:.1%}")
+    assert re.fullmatch(r"AtollClassifier: fitted in \d+\.\d s", lines[-1])
+    model.set_params(verbose=False).fit(X, y)
+    assert at_a_terminal.readouterr().err == ""

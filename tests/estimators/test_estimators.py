@@ -190,8 +190,9 @@ def test_progress_is_shown_when_asked_for_and_changes_nothing(model, at_a_termin
     assert at_a_terminal.readouterr().err == ""
     loud = short(model, verbose=True).fit(X, y)
     searches = "cv" not in str(model.parameters.get("selection"))  # which is short of its search
-    shown = at_a_terminal.readouterr().err != ""
-    assert shown == searches, "verbose=True shows a bar of estimators/progress.py"
+    *shown, last = at_a_terminal.readouterr().err.splitlines()
+    assert f"{type(loud).__name__}: fitted in " in last
+    assert bool(shown) == searches, "verbose=True shows a bar of estimators/progress.py"
     assert_same_fit(fit_of(model)[0], loud, queries(X))
 
 

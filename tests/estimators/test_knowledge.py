@@ -153,6 +153,20 @@ def test_shares_that_are_not_known_are_estimated_with_limits(kind, crescents):
     assert shares.lower[1] <= truth.mean() <= shares.upper[1]
 
 
+@BOTH
+def test_the_verdict_says_what_the_limits_assume_where_labels_look_picked(kind, crescents):
+    X, _, y = crescents
+    said = fit(kind, X, y).diagnostics_["verdict"]
+    assert "hold if the labelled rows are a random sample of all rows" in said
+    assert "every class has 6 labels" in said
+    assert "set labels_chosen=True" in said
+    told = fit(kind, X, y, labels_chosen=True), fit(kind, X, y, class_prior=[0.5, 0.5])
+    drawn = y.copy()
+    drawn[np.flatnonzero(y != None)[0]] = None  # noqa: E711 - elementwise
+    for model in (*told, fit(kind, X, drawn)):
+        assert "random sample" not in model.diagnostics_["verdict"]
+
+
 def test_effective_draws_stay_above_the_stated_share_whatever_the_shares(crescents):
     X, _, y = crescents
     model = fit(GraphGPClassifier, X, y, class_prior={1: 0.02})

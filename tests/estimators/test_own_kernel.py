@@ -68,8 +68,12 @@ def test_every_model_with_a_kernel_takes_one_without_a_gradient(model, kernel):
     X = np.vstack([rng.normal(-1, 0.3, (8, 2)), rng.normal(1, 0.3, (8, 2))])
     y = np.repeat([0, 1], 8)
     y[[2, 3, 10, 11]] = -1
-    p = clone(model).set_params(kernel=kernel).fit(X, y).predict_proba(X)
+    fitted = clone(model).set_params(kernel=kernel).fit(X, y)
+    p = fitted.predict_proba(X)
     assert np.isfinite(p).all()
+    said = fitted.diagnostics_["verdict"]
+    is_told = "The kernel has no free parameter: nothing of it was learnt" in said
+    assert is_told == (type(kernel) is Plain)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
 
 

@@ -68,7 +68,7 @@ def test_a_labelled_row_knows_its_own_label():
     found = model.explain_row(row)
     assert row in [label.row for label in found.near]
     assert found.own_label == Y[row]
-    assert f"itself labelled {Y[row]} in the fit" in str(found)
+    assert f"It, or a row just like it, was labelled {Y[row]} in the fit" in str(found)
 
 
 def test_the_only_label_of_a_class_cannot_be_left_out():

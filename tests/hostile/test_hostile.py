@@ -25,6 +25,8 @@ FOUND = {
     2771: "variances of huge rows are rounded to nothing",
     3252: "the same, by variational Bayes",
     6827: "the same, with factors",
+    42105: "forty classes, whose differences are many",
+    43992: "a graph of pairs, whose eigenvalues are equal",
 }
 
 

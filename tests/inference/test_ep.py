@@ -430,3 +430,11 @@ def test_three_classes_one_after_the_other_and_at_once_agree():
     )
     np.testing.assert_allclose(one.mean, other.mean, atol=1e-7)
     assert one.log_evidences[-1] == pytest.approx(other.log_evidences[-1], abs=1e-8)
+
+
+def test_a_row_that_says_nothing_does_not_keep_the_iteration_from_its_end():
+    """Where the prior's variance is vast, the least precision of a site has a share in it."""
+    anywhere = Intervals(np.full((1, 1), -np.inf), np.full((1, 1), np.inf), np.zeros((1, 1)))
+    found = ep.propagate(np.full((1, 1), 1e8), anywhere, ep.no_sites(1))
+    assert found.converged
+    assert found.log_evidences[-1] == pytest.approx(0.0, abs=1e-9)

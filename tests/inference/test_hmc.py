@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit
 
 from atoll.diagnostics import geweke_test
 from atoll.inference import hmc
@@ -69,6 +70,76 @@ def test_a_step_by_gradients_is_the_plain_one():
         )  # fmt: skip
         np.testing.assert_allclose(moved, plain.position, rtol=1e-12)
         assert same == pytest.approx(info)
+
+
+def ridge(y):
+    """Two blocks: x ~ N(0, 1) is dear, z ~ N(0, I₂), and y_i ~ Bernoulli(logit⁻¹(3 x z_i))."""
+    signed = np.where(y == 1, 3.0, -3.0)
+
+    def slope(x, z):
+        return signed / (1.0 + np.exp(signed * x[0] * z))
+
+    return hmc.Nested(
+        prepare=lambda x: x,
+        log_density=lambda x, z: float(
+            -np.logaddexp(0.0, -signed * x[0] * z).sum() - 0.5 * (x @ x + z @ z)
+        ),
+        cheap_slope=lambda x, z: x[0] * slope(x, z) - z,
+        slopes=lambda x, z: (np.array([slope(x, z) @ z]) - x, x[0] * slope(x, z) - z),
+    )
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.3], ids=["gradient", "a poor one"])
+def test_geweke_joint_test_of_the_nested_step(wrong):
+    """A slope that is off costs acceptances, not exactness."""
+
+    def sweep(rng, state, y):
+        right = ridge(y)
+
+        def slopes(x, z):
+            by_x, by_z = right.slopes(x, z)
+            return by_x + wrong * z[:1], by_z
+
+        target = right._replace(slopes=slopes)
+        x, z, _, _ = hmc.nested_step(
+            rng, state[:1], state[1:], target, 0.5, int(rng.integers(1, 4))
+        )
+        return np.concatenate([x, z])
+
+    result = geweke_test(
+        np.random.default_rng(4),
+        sample_prior=lambda rng: rng.standard_normal(3),
+        sample_data=lambda rng, s: (rng.random(2) < expit(3 * s[0] * s[1:])).astype(int),
+        sweep=sweep,
+        statistics=lambda s, y: {
+            "x": s[0], "x²": s[0] ** 2, "z0²": s[1] ** 2, "x z0": s[0] * s[1],
+            "x z0 y0": s[0] * s[1] * y[0], "z0 z1": s[1] * s[2], "y0 y1": y[0] * y[1],
+        },
+        n_chains=300,
+        n_steps=30,
+    )  # fmt: skip
+    assert result.smallest_adjusted_p_value > 1e-6, str(result)
+
+
+def test_a_nested_step_has_no_first_order_error_and_gives_up_where_nothing_is_prepared():
+    target, errors = ridge(np.array([1, 0])), []
+    for step_size in (0.2, 0.1):
+        found = [
+            hmc.nested_step(
+                np.random.default_rng(seed), np.array([0.8]), np.array([0.5, -1.0]), target,
+                step_size, round(1 / step_size),
+            )[3].acceptance
+            for seed in range(200)
+        ]  # fmt: skip
+        errors.append(1 - np.mean(found))
+    assert errors[0] < 0.02
+    assert errors[1] < errors[0] / 3
+    near = target._replace(prepare=lambda x: x if x[0] == 0.8 else None)
+    x, z, prepared, info = hmc.nested_step(
+        np.random.default_rng(0), np.array([0.8]), np.zeros(2), near, 0.1, 5
+    )
+    assert info == hmc.HMCInfo(0.0, False)
+    assert (x[0], z.tolist(), prepared[0]) == (0.8, [0.0, 0.0], 0.8)
 
 
 def test_a_gradient_of_nan_gives_a_trajectory_up():

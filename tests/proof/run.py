@@ -90,22 +90,75 @@ def referee(number):
     """One line of the journal for a data set under a model, by us and by NUTS."""
     from referees import compare
 
+    started = time.process_time()
+    found = compare.run_case(*compare.CASES[number])
+    return [referee_line(number, found, time.process_time() - started)]
+
+
+def referee_line(number, found, seconds):
+    from referees import compare
+
+    name, n, _ = compare.CASES[number]
+    columns = {"ours": found.ours, "theirs": found.theirs, "error": found.error}
+    return {
+        "case": name,
+        "number": number,
+        "n": n,
+        "seconds": round(seconds, 3),
+        "names": list(found.names),
+        "bound": round(found.bound, 3),
+        "ess": [[round(float(x), 1) for x in side] for side in found.ess],
+        **{what: [float(f"{x:.6g}") for x in values] for what, values in columns.items()},
+    }
+
+
+def parts_of(number, folder):
+    """(side, part, file) of all chains of a data set that is sampled in parts."""
+    from referees import compare
+
+    name, n, _ = compare.CASES[number]
+    return [
+        (side, part, folder / f"{number}-{side}-{part}.npz")
+        for side in compare.Sides._fields
+        for part in range(compare.lengths(name, n).parts)
+    ]
+
+
+def referee_part(number, side, part, file):
+    """Some chains of one side of a data set, into a file; no line of the journal."""
+    from atoll.core.files import atomic_path
+    from referees import compare
+
     name, n, seed = compare.CASES[number]
     started = time.process_time()
-    found = compare.run_case(name, n, seed)
-    columns = {"ours": found.ours, "theirs": found.theirs, "error": found.error}
-    return [
-        {
-            "case": name,
-            "number": number,
-            "n": n,
-            "seconds": round(time.process_time() - started, 3),
-            "names": list(found.names),
-            "bound": round(found.bound, 3),
-            "ess": [[round(float(x), 1) for x in side] for side in found.ess],
-            **{what: [float(f"{x:.6g}") for x in values] for what, values in columns.items()},
-        }
-    ]
+    sides = compare.MODELS[name](n, seed)
+    parameters, classes = getattr(sides, side)(compare.lengths(name, n), part)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(file) as temporary, open(temporary, "wb") as out:
+        np.savez_compressed(
+            out,
+            names=list(parameters),
+            parameters=np.stack(list(parameters.values())),
+            classes=np.asarray(classes, dtype=np.float32),
+            seconds=time.process_time() - started,
+        )
+    return []
+
+
+def join_parts(number, folder):
+    """One line of the journal for a data set of which all parts have been run, else none."""
+    from referees import compare
+
+    found = {side: [] for side in compare.Sides._fields}
+    seconds = 0.0
+    for side, _, file in parts_of(number, folder):
+        if not file.exists():
+            return []
+        with np.load(file) as read:
+            found[side].append((dict(zip(read["names"], read["parameters"])), read["classes"]))
+            seconds += float(read["seconds"])
+    ours, theirs = map(compare.joined, found.values())
+    return [referee_line(number, compare.compare(ours, theirs), seconds)]
 
 
 def read_journal(file):
@@ -172,14 +225,32 @@ def geweke_tasks(only, n_repeats, journal):
     ]
 
 
-def referee_tasks(only, journal):
-    from referees.compare import CASES
+def referee_tasks(only, journal, folder):
+    """What is left to be run: data sets, or parts of those that take long."""
+    from referees.compare import CASES, LONG
+
+    done = {line["number"] for line in journal}
+    tasks = []
+    for i, (name, n, _) in enumerate(CASES):
+        if i in done or (only and name not in only):
+            continue
+        if (name, n) in LONG:
+            parts = parts_of(i, folder)
+            tasks += [(referee_part, (i, *part)) for part in parts if not part[-1].exists()]
+        else:
+            tasks.append((referee, (i,)))
+    return tasks
+
+
+def join_tasks(only, journal, folder):
+    """Data sets whose parts are to be joined."""
+    from referees.compare import CASES, LONG
 
     done = {line["number"] for line in journal}
     return [
-        (referee, (i,))
-        for i, (name, _, _) in enumerate(CASES)
-        if i not in done and (not only or name in only)
+        (join_parts, (i, folder))
+        for i, (name, n, _) in enumerate(CASES)
+        if i not in done and (name, n) in LONG and (not only or name in only)
     ]
 
 
@@ -211,10 +282,13 @@ def main(arguments=None):
     if options.what == "sbc":
         tasks = sbc_tasks(options.only, options.simulations, journal)
     elif options.what == "referees":
-        tasks = referee_tasks(options.only, journal)
+        tasks = referee_tasks(options.only, journal, options.state / "parts")
     else:
         tasks = geweke_tasks(options.only, options.repeats, journal)
     _, failed = work(file, tasks, options.workers, options.seconds)
+    if options.what == "referees":
+        joining = join_tasks(options.only, journal, options.state / "parts")
+        failed += work(file, joining, 1, np.inf)[1]
     return int(failed > 0)
 
 

@@ -13,6 +13,7 @@ from scipy import stats
 from proof import page, run, simulators
 from proof.calibration import CASES
 from proof.ranks import rank, uniformity
+from referees import compare
 
 DOCS = Path(__file__).parents[2] / "docs" / "proof"
 CHANCE = 1e-4  # of a false alarm for a whole table of exact posteriors
@@ -158,3 +159,37 @@ def test_functions_drawn_row_by_row_have_the_kernels_covariance():
     white = np.linalg.solve(simulators.factor(X, theta[0]), np.array(draws).T).ravel()
     assert stats.kstest(white, "norm").pvalue > 1e-6
     assert len(CASES) > 10
+
+
+def toy_sides(n, seed):
+    """Chains of one number, far apart on the two sides, in place of two samplers."""
+
+    def side(shift):
+        def sample(how_long, part):
+            rng = np.random.default_rng([seed, part])
+            x = shift + rng.standard_normal((2, n))
+            return {"x": x}, np.full((2, n, 1, 2), 0.5)
+
+        return sample
+
+    return compare.Sides(side(0.0), side(1.0))
+
+
+def test_chains_in_parts_are_joined_once_all_of_them_are_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(compare, "MODELS", {"toy": toy_sides})
+    monkeypatch.setattr(compare, "CASES", [("toy", 40, 5)])
+    monkeypatch.setattr(compare, "LONG", {("toy", 40): compare.long((2, 40), (2, 40), parts=3)})
+    alone = lambda draws: (draws.mean(), draws.std() / np.sqrt(draws.size), draws.size)  # noqa: E731
+    monkeypatch.setattr(compare, "mean_and_error", alone)
+    tasks = run.referee_tasks(None, [], tmp_path)
+    assert len(tasks) == 6
+    for function, arguments in tasks[:-1]:
+        assert function(*arguments) == []
+    ((join, arguments),) = run.join_tasks(None, [], tmp_path)
+    assert join(*arguments) == []
+    ((last, its_arguments),) = run.referee_tasks(None, [], tmp_path)
+    last(*its_arguments)
+    (line,) = join(*arguments)
+    assert line["ess"][0][0] == 3 * 2 * 40
+    assert line["theirs"][0] - line["ours"][0] == pytest.approx(1.0)
+    assert run.referee_tasks(None, [line], tmp_path) == run.join_tasks(None, [line], tmp_path) == []

@@ -19,22 +19,21 @@ FALSE_ALARM = 1e-6  # chance that any comparison of the whole set is out of boun
 
 
 class Lengths(NamedTuple):
-    """How long both sides sample."""
+    """How long both sides sample, in each of some processes."""
 
     ours: dict[str, int]
     nuts: dict[str, int]
-
-    def by_chain(self, values):
-        """Our pooled draws (chains · draws, …) as (chains, draws, …)."""
-        shape = (self.ours["n_chains"], self.ours["n_samples"])
-        return np.asarray(values).reshape(*shape, *np.shape(values)[1:])
+    parts: int = 1
 
 
-def lengths(times=1):
-    return Lengths(
-        {"n_chains": 4, "n_warmup": 150, "n_samples": 600 * times},
-        {"n_chains": 3, "n_warmup": 300, "n_samples": 600 * times},
-    )
+class Sides(NamedTuple):
+    """Both samplers of a posterior: lengths, part -> (parameters, classes), as `quantities` has.
+
+    Parts are chains of their own, to be run side by side.
+    """
+
+    ours: Callable[[Lengths, int], tuple]
+    theirs: Callable[[Lengths, int], tuple]
 
 
 class Comparison(NamedTuple):
@@ -91,6 +90,13 @@ def quantities(parameters, classes):
     return found
 
 
+def joined(parts):
+    """Chains of several parts, (parameters, classes) each, as one."""
+    names = parts[0][0]
+    parameters = {name: np.concatenate([part[0][name] for part in parts]) for name in names}
+    return parameters, np.concatenate([part[1] for part in parts])
+
+
 def compare(ours, theirs):
     """ours, theirs : (parameters, classes) as `quantities` takes them."""
     a, b = quantities(*ours), quantities(*theirs)
@@ -116,10 +122,31 @@ def make_rows(n, n_classes, seed):
     return X[:n], codes[:n], X[n:]
 
 
-def chains(sampler, seed, long):
+def stream(seed, part):
+    """Seeds of a part's chains; those of the first are the data set's."""
+    return np.random.default_rng(seed if part == 0 else [seed, part])
+
+
+def chains(sampler, rng, long, **options):
     from atoll.inference.chains import run_chains
 
-    return run_chains(sampler, rng=np.random.default_rng(seed), **long.ours).draws
+    return run_chains(sampler, rng=rng, **options, **long.ours).draws
+
+
+def nuts_side(model, *problem, seed, **more):
+    """NUTS of a model of `nuts`, part by part."""
+    from referees import nuts
+
+    def sample(long, part):
+        return getattr(nuts, model)(*problem, seed=seed + 1000 * part, **more, **long.nuts)
+
+    return sample
+
+
+def by_chain(values, draws):
+    """Our pooled draws (chains · draws, …) as (chains, draws, …)."""
+    shape = draws["log_parameters"].shape[:2]
+    return np.asarray(values).reshape(*shape, *np.shape(values)[1:])
 
 
 def prior_at(X):
@@ -140,7 +167,7 @@ def parameters_of(draws):
     return {"log variance": theta[..., 0], "log length-scale": theta[..., 1]}
 
 
-def latent_side(draws, X, new_rows, likelihood, long):
+def latent_side(draws, X, new_rows, likelihood):
     """Parameters and class probabilities of a model with auxiliary variables, draw by draw."""
     from atoll.models.probit_gp import sampled_posterior
 
@@ -151,20 +178,27 @@ def latent_side(draws, X, new_rows, likelihood, long):
     ]
     cuts = draws["region_parameters"]
     of_cuts = {f"cuts {j}": cuts[..., j] for j in range(cuts.shape[-1])}
-    return parameters_of(draws) | of_cuts, long.by_chain(classes)
+    return parameters_of(draws) | of_cuts, by_chain(classes, draws)
 
 
-def of_probit(n, seed, long, n_classes=2):
+def latent_sides(sampler, theirs, X, new_rows, likelihood, seed):
+    def ours(long, part):
+        draws = chains(sampler, stream(seed, part), long)
+        return latent_side(draws, X, new_rows, likelihood)
+
+    return Sides(ours, theirs)
+
+
+def of_probit(n, seed, n_classes=2):
     from atoll.models import probit_gp
-    from referees import nuts
 
     X, codes, new_rows = make_rows(n, n_classes, seed)
-    draws = chains(probit_gp.sampler(X, codes, prior_at(X), n_classes), seed, long)
-    ours = latent_side(draws, X, new_rows, probit_gp.likelihood(n_classes), long)
+    sampler = probit_gp.sampler(X, codes, prior_at(X), n_classes)
     if n_classes == 2:
-        return compare(ours, nuts.probit(X, codes, new_rows, PRIOR, seed=seed, **long.nuts))
-    theirs = nuts.multinomial_probit(X, codes, new_rows, PRIOR, n_classes, seed=seed, **long.nuts)
-    return compare(ours, theirs)
+        theirs = nuts_side("probit", X, codes, new_rows, PRIOR, seed=seed)
+    else:
+        theirs = nuts_side("multinomial_probit", X, codes, new_rows, PRIOR, n_classes, seed=seed)
+    return latent_sides(sampler, theirs, X, new_rows, probit_gp.likelihood(n_classes), seed)
 
 
 def cut_prior():
@@ -174,75 +208,65 @@ def cut_prior():
     return np.array([cuts[0], np.log(cuts[1] - cuts[0])]), np.array([scale, 1.0])
 
 
-def of_ordinal(n, seed, long):
+def of_ordinal(n, seed):
     from atoll.likelihoods.ordinal import Ordinal
     from atoll.models import ordinal_gp, probit_gp
-    from referees import nuts
 
     X, codes, new_rows = make_rows(n, 3, seed)
     family = ordinal_gp.family(X, codes, np.ones(n, dtype=bool), prior_at(X), 3, 0.0)
-    draws = chains(probit_gp.regions_sampler(X, family, prior_at(X)), seed, long)
-    ours = latent_side(draws, X, new_rows, Ordinal(0.0), long)
-    theirs = nuts.ordinal(X, codes, new_rows, PRIOR, cut_prior(), seed=seed, **long.nuts)
-    return compare(ours, theirs)
+    sampler = probit_gp.regions_sampler(X, family, prior_at(X))
+    theirs = nuts_side("ordinal", X, codes, new_rows, PRIOR, cut_prior(), seed=seed)
+    return latent_sides(sampler, theirs, X, new_rows, Ordinal(0.0), seed)
 
 
-def of_softmax(n, seed, long, n_classes=3):
+def of_softmax(n, seed, n_classes=3):
     from atoll.models import softmax_gp
-    from referees import nuts
 
     X, codes, new_rows = make_rows(n, n_classes, seed)
-    draws = chains(softmax_gp.sampler(X, codes, prior_at(X), n_classes), seed, long)
-    theta, weights = (pooled(draws)[name] for name in ("log_parameters", "weights"))
-    classes = [
-        np.exp(
-            softmax_gp.SoftmaxPosterior(prior_at(X), X, theta[[s]], weights[[s]]).log_proba(
-                new_rows
-            )
+
+    def ours(long, part):
+        sampler = softmax_gp.sampler(X, codes, prior_at(X), n_classes)
+        draws = chains(sampler, stream(seed, part), long)
+        theta, weights = (pooled(draws)[name] for name in ("log_parameters", "weights"))
+        posteriors = (
+            softmax_gp.SoftmaxPosterior(prior_at(X), X, theta[[s]], weights[[s]])
+            for s in range(len(theta))
         )
-        for s in range(len(theta))
-    ]
-    theirs = nuts.softmax(X, codes, new_rows, PRIOR, n_classes, seed=seed, **long.nuts)
-    return compare((parameters_of(draws), long.by_chain(classes)), theirs)
+        classes = [np.exp(posterior.log_proba(new_rows)) for posterior in posteriors]
+        return parameters_of(draws), by_chain(classes, draws)
+
+    return Sides(ours, nuts_side("softmax", X, codes, new_rows, PRIOR, n_classes, seed=seed))
 
 
-def of_null_category(n, seed, long):
+def of_null_category(n, seed):
     from atoll.likelihoods import null_category as likelihood
     from atoll.models import null_category
-    from referees import nuts
 
     X, codes, new_rows = make_rows(n, 2, seed)
     seen = np.arange(n) % 3 == 0
     rates, width = (0.7, 0.5), 0.4
     family = likelihood.family(codes, seen, 2, width, rates)
-    draws = chains(null_category.sampler(X, codes, seen, prior_at(X), family), seed, long)
-    ours = latent_side(draws, X, new_rows, likelihood.NullCategory(width, 2), long)
-    theirs = nuts.null_category(
-        X, codes, seen, new_rows, PRIOR, width, rates, seed=seed, **long.nuts
-    )
-    return compare(ours, theirs)
+    sampler = null_category.sampler(X, codes, seen, prior_at(X), family)
+    theirs = nuts_side("null_category", X, codes, seen, new_rows, PRIOR, width, rates, seed=seed)
+    return latent_sides(sampler, theirs, X, new_rows, likelihood.NullCategory(width, 2), seed)
 
 
-def of_islands(n, seed, long, n_classes=2):
+def of_islands(n, seed, n_classes=2):
     """Archipelago given its rejections: the moves of functions and log-parameters by turns."""
     from atoll.core.densities import Gaussian
-    from atoll.inference.chains import run_chains
     from atoll.models import archipelago
     from atoll.models.archipelago import sweep
     from atoll.models.archipelago.functions import gram_at_rows, kernels_at
     from atoll.models.archipelago.prediction import make_posterior
     from atoll.models.archipelago.state import make_whitened_state
-    from referees import nuts
 
     X, codes, new_rows = make_rows(n, n_classes, seed)
     codes = np.where(np.arange(n) % 2 == 0, codes, -1)
-    rng = np.random.default_rng(seed)
-    rejections = 2.0 * rng.standard_normal((n // 2, 2))
+    rejections = 2.0 * np.random.default_rng(seed).standard_normal((n // 2, 2))
     prior = prior_at(X)
     base = Gaussian(np.zeros(2), np.eye(2))
     unlabelled = archipelago.UNLABELLED
     setting = archipelago.Setting(X, np.where(codes < 0, unlabelled, codes), n_classes, prior, base)
-    usual = archipelago.sampler(setting)
 
     def init(rng):
         rows = np.concatenate([X, rejections])
@@ -255,21 +279,22 @@ def of_islands(n, seed, long, n_classes=2):
         state = sweep.sample_functions(rng, setting, state, adapt)
         return sweep.sample_log_parameters(rng, setting, state, adapt)
 
-    draws = run_chains(
-        usual._replace(init=init, sweep=held), rng=rng, **long.ours
-    ).draws  # fmt: skip
-    flat = pooled(draws)
-    flat["chain"] = np.zeros(len(flat["n_rejections"]), dtype=np.intp)
-    posterior = make_posterior(setting, flat)
-    classes = posterior.draws(new_rows, len(posterior.log_weights), rng)
-    theirs = nuts.islands(X, codes, rejections, new_rows, PRIOR, n_classes, seed=seed, **long.nuts)
-    return compare((parameters_of(draws), long.by_chain(classes)), theirs)
+    def ours(long, part):
+        rng = stream(seed, part)
+        sampler = archipelago.sampler(setting)._replace(init=init, sweep=held)
+        draws = chains(sampler, rng, long)
+        flat = pooled(draws)
+        flat["chain"] = np.zeros(len(flat["n_rejections"]), dtype=np.intp)
+        posterior = make_posterior(setting, flat)
+        classes = posterior.draws(new_rows, len(posterior.log_weights), rng)
+        return parameters_of(draws), by_chain(classes, draws)
+
+    theirs = nuts_side("islands", X, codes, rejections, new_rows, PRIOR, n_classes, seed=seed)
+    return Sides(ours, theirs)
 
 
-def of_sparse_islands(n, seed, long, n_classes=2):
-    from atoll.inference.chains import run_chains
+def of_sparse_islands(n, seed, n_classes=2):
     from atoll.models.archipelago.engine import hmc
-    from referees import nuts
 
     K = n_classes
     X, codes, _ = make_rows(n, K, seed)
@@ -285,16 +310,22 @@ def of_sparse_islands(n, seed, long, n_classes=2):
         *problem, np.zeros((K, 10)), np.tile(np.eye(10), (K, 1, 1)), mean, mean, sd
     )
     data = hmc.SparseData(*(np.asarray(part, np.float32) for part in data))
-    sampler = hmc.sampler(data, np.zeros(2), np.arange(n))
-    draws = run_chains(sampler, thin=3, rng=rng, **long.ours).draws
-    parameters = parameters_of(draws) | {"log_norm 0": draws["log_norm"]}
     rows = slice(n_labelled, n_labelled + 12)
-    found = nuts.sparse_islands(problem, (mean, sd), seed=seed, **long.nuts)
-    theirs = (found.parameters, found.classes[:, :, rows])
-    return compare((parameters, draws["row_probabilities"][:, :, rows]), theirs)
+
+    def ours(long, part):
+        sampler = hmc.sampler(data, np.zeros(2), np.arange(n))
+        draws = chains(sampler, stream(seed, part), long, thin=3)
+        parameters = parameters_of(draws) | {"log_norm 0": draws["log_norm"]}
+        return parameters, draws["row_probabilities"][:, :, rows]
+
+    def theirs(long, part):
+        found = nuts_side("sparse_islands", problem, (mean, sd), seed=seed)(long, part)
+        return found.parameters, found.classes[:, :, rows]
+
+    return Sides(ours, theirs)
 
 
-MODELS: dict[str, Callable[[int, int, Lengths], Comparison]] = {
+MODELS: dict[str, Callable[[int, int], Sides]] = {
     "probit": of_probit,
     "multinomial probit": partial(of_probit, n_classes=3),
     "ordinal": of_ordinal,
@@ -306,20 +337,48 @@ MODELS: dict[str, Callable[[int, int, Lengths], Comparison]] = {
     "sparse Archipelago, two classes": of_sparse_islands,
     "sparse Archipelago, three classes": partial(of_sparse_islands, n_classes=3),
 }
-# Here the length-scale, or the side on which rows without a label lie, changes slowly. With a
-# hundred rows NUTS would take too long.
+# Here the length-scale, or the side on which rows without a label lie, changes slowly.
 TIMES = {
     "multinomial probit": 4,
     "ordinal": 4,
     "null category": 6,
-    "Archipelago given rejections, two classes": 10,
     "Archipelago given rejections, three classes": 4,
+}
+
+
+def long(ours, nuts, parts=1):
+    """Lengths from (chains, draws of each) of both sides."""
+    names = ("n_chains", "n_samples")
+    return Lengths(
+        {**dict(zip(names, ours)), "n_warmup": 150},
+        {**dict(zip(names, nuts)), "n_warmup": 300},
+        parts,
+    )
+
+
+# These take many minutes: chains are run in parts, side by side.
+LONG = {
+    ("null category", 100): long((4, 2400), (3, 600)),
+    ("Archipelago given rejections, two classes", 30): long((4, 6000), (3, 1200)),
+    ("Archipelago given rejections, two classes", 45): long((4, 3000), (3, 1500), parts=3),
+    ("Archipelago given rejections, two classes", 100): long((2, 1500), (1, 500), parts=6),
+    ("Archipelago given rejections, three classes", 100): long((2, 1000), (1, 500), parts=4),
 }
 CASES = [(name, n, seed) for seed, n in enumerate((30, 45, 100)) for name in MODELS]
 
 
+def lengths(name, n):
+    """How long a model is sampled with n rows."""
+    times = TIMES.get(name, 1) if n < 100 else 1
+    return LONG.get((name, n), long((4, 600 * times), (3, 600 * times)))
+
+
 def run_case(name, n, seed):
-    return MODELS[name](n, seed, lengths(TIMES.get(name, 1) if n < 100 else 1))
+    """Both sides, one after the other, and what they differ by."""
+    sides, how_long = MODELS[name](n, seed), lengths(name, n)
+    parts = range(how_long.parts)
+    ours, theirs = ([side(how_long, part) for part in parts] for side in sides)
+    return compare(joined(ours), joined(theirs))
 
 
 def case_id(case):

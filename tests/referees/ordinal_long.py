@@ -131,7 +131,8 @@ def main(file):
         {"n_chains": 4, "n_warmup": 200, "n_samples": 5000},
         {"n_chains": 4, "n_warmup": 500, "n_samples": 2500},
     )
-    both = compare.of_ordinal(N, SEED, long)
+    sides = compare.of_ordinal(N, SEED)
+    both = compare.compare(sides.ours(long, 0), sides.theirs(long, 0))
     mean, error = third(Posterior(X, codes, new_rows, compare.cut_prior()))
     with open(file, "w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")

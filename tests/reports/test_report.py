@@ -241,6 +241,15 @@ def test_an_estimator_that_is_not_fitted_is_refused(tmp_path):
 
 
 @pytest.mark.usefixtures("blank_pictures")
+def test_report_says_why_other_commands_may_have_other_scores_and_rows(tmp_path):
+    X, y = problem()
+    source = write(tmp_path, StandIn().fit(X, y), X, y)
+    said = " ".join(source.split())
+    assert "<code>atoll compare</code> holds the same rows out" in said
+    assert "<code>atoll next</code> may list others: it fits the model anew for its loop" in said
+
+
+@pytest.mark.usefixtures("blank_pictures")
 def test_report_works_without_chains(tmp_path):
     X, y = problem()
     labelled = np.array([label is not None for label in y])

@@ -36,6 +36,7 @@ def explain(
     from atoll.core.preprocessing import apply, filled_cells, unreadable
     from atoll.core.tables import read_table
     from atoll.estimators.row_explanation import explain_row
+    from atoll.estimators.word_explanation import with_words
 
     say = speaker(quiet)
     frame = read_table(data)
@@ -64,6 +65,7 @@ def explain(
         refit=True if refit else None,
         progress=show_progress(quiet),
     )
+    found = with_words(found, x, bundle.X, bundle.preprocessing)
     found = found._replace(filled=filled, n_columns=len(bundle.preprocessing.columns))
     if hasattr(estimator, "explain"):
         say(str(estimator.explain()).split("\n", 1)[0])

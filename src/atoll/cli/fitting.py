@@ -148,19 +148,16 @@ def weigh(
 
 
 def about_shares(estimator: Any, labels: PartialLabels) -> list[str]:
-    """Return what the limits of the shares assume, where the labels look picked by class."""
+    """Return how the command is told what its verdict asks for, where labels look picked."""
+    from atoll.estimators.informed import looks_picked
+
     shares = getattr(estimator, "class_shares_", None)
-    if shares is None or (shares.lower == shares.upper).all():
-        return []
-    counts = labels.counts
-    if estimator.get_params(deep=False).get("labels_chosen", False) is not False:
-        return []
-    if counts.min() < 2 or counts.min() != counts.max():
+    chosen = estimator.get_params(deep=False).get("labels_chosen", False)
+    if shares is None or chosen is not False or not looks_picked(labels, shares):
         return []
     return [
-        "The limits of the shares hold if the labelled rows are a random sample of all rows. But "
-        f"every class has {counts[0]} labels. If you picked the rows by class, add --set "
-        "labels_chosen=true. If you know the shares, add --class-share CLASS=SHARE."
+        "Here labels_chosen=True is --set labels_chosen=true, and class_prior is --class-share "
+        "CLASS=SHARE."
     ]
 
 

@@ -24,6 +24,7 @@ AUDIT = "random row, to check the model"
 PUT_OFF = "skipped before"
 CLOSE = 0.2  # difference of two probabilities from which the first leads
 CLEAR = 0.9  # probability from which a class is clear
+MANY_BLANK = 0.5  # share of blank cells from which a row is remarked on
 
 
 class Files(NamedTuple):
@@ -94,7 +95,14 @@ def run_round(
         rows, labels = read_answers(files.answers, bundle.target, X.shape[0], learner.classes_)
         learner.refit().update(rows, labels)
         say(f"{len(rows)} answers taken from {files.answers}.")
-    asked = described(learner, learner.query(wishes.n), cells, bundle.target)
+    query = learner.query(wishes.n)
+    asked = described(learner, query, cells, bundle.target)
+    n_blank = blank_cells(bundle, frame, query.rows)
+    is_blank = n_blank >= MANY_BLANK * len(bundle.preprocessing.columns)
+    asked["why"] = [
+        f"{why}; {n} of {len(bundle.preprocessing.columns)} cells blank" if many else why
+        for why, n, many in zip(asked["why"], n_blank.tolist(), is_blank.tolist())
+    ]
     learner.save(files.state)
     if files.labelled is not None:
         given = _labels(bundle, frame)
@@ -108,6 +116,8 @@ def run_round(
         for line in table_lines(shown, asked[shown].map(_written).values.tolist()):
             say(line)
     say(how_picked(learner))
+    if is_blank.any():
+        say(about_blanks((query.rows[is_blank] + 1).tolist()))
     say(str(learner.estimate_error()))
     if learner.target_error is not None:
         say(learner.should_stop().reason)
@@ -226,6 +236,32 @@ def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target:
     )
     others = frame.drop(columns=[c for c in told.columns if c in frame.columns])
     return pd.concat([told, others.iloc[query.rows].reset_index(drop=True)], axis=1)
+
+
+def blank_cells(bundle: ModelBundle, frame: pd.DataFrame, rows: NDArray[np.intp]) -> Any:
+    """Return how many cells of each row were filled in for the model; (k,) -> (k,)."""
+    from atoll.core.preprocessing import filled_cells
+
+    filled = filled_cells(bundle.preprocessing, frame.iloc[rows])
+    return np.array([len(columns) for columns in filled], dtype=int)
+
+
+def about_blanks(rows: list[int]) -> str:
+    """Return what rows mean that have half of their cells blank or more, in a sentence.
+
+    Examples
+    --------
+    >>> about_blanks([4])[:45]
+    'Row 4 has half of its cells blank or more: wh'
+    """
+    if len(rows) == 1:
+        named, its = f"Row {rows[0]} has", "its"
+    else:
+        named, its = f"Rows {', '.join(map(str, rows[:-1]))} and {rows[-1]} have", "their"
+    return (
+        f"{named} half of {its} cells blank or more: what is filled in there is typical of other "
+        "rows, and a label teaches less than elsewhere. Leave the label blank if you cannot tell."
+    )
 
 
 def doubt(p: NDArray[np.float64], names: list[str]) -> str:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 TRIAL_ROWS = 2000  # predicted first, to tell how long all will take
 CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
+BLANK_CELLS = "blank_cells"  # column of the answers, where a row has many
+MANY_BLANK = 0.5  # share of blank cells from which a row is remarked on
 
 
 class Wishes(NamedTuple):
@@ -101,7 +103,8 @@ def predict_table(
     if found.n_mostly_blank:
         say(
             f"{found.n_mostly_blank} of {found.n_rows} rows have half of their cells blank or "
-            "more; these are filled in, and the class is less sure than its probability says."
+            "more; these are filled in, and the class is less sure than its probability says. The "
+            f"column {BLANK_CELLS} counts the blank cells of every row."
         )
     where = "written to standard output" if str(out) == STANDARD_OUTPUT else f"saved in {out}"
     say(f"{found.n_rows - found.n_unreadable} predictions {where}.")
@@ -137,7 +140,7 @@ def _survey(
             can_be_read = np.array([reason is None for reason in reasons])
             n_unreadable += int((~can_be_read).sum())
             is_blank = read[list(preprocessing.columns)].isna().to_numpy()
-            n_mostly_blank += int((can_be_read & (is_blank.mean(axis=1) >= 0.5)).sum())
+            n_mostly_blank += int((can_be_read & (is_blank.mean(axis=1) >= MANY_BLANK)).sum())
             first_reason = first_reason or next((r for r in reasons if r is not None), "")
             for column, values in unseen(preprocessing, read[can_be_read]).items():
                 strangers.setdefault(column, set()).update(values)
@@ -168,7 +171,8 @@ def _carried(
     ignored = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
     if ignored:
         say(f"Ignored columns that the model was not fitted on: {', '.join(ignored)}.")
-    clash = [n for n in carried if n in [*answer_columns(bundle.estimator), "reason"]]
+    taken = [*answer_columns(bundle.estimator), BLANK_CELLS, "reason"]
+    clash = [n for n in carried if n in taken]
     if clash:
         raise ValueError(
             f"the column {clash[0]!r} of the data is also a column of the predictions; rename it."
@@ -227,6 +231,9 @@ def _answers(
     if reject_below is not None:
         unsure = predictions.filter(regex="^p_").max(axis=1) < reject_below
         predictions["class"] = predictions["class"].astype(object).where(~unsure, None)
+    if found.n_mostly_blank:
+        blank = read[list(bundle.preprocessing.columns)].isna().sum(axis=1)
+        predictions[BLANK_CELLS] = blank.astype("Int64")
     if found.n_unreadable:
         predictions = predictions.reindex(frame.index)
         predictions["reason"] = pd.array(reasons, dtype="string")

@@ -146,7 +146,7 @@ def announcement(
     """
     if seconds <= LONG:
         return None
-    said = f"This will take about {in_words(seconds)}."
+    said = f"This will take about {in_words(seconds)}{_if_chains_go_on(estimator, seconds)}."
     if model != "atoll" and _sweeps(estimator) and _may_be_variational(estimator):
         quicker = (*quicker, "--set inference=vb")
     return f"{said} Quicker: {', or '.join(quicker)}." if quicker else said
@@ -201,8 +201,19 @@ def _may_be_variational(estimator: Any) -> bool:
     return rule is not None and "vb" in str(rule)
 
 
-def _sweeps(estimator: Any) -> int:
-    """Return the sweeps that all chains will make, one after another; 0 where there are none."""
+def _if_chains_go_on(estimator: Any, seconds: float) -> str:
+    """Return how long chains may take that draw on until they have mixed, if they do so."""
+    longest = _sweeps(estimator, most=True) / max(_sweeps(estimator), 1)
+    if longest <= 1.0:
+        return ""
+    return f", or up to {in_words(longest * seconds)} where the chains have not mixed by then"
+
+
+def _sweeps(estimator: Any, most: bool = False) -> int:
+    """Return the sweeps that all chains will make, one after another; 0 where there are none.
+
+    Chains may go on until they have mixed: `most` counts how far.
+    """
     from joblib import effective_n_jobs
 
     from atoll.estimators.sampling import numbers_of_draws
@@ -212,7 +223,7 @@ def _sweeps(estimator: Any) -> int:
         return 0
     at_once = min(has["n_chains"], effective_n_jobs(has.get("n_jobs")))
     rounds = -(-has["n_chains"] // at_once)
-    n_draws = numbers_of_draws(has["n_samples"])[0]
+    n_draws = numbers_of_draws(has["n_samples"])[-1 if most else 0]
     return rounds * (has["n_warmup"] + n_draws * has.get("thin", 1))
 
 

@@ -35,6 +35,7 @@ class Candidate(NamedTuple):
     most_classes : beyond which it is left out because it is slow; None: never
     categories : (d,) features that count as categories, whose weight the labels of every fit tell;
         None: all features are taken as they come
+    shares : of models in a blend, by name; None where it is none
     """
 
     name: str
@@ -44,6 +45,7 @@ class Candidate(NamedTuple):
     left_out: str = ""
     most_classes: int | None = None
     categories: NDArray[np.bool_] | None = None
+    shares: Mapping[str, float] | None = None
 
     def why_not(self, n_classes: int) -> str:
         """Return why it is not compared unless it is asked for by name; nothing where it is."""

@@ -10,10 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from atoll.comparison.blending import BLEND, with_blend
 from atoll.comparison.candidates import CANDIDATES, Candidate
 from atoll.comparison.folds import HeldOutLosses, held_out_losses
-from atoll.comparison.judging import FEWEST, TELLING, Judgement, judge, paired_difference
-from atoll.comparison.recommending import about_interruption, better_here, sentence, too_few
+from atoll.comparison.judging import FEWEST, Judgement, judge, paired_difference
+from atoll.comparison.recommending import (
+    about_interruption,
+    better_here,
+    recommend,
+    sentence,
+    too_few,
+)
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.preprocessing import PreparedTable, counts_as_category
@@ -41,10 +48,11 @@ def compare_models(
 
     Labelled rows are held out fold by fold (`SemiSupervisedKFold`); unlabelled rows are in every
     fit. Differences from the default are paired by row; their intervals are those of a correlated
-    t-test. The recommendation weighs them with what the models did on other tables, since few
-    labels say little: with fewer than eight in a class, and where the chance of being near the best
-    is below nine tenths, it says that it cannot tell, and keeps the default. Of too few labels a
-    warning tells before the first fit.
+    t-test. Few labels say little of which model is best, so that a blend of the models is
+    recommended, in which each counts by what it said of held-out labels and the default has most of
+    the weight before any label speaks. Where the chance that a single model is clearly better than
+    the blend is above one fifth, the recommendation says that it cannot tell. With fewer than eight
+    labels in a class it keeps the default, and a warning tells so before the first fit.
 
     An interruption (Ctrl-C, or "stop" in a notebook) keeps the models that are done, and says which
     are missing.
@@ -130,8 +138,10 @@ def compare_models(
         raise KeyboardInterrupt("interrupted before a model was done; there is nothing to compare.")
     if DEFAULT not in found.names:
         raise ValueError(f"the default classifier cannot take the data: {found.failed[DEFAULT]}")
-    judgement = judge(found.names, found.log_losses, DEFAULT, n_splits, random_state)
     left_out += tuple(found.failed.items())
+    found, blend = with_blend(found, candidates, DEFAULT, codes[codes >= 0], n_splits)
+    candidates = [*candidates, blend] if blend is not None else candidates
+    judgement = judge(found.names, found.log_losses, DEFAULT, n_splits, random_state)
     left_out += tuple((name, "the comparison was stopped") for name in found.interrupted)
     result = _result(candidates, found, judgement, labels, used, n_splits, left_out)
     return replace(result, step=step)
@@ -148,6 +158,11 @@ def _chosen(
             raise ValueError(
                 f"models names a classifier {DEFAULT!r}, which is the default's name; call it "
                 "something else."
+            )
+        if any(one.name == BLEND for one in own):
+            raise ValueError(
+                f"models names a classifier {BLEND!r}, which is what the blend of all is called; "
+                "call it something else."
             )
         return [default, *own], ()
     if models is not None:
@@ -251,11 +266,11 @@ def _result(
         for i in order
     )
     n_rarest = int(labels.counts.min())
-    can_tell = bool(n_rarest >= FEWEST and judgement.near_best[judgement.best] >= TELLING)
-    best = found.names[judgement.best] if can_tell else DEFAULT
-    of_best = next(one.log_loss for one in differences if one.model == best)
+    shares = of[BLEND].shares if BLEND in of else None
+    advice = recommend(judgement, found.names, DEFAULT, n_rarest, shares)
+    best, can_tell = advice.best, advice.can_tell
     near_best = dict(zip(found.names, judgement.near_best.tolist()))
-    said = sentence(best, DEFAULT, can_tell, n_rarest, near_best, of_best)
+    said = sentence(advice, DEFAULT, n_rarest, near_best, shares)
     said += better_here(differences, best, DEFAULT) + about_interruption(found.interrupted)
     return ModelComparison(
         table,

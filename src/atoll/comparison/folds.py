@@ -28,6 +28,7 @@ class HeldOutLosses(NamedTuple):
     seconds : (models,) of one fit and its predictions, on average over folds
     failed : name -> why a model could not be fitted
     interrupted : names of models that an interruption left without scores
+    proba : name -> (l, K) class probabilities behind the scores
     """
 
     names: tuple[str, ...]
@@ -35,7 +36,8 @@ class HeldOutLosses(NamedTuple):
     errors: Array
     seconds: Array
     failed: dict[str, str]
-    interrupted: tuple[str, ...] = ()
+    interrupted: tuple[str, ...]
+    proba: dict[str, Array]
 
 
 def row_losses(p: Array, codes: Codes) -> tuple[Array, Array]:
@@ -91,6 +93,7 @@ def held_out_losses(
         np.array([seconds[name] for name in proba]),
         failed,
         tuple(one.name for one in candidates if one.name not in {*proba, *failed}),
+        proba,
     )
 
 

@@ -113,7 +113,9 @@ def _what_was_done(found: ModelComparison) -> str:
         f"{found.n_labels:,} labels of {found.n_classes} classes, each held out once in "
         f"{found.n_splits} folds; the rarest class has {found.n_rarest}.{part} Below zero a model "
         "is better than the default; intervals by a correlated t-test over rows. The last column "
-        "has the seconds of one fold: a fit and its predictions."
+        "has the seconds of one fold: a fit and its predictions. A report of the fitted model "
+        "holds the same labels out, but keeps what categories count as all labels have it, and "
+        "fits all rows: its scores may differ from these."
     )
 
 

@@ -31,6 +31,7 @@ class Prior(NamedTuple):
     shared : correlation of two models' differences
     least_variance : of the difference of one row: few rows may look alike by chance
     pseudo_rows : rows that this is worth
+    offset, slope : of the log-odds that a blend is near the best, against those that the draws say
     """
 
     beliefs: Mapping[str, Belief]
@@ -38,25 +39,30 @@ class Prior(NamedTuple):
     shared: float
     least_variance: float
     pseudo_rows: float
+    offset: float = 0.0
+    slope: float = 1.0
 
 
 PRIOR = Prior(
     beliefs=MappingProxyType(
         {
-            "graph-gp": Belief(0.111, 0.151),
-            "dp-mixture": Belief(0.131, 0.152),
-            "informative-vector": Belief(0.041, 0.079),
-            "laplacian-rls": Belief(0.043, 0.064),
-            "probit-gp": Belief(0.098, 0.105),
-            "ssgp": Belief(0.103, 0.131),
+            "graph-gp": Belief(0.078, 0.138),
+            "dp-mixture": Belief(0.139, 0.17),
+            "informative-vector": Belief(0.052, 0.09),
+            "laplacian-rls": Belief(0.047, 0.074),
+            "probit-gp": Belief(0.089, 0.111),
+            "ssgp": Belief(0.111, 0.147),
             "transductive-svc": Belief(0.043, 0.053),
-            "shares": Belief(0.528, 0.489),
-            "logistic": Belief(0.133, 0.135),
-            "label-spreading": Belief(0.326, 0.39),
+            "shares": Belief(0.557, 0.497),
+            "logistic": Belief(0.128, 0.118),
+            "label-spreading": Belief(0.205, 0.265),
+            "blend": Belief(-0.006, 0.012),
         }
     ),
     stranger=Belief(0.05, 0.15),
-    shared=0.8,
-    least_variance=8.0,
-    pseudo_rows=64.0,
+    shared=0.3,
+    least_variance=0.5,
+    pseudo_rows=16.0,
+    offset=1.3,
+    slope=0.44,
 )

@@ -3,56 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from atoll.comparison.judging import FEWEST, NEAR, TELLING, Paired
+from atoll.comparison.blending import BLEND
+from atoll.comparison.judging import FEWEST, NEAR, TELLING, Judgement
 from atoll.comparison.result import Difference
 
 MOST_NAMED = 4  # models that a sentence names
 
 
-def sentence(
-    best: str,
+class Recommendation(NamedTuple):
+    """What is recommended, before it is put in words.
+
+    best : name of the model to use
+    can_tell : whether the labels are enough to speak firmly
+    chance : that no single model is better by more than `NEAR`
+    """
+
+    best: str
+    can_tell: bool
+    chance: float
+
+
+def recommend(
+    judgement: Judgement,
+    names: Sequence[str],
     default: str,
-    can_tell: bool,
     n_rarest: int,
-    near_best: Mapping[str, float],
-    difference: Paired,
-) -> str:
-    """Return the recommendation.
+    shares: Mapping[str, float] | None,
+) -> Recommendation:
+    """Return which model to use, and how sure that is.
 
     Parameters
     ----------
-    best : name of the model to use
+    judgement : of the models
+    names : theirs, in its order
     default : name of the default
-    can_tell : whether the labels are enough to tell models apart
+    n_rarest : labels of the rarest class
+    shares : of models in the blend, by name; None where there is none
+    """
+    if n_rarest < FEWEST:
+        return Recommendation(default, False, float(judgement.near_best[names.index(default)]))
+    if shares is None:
+        chance = float(judgement.near_best[judgement.best])
+        can_tell = chance >= TELLING
+        return Recommendation(names[judgement.best] if can_tell else default, can_tell, chance)
+    chance = float(judgement.near_best[names.index(BLEND)])
+    best = BLEND if len(shares) > 1 else next(iter(shares))
+    return Recommendation(best, chance >= TELLING, chance)
+
+
+def sentence(
+    found: Recommendation,
+    default: str,
+    n_rarest: int,
+    near_best: Mapping[str, float],
+    shares: Mapping[str, float] | None = None,
+) -> str:
+    """Return the recommendation in words.
+
+    Parameters
+    ----------
+    found : what is recommended
+    default : name of the default
     n_rarest : labels of the rarest class
     near_best : by name, the chance that no other model is better by more than `NEAR`
-    difference : of the best model's log-loss from the default's
+    shares : of models in the blend, by name; None where there is none
 
     Examples
     --------
-    >>> some = Paired(0.0, 0.0, 0.0, 0.5)
-    >>> said = sentence("atoll", "atoll", False, 9, {"atoll": 0.8, "ssgp": 0.3}, some)
-    >>> said.split(". ")[0]
-    'These labels cannot tell which model is best: it may be atoll or ssgp'
+    >>> said = sentence(Recommendation("ssgp", True, 0.95), "atoll", 40, {"ssgp": 0.95})
+    >>> said.split(":")[0]
+    'Use ssgp'
     """
-    if not can_tell:
-        reason = too_few(n_rarest) if n_rarest < FEWEST else _contenders(near_best)
+    if n_rarest < FEWEST:
         return (
-            f"These labels cannot tell which model is best: {reason}. Until more labels "
+            f"These labels cannot tell which model is best: {too_few(n_rarest)}. Until more labels "
             f"decide, {default}, the default, is a fair choice: on other tables its log-loss was "
             "the lowest on average."
         )
-    chance = (
-        f"the chance that no other model is better by more than {NEAR:g} nats a row is about "
-        f"{100 * near_best[best]:.0f}%"
-    )
-    if best == default:
-        return f"Use {default}, the default: with what is known from other tables {chance}."
-    word = "lower" if difference.mean < 0 else "higher"
+    what = f"{default}, the default" if found.best == default else found.best
+    how = ""
+    if found.best == BLEND and shares is not None:
+        what = f"a blend of {_listed([f'{n} ({100 * w:.0f}%)' for n, w in shares.items()])}"
+        how = " In Python, compare_models(X, y).classifier().fit(X, y) fits it."
+    chance = f"is better by more than {NEAR:g} nats a row is about {100 * found.chance:.0f}%"
+    if found.can_tell:
+        known = "with what is known from other tables, the chance that no single model"
+        return f"Use {what}: {known} {chance}.{how}"
+    others = {name: value for name, value in near_best.items() if name != BLEND}
     return (
-        f"Use {best}: on held-out labels its log-loss is {abs(difference.mean):.3f} nats a row "
-        f"{word} than the default's, and with what is known from other tables {chance}."
+        f"These labels cannot tell which model is best: {_contenders(others)}. Until more labels "
+        f"decide, {what} is a fair choice: the chance that no single model {chance}.{how}"
     )
 
 
@@ -75,7 +117,12 @@ def _contenders(near_best: Mapping[str, float]) -> str:
         return "none is ahead of all others beyond doubt"
     if len(names) > MOST_NAMED:
         return f"{len(names)} of {len(order)} may be"
-    return f"it may be {', '.join(names[:-1])} or {names[-1]}"
+    return f"it may be {_listed(names, 'or')}"
+
+
+def _listed(words: Sequence[str], last: str = "and") -> str:
+    """Return words with commas between them, and another word before the last."""
+    return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else words[0]
 
 
 def better_here(differences: Sequence[Difference], best: str, default: str) -> str:

@@ -21,7 +21,7 @@ class ModelRow(NamedTuple):
     is_peer : whether it is no model of atoll
     log_loss, error : means over the labelled rows, each from a fit without its label
     expected : difference of log-loss from the reference's that is believed, after other tables
-    near_best : probability that its log-loss is within .02 of the best model's
+    near_best : probability that its log-loss is within .02 of the best model's, or below
     seconds : of one fit and its predictions, on average over the folds
     note : what is not as the model comes
     """
@@ -57,7 +57,7 @@ class ModelComparison:
     differences : of each model from the reference
     best : name of the model to use
     recommendation : that in a sentence
-    can_tell : whether the labels are enough to tell models apart
+    can_tell : whether the labels are enough to speak firmly
     reference : name of the model that others are compared with
     n_rows, n_labels, n_classes : of the data
     n_used_rows : rows that the models were fitted to

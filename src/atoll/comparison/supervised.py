@@ -28,6 +28,23 @@ def fit_clone(estimator: Any, X: Any, codes: NDArray[np.integer], seed: Any) -> 
     return model.fit(X[codes >= 0], codes[codes >= 0])
 
 
+def as_rows(X: Any) -> Any:
+    """Return rows as an array, or sparse as they are."""
+    return X if hasattr(X, "tocsr") else np.asarray(X)
+
+
+def read_codes(rows: Any, y: Any, unlabelled: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the classes (K,) and the class of each row (n,), -1 where it is unlabelled."""
+    labels = parse_labels(y, unlabelled=unlabelled)
+    require_classes(labels)
+    if len(labels.codes) != rows.shape[0]:
+        raise ValueError(
+            f"y has {len(labels.codes)} labels and X has {rows.shape[0]} rows; pass one label "
+            "per row, with None, NaN or -1 where it is unknown."
+        )
+    return labels.classes, np.where(labels.is_labelled, labels.codes, -1)
+
+
 class PartlyLabelled(ClassifierMixin, BaseEstimator):
     """A classifier of scikit-learn that takes labels as atoll does: those it lacks are nulls.
 
@@ -62,16 +79,8 @@ class PartlyLabelled(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the classifier to labelled and unlabelled rows, (n, d) and (n,)."""
-        rows = X if hasattr(X, "tocsr") else np.asarray(X)
-        labels = parse_labels(y, unlabelled=self.unlabelled)
-        require_classes(labels)
-        if len(labels.codes) != rows.shape[0]:
-            raise ValueError(
-                f"y has {len(labels.codes)} labels and X has {rows.shape[0]} rows; pass one label "
-                "per row, with None, NaN or -1 where it is unknown."
-            )
-        codes = np.where(labels.is_labelled, labels.codes, -1)
-        self.classes_ = labels.classes
+        rows = as_rows(X)
+        self.classes_, codes = read_codes(rows, y, self.unlabelled)
         self.n_features_in_ = rows.shape[1]
         self.model_ = fit_clone(self.model, rows, codes, self.random_state)
         return self
@@ -79,8 +88,7 @@ class PartlyLabelled(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities; X (m, d) -> (m, K)."""
         check_is_fitted(self)
-        rows = X if hasattr(X, "tocsr") else np.asarray(X)
-        return np.asarray(self.model_.predict_proba(rows))
+        return np.asarray(self.model_.predict_proba(as_rows(X)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row; X (m, d) -> (m,)."""

@@ -17,6 +17,7 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from atoll.core.extras import import_extra
+from atoll.core.linalg import eigenvectors
 from atoll.core.memory import in_chunks
 from atoll.core.near_rows import nearest_by_products, takes
 from atoll.core.rows import distances_of_pairs, row_squares
@@ -385,7 +386,7 @@ def _smoothest_modes(W: sparse.csr_array, n_modes: int, random_state: int) -> Mo
     if n <= _DENSE_VERTICES or n_modes > n // 4:
         # No eigenvalue exceeds 2, so raising the trivial one to 3 puts it last.
         lifted = L.toarray() + 3.0 * np.outer(trivial, trivial)
-        values, vectors = linalg.eigh(lifted, subset_by_index=(0, n_modes - 1))
+        values, vectors = eigenvectors(lifted, 0, n_modes - 1)
         return Modes(np.maximum(values, 0.0), vectors)
     S = sparse.csr_array(sparse.eye_array(n) - L)
     order = csgraph.reverse_cuthill_mckee(S, symmetric_mode=True)  # near rows lie near in memory

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
+from scipy.linalg import LinAlgError, blas, eigh, lapack
 
 Array = NDArray[np.float64]
 
@@ -219,3 +219,32 @@ def remove_rows(lower: Array, removed: NDArray[np.integer] | NDArray[np.bool_]) 
     shrunk[:, :first] = kept[:, :first]
     shrunk[first:, first:] = (upper * signs[:, None]).T
     return shrunk
+
+
+def eigenvectors(matrix: Array, first: int, last: int) -> tuple[Array, Array]:
+    """Return some eigenvalues of a symmetric matrix, in rising order, and their vectors.
+
+    LAPACK's routine for a part of the spectrum, the quickest, gives up now and then where many
+    eigenvalues are equal, such as those of a graph of pairs. Its routine for all of them does not.
+
+    Parameters
+    ----------
+    matrix : (n, n)
+    first, last : the numbers, from 0, of the lowest and highest that are wanted
+
+    Returns
+    -------
+    values, vectors : (m,) and (n, m)
+
+    Examples
+    --------
+    >>> values, vectors = eigenvectors(np.diag([3.0, 1.0, 2.0]), 0, 1)
+    >>> values
+    array([1., 2.])
+    """
+    try:
+        values, vectors = eigh(matrix, subset_by_index=(first, last))
+    except LinAlgError:
+        values, vectors = eigh(matrix, driver="evd")
+        values, vectors = values[first : last + 1], vectors[:, first : last + 1]
+    return values, vectors

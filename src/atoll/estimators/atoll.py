@@ -15,7 +15,7 @@ from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators.atoll_rows import Rows, Scaled, put_labels, scale_rows
 from atoll.estimators.atoll_verdict import Facts, diagnose
-from atoll.estimators.explanation import Assumption, Explanation
+from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
 from atoll.estimators.graph_rows import (
     RowGraph,
     choose_rows,
@@ -293,6 +293,7 @@ class AtollClassifier(InformedClassifier):
             seen |= self._other_views(memory, data)
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
         weights = average.weights(assumptions)
+        self._say(f"weights: {weights_in_words(assumptions, weights)}")
         shares = self._known_shares(labels)
         if shares is None:
             shares = data.smoothed_shares
@@ -326,7 +327,7 @@ class AtollClassifier(InformedClassifier):
 
         posterior, found, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
         diagnostics, remarks = diagnose(
-            facts, explanation, bold.diagnostics(recipe.graph), found.said(labels.classes)
+            facts, explanation, bold.diagnostics(recipe.graph), self._about_shares(labels, found)
         )
         return Fit(
             posterior.without_votes(),

@@ -56,6 +56,13 @@ def diagnose(
     drawn = f" Probabilities are drawn to the labels' shares by {untold:.0%}."
     drawn = drawn if untold > SEEN else ""
     scaled = " Columns were standardised." if facts.standardised else ""
+    hardly_counts = weights["clusters"] < STRONG
+    of_chains = chains["verdict"]
+    if hardly_counts and not chains.get("mixed", True):
+        of_chains = (
+            "Sampling of the clusters of near rows had not settled, but they count only "
+            f"{weights['clusters']:.1%} here."
+        )
     found = {
         **chains,
         "weights": weights,
@@ -65,12 +72,12 @@ def diagnose(
         "clarity": explanation.clarity,
         "agreement": explanation.agreement,
         "one_column": explanation.one_column,
-        "verdict": f"{headline}{drawn} {chains['verdict']}{beware}{scaled} {shares} The graph has "
+        "verdict": f"{headline}{drawn} {of_chains}{beware}{scaled} {shares} The graph has "
         f"{facts.n_distinct} rows of {facts.n_rows}{_why_fewer(facts)}.",
     }
     for name in ("mixed", "converged"):
         if name in found:
-            found[name] = bool(found[name] or weights["clusters"] < STRONG)
+            found[name] = bool(found[name] or hardly_counts)
     return found, tuple(warned)
 
 

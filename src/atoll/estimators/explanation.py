@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,32 +67,69 @@ class Explanation(NamedTuple):
         return max(a.log_odds for a in self.assumptions)
 
     @property
+    def before(self) -> dict[str, float]:
+        """What each assumption counted before the labels, by name; the sum is one.
+
+        By Bayes' rule the weights are these, times how likely the labels are under each.
+        """
+        log_odds = np.array([a.log_odds for a in self.assumptions])
+        with np.errstate(divide="ignore"):  # no weight: none before the labels either
+            log_before = np.log([a.weight for a in self.assumptions]) - log_odds
+        shares = np.exp(log_before - log_before.max())
+        names = (a.name for a in self.assumptions)
+        return dict(zip(names, (shares / shares.sum()).tolist()))
+
+    @property
     def tells_little(self) -> bool:
         """Whether labels that are many enough follow no assumption clearly more than chance."""
         wanted = min(TELLING + TELLING_PER_LABEL * self.n_labels, MOST_TELLING)
         enough = self.compared and self.n_labels >= ENOUGH_LABELS
         return enough and self.log_odds_of_any < wanted
 
+    def headline(self) -> str:
+        """Return which assumption the labels follow, in a sentence."""
+        return self._headline(self._ranked())
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return header and rows of a table of the assumptions that count, as text."""
+        ranked, before = self._ranked(), self.before
+        first = ranked[0].log_odds
+        rows = []
+        for a in (a for a in ranked if a.weight >= LEAST_SHOWN):
+            said = _odds(a.log_odds) if a is ranked[0] else _odds(a.log_odds, first)
+            was = [f"{before[a.name]:.1%}"] * self.compared
+            rows.append([f"{a.weight:.1%}", *was, WORDS[a.name], said])
+        return ["now", *(["before"] * self.compared), "the labels follow", "which makes them"], rows
+
+    def summary(self) -> str:
+        """Return what the table's numbers are, and why clusters are believed, or not."""
+        return self._clusters() if self.compared else ""
+
+    def _ranked(self) -> list[Assumption]:
+        return sorted(self.assumptions, key=lambda a: -a.weight)
+
+    def _parts(self) -> list[Any]:
+        return [self.headline(), self.table(), self.summary()]
+
     def __str__(self) -> str:
-        ranked = sorted(self.assumptions, key=lambda a: -a.weight)
-        lines = [self._headline(ranked)]
-        for a in ranked:
-            if a.weight >= LEAST_SHOWN:
-                lines.append(f"  {a.weight:5.1%}  {WORDS[a.name]} ({_odds(a.log_odds)})")
-        if self.compared:
-            lines.append(self._clusters())
-        return "\n".join(lines)
+        header, rows = self.table()
+        lines = [self.headline(), "  ".join(f"{name:>6}" for name in header[:-1])]
+        for *shares, name, said in rows:
+            numbers = [f"{share:>6}" for share in shares]
+            lines.append("  ".join([*numbers, f"{name} (labels {said})"]))
+        return "\n".join([*lines, self.summary()]).rstrip()
 
     def _clusters(self) -> str:
-        """Say why clusters are believed before the labels, or not."""
+        """Say what the percentages are, and why clusters are believed before the labels, or not."""
         clear = "clear" if self.clarity >= CLEAR else "not clear"
         draws = "draws" if self.agreement >= AGREES else "hardly draws"
         said = (
-            "A percentage is what the assumption counts in the probabilities. It rests on the "
-            "labels, and on what the rows show without them. Clusters of near rows are "
-            f"{clear}: they expect {_wrong(self.clarity)}. Another "
-            f"assumption {draws} the same classes: they agree by {self.agreement:.2f}, where 0 is "
-            "chance and 1 is always."
+            "A percentage is what the assumption counts in the probabilities: now, and before the "
+            "labels. Now it is what it was before, times how likely the labels are if it holds; "
+            "all are then brought to 100%. Before the labels, clusters count the more the clearer "
+            "they are, and the more another assumption agrees. Here clusters of near rows are "
+            f"{clear}: they expect {_wrong(self.clarity)}. Another assumption {draws} the same "
+            f"classes: they agree by {self.agreement:.2f}, where 0 is chance and 1 is always."
         )
         if self.one_column >= AGREES:
             said += (
@@ -127,6 +165,18 @@ class Explanation(NamedTuple):
         )
 
 
+def weights_in_words(assumptions: Sequence[Any], weights: Iterable[float]) -> str:
+    """Return the assumptions that count, the weightiest first.
+
+    Parameters
+    ----------
+    assumptions : each with a `name`
+    weights : of each
+    """
+    named = sorted(zip(weights, (one.name for one in assumptions)), reverse=True)
+    return ", ".join(f"{name} {weight:.1%}" for weight, name in named if weight >= LEAST_SHOWN)
+
+
 def _wrong(clarity: float) -> str:
     """Say how many rows clusters expect to be wrong, beside a guess of the same rows."""
     times = f"{clarity:.0f}"
@@ -135,15 +185,24 @@ def _wrong(clarity: float) -> str:
     return f"1 wrong row for every {times} that a guess of the same rows would have"
 
 
-def _odds(log_odds: float) -> str:
-    """Say how much likelier the labels are under an assumption than by chance."""
+def _odds(log_odds: float, first: float | None = None) -> str:
+    """Say how much likelier the labels are under an assumption than by chance.
+
+    Beyond a million it is said beside the first assumption, whose log odds are `first`.
+    """
     if log_odds >= np.log(MOST_ODDS):
-        return "labels more than a million times likelier than by chance"
+        if first is None:
+            return "more than a million times likelier than by chance"
+        times = float(np.exp(np.clip(abs(first - log_odds), 0.0, np.log(MOST_ODDS))))
+        if float(f"{times:.3g}") == 1.0:
+            return "as likely as by the first"
+        word = "less likely" if first > log_odds else "likelier"
+        return f"{_plain(times)} times {word} than by the first"
     times = np.exp(abs(log_odds))
     if float(f"{times:.3g}") == 1.0:
-        return "labels as likely as by chance"
+        return "as likely as by chance"
     word = "likelier" if log_odds > 0 else "less likely"
-    return f"labels {_plain(min(float(times), MOST_ODDS))} times {word} than by chance"
+    return f"{_plain(min(float(times), MOST_ODDS))} times {word} than by chance"
 
 
 def _plain(number: float) -> str:

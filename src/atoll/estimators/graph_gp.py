@@ -231,7 +231,7 @@ class GraphGPClassifier(InformedClassifier):
 
         posterior, shares, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
         found = coefficients.diagnostics(recipe)
-        found["verdict"] += f" {shares.said(labels.classes)}"
+        found["verdict"] += f" {self._about_shares(labels, shares)}"
         found["verdict"] += f" {self._describe_graph(graph.rows, X.shape[0], len(modes.values))}"
         return Fit(
             posterior,

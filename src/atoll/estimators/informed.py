@@ -73,6 +73,17 @@ class Shares(NamedTuple):
         return f"Shares of the classes, with limits of 90%: {', '.join(each[:most])}{more}."
 
 
+def looks_picked(labels: PartialLabels, shares: Shares) -> bool:
+    """Return whether labels seem to be picked by class, and limits of shares do not know of it.
+
+    All classes having the same number of labels, two or more, is hardly chance.
+    """
+    if labels.is_chosen is not None or np.array_equal(shares.lower, shares.upper):
+        return False
+    counts = labels.counts
+    return bool(counts.min() >= 2 and counts.min() == counts.max())
+
+
 class InformedClassifier(Classifier):
     """A classifier whose fit takes weights of labels, groups of rows and shares of classes."""
 
@@ -213,6 +224,17 @@ class InformedClassifier(Classifier):
         shares = (counts + n_unknown * np.clip(rate, 0.0, 1.0)) / n
         lower, upper = np.quantile(shares, SHARE_LIMITS, axis=0)
         return Shares(estimate, np.minimum(lower, estimate), np.maximum(upper, estimate))
+
+    def _about_shares(self, labels: PartialLabels, shares: Shares) -> str:
+        """Return the shares in words, and what their limits assume where labels look picked."""
+        said = shares.said(labels.classes)
+        if not looks_picked(labels, shares):
+            return said
+        return (
+            f"{said} The limits hold if the labelled rows are a random sample of all rows. But "
+            f"every class has {labels.counts[0]} labels. If you picked the rows by class, set "
+            "labels_chosen=True. If you know the shares, give them as class_prior."
+        )
 
     # Groups ---------------------------------------------------------------------------------------
 

@@ -68,6 +68,8 @@ class RowExplanation(NamedTuple):
     own_label : the row's own label in the fit, or None
     filled : columns of the row that were blank, and filled in before the model saw it
     n_columns : of the table; 0 where it is not known
+    words : of a text, those of most weight
+    shared : words of most weight that the text shares with each of `near`; () where it is no text
     """
 
     classes: NDArray[Any]
@@ -77,6 +79,8 @@ class RowExplanation(NamedTuple):
     own_label: Any = None
     filled: tuple[str, ...] = ()
     n_columns: int = 0
+    words: tuple[str, ...] = ()
+    shared: tuple[tuple[str, ...], ...] = ()
 
     @property
     def code(self) -> int:
@@ -87,10 +91,15 @@ class RowExplanation(NamedTuple):
         """Return what is predicted, in a sentence."""
         names, order = class_names(self.classes), np.argsort(-self.proba, kind="stable")
         first, second = order[:2]
+        if self.classes.dtype.kind in "biuf":  # a number alone does not read as a class
+            names = [f"class {name}" for name in names]
         said = f"{names[first]} with probability {self.proba[first]:.2f}"
         said += f", then {names[second]} with {self.proba[second]:.2f}."
         if self.own_label is not None:
-            said += f" The row was itself labelled {class_names([self.own_label])[0]} in the fit."
+            own = class_names([self.own_label])[0]
+            said += f" It, or a row just like it, was labelled {own} in the fit."
+        if self.words:
+            said += f" Its words of most weight: {', '.join(self.words)}."
         return said + self._about_filled()
 
     def _about_filled(self) -> str:
@@ -120,6 +129,8 @@ class RowExplanation(NamedTuple):
         has_fits = any(label.without is not None for label in self.near)
         header = ["row", "label", "steps", "distance"]
         header += ["pull"] * has_pulls + [f"p({name}) without it"] * has_fits
+        header += ["shared words"] * bool(self.shared)
+        shared = self.shared or ((),) * len(self.near)
         return header, [
             [
                 str(label.row + first),
@@ -128,8 +139,9 @@ class RowExplanation(NamedTuple):
                 f"{0.0 if label.length < SAME_PLACE else label.length:.3g}",
                 *(["-" if label.pull is None else f"{label.pull:+.0%}"] * has_pulls),
                 *([self._without(label)] * has_fits),
+                *([", ".join(words) or "-"] * bool(self.shared)),
             ]
-            for label in self.near
+            for label, words in zip(self.near, shared)
         ]
 
     def summary(self) -> str:

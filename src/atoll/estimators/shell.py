@@ -64,8 +64,9 @@ Knowledge = Callable[[PartialLabels], PartialLabels]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 KEPT = "_kept_of_rows"  # where an estimator keeps its `RowMemory`
 TRAINING = "_training_rows"  # where a classifier keeps what `plot` shows
-SAID_AT = "_said_at"  # when a fit began, or wrote its last line
-NOT_SAVED = (KEPT, TRAINING, SAID_AT)  # nor copied
+BEGAN_AT = "_began_at"  # when a fit began
+SAID_AT = "_said_at"  # when it wrote its last line
+NOT_SAVED = (KEPT, TRAINING, BEGAN_AT, SAID_AT)  # nor copied
 
 
 class Fit(NamedTuple):
@@ -129,7 +130,8 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         check_parameters(self)
         for name in [name for name in vars(self) if name.endswith("_") or name == TRAINING]:
             delattr(self, name)
-        setattr(self, SAID_AT, time.monotonic())
+        for name in (BEGAN_AT, SAID_AT):
+            setattr(self, name, time.monotonic())
 
     def _keep(self, fit: Fit) -> None:
         """Set the fitted attributes, and warn where the verdict is that something went wrong."""
@@ -140,6 +142,8 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         if fit.objectives is not None:
             self.objectives_ = fit.objectives
         found = self.diagnostics_ = {"interrupted": False, **fit.diagnostics}
+        if getattr(getattr(self, "kernel", None), "n_dims", None) == 0:
+            found["verdict"] += " The kernel has no free parameter: nothing of it was learnt."
         outcomes: dict[str, Any] = {
             name: bool(found[name]) for name in ("mixed", "converged") if name in found
         }
@@ -147,6 +151,9 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         went_wrong = not all(outcomes.values())
         for remark in ((found["verdict"],) if went_wrong else ()) + fit.remarks:
             warn_user(f"{type(self).__name__}: {remark}", ConvergenceWarning)
+        if getattr(self, "verbose", False):
+            seconds = time.monotonic() - getattr(self, BEGAN_AT, time.monotonic())
+            print(f"{type(self).__name__}: fitted in {seconds:.1f} s", file=sys.stderr)
 
     def _say(self, what: str) -> None:
         """Write a line of progress to standard error, where `verbose` asks for it.

@@ -14,6 +14,7 @@ from atoll.estimators.row_explanation import RowExplanation
 from atoll.estimators.row_explanation import explain_row as explain_features
 from atoll.estimators.shell import TRAINING, Classifier
 from atoll.estimators.tables import TablePreprocessor
+from atoll.estimators.word_explanation import with_words
 
 
 def explain_row(
@@ -76,15 +77,18 @@ def explain_row(
     if not 0 <= place < n:
         raise ValueError(f"row must be from 0 to {n - 1}, got {row}.")
     one = table.iloc[[place]] if hasattr(table, "iloc") else table[place : place + 1]
+    features = model[:-1].transform(one)
     found = explain_features(
         classifier,
-        model[:-1].transform(one),
+        features,
         classifier._read_rows(rows),
         labels,
         n_labels=int(n_labels),
         refit=refit,
     )
     filled = filled_cells(step.preprocessing_, step._frame(one, reset=False))[0]
+    if len(model) == 2:  # between the two another step may have made other features
+        found = with_words(found, features, rows, step.preprocessing_)
     return found._replace(filled=filled, n_columns=len(step.preprocessing_.columns))
 
 

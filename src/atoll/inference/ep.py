@@ -25,7 +25,7 @@ gradient is exact without zeroed sites, and approximate with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,8 +110,36 @@ def _by_row(values: Array, like: Array) -> Array:
 # The fixed point ----------------------------------------------------------------------------------
 
 
+class Under(Protocol):
+    """A posterior under given sites, as the iteration reads it."""
+
+    @property
+    def sites(self) -> Sites: ...
+    @property
+    def weights(self) -> Array: ...
+    @property
+    def mean(self) -> Array: ...
+    @property
+    def variance(self) -> Array: ...
+    @property
+    def cavity_mean(self) -> Array: ...
+    @property
+    def cavity_variance(self) -> Array: ...
+    @property
+    def half_log_det(self) -> float: ...
+    @property
+    def n_limited(self) -> int: ...
+    def site_inverse(self) -> Array: ...
+
+
+class Structured(Protocol):
+    """A prior covariance that knows a quicker way to its posterior than a full matrix."""
+
+    def posterior(self, sites: Sites) -> Under: ...
+
+
 def propagate(
-    gram_matrix: Array,
+    gram_matrix: Array | Structured,
     regions: Regions,
     start: Sites,
     *,
@@ -126,7 +154,8 @@ def propagate(
 
     Parameters
     ----------
-    gram_matrix : (n, n) C
+    gram_matrix : (n, n) C, or a prior with a `posterior` of its own, such as
+        `contrasts.Contrasts`; its sites are always updated all at once
     regions : the regions of the n rows
     start : sites to begin with
     damping : share of the way that a site moves towards its new value; halved whenever there is no
@@ -149,8 +178,13 @@ def propagate(
     """
     # Many parameters because an iteration that may oscillate needs several controls.
     check_options(negative, schedule)
-    C = gram_matrix
-    current = _posterior(C, start, negative)
+
+    def posterior(sites: Sites) -> Under:
+        if isinstance(gram_matrix, np.ndarray):
+            return _posterior(gram_matrix, sites, negative)
+        return gram_matrix.posterior(sites)
+
+    current = posterior(start)
     evidences: list[float] = []
     share, best, since = damping, np.inf, 0
     converged, apart, in_turn = False, np.inf, schedule == "sequential"
@@ -166,11 +200,11 @@ def propagate(
         best = min(best, apart)
         if since >= PATIENCE:
             share, since, best = max(0.5 * share, LEAST_DAMPING), 0, apart
-            if not in_turn and share < PARALLEL_DAMPING:
+            if isinstance(current, _Posterior) and not in_turn and share < PARALLEL_DAMPING:
                 in_turn, share = True, damping
         elif since == 0:
             share = min(RECOVERY * share, damping)
-        if in_turn:
+        if in_turn and isinstance(current, _Posterior):
             sites = _sweep(current, regions, share, negative, noise_variance)
         else:
             sites = _move(
@@ -178,7 +212,7 @@ def propagate(
                 matching_sites(m, v, slopes.mean, _curvature(slopes, negative, regions.n_free)),
                 share,
             )
-        current = _posterior(C, sites, negative)
+        current = posterior(sites)
     else:  # the sites moved after the last evaluation
         m, v = current.cavity_mean, current.cavity_variance
         slopes = regions.gradients(m, np.sqrt(noise_variance + v))
@@ -358,21 +392,24 @@ def _move(old: Sites, new: Sites, share: float) -> Sites:
     return Sites(*((1.0 - share) * a + share * b for a, b in zip(old, new)))
 
 
-def _disagreement(
-    current: _Posterior, slopes: RegionGradients, negative: str, n_free: int
-) -> float:
+def _disagreement(current: Under, slopes: RegionGradients, negative: str, n_free: int) -> float:
     """Return the largest difference of a row's moments, in units of the posterior's own.
 
-    The variance of a row whose negative site was zeroed or scaled down is left out.
+    The variance of a row whose negative site was zeroed or scaled down is left out, and so is a
+    row that would say less than the least precision does: where the prior's variance is vast,
+    that has a share in the posterior's.
     """
     m, v, s = current.cavity_mean, current.cavity_variance, current.variance
     c = _curvature(slopes, negative, n_free)
+    says_nothing = ~slopes.mean.reshape(len(v), -1).any(axis=1)
+    faint = says_nothing | ((c >= -LEAST_PRECISION) & (c < 0))
+    silent = faint & (np.abs(current.sites.precision) <= 1.01 * LEAST_PRECISION)
     off = np.abs(m + _by_row(v, m) * slopes.mean - current.mean).reshape(len(v), -1)
     apart = off.max(axis=1, initial=0.0) / np.sqrt(s)
     of_variance = np.abs((v + v * v * c) / s - 1.0)
     if current.n_limited:
         of_variance = np.where(c > 0, 0.0, of_variance)
-    return float(np.max(apart + of_variance, initial=0.0))
+    return float(np.max((apart + of_variance)[~silent], initial=0.0))
 
 
 def _sweep(
@@ -403,7 +440,7 @@ def _sweep(
     return Sites(tau, nu)
 
 
-def _log_evidence(current: _Posterior, slopes: RegionGradients, n_free: int) -> float:
+def _log_evidence(current: Under, slopes: RegionGradients, n_free: int) -> float:
     """Return EP's log evidence (Rasmussen & Williams, eqs 3.73 and 3.74) for n_free functions."""
     tau, nu = current.sites
     m, v = current.cavity_mean, current.cavity_variance

@@ -121,6 +121,15 @@ def _has_chains(diagnostics: Mapping[str, Any]) -> bool:
     return bool(diagnostics.get("r_hat") or diagnostics.get("ess_bulk"))
 
 
-def _assumptions(model: Any) -> list[str]:
-    """Return what the model found the labels to follow, a line each, where it says so."""
-    return str(model.explain()).splitlines() if hasattr(model, "explain") else []
+def _assumptions(model: Any) -> dict[str, Any] | None:
+    """Return which assumption the labels follow: a sentence, a table, and what its numbers are."""
+    if not hasattr(model, "explain"):
+        return None
+    found = model.explain()
+    header, rows = found.table()
+    return {
+        "headline": found.headline(),
+        "header": header,
+        "rows": rows,
+        "summary": found.summary(),
+    }

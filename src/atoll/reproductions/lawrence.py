@@ -445,8 +445,8 @@ def compare_digits(results: list[Result]) -> str:
         [
             [
                 f"{p:g}",
-                f"{estimate_value(part, 'length_scale_ivm').mean:.1f}",
-                f"{estimate_value(part, 'length_scale_ncnm').mean:.1f}",
+                f"{estimate_value(part, 'length_scale_ivm'):.1f}",
+                f"{estimate_value(part, 'length_scale_ncnm'):.1f}",
                 f"{max(r.values['length_scale_published'] for r in part):.1f}",
                 f"{sum(r.values['unlabelled_used'] for r in part)} of {len(part)} draws",
             ]

@@ -133,6 +133,17 @@ def functions_in_white_coordinates(rng, setting, state):
     return sweep.sample_functions(rng, setting, state._replace(usual_proposals=100.0), False)
 
 
+def parameters_together(rng, setting, state):
+    """As where rejections are few."""
+    return steps._with_functions(rng, setting, state, False)
+
+
+def parameters_by_slices(rng, setting, state):
+    """As where rejections are many."""
+    target = steps.conditional_on_copies(rng, setting, state)
+    return steps._slice_by_slice(rng, target, state)
+
+
 def parameters_at_once(rng, setting, state):
     """Few log-parameters by the step of many."""
     target = steps.conditional_on_copies(rng, setting, state)
@@ -208,16 +219,19 @@ GEWEKE = {
     ),
     "functions, with candidates": (with_candidates(our_functions), {}),
     "functions, own kernels and dependent": (our_functions, OWN | DEPENDENT),
-    "log-parameters with functions": (sweep.sample_log_parameters, {}),
-    "log-parameters with functions, at once": (parameters_at_once, {}),
-    "log-parameters with functions, at once, own kernels and dependent": (
-        parameters_at_once,
+    "log-parameters": (sweep.sample_log_parameters, {}),
+    "log-parameters, together with functions": (parameters_together, {}),
+    "log-parameters, together with functions, own kernels and dependent": (
+        parameters_together,
         OWN | DEPENDENT,
     ),
-    "log-parameters with functions, own kernels and dependent": (
-        sweep.sample_log_parameters,
+    "log-parameters, by slices": (parameters_by_slices, {}),
+    "log-parameters, by slices, own kernels and dependent": (
+        parameters_by_slices,
         OWN | DEPENDENT,
     ),
+    "log-parameters, at once": (parameters_at_once, {}),
+    "log-parameters, at once, own kernels and dependent": (parameters_at_once, OWN | DEPENDENT),
     "base density": (
         sweep.sample_base,
         {"base": SOME_GAUSSIANS._replace(strength=1.0), "n_chains": 250, "n_steps": 5},
@@ -245,7 +259,8 @@ GEWEKE = {
 }
 IN_THE_FAST_SUITE = (
     "rejections, with candidates", "functions, in white coordinates",
-    "log-parameters with functions", "log-parameters with functions, at once", "mixing", "sweep",
+    "log-parameters, together with functions", "log-parameters, by slices",
+    "log-parameters, at once", "mixing", "sweep",
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from atoll.models.archipelago import (
     sample_prior,
     steps,
     sweep,
+    together,
 )
 from atoll.models.archipelago.functions import gram_at_rows, kernels_at, unwhiten
 from atoll.models.archipelago.state import known_rows
@@ -120,6 +121,30 @@ def test_small_steps_of_functions_and_of_θ_are_all_accepted(options, prior):
             assert not np.array_equal(moved.whitened, state.whitened)
 
 
+@pytest.mark.parametrize("options", [{}, OWN | DEPENDENT], ids=["shared", "own and dependent"])
+@pytest.mark.parametrize("prior", ["isotropic", RBF(1.0)], ids=["scaled", "not scaled"])
+def test_slopes_of_θ_together_with_functions_meet_finite_differences(options, prior):
+    rng = np.random.default_rng(29)
+    prior = PRIOR if prior == "isotropic" else kernel_prior(prior, THREE)
+    rows, labels, state = sample_prior(rng, prior, LINE, 6, 2, **options)
+    setting = Setting(rows, seen(labels), 2, prior, LINE, **options)
+    target, whitened = together.target_of(setting, state), state.whitened
+    position = (state.log_parameters - prior.mean) / (together.UNIT * prior.sd)
+    by_theta, by_whitened = target.slopes(target.kernels(position), whitened)
+
+    def of_theta(at):
+        return target.log_density(target.kernels(at), whitened)
+
+    def of_whitened(at):
+        return target.log_density(target.kernels(position), at)
+
+    np.testing.assert_allclose(by_theta, finite_differences(of_theta, position), atol=2e-3)
+    np.testing.assert_allclose(by_whitened, finite_differences(of_whitened, whitened), atol=1e-6)
+    np.testing.assert_array_equal(
+        by_whitened, target.by_whitened(target.kernels(position), whitened)
+    )
+
+
 def test_no_step_of_the_functions_takes_the_amplitude_where_theta_s_step_cannot_start(monkeypatch):
     monkeypatch.setattr(steps, "FARTHEST", 1.0)
     rng = np.random.default_rng(28)
@@ -161,7 +186,7 @@ def test_sweeps_move_all_that_is_unknown(moves, options, kernel, monkeypatch):
     """That the right distribution stays as it is would not tell of what never moves."""
     if moves is not sweep.sweep and options:
         options = OWN  # the paper has no move of the mixing
-    monkeypatch.setattr(sweep, "SHARE_OF_CHEAP", 1.0)
+    monkeypatch.setattr(sweep, "parameter_share", lambda *given: 1.0)
     rng = np.random.default_rng(30)
     prior = PRIOR if kernel == "isotropic" else kernel_prior(kernel, THREE)
     rows, labels, start = sample_prior(rng, prior, SOME_GAUSSIANS, 6, 2, **options)
@@ -178,13 +203,12 @@ def test_sweeps_move_all_that_is_unknown(moves, options, kernel, monkeypatch):
     assert len(n_rejections) > 1
 
 
-@pytest.mark.parametrize("grows", [True, False])
-def test_a_slice_moves_its_own_log_parameter_alone(grows):
+def test_a_slice_moves_its_own_log_parameter_alone():
     rng = np.random.default_rng(31)
     rows, labels, state = sample_prior(rng, PRIOR, LINE, 6, 2, **OWN)
     setting = Setting(rows, seen(labels), 2, PRIOR, LINE, **OWN)
     target = steps.conditional_on_copies(rng, setting, state)
     here = target.at(state.log_parameters)
     for index in np.ndindex(state.log_parameters.shape):
-        moved = steps._sliced(rng, target, here, index, grows).kernels.theta != here.kernels.theta
+        moved = steps._sliced(rng, target, here, index).kernels.theta != here.kernels.theta
         assert np.argwhere(moved).tolist() == [list(index)]

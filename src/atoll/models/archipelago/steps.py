@@ -32,6 +32,7 @@ from atoll.core.linalg import (
 )
 from atoll.inference import hmc, slice_sampling
 from atoll.kernels.hyperparameters import gram_gradient_function
+from atoll.models.archipelago import together
 from atoll.models.archipelago.functions import (
     Kernels,
     Setting,
@@ -50,18 +51,22 @@ from atoll.models.archipelago.state import ArchipelagoState, Tuning, known_rows
 
 Array = NDArray[np.float64]
 
-ACCEPTANCE = 0.8  # that step sizes are tuned to in warm-up
-# Length of a trajectory of the functions (step size times steps, on average), in white noise itself
-# and in coordinates where they are white a posteriori; and the most steps.
-TRAJECTORY, WHITE_TRAJECTORY, MOST_STEPS = 2.0, 3.0, 20
+# That step sizes are tuned to in warm-up: of functions, and of many log-parameters, which move so
+# seldom in it that their steps end up too short.
+ACCEPTANCE, PARAMETER_ACCEPTANCE = 0.8, 0.65
+# Length of a trajectory of the functions (step size times steps, on average), and the most steps:
+# in white noise itself, and in coordinates where they are white a posteriori, with few and with
+# many log-parameters. Rows say little of which function holds an island, so that the difference of
+# two is much wider than white: the more so the larger they are, as with many log-parameters.
+TRAJECTORY, MOST_STEPS = 2.0, 20
+WHITE_TRAJECTORIES, MOST_WHITE_STEPS = (5.0, 12.0), (30, 60)
 FEW_REJECTIONS = 1.3  # proposals per row, up to which functions move in white noise itself
-PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS = 1.5, 10  # of θ, in its standard deviations
+PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS = 2.0, 10  # of θ, in its standard deviations
 # Of W: copies as good as the rows themselves would hold θ twice.
 COPIES_PRECISION = 0.3
-FEW_PARAMETERS = 3  # that move one by one
-# Standard deviations of the prior: of a first interval that grows, where rejections are few, and of
-# one that does not, where they are many and hold θ more.
-SLICE_WIDTH, FIXED_WIDTH = 0.7, 2.5
+MOST_STEPS_TOGETHER = 40  # of θ with the functions
+FEW_PARAMETERS = 3  # that move with the functions, or one by one
+SLICE_WIDTH = 2.5  # standard deviations of the prior
 # Of tuning in warm-up: the least weight of a new state, the weight of what it begins with, and the
 # least that θ's standard deviation may be of its prior's.
 SLOWEST_TUNING, FIRST_WEIGHT, LEAST_SPREAD = 0.02, 5.0, 0.5
@@ -156,8 +161,8 @@ def sample_functions(
     position = np.concatenate([(here - centre) / spread, white.of_whitened(state.whitened).ravel()])
     # Curvature in ν grows in proportion to the rows, and steps shrink as its root.
     shorter = 1.0 if white.roots else float(np.sqrt(len(setting.inputs) / shape[0]))
-    length = WHITE_TRAJECTORY if white.roots else TRAJECTORY
-    step_size, n_leapfrog = _steps(rng, state.step_size, adapt, length, MOST_STEPS, shorter)
+    length, most = trajectory_of(state, bool(white.roots))
+    step_size, n_leapfrog = _steps(rng, state.step_size, adapt, length, most, shorter)
     with np.errstate(over="ignore", invalid="ignore"):  # a step gone astray is refused
         moved, info = hmc.step_by_gradients(
             rng, position, log_density, gradient, step_size, n_leapfrog
@@ -174,6 +179,14 @@ def sample_functions(
         factors = factors * np.exp(0.5 * (log_parameters[:, v] - here))[:, None, None]
     whitened = white.whitened(moved[n_scales:].reshape(shape))
     return state._replace(whitened=whitened, log_parameters=log_parameters, factors=factors)
+
+
+def trajectory_of(state: ArchipelagoState, white: bool) -> tuple[float, int]:
+    """Return the length of a trajectory of the functions, and the most steps."""
+    if not white:
+        return TRAJECTORY, MOST_STEPS
+    many = int(state.log_parameters.size > FEW_PARAMETERS)
+    return WHITE_TRAJECTORIES[many], MOST_WHITE_STEPS[many]
 
 
 def many_rejections(setting: Setting, state: ArchipelagoState) -> bool:
@@ -391,36 +404,52 @@ def conditional_on_copies(
 def sample_log_parameters(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool = False
 ) -> ArchipelagoState:
-    """Move all log-parameters given noisy copies of the functions, which follow.
+    """Move all log-parameters, with the functions or given noisy copies of them, which follow.
 
-    Few log-parameters move one by one, by slice sampling, which needs no gradient; many move
-    together with the noise by which functions follow, by a Hamiltonian step.
+    Few log-parameters move together with the functions where rejections are few (`together`), and
+    else one by one, by slice sampling, which needs no gradient; many move together with the noise
+    by which functions follow, by a Hamiltonian step.
     """
+    if moves_together(setting, state):
+        return _with_functions(rng, setting, state, adapt)
     target = conditional_on_copies(rng, setting, state)
     if state.log_parameters.size <= FEW_PARAMETERS:
         return _slice_by_slice(rng, target, state)
     return _all_at_once(rng, target, state, adapt)
 
 
+def moves_together(setting: Setting, state: ArchipelagoState) -> bool:
+    """Return whether θ and the functions move in one step, since both are few enough to do so."""
+    return state.log_parameters.size <= FEW_PARAMETERS and not many_rejections(setting, state)
+
+
+def _with_functions(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
+) -> ArchipelagoState:
+    """Take one Hamiltonian step of all log-parameters and all whitened functions."""
+    shorter = float(np.sqrt(len(setting.inputs) / len(state.whitened)))
+    step_size, n_leapfrog = _steps(
+        rng, state.parameter_step_size, adapt, TRAJECTORY, MOST_STEPS_TOGETHER, shorter
+    )
+    state, info = together.step(rng, setting, state, step_size, n_leapfrog)
+    return _noted(state, info, adapt, ACCEPTANCE)
+
+
 def _slice_by_slice(
     rng: np.random.Generator, target: Conditional, state: ArchipelagoState
 ) -> ArchipelagoState:
     """Draw every log-parameter anew given the others, by slice sampling."""
-    found, grows = target.here, not many_rejections(target.setting, state)
+    found = target.here
     for f, j in np.ndindex(state.log_parameters.shape):
         if j != target.setting.prior.variance_index:  # it moves with the functions
-            found = _sliced(rng, target, found, (f, j), grows)
+            found = _sliced(rng, target, found, (f, j))
     return _with_followed(state, found)
 
 
 def _sliced(
-    rng: np.random.Generator,
-    target: Conditional,
-    here: Followed,
-    index: tuple[int, int],
-    grows: bool,
+    rng: np.random.Generator, target: Conditional, here: Followed, index: tuple[int, int]
 ) -> Followed:
-    """Draw one log-parameter anew; `grows`: from an interval that may grow."""
+    """Draw one log-parameter anew, from an interval that does not grow."""
     tried: dict[float, Followed | None] = {0.0: here}
 
     def log_density(displacement: float) -> float:
@@ -430,10 +459,8 @@ def _sliced(
             tried[displacement] = target.at(theta)
         return target.log_density(tried[displacement])
 
-    unit = float(target.setting.prior.sd[index[1]])
-    width = unit * (SLICE_WIDTH if grows else FIXED_WIDTH)
-    most = slice_sampling.MAX_STEPS_OUT if grows else 1
-    found = tried[slice_sampling.step(rng, log_density, width=width, most_widths=most)]
+    width = SLICE_WIDTH * float(target.setting.prior.sd[index[1]])
+    found = tried[slice_sampling.step(rng, log_density, width=width, most_widths=1)]
     assert found is not None
     return found
 
@@ -489,15 +516,17 @@ def _all_at_once(
         moved, info = hmc.step_by_gradients(
             rng, position, log_density, gradient, step_size, n_leapfrog
         )
-    state = _noted(state, info, adapt)
+    state = _noted(state, info, adapt, PARAMETER_ACCEPTANCE)
     _, found = at(moved)
     return _with_followed(state, found) if info.accepted and found is not None else state
 
 
-def _noted(state: ArchipelagoState, info: hmc.HMCInfo, adapt: bool) -> ArchipelagoState:
+def _noted(
+    state: ArchipelagoState, info: hmc.HMCInfo, adapt: bool, target: float
+) -> ArchipelagoState:
     """Return the state with the acceptance of a step of θ, and in warm-up a step size to match."""
     if adapt:
-        tuned = hmc.adapt_step_size(state.parameter_step_size, info.acceptance, target=ACCEPTANCE)
+        tuned = hmc.adapt_step_size(state.parameter_step_size, info.acceptance, target=target)
         state = state._replace(parameter_step_size=tuned)
     return state._replace(acceptance=info.acceptance)
 

@@ -49,7 +49,7 @@ from atoll.models.archipelago.state import (
 )
 from atoll.models.archipelago.steps import (
     FEW_PARAMETERS,
-    many_rejections,
+    moves_together,
     sample_functions,
     sample_log_parameters,
     tuned,
@@ -60,8 +60,8 @@ Array = NDArray[np.float64]
 # Candidates: about so many, but at most so many for each proposal. More would free the functions
 # further of M, and each costs a row.
 CANDIDATES, MOST_CANDIDATE_RATE = 16.0, 0.3
-# Of the sweeps, in which θ moves: few log-parameters where rejections are few or many, and many.
-SHARE_OF_CHEAP, SHARE_OF_FEW, SHARE_OF_MANY = 0.1, 1.0, 0.35
+# Of the sweeps, in which θ moves: few log-parameters with the functions, or without, and many.
+SHARE_TOGETHER, SHARE_OF_FEW, SHARE_OF_MANY = 0.2, 1.0, 0.35
 MOST_REFUSED = 20_000  # proposals in renewals, one after the other, that ran past the most
 
 
@@ -69,9 +69,12 @@ def sweep(
     rng: np.random.Generator, setting: Setting, state: ArchipelagoState, adapt: bool
 ) -> ArchipelagoState:
     """Move θ (at times), functions, mixing, rejections and candidates, and base density."""
-    if rng.random() < parameter_share(setting, state):
+    is_moved, together = rng.random() < parameter_share(setting, state), False
+    if is_moved:
+        together = moves_together(setting, state)
         state = sample_log_parameters(rng, setting, state, adapt)
-    state = sample_functions(rng, setting, state, adapt)
+    if not together:
+        state = sample_functions(rng, setting, state, adapt)
     if len(state.mixing) > 0:
         state = sample_mixing(rng, setting, state)
     state = refresh_rejections(
@@ -205,7 +208,7 @@ def parameter_share(setting: Setting, state: ArchipelagoState) -> float:
         return 0.0
     if state.log_parameters.size > FEW_PARAMETERS:
         return SHARE_OF_MANY
-    return SHARE_OF_FEW if many_rejections(setting, state) else SHARE_OF_CHEAP
+    return SHARE_TOGETHER if moves_together(setting, state) else SHARE_OF_FEW
 
 
 def _beside_variance(prior: KernelPrior) -> list[int]:

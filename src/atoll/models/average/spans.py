@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from atoll.core.linalg import eigenvectors
 from atoll.core.memory import in_chunks
 from atoll.core.rows import products
 
@@ -112,7 +113,7 @@ def _centred(rows: Any) -> tuple[Array, Array]:
 def _eigen(gram: Array) -> tuple[Array, Array]:
     """Return eigenvalues and vectors, the largest first; (s, s) -> (r,), (s, r)."""
     n = len(gram)
-    values, vectors = linalg.eigh(gram, subset_by_index=(max(0, n - MOST_DIRECTIONS), n - 1))
+    values, vectors = eigenvectors(gram, max(0, n - MOST_DIRECTIONS), n - 1)
     kept = np.flatnonzero(values > LEAST_EIGENVALUE * max(values[-1], 1e-300))[::-1]
     return values[kept], vectors[:, kept]
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from atoll.inference.contrasts import Contrasts, contrasts
 from atoll.inference.ep import Propagation, Sites, no_sites, propagate
 from atoll.likelihoods import probit
 from atoll.models.ssgp.process import (
@@ -39,6 +40,9 @@ AMBIENT_BOUNDS = (1e-6, 100.0)
 # propagation have no digits left, and the evidence no longer changes.
 LARGEST_SIGNAL = 1e7
 EP_ITERATIONS = 500
+FEW_DIFFERENCES = 300  # of classes; up to here one full matrix is as quick
+TOLERANCE = 1e-7  # of moments
+ROUNDED = 1e-4  # of moments of very many differences, whose rounding errors are up to 1e-5
 LEAST_SHARE = 1e-3  # of an average over hyper-parameters; components below it are dropped
 
 
@@ -106,13 +110,19 @@ def propagate_labels(
     max_iterations: int = EP_ITERATIONS,
 ) -> Propagation:
     """Propagate expectations over labels (two classes) or differences of classes (more)."""
+    C: Array | Contrasts
+    tolerance = TOLERANCE
+    n = len(gram) * (labels.n_classes - 1)
     if labels.n_classes == 2:
         C, regions = gram, probit.regions(labels.codes)
     else:
-        C = difference_gram(gram, labels)
-        regions = probit.regions(np.ones(len(C), dtype=np.intp))
-    sites = no_sites(len(C)) if start is None else start
-    return propagate(C, regions, sites, tolerance=1e-7, max_iterations=max_iterations)
+        regions = probit.regions(np.ones(n, dtype=np.intp))
+        if n <= FEW_DIFFERENCES:
+            C = difference_gram(gram, labels)
+        else:
+            C, tolerance = contrasts(gram, labels.codes, labels.n_classes), ROUNDED
+    sites = no_sites(n) if start is None else start
+    return propagate(C, regions, sites, tolerance=tolerance, max_iterations=max_iterations)
 
 
 def evidence_slope(found: Propagation, labels: Labels) -> Array:

@@ -1,0 +1,47 @@
+"""Words behind the class of a text: its own, and those that it shares with labelled texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from atoll.core.preprocessing import Preprocessing
+from atoll.estimators.row_explanation import RowExplanation
+
+OWN, SHARED = 5, 3  # words shown of a text, and of those that it shares with another
+
+
+def with_words(
+    found: RowExplanation, x: Any, X: Any, preprocessing: Preprocessing
+) -> RowExplanation:
+    """Return an explanation with the words of the row, where its table has a column of texts.
+
+    Parameters
+    ----------
+    found : which labels the class rests on
+    x, X : (1, d) and (n, d) features of the row, and of the rows of the fit
+    preprocessing : how they were made
+    """
+    if not preprocessing.texts:
+        return found
+    first, named = len(preprocessing.features), preprocessing.names
+    one_column = len(preprocessing.texts) == 1
+    words = [name.split(": ", 1)[1] if one_column else name for name in named[first:]]
+    own = sparse.csr_array(x)[:, first:]
+    others = sparse.csr_array(X)[[label.row for label in found.near]][:, first:]
+    shared = others.multiply(own).tocsr()
+    return found._replace(
+        words=_heaviest(own, 0, words, OWN),
+        shared=tuple(_heaviest(shared, i, words, SHARED) for i in range(len(found.near))),
+    )
+
+
+def _heaviest(rows: Any, place: int, words: list[str], most: int) -> tuple[str, ...]:
+    """Return the words of one row by their weight, the heaviest first."""
+    start, stop = rows.indptr[place : place + 2]
+    weights: NDArray[np.float64] = rows.data[start:stop]
+    order = np.argsort(-weights, kind="stable")[:most]
+    return tuple(words[rows.indices[start + i]] for i in order if weights[i] > 0)
