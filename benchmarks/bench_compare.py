@@ -208,24 +208,29 @@ def found_prior(cells, **settings):
 
 
 def outcomes(cells, prior):
-    """For each draw: what was recommended, how far from the best it is, and the default."""
+    """For each draw: what was recommended, and how far from the best single model it is."""
+    from atoll.comparison.blending import BLEND
     from atoll.comparison.judging import judge
+    from atoll.comparison.recommending import recommend
 
     rows = []
     for cell in cells:
         names, folds, losses = arrays_of(cell)
         found = judge(names, folds, "atoll", cell["n_splits"], 0, prior)
-        best = losses.min()
+        advice = recommend(found, names, "atoll", cell["rarest"], cell["shares"])
+        single = [i for i, name in enumerate(names) if name != BLEND]
+        best = losses[single].min()
         rows.append(
             {
                 "table": cell["table"],
                 "per_class": cell["per_class"],
-                "recommended": names[found.best],
-                "behind": losses[found.best] - best,
+                "recommended": advice.best,
+                "told": advice.can_tell,
+                "behind": losses[names.index(advice.best)] - best,
                 "default_behind": losses[names.index("atoll")] - best,
-                "lowest_behind": losses[int(folds.mean(axis=1).argmin())] - best,
-                "promised": float(found.near_best[found.best]),
-                "best": names[int(losses.argmin())],
+                "lowest_behind": losses[single[int(folds[single].mean(axis=1).argmin())]] - best,
+                "promised": float(found.near_best[names.index(BLEND)]),
+                "best": names[single[int(losses[single].argmin())]],
             }
         )
     return rows
@@ -237,66 +242,71 @@ def share(rows, key="behind", near=NEAR):
 
 def choose(options):
     """Settings by leaving one development table out at a time; then the prior of all of them."""
-    cells = [c for c in read_cells(options.cells) if c["table"] in DEVELOPMENT and c["models"]]
+    from sklearn.linear_model import LogisticRegression
+
     from atoll.comparison.prior import Belief
 
+    cells = [c for c in read_cells(options.cells) if c["table"] in DEVELOPMENT and c["models"]]
     print(f"{len(cells)} draws of {len({c['table'] for c in cells})} tables")
     results = []
-    for shared in (0.0, 0.3, 0.6, 0.8):
-        for least in (0.5, 2.0, 8.0):
-            for pseudo in (4.0, 16.0, 64.0):
-                settings = {"stranger": Belief(0.05, 0.15), "shared": shared,
-                            "least_variance": least, "pseudo_rows": pseudo}  # fmt: skip
-                rows = []
-                for name in sorted({c["table"] for c in cells}):
-                    prior = found_prior([c for c in cells if c["table"] != name], **settings)
-                    rows += outcomes([c for c in cells if c["table"] == name], prior)
-                mean = np.mean([row["behind"] for row in rows])
-                promised = np.mean([row["promised"] for row in rows])
-                results.append((mean, share(rows), settings, rows, promised))
-                print(f"{shared} {least} {pseudo}: behind {mean:.4f}, near {share(rows):.3f}, "
-                      f"promised {promised:.3f}")  # fmt: skip
-    # Of settings that recommend alike, the one whose promise is the nearest to what it keeps.
-    mean, near, settings, rows, _ = min(
-        results, key=lambda one: (round(one[0], 4), abs(one[1] - one[4]))
-    )
-    print("chosen", settings, round(mean, 4), near)
-    print("default", np.mean([r["default_behind"] for r in rows]), share(rows, "default_behind"))
-    print("lowest", np.mean([r["lowest_behind"] for r in rows]), share(rows, "lowest_behind"))
+    for shared in (0.3, 0.6, 0.8, 0.9):
+        for least, pseudo in ((0.5, 16.0), (2.0, 16.0), (2.0, 64.0), (8.0, 64.0)):
+            settings = {"stranger": Belief(0.05, 0.15), "shared": shared,
+                        "least_variance": least, "pseudo_rows": pseudo}  # fmt: skip
+            rows = []
+            for name in sorted({c["table"] for c in cells}):
+                prior = found_prior([c for c in cells if c["table"] != name], **settings)
+                rows += outcomes([c for c in cells if c["table"] == name], prior)
+            chance = np.clip([row["promised"] for row in rows], 0.01, 0.99)
+            odds = np.log(chance / (1.0 - chance))[:, None]
+            near = np.array([row["behind"] <= NEAR for row in rows])
+            line = LogisticRegression().fit(odds, near)
+            p = line.predict_proba(odds)[np.arange(len(near)), near.astype(int)]
+            offset, slope = float(line.intercept_[0]), float(line.coef_[0, 0])
+            told = line.predict_proba(odds)[:, 1] >= 0.9
+            results.append((-np.log(p).mean(), settings, offset, slope, rows))
+            print(f"{shared} {least} {pseudo}: log-loss of the promise {-np.log(p).mean():.3f}, "
+                  f"said {chance.mean():.2f}, kept {near.mean():.2f}, firm {told.sum()}, right "
+                  f"{near[told].mean() if told.any() else np.nan:.2f}")  # fmt: skip
+    _, settings, offset, slope, rows = min(results, key=lambda one: one[0])
+    settings |= {"offset": round(offset, 2), "slope": round(slope, 2)}
+    print("chosen", settings)
+    for word, key in (("blend", "behind"), ("default", "default_behind"),
+                      ("lowest in folds", "lowest_behind")):  # fmt: skip
+        for per_class in sorted({row["per_class"] for row in rows}):
+            some = [row for row in rows if row["per_class"] == per_class]
+            print(f"{word}, {per_class} labels: near in {share(some, key):.0%} of {len(some)}")
+        mean = np.mean([row[key] for row in rows])
+        print(f"{word}: near in {share(rows, key):.0%} of {len(rows)}, {mean:.3f} behind")
     print(found_prior(cells, **settings))
 
 
 def report(options):
-    from atoll.comparison.judging import TELLING
     from atoll.comparison.prior import PRIOR
 
     cells = [c for c in read_cells(options.cells) if c["table"] in REPORTED and c["models"]]
     rows = outcomes(cells, PRIOR)
     print("| table | labels of the rarest class | draws | near the best | default | lowest in "
-          "folds | behind | recommended |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
-    groups = {(r["table"], r["per_class"]): [] for r in rows}
-    for row in rows:
-        groups[row["table"], row["per_class"]].append(row)
-    for (name, per_class), some in sorted(groups.items()):
-        print(line(name, per_class, some))
+          "folds | behind | default behind | firm | firm and near | recommended |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for name in sorted({r["table"] for r in rows}):
+        print(line(name, "8 to 64", [r for r in rows if r["table"] == name]))
     for per_class in sorted({r["per_class"] for r in rows}):
-        some = [r for r in rows if r["per_class"] == per_class]
-        print(line("**all**", per_class, some))
-    print(line("**all**", "", rows))
-    told = [row for row in rows if row["promised"] >= TELLING]
-    kept = f", {share(told):.0%} of them near the best" if told else ""
-    print(f"promised {np.mean([row['promised'] for row in rows]):.2f}; told {len(told)} of "
-          f"{len(rows)}{kept}")  # fmt: skip
+        print(line("**all**", per_class, [r for r in rows if r["per_class"] == per_class]))
+    print(line("**all**", "8 to 64", rows))
+    print(f"promised {np.mean([row['promised'] for row in rows]):.2f}")
 
 
 def line(name, per_class, rows):
     recommended = [row["recommended"] for row in rows]
     often = sorted(set(recommended), key=lambda one: -recommended.count(one))[:3]
     words = ", ".join(f"{one} {recommended.count(one)}" for one in often)
-    behind = np.mean([row["behind"] for row in rows])
+    behind, default = (np.mean([row[key] for row in rows]) for key in ("behind", "default_behind"))
+    told = [row for row in rows if row["told"]]
+    right = f"{share(told):.0%}" if told else "–"
     return (f"| {name} | {per_class} | {len(rows)} | {share(rows):.0%} | "
             f"{share(rows, 'default_behind'):.0%} | {share(rows, 'lowest_behind'):.0%} | "
-            f"{behind:.3f} | {words} |")  # fmt: skip
+            f"{behind:.3f} | {default:.3f} | {len(told)} | {right} | {words} |")  # fmt: skip
 
 
 def tables(options):

@@ -51,16 +51,16 @@ def wrap_lines(text):
 
 def unwrapped(text):
     """Join lines that were broken because the next word did not fit; the page breaks them anew."""
-    lines = []
+    lines, length = [], 0  # the length of the line before, as it was printed
     for line in text.splitlines():
-        before = lines[-1] if lines else ""
         indent = len(line) - len(line.lstrip())
-        goes_on = indent and before.startswith(" " * indent) and before[indent : indent + 1] != " "
-        if goes_on and line.strip() and last + 1 + len(line.split()[0]) > WIDTH:
+        before = lines[-1] if lines else ""
+        same = 0 < indent == len(before) - len(before.lstrip())
+        if same and line.strip() and length + 1 + len(line.split()[0]) > WIDTH:
             lines[-1] += f" {line.strip()}"
         else:
             lines.append(line)
-        last = len(line)
+        length = len(line)
     return "\n".join(lines)
 
 

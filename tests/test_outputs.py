@@ -75,7 +75,7 @@ def test_every_page_with_outputs_is_there():
 
 
 def test_prose_that_was_wrapped_is_left_to_the_page_to_wrap(outputs):
-    words = "the labels seem to follow clusters of near rows and not a line through the columns " * 3
+    words = "the labels seem to follow clusters of near rows, without exceptions " * 3
     said = textwrap.fill(words.strip(), outputs.WIDTH, initial_indent="  ", subsequent_indent="  ")
     text = f"Classifier()\n  fitted on 9 rows\n{said}"
     assert outputs.unwrapped(text) == f"Classifier()\n  fitted on 9 rows\n  {words.strip()}"

@@ -167,30 +167,50 @@ def test_chains_that_have_not_mixed_draw_on_to_the_draws_of_one_long_run(monkeyp
     """As far as the most, where that could be enough; and no further where it could not."""
     monkeypatch.setattr(sampling, "DRAWS", (4, 6, 8))
     settings = {**SHORTEST, "n_samples": "auto"}
-    monkeypatch.setattr(sampling, "_could_mix", lambda found, most: found["n_draws"] < 8)
+    monkeypatch.setattr(sampling, "_goes_on", lambda found, most: found["n_draws"] < 8)
     longest = ArchipelagoClassifier(**settings).fit(X, Y)
     straight = ArchipelagoClassifier(**{**settings, "n_samples": 8}).fit(X, Y)
     np.testing.assert_array_equal(longest.draws_["n_rejections"], straight.draws_["n_rejections"])
     np.testing.assert_array_equal(longest.predict_proba(X), straight.predict_proba(X))
-    monkeypatch.setattr(sampling, "_could_mix", lambda found, most: False)
+    monkeypatch.setattr(sampling, "_goes_on", lambda found, most: False)
     given_up = ArchipelagoClassifier(**settings).fit(X, Y)
     assert given_up.diagnostics_["n_draws"] == 4
 
 
+def test_rows_are_looked_at_where_all_else_has_mixed(monkeypatch):
+    """And chains whose rows have not mixed draw on."""
+    monkeypatch.setattr(sampling, "DRAWS", (4, 6, 8, 10))
+    seen = []
+
+    def goes_on(found, most):
+        if "row_probabilities" in found["r_hat"]:
+            seen.append(found["n_draws"])
+            return found["n_draws"] < 8
+        return found["n_draws"] < 6
+
+    monkeypatch.setattr(sampling, "_goes_on", goes_on)
+    model = ArchipelagoClassifier(**{**SHORTEST, "n_samples": "auto"}).fit(X, Y)
+    assert seen == [6, 8]
+    assert model.diagnostics_["n_draws"] == 8
+    assert "row_probabilities" in model.diagnostics_["r_hat"]
+
+
 @pytest.mark.parametrize(
-    ("r_hat", "ess", "n_draws", "could"),
+    ("mixed", "r_hat", "ess", "n_draws", "goes_on"),
     [
-        (1.04, 40.0, 250, True),
-        (1.14, 40.0, 250, True),
-        (1.16, 40.0, 250, False),
-        (1.04, 30.0, 250, False),
-        (1.04, 90.0, 750, False),
+        (False, 1.04, 40.0, 250, True),
+        (False, 1.14, 40.0, 250, True),
+        (False, 1.16, 40.0, 250, False),
+        (False, 1.04, 30.0, 250, False),
+        (False, 1.16, 10.0, 249, True),
+        (True, 1.04, 140.0, 249, False),
+        (True, 1.04, 140.0, 250, False),
     ],
 )
-def test_whether_the_most_draws_could_be_enough(r_hat, ess, n_draws, could):
+def test_whether_the_most_draws_could_be_enough(mixed, r_hat, ess, n_draws, goes_on):
     sizes = {"ess_bulk": {"a": ess, "b": 500.0}, "ess_tail": {"a": 400.0, "b": 500.0}}
-    found = {"r_hat": {"a": 1.01, "b": r_hat}, "n_draws": n_draws, **sizes}
-    assert sampling._could_mix(found, 750) == could
+    found = {"mixed": mixed, "r_hat": {"a": 1.01, "b": r_hat}, "n_draws": n_draws, **sizes}
+    assert sampling._goes_on(found, 750) == goes_on
 
 
 # Rows that are not vectors ------------------------------------------------------------------------

@@ -28,7 +28,7 @@ Codes = NDArray[np.intp]
 
 BLEND = "blend"  # its name among the models
 OWN_SHARE = 0.8  # of the default, before any label
-PRIOR_LABELS = 2.0  # labels that the prior is worth
+PRIOR_LABELS = 16.0  # labels that the prior is worth
 LEAST_SHARE = 0.03  # below which a model is not fitted for it
 _MOST_STEPS, _CHANGE = 2000, 1e-9
 

@@ -51,7 +51,7 @@ def compare_models(
     t-test. Few labels say little of which model is best, so that a blend of the models is
     recommended, in which each counts by what it said of held-out labels and the default has most of
     the weight before any label speaks. Where the chance that a single model is clearly better than
-    the blend is above one tenth, the recommendation says that it cannot tell. With fewer than eight
+    the blend is above one fifth, the recommendation says that it cannot tell. With fewer than eight
     labels in a class it keeps the default, and a warning tells so before the first fit.
 
     An interruption (Ctrl-C, or "stop" in a notebook) keeps the models that are done, and says which

@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 
 NEAR = 0.02  # nats within which two models are as good as each other
 FEWEST = 8  # labels of the rarest class below which nothing can be told
-TELLING = 0.9  # chance of being near the best below which nothing is told either
+TELLING = 0.8  # chance of being near the best below which nothing is told firmly
 N_DRAWS = 4000
 
 

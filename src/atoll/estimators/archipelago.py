@@ -45,7 +45,7 @@ from atoll.estimators.parameters import (
 )
 from atoll.estimators.shell import Fit, Need
 from atoll.estimators.validation import read_labels
-from atoll.inference.chains import ChainsResult, Record
+from atoll.inference.chains import Record
 from atoll.kernels.hyperparameters import kernel_at
 from atoll.models.archipelago import (
     BASE_DENSITIES,
@@ -131,8 +131,8 @@ class ArchipelagoClassifier(GenerativeClassifier):
         Sweeps dropped at the start of each chain. During the first third of them each chain holds
         labels of its own for all rows, drawn from a graph.
     n_samples : int or "auto", default="auto"
-        Draws kept per chain. "auto" is 250, and then up to 750 while the chains have not mixed and
-        that many could be enough; "vi+hmc" draws 250.
+        Draws kept per chain. "auto" is 150, and then up to 750 while the chains have not mixed and
+        that many could be enough.
     thin : int, default=2
         Sweeps per draw.
     n_inducing : int, default=120
@@ -380,10 +380,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         def traces_of(draws: Record) -> Record:
             return sampling.named_scalars(draws, names) | shares(draws, unknown)
 
-        def judge(result: ChainsResult) -> dict[str, Any]:
-            return sampling.diagnose(result, traces_of(result.draws), watched(result.draws))
-
-        result, found = sampling.sample_until_mixed(self, chain, X, labels, judge)
+        result, found = sampling.sample_until_mixed(self, chain, X, labels, traces_of, watched)
         draws, traces = result.draws, traces_of(result.draws)
         weights = chain_weights(draws, found, labels)
         found["verdict"] += acceptance_remark(draws["n_rejections"], len(X))

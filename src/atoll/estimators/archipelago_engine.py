@@ -16,6 +16,7 @@ from atoll.estimators.novelty import reference_log_densities
 from atoll.estimators.progress import Progress
 from atoll.estimators.shell import Fit, Need
 from atoll.estimators.validation import generator
+from atoll.inference.chains import Record
 from atoll.kernels.hyperparameters import kernel_at
 from atoll.models.archipelago.engine.checkpoint import Checkpoint, checkpoint_in
 from atoll.models.archipelago.engine.device import check_device, running_on
@@ -261,16 +262,19 @@ def fit_by_chains(model: Any, X: Array, labels: PartialLabels, start: Start, cho
 
     rows = rows_of_arrays(start, X, labels)
     done = _ascend(model, *make_problem(rows, model.kernel, model.base_density, K), start)
-    rng = np.random.default_rng([start.seed, 1])
+    rng, unknown = np.random.default_rng([start.seed, 1]), ~labels.is_labelled
+
+    def traces_of(draws: Record) -> Record:
+        return sampling.named_scalars(draws, done.problem.prior.names) | shares(draws, unknown)
+
     with running_on(model.device):
         order = _places(X, labels, start.seed)
         made = fitting.chains_of(rng, done.problem, done.found, order)
         samplers = [made[i % len(made)] for i in range(model.n_chains)]
-        result = sampling.sample(model, samplers, X, labels)
-    draws, unknown = result.draws, ~labels.is_labelled
-    names = done.problem.prior.names
-    traces = sampling.named_scalars(draws, names) | shares(draws, unknown)
-    diagnosis = sampling.diagnose(result, traces, watched(draws))
+        result, diagnosis = sampling.sample_until_mixed(
+            model, samplers, X, labels, traces_of, watched
+        )
+    draws, traces = result.draws, traces_of(result.draws)
     weights = chain_weights(draws, diagnosis, labels)
     diagnosis |= {"bounds": done.found.bounds, "device": done.found.device}
     diagnosis["verdict"] += f" {choice.remark}" if choice.remark else ""

@@ -126,8 +126,8 @@ class Explanation(NamedTuple):
         said = (
             "A percentage is what the assumption counts in the probabilities: now, and before the "
             "labels. Now it is what it was before, times how likely the labels are if it holds; "
-            "all are then brought to 100%. Before the labels, clusters of near rows count the more "
-            "the clearer they are, and the more another assumption agrees. Here they are "
+            "all are then brought to 100%. Before the labels, clusters count the more the clearer "
+            "they are, and the more another assumption agrees. Here clusters of near rows are "
             f"{clear}: they expect {_wrong(self.clarity)}. Another assumption {draws} the same "
             f"classes: they agree by {self.agreement:.2f}, where 0 is chance and 1 is always."
         )

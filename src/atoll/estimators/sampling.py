@@ -25,7 +25,8 @@ PREDICTIVE_DRAWS = 100
 _NOT_WATCHED = ("jitter", "acceptance")  # for mixing: they are not the model's
 # Draws of each chain where n_samples is "auto": after each of these it is seen whether more are
 # needed, and whether the last would be enough.
-DRAWS = (250, 375, 500, 750)
+DRAWS = (150, 200, 250, 300, 375, 450, 525, 600, 675, 750)
+LEAST_TO_DESPAIR = 250  # draws, from which on chains stop where the most would not be enough
 # Not of the problem, but of how long it is worked on.
 _OF_THE_RUN = ("checkpoint", "n_jobs", "verbose", "n_samples", "n_chains", "max_iter")
 
@@ -55,24 +56,35 @@ def sample_until_mixed(
     sampler: Sampler | Sequence[Sampler],
     X: Any,
     labels: PartialLabels,
-    judge: Callable[[ChainsResult], dict[str, Any]],
+    traces_of: Callable[[Record], Record],
+    watched: Callable[[Record], Record],
 ) -> tuple[ChainsResult, dict[str, Any]]:
     """Run chains as `sample` does, and longer where n_samples is "auto" and they have not mixed.
 
     They stop where even the most draws would hardly be enough: errors fall with the root of their
-    number, and effective sizes grow in proportion to it.
+    number, and effective sizes grow in proportion to it. That is asked from LEAST_TO_DESPAIR draws
+    on: fewer say little of it.
 
     Parameters
     ----------
-    judge : what the chains drew -> `diagnose`
+    traces_of, watched : draws -> traces and watched arrays, as `diagnose` takes them. The latter
+        cost more, and are looked at where the traces alone would let the chains end
+
+    Returns
+    -------
+    result, `diagnose` of it
     """
     counts, own = numbers_of_draws(estimator.n_samples), getattr(estimator, "checkpoint", None)
     is_lent = own is None and len(counts) > 1
     with TemporaryDirectory(prefix="atoll-") if is_lent else nullcontext(own) as folder:
         for n_samples in counts:
             result = _run(estimator, sampler, (X, labels), n_samples, folder)
-            found = judge(result)
-            if found["mixed"] or result.interrupted or not _could_mix(found, counts[-1]):
+            is_last = result.interrupted or n_samples == counts[-1]
+            traces = traces_of(result.draws)
+            if not is_last and _goes_on(diagnose(result, traces), counts[-1]):
+                continue
+            found = diagnose(result, traces, watched(result.draws))
+            if is_last or not _goes_on(found, counts[-1]):
                 break
     return result, found
 
@@ -82,12 +94,16 @@ def numbers_of_draws(n_samples: int | str) -> tuple[int, ...]:
     return DRAWS if isinstance(n_samples, str) else (int(n_samples),)
 
 
-def _could_mix(found: Mapping[str, Any], most: int) -> bool:
-    """Return whether chains that have not mixed may have done so after the most draws."""
+def _goes_on(found: Mapping[str, Any], most: int) -> bool:
+    """Return whether chains have not mixed, but may have done so after the most draws."""
+    if found["mixed"]:
+        return False
+    if found["n_draws"] < LEAST_TO_DESPAIR:
+        return True
     growth = most / found["n_draws"]
     sizes = [*found["ess_bulk"].values(), *found["ess_tail"].values()]
     excess = (max(found["r_hat"].values()) - 1.0) / growth
-    return growth > 1.0 and excess <= R_HAT_LIMIT - 1.0 and min(sizes) * growth >= ESS_LIMIT
+    return excess <= R_HAT_LIMIT - 1.0 and min(sizes) * growth >= ESS_LIMIT
 
 
 def _run(

@@ -512,7 +512,7 @@ FIGURE_1 = Experiment(
 
 FIGURE_3 = Experiment(
     name="archipelago-fig3",
-    version=6,
+    version=7,
     title="Adams & Ghahramani (2009), figure 3: class modes and entropy with one label per class",
     paper=PAPER,
     claim=(
@@ -527,7 +527,7 @@ FIGURE_3 = Experiment(
 
 FIGURE_4 = Experiment(
     name="archipelago-fig4",
-    version=6,
+    version=7,
     title="Adams & Ghahramani (2009), figure 4: autocorrelation of the number of rejections",
     paper=PAPER,
     claim=(

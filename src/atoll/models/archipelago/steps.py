@@ -51,12 +51,17 @@ from atoll.models.archipelago.state import ArchipelagoState, Tuning, known_rows
 
 Array = NDArray[np.float64]
 
-ACCEPTANCE = 0.8  # that step sizes are tuned to in warm-up
-# Length of a trajectory of the functions (step size times steps, on average), in white noise itself
-# and in coordinates where they are white a posteriori; and the most steps.
-TRAJECTORY, WHITE_TRAJECTORY, MOST_STEPS = 2.0, 3.0, 20
+# That step sizes are tuned to in warm-up: of functions, and of many log-parameters, which move so
+# seldom in it that their steps end up too short.
+ACCEPTANCE, PARAMETER_ACCEPTANCE = 0.8, 0.65
+# Length of a trajectory of the functions (step size times steps, on average), and the most steps:
+# in white noise itself, and in coordinates where they are white a posteriori, with few and with
+# many log-parameters. Rows say little of which function holds an island, so that the difference of
+# two is much wider than white: the more so the larger they are, as with many log-parameters.
+TRAJECTORY, MOST_STEPS = 2.0, 20
+WHITE_TRAJECTORIES, MOST_WHITE_STEPS = (5.0, 12.0), (30, 60)
 FEW_REJECTIONS = 1.3  # proposals per row, up to which functions move in white noise itself
-PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS = 1.5, 10  # of θ, in its standard deviations
+PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS = 2.0, 10  # of θ, in its standard deviations
 # Of W: copies as good as the rows themselves would hold θ twice.
 COPIES_PRECISION = 0.3
 MOST_STEPS_TOGETHER = 40  # of θ with the functions
@@ -156,8 +161,8 @@ def sample_functions(
     position = np.concatenate([(here - centre) / spread, white.of_whitened(state.whitened).ravel()])
     # Curvature in ν grows in proportion to the rows, and steps shrink as its root.
     shorter = 1.0 if white.roots else float(np.sqrt(len(setting.inputs) / shape[0]))
-    length = WHITE_TRAJECTORY if white.roots else TRAJECTORY
-    step_size, n_leapfrog = _steps(rng, state.step_size, adapt, length, MOST_STEPS, shorter)
+    length, most = trajectory_of(state, bool(white.roots))
+    step_size, n_leapfrog = _steps(rng, state.step_size, adapt, length, most, shorter)
     with np.errstate(over="ignore", invalid="ignore"):  # a step gone astray is refused
         moved, info = hmc.step_by_gradients(
             rng, position, log_density, gradient, step_size, n_leapfrog
@@ -174,6 +179,14 @@ def sample_functions(
         factors = factors * np.exp(0.5 * (log_parameters[:, v] - here))[:, None, None]
     whitened = white.whitened(moved[n_scales:].reshape(shape))
     return state._replace(whitened=whitened, log_parameters=log_parameters, factors=factors)
+
+
+def trajectory_of(state: ArchipelagoState, white: bool) -> tuple[float, int]:
+    """Return the length of a trajectory of the functions, and the most steps."""
+    if not white:
+        return TRAJECTORY, MOST_STEPS
+    many = int(state.log_parameters.size > FEW_PARAMETERS)
+    return WHITE_TRAJECTORIES[many], MOST_WHITE_STEPS[many]
 
 
 def many_rejections(setting: Setting, state: ArchipelagoState) -> bool:
@@ -419,7 +432,7 @@ def _with_functions(
         rng, state.parameter_step_size, adapt, TRAJECTORY, MOST_STEPS_TOGETHER, shorter
     )
     state, info = together.step(rng, setting, state, step_size, n_leapfrog)
-    return _noted(state, info, adapt)
+    return _noted(state, info, adapt, ACCEPTANCE)
 
 
 def _slice_by_slice(
@@ -503,15 +516,17 @@ def _all_at_once(
         moved, info = hmc.step_by_gradients(
             rng, position, log_density, gradient, step_size, n_leapfrog
         )
-    state = _noted(state, info, adapt)
+    state = _noted(state, info, adapt, PARAMETER_ACCEPTANCE)
     _, found = at(moved)
     return _with_followed(state, found) if info.accepted and found is not None else state
 
 
-def _noted(state: ArchipelagoState, info: hmc.HMCInfo, adapt: bool) -> ArchipelagoState:
+def _noted(
+    state: ArchipelagoState, info: hmc.HMCInfo, adapt: bool, target: float
+) -> ArchipelagoState:
     """Return the state with the acceptance of a step of θ, and in warm-up a step size to match."""
     if adapt:
-        tuned = hmc.adapt_step_size(state.parameter_step_size, info.acceptance, target=ACCEPTANCE)
+        tuned = hmc.adapt_step_size(state.parameter_step_size, info.acceptance, target=target)
         state = state._replace(parameter_step_size=tuned)
     return state._replace(acceptance=info.acceptance)
 
