@@ -120,8 +120,23 @@ def run_geweke(
     )  # fmt: skip
 
 
-def our_sweep(rng, setting, state):
-    return sweep.sweep(rng, setting, state, False)
+FEW, MANY = 6.0, 8.0  # usual proposals, for five rows: θ moves with the functions, or given copies
+
+
+def our_sweep(usual_proposals):
+    """Two sweeps: the first has no candidates yet.
+
+    Which steps are taken depends on what is usual, which warm-up finds and a chain then holds: it
+    may not be taken from the state's own M, as a fresh state has it.
+    """
+
+    def moves(rng, setting, state):
+        state = state._replace(usual_proposals=usual_proposals)
+        for _ in range(2):
+            state = sweep.sweep(rng, setting, state, False)
+        return state
+
+    return moves
 
 
 def our_functions(rng, setting, state):
@@ -237,11 +252,12 @@ GEWEKE = {
         {"base": SOME_GAUSSIANS._replace(strength=1.0), "n_chains": 250, "n_steps": 5},
     ),
     "mixing": (sweep.sample_mixing, DEPENDENT),
-    # The first sweep of two has no candidates yet.
-    "sweep": (repeated(our_sweep, 2), {}),
-    "sweep, sampled base density": (repeated(our_sweep, 2), NIW),
-    "sweep, own kernels": (repeated(our_sweep, 2), OWN),
-    "sweep, dependent": (repeated(our_sweep, 2), DEPENDENT),
+    "sweep": (our_sweep(FEW), {}),
+    "sweep, many rejections": (our_sweep(MANY), {}),
+    "sweep, sampled base density": (our_sweep(FEW), NIW),
+    "sweep, many rejections, sampled base density": (our_sweep(MANY), NIW),
+    "sweep, own kernels": (our_sweep(MANY), OWN),
+    "sweep, dependent": (our_sweep(FEW), DEPENDENT),
     "paper's births and deaths": (
         repeated(paper_sweep.add_or_remove, 10),
         {"prior": QUIET, "n_chains": 150, "n_marginal": 3000},
