@@ -94,6 +94,7 @@ faults: $(TESTING) ## two hundred kills, ten thousand damaged files (minutes)
 
 numbers: $(TESTING) ## write the numbers of README and docs from the result files
 	@$(BIN)/python docs/measured.py
+	@$(BIN)/python docs/write_papers.py
 
 docs: $(DOCUMENTING) ## the documentation, in docs/_build/html/
 	@echo "building the documentation; the gallery's examples are run"
