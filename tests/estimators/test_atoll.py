@@ -264,12 +264,11 @@ def test_a_yes_or_no_column_does_not_pass_for_clusters():
 
 def test_one_direction_of_signal_makes_no_graph_of_its_own():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((90, 6))
-    y = np.where(np.arange(90) < 12, np.arange(90) % 2, -1)
-    along = AtollClassifier(n_draws=20, unlabelled=-1, random_state=0)
-    directions = rng.standard_normal((2, 6))
+    noise = rng.standard_normal((90, 8))
     for n_directions in (1, 2):
-        scores = 4.0 * rng.standard_normal((90, n_directions))
-        found = along.fit(X + scores @ directions[:n_directions], y).weights_
+        scores = 3.0 * rng.standard_normal((90, n_directions))
+        y = np.where(np.arange(90) < 20, scores[:, 0] > 0, -1)
+        model = AtollClassifier(n_draws=80, unlabelled=-1, random_state=0)
+        found = model.fit(noise + np.repeat(scores, 8 // n_directions, axis=1), y).weights_
         assert ("signal" in found) == (n_directions > 1)
         assert "whitened" in found
