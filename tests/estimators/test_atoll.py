@@ -260,3 +260,16 @@ def test_a_yes_or_no_column_does_not_pass_for_clusters():
     assert model.diagnostics_["one_column"] > 0.9
     assert "a single column" in str(model.explain())
     assert model.weights_["clusters"] < 0.5
+
+
+def test_one_direction_of_signal_makes_no_graph_of_its_own():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 6))
+    y = np.where(np.arange(90) < 12, np.arange(90) % 2, -1)
+    along = AtollClassifier(n_draws=20, unlabelled=-1, random_state=0)
+    directions = rng.standard_normal((2, 6))
+    for n_directions in (1, 2):
+        scores = 4.0 * rng.standard_normal((90, n_directions))
+        found = along.fit(X + scores @ directions[:n_directions], y).weights_
+        assert ("signal" in found) == (n_directions > 1)
+        assert "whitened" in found
