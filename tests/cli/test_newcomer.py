@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from atoll import load_model
 from atoll.cli.terminal import wrapped
 from program import fail, run, succeed
 
@@ -230,3 +231,42 @@ def test_a_file_without_a_header_is_told_so(table, tmp_path):
     assert "The first line seems to be a row, not a header" in said
     said = fail("fit", tmp_path / "bare.csv", "--target", "kind", "--out", tmp_path / "n.atoll")
     assert "The first line seems to be a row, not a header" in said
+
+
+def test_rows_of_nothing_but_blanks_are_left_out_and_named(table, tmp_path):
+    blank = [12, 15, 17]
+    table.loc[blank, ["x", "z"]] = None
+    table["tag"] = [f"t{i}" for i in range(40)]
+    said = succeed(*arguments(table, tmp_path, "--id", "tag"))
+    assert "Rows 13, 16, 18 are left out: every cell that the model would read is blank" in said
+    assert "37 rows, 10 labelled" in said
+    bundle = load_model(tmp_path / "m.atoll")
+    assert bundle.ids.tolist() == table["tag"].drop(blank).tolist()
+    assert [bundle.row_number(i) for i in (0, 12, 36)] == [1, 14, 40]
+    data, model = tmp_path / "table.csv", tmp_path / "m.atoll"
+    asked, whole = tmp_path / "ask.csv", tmp_path / "all.csv"
+    said = succeed("next", model, data, "-n", "27", "--out", asked, "--labelled", whole)
+    assert "Rows 13, 16, 18 are left out" in said
+    rows = pd.read_csv(asked)
+    assert not {13, 16, 18} & set(rows["row"])
+    assert (rows["tag"] == [f"t{row - 1}" for row in rows["row"]]).all()
+    assert pd.read_csv(whole)["tag"].tolist() == table["tag"].tolist()
+    assert "rows 1 to 40, but for blank ones" in fail_with_answer(tmp_path, model, data)
+
+
+def fail_with_answer(folder, model, data):
+    pd.DataFrame({"row": [13], "kind": ["cat"]}).to_csv(folder / "answers.csv", index=False)
+    return fail("next", model, data, "--answers", folder / "answers.csv")
+
+
+def test_a_file_of_fit_predicts_tables_in_python(table, tmp_path):
+    table["site"] = ["north", "south"] * 20
+    succeed(*arguments(table, tmp_path))
+    model = load_model(tmp_path / "m.atoll")
+    p = model.predict_proba(table.drop(columns="kind"))
+    np.testing.assert_allclose(p, model.estimator.predict_proba(model.X))
+    assert (model.predict(table) == model.classes_[p.argmax(axis=1)]).all()
+    assert model.score(table.iloc[:10], table["kind"][:10]) == 1.0
+    assert sorted(model.suspect_labels().rows) == list(range(10))
+    with pytest.raises(AttributeError, match=r"no 'fit' here.*GraphGPClassifier, is `\.estimator`"):
+        model.fit(table, table["kind"])
