@@ -18,6 +18,8 @@ endif
 
 # Work is shared out over processes, so each keeps its linear algebra to one thread.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# Tests start many programs, which then find the package compiled, whatever the shell says of that.
+TESTED := $(ONE_THREAD) PYTHONDONTWRITEBYTECODE=
 
 # The version is read from the package when it is installed, so its file counts as well.
 PROJECT := pyproject.toml src/atoll/__init__.py
@@ -41,10 +43,10 @@ demo: $(RUNTIME) ## the default classifier, its supervised twin and islands, in 
 
 test: lint ## every check: lint, types, import rule, doctests and tests
 	@echo "running the tests"
-	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+	@$(TESTED) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 test-slow: $(TESTING) ## the tests that take minutes each
-	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m slow
+	@$(TESTED) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m slow
 
 test-browser: $(BROWSING) ## the labelling page in a real browser, if chromium is installed
 	@$(ONE_THREAD) $(BIN)/python -m pytest -q -rs -m browser tests/browser
@@ -92,6 +94,7 @@ faults: $(TESTING) ## two hundred kills, ten thousand damaged files (minutes)
 
 numbers: $(TESTING) ## write the numbers of README and docs from the result files
 	@$(BIN)/python docs/measured.py
+	@$(BIN)/python docs/write_papers.py
 
 docs: $(DOCUMENTING) ## the documentation, in docs/_build/html/
 	@echo "building the documentation; the gallery's examples are run"

@@ -49,8 +49,9 @@ class Table:
     def mean(self, model, metric):
         """The mean over problems of the mean over draws; None where the metric is missing.
 
-        A model without some of the problems is set against the default on the others: the default's
-        mean over all problems, less the mean difference. None if it lacks more than a quarter.
+        A model without some of the default's problems or draws is set against it on the others: the
+        default's mean over all, less the mean difference. None if it lacks more than a quarter of
+        the problems.
         """
         by_problem = defaultdict(list)
         for (data, labels, _), row in self.cells[model].items():
@@ -58,7 +59,8 @@ class Table:
         n_missing = self.n_missing(model)
         if n_missing > len(self.problems) / 4 or None in chain(*by_problem.values()):
             return None
-        if n_missing and metric in METRICS:
+        lacks_some = len(self.cells[model]) < len(self.cells[DEFAULT])
+        if lacks_some and metric in METRICS:
             return self.mean(DEFAULT, metric) - self.against_default(model, metric)[0].mean
         return float(np.mean([np.mean(values) for values in by_problem.values()]))
 

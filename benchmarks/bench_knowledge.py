@@ -175,8 +175,9 @@ def shares(options, sets, first=0):
             f"{on.error.mean():.3f}", f"{off.error.mean():.3f}", len(on),
         ])  # fmt: skip
     markdown(["model", "share", "off, given (most)", "new rows: mean error",
-              "off, one draw (chance)", "off, not given", "log-loss, given", "not given",
-              "difference", "error, given", "not given", "draws"], rows)  # fmt: skip
+              "off, one draw (chance)", "off, not given", "log-loss, given",
+              "log-loss, not given", "difference", "error, given", "error, not given", "draws"],
+             rows)  # fmt: skip
 
 
 # --- wrong labels ---------------------------------------------------------------------------------

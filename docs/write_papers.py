@@ -2,6 +2,7 @@
 
     python docs/write_papers.py FOLDER                        # every section
     python docs/write_papers.py FOLDER rogers-fig15 dpem-rings  # these, and leave the others
+    python docs/write_papers.py                               # the text, from docs/results/ alone
 
 FOLDER is the `--out` of `atoll reproduce`, whose cache holds the cells. Nothing is run here: each
 section shows the cells that the cache has, and says how many of the full experiment they are, and
@@ -13,10 +14,12 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import json
 import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 import atoll
@@ -30,7 +33,19 @@ ROOT = DOCS.parent
 MOST_BYTES = 100_000  # of a picture
 WIDEST = 1400
 LONG = "archipelago-table1"  # takes hours; its full run is kept in benchmarks/results/
+LONG_RESULTS = ROOT / "benchmarks" / "results" / "archipelago.md"
 FEWEST = 80  # of its cells that make a picture: one draw of everything
+# Arrays of cells that a comparison reads, by the name of the cells; docs/results/ keeps them, so
+# that every number of a section follows from files there.
+ARRAYS = {
+    "archipelago-fig4": ("trace",),
+    "rogers-fig21": ("probabilities",),
+    "ssgp-curves": (
+        "evidence", "cv", "ssgp_test", "ssgp_unlabelled", "svm_test", "svm_unlabelled",
+    ),
+    "ssgp-fig6": ("areas", "evidence"),
+}  # fmt: skip
+ALL_DIGITS = {"ncnm-fig4", "rogers-fig21", "rogers-fig22"}  # where those shown hang on more
 
 PAPERS = {
     "archipelago": (
@@ -113,6 +128,96 @@ def _shorter(field):
     return f"{float(field):.6g}" if re.fullmatch(r"-?\d+\.\d{5,}(e-?\d+)?", field) else field
 
 
+def keep_cells(name, results):
+    """Write the cells to docs/results/: a table, and the arrays that the comparison reads."""
+    table = DOCS / "results" / f"{name}.csv"
+    text = csv_text([r.cell for r in results], [r.values for r in results])
+    with atomic_path(table) as temporary:
+        temporary.write_text(text if name in ALL_DIGITS else rounded(text), encoding="utf-8")
+    kept = {}
+    for what in ARRAYS.get(name, ()):
+        numbers = [i for i, result in enumerate(results) if what in result.values]
+        arrays = [np.asarray(results[i].values[what]) for i in numbers]
+        kept[f"{what} cells"] = numbers
+        kept[f"{what} shapes"] = [array.shape for array in arrays]
+        kept[what] = smallest(np.concatenate([array.ravel() for array in arrays]))
+    if kept:
+        with atomic_path(table.with_suffix(".npz")) as temporary, open(temporary, "wb") as out:
+            np.savez_compressed(out, **kept)
+    return table
+
+
+def smallest(values):
+    """The array as small integers where nothing is lost by it, else in single precision."""
+    with np.errstate(invalid="ignore"):
+        small = values.astype(np.int16)
+    return small if np.array_equal(small, values) else values.astype(np.float32)
+
+
+def kept_results(name):
+    """The cells that docs/results/ has, with the arrays that the comparison reads."""
+    path = DOCS / "results" / f"{name}.csv"
+    with path.open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    at = list(lines[0]).index("status")
+    arrays = kept_arrays(path.with_suffix(".npz"), len(lines))
+    for line, of_cell in zip(lines, arrays):
+        cells = [(key, value_of(cell)) for key, cell in line.items()]
+        values = {key: value for key, value in cells[at + 1 :] if value is not None}
+        yield Result(dict(cells[:at]), values | of_cell)
+
+
+def kept_arrays(path, n):
+    """The arrays that are kept beside a table of n cells, cell by cell."""
+    found = [{} for _ in range(n)]
+    if path.exists():
+        with np.load(path) as kept:
+            for what in (name for name in kept if not name.endswith((" cells", " shapes"))):
+                shapes = kept[f"{what} shapes"]
+                parts = np.split(kept[what], np.cumsum(shapes.prod(axis=1))[:-1])
+                for cell, part, shape in zip(kept[f"{what} cells"], parts, shapes):
+                    found[cell][what] = part.reshape(shape).astype(float)
+    return found
+
+
+def value_of(cell):
+    """What a cell of a CSV was written from."""
+    if cell in ("true", "false"):
+        return cell == "true"
+    if cell[:1] in ("{", "["):
+        return json.loads(cell)
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            pass
+    return cell or None
+
+
+def text_from_files(name):
+    """What a section says of its cells, between its picture and its command."""
+    experiment = find_experiment(name)
+    if name == LONG:
+        return long_text()
+    results = list(kept_results(experiment.cells_name or name))
+    return demoted(experiment.comparison(results).strip())
+
+
+def with_texts_from_files(page, names):
+    """The page with the text of every section written from docs/results/."""
+    for name in names:
+        text = text_from_files(name)
+        first = re.escape(text.splitlines()[0])
+        start = rf"(^## {re.escape(heading(find_experiment(name)))}\n.*?)^{first}$.*?"
+        end = rf"(?=^`atoll reproduce {name}\b|^```sh)"
+        page, n = re.subn(
+            start + end, lambda m, text=text: f"{m[1]}{text}\n\n", page, flags=re.M | re.S
+        )
+        if n != 1:
+            raise SystemExit(f"{name}: its section is found {n} times.")
+    return page
+
+
 def shrink(path):
     """Fewer colours, then fewer pixels, until the picture is small."""
     image = Image.open(path).convert("RGB")
@@ -157,10 +262,7 @@ def section(experiment, cache, commit):
     with atomic_path(picture) as temporary:
         experiment.draw(results, temporary)
         shrink(temporary)
-    table = DOCS / "results" / f"{experiment.cells_name or experiment.name}.csv"
-    text = csv_text([r.cell for r in results], [r.values for r in results])
-    with atomic_path(table) as temporary:
-        temporary.write_text(rounded(text), encoding="utf-8")
+    table = keep_cells(experiment.cells_name or experiment.name, results)
     share = "all" if len(results) == len(cells) else f"{len(results)} of the"
     return f"""{top}
 ![{experiment.title}](../results/{picture.name})
@@ -180,19 +282,22 @@ def compared(experiment, results, *, is_whole):
     return full_table_1().replace("### ", "## ")
 
 
+def long_text():
+    """The tables of the full run, from benchmarks/results/."""
+    text = LONG_RESULTS.read_text(encoding="utf-8")
+    start, end = text.index("The paper's toy data are lost"), text.index("### Inference")
+    return text[start:end].strip()
+
+
 def full_table_1():
     """The tables that benchmarks/results/ keeps of the full run."""
-    source = ROOT / "benchmarks" / "results" / "archipelago.md"
-    text = source.read_text(encoding="utf-8")
-    start = text.index("The paper's toy data are lost")
-    end = text.index("### Inference")
-    commit = git("log", "-1", "--format=%h", "--", str(source))
-    keep_summary(text)
+    commit = git("log", "-1", "--format=%h", "--", str(LONG_RESULTS))
+    keep_summary(LONG_RESULTS.read_text(encoding="utf-8"))
     return f"""The tables are of the full run, 880 cells, two hours on two cores, commit {commit};
 {{download}}`means and standard errors <../results/archipelago-table1-full.csv>`. A picture or a
 list of cells here is of the draws that were run again since.
 
-{text[start:end].strip()}"""
+{long_text()}"""
 
 
 def keep_summary(text):
@@ -235,11 +340,18 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--commit", default=git("rev-parse", "--short", "HEAD"))
     options = parser.parse_args()
     pages = DOCS / "papers"
+    if options.folder is None:
+        for stem, (_, _, names) in PAPERS.items():
+            page = pages / f"{stem}.md"
+            text = with_texts_from_files(page.read_text(encoding="utf-8"), names)
+            with atomic_path(page) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        return
     for folder in (pages, DOCS / "results"):
         folder.mkdir(exist_ok=True)
     for stem, (title, introduction, names) in PAPERS.items():

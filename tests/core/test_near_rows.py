@@ -49,3 +49,18 @@ def test_rows_too_far_for_single_precision_are_searched_in_double():
     rows = 1e18 * rng.standard_normal((1100, 16))
     assert not near_rows.takes(rows, rows[:3], 2)
     assert (graphs.nearest(rows, rows[:3], 1).ravel() == np.arange(3)).all()
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_rows_of_a_few_columns_have_the_others_that_are_nearest(copies):
+    rng = np.random.default_rng(6)
+    rows = rng.standard_normal((1300, 8))
+    if copies:
+        rows[100:130] = rows[0]  # more than are asked for
+    assert graphs._has_quick_products(rows, None, 7)
+    found = graphs.nearest(rows, None, 7)
+    distances = cdist(rows, rows)
+    np.fill_diagonal(distances, np.inf)
+    assert not (found == np.arange(1300)[:, None]).any()
+    near = np.take_along_axis(distances, found, axis=1)
+    np.testing.assert_allclose(near, np.sort(distances, axis=1)[:, :7], rtol=1e-7, atol=1e-7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
-from atoll import GraphGPClassifier
+from atoll import AtollClassifier, GraphGPClassifier
 from atoll.core.graphs import neighbour_graph, self_tuning_weights, smoothest_modes
 from atoll.datasets import hide_labels
 from atoll.models.graph_recipe import RECIPE
@@ -249,6 +250,16 @@ def test_progress_is_said_on_standard_error(at_a_terminal):
     X, _, y = moons(60)
     GraphGPClassifier(random_state=0, verbose=True).fit(X, y)
     assert "graph of 60 rows" in at_a_terminal.readouterr().err
+
+
+@pytest.mark.parametrize("model", [AtollClassifier, GraphGPClassifier])
+def test_progress_over_rows_beyond_the_graph_is_shown(model, at_a_terminal):
+    X, _, y = moons(120)
+    small = {"max_graph_rows": 100, "n_draws": 20, "random_state": 0}
+    model(verbose=True, **small).fit(X, y)
+    assert re.search(r"all rows: .* 0/20 ", at_a_terminal.readouterr().err)
+    model(**small).fit(X, y)
+    assert at_a_terminal.readouterr().err == ""
 
 
 # Modes of large graphs ----------------------------------------------------------------------------

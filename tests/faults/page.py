@@ -3,7 +3,8 @@
     python tests/faults/page.py --kills build/kills.csv --damage build/damage.csv \
         --hostile build/hostile --seeds build/seeds
 
-Seeds are a folder with one file for each ATOLL_SEED_SHIFT, N.txt: what pytest said.
+Seeds are a folder with one file for each ATOLL_SEED_SHIFT, N.txt: what pytest said. What is not
+named stays as it is.
 """
 
 from __future__ import annotations
@@ -85,19 +86,26 @@ def seeds(folder: Path) -> list[str]:
     return table("seeds", ["ATOLL_SEED_SHIFT", "tests passed", "failed, since mended"], rows)
 
 
+def with_part(page: str, name: str, text: str) -> str:
+    """Return the page with the part of this name taken from a text."""
+    part = re.compile(rf"<!-- part: {name} -->.*?<!-- end of part -->", re.S)
+    found = part.search(text)
+    assert found is not None
+    return part.sub(lambda _: found.group(), page)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     for name in ("kills", "damage", "hostile", "seeds"):
-        parser.add_argument(f"--{name}", type=Path, required=name != "seeds")
+        parser.add_argument(f"--{name}", type=Path)
     options = parser.parse_args()
-    page = [
-        "# Hostile problems, damaged files and kills",
-        "",
-        "By `make hostile` and `make faults`.",
-        "",
-    ]
-    page += hostile(options.hostile) + damage(options.damage) + kills(options.kills)
-    (RESULTS / "faults.md").write_text("\n".join(page).rstrip() + "\n", encoding="utf-8")
+    path = RESULTS / "faults.md"
+    page = path.read_text(encoding="utf-8")
+    for make in (hostile, damage, kills):
+        folder = getattr(options, make.__name__)
+        if folder is not None:
+            page = with_part(page, make.__name__, "\n".join(make(folder)))
+    path.write_text(page, encoding="utf-8")
     if options.seeds is None:
         return
     page = ["# The tests with other seeds", "", "By `ATOLL_SEED_SHIFT=N make test`.", ""]

@@ -1,9 +1,14 @@
-"""A disk that is full, or a folder that vanished, in the middle of work."""
+"""A disk that is full, a folder that vanished in the middle of work, or one that is read-only."""
 
 from __future__ import annotations
 
 import errno
+import os
 import shutil
+import sys
+import tempfile
+import traceback
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -82,9 +87,84 @@ def test_a_model_that_finds_no_room_leaves_the_one_before(tmp_path, full_disk):
 
 def test_atoll_fit_on_a_full_disk_is_one_line(tmp_path, full_disk):
     pd.DataFrame(X, columns=["u", "v"]).assign(kind=Y).to_csv(tmp_path / "data.csv", index=False)
-    said = program.fail(
+    result = program.run(
         "fit", tmp_path / "data.csv", "--target", "kind", "--out", tmp_path / "model.atoll",
         "--model", "laplacian-rls", "--set", "selection=none",
     )  # fmt: skip
-    assert "No space left on device" in said
+    assert result.exit_code == 2
+    *before, last = result.stderr.splitlines()
+    assert last == "atoll: No space left on device"
+    assert all("fitted in" in line for line in before)  # said where a fit takes longer
     assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+
+
+# A folder that is read-only -------------------------------------------------------------------
+
+
+@pytest.fixture
+def read_only():
+    """Yield a folder in which nobody but root may write."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o555)
+    yield folder
+    folder.chmod(0o755)
+    assert list(folder.iterdir()) == []
+    folder.rmdir()
+
+
+def as_nobody(work):
+    """Run a function in a copy of the process that is not root, and fail where it fails."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc(file=sys.__stderr__)
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+@MODEL
+@needs_fork
+def test_a_checkpoint_in_a_read_only_folder_is_refused_in_words(make, read_only):
+    def work():
+        for path in (read_only, read_only / "checkpoint"):
+            with pytest.raises(ValueError, match=r"checkpoint=.*choose another path"):
+                make(path).fit(X, Y)
+
+    as_nobody(work)
+
+
+@needs_fork
+def test_a_model_in_a_read_only_folder_is_refused_in_words(read_only):
+    def work():
+        with pytest.raises(ValueError, match="is not writable; choose another path"):
+            save_model(ProbitGPClassifier(), read_only / "model.atoll")
+
+    as_nobody(work)
+
+
+@needs_fork
+def test_atoll_fit_into_a_read_only_folder_is_one_line(read_only):
+    open_to_all = Path(tempfile.mkdtemp())  # as tmp_path is not
+    open_to_all.chmod(0o755)
+    rows = pd.DataFrame(X, columns=["u", "v"]).assign(kind=Y)
+    rows.to_csv(open_to_all / "data.csv", index=False)
+
+    def work():
+        said = program.fail(
+            "fit", open_to_all / "data.csv", "--target", "kind", "--out",
+            read_only / "model.atoll", "--model", "laplacian-rls",
+        )  # fmt: skip
+        assert "is not writable; choose another path" in said
+
+    as_nobody(work)
+    shutil.rmtree(open_to_all)

@@ -113,7 +113,8 @@ def coarse_pictures(monkeypatch):
 @pytest.fixture
 def blank_pictures(monkeypatch):
     """Draw but do not render: for tests of the words alone."""
-    monkeypatch.setattr(report, "png_address", lambda figure: "data:image/png;base64,")
+    for module in (report, inference_section):
+        monkeypatch.setattr(module, "png_address", lambda figure: "data:image/png;base64,")
 
 
 def write(tmp_path, model, X, y, **settings):

@@ -6,7 +6,7 @@ import pytest
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators import MODELS, DPMixtureClassifier, GraphGPClassifier, ProbitGPClassifier
 from atoll.plotting import decision_map, entropy_map
-from atoll.reports import figures, report, write_report
+from atoll.reports import figures, inference_section, report, write_report
 from walking import short
 
 # Chains this short do not mix, and the models say so; here only the report is on trial.
@@ -29,7 +29,8 @@ def test_every_model_can_be_reported(fitted, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "DOTS_PER_INCH", 30)
     model, X, y = fitted
     if not isinstance(model, RENDERED):  # for the others, drawing without rendering will do
-        monkeypatch.setattr(report, "png_address", lambda figure: "data:image/png;base64,")
+        for module in (report, inference_section):
+            monkeypatch.setattr(module, "png_address", lambda figure: "data:image/png;base64,")
     path = tmp_path / "report.html"
     write_report(model, X, y, path, n_splits=2)
     page = html.unescape(path.read_text(encoding="utf-8"))

@@ -198,3 +198,15 @@ def test_every_kind_of_moves_has_its_trace_and_a_row_of_the_table(figure_4):
             assert (trace >= 0).all()
             assert (trace == trace.astype(int)).all()
     assert list(group(figure_4.results, "moves")) == list(archipelago_figures.SWEEPS)
+
+
+def test_a_part_of_the_moves_can_be_compared_without_ours():
+    rng = np.random.default_rng(0)
+    others = [
+        engine.Result({"moves": moves, "chain": c}, {"trace": trace, "mean_rejections": 4.0})
+        for moves in ("whitened", "paper")
+        for c, trace in enumerate(rng.poisson(4.0, (2, 100)).astype(float))
+    ]
+    text = archipelago_figures.compare_figure_4(others)
+    assert archipelago_figures.SWEEP_NAMES["paper"] in text
+    assert archipelago_figures.SWEEP_NAMES["ours"] not in text

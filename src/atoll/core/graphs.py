@@ -27,8 +27,11 @@ _PRODUCTS_AT_ONCE = 2**21
 # Trees search up to _TREE_FEATURES features fast. With more, once rows × queries × features reaches
 # _EXACT_WORK, the search goes to an approximate index, if one is installed.
 _TREE_FEATURES, _EXACT_WORK = 12, 10**12
-# scikit-learn compares all rows with more features than these, where a tree would not help.
-_PRODUCT_FEATURES = 15
+# Products find the nearest of all rows sooner than a tree with more features than these, where rows
+# are few and where they are many.
+_PRODUCT_FEATURES, _PRODUCT_FEATURES_OF_MANY, _MANY_ROWS = 6, 8, 50_000
+# With more features than these, scikit-learn has no tree either.
+_SEARCHED_FEATURES = 15
 # Up to this many vertices, LAPACK finds the modes about as fast as iteration does.
 _DENSE_VERTICES = 500
 # Sums of squares of larger numbers may be infinite.
@@ -129,8 +132,24 @@ def nearest(rows: Any, X: Any, k: int, *, n_jobs: int | None = None) -> np.ndarr
     X = None if X is None else X / unit if unit != 1.0 else X
     if sparse.issparse(rows):
         return _nearest_sparse(rows, X, k)
-    if X is None or rows.shape[1] <= _PRODUCT_FEATURES or not takes(rows, X, k):
+    if not _has_quick_products(rows, X, k):
         return _nearest_by_search(rows, X, k, n_jobs)
+    if X is None:
+        return _without_own(_nearest_by_products(rows, rows, k + 1, n_jobs))
+    return _nearest_by_products(rows, X, k, n_jobs)
+
+
+def _has_quick_products(rows: Any, X: Any, k: int) -> bool:
+    """Return whether products find the nearest rows sooner than scikit-learn does; as `nearest`."""
+    n, d = rows.shape
+    if d <= (_PRODUCT_FEATURES if n < _MANY_ROWS else _PRODUCT_FEATURES_OF_MANY):
+        return False
+    if X is None:
+        return d <= _SEARCHED_FEATURES and takes(rows, rows, k + 1)
+    return takes(rows, X, k)
+
+
+def _nearest_by_products(rows: Any, X: Any, k: int, n_jobs: int | None) -> np.ndarray:
     found, proven = nearest_by_products(rows, X, k)
     if not proven.all():
         found[~proven] = _nearest_by_search(rows, X[~proven], k, n_jobs)
@@ -159,12 +178,18 @@ def _approximate_nearest(rows: np.ndarray, X: np.ndarray | None, k: int) -> np.n
     index.add(np.arange(len(rows)), rows.astype(np.float32))
     queries = rows if X is None else X
     found = index.search(queries.astype(np.float32), k + (X is None)).keys.astype(np.int64)
-    if X is not None:
-        return found
-    # Drop each row from its own neighbours; if the index did not find it, drop the furthest.
-    own = found == np.arange(len(rows))[:, None]
+    return found if X is not None else _without_own(found)
+
+
+def _without_own(found: np.ndarray) -> np.ndarray:
+    """Drop each row from its own neighbours, (n, k + 1) -> (n, k).
+
+    The furthest goes where it is not among them: an index may miss it, and copies of a row may
+    stand in its place.
+    """
+    own = found == np.arange(len(found))[:, None]
     own[~own.any(axis=1), -1] = True
-    return found[~own].reshape(len(rows), k)
+    return found[~own].reshape(len(found), -1)
 
 
 def gaussian_weights(graph: NeighbourGraph, bandwidth: float | None = None) -> sparse.csr_array:

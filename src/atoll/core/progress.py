@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from tqdm.std import TqdmWarning
 from tqdm.std import tqdm as TextBar
+
+from atoll.core.memory import in_chunks
 
 SECONDS_BETWEEN_LINES = 10.0
 """Where there is neither a terminal nor a notebook, a line is written so often."""
@@ -61,6 +64,27 @@ def progress_bar(*arguments: Any, **settings: Any) -> Any:
         warnings.simplefilter("ignore", TqdmWarning)
         from tqdm.auto import tqdm
     return tqdm(*arguments, **settings)
+
+
+def in_shown_chunks(n: int, entries: int, what: str, shown: bool) -> Iterator[slice]:
+    """Yield slices of n rows as `in_chunks` does, and show how many are done.
+
+    Parameters
+    ----------
+    n, entries : of `in_chunks`
+    what : is being done, in a word or two
+    shown : whether it is shown
+
+    Examples
+    --------
+    >>> list(in_shown_chunks(5, 1, "all rows", shown=False))
+    [slice(0, 5, None)]
+    """
+    settings = {"unit": " rows", "leave": False, "disable": not (shown and n)}
+    with progress_bar(total=n, desc=what, **settings) as bar:
+        for piece in in_chunks(n, entries):
+            yield piece
+            bar.update(piece.stop - piece.start)
 
 
 def is_watched() -> bool:

@@ -317,7 +317,8 @@ class AtollClassifier(InformedClassifier):
             own = scaled.rows[scaled.place]  # the rows of the graph stand for all
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
         else:
-            proba = posterior.training_proba(X, kept, data.rows, scaled.place)
+            shown = bool(self.verbose)
+            proba = posterior.training_proba(X, kept, data.rows, scaled.place, shown=shown)
 
         def as_new() -> Array:  # a mean of nearest rows is less sure than a row of the graph
             found = proba.copy()

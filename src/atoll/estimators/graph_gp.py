@@ -220,7 +220,7 @@ class GraphGPClassifier(InformedClassifier):
         if isinstance(X, SourceRows):  # the rows of the graph stand for all
             proba = np.exp(posterior.log_proba(graph.rows))
         else:
-            proba = posterior.training_proba(X)
+            proba = posterior.training_proba(X, shown=bool(self.verbose))
         record = record_of_graph(known, labels.of(labelled), labelled)
         posterior = posterior._replace(coefficients=without_votes(coefficients))
 

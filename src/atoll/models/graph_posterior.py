@@ -20,6 +20,7 @@ from scipy import sparse
 
 from atoll.core.linalg import jittered_cholesky
 from atoll.core.memory import in_chunks
+from atoll.core.progress import in_shown_chunks
 from atoll.core.rows import COSINE, has_direction, unit_rows
 from atoll.kernels.graph_spectral import (
     EXTENSION_NEIGHBOURS,
@@ -457,14 +458,20 @@ class GraphPosterior(NamedTuple):
         before = self.coefficients.proba(features)
         return carried(drawn, before, shifted(before, self.intercepts))
 
-    def training_proba(self, X: Any) -> Array:
-        """Return the class probabilities of the n training rows: of the graph's, and the others."""
+    def training_proba(self, X: Any, *, shown: bool = False) -> Array:
+        """Return the class probabilities of the n training rows: of the graph's, and the others.
+
+        Parameters
+        ----------
+        X : (n, d)
+        shown : whether progress is shown
+        """
         n = len(self.features)
         on_graph = proba_on_graph(self.coefficients, self.features, slice(0, n))
         p = np.empty((X.shape[0], on_graph.shape[1]))
         p[self.kept] = on_graph
         others = np.setdiff1d(np.arange(X.shape[0]), self.kept, assume_unique=True)
-        for piece in in_chunks(len(others), self.features.shape[1]):
+        for piece in in_shown_chunks(len(others), self.features.shape[1], "all rows", shown):
             some = others[piece]
             p[some] = self.coefficients.proba(self._attach(X[some]))
         return shifted(p, self.intercepts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -461,13 +462,19 @@ def _with_code(text: str) -> Any:
 
 
 def _render(**sections: Any) -> str:
+    text: str = _template().render(**sections)
+    return text
+
+
+@lru_cache(maxsize=1)
+def _template() -> Any:
     jinja2 = import_extra("jinja2")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(number=number, percent=percent, code=_with_code)
     source = files("atoll.reports").joinpath("template.html").read_text(encoding="utf-8")
-    return environment.from_string(source).render(**sections)
+    return environment.from_string(source)
 
 
 def _own_version() -> str:

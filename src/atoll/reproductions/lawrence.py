@@ -198,7 +198,7 @@ def share_near_zero(model: Any, X: Array) -> float:
 
 def draw_crescent(results: list[Result], path: Path) -> None:
     """Draw the two panels of figure 4."""
-    own = [r.values for r in results if "X" in r.values]
+    own = [r.values for r in results if "ours_variance" in r.values]
     figure = new_figure(11, 5.4)
     if not own:
         axis = figure.subplots()
@@ -239,7 +239,7 @@ def draw_panel(axis: Axes, values: dict[str, Any], name: str) -> None:
 def compare_crescent(results: list[Result]) -> str:
     """Return the Markdown for figure 4."""
     drawn = [r for r in results if r.cell["data"] == "drawn"]
-    own = [r.values for r in results if "X" in r.values]
+    own = [r.values for r in results if "ours_variance" in r.values]
     parts = ["## The paper and ours", *(compare_own_rows(v) for v in own)]
     if drawn:
         errors = {n: estimate_value(drawn, f"{n}_error") for n in ("supervised", "null")}

@@ -319,12 +319,13 @@ classes; the null region's probability is last, if there is one.
 
 
 def _values(result: Result, kind: str) -> dict[str, float]:
-    """Return one kind of value for each region, by the region's name."""
-    return {
+    """Return one kind of value for each region, by the region's name; that of null is last."""
+    named = {
         key.removeprefix(f"{kind}_"): value
         for key, value in result.values.items()
         if key.startswith(f"{kind}_")
     }
+    return dict(sorted(named.items(), key=lambda item: item[0] == "null"))
 
 
 def _off_by(result: Result, name: str) -> float:

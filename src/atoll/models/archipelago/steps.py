@@ -9,7 +9,8 @@ are few the functions move in ν itself.
 θ moves given noisy copies of the functions (Murray & Adams 2010, "surrogate data"): z = u + noise
 of variance W^{-1}. Given z alone θ has the likelihood N(z | 0, C + W^{-1}), which does not hold it
 the way the functions themselves do; and given z and θ the functions are a known Gaussian. Its noise
-moves with θ, if that has many dimensions, or is held while θ moves and the functions follow.
+moves with θ, if that has many dimensions, or is held while θ moves and the functions follow. Where
+rejections are few, few log-parameters and ν move together, and need no copies (`together`).
 """
 
 from __future__ import annotations

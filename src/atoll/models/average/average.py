@@ -21,6 +21,7 @@ from scipy.special import gammaln, logsumexp
 
 from atoll.core import rows as rows_of
 from atoll.core.memory import in_chunks
+from atoll.core.progress import in_shown_chunks
 from atoll.models.average import pooling
 from atoll.models.average.recipe import Belief
 from atoll.models.average.views import GraphView, View
@@ -93,7 +94,9 @@ class AveragePosterior(NamedTuple):
             out[piece] = self._average(self._scaled(X[piece]))
         return out / out.sum(axis=1, keepdims=True)
 
-    def training_proba(self, X: Any, kept: Codes, rows: Any, place: Codes) -> Array:
+    def training_proba(
+        self, X: Any, kept: Codes, rows: Any, place: Codes, *, shown: bool = False
+    ) -> Array:
         """Return P(y = k | x, data) of the training rows, (n, K).
 
         Parameters
@@ -102,6 +105,7 @@ class AveragePosterior(NamedTuple):
         kept : (g,) those that are on the graphs
         rows : (r, d) rows of the graphs, scaled and without copies
         place : (g,) which of them each is
+        shown : whether progress is shown
         """
         n, n_rows = X.shape[0], rows.shape[0]
         own = np.empty((n_rows, len(self.shares)))
@@ -110,7 +114,7 @@ class AveragePosterior(NamedTuple):
         out = np.empty((n, len(self.shares)))
         out[kept] = (own / own.sum(axis=1, keepdims=True))[place]
         others = np.setdiff1d(np.arange(n), kept, assume_unique=True)
-        for piece in in_chunks(len(others), WIDTH + rows_of.width(X)):
+        for piece in in_shown_chunks(len(others), WIDTH + rows_of.width(X), "all rows", shown):
             some = others[piece]
             found = self._average(self._scaled(X[some]))
             out[some] = found / found.sum(axis=1, keepdims=True)
