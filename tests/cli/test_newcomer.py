@@ -7,8 +7,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from atoll import load_model
+from atoll.cli.knowledge import how_many_are_wrong
 from atoll.cli.terminal import wrapped
 from program import fail, run, succeed
 
@@ -91,8 +93,7 @@ def test_a_model_of_nearly_that_name_is_suggested(table, tmp_path):
 def test_suspects_end_with_how_many_labels_are_expected_to_be_wrong(table, tmp_path):
     succeed(*arguments(table, tmp_path), "--quiet")
     said = succeed("suspects", tmp_path / "m.atoll", "-n", 10, "--out", tmp_path / "all.csv")
-    total = pd.read_csv(tmp_path / "all.csv")["p_wrong"].sum()
-    assert f"About {total:.1f} of 10 labels are expected to be wrong; " in said
+    assert how_many_are_wrong(pd.read_csv(tmp_path / "all.csv")["p_wrong"].tolist()) in said
 
 
 @pytest.mark.parametrize("width", [60, 45])
@@ -270,3 +271,31 @@ def test_a_file_of_fit_predicts_tables_in_python(table, tmp_path):
     assert sorted(model.suspect_labels().rows) == list(range(10))
     with pytest.raises(AttributeError, match=r"no 'fit' here.*GraphGPClassifier, is `\.estimator`"):
         model.fit(table, table["kind"])
+
+
+def test_ids_are_shown_where_rows_are_listed_and_suspects_say_how_many_to_look_at(table, tmp_path):
+    table["tag"] = [f"t{i:02}" for i in range(40)]
+    table.loc[2, "kind"] = "dog"  # one slip
+    succeed(*arguments(table, tmp_path, "--id", "tag"))
+    said = succeed("suspects", tmp_path / "m.atoll")
+    assert "10 labels, each held against all others" in said
+    assert re.search(r"^3 +t02 +dog +0\.\d\d +cat$", said, re.MULTILINE)
+    assert re.search(r"1 label is more likely wrong than right\. Look at the first", said)
+    said = succeed("next", tmp_path / "m.atoll", tmp_path / "table.csv", "-n", "3")
+    assert re.search(r"^row +tag +predicted", said, re.MULTILINE)
+    assert "--answers FILE reads it back" in said
+
+
+def test_the_number_of_wrong_labels_has_the_limits_of_a_binomial():
+    low, high = stats.binom.ppf([0.05, 0.95], 50, 0.2).astype(int)
+    said = how_many_are_wrong([0.2] * 50)
+    assert f"About 10.0 of 50 labels are wrong, {low} to {high} with probability 90%" in said
+    assert "Look at the first 45:" in said
+    assert how_many_are_wrong([0.001] * 9) == "None of 9 labels is expected to be wrong."
+
+
+def test_help_lists_the_commands_as_they_are_needed():
+    said = succeed("--help")
+    names = ["demo", "fit", "predict", "explain", "report", "next", "label", "compare", "reproduce"]
+    places = [re.search(rf"^ +{name} ", said, re.MULTILINE).start() for name in names]
+    assert places == sorted(places)

@@ -629,3 +629,14 @@ def _parse_settings(
                 f"--set {key}={text}: {text!r} is not a number or a list of numbers."
             ) from None
     return options
+
+
+# --- order ---------------------------------------------------------------------------------------
+
+_ORDER = (
+    *("demo", "fit", "predict", "explain", "report", "next", "label", "suspects", "score"),
+    *("compare", "models", "reproduce"),
+)
+app.registered_commands.sort(
+    key=lambda command: _ORDER.index(command.name or getattr(command.callback, "__name__", ""))
+)

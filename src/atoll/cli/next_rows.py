@@ -121,9 +121,15 @@ def run_round(
         where = "written to standard output" if str(files.out) == "-" else f"saved in {files.out}"
         say(f"{len(asked)} rows to label {where}; fill in {bundle.target!r}.")
     else:
-        shown = [c for c in asked.columns if c != bundle.target][:4]
+        shown = [ROW, "predicted", "probability", "why"]
+        if bundle.id_column in asked.columns:
+            shown.insert(1, bundle.id_column)
         for line in table_lines(shown, asked[shown].map(_written).values.tolist()):
             say(line)
+        say(
+            f"To answer: --out FILE writes these rows with a column {bundle.target!r} to fill in, "
+            "and --answers FILE reads it back."
+        )
     say(how_picked(learner))
     if is_blank.any():
         say(about_blanks(numbers[query.rows][is_blank].tolist()))

@@ -637,11 +637,8 @@ def _refuse_empty(frame: pd.DataFrame, columns: Sequence[str], fixes: Fixes) -> 
 
 def _cells(frame: pd.DataFrame, columns: Iterable[str], is_wrong: Any, first: int = 1) -> str:
     """Return where cells are wrong, in words; nothing if none is."""
-    cells = [
-        (int(row) + first, name)
-        for name in columns
-        for row in np.flatnonzero(is_wrong(frame[name]))
-    ]
+    places = {name: np.flatnonzero(is_wrong(frame[name])) + first for name in columns}
+    cells = [(int(row), name) for name, rows in places.items() for row in rows]
     cells.sort(key=lambda cell: cell[0])
     shown = ", ".join(f"row {row} of {name!r}" for row, name in cells[:5])
     return shown + (f" and {len(cells) - 5} more" if len(cells) > 5 else "")
