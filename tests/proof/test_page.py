@@ -193,3 +193,9 @@ def test_chains_in_parts_are_joined_once_all_of_them_are_there(tmp_path, monkeyp
     assert line["ess"][0][0] == 3 * 2 * 40
     assert line["theirs"][0] - line["ours"][0] == pytest.approx(1.0)
     assert run.referee_tasks(None, [line], tmp_path) == run.join_tasks(None, [line], tmp_path) == []
+
+
+def test_every_move_of_archipelagos_own_tests_is_tested_at_larger_n():
+    from proof.joint_tests import ISLAND_MOVES, islands
+
+    assert set(ISLAND_MOVES) == set(islands().GEWEKE)

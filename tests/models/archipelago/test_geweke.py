@@ -39,9 +39,12 @@ def seen(labels):
 
 def run_geweke(
     move, *, base=LINE, own_kernels=False, dependent=False, prior=PRIOR, n=5,
-    n_chains=100, n_steps=8, n_marginal=2000, seed=1,
+    usual=1.5, n_chains=100, n_steps=8, n_marginal=2000, seed=1,
 ):  # fmt: skip
     """Parameters are the setting, the state and, of a fresh prior draw, its own data.
+
+    The usual number of proposals, for each row of the data, is given as warm-up would have found
+    it: moves are chosen by it, and a choice by the state itself would not keep the distribution.
 
     Data given a state: the process is run forward from all that is known of the functions, and
     the rows it accepts are the new data, with the functions there.
@@ -75,8 +78,9 @@ def run_geweke(
             setting, state.rejections, u, state.log_parameters, state.mixing, state.base
         )
         state = state._replace(
-            step_size=hmc.init_step_size(0.5), parameter_step_size=hmc.init_step_size(0.3)
-        )
+            step_size=hmc.init_step_size(0.5), parameter_step_size=hmc.init_step_size(0.3),
+            usual_proposals=usual * n,
+        )  # fmt: skip
         return setting, move(rng, setting, state), None
 
     def statistics(parameters, data):
@@ -126,11 +130,6 @@ def our_sweep(rng, setting, state):
 
 def our_functions(rng, setting, state):
     return sweep.sample_functions(rng, setting, state, False)
-
-
-def functions_in_white_coordinates(rng, setting, state):
-    """As where rejections outnumber the data."""
-    return sweep.sample_functions(rng, setting, state._replace(usual_proposals=100.0), False)
 
 
 def parameters_together(rng, setting, state):
@@ -204,6 +203,7 @@ def forgetful_refresh(rng, setting, state):
     return sweep.refresh_rejections(rng, setting, forgotten)
 
 
+FEW, MANY = {"usual": 1.1}, {"usual": 2.5}  # rejections
 OWN, DEPENDENT, NIW = {"own_kernels": True}, {"dependent": True}, {"base": SOME_GAUSSIANS}
 # Functions so small that M varies little by them: an error in its own move stands out.
 QUIET = PRIOR._replace(mean=np.array([-2.0, -0.3]))
@@ -211,14 +211,11 @@ GEWEKE = {
     "rejections": (sweep.refresh_rejections, {}),
     "rejections, own kernels": (sweep.refresh_rejections, OWN | DEPENDENT),
     "rejections, with candidates": (with_candidates(nothing_else), {}),
-    "functions": (our_functions, {}),
-    "functions, in white coordinates": (functions_in_white_coordinates, {}),
-    "functions, in white coordinates, own kernels and dependent": (
-        functions_in_white_coordinates,
-        OWN | DEPENDENT,
-    ),
-    "functions, with candidates": (with_candidates(our_functions), {}),
-    "functions, own kernels and dependent": (our_functions, OWN | DEPENDENT),
+    "functions": (our_functions, FEW),
+    "functions, in white coordinates": (our_functions, {}),
+    "functions, in white coordinates, own kernels and dependent": (our_functions, OWN | DEPENDENT),
+    "functions, with candidates": (with_candidates(our_functions), FEW),
+    "functions, own kernels and dependent": (our_functions, OWN | DEPENDENT | FEW),
     "log-parameters": (sweep.sample_log_parameters, {}),
     "log-parameters, together with functions": (parameters_together, {}),
     "log-parameters, together with functions, own kernels and dependent": (
@@ -239,6 +236,8 @@ GEWEKE = {
     "mixing": (sweep.sample_mixing, DEPENDENT),
     # The first sweep of two has no candidates yet.
     "sweep": (repeated(our_sweep, 2), {}),
+    "sweep, few rejections": (repeated(our_sweep, 2), FEW),
+    "sweep, many rejections": (repeated(our_sweep, 2), MANY),
     "sweep, sampled base density": (repeated(our_sweep, 2), NIW),
     "sweep, own kernels": (repeated(our_sweep, 2), OWN),
     "sweep, dependent": (repeated(our_sweep, 2), DEPENDENT),
