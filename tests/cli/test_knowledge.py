@@ -45,7 +45,7 @@ def test_shares_weights_and_groups_reach_the_model_and_suspects_are_listed(data,
     found = pd.Series(bundle.estimator.transduction_).groupby(np.arange(40) // 2)
     assert found.nunique().max() == 1
     said = succeed("suspects", model, "-n", "1", "--out", out)
-    first = said.splitlines()[2].split()
+    first = said.splitlines()[3].split()
     assert first[:2] == ["3", "yes"]
     assert first[3] == "no"
     assert len(pd.read_csv(out)) == 12

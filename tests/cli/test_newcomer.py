@@ -7,7 +7,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
+from atoll import load_model
+from atoll.cli.knowledge import how_many_are_wrong
 from atoll.cli.terminal import wrapped
 from program import fail, run, succeed
 
@@ -90,8 +93,7 @@ def test_a_model_of_nearly_that_name_is_suggested(table, tmp_path):
 def test_suspects_end_with_how_many_labels_are_expected_to_be_wrong(table, tmp_path):
     succeed(*arguments(table, tmp_path), "--quiet")
     said = succeed("suspects", tmp_path / "m.atoll", "-n", 10, "--out", tmp_path / "all.csv")
-    total = pd.read_csv(tmp_path / "all.csv")["p_wrong"].sum()
-    assert f"About {total:.1f} of 10 labels are expected to be wrong; " in said
+    assert how_many_are_wrong(pd.read_csv(tmp_path / "all.csv")["p_wrong"].tolist()) in said
 
 
 @pytest.mark.parametrize("width", [60, 45])
@@ -230,3 +232,70 @@ def test_a_file_without_a_header_is_told_so(table, tmp_path):
     assert "The first line seems to be a row, not a header" in said
     said = fail("fit", tmp_path / "bare.csv", "--target", "kind", "--out", tmp_path / "n.atoll")
     assert "The first line seems to be a row, not a header" in said
+
+
+def test_rows_of_nothing_but_blanks_are_left_out_and_named(table, tmp_path):
+    blank = [12, 15, 17]
+    table.loc[blank, ["x", "z"]] = None
+    table["tag"] = [f"t{i}" for i in range(40)]
+    said = succeed(*arguments(table, tmp_path, "--id", "tag"))
+    assert "Rows 13, 16, 18 are left out: every cell that the model would read is blank" in said
+    assert "37 rows, 10 labelled" in said
+    bundle = load_model(tmp_path / "m.atoll")
+    assert bundle.ids.tolist() == table["tag"].drop(blank).tolist()
+    assert [bundle.row_number(i) for i in (0, 12, 36)] == [1, 14, 40]
+    data, model = tmp_path / "table.csv", tmp_path / "m.atoll"
+    asked, whole = tmp_path / "ask.csv", tmp_path / "all.csv"
+    said = succeed("next", model, data, "-n", "27", "--out", asked, "--labelled", whole)
+    assert "Rows 13, 16, 18 are left out" in said
+    rows = pd.read_csv(asked)
+    assert not {13, 16, 18} & set(rows["row"])
+    assert (rows["tag"] == [f"t{row - 1}" for row in rows["row"]]).all()
+    assert pd.read_csv(whole)["tag"].tolist() == table["tag"].tolist()
+    assert "rows 1 to 40, but for blank ones" in fail_with_answer(tmp_path, model, data)
+
+
+def fail_with_answer(folder, model, data):
+    pd.DataFrame({"row": [13], "kind": ["cat"]}).to_csv(folder / "answers.csv", index=False)
+    return fail("next", model, data, "--answers", folder / "answers.csv")
+
+
+def test_a_file_of_fit_predicts_tables_in_python(table, tmp_path):
+    table["site"] = ["north", "south"] * 20
+    succeed(*arguments(table, tmp_path))
+    model = load_model(tmp_path / "m.atoll")
+    p = model.predict_proba(table.drop(columns="kind"))
+    np.testing.assert_allclose(p, model.estimator.predict_proba(model.X))
+    assert (model.predict(table) == model.classes_[p.argmax(axis=1)]).all()
+    assert model.score(table.iloc[:10], table["kind"][:10]) == 1.0
+    assert sorted(model.suspect_labels().rows) == list(range(10))
+    with pytest.raises(AttributeError, match=r"no 'fit' here.*GraphGPClassifier, is `\.estimator`"):
+        model.fit(table, table["kind"])
+
+
+def test_ids_are_shown_where_rows_are_listed_and_suspects_say_how_many_to_look_at(table, tmp_path):
+    table["tag"] = [f"t{i:02}" for i in range(40)]
+    table.loc[2, "kind"] = "dog"  # one slip
+    succeed(*arguments(table, tmp_path, "--id", "tag"))
+    said = succeed("suspects", tmp_path / "m.atoll")
+    assert "10 labels, each held against all others" in said
+    assert re.search(r"^3 +t02 +dog +0\.\d\d +cat$", said, re.MULTILINE)
+    assert re.search(r"1 label is more likely wrong than right\. Look at the first", said)
+    said = succeed("next", tmp_path / "m.atoll", tmp_path / "table.csv", "-n", "3")
+    assert re.search(r"^row +tag +predicted", said, re.MULTILINE)
+    assert "--answers FILE reads it back" in said
+
+
+def test_the_number_of_wrong_labels_has_the_limits_of_a_binomial():
+    low, high = stats.binom.ppf([0.05, 0.95], 50, 0.2).astype(int)
+    said = how_many_are_wrong([0.2] * 50)
+    assert f"About 10.0 of 50 labels are wrong, {low} to {high} with probability 90%" in said
+    assert "Look at the first 45:" in said
+    assert how_many_are_wrong([0.001] * 9) == "None of 9 labels is expected to be wrong."
+
+
+def test_help_lists_the_commands_as_they_are_needed():
+    said = succeed("--help")
+    names = ["demo", "fit", "predict", "explain", "report", "next", "label", "compare", "reproduce"]
+    places = [re.search(rf"^ +{name} ", said, re.MULTILINE).start() for name in names]
+    assert places == sorted(places)

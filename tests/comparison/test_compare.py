@@ -242,7 +242,7 @@ def test_models_left_out_for_one_reason_share_a_line_and_seconds_are_those_of_a_
     said = " ".join(str(replace(found, left_out=why)).split())
     assert "Left out: a, b (slow); c (odd)." in said
     assert said.count("Left out") == 1
-    assert "s a fold" in said
+    assert "s a fit" in said
     assert "<table>" in found._repr_html_()
 
 
@@ -430,7 +430,7 @@ def test_both_columns_of_differences_say_of_what(found, tmp_path):
     page = (tmp_path / "compare.html").read_text(encoding="utf-8")
     assert ">Difference of log-loss (95% interval)<" in page
     assert ">Difference of error (95% interval)<" in page
-    assert ">Chance of being within 0.02 of the best, weighed with other tables<" in page
+    assert ">Chance to be near best<" in page
 
 
 def with_losses(found, **losses):
@@ -508,3 +508,16 @@ def test_the_default_weighs_categories_by_the_labels_of_each_fold(monkeypatch):
 
     assert loss(found) == pytest.approx(loss(half), abs=1e-12)
     assert loss(found) != loss(compare_models(table.X, y, models=["shares"], n_splits=2))
+
+
+def test_quick_models_come_first_and_what_they_found_outlives_an_interruption(data, monkeypatch):
+    fit = Candidate.predict
+
+    def stops_at_the_default(self, *arguments):
+        if self.name == "atoll":
+            raise KeyboardInterrupt
+        return fit(self, *arguments)
+
+    monkeypatch.setattr(Candidate, "predict", stops_at_the_default)
+    with pytest.raises(KeyboardInterrupt, match=r"what was done: shares \d\.\d{3} \(\d\.\d{3}\)"):
+        compare_models(*data, models=["graph-gp", "shares"], n_splits=2)

@@ -7,7 +7,7 @@ import numpy as np
 from atoll import AtollClassifier
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators.atoll_verdict import Facts, diagnose, troubles
-from atoll.estimators.explanation import Assumption, Explanation
+from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
 
 FACTS = Facts(100, 100, 100, 0.0, False, False, 0.2, n_draws=256)
 FOUND = Explanation(
@@ -107,7 +107,24 @@ def test_verbose_tells_the_steps_the_weights_and_the_time(at_a_terminal):
     lines = at_a_terminal.readouterr().err.splitlines()
     name = max(model.weights_, key=model.weights_.get)
     (told,) = [line for line in lines if "weights:" in line]
-    assert told.startswith(f"AtollClassifier: weights: {name} {model.weights_[name]:.1%}")
+    first = weights_in_words(model.explain().assumptions, model.weights_.values()).split("%")[0]
+    assert told.startswith(f"AtollClassifier: weights: {first}%")
+    assert f"{model.weights_[name]:.1%}" in told
     assert re.fullmatch(r"AtollClassifier: fitted in \d+\.\d s", lines[-1])
     model.set_params(verbose=False).fit(X, y)
     assert at_a_terminal.readouterr().err == ""
+
+
+def test_both_columns_of_percentages_sum_to_a_hundred():
+    parts = (Assumption("line", 0.992, 9.0), Assumption("clusters", 0.004, 4.0))
+    for rest in ((), (Assumption("nothing", 0.0, 0.0),)):
+        last = (Assumption("smooth", 0.004, 1.0), *rest)
+        header, rows = FOUND._replace(assumptions=(*parts, *last)).table()
+        for column in (header.index("now"), header.index("before")):
+            assert np.isclose(sum(float(row[column].rstrip("%")) for row in rows), 100.0, atol=0.3)
+        assert rows[-1][2] == f"{2 + len(rest)} others"
+
+
+def test_progress_and_verdict_name_assumptions_alike():
+    said = weights_in_words(FOUND.assumptions, [0.9, 0.1])
+    assert said == "clusters of near rows without exceptions 90.0%, near rows with exceptions 10.0%"

@@ -138,3 +138,12 @@ def test_a_label_that_no_path_leads_to_is_said_to_have_none():
     far = NearLabel(0, "a", -1, 2.0, None, None)
     _, (cells,) = RowExplanation(np.array(["a", "b"]), np.array([0.6, 0.4]), (far,), None).table()
     assert cells == ["0", "a", "no path", "2"]
+
+
+def test_a_strong_pull_from_afar_is_put_in_words():
+    near = (NearLabel(5, "low", 6, 4.0, -0.5, None), NearLabel(3, "top", 1, 1.0, 0.2, None))
+    found = RowExplanation(np.array(["low", "top"]), np.array([0.1, 0.9]), near, None)
+    said = "The strongest pull is not that of a near label"
+    assert said in found.summary()
+    assert said not in found._replace(near=(near[0]._replace(length=1.2), near[1])).summary()
+    assert said not in found._replace(near=(near[0], near[1]._replace(pull=0.45))).summary()

@@ -302,3 +302,17 @@ def test_labels_of_most_rows_that_mean_none_are_refused_and_taken_where_the_clas
         make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0)).fit(table, y)
     told = GraphGPClassifier(unlabelled="?", random_state=0)
     assert make_pipeline(make_preprocessor(), told).fit(table, y).classes_.tolist() == ["a", "b"]
+
+
+def test_python_counts_the_rows_it_refuses_from_zero():
+    frame = pd.DataFrame({"x": [1.0, None, 3.0, None], "hue": ["red", None, "blue", None]})
+    with pytest.raises(ValueError, match=r"rows 1, 3: .*first row is row 0.*dropna\(how='all'\)"):
+        make_preprocessor().fit(frame)
+    with pytest.raises(ValueError, match=r"row 1 of 'x'.*first row is row 0"):
+        make_preprocessor(impute=False).fit(frame[["x"]].iloc[:3])
+
+
+def test_a_bad_cell_of_new_rows_is_named_by_row_and_value():
+    step = make_preprocessor().fit(pd.DataFrame({"mass": [1.0, 2.0, 3.0]}))
+    with pytest.raises(ValueError, match=r"mass of row 2 is 'n\.a\.\?'.*first row is row 0"):
+        step.transform(pd.DataFrame({"mass": [1.0, 2.0, "n.a.?"]}))

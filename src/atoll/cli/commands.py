@@ -16,6 +16,7 @@ from atoll.cli.fitting import (
     check_id,
     description,
     refuse_placeholder,
+    rows_to_learn_from,
     settle_labels,
     unlabelled_value,
     weigh,
@@ -182,6 +183,7 @@ def fit(
     second one stops at once. Other models stop at the first, and nothing is written.
     """
     # Many parameters because a command's options are its parameters.
+    # Long because a quarter of it are these.
     from sklearn.exceptions import ConvergenceWarning
 
     from atoll.cli.timing import before_the_fit
@@ -206,13 +208,16 @@ def fit(
     check_id(id_column, frame, data)
     told = Told(class_share or [], weights, groups)
     told.check(kind, model, frame)
+    dropped = [*(drop or ()), *told.columns, *([id_column] if id_column is not None else [])]
+    known = rows_to_learn_from(frame, [target, *dropped], say)
+    frame = known.frame
     table = prepare(
         frame,
         target,
         standardise=not no_standardise and not compares_directions(estimator),
         encode=encode,
         impute=impute,
-        drop=[*(drop or ()), *told.columns, *([id_column] if id_column is not None else [])],
+        drop=dropped,
         texts=text or (),
     )
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
@@ -233,7 +238,7 @@ def fit(
         estimator.fit(table.X, y, **told.of_fit(frame))
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
-    bundle = bundle_of(estimator, table, frame, y, target)
+    bundle = bundle_of(estimator, table, known, y, target)
     save_model(with_source(bundle, data, source, id_column), out)
     verdict = estimator.diagnostics_["verdict"]
     for line in [verdict, *about_shares(estimator, labels), f"Model saved in {out}."]:
@@ -342,7 +347,9 @@ def compare(
         check_writable(html)
         for package in ("matplotlib", "jinja2"):
             import_extra(package)
-    table = prepare(read_table(data), target, encode=True, impute=True, drop=drop or ())
+    dropped = list(drop or ())
+    known = rows_to_learn_from(read_table(data), [target, *dropped], speaker(quiet))
+    table = prepare(known.frame, target, encode=True, impute=True, drop=dropped)
     marker = unlabelled_value(unlabelled, table.y)
     if unlabelled == "auto":
         refuse_placeholder(table.y)
@@ -622,3 +629,14 @@ def _parse_settings(
                 f"--set {key}={text}: {text!r} is not a number or a list of numbers."
             ) from None
     return options
+
+
+# --- order ---------------------------------------------------------------------------------------
+
+_ORDER = (
+    *("demo", "fit", "predict", "explain", "report", "next", "label", "suspects", "score"),
+    *("compare", "models", "reproduce"),
+)
+app.registered_commands.sort(
+    key=lambda command: _ORDER.index(command.name or getattr(command.callback, "__name__", ""))
+)

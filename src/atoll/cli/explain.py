@@ -79,10 +79,12 @@ def explain(
 def _with_ids(
     table: tuple[list[str], list[list[str]]], bundle: ModelBundle
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the table with the ids of its rows, where the fit was told of such."""
+    """Return the table with the rows' numbers, and their ids where the fit was told of such."""
     header, rows = table
     ids: Any = bundle.ids
+    places = [int(row[0]) - 1 for row in rows]
+    rows = [[str(bundle.row_number(i)), *row[1:]] for i, row in zip(places, rows)]
     if ids is None:
         return header, rows
-    named = [[row[0], str(ids[int(row[0]) - 1]), *row[1:]] for row in rows]
+    named = [[row[0], str(ids[i]), *row[1:]] for i, row in zip(places, rows)]
     return [header[0], bundle.id_column, *header[1:]], named

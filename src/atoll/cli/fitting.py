@@ -6,6 +6,7 @@ import math
 import re
 import shlex
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,28 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from atoll.core.blank_rows import KnownRows
     from atoll.core.labels import PartialLabels
     from atoll.core.preprocessing import PreparedTable, Preprocessing
     from atoll.estimators.persistence import ModelBundle
+
+
+def rows_to_learn_from(
+    frame: pd.DataFrame, others: list[str], say: Callable[[str], None]
+) -> KnownRows:
+    """Return the rows that are not wholly blank, and say which are left out.
+
+    Parameters
+    ----------
+    others : columns that are not learnt from
+    say : hears of rows that are left out
+    """
+    from atoll.core.blank_rows import known_rows
+
+    known = known_rows(frame, [name for name in frame.columns if name not in others])
+    for line in known.remark(after=" (the first row under the header is row 1)."):
+        say(line)
+    return known
 
 
 def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> PartialLabels:
@@ -164,7 +184,7 @@ def about_shares(estimator: Any, labels: PartialLabels) -> list[str]:
 def bundle_of(
     estimator: Any,
     table: PreparedTable,
-    frame: pd.DataFrame,
+    known: KnownRows,
     y: NDArray[Any],
     target: str,
 ) -> ModelBundle:
@@ -173,7 +193,7 @@ def bundle_of(
     Parameters
     ----------
     table : as the estimator was fitted to it
-    frame : the same as it was read
+    known : the same as it was read
     y : (n,) labels, None where unlabelled
     """
     from datetime import UTC, datetime
@@ -185,7 +205,7 @@ def bundle_of(
     read = table.preprocessing
     created = datetime.now(UTC).isoformat(timespec="seconds")
     bundle = ModelBundle(estimator, read, table.X, y, target, __version__, created)
-    return bundle._replace(blank=blank_cells(read, frame))
+    return bundle._replace(blank=blank_cells(read, known.frame), rows=known.numbers)
 
 
 def check_id(id_column: str | None, frame: pd.DataFrame, data: Path) -> None:
@@ -220,4 +240,6 @@ def with_source(
     if id_column is None:
         return bundle
     names = read_cells(source)[id_column]
+    if bundle.rows is not None:
+        names = names.iloc[bundle.rows - 1]
     return bundle._replace(id_column=id_column, ids=names.astype(str).to_numpy(object))

@@ -86,17 +86,25 @@ def run_round(
     files, wishes : what the command line says
     say : hears every line for the reader
     """
-    from atoll.core.preprocessing import apply
+    from atoll.core.blank_rows import known_rows
+    from atoll.core.preprocessing import apply, require_known_columns
     from atoll.core.tables import write_table
 
+    require_known_columns(bundle.preprocessing, frame)
+    known = known_rows(frame, bundle.preprocessing.columns)
+    for line in known.remark():
+        say(line)
+    frame, all_cells, cells = known.frame, cells, known.of(cells).reset_index(drop=True)
+    numbers = np.arange(1, len(frame) + 1) if known.numbers is None else known.numbers
     X = apply(bundle.preprocessing, frame)
     learner = open_learner(bundle, frame, X, files.state, wishes)
     if files.answers is not None:
-        rows, labels = read_answers(files.answers, bundle.target, X.shape[0], learner.classes_)
+        rows, labels = read_answers(files.answers, bundle.target, numbers, learner.classes_)
         learner.refit().update(rows, labels)
         say(f"{len(rows)} answers taken from {files.answers}.")
     query = learner.query(wishes.n)
     asked = described(learner, query, cells, bundle.target)
+    asked[ROW] = numbers[query.rows]
     n_blank = blank_cells(bundle, frame, query.rows)
     is_blank = n_blank >= MANY_BLANK * len(bundle.preprocessing.columns)
     asked["why"] = [
@@ -106,18 +114,25 @@ def run_round(
     learner.save(files.state)
     if files.labelled is not None:
         given = _labels(bundle, frame)
-        write_table(with_labels(learner, cells, given, bundle.target), files.labelled)
+        with_all = with_labels(learner, cells, given, bundle.target)
+        write_table(_in_whole(with_all, all_cells, numbers), files.labelled)
     if files.out is not None:
         write_table(asked, files.out)
         where = "written to standard output" if str(files.out) == "-" else f"saved in {files.out}"
         say(f"{len(asked)} rows to label {where}; fill in {bundle.target!r}.")
     else:
-        shown = [c for c in asked.columns if c != bundle.target][:4]
+        shown = [ROW, "predicted", "probability", "why"]
+        if bundle.id_column in asked.columns:
+            shown.insert(1, bundle.id_column)
         for line in table_lines(shown, asked[shown].map(_written).values.tolist()):
             say(line)
+        say(
+            f"To answer: --out FILE writes these rows with a column {bundle.target!r} to fill in, "
+            "and --answers FILE reads it back."
+        )
     say(how_picked(learner))
     if is_blank.any():
-        say(about_blanks((query.rows[is_blank] + 1).tolist()))
+        say(about_blanks(numbers[query.rows][is_blank].tolist()))
     say(str(learner.estimate_error()))
     if learner.target_error is not None:
         say(learner.should_stop().reason)
@@ -169,12 +184,15 @@ def open_learner(
     return learner
 
 
-def read_answers(path: Path, target: str, n: int, classes: Any) -> tuple[list[int], list[Any]]:
-    """Return rows of a pool of n, from 0, and labels of a table of answers, without blank ones.
+def read_answers(
+    path: Path, target: str, numbers: NDArray[np.intp], classes: Any
+) -> tuple[list[int], list[Any]]:
+    """Return rows of a pool, from 0, and labels of a table of answers, without blank ones.
 
     Parameters
     ----------
     target : column of the labels
+    numbers : (n,) of the rows of the pool in their table, from 1 on
     classes : that are known, whose type labels are given
     """
     from atoll.core.preprocessing import read_target
@@ -188,16 +206,17 @@ def read_answers(path: Path, target: str, n: int, classes: Any) -> tuple[list[in
                 f"table from 1 on, and {target!r}, its label."
             )
     labels = read_target(answers[target])
+    place_of = {number: place for place, number in enumerate(numbers.tolist())}
     places, given = [], []
     for word, label in zip(answers[ROW].tolist(), labels.tolist()):
         if label is None:
             continue
-        is_row = isinstance(word, int | float) and word == int(word) and 1 <= word <= n
-        if not is_row:
+        if not isinstance(word, int | float) or word not in place_of:
             raise ValueError(
-                f"{str(path)!r} has an answer for row {word!r}; the table has rows 1 to {n}."
+                f"{str(path)!r} has an answer for row {word!r}; the table has rows 1 to "
+                f"{numbers[-1]}{'' if len(numbers) == numbers[-1] else ', but for blank ones'}."
             )
-        places.append(int(word) - 1)
+        places.append(place_of[int(word)])
         given.append(_in_type(label, classes))
     return places, given
 
@@ -315,6 +334,15 @@ def with_labels(
         as_given = [a == b for a, b in zip(found, given)]
         found = np.where(as_given, cells[target].astype(object), found)
     return cells.assign(**{target: found})
+
+
+def _in_whole(part: pd.DataFrame, cells: pd.DataFrame, numbers: NDArray[np.intp]) -> pd.DataFrame:
+    """Return all rows of a table, those of the numbers, from 1 on, as they are in the part."""
+    if len(part) == len(cells):
+        return part
+    whole = cells.reindex(columns=part.columns).astype(object)
+    whole.iloc[numbers - 1] = part.astype(object).to_numpy()
+    return whole
 
 
 def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:

@@ -65,12 +65,18 @@ def check_labels(bundle: ModelBundle, frame: pd.DataFrame) -> None:
 
 def rows_and_labels(bundle: ModelBundle, frame: pd.DataFrame) -> ModelBundle:
     """Return the bundle with the rows and the labels of a table in place of those of the fit."""
+    from atoll.core.blank_rows import known_rows
     from atoll.core.preprocessing import apply, blank_cells
 
     check_labels(bundle, frame)
+    known = known_rows(frame, bundle.preprocessing.columns)
+    frame = known.frame
     X, y = apply(bundle.preprocessing, frame), labels_of(bundle, frame)
     assert y is not None
-    return bundle._replace(X=X, y=y, blank=blank_cells(bundle.preprocessing, frame))
+    blank = blank_cells(bundle.preprocessing, frame)
+    if bundle.ids is not None and len(bundle.ids) != len(frame):  # of other rows
+        bundle = bundle._replace(ids=None, id_column="")
+    return bundle._replace(X=X, y=y, blank=blank, rows=known.numbers)
 
 
 def labels_of(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any] | None:

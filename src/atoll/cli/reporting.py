@@ -73,14 +73,18 @@ def _in_own_units(bundle: ModelBundle) -> tuple[Any, Any, RowTable | SparseTable
         for row, j in _blank(bundle):
             blank[row] = (*blank.get(row, ()), read.columns[j])
         n = len(read.columns)
-        return bundle.estimator, rows, SparseTable(rows, read.names, bundle.ids, name, 1, blank, n)
+        return (
+            bundle.estimator,
+            rows,
+            SparseTable(rows, read.names, bundle.ids, name, 1, blank, n, bundle.rows),
+        )
     estimator, X = in_units_of_the_table(bundle.estimator, read, bundle.X)
     frame = in_own_units(read, bundle.X)
     if bundle.blank is not None:  # what was filled in is no measurement
         is_blank = np.zeros(frame.shape, bool)
         is_blank[bundle.blank[:, 0], bundle.blank[:, 1]] = True
         frame = frame.mask(is_blank)
-    return estimator, X, RowTable(frame, bundle.ids, name)
+    return estimator, X, RowTable(frame, bundle.ids, name, 1, bundle.rows)
 
 
 def _blank(bundle: ModelBundle) -> list[list[int]]:

@@ -32,6 +32,9 @@ from atoll.estimators.tables import TablePreprocessor, make_preprocessor
 DEFAULT = "atoll"
 MOST_ROWS = 2000  # rows that models are fitted to: some take the cube of their number
 
+# Without the time left: quick models come first, and would foretell too little.
+_BAR = "{desc}: fit {n_fmt} of {total_fmt} [{elapsed}{postfix}]"
+
 
 def compare_models(
     X: Any,
@@ -127,7 +130,7 @@ def compare_models(
     used = _rows_to_use(labels, max_rows, rng)
     codes = np.where(labels.is_labelled, labels.codes, -1)[used]
     total = len(candidates) * n_splits
-    with progress_bar(total=total, desc="comparing", disable=not progress) as bar:
+    with progress_bar(total=total, desc="comparing", disable=not progress, bar_format=_BAR) as bar:
 
         def tell(name: str) -> None:
             bar.set_postfix_str(name)
@@ -135,7 +138,7 @@ def compare_models(
 
         found = held_out_losses(candidates, rows[used], codes, n_splits, random_state, tell)
     if DEFAULT in found.interrupted:
-        raise KeyboardInterrupt("interrupted before a model was done; there is nothing to compare.")
+        raise KeyboardInterrupt(_stopped_too_soon(found))
     if DEFAULT not in found.names:
         raise ValueError(f"the default classifier cannot take the data: {found.failed[DEFAULT]}")
     left_out += tuple(found.failed.items())
@@ -145,6 +148,18 @@ def compare_models(
     left_out += tuple((name, "the comparison was stopped") for name in found.interrupted)
     result = _result(candidates, found, judgement, labels, used, n_splits, left_out)
     return replace(result, step=step)
+
+
+def _stopped_too_soon(found: HeldOutLosses) -> str:
+    """Say what is known of the models that were done before the default was."""
+    if not found.names:
+        return "interrupted before a model was done; there is nothing to compare."
+    done = zip(found.names, found.log_losses.mean(axis=1), found.errors.mean(axis=1))
+    each = "; ".join(f"{name} {loss:.3f} ({error:.3f})" for name, loss, error in done)
+    return (
+        f"interrupted before the default was done; there is nothing to compare with. Log-loss (and "
+        f"error) on held-out labels of what was done: {each}."
+    )
 
 
 def _chosen(

@@ -55,7 +55,7 @@ def notebook_parts(found: ModelComparison) -> list[Any]:
 
 def _table(found: ModelComparison) -> tuple[list[str], list[list[str]]]:
     differences = {one.model: one for one in found.differences}
-    header = ["", "log-loss", "less default's", "95% interval", "error", "s a fold"]
+    header = ["", "log-loss", "minus default", "95% interval", "error", "s a fit"]
     rows = []
     for row in found.table:
         loss = differences[row.model].log_loss
@@ -113,9 +113,9 @@ def _what_was_done(found: ModelComparison) -> str:
         f"{found.n_labels:,} labels of {found.n_classes} classes, each held out once in "
         f"{found.n_splits} folds; the rarest class has {found.n_rarest}.{part} Below zero a model "
         "is better than the default; intervals by a correlated t-test over rows. The last column "
-        "has the seconds of one fold: a fit and its predictions. A report of the fitted model "
-        "holds the same labels out, but keeps what categories count as all labels have it, and "
-        "fits all rows: its scores may differ from these."
+        "has the seconds of one fit and its predictions. A report of the fitted model "
+        "holds the same labels out, but fits all rows, and lets all labels say once what "
+        "categories count, where there are any: its scores may differ from these."
     )
 
 

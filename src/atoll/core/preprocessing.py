@@ -18,7 +18,7 @@ from atoll.core.extras import import_extra
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import SHELL, Fixes
 from atoll.core.texts import Words, is_text, learn_words, word_rows
-from atoll.core.unusable import DATES, fault_of_categories, fault_of_cells, refuse
+from atoll.core.unusable import DATES, fault_of_categories, fault_of_cells, first_words, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,8 +158,8 @@ def prepare(
         )
     if not impute:
         _refuse_blank(frame, columns, fixes)
-    _refuse_infinite(frame, columns)
-    _refuse_empty(frame, columns)
+    _refuse_infinite(frame, columns, fixes)
+    _refuse_empty(frame, columns, fixes)
 
     categories = {name: _categories(frame[name], fixes) for name in categorical}
     numeric = [name for name in columns if name not in categories and name not in found]
@@ -204,7 +204,7 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
     >>> apply(preprocessing, pd.DataFrame({"x": [2.0, 5.0], "note": ["new", "rows"]})).tolist()
     [[0.0], [3.0]]
     """
-    _require_known_columns(preprocessing, frame)
+    require_known_columns(preprocessing, frame)
     not_numeric = [
         name
         for name in preprocessing.columns
@@ -215,7 +215,8 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
     if not_numeric:
         raise ValueError(
             f"{_named(not_numeric)} {_are(not_numeric)} not numeric, but the model was fitted on "
-            "numbers there; correct the cells that are not numbers."
+            f"numbers there{first_words(frame, not_numeric, fixes)}; correct the cells that are "
+            "not numbers, or blank them."
         )
     if not preprocessing.lenient:
         _refuse_blank(frame, preprocessing.columns, fixes)
@@ -225,8 +226,8 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
                 f"{_listed(preprocessing.categories[name])}. Fit again on rows that have it, or "
                 "leave those rows out."
             )
-    _refuse_infinite(frame, preprocessing.columns)
-    _refuse_empty(frame, preprocessing.columns)
+    _refuse_infinite(frame, preprocessing.columns, fixes)
+    _refuse_empty(frame, preprocessing.columns, fixes)
     X = (_to_features(preprocessing, frame) - preprocessing.mean) / preprocessing.scale
     return _with_words(preprocessing, frame, X)
 
@@ -323,7 +324,7 @@ def unreadable(
     >>> unreadable(preprocessing, pd.DataFrame({"x": ["2", "tall"]}))[1].tolist()
     [None, "x is 'tall', not a number"]
     """
-    _require_known_columns(preprocessing, frame)
+    require_known_columns(preprocessing, frame)
     pd = import_extra("pandas")
     read, reasons = frame.copy(), np.full(len(frame), None, dtype=object)
     blank_cells = np.ones(len(frame), bool)
@@ -379,7 +380,7 @@ def filled_cells(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[tupl
     >>> filled_cells(preprocessing, pd.DataFrame({"x": [None, 2.0], "site": ["c", "b"]}))
     [('x', 'site'), ()]
     """
-    _require_known_columns(preprocessing, frame)
+    require_known_columns(preprocessing, frame)
     is_filled = frame[list(preprocessing.columns)].isna().to_numpy()
     for j, name in enumerate(preprocessing.columns):
         if name in preprocessing.categories:
@@ -605,45 +606,46 @@ def _is_few_valued(x: NDArray[np.float64]) -> bool:
 
 
 def _refuse_blank(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -> None:
-    cells = _cells(frame, columns, lambda column: column.isna().to_numpy())
+    cells = _cells(frame, columns, lambda column: column.isna().to_numpy(), fixes.first_row)
     if cells:
         raise ValueError(
-            f"missing values in the features: {cells} (the first row under the header is row 1). "
+            f"missing values in the features: {cells} {fixes.counting}. "
             f"Let them be filled in ({fixes.impute}), or leave out the rows or the columns."
         )
 
 
-def _refuse_infinite(frame: pd.DataFrame, columns: Iterable[str]) -> None:
+def _refuse_infinite(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -> None:
     numeric = [name for name in columns if _is_numeric(frame[name])]
-    cells = _cells(frame, numeric, lambda column: np.isinf(_as_floats(column)))
+    cells = _cells(frame, numeric, lambda c: np.isinf(_as_floats(c)), fixes.first_row)
     if cells:
         raise ValueError(
-            f"infinite values in the features: {cells} (the first row under the header is row 1). "
+            f"infinite values in the features: {cells} {fixes.counting}. "
             "Correct them, or leave out the rows or the columns."
         )
 
 
-def _refuse_empty(frame: pd.DataFrame, columns: Sequence[str]) -> None:
-    rows = (np.flatnonzero(frame[list(columns)].isna().all(axis=1)) + 1).tolist()
+def _refuse_empty(frame: pd.DataFrame, columns: Sequence[str], fixes: Fixes) -> None:
+    is_blank = frame[list(columns)].isna().all(axis=1)
+    rows = (np.flatnonzero(is_blank) + fixes.first_row).tolist()
     if rows:
-        named = f"row{'s' if len(rows) > 1 else ''} {_listed(rows, 5)}"
+        named = f"row{'s' if len(rows) > 1 else ''} {_listed(rows, 10)}"
         raise ValueError(
-            f"{named}: every cell of the features is blank (the first row under the header is row "
-            "1); leave such rows out."
+            f"{named}: every cell of the features is blank {fixes.counting}; "
+            f"{fixes.without_blank_rows}."
         )
 
 
-def _cells(frame: pd.DataFrame, columns: Iterable[str], is_wrong: Any) -> str:
+def _cells(frame: pd.DataFrame, columns: Iterable[str], is_wrong: Any, first: int = 1) -> str:
     """Return where cells are wrong, in words; nothing if none is."""
-    cells = [
-        (int(row) + 1, name) for name in columns for row in np.flatnonzero(is_wrong(frame[name]))
-    ]
+    places = {name: np.flatnonzero(is_wrong(frame[name])) + first for name in columns}
+    cells = [(int(row), name) for name, rows in places.items() for row in rows]
     cells.sort(key=lambda cell: cell[0])
     shown = ", ".join(f"row {row} of {name!r}" for row, name in cells[:5])
     return shown + (f" and {len(cells) - 5} more" if len(cells) > 5 else "")
 
 
-def _require_known_columns(preprocessing: Preprocessing, frame: pd.DataFrame) -> None:
+def require_known_columns(preprocessing: Preprocessing, frame: pd.DataFrame) -> None:
+    """Raise a ValueError if the table lacks a column that the model was fitted on."""
     missing = [name for name in preprocessing.columns if name not in frame.columns]
     if missing:
         others = [name for name in frame.columns if name not in preprocessing.columns]

@@ -42,6 +42,24 @@ class Fixes(NamedTuple):
         return f", or if it names the rows `atoll fit --id {shlex.quote(column)}`"
 
     @property
+    def first_row(self) -> int:
+        """Number of the first row: 0 as in a data frame, 1 as in a file."""
+        return 0 if self.in_python else 1
+
+    @property
+    def counting(self) -> str:
+        """Return how rows are counted, in brackets."""
+        where = "" if self.in_python else " under the header"
+        return f"(the first row{where} is row {self.first_row})"
+
+    @property
+    def without_blank_rows(self) -> str:
+        """Return how rows of nothing but blanks are left out."""
+        if self.in_python:
+            return "leave such rows out, and their labels, for example with table.dropna(how='all')"
+        return "leave such rows out"
+
+    @property
     def encode(self) -> str:
         return "make_preprocessor(encode=True)" if self.in_python else "--encode"
 

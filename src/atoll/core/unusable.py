@@ -109,6 +109,29 @@ def refuse(faults: dict[str, Fault], fixes: Fixes) -> None:
     )
 
 
+def first_words(frame: pd.DataFrame, columns: Sequence[str], fixes: Fixes, most: int = 5) -> str:
+    """Return the first cells of columns that are no numbers, after a colon; empty if all are.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from atoll.core.table_fixes import PYTHON
+    >>> first_words(pd.DataFrame({"mass": [3.1, "n.a.?"]}), ["mass"], PYTHON)
+    ": mass of row 1 is 'n.a.?' (the first row is row 0)"
+    """
+    pd = import_extra("pandas")
+    found = []
+    for name in columns:
+        is_word = pd.to_numeric(frame[name], errors="coerce").isna() & frame[name].notna()
+        for row in np.flatnonzero(is_word).tolist():
+            found.append((row + fixes.first_row, name, str(frame[name].iloc[row])[:40]))
+    if not found:
+        return ""
+    shown = ", ".join(f"{name} of row {row} is {word!r}" for row, name, word in found[:most])
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return f": {shown}{more} {fixes.counting}"
+
+
 def row_counters(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """Return the columns that look like numbers of rows: whole, and each one more than the last.
 

@@ -144,7 +144,13 @@ class KeptError(NamedTuple):
             which = f"{kept}; about {self.error:.1%} of them are wrong"
         checked = "; no held-out label has checked that"
         if self.n_held_out:
-            checked = f", corrected by {self.n_held_out} held-out labels"
+            n = self.n_held_out
+            that = "those" if n > 1 else "that"
+            checked = f", corrected by {n} label{'s' if n > 1 else ''} of the fit, {that} which "
+            if self.n_kept < self.n_rows:
+                checked += "would be kept when predicted from the others"
+            else:
+                checked += "can be predicted from the others"
         return (
             f"{which}, {self.lower:.1%} to {self.upper:.1%} with probability "
             f"{self.confidence:.0%}: by the model's own probabilities {self.by_model:.1%}{checked}."

@@ -99,6 +99,12 @@ class Explanation(NamedTuple):
             said = _odds(a.log_odds) if a is ranked[0] else _odds(a.log_odds, first)
             was = [f"{before[a.name]:.1%}"] * self.compared
             rows.append([f"{a.weight:.1%}", *was, WORDS[a.name], said])
+        rest = [a for a in ranked if a.weight < LEAST_SHOWN]
+        if rest and self.compared:
+            now, was_before = sum(a.weight for a in rest), sum(before[a.name] for a in rest)
+            name = WORDS[rest[0].name] if len(rest) == 1 else f"{len(rest)} others"
+            said = _odds(rest[0].log_odds, first) if len(rest) == 1 else ""
+            rows.append([f"{now:.1%}", f"{was_before:.1%}", name, said])
         return ["now", *(["before"] * self.compared), "the labels follow", "which makes them"], rows
 
     def summary(self) -> str:
@@ -116,7 +122,7 @@ class Explanation(NamedTuple):
         lines = [self.headline(), "  ".join(f"{name:>6}" for name in header[:-1])]
         for *shares, name, said in rows:
             numbers = [f"{share:>6}" for share in shares]
-            lines.append("  ".join([*numbers, f"{name} (labels {said})"]))
+            lines.append("  ".join([*numbers, f"{name} (labels {said})" if said else name]))
         return "\n".join([*lines, self.summary()]).rstrip()
 
     def _clusters(self) -> str:
@@ -174,7 +180,11 @@ def weights_in_words(assumptions: Sequence[Any], weights: Iterable[float]) -> st
     weights : of each
     """
     named = sorted(zip(weights, (one.name for one in assumptions)), reverse=True)
-    return ", ".join(f"{name} {weight:.1%}" for weight, name in named if weight >= LEAST_SHOWN)
+    return ", ".join(
+        f"{WORDS.get(name, name).replace(', ', ' ')} {weight:.1%}"
+        for weight, name in named
+        if weight >= LEAST_SHOWN
+    )
 
 
 def _wrong(clarity: float) -> str:

@@ -10,6 +10,7 @@ trusted by name.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import io
 import json
 import os
@@ -18,6 +19,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,8 +82,14 @@ _REBUILDING_ERRORS = (
 )
 
 
+_CHANGING = ("fit", "partial_fit", "set_params")  # methods that would change the classifier alone
+
+
 class ModelBundle(NamedTuple):
     """A fitted classifier with the table it was fitted on: what `atoll fit` saves.
+
+    It has the classifier's methods and attributes beside its own; those that take rows take tables
+    with the columns of the fit.
 
     estimator : a fitted classifier
     preprocessing : how new tables are to be treated
@@ -93,6 +101,7 @@ class ModelBundle(NamedTuple):
     id_column, ids : column that names the rows, and its cells (n,); None where there is none
     blank : (k, 2) rows, and columns in the order of `preprocessing.columns`, of cells that were
         blank; None where that is not known, as in older files
+    rows : (n,) numbers of the rows in the table, from 1 on; None where the fit left none out
     """
 
     estimator: Any
@@ -107,6 +116,59 @@ class ModelBundle(NamedTuple):
     id_column: str = ""
     ids: NDArray[Any] | None = None
     blank: NDArray[Any] | None = None
+    rows: NDArray[Any] | None = None
+
+    def row_number(self, place: int) -> int:
+        """Return what a row of X is called in its table, whose first row is row 1."""
+        return place + 1 if self.rows is None else int(self.rows[place])
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        """Return the classes of the rows of a table, (m,), as the classifier does.
+
+        Parameters
+        ----------
+        X : (m, q) data frame with the columns of the fit
+        options : of the classifier's method
+        """
+        return self.estimator.predict(self._features(X), **options)
+
+    def predict_proba(self, X: Any, **options: Any) -> Any:
+        """Return the class probabilities of the rows of a table, (m, K), as the classifier does.
+
+        Parameters
+        ----------
+        X : (m, q) data frame with the columns of the fit
+        options : of the classifier's method
+        """
+        return self.estimator.predict_proba(self._features(X), **options)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the classifier has; its methods that take rows take tables here."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in _CHANGING or not hasattr(self.estimator, name):
+            raise AttributeError(
+                f"a model file of `atoll fit` has no {name!r} here; the classifier in it, a "
+                f"{type(self.estimator).__name__}, is `.estimator`, and takes rows as in `.X`."
+            )
+        found = getattr(self.estimator, name)
+        if (
+            not inspect.ismethod(found)
+            or next(iter(inspect.signature(found).parameters), "") != "X"
+        ):
+            return found
+
+        @wraps(found)
+        def of_table(X: Any, *arguments: Any, **options: Any) -> Any:
+            return found(self._features(X), *arguments, **options)
+
+        return of_table
+
+    def _features(self, X: Any) -> Any:
+        """Return the features of a table's rows, (m, p)."""
+        from atoll.estimators.tables import of_preprocessing
+
+        return of_preprocessing(self.preprocessing).transform(X)
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:

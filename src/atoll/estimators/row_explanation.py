@@ -33,6 +33,7 @@ MOST_ROWS = 5000  # of that graph; of more, a random part besides the labelled o
 MOST_LABELS = 1000  # of them, those nearest as the crow flies
 A_NEAREST_FOR = 3  # labels listed, of which one is the nearest, whatever its pull
 LEAST_PULL = 0.005  # below, a pull is shown as none
+MUCH_FARTHER, MUCH_STRONGER = 1.5, 1.5  # from which a strong pull from afar is remarked on
 SAME_PLACE = 1e-100  # lengths below are those of rows that are alike
 
 
@@ -156,7 +157,7 @@ class RowExplanation(NamedTuple):
                 f"Of all that labels do to this row, {these} do {share:.0%}; + pulls towards "
                 f"{name}, - away from it."
             )
-            said += self._crosswise()
+            said += [*self._from_afar(), *self._crosswise()]
         if self.without_all is not None:
             p, q = self.proba[self.code], self.without_all[self.code]
             said.append(
@@ -166,6 +167,20 @@ class RowExplanation(NamedTuple):
 
     def _parts(self) -> list[Any]:
         return [self.headline(), self.table(), self.summary()]
+
+    def _from_afar(self) -> list[str]:
+        """Say why the strongest pull is that of a label far away, where it is."""
+        strongest = max(self.near, key=lambda label: abs(label.pull or 0.0))
+        nearest = min(self.near, key=lambda label: label.length)
+        is_far = strongest.n_steps < 0 or strongest.length > MUCH_FARTHER * nearest.length
+        is_strong = abs(strongest.pull or 0.0) > MUCH_STRONGER * abs(nearest.pull or 0.0)
+        if not (is_far and is_strong):
+            return []
+        return [
+            "The strongest pull is not that of a near label: labels pull through the whole graph, "
+            "and one that speaks for many rows, such as one of the few of its class, pulls them "
+            "all, near or not."
+        ]
 
     def _crosswise(self) -> list[str]:
         """Say why labels of other classes pull towards the class, or its own away, if any do."""

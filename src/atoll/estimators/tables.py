@@ -210,6 +210,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return tags
 
 
+def of_preprocessing(found: preprocessing.Preprocessing) -> TablePreprocessor:
+    """Return the step, as if fitted, that treats tables as `found` says."""
+    step = TablePreprocessor(standardise=found.standardised, impute=found.lenient)
+    step.preprocessing_ = found
+    step.feature_names_in_ = np.array(found.columns, dtype=object)
+    step.n_features_in_ = len(found.columns)
+    return step
+
+
 def _what_became(found: preprocessing.Preprocessing) -> list[str]:
     """Return what each column became, a line each."""
     lines = []

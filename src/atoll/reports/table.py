@@ -22,12 +22,14 @@ class RowTable(NamedTuple):
     ids : (n,) names of the rows, or None
     id_name : what the names are
     first : number of the first row: 1 as in a file, 0 as in an array
+    numbers : (n,) of the rows, where they are not in order from `first` on
     """
 
     frame: Any
     ids: NDArray[Any] | None = None
     id_name: str = ""
     first: int = 1
+    numbers: NDArray[Any] | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -38,7 +40,7 @@ class RowTable(NamedTuple):
         """Return number, name and cells of one row."""
         cells = [_shown(self.frame.iat[place, j]) for j in columns]
         name = "" if self.ids is None else short(self.ids[place], 24, str)
-        return {"row": f"{place + self.first:,}", "id": name, "cells": cells}
+        return {"row": _number(self, place), "id": name, "cells": cells}
 
     def blank_share(self, place: int) -> float:
         """Return the share of a row's cells that are blank."""
@@ -81,6 +83,7 @@ class SparseTable(NamedTuple):
     first: int = 0
     blank: Mapping[int, tuple[str, ...]] = MappingProxyType({})
     n_columns: int = 0
+    numbers: NDArray[Any] | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -96,11 +99,17 @@ class SparseTable(NamedTuple):
         names = [short(name, 40, str) for name in found if name not in self.blank.get(place, ())]
         name = "" if self.ids is None else short(self.ids[place], 24, str)
         cells = [{"text": ", ".join(names) or "–", "word": True}]
-        return {"row": f"{place + self.first:,}", "id": name, "cells": cells}
+        return {"row": _number(self, place), "id": name, "cells": cells}
 
     def blank_share(self, place: int) -> float:
         """Return the share of the table's cells that are blank in a row."""
         return len(self.blank.get(place, ())) / max(self.n_columns, 1)
+
+
+def _number(table: RowTable | SparseTable, place: int) -> str:
+    """Return what a row is called where it has no name."""
+    number = place + table.first if table.numbers is None else int(table.numbers[place])
+    return f"{number:,}"
 
 
 def _shown(value: Any) -> dict[str, Any]:
