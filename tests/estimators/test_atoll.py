@@ -260,3 +260,15 @@ def test_a_yes_or_no_column_does_not_pass_for_clusters():
     assert model.diagnostics_["one_column"] > 0.9
     assert "a single column" in str(model.explain())
     assert model.weights_["clusters"] < 0.5
+
+
+def test_one_direction_of_signal_makes_no_graph_of_its_own():
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((90, 8))
+    for n_directions in (1, 2):
+        scores = 3.0 * rng.standard_normal((90, n_directions))
+        y = np.where(np.arange(90) < 20, scores[:, 0] > 0, -1)
+        model = AtollClassifier(n_draws=80, unlabelled=-1, random_state=0)
+        found = model.fit(noise + np.repeat(scores, 8 // n_directions, axis=1), y).weights_
+        assert ("signal" in found) == (n_directions > 1)
+        assert "whitened" in found

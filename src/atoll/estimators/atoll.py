@@ -419,7 +419,8 @@ class AtollClassifier(InformedClassifier):
         constant = float(np.sqrt(recipe.constant_variance))
         seen: dict[str, View] = {}
         place = views.place_of_signal(found, self.metric)
-        if data.rows.shape[1] > PLANE and found.n_signal < len(found.variances):
+        # Along a single direction rows are near that have nothing else in common.
+        if data.rows.shape[1] > PLANE and 1 < found.n_signal < len(found.variances):
             seen["signal"], _ = self._graph_view(memory, "signal", data, place)
         if len(found.variances):
             if self.metric == rows_of.COSINE:  # stretching small directions is no help here
