@@ -521,3 +521,14 @@ def test_quick_models_come_first_and_what_they_found_outlives_an_interruption(da
     monkeypatch.setattr(Candidate, "predict", stops_at_the_default)
     with pytest.raises(KeyboardInterrupt, match=r"what was done: shares \d\.\d{3} \(\d\.\d{3}\)"):
         compare_models(*data, models=["graph-gp", "shares"], n_splits=2)
+
+
+def test_differences_of_nothing_are_neither_blown_up_nor_coloured(found):
+    same = tuple(
+        one._replace(log_loss=one.log_loss._replace(mean=-2e-9, low=-3e-9, high=-1e-9))
+        for one in found.differences
+    )
+    (axis,) = intervals_figure(replace(found, differences=same)).axes
+    assert axis.get_xlim()[1] >= 0.02
+    colours = {line.get_color() for line in axis.lines if len(line.get_xdata()) == 2}
+    assert "#1b6e4b" not in colours

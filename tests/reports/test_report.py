@@ -246,7 +246,8 @@ def test_report_says_why_other_commands_may_have_other_scores_and_rows(tmp_path)
     source = write(tmp_path, StandIn().fit(X, y), X, y)
     said = " ".join(source.split())
     assert "<code>atoll compare</code> holds the same rows out" in said
-    assert "<code>atoll next</code> may list others: it fits the model anew for its loop" in said
+    assert "<code>atoll next</code> may list others, and give the same row a somewhat" in said
+    assert "it fits the model anew for its loop" in said
 
 
 @pytest.mark.usefixtures("blank_pictures")
@@ -327,7 +328,7 @@ def test_rows_to_label_are_unlabelled_uncertain_and_all_different(tmp_path):
         assert cells[1] == f"kind {p[row].argmax()}"
         assert float(cells[2]) == pytest.approx(p[row].max(), abs=6e-3)
         assert [float(cell) for cell in cells[4:]] == pytest.approx(X[row, :5], rel=1e-3)
-    assert "first 5 of 8 columns" in Page(source).text
+    assert "the first 5 of your 8 columns are shown" in Page(source).text
     assert "10 rows, counted from 0" in Page(source).text
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NARROWEST, _WIDEST = 44, 100  # characters of a line
+_NO_DIFFERENCE = 0.0005  # of log-loss, which is shown as zero
 _BETTER, _WORSE, _UNSURE = "#1b6e4b", "#a4320b", "#52606d"
 
 
@@ -181,6 +182,8 @@ def _interval(one: Paired) -> str:
 
 
 def _colour(loss: Paired) -> str:
+    if abs(loss.mean) < _NO_DIFFERENCE:
+        return _UNSURE
     return _BETTER if loss.high < 0 else _WORSE if loss.low > 0 else _UNSURE
 
 
@@ -204,7 +207,7 @@ def intervals_figure(found: ModelComparison) -> Figure:
     axis.set_axisbelow(True)
     if shown:  # one long interval must not squeeze the others
         ends = sorted(max(abs(one.log_loss.low), abs(one.log_loss.high)) for one in shown)
-        reach = 1.15 * min(ends[-1], 3.0 * ends[len(ends) // 2])
+        reach = max(1.15 * min(ends[-1], 3.0 * ends[len(ends) // 2]), NEAR)
         axis.set_xlim(-reach, reach)
         for place, one in enumerate(shown):  # beyond an edge: an arrow there says so
             colour = _colour(one.log_loss)
