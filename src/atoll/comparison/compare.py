@@ -101,7 +101,7 @@ def compare_models(
     >>> y = hide_labels(truth, per_class=8, marker=None, random_state=0)
     >>> found = compare_models(X, y, models=["shares", "logistic"], n_splits=2)
     >>> found.best, found.can_tell
-    ('atoll', False)
+    ('atoll', True)
     """
     check_value("n_splits", n_splits, Whole(2))
     check_value("max_rows", max_rows, Whole(2))
