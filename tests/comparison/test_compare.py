@@ -458,6 +458,10 @@ def test_models_that_did_better_beyond_doubt_are_named_where_the_default_is_reco
     assert "On these labels logistic did better than atoll: its 95% interval is below zero" in said
     assert better_here(changed, "logistic", "atoll") == ""
     assert better_here(with_losses(found).differences, "atoll", "atoll") == ""
+    worse = changed[0]._replace(model="blend", log_loss=changed[0].log_loss._replace(low=0.01))
+    assert "atoll alone did better than the blend" in better_here((worse,), "blend", "atoll")
+    unclear = worse._replace(log_loss=worse.log_loss._replace(low=-0.01))
+    assert better_here((unclear,), "blend", "atoll") == ""
 
 
 @pytest.mark.parametrize(

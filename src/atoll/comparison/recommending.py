@@ -126,7 +126,12 @@ def _listed(words: Sequence[str], last: str = "and") -> str:
 
 
 def better_here(differences: Sequence[Difference], best: str, default: str) -> str:
-    """Return which models did better than the default beyond doubt, where that is recommended."""
+    """Return which models did better here than what is recommended, beyond doubt."""
+    if best == BLEND and any(one.model == BLEND and one.log_loss.low > 0 for one in differences):
+        return (
+            f" On these labels {default} alone did better than the blend, which is recommended all "
+            "the same: with other labels of a table a blend is less often far from the best model."
+        )
     better = [one.model for one in differences if one.log_loss.high < 0]
     if best != default or not better:
         return ""
