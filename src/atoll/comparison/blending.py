@@ -113,7 +113,7 @@ def with_blend(
 
     Parameters
     ----------
-    codes : (l,) classes of the labelled rows
+    codes : (l,) classes of the rows that were scored
     """
     of = {one.name: one for one in candidates}
     names = [name for name in found.names if not of[name].is_peer]
