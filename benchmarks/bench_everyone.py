@@ -70,7 +70,7 @@ def book_cells(splits, names):
         for labels in SSL_BOOK_LABELS
         for data in SSL_BOOK_NAMES
         for model in names
-        if model not in ("NumPyro", "archipelago")
+        if model not in ("NumPyro", "archipelago")  # the latter is its engine on so many rows
     ]
 
 
