@@ -1,19 +1,23 @@
-"""Tables and pictures of bench_everyone.py, also between the marks of docs/peers.md."""
+"""Tables and pictures of bench_everyone.py, also between the marks of two pages in docs/."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from atoll.datasets import SSL_BOOK_NAMES
 from atoll.plotting.palette import GRID, INK, class_colours, class_markers, new_figure, tidy
+from atoll.reproductions.engine import Result
+from atoll.reproductions.ssl_book import LATER, draw_book
 from atoll.reproductions.tables import estimate, markdown_table
 
 DEFAULT = "atoll"
+TWO = ("error", "log_loss")
 METRICS = {"error": "error", "log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
 DOCS = Path(__file__).parents[1] / "docs"
 TICKS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.5, 2, 3)
@@ -26,12 +30,21 @@ GROUPS = {
 
 
 class Table:
-    """The measured cells of one group, by model."""
+    """The measured cells of one group, by model.
 
-    def __init__(self, rows, part, labels):
+    later : the same for splits on which nothing was chosen, where there are such
+    """
+
+    def __init__(self, rows, part, labels, draws=None):
         chosen = [
-            r for r in rows if r["part"] == part and (labels is None or r["labels"] == labels)
+            r
+            for r in rows
+            if r["part"] == part
+            and (labels is None or r["labels"] == labels)
+            and (draws is None or r["draw"] in draws)
         ]
+        has_later = part == "ssl-book" and draws is None
+        self.later = Table(chosen, part, labels, LATER) if has_later else None
         self.cells = defaultdict(dict)
         self.lost = defaultdict(list)
         for row in chosen:
@@ -84,6 +97,16 @@ class Table:
     def draws(self, model):
         return len({draw for _, _, draw in self.cells[model]})
 
+    def splits(self, model):
+        """How many splits of a set the model has been through, from the fewest to the most."""
+        counts = Counter(place[:2] for place in self.cells[model]).values()
+        return f"{min(counts)}–{max(counts)}" if min(counts) < max(counts) else f"{max(counts)}"
+
+    def mean_on(self, model, name, metric):
+        """The mean over the draws of one set, as `means_of` has it; None if there is none."""
+        problem = next((p for p in self.problems if p[0] == name), None)
+        return self.means_of(problem, metric).get(model)
+
     def against_default(self, model, metric):
         """The default less the model on the same draws, and how many problems each wins."""
         mine, other = self.cells[DEFAULT], self.cells[model]
@@ -98,15 +121,14 @@ class Table:
         lost = sum(d > 1e-12 for d in differences)
         return estimate(differences), won, lost, len(differences)
 
-    def order(self):
-        """Models by log-loss, those without one by error, last."""
+    def order(self, first="log_loss"):
+        """Models by a metric; those without it by error, last."""
 
         def place(model):
-            loss = self.mean(model, "log_loss")
-            error = self.mean(model, "error")
-            return (loss is None, loss or 0.0, error is None, error or 0.0)
+            mean, error = self.mean(model, first), self.mean(model, "error")
+            return (mean is None, mean or 0.0, error is None, error or 0.0)
 
-        return sorted(self.cells, key=place)
+        return sorted((model for model in self.cells if self.cells[model]), key=place)
 
 
 def number(value, digits=3):
@@ -114,7 +136,8 @@ def number(value, digits=3):
 
 
 def main_table(table, ours):
-    rows = []
+    """Means of every classifier; on the SSL book also those of the later splits."""
+    rows, later = [], table.later
     for model in table.order():
         found = [table.mean(model, metric) for metric in METRICS]
         if found[0] is None:  # on few problems: see the paired table
@@ -125,15 +148,31 @@ def main_table(table, ours):
             name + " †" * (table.n_missing(model) > 0), table.draws(model), *map(number, found),
             "" if cost[0] is None else f"{cost[0]:.3f}",
             "" if cost[1] is None else f"{cost[1]:.0f}",
+            *([] if later is None else [number(later.mean(model, m)) for m in TWO]),
         ])  # fmt: skip
-    return markdown_table(["", "draws", *METRICS.values(), "seconds", "MB"], rows)
+    more = [] if later is None else [f"{METRICS[m]}, 6–11" for m in TWO]
+    return markdown_table(["", "draws", *METRICS.values(), "seconds", "MB", *more], rows)
+
+
+def sets_table(table, ours, metric):
+    """Means by set, of the SSL book: every classifier that is on at least one."""
+    rows = []
+    for model in table.order(metric):
+        means = [table.mean_on(model, name, metric) for name in SSL_BOOK_NAMES]
+        if all(mean is None for mean in means):
+            continue
+        overall = [t.mean(model, metric) if None not in means else None
+                   for t in (table, table.later)]  # fmt: skip
+        name = f"**{model}**" if model in ours else model
+        rows.append([name, table.splits(model), *map(number, [*means, *overall])])
+    return markdown_table(["", "splits", *SSL_BOOK_NAMES, "mean", "mean, 6–11"], rows)
 
 
 def paired_table(table, ours):
     rows = []
     for model in table.order():
         texts = [f"**{model}**" if model in ours else model]
-        for metric in ("error", "log_loss"):
+        for metric in TWO:
             found = table.against_default(model, metric)
             if found is None:
                 texts += ["", ""]
@@ -154,7 +193,7 @@ def winners_table(table, labels=None):
     rows = []
     for problem in table.problems:
         texts = [problem[0], problem[1]]
-        for metric in ("error", "log_loss"):
+        for metric in TWO:
             means = table.means_of(problem, metric)
             if DEFAULT not in means:
                 continue
@@ -314,6 +353,8 @@ def show(rows, ours, out):
         texts[name] = main_table(table, ours)
         texts[f"{name}-paired"] = paired_table(table, ours)
         texts[f"{name}-winners"] = winners_table(table)
+        if table.later is not None:
+            texts |= {f"{name}-{m}": sets_table(table, ours, m) for m in TWO}
     texts["lost"] = lost_text(tables)
     if any(r["part"] == "cost" for r in rows):
         texts["cost"] = cost_table(rows)
@@ -321,24 +362,36 @@ def show(rows, ours, out):
         texts["nuts"] = nuts_table(rows)
     for name, text in texts.items():
         print(f"## {name}\n\n{text}\n")
-    write_page(texts)
+    write_pages(texts)
     if tables:
         draw_errors(tables, ours, out / "peers_error.png")
+    if "ssl-book-10" in tables:
+        draw_book(book_results(rows), out / "ssl_book.png")
     if "cost" in texts:
         draw_cost(rows, ours, out / "peers_cost.png")
     write_rows(rows, out / "peers.csv")
 
 
-def write_page(texts):
-    page = DOCS / "peers.md"
-    if not page.is_file():
-        return
-    text = page.read_text(encoding="utf-8")
-    for name, table in texts.items():
-        begin, end = MARK.format("begin", name), MARK.format("end", name)
-        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.S)
-        text = pattern.sub(lambda _, b=begin, t=table, e=end: f"{b}\n\n{t}\n\n{e}", text)
-    page.write_text(text, encoding="utf-8")
+def book_results(rows):
+    """The fits of the SSL book as its experiment has them, for its picture."""
+    names = {"data": "set", "labels": "labels", "split": "draw", "model": "model"}
+    return [
+        Result({ours: r[theirs] for ours, theirs in names.items()}, r)
+        for r in sorted(rows, key=lambda r: (r["labels"], r["draw"]))
+        if r["part"] == "ssl-book" and "error" in r
+    ]
+
+
+def write_pages(texts):
+    for page in (DOCS / "peers.md", DOCS / "ssl-book.md"):
+        if not page.is_file():
+            continue
+        text = page.read_text(encoding="utf-8")
+        for name, table in texts.items():
+            begin, end = MARK.format("begin", name), MARK.format("end", name)
+            pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.S)
+            text = pattern.sub(lambda _, b=begin, t=table, e=end: f"{b}\n\n{t}\n\n{e}", text)
+        page.write_text(text, encoding="utf-8")
 
 
 def write_rows(rows, path):
