@@ -43,5 +43,8 @@ def test_a_section_says_how_many_of_its_cells_there_are(name):
     command = rf"`atoll reproduce {name}(?: --quick)?`"
     said = re.search(rf"{command}.*?· (\w+)( of the)? (\d+) cells", PAGES)
     path = DOCS / "results" / f"{experiment.cells_name or name}.csv"
+    if said is None:  # its full run is kept elsewhere
+        assert name == papers.LONG
+        return
     n = len(path.read_text(encoding="utf-8").splitlines()) - 1
     assert n == int(said[3] if said[1] == "all" else said[1])
