@@ -365,21 +365,27 @@ def show(rows, ours, out):
     write_pages(texts)
     if tables:
         draw_errors(tables, ours, out / "peers_error.png")
-    if "ssl-book-10" in tables:
-        draw_book(book_results(rows), out / "ssl_book.png")
+    book = [table for table in tables.values() if table.later is not None]
+    if book:
+        draw_book(book_results(book), out / "ssl_book.png")
     if "cost" in texts:
         draw_cost(rows, ours, out / "peers_cost.png")
     write_rows(rows, out / "peers.csv")
 
 
-def book_results(rows):
-    """The fits of the SSL book as its experiment has them, for its picture."""
-    names = {"data": "set", "labels": "labels", "split": "draw", "model": "model"}
-    return [
-        Result({ours: r[theirs] for ours, theirs in names.items()}, r)
-        for r in sorted(rows, key=lambda r: (r["labels"], r["draw"]))
-        if r["part"] == "ssl-book" and "error" in r
-    ]
+def book_results(tables):
+    """What the SSL book's own picture shows: the default's fits, and the others' means as above."""
+    results = []
+    for table in tables:
+        for place, row in table.cells[DEFAULT].items():
+            cell = dict(zip(("data", "labels", "split"), place), model=DEFAULT)
+            results.append(Result(cell, dict(row)))
+        for data, labels in table.problems:
+            means = {metric: table.means_of((data, labels), metric) for metric in TWO}
+            for model in set(means["error"]) - {DEFAULT}:
+                cell = {"data": data, "labels": labels, "split": 0, "model": model}
+                results.append(Result(cell, {m: means[m].get(model) for m in TWO}))
+    return results
 
 
 def write_pages(texts):
