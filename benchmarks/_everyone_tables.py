@@ -20,6 +20,7 @@ DEFAULT = "atoll"
 TWO = ("error", "log_loss")
 METRICS = {"error": "error", "log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
 DOCS = Path(__file__).parents[1] / "docs"
+SETS = ("pin3", "pin4", "pin5", "moons", "wine", "digits35", "digits", "cancer", *SSL_BOOK_NAMES)
 TICKS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.5, 2, 3)
 MARK = "<!-- {}: {} -->"
 GROUPS = {
@@ -103,9 +104,10 @@ class Table:
         return f"{min(counts)}–{max(counts)}" if min(counts) < max(counts) else f"{max(counts)}"
 
     def mean_on(self, model, name, metric):
-        """The mean over the draws of one set, as `means_of` has it; None if there is none."""
-        problem = next((p for p in self.problems if p[0] == name), None)
-        return self.means_of(problem, metric).get(model)
+        """The mean over the problems of one set; None where the model lacks one of them."""
+        problems = [problem for problem in self.problems if problem[0] == name]
+        means = [self.means_of(problem, metric).get(model) for problem in problems]
+        return None if None in means or not means else float(np.mean(means))
 
     def against_default(self, model, metric):
         """The default less the model on the same draws, and how many problems each wins."""
@@ -155,17 +157,19 @@ def main_table(table, ours):
 
 
 def sets_table(table, ours, metric):
-    """Means by set, of the SSL book: every classifier that is on at least one."""
-    rows = []
+    """Means by set: every classifier that is on at least one. On the SSL book also the later's."""
+    rows, found = [], {problem[0] for problem in table.problems}
+    names = [name for name in SETS if name in found]
+    both = [table] if table.later is None else [table, table.later]
     for model in table.order(metric):
-        means = [table.mean_on(model, name, metric) for name in SSL_BOOK_NAMES]
+        means = [table.mean_on(model, name, metric) for name in names]
         if all(mean is None for mean in means):
             continue
-        overall = [t.mean(model, metric) if None not in means else None
-                   for t in (table, table.later)]  # fmt: skip
+        overall = [None if None in means else t.mean(model, metric) for t in both]
         name = f"**{model}**" if model in ours else model
         rows.append([name, table.splits(model), *map(number, [*means, *overall])])
-    return markdown_table(["", "splits", *SSL_BOOK_NAMES, "mean", "mean, 6–11"], rows)
+    ends = ["mean", "mean, 6–11"][: len(both)]
+    return markdown_table(["", "draws", *names, *ends], rows)
 
 
 def paired_table(table, ours):
@@ -237,7 +241,7 @@ def draw_errors(tables, ours, path):
             axis.plot(x, y, "*" if model == DEFAULT else "o" if model in ours else "s",
                       color=colour, markersize=15 if model == DEFAULT else 6)  # fmt: skip
         axis.set(xlabel="error", title=GROUPS[name][2], yscale="log")
-        axis.set_ylabel("log-loss" + (", 3 or more" * any(y == 3.0 for _, y, _ in points)))
+        axis.set_ylabel("log-loss" + (" (cut at 3)" * any(y == 3.0 for _, y, _ in points)))
         low, high = (end([y for _, y, _ in points]) for end in (min, max))
         ticks = [t for t in TICKS if low / 1.3 < t < high * 1.3]
         axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
@@ -353,8 +357,7 @@ def show(rows, ours, out):
         texts[name] = main_table(table, ours)
         texts[f"{name}-paired"] = paired_table(table, ours)
         texts[f"{name}-winners"] = winners_table(table)
-        if table.later is not None:
-            texts |= {f"{name}-{m}": sets_table(table, ours, m) for m in TWO}
+        texts |= {f"{name}-{m}": sets_table(table, ours, m) for m in TWO}
     texts["lost"] = lost_text(tables)
     if any(r["part"] == "cost" for r in rows):
         texts["cost"] = cost_table(rows)
