@@ -59,6 +59,7 @@ class Table:
             shared = {place: row for place, row in cells.items() if place in self.cells[DEFAULT]}
             self.cells[model] = shared
         self.problems = sorted({(r["set"], r["labels"]) for r in chosen})
+        self.found = {}  # means of problems, which several tables ask for
 
     def mean(self, model, metric):
         """The mean over problems of the mean over draws; None where the metric is missing.
@@ -80,6 +81,11 @@ class Table:
 
     def means_of(self, problem, metric):
         """Each model's mean on a problem, from the default's by the draws that both have."""
+        if (problem, metric) not in self.found:
+            self.found[problem, metric] = self._means_of(problem, metric)
+        return self.found[problem, metric]
+
+    def _means_of(self, problem, metric):
         mine = {p: r[metric] for p, r in self.cells[DEFAULT].items() if p[:2] == problem}
         if not mine or None in mine.values():
             return {}
