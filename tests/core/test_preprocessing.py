@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from atoll.core import preprocessing as preprocess
+from atoll.core import table_refusals
 from atoll.core.labels import parse_labels
 from atoll.core.preprocessing import (
     apply,
@@ -319,7 +320,7 @@ def test_one_blank_cell_in_twenty_is_often():
 @pytest.mark.parametrize(("count", "rest"), [(5, ""), (6, " and 1 more")])
 def test_five_wrong_cells_are_named_and_others_counted(count, rest):
     frame = pd.DataFrame({"x": [None] * count + [1.0]})
-    said = preprocess._cells(frame, ["x"], lambda column: column.isna())
+    said = table_refusals._cells(frame, ["x"], lambda column: column.isna())
     assert said == ", ".join(f"row {i + 1} of 'x'" for i in range(5)) + rest
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -374,3 +376,15 @@ def test_what_is_known_survives_in_a_file(kind, crescents, tmp_path):
         model.predict_proba(X, groups=groups), loaded.predict_proba(X, groups=groups)
     )
     assert loaded.estimate_error(X) == model.estimate_error(X)
+
+
+def test_doubts_about_labels_show_their_progress_where_asked(at_a_terminal):
+    X, truth = make_crescents(60, random_state=0)
+    y = np.where(np.arange(60) < 12, truth, -1)
+    model = GraphGPClassifier(random_state=0, n_draws=20).fit(X, y)
+    quiet = model.suspect_labels()
+    assert at_a_terminal.readouterr().err == ""
+    shown = model.suspect_labels(verbose=True)
+    assert re.search(r"doubting labels: 100%.*6/6", at_a_terminal.readouterr().err)
+    assert (shown.rows == quiet.rows).all()
+    assert (shown.probabilities == quiet.probabilities).all()

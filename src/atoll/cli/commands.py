@@ -411,7 +411,7 @@ def next_rows(
     kept = model.with_suffix(".next.atoll") if state is None else state
     files = loop.Files(data, kept, answers, out, labelled)
     loop.check_files(files)
-    wishes = loop.Wishes(n, strategy, target_error, seed)
+    wishes = loop.Wishes(n, strategy, target_error, seed, show_progress(quiet))
     source = source_of(data)
     frame, cells = read_table(source), read_cells(source)
     bundle = open_model(model, frame, target)

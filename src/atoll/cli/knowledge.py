@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from atoll.cli.opening import open_model
-from atoll.cli.terminal import one_line_errors, speaker, table_lines
+from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
 from atoll.core.extras import import_extra
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def suspects(
     bundle = open_model(model, instead=instead)
     n_labels = sum(label is not None for label in bundle.y)
     say(f"{n_labels} labels, each held against all others: it may take longer than the fit.")
-    table = _table_of_suspects(bundle)
+    table = _table_of_suspects(bundle, show_progress(quiet))
     if out is not None:
         write_table(table, out)
         say(f"{len(table)} labels saved in {out}, the most suspect first.")
@@ -211,15 +211,20 @@ def how_many_are_wrong(p_wrong: Sequence[float]) -> str:
     )
 
 
-def _table_of_suspects(bundle: ModelBundle) -> pd.DataFrame:
-    """Return row, label, probability that it is wrong, and the likeliest other class."""
+def _table_of_suspects(bundle: ModelBundle, progress: bool) -> pd.DataFrame:
+    """Return row, label, probability that it is wrong, and the likeliest other class.
+
+    Parameters
+    ----------
+    progress : whether to show how far it is
+    """
     estimator = bundle.estimator
     if not hasattr(estimator, "suspect_labels"):
         raise ValueError(
             f"{type(estimator).__name__} does not doubt its labels; fit the model atoll or "
             "graph-gp."
         )
-    found = estimator.suspect_labels()
+    found = estimator.suspect_labels(verbose=progress)
     p, labels = estimator.predict_proba(bundle.X[found.rows]), bundle.y[found.rows].tolist()
     classes = estimator.classes_.tolist()
     p[range(len(labels)), [classes.index(label) for label in labels]] = -1.0

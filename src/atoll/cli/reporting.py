@@ -113,6 +113,8 @@ def _about_blanks(bundle: ModelBundle) -> dict[str, object]:
 
 
 def _about(bundle: ModelBundle) -> dict[str, object]:
+    from atoll.core.preprocessing import PreparedTable, category_weight
+
     encoded, texts = ", ".join(bundle.preprocessing.categories), bundle.preprocessing.texts
     source = {}
     if bundle.source:
@@ -121,12 +123,15 @@ def _about(bundle: ModelBundle) -> dict[str, object]:
     fitted = {}
     if bundle.created:
         fitted["Fitted"] = f"{_day(bundle.created)}, by atoll {bundle.atoll_version}"
+    weight = category_weight(PreparedTable(bundle.X, None, bundle.preprocessing))
+    counted = {"Categories, and numbers of few values": f"count {weight:g} beside measurements"}
     how = "standardised for the model" if bundle.preprocessing.standardised else "as they are"
     return {
         **source,
         "Column of labels": bundle.target,
         "Numeric columns": how,
         **({"Columns encoded as indicators": encoded} if encoded else {}),
+        **(counted if weight != 1.0 else {}),
         **({"Columns of texts": ", ".join(texts)} if texts else {}),
         **_about_blanks(bundle),
         **fitted,

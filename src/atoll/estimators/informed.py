@@ -333,14 +333,20 @@ class InformedClassifier(Classifier):
 
     # Labels that may be wrong ---------------------------------------------------------------------
 
-    def suspect_labels(self) -> Suspects:
+    def suspect_labels(self, *, verbose: bool | None = None) -> Suspects:
         """Return the labels with the probability that each is wrong, the most suspect first.
 
         Each label is held against all the others, any of which may be wrong as well; how many are
         is learnt with the rest. Rows with the label of their group are left out.
+
+        Parameters
+        ----------
+        verbose : bool, default=None
+            Whether to show progress, for it may take longer than the fit; None: as in the fit.
         """
         check_is_fitted(self)
-        doubts = label_doubts.suspicion(self._record())
+        shown = getattr(self, "verbose", False) if verbose is None else verbose
+        doubts = label_doubts.suspicion(self._record(), bool(shown))
         order = np.argsort(-doubts, kind="stable")
         return Suspects(self._record().rows[order], doubts[order])
 

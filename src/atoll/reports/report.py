@@ -16,6 +16,7 @@ from scipy import sparse
 
 from atoll.active.strategies import STRATEGIES
 from atoll.active.suggestion import suggest_rows
+from atoll.core.blank_rows import left_to_the_end, mostly_blank
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
 from atoll.core.labels import PartialLabels
@@ -390,6 +391,8 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
     """Return the rows to label next or, where every row is labelled, those least certain."""
     free = ~fitted.labels.is_labelled
     entropy = predictive_entropy(fitted.probabilities)
+    shares = fitted.table.blank_shares()
+    later = mostly_blank(shares) & free
     strategy = ""
     if free.any():
         found = suggest_rows(
@@ -398,13 +401,15 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
             fitted.probabilities,
             fitted.labels.is_labelled,
             _ROWS_SHOWN,
+            later=later,
             random_state=random_state,
         )
         order, strategy = found.rows, STRATEGIES[found.strategy].summary
     else:
         order = np.argsort(-entropy, kind="stable")[:_ROWS_SHOWN]
     columns = _telling_columns(fitted)
-    blanks = [fitted.table.blank_share(int(row)) for row in order]
+    blanks = shares[order]
+    later[order] = False
     rows = []
     for row in order:
         p = fitted.probabilities[row]
@@ -422,8 +427,9 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
         "to_label": bool(free.any()),
         "strategy": strategy,
         "rows": rows,
-        "any_blank": max(blanks, default=0.0) > 0.0,
+        "any_blank": bool((blanks > 0.0).any()),
         "mostly_blank": [row["row"] for row, share in zip(rows, blanks) if share >= 0.5],
+        "later": left_to_the_end([fitted.table.number(i) for i in np.flatnonzero(later).tolist()]),
         "id_name": fitted.table.id_name if fitted.table.ids is not None else "",
         "first": fitted.table.first,
         "columns": [fitted.table.columns[j] for j in columns],

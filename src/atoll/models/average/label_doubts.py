@@ -16,18 +16,20 @@ that of the label, and w_k the weight of k given all labels. ε is learnt with t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from atoll.core.progress import progress_bar
 from atoll.models.average import average, heads
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 WRONG_SHARES = (0.01, 0.05, 0.12, 0.25)  # ε, each as likely as the others before the labels
+EXTREMES = (WRONG_SHARES[0], WRONG_SHARES[-1])  # of these; they tell which views matter
 LEAST_WEIGHT = 1e-2  # of a view at an amplitude, relative to the weightiest, to be looked at
 
 
@@ -180,10 +182,17 @@ def outside_part(problems: heads.Problems, found: Compared, features: list[Array
     return out / out.sum(axis=1, keepdims=True)
 
 
-def suspicion(record: LabelRecord) -> Array:
-    """Return the probability that each label is wrong, given all of them, (l,)."""
-    record = _with_what_matters(record)
-    parts = [compare(record, record.infer(wrong), wrong) for wrong in WRONG_SHARES]
+def suspicion(record: LabelRecord, shown: bool = False) -> Array:
+    """Return the probability that each label is wrong, given all of them, (l,).
+
+    Parameters
+    ----------
+    shown : whether progress is shown
+    """
+    total = len(EXTREMES) + len(WRONG_SHARES)
+    with progress_bar(total=total, desc="doubting labels", unit=" fits", disable=not shown) as bar:
+        record = _with_what_matters(record, bar)
+        parts = [_compared_under(record, wrong, bar) for wrong in WRONG_SHARES]
     found = Compared(*(np.concatenate(field) for field in zip(*parts)))
     out = np.empty(len(record.codes))
     out[record.part] = found.suspicion(record.of_part)
@@ -197,12 +206,19 @@ def suspicion(record: LabelRecord) -> Array:
     return out
 
 
-def _with_what_matters(record: LabelRecord) -> LabelRecord:
+def _compared_under(record: LabelRecord, wrong: float, bar: Any) -> Compared:
+    """Return what a fit says of the labels if a share of them is wrong; the bar counts it."""
+    found = compare(record, record.infer(wrong), wrong)
+    bar.update()
+    return found
+
+
+def _with_what_matters(record: LabelRecord, bar: Any) -> LabelRecord:
     """Return the record with the views and amplitudes that some share of wrong labels bears out."""
     best: Array | None = None
     sizes = [len(a) for a in record.amplitudes]
-    for wrong in (WRONG_SHARES[0], WRONG_SHARES[-1]):
-        found = compare(record, record.infer(wrong), wrong).log_weights[:-1]
+    for wrong in EXTREMES:
+        found = _compared_under(record, wrong, bar).log_weights[:-1]
         best = found if best is None else np.maximum(best, found - found.max())
         best = best - best.max()
     assert best is not None
