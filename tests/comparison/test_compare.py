@@ -156,8 +156,7 @@ def test_with_a_single_label_in_every_class_nothing_is_fitted_and_the_default_is
     lone = np.full(len(y), None, dtype=object)
     for name in ("no", "yes"):
         lone[np.flatnonzero(y == name)[0]] = name
-    with pytest.warns(UserWarning, match="the rarest class has 1"):
-        found = compare_models(X, lone, models=["logistic"])
+    found = compare_models(X, lone)
     assert (found.best, found.can_tell, found.table) == ("atoll", False, ())
     said = " ".join(str(found).split())
     assert "every class has a single label, so that none can be held out" in said

@@ -223,6 +223,7 @@ def fit(
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
     labels = settle_labels(estimator, kind, table.y, unlabelled)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
+    given = told.of_fit(known, labels)
     table, about_categories = weigh(estimator, table, labels)
     told_first = description(data, frame, labels, table.preprocessing) + about_categories
     for line in [*told_first, *lines_about(estimator, table.preprocessing)]:
@@ -235,7 +236,7 @@ def fit(
     with warnings.catch_warnings():
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
-        estimator.fit(table.X, y, **told.of_fit(frame))
+        estimator.fit(table.X, y, **given)
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = bundle_of(estimator, table, known, y, target)

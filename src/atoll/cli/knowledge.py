@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from atoll.core.blank_rows import KnownRows
+    from atoll.core.labels import PartialLabels
     from atoll.estimators.informed import Suspects
     from atoll.estimators.persistence import ModelBundle
 
@@ -79,6 +81,8 @@ class Told(NamedTuple):
 
     def class_prior(self, classes: NDArray[Any]) -> dict[Any, float] | None:
         """Return the shares by class, in the type of the classes."""
+        from atoll.estimators.knowledge import Wording, read_class_prior
+
         if not self.shares:
             return None
         names = {str(name): name for name in classes.tolist()}
@@ -99,12 +103,30 @@ class Told(NamedTuple):
                     f"{', '.join(names)}."
                 )
             out[names[name.strip()]] = number
+        read_class_prior(out, classes, Wording(shares="--class-share"))
         return out
 
-    def of_fit(self, frame: pd.DataFrame) -> dict[str, Any]:
-        """Return the arguments of `fit` that the columns give."""
+    def of_fit(self, known: KnownRows, labels: PartialLabels) -> dict[str, Any]:
+        """Return the arguments of `fit` that the columns give.
+
+        Parameters
+        ----------
+        known : rows that are fitted
+        labels : theirs
+        """
+        import numpy as np
+
+        from atoll.estimators.knowledge import Wording, read_groups, read_weights, with_groups
+
         pd = import_extra("pandas")
         out: dict[str, Any] = {}
+        frame, n = known.frame, len(known.frame)
+        numbers = np.arange(1, n + 1) if known.numbers is None else known.numbers
+        wording = Wording(
+            weights=f"the --weights column {self.weights!r}",
+            numbers=numbers,
+            counting="counted from 1 under the header",
+        )
         if self.weights is not None:
             column = pd.to_numeric(frame[self.weights], errors="coerce")
             words = frame[self.weights].notna() & column.isna()
@@ -115,9 +137,11 @@ class Told(NamedTuple):
                     "to count."
                 )
             out["sample_weight"] = column.fillna(1.0).to_numpy(dtype=float)
+            read_weights(out["sample_weight"], n, wording)
         if self.groups is not None:
             values = frame[self.groups].astype(object)
             out["groups"] = values.where(values.notna(), None).tolist()
+            with_groups(labels, *read_groups(out["groups"], n), wording)
         return out
 
 
