@@ -348,7 +348,7 @@ def test_long_predictions_are_announced(data, model, tmp_path, monkeypatch):
     monkeypatch.setattr(predict_tables, "TRIAL_ROWS", 10)
     monkeypatch.setattr(predict_tables, "seconds_of", lambda call: 100.0)
     said = succeed("predict", model, data, "--out", tmp_path / "p.csv")
-    assert "Predicting 30 rows will take about 5 minutes." in said
+    assert "Predicting 30 rows will take about 5 minutes, on a machine with nothing" in said
 
 
 def test_columns_that_the_model_does_not_know_are_ignored_and_named(data, model, tmp_path):

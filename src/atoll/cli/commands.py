@@ -11,10 +11,12 @@ import typer
 from atoll import __version__
 from atoll.cli.explain import explain
 from atoll.cli.fitting import (
+    about_exceptions,
     about_shares,
     bundle_of,
     check_id,
     description,
+    fit_rows,
     refuse_placeholder,
     rows_to_learn_from,
     settle_labels,
@@ -223,9 +225,11 @@ def fit(
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
     labels = settle_labels(estimator, kind, table.y, unlabelled)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
-    table, about_categories = weigh(estimator, table, labels)
-    told_first = description(data, frame, labels, table.preprocessing) + about_categories
+    told_first = description(data, frame, labels, table.preprocessing)
     for line in [*told_first, *lines_about(estimator, table.preprocessing)]:
+        say(line)
+    table, about_categories = weigh(estimator, table, labels)
+    for line in about_categories:
         say(line)
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
@@ -235,13 +239,14 @@ def fit(
     with warnings.catch_warnings():
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
-        estimator.fit(table.X, y, **told.of_fit(frame))
+        fit_rows(estimator, table.X, y, told.of_fit(frame))
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = bundle_of(estimator, table, known, y, target)
     save_model(with_source(bundle, data, source, id_column), out)
     verdict = estimator.diagnostics_["verdict"]
-    for line in [verdict, *about_shares(estimator, labels), f"Model saved in {out}."]:
+    after = [*about_shares(estimator, labels), *about_exceptions(estimator)]
+    for line in [verdict, *after, f"Model saved in {out}."]:
         say(line)
 
 
