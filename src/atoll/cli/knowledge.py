@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -11,6 +10,7 @@ import typer
 from atoll.cli.opening import open_model
 from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
 from atoll.core.extras import import_extra
+from atoll.diagnostics.wrong_labels import how_many_are_wrong
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,41 +150,6 @@ def suspects(
     for line in table_lines(list(table.columns), shown.astype(str).values.tolist()):
         typer.echo(line)
     say(f"{how_many_are_wrong(table['p_wrong'].tolist())} Rows count from 1.")
-
-
-def how_many_are_wrong(p_wrong: Sequence[float]) -> str:
-    """Return how many labels are wrong, with limits, and how many of the first to look at.
-
-    The limits take the labels' doubts for independent: each is a Bernoulli draw.
-
-    Parameters
-    ----------
-    p_wrong : (l,) probability that each label is wrong, the most suspect first
-
-    Examples
-    --------
-    >>> how_many_are_wrong([0.6, 0.3, 0.1, 0.0])[:62]
-    'About 1.0 of 4 labels are wrong, 0 to 2 with probability 90%; '
-    """
-    import numpy as np
-
-    p = np.asarray(p_wrong, dtype=float)
-    counts = np.ones(1)  # probability of each number of wrong labels
-    for one in p:
-        counts = np.convolve(counts, [1.0 - one, one])
-    below = np.cumsum(counts)
-    low, high = int(np.searchsorted(below, 0.05)), int(np.searchsorted(below, 0.95))
-    n_likely, expected = int((p > 0.5).sum()), float(p.sum())
-    is_one = "1 label is" if n_likely == 1 else f"{n_likely or 'no'} labels are"
-    if expected < 0.05:
-        return f"None of {len(p)} labels is expected to be wrong."
-    first = int(np.searchsorted(np.cumsum(p), 0.9 * expected)) + 1
-    look = f"the first {first}" if first > 1 else "the first"
-    return (
-        f"About {expected:.1f} of {len(p)} labels are wrong, {low} to {high} with probability 90%; "
-        f"{is_one} more likely wrong than right. Look at {look}: nine in ten of the wrong ones are "
-        "expected there."
-    )
 
 
 def _table_of_suspects(bundle: ModelBundle, progress: bool) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from atoll.core.chunks import is_source
 from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels
 from atoll.core.shown import readable
+from atoll.diagnostics.wrong_labels import how_many_are_wrong
 from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
 from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
@@ -27,6 +28,7 @@ Index = NDArray[np.intp]
 
 SHARE_ROWS, SHARE_DRAWS = 300, 64  # by which the limits of the shares are found
 SHARE_LIMITS = (0.05, 0.95)
+SHOWN = 10  # suspect labels that are printed
 FEWEST_OTHERS = 3  # labels of its class beside a label that is held out
 
 
@@ -42,10 +44,11 @@ class Suspects(NamedTuple):
     probabilities: Array
 
     def __str__(self) -> str:
-        lines = [f"{int((self.probabilities > 0.5).sum())} of {len(self.rows)} labels are more "
-                 "likely wrong than right."]  # fmt: skip
-        for row, p in list(zip(self.rows.tolist(), self.probabilities.tolist()))[:10]:
+        lines = [how_many_are_wrong(self.probabilities.tolist())]
+        for row, p in list(zip(self.rows.tolist(), self.probabilities.tolist()))[:SHOWN]:
             lines.append(f"  row {row}: {p:.0%}")
+        if len(self.rows) > SHOWN:
+            lines.append(f"  and {len(self.rows) - SHOWN} more, in .rows and .probabilities")
         return "\n".join(lines)
 
 
