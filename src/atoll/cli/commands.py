@@ -535,13 +535,21 @@ def reproduce(
     """
     # Many parameters because a command's options are its parameters.
     from atoll.reproductions import list_experiments, run_experiment
+    from atoll.reproductions.times import TIMES, in_words
 
     if show_list or name is None:
         if not show_list:
             raise ValueError("name an experiment to run, or list them with --list.")
-        rows = [[e.name, e.title, e.paper] for e in list_experiments()]
-        for line in table_lines(["name", "what it shows", "paper"], rows):
+        rows = [
+            [e.name, *map(in_words, TIMES[e.name]), ", ".join(e.needs) or "nothing", e.title]
+            for e in list_experiments()
+        ]
+        for line in table_lines(["name", "quick", "full", "needs", "what it shows"], rows):
             typer.echo(line)
+        typer.echo(
+            "quick and full: about the time of one core, with --quick and without. Files that it "
+            "needs are looked for in --data, or in the folder named by ATOLL_DATA."
+        )
         return
     if name == "all" and only:
         raise ValueError("--only picks cells of one experiment; name it instead of 'all'.")
