@@ -126,6 +126,49 @@ def test_few_labels_cannot_tell_and_keep_the_default(data):
     assert "rarest class has 7" in found.recommendation
 
 
+def test_the_only_label_of_a_class_is_in_every_fit_and_is_not_scored(data, tmp_path):
+    X, y = data
+    one = y.copy()
+    one[np.flatnonzero(y == "yes")[1:]] = None
+    codes = np.where(one == "yes", 1, np.where(one == "no", 0, -1))
+
+    class Sees(GaussianNB):
+        def fit(self, X, y):
+            assert set(y) == {0, 1}
+            return super().fit(X, y)
+
+    losses = held_out_losses([Candidate("sees", Sees())], X, codes, 5, 0, lambda name: None)
+    assert losses.log_losses.shape == (1, 10)
+    with pytest.warns(UserWarning, match="the rarest class has 1, and 8 in every class"):
+        found = compare_models(X, one, models=["logistic", "graph-gp"], n_splits=2)
+    assert (found.best, found.can_tell, found.n_splits) == ("atoll", False, 2)
+    assert {row.model for row in found.table} == {"atoll", "logistic", "graph-gp", BLEND}
+    assert found.single == ("yes",)
+    assert "'yes' has a single label, which was in every fit" in found.recommendation
+    assert "but for those that are the only one" in " ".join(str(found).split())
+    write_comparison(found, tmp_path / "one.html")
+
+
+def test_with_a_single_label_in_every_class_nothing_is_fitted_and_the_default_is_kept(
+    data, tmp_path
+):
+    X, y = data
+    lone = np.full(len(y), None, dtype=object)
+    for name in ("no", "yes"):
+        lone[np.flatnonzero(y == name)[0]] = name
+    with pytest.warns(UserWarning, match="the rarest class has 1"):
+        found = compare_models(X, lone, models=["logistic"])
+    assert (found.best, found.can_tell, found.table) == ("atoll", False, ())
+    said = " ".join(str(found).split())
+    assert "every class has a single label, so that none can be held out" in said
+    assert found.to_frame().empty
+    write_comparison(found, tmp_path / "lone.html")
+    page = (tmp_path / "lone.html").read_text(encoding="utf-8")
+    assert "none can be held out" in page
+    assert "<img" not in page
+    assert found.classifier().fit(X, lone).predict(X[:3]).shape == (3,)
+
+
 def test_that_labels_are_too_few_is_said_before_the_first_fit(data, monkeypatch):
     def fitted(*given):
         raise AssertionError("a model was fitted first")
@@ -484,10 +527,8 @@ def test_bad_data_are_refused_with_the_fix(data):
     X, y = data
     with pytest.raises(ValueError, match="give one label"):
         compare_models(X[:-1], y)
-    one = y.copy()
-    one[np.flatnonzero(y == "yes")[1:]] = None
-    with pytest.raises(ValueError, match="class 'yes' has 1 labelled row"):
-        compare_models(X, one)
+    with pytest.raises(ValueError, match="one class"):
+        compare_models(X, np.where(y == "yes", y, None))
 
 
 def test_the_default_weighs_categories_by_the_labels_of_each_fold(monkeypatch):

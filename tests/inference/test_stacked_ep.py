@@ -47,6 +47,17 @@ def test_each_problem_is_solved_as_it_is_alone(n_classes, n_rows):
         np.testing.assert_allclose(found.site_inverse[i], alone.site_inverse, atol=1e-6)
 
 
+def test_where_updates_lead_is_where_they_end_and_nearer(monkeypatch):
+    rows, cuts = np.random.default_rng([4, 0]).standard_normal((24, 1)), [0.25, 0.5, 0.75]
+    stack = 100.0 * (np.exp(-0.5 * (rows - rows.T) ** 2) + 1e-3 * np.eye(24))[None]
+    repeated, n_functions = regions(np.searchsorted(np.quantile(rows, cuts), rows[:, 0]), 4)
+    led = stacked_ep.propagate(stack, repeated, n_functions, tolerance=1e-3)
+    monkeypatch.setattr(stacked_ep, "NEAR", 0.0)
+    alone = stacked_ep.propagate(stack, repeated, n_functions, tolerance=1e-3)
+    assert led.n_iterations < 0.6 * alone.n_iterations < 60
+    assert led.log_evidence[0] == pytest.approx(alone.log_evidence[0], abs=1e-3)
+
+
 def test_evidence_of_two_rows_meets_quadrature():
     gram = np.array([[[2.0, 1.2], [1.2, 1.5]]])
     codes = np.array([1, 0])

@@ -327,13 +327,13 @@ def run_graph_softmax(n_classes, with_sum, n, rng):
     F, amplitude = 1 if n_classes == 2 else n_classes, np.exp(1.0)
     v = graph_features(0, n_classes)[:n] * (np.sqrt(2.0) if F == 1 else 1.0)
     p = v.shape[1]
-    transform = np.tile(0.6 * np.eye(p) + 0.02, (F, 1, 1))
+    where = graph_softmax.Whitened.of(v, np.tile(2.5 * np.eye(p) + 0.1, (F, 1, 1)))
 
     def sample_prior(rng):
-        return rng.standard_normal((1, p * F))
+        return rng.standard_normal((F, 1, p))
 
     def latent(x):
-        f = amplitude * v @ x.reshape(F, p).T
+        f = amplitude * v @ x[:, 0].T
         return np.concatenate([np.zeros_like(f), f], axis=1) if F == 1 else f
 
     def sample_data(rng, x):
@@ -341,21 +341,21 @@ def run_graph_softmax(n_classes, with_sum, n, rng):
         return (rng.random((n, 1)) > np.cumsum(chances, axis=1)[:, :-1]).sum(axis=1)
 
     def sweep(rng, x, codes):
-        def log_density(x):
-            return graph_softmax.log_posterior(x, np.array([amplitude]), v, codes)
+        def log_density(q):
+            return graph_softmax.log_posterior(q, np.array([amplitude]), where, codes)
 
-        chains = hmc_chains.init(x, log_density)
+        chains = hmc_chains.init(where.coordinates(x), log_density)
         for _ in range(2):
-            chains, _ = hmc_chains.step(rng, chains, log_density, transform, 0.5, 5)
+            chains, _ = hmc_chains.step(rng, chains, log_density, 0.5, 5)
             if with_sum:
-                chains = graph_softmax.with_another_sum(rng, chains, F)
-        return chains.position
+                chains = graph_softmax.with_another_sum(rng, chains, where)
+        return where.coefficients(chains.position)
 
     def statistics(x, codes):
         f = latent(x)
         own = sim.log_softmax(f)[np.arange(n), codes]
         found = of_function(f[:, -F:], own)
-        return found | {"|a|²": np.sum(x**2), "a0": x[0, 0], "sum²": np.sum(x) ** 2}
+        return found | {"|a|²": np.sum(x**2), "a0": x[0, 0, 0], "sum²": np.sum(x) ** 2}
 
     return geweke_test(rng, sample_prior, sample_data, sweep, statistics, **LENGTHS)
 

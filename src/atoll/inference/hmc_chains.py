@@ -1,7 +1,7 @@
 """Hamiltonian Monte Carlo of many chains at once, in coordinates of about equal width.
 
-x = centre + q T, where Tᵀ T is close to the target's covariance: in the coordinates q the target is
-about equally wide in all directions, so that one step size suits them all (Neal 2011, section 4).
+Whoever asks chooses coordinates in which the target is about equally wide in all directions, so
+that one step size suits them all (Neal 2011, section 4).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ Array = NDArray[np.float64]
 
 ROUNDING = 1e-20  # of a product of spreads, relative to that of the quantities themselves
 LogDensity = Callable[[Array], tuple[Array, Array]]
-"""x (S, d) -> log densities (S,) and their gradients (S, d)."""
+"""x (..., S, d) -> log densities (S,) and their gradients (..., S, d)."""
 
 
 class Chains(NamedTuple):
     """What the next step needs.
 
-    position : (S, d) x
+    position : (..., S, d) x; all axes but the last but one belong to one chain
     log_density : (S,)
-    gradient : (S, d) with respect to x
+    gradient : (..., S, d) with respect to x
     """
 
     position: Array
@@ -33,7 +33,7 @@ class Chains(NamedTuple):
 
 
 def init(position: Array, log_density: LogDensity) -> Chains:
-    """Return chains that start at position (S, d)."""
+    """Return chains that start at position (..., S, d)."""
     return Chains(position, *log_density(position))
 
 
@@ -41,7 +41,6 @@ def step(
     rng: np.random.Generator,
     chains: Chains,
     log_density: LogDensity,
-    transform: Array,
     step_size: float,
     n_leapfrog: int,
 ) -> tuple[Chains, Array]:
@@ -50,9 +49,6 @@ def step(
     Parameters
     ----------
     chains : in single or double precision, which the next ones have too
-    transform : (d, d) T, or (B, d/B, d/B) its blocks on the diagonal where it has no others; the
-        origin of the coordinates does not matter
-    step_size : in units of q
 
     Returns
     -------
@@ -65,23 +61,22 @@ def step(
     >>> def normal(x):
     ...     return -0.5 * np.sum(x**2, axis=1), -x
     >>> chains = init(np.zeros((4, 3)), normal)
-    >>> chains, acceptance = step(rng, chains, normal, np.eye(3), 0.1, 5)
+    >>> chains, acceptance = step(rng, chains, normal, 0.1, 5)
     >>> bool(acceptance.min() > 0.99)
     True
     """
     momentum = rng.standard_normal(chains.position.shape, chains.position.dtype)
     x, logp, gradient = chains
-    back = transform.swapaxes(-1, -2)
-    p = momentum + 0.5 * step_size * _times(gradient, back)
+    p = momentum + 0.5 * step_size * gradient
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below
         for i in range(n_leapfrog):
-            x = x + step_size * _times(p, transform)
+            x = x + step_size * p
             logp, gradient = log_density(x)
-            p = p + (0.5 if i == n_leapfrog - 1 else 1.0) * step_size * _times(gradient, back)
+            p += (0.5 if i == n_leapfrog - 1 else 1.0) * step_size * gradient
         change = logp - chains.log_density
-        change = change + 0.5 * (np.sum(momentum**2, axis=1) - np.sum(p**2, axis=1))
+        change = change + 0.5 * (_squares(momentum) - _squares(p))
     change = np.where(np.isfinite(change), np.minimum(change, 0.0), -np.inf)
-    moved = np.log1p(-rng.random(len(x))) < change
+    moved = np.log1p(-rng.random(len(change))) < change
     merged = Chains(
         np.where(moved[:, None], x, chains.position),
         np.where(moved, logp, chains.log_density),
@@ -90,13 +85,10 @@ def step(
     return merged, np.exp(change)
 
 
-def _times(x: Array, transform: Array) -> Array:
-    """Return x T, (S, d), for T (d, d) or its blocks."""
-    if transform.ndim == 2:
-        return x @ transform
-    n_blocks, size, _ = transform.shape
-    by_block = x.reshape(len(x), n_blocks, size).swapaxes(0, 1) @ transform
-    return by_block.swapaxes(0, 1).reshape(x.shape)
+def _squares(x: Array) -> Array:
+    """Return the sum of the squares of each chain's numbers; (..., S, d) -> (S,)."""
+    each = x.reshape(-1, *x.shape[-2:])
+    return np.asarray(np.einsum("bsd,bsd->s", each, each))
 
 
 def memory(before: Array, now: Array) -> float:

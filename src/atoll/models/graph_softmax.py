@@ -11,11 +11,12 @@ coefficients is that of the features times that of the functions however many la
 that a step costs no more than a product of the labelled rows' features with the coefficients.
 
 The amplitude says how noisy labels are. Every chain has its own, so many at each as Laplace's
-evidence says, and moves in coordinates a_c = L_c^{-T} q_c, with L_c L_cᵀ the curvature of its class
-at the mode. Where labels agree, the mode is a flat place and the typical draw is not, so that after
-a few steps the curvature is taken anew, as its mean over the chains. The curvature between classes
-is left out: it would make a step ten times as dear. What it has most to say is that labels know
-nothing of a function which all classes share, Σ_c a_c; that one is drawn anew after every step.
+evidence says, and moves in coordinates q_c in which the curvature of its class at the mode is the
+identity (`Whitened`). Where labels agree, the mode is a flat place and the typical draw is not, so
+that after a few steps the curvature is taken anew, as its mean over the chains. The curvature
+between classes is left out: it would make a step ten times as dear. What it has most to say is that
+labels know nothing of a function which all classes share, Σ_c a_c; that one is drawn anew after
+every step.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import expit, log_expit
 
-from atoll.core.linalg import cholesky_solve, jittered_cholesky, solve_lower
+from atoll.core.linalg import cholesky_log_det, cholesky_solve, jittered_cholesky, solve_lower
 from atoll.inference import hmc_chains
 from atoll.inference.hmc_chains import Chains
 from atoll.likelihoods import softmax
@@ -40,6 +41,8 @@ Codes = NDArray[np.intp]
 MANY_VALUES = (
     2**15
 )  # of functions at labels in all chains, from which on they are in single precision
+
+LEAST_GAIN = 1e-8  # of the log posterior by Newton's step: less, and a point is the mode
 
 
 class SoftmaxDraws(NamedTuple):
@@ -63,13 +66,48 @@ class Approximation(NamedTuple):
     log_amplitude : u
     log_evidence : with the prior of u
     mode : (p, F) of a
-    lower : (pF, pF) factor of the curvature there, function by function
     """
 
     log_amplitude: float
     log_evidence: float
     mode: Array
-    lower: Array
+
+
+class Whitened(NamedTuple):
+    """Coordinates of the coefficients in which the curvature of every class is the identity.
+
+    a_c = q_c T_c, where T_cᵀ T_c is the inverse of the curvature Σ_j λ_j t_j t_jᵀ, by its
+    eigenvectors: T_c has the rows t_j / √λ_j. So q has independent entries before the labels, too,
+    and a function at the labelled rows is one product of matrices away. Arrays of coefficients and
+    coordinates are (F, S, p), of S chains.
+
+    transform : (F, p, p) T
+    precision : (F, 1, p) 1/λ, that of q before the labels
+    features : (F, p, l) T vᵀ, v those of the labelled rows
+    """
+
+    transform: Array
+    precision: Array
+    features: Array
+
+    @classmethod
+    def of(cls, v: Array, curvatures: Array) -> Whitened:
+        """Return those for features v (l, p) of labelled rows, and curvatures (F, p, p)."""
+        values, vectors = np.linalg.eigh(curvatures)
+        transform = vectors.swapaxes(1, 2) / np.sqrt(values)[..., None]
+        return cls(transform, 1.0 / values[:, None], transform @ v.T)
+
+    def astype(self, precision: Any) -> Whitened:
+        """Return the same in another precision."""
+        return Whitened(*(field.astype(precision, copy=False) for field in self))
+
+    def coefficients(self, q: Array) -> Array:
+        """Return a of coordinates q."""
+        return q @ self.transform
+
+    def coordinates(self, a: Array) -> Array:
+        """Return q of coefficients a."""
+        return a @ self.transform.swapaxes(1, 2) / self.precision
 
 
 # The generative process ---------------------------------------------------------------------------
@@ -114,49 +152,54 @@ def _of_functions(latent: Array) -> Array:
 
 
 def log_posterior(
-    x: Array, amplitude: Array, v: Array, codes: Codes, label_weights: Array | None = None
+    q: Array,
+    amplitude: Array,
+    where: Whitened,
+    codes: Codes,
+    label_weights: Array | None = None,
 ) -> tuple[Array, Array]:
     """Return the log density of a given the amplitude, up to a constant, and its gradient.
 
     Parameters
     ----------
-    x : (S, Fp) a, function by function
+    q : (F, S, p) coordinates of a
     amplitude : (S,) e^{u/2}
-    v : (l, p) features of the labelled rows, as `own_features` has them
-    codes : (l,) their classes
+    where : the coordinates
+    codes : (l,) classes of the labelled rows
     label_weights : (l,) by which their log-likelihoods are multiplied; None: one each
 
     Returns
     -------
     log_density : (S,)
-    gradient : (S, Fp)
+    gradient : (F, S, p) in q
     """
-    n_draws, (n, p) = len(x), v.shape
-    latent = (x.reshape(-1, p) @ v.T).reshape(n_draws, -1, n)
-    latent *= amplitude[:, None, None]
+    latent = q @ where.features
+    latent *= amplitude[:, None]
     log_p, slope = _likelihood(latent, codes, label_weights)
-    along = (slope.reshape(-1, n) @ v).reshape(n_draws, -1)
-    return log_p - 0.5 * np.sum(x**2, axis=1), amplitude[:, None] * along - x
+    slope *= amplitude[:, None]
+    pull = q * where.precision
+    log_p = log_p - 0.5 * np.einsum("fsp,fsp->s", q, pull)
+    return log_p, slope @ where.features.swapaxes(1, 2) - pull
 
 
 def _likelihood(
     latent: Array, codes: Codes, label_weights: Array | None = None
 ) -> tuple[Array, Array]:
-    """Return Σ w log P(y) over rows, (S,), and its slope, (S, F, l); latent (S, F, l)."""
+    """Return Σ w log P(y) over rows, (S,), and its slope, (F, S, l); latent (F, S, l)."""
     w = np.ones(1) if label_weights is None else label_weights
     rows = np.arange(len(codes))
-    if latent.shape[1] == 1:
+    if len(latent) == 1:
         side = np.where(codes == 1, 1.0, -1.0)
-        margin = side * latent[:, 0]
+        margin = side * latent[0]
         slope = (w * side * expit(-margin)).astype(latent.dtype, copy=False)
-        return (w * log_expit(margin)).sum(axis=1), slope[:, None]
-    slope = latent - latent.max(axis=1, keepdims=True)
-    own = slope[:, codes, rows]
+        return (w * log_expit(margin)).sum(axis=1), slope[None]
+    slope = latent - latent.max(axis=0)
+    own = slope[codes, :, rows]  # (l, S)
     np.exp(slope, out=slope)
-    total = slope.sum(axis=1, keepdims=True)
-    log_p = (w * (own - np.log(total[:, 0]))).sum(axis=1)
+    total = slope.sum(axis=0)
+    log_p = (w * (own.T - np.log(total))).sum(axis=1)
     slope /= -total
-    slope[:, codes, rows] += 1.0
+    slope[codes, :, rows] += 1.0
     if label_weights is not None:
         slope *= label_weights
     return log_p, slope
@@ -191,6 +234,28 @@ def _softmax_weights(p: Array) -> Array:
     return weights
 
 
+def log_det_curvature(v: Array, p: Array, w: Array) -> float:
+    """Return log |I + Σ_n w_n (diag p_n − p_n p_nᵀ) ⊗ v_n v_nᵀ|; v (l, p), p (l, F), w (l,).
+
+    Without the second term the matrix has a block for every class; that term is a product of
+    matrices with l columns, and where these are few the determinant is that of the blocks, and of
+    a matrix of l rows (Sylvester).
+    """
+    if p.shape[1] == 1:
+        (own,) = class_curvatures(v, w[:, None] * p * (1.0 - p))
+        return cholesky_log_det(jittered_cholesky(own).lower)
+    if len(v) > v.shape[1] * p.shape[1]:
+        whole = curvature(v, w[:, None, None] * _softmax_weights(p))
+        return cholesky_log_det(jittered_cholesky(whole).lower)
+    found, rest = 0.0, np.eye(len(v))
+    for own, p_c in zip(class_curvatures(v, w[:, None] * p), p.T):
+        lower = jittered_cholesky(own).lower
+        across = solve_lower(lower, (np.sqrt(w) * p_c * v.T))
+        rest -= across.T @ across
+        found += cholesky_log_det(lower)
+    return found + cholesky_log_det(jittered_cholesky(rest).lower)
+
+
 def approximate(
     v: Array,
     codes: Codes,
@@ -204,15 +269,15 @@ def approximate(
     w = np.ones(len(codes)) if label_weights is None else label_weights
 
     def value(a: Array) -> tuple[float, Array]:
-        log_p, slope = _likelihood((scaled @ a).T[None], codes, label_weights)
-        return float(log_p[0] - 0.5 * np.sum(a**2)), scaled.T @ slope[0].T - a
+        log_p, slope = _likelihood((scaled @ a).T[:, None], codes, label_weights)
+        return float(log_p[0] - 0.5 * np.sum(a**2)), scaled.T @ slope[:, 0].T - a
 
     a, (height, gradient) = start, value(start)
     rough = _rough_inverses(scaled, _of_functions(scaled @ a), w)
     while True:
         direction = _newton(scaled, _of_functions(scaled @ a), w, gradient, rough)
         gain = float(np.sum(gradient * direction))
-        if gain < 1e-6:
+        if gain < LEAST_GAIN:
             break
         length = 1.0
         while value(a + length * direction)[0] < height + 1e-4 * length * gain and length > 1e-3:
@@ -221,11 +286,9 @@ def approximate(
         before, (height, gradient) = height, value(a)
         if height <= before:
             break
-    weights = w[:, None, None] * _softmax_weights(_of_functions(scaled @ a))
-    lower = jittered_cholesky(curvature(scaled, weights)).lower
     deviation = (log_amplitude - recipe.amplitude_centre) / recipe.amplitude_spread
-    log_evidence = height - np.sum(np.log(np.diagonal(lower))) - 0.5 * deviation**2
-    return Approximation(log_amplitude, float(log_evidence), a, lower)
+    log_det = log_det_curvature(scaled, _of_functions(scaled @ a), w)
+    return Approximation(log_amplitude, height - 0.5 * log_det - 0.5 * deviation**2, a)
 
 
 def _rough_inverses(v: Array, p: Array, w: Array) -> Array:
@@ -233,13 +296,16 @@ def _rough_inverses(v: Array, p: Array, w: Array) -> Array:
     return np.asarray(np.linalg.inv(class_curvatures(v, w[:, None] * p * (1.0 - p))))
 
 
-def _newton(v: Array, p: Array, w: Array, gradient: Array, rough: Array) -> Array:
+def _newton(
+    v: Array, p: Array, w: Array, gradient: Array, rough: Array, left: float = 0.1
+) -> Array:
     """Return Newton's direction, (p, F), at probabilities p (l, F), for a gradient (p, F).
 
     Labels have weights w (l,).
 
     Of several functions by conjugate gradients, to which each class's curvature nearby, in `rough`,
-    shows the way: the matrix of all classes is never made.
+    shows the way: the matrix of all classes is never made. A tenth of the gradient may be left: the
+    next direction takes care of that (Dembo, Eisenstat & Steihaug 1982).
     """
     n, F = gradient.shape
     if F == 1:
@@ -257,7 +323,7 @@ def _newton(v: Array, p: Array, w: Array, gradient: Array, rough: Array) -> Arra
     found, _ = cg(
         LinearOperator((F * n, F * n), matvec=curved, dtype=np.float64),
         gradient.T.ravel(),
-        rtol=1e-5,
+        rtol=left,
         M=LinearOperator((F * n, F * n), matvec=solved, dtype=np.float64),
     )
     return found.reshape(F, n).T
@@ -279,7 +345,8 @@ def approximations(
         highest = max(highest, one.log_evidence)
         if one.log_evidence < highest - recipe.negligible:
             break
-        a = one.mode
+        # Modes lie along a smooth curve: the next one is about as far again as this from the last.
+        a = one.mode if len(found) == 1 else 2.0 * one.mode - found[-2].mode
     return found
 
 
@@ -306,19 +373,18 @@ def sample(
     evidences = np.array([one.log_evidence for one in found])
     chosen = chosen_states(rng, n_draws, np.exp(evidences - evidences.max()))
     u = np.array([found[i].log_amplitude for i in chosen])
-    start = np.stack([found[i].mode.T.ravel() for i in chosen])
+    start = np.stack([found[i].mode.T for i in chosen], axis=1)
     typical = found[int(np.median(chosen))]
     scaled = np.exp(0.5 * typical.log_amplitude) * v
     p = _of_functions(scaled @ typical.mode)
     spread = p * (1.0 - p) if label_weights is None else label_weights[:, None] * p * (1.0 - p)
-    transform = _inverses(class_curvatures(scaled, spread))
-    x, n_steps, memory = sample_given_amplitudes(
-        rng, v, codes, u, start, transform, recipe, label_weights
+    a, n_steps, memory = sample_given_amplitudes(
+        rng, v, codes, u, start, class_curvatures(scaled, spread), recipe, label_weights
     )
-    a = x.reshape(n_draws, -1, v.shape[1]).transpose(0, 2, 1)
     scale = np.exp(0.5 * u) * (np.sqrt(2.0) if n_classes == 2 else 1.0)
+    coefficients = scale[:, None, None] * a.transpose(1, 2, 0)
     # In C order, as a file holds it: a model that was loaded predicts the same to the bit.
-    return SoftmaxDraws(np.ascontiguousarray(scale[:, None, None] * a), u, n_steps, memory)
+    return SoftmaxDraws(np.ascontiguousarray(coefficients), u, n_steps, memory)
 
 
 def sample_given_amplitudes(
@@ -327,7 +393,7 @@ def sample_given_amplitudes(
     codes: Codes,
     u: Array,
     start: Array,
-    transform: Array,
+    curvatures: Array,
     recipe: SoftmaxRecipe = RECIPE.softmax,
     label_weights: Array | None = None,
 ) -> tuple[Array, int, float]:
@@ -336,80 +402,79 @@ def sample_given_amplitudes(
     Parameters
     ----------
     v : (l, p) as `own_features` has them
-    start : (S, Fp)
-    transform : (F, p, p) inverse factors of each class's curvature at the start
+    start : (F, S, p)
+    curvatures : (F, p, p) of each class, at the start
 
     Returns
     -------
-    a : (S, Fp)
+    a : (F, S, p)
     n_steps : of each chain
     memory : correlation of functions now with half-way, over chains
     """
-    amplitude, n_functions = np.exp(0.5 * u), len(transform)
-    of_rows = _own_rows(codes, n_functions)
+    n_functions = len(curvatures)
+    own_rows = _own_rows(codes, n_functions).T[:, None]  # (F, 1, l)
     many = len(u) * n_functions * len(codes) >= MANY_VALUES
     precision: Any = np.float32 if many else np.float64
-    v, amplitude, start, transform = (
-        part.astype(precision, copy=False) for part in (v, amplitude, start, transform)
-    )
+    amplitude = np.exp(0.5 * u).astype(precision, copy=False)
 
-    def log_density(x: Array) -> tuple[Array, Array]:
-        return log_posterior(x, amplitude, v, codes, label_weights)
+    def at(a: Array, curvatures: Array) -> tuple[Whitened, Chains]:
+        where = Whitened.of(v, curvatures).astype(precision)
+        q = where.coordinates(a.astype(precision, copy=False))
+        return where, hmc_chains.init(q, lambda q: log_density(q, where))
 
-    def advance(chains: Chains, log_size: float) -> tuple[Chains, float]:
+    def log_density(q: Array, where: Whitened) -> tuple[Array, Array]:
+        return log_posterior(q, amplitude, where, codes, label_weights)
+
+    def advance(chains: Chains, where: Whitened, log_size: float) -> tuple[Chains, float]:
         size = float(np.exp(log_size)) * rng.uniform(0.8, 1.2)
         count = int(rng.integers(*recipe.leapfrog_steps))
-        chains, acceptance = hmc_chains.step(rng, chains, log_density, transform, size, count)
+        chains, acceptance = hmc_chains.step(
+            rng, chains, lambda q: log_density(q, where), size, count
+        )
         if n_functions > 1:
-            chains = with_another_sum(rng, chains, n_functions)
+            chains = with_another_sum(rng, chains, where)
         return chains, float(acceptance.mean())
 
-    def summary(chains: Chains) -> Array:
+    def summary(chains: Chains, where: Whitened) -> Array:
         """Return each function's mean at its own rows, less that of chains of its u, (S, F)."""
-        a = chains.position.reshape(len(u), -1, v.shape[1])
-        means = np.einsum("sfp,pf->sf", a, v.T @ of_rows)
+        means = np.sum(chains.position @ where.features * own_rows, axis=2).T
         for value in np.unique(u):
             means[u == value] -= means[u == value].mean(axis=0)
         return means
 
-    chains, log_size = hmc_chains.init(start, log_density), np.log(recipe.first_step_size)
+    (where, chains), log_size = at(start, curvatures), np.log(recipe.first_step_size)
     half = recipe.warmup_steps // 2
     for i in range(recipe.warmup_steps):
-        chains, acceptance = advance(chains, log_size)
+        chains, acceptance = advance(chains, where, log_size)
         log_size += (acceptance - recipe.target_acceptance) / np.sqrt(1 + i % half)
         if i == half - 1:
-            weights = mean_weights(chains.position, amplitude, v)
+            weights = mean_weights(chains.position @ where.features, amplitude)
             weights = weights if label_weights is None else label_weights[:, None] * weights
-            transform = _inverses(class_curvatures(v, weights)).astype(precision, copy=False)
+            where, chains = at(where.coefficients(chains.position), class_curvatures(v, weights))
     n_steps = 0
     while True:
-        before = summary(chains)
+        before = summary(chains, where)
         for _ in range(max(recipe.first_steps, n_steps)):
-            chains, _ = advance(chains, log_size)
+            chains, _ = advance(chains, where, log_size)
         n_steps += max(recipe.first_steps, n_steps)
-        memory = hmc_chains.memory(before, summary(chains))
+        memory = hmc_chains.memory(before, summary(chains, where))
         if memory < recipe.memory_limit or n_steps >= recipe.most_steps:
-            return chains.position.astype(float), recipe.warmup_steps + n_steps, memory
+            a = where.coefficients(chains.position).astype(float)
+            return a, recipe.warmup_steps + n_steps, memory
 
 
-def with_another_sum(rng: np.random.Generator, chains: Chains, n_functions: int) -> Chains:
+def with_another_sum(rng: np.random.Generator, chains: Chains, where: Whitened) -> Chains:
     """Draw the sum of all functions anew: labels say nothing of it, so that it has its prior."""
-    x = chains.position.reshape(len(chains.position), n_functions, -1)
+    n_functions = len(chains.position)
     root = float(np.sqrt(n_functions))
-    before = x.sum(axis=1) / root
+    before = where.coefficients(chains.position).sum(axis=0) / root
     now = rng.standard_normal(before.shape, before.dtype)
-    change = np.tile((now - before) / root, n_functions)
+    change = where.coordinates((now - before) / root)
     return Chains(
         chains.position + change,
         chains.log_density - 0.5 * np.sum(now**2 - before**2, axis=1),
-        chains.gradient - change,
+        chains.gradient - change * where.precision,
     )
-
-
-def _inverses(blocks: Array) -> Array:
-    """Return the inverses of the lower factors of positive definite blocks, (F, p, p)."""
-    identity = np.eye(blocks.shape[1])
-    return np.stack([solve_lower(jittered_cholesky(block).lower, identity) for block in blocks])
 
 
 def _own_rows(codes: Codes, n_functions: int) -> Array:
@@ -419,11 +484,13 @@ def _own_rows(codes: Codes, n_functions: int) -> Array:
     return np.eye(n_functions)[codes]
 
 
-def mean_weights(x: Array, amplitude: Array, v: Array) -> Array:
-    """Return the mean over chains x (S, Fp) of the weights of `class_curvatures`, (l, F)."""
-    n_functions = x.shape[1] // v.shape[1]
-    out = np.zeros((len(v), n_functions))
-    for row, scale in zip(x, amplitude):
-        p = _of_functions(scale * v @ row.reshape(n_functions, -1).T)
-        out += scale**2 * p * (1.0 - p)
-    return out / len(x)
+def mean_weights(latent: Array, amplitude: Array) -> Array:
+    """Return the mean over chains of the weights of `class_curvatures`, (l, F).
+
+    Parameters
+    ----------
+    latent : (F, S, l) functions at the labelled rows, but for their amplitudes
+    amplitude : (S,)
+    """
+    p = _of_functions((amplitude[:, None] * latent).transpose(1, 2, 0))
+    return np.asarray(np.einsum("s,slf->lf", amplitude**2, p * (1.0 - p)) / len(amplitude))
