@@ -300,6 +300,35 @@ def test_a_row_with_more_cells_than_the_header_has_a_reason_and_no_answer(table,
     assert "has 6 cells in line 9, and 4 columns: mend that line" in said
 
 
+def test_what_was_read_is_told_before_categories_are_weighed(table, tmp_path, monkeypatch):
+    def stopped(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("atoll.estimators.category_weight.weigh_categories", stopped)
+    table["site"] = ["north", "south"] * 20
+    table.to_csv(tmp_path / "table.csv", index=False)
+    out = tmp_path / "m.atoll"
+    result = run("fit", tmp_path / "table.csv", "--target", "kind", "--out", out)
+    assert "40 rows, 10 labelled." in result.output
+
+
+def test_very_many_rows_are_fitted_without_predicting_each(table, tmp_path, monkeypatch):
+    monkeypatch.setattr("atoll.cli.timing.MANY_ROWS", 30)
+    succeed(*arguments(table, tmp_path))
+    model = load_model(tmp_path / "m.atoll")
+    assert not hasattr(model.estimator, "transduction_")
+    p = model.predict_proba(table)
+    assert (model.classes_[p.argmax(axis=1)] == np.array(["cat", "dog"] * 20)).mean() > 0.9
+    data = tmp_path / "table.csv"
+    assert "row 20" in succeed("explain", tmp_path / "m.atoll", data, "--row", "20").lower()
+    assert "10 labels, each held" in succeed("suspects", tmp_path / "m.atoll")
+
+
+def test_a_kernel_for_which_the_shell_has_no_word_is_said_to_be_for_python(table, tmp_path):
+    said = fail(*arguments(table, tmp_path)[:6], "--model", "probit-gp", "--set", "kernel=Matern")
+    assert "or a scikit-learn kernel (in Python only), got 'Matern'" in said
+
+
 def test_the_column_of_labels_is_told_from_columns_that_are_not_known(table, tmp_path):
     succeed(*arguments(table, tmp_path), "--quiet")
     table["note"] = "new"
@@ -338,6 +367,10 @@ def test_a_file_of_fit_predicts_tables_in_python(table, tmp_path):
     assert (model.predict(table) == model.classes_[p.argmax(axis=1)]).all()
     assert model.score(table.iloc[:10], table["kind"][:10]) == 1.0
     assert sorted(model.suspect_labels().rows) == list(range(10))
+    assert repr(model).startswith("GraphGPClassifier(")
+    assert "predicts 'kind' of tables with the columns x, z, site" in repr(model)
+    assert len(repr(model)) < 3000
+    assert "The model file of a fit of table.csv" in model._repr_html_()
     with pytest.raises(AttributeError, match=r"no 'fit' here.*GraphGPClassifier, is `\.estimator`"):
         model.fit(table, table["kind"])
 

@@ -246,7 +246,10 @@ def _announce(
     X = as_fitted(bundle.estimator, apply(bundle.preprocessing, read))
     seconds = n_rows / len(read) * seconds_of(lambda: bundle.estimator.predict_proba(X))
     if seconds > LONG:
-        say(f"Predicting {n_rows} rows will take about {in_words(seconds)}.")
+        say(
+            f"Predicting {n_rows:,} rows will take about {in_words(seconds)}, on a machine with "
+            "nothing else to do."
+        )
 
 
 def _error_of_kept(bundle: ModelBundle, frame: pd.DataFrame, reject_below: float) -> str:

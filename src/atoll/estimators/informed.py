@@ -28,6 +28,7 @@ Index = NDArray[np.intp]
 
 SHARE_ROWS, SHARE_DRAWS = 300, 64  # by which the limits of the shares are found
 SHARE_LIMITS = (0.05, 0.95)
+SHOWN = 10  # suspect labels that are printed
 FEWEST_OTHERS = 3  # labels of its class beside a label that is held out
 
 
@@ -69,7 +70,7 @@ class Suspects:
         --------
         >>> p = np.array([0.6, 0.3, 0.1, 0.0])
         >>> Suspects(np.arange(4), p, np.array([0.3, 0.5, 0.15, 0.05, 0.0])).said()[:63]
-        'About 1.0 of 4 labels are wrong, 0 to 2 with probability 90%; 1'
+        'About 1.0 of 4 labels are wrong, 0 to 2 with probability 90% if'
         """
         p = self.probabilities
         expected, (low, high) = float(p.sum()), self.limits()
@@ -81,13 +82,16 @@ class Suspects:
         look = f"the first {first}" if first > 1 else "the first"
         return (
             f"About {expected:.1f} of {len(p)} labels are wrong, {low} to {high} with probability "
-            f"90%; {is_one} more likely wrong than right. Look at {look}: nine in ten of the wrong "
-            "ones are expected there."
+            f"90% if slips come at random, and maybe more where they have a pattern; {is_one} more "
+            f"likely wrong than right. Look at {look}, and go on while you find some."
         )
 
     def __str__(self) -> str:
-        firsts = list(zip(self.rows.tolist(), self.probabilities.tolist()))[:10]
-        return "\n".join([self.said(), *(f"  row {row}: {p:.0%}" for row, p in firsts)])
+        firsts = list(zip(self.rows.tolist(), self.probabilities.tolist()))[:SHOWN]
+        lines = [self.said(), *(f"  row {row}: {p:.0%}" for row, p in firsts)]
+        if len(self.rows) > SHOWN:
+            lines.append(f"  and {len(self.rows) - SHOWN} more, in .rows and .probabilities")
+        return "\n".join(lines)
 
 
 class Shares(NamedTuple):
