@@ -117,9 +117,15 @@ class Problems(NamedTuple):
             return (mean[:, 0] > 0).astype(np.intp)
         return np.asarray(mean.argmax(axis=1), np.intp)
 
-    def held_out(self, view: int) -> Array:
-        """Return the class probabilities of every label's row given all other labels, (A, l, K)."""
-        part = slice(self.first[view], self.first[view + 1])
+    def held_out(self, view: int, which: Codes | None = None) -> Array:
+        """Return the class probabilities of every label's row given all other labels, (a, l, K).
+
+        Parameters
+        ----------
+        which : (a,) of the view's amplitudes; None: all of them
+        """
+        part = np.arange(self.first[view], self.first[view + 1])
+        part = part if which is None else part[which]
         mean, variance = self.sites.held_out_mean[part], self.sites.held_out_variance[part]
         p = probit_proba(mean.reshape(-1, mean.shape[2]), np.maximum(variance, 0.0).ravel())
         return p.reshape(*variance.shape, -1)
@@ -205,7 +211,7 @@ def _regions(codes: Codes, n_classes: int, wrong: float = 0.0) -> Callable[[int]
         if n_classes == 2:
             found = probit.regions(tiled)
         else:
-            found = multinomial_probit.regions(tiled, n_classes)
+            found = multinomial_probit.regions(tiled, n_classes)._replace(is_rough=True)
         return found if wrong == 0.0 else _that_may_be_wrong(found, tiled, wrong, n_classes)
 
     return repeated
@@ -222,7 +228,7 @@ def _that_may_be_wrong(
         upper = np.column_stack([regions.upper, np.where(codes == 1, 0.0, np.inf)])
         return Intervals(lower, upper, log_weight)
     log_weight[np.arange(len(codes)), codes] = np.log1p(-wrong)
-    return Margins(log_weight, regions.margin)
+    return regions._replace(log_weight=log_weight)
 
 
 def _known(V: Array, site_inverse: Array) -> tuple[Array, Array]:
