@@ -392,8 +392,8 @@ def test_ids_are_shown_where_rows_are_listed_and_suspects_say_how_many_to_look_a
 def test_the_number_of_wrong_labels_has_the_limits_of_a_binomial():
     low, high = stats.binom.ppf([0.05, 0.95], 50, 0.2).astype(int)
     said = how_many_are_wrong([0.2] * 50)
-    assert f"About 10.0 of 50 labels are wrong, {low} to {high} with probability 90%" in said
-    assert "Look at the first 45:" in said
+    assert f"about 10.0 of 50 labels are wrong, {low} to {high} if each is" in said
+    assert "Look at the first 45, and go on while you find some." in said
     assert how_many_are_wrong([0.001] * 9) == "None of 9 labels is expected to be wrong."
 
 
