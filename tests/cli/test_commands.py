@@ -355,7 +355,7 @@ def test_long_predictions_are_announced(data, model, tmp_path, monkeypatch):
 
 def test_columns_that_the_model_does_not_know_are_ignored_and_named(data, model, tmp_path):
     said = succeed("predict", model, data, "--out", tmp_path / "p.csv")
-    assert "not fitted on: row, kind." in said
+    assert "not fitted on: row." in said
     assert "30 predictions" in said
 
 

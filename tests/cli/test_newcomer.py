@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from atoll import load_model
-from atoll.cli.knowledge import how_many_are_wrong
 from atoll.cli.terminal import wrapped
+from atoll.diagnostics.wrong_labels import how_many_are_wrong
 from program import fail, run, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -10,7 +10,6 @@ import typer
 from atoll.cli.opening import open_model
 from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
 from atoll.core.extras import import_extra
-from atoll.diagnostics.wrong_labels import how_many_are_wrong
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,6 +133,7 @@ def suspects(
 ) -> None:
     """List the labels of a fit that may be wrong, the most suspect first."""
     from atoll.core.tables import check_table_path, write_table
+    from atoll.diagnostics.wrong_labels import how_many_are_wrong
 
     say = speaker(quiet, out)
     if out is not None:
