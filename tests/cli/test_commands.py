@@ -439,7 +439,7 @@ def test_settings_of_a_data_set_are_given_by_name(tmp_path):
 
 def test_the_experiments_are_listed():
     said = succeed("reproduce", "--list")
-    line = r"^rogers-fig15 +\d+ (s|min) +\d+ (s|min|h) +nothing +Rogers"
+    line = r"^rogers-fig15 +\d+ (s|min) +\d+ (s|min|h) +- +Rogers"
     assert re.search(line, said, re.MULTILINE)
     assert {e.name for e in list_experiments()} == set(TIMES)
     assert all(0 < time.quick <= time.full for time in TIMES.values())

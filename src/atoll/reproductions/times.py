@@ -33,12 +33,12 @@ TIMES: dict[str, Time] = {
     "rogers-fig21": Time(16, 3600),
     "rogers-fig22": Time(1, 10),
     "ssgp-fig1": Time(4, 300),
-    "ssgp-fig2": Time(10, 3600),
-    "ssgp-fig3": Time(10, 3600),
-    "ssgp-fig4": Time(10, 3600),
-    "ssgp-fig5": Time(10, 3600),
-    "ssgp-fig6": Time(5, 3600),
-    "ssl-book": Time(30, 36_000),
+    "ssgp-fig2": Time(4, 3_600),
+    "ssgp-fig3": Time(4, 3_600),
+    "ssgp-fig4": Time(4, 3_600),
+    "ssgp-fig5": Time(4, 3_600),
+    "ssgp-fig6": Time(1, 3_600),
+    "ssl-book": Time(20, 36_000),
 }
 
 
