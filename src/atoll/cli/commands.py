@@ -542,7 +542,7 @@ def reproduce(
         if not show_list:
             raise ValueError("name an experiment to run, or list them with --list.")
         rows = [
-            [e.name, *map(in_words, TIMES[e.name]), ", ".join(e.needs) or "nothing", e.title]
+            [e.name, *map(in_words, TIMES[e.name]), ", ".join(e.needs) or "-", e.title]
             for e in list_experiments()
         ]
         for line in table_lines(["name", "quick", "full", "needs", "what it shows"], rows):
