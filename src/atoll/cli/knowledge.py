@@ -158,7 +158,6 @@ def suspects(
 ) -> None:
     """List the labels of a fit that may be wrong, the most suspect first."""
     from atoll.core.tables import check_table_path, write_table
-    from atoll.diagnostics.wrong_labels import how_many_are_wrong
 
     say = speaker(quiet, out)
     if out is not None:
