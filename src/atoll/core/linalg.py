@@ -120,7 +120,7 @@ def cholesky_inverse(lower: Array) -> Array:
         return np.zeros((0, 0))
     half, _ = lapack.dpotri(lower, lower=1)  # the lower triangle; above it are the zeros of `lower`
     inverse = half + half.T
-    inverse[np.diag_indices_from(inverse)] *= 0.5
+    inverse.reshape(-1)[:: len(inverse) + 1] *= 0.5
     return inverse
 
 
