@@ -28,7 +28,7 @@ from atoll.estimators.graph_rows import (
 )
 from atoll.estimators.informed import InformedClassifier
 from atoll.estimators.label_records import record_of_assumptions
-from atoll.estimators.near_labels import takes_near_labels, with_near_labels
+from atoll.estimators.near_labels import judged, takes_near_labels, with_near_labels
 from atoll.estimators.parameters import (
     COMMON,
     LABELLING,
@@ -287,7 +287,7 @@ class AtollClassifier(InformedClassifier):
         whole = views.place_of_rows(data.rows.shape[1])
         first, graph = self._graph_view(memory, "neighbours", data, whole)
         if takes_near_labels(first, labels, recipe.graph.choice):
-            first = with_near_labels(first, X, labels, data, scaled, labelled, self.metric)
+            first, data = with_near_labels(first, X, labels, data, scaled, labelled, self.metric)
         seen: dict[str, View] = {"neighbours": first}
         known = _known(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")
@@ -377,6 +377,8 @@ class AtollClassifier(InformedClassifier):
         assumptions = self._weigh(problems, list(seen), data, some)
         seconded = _corroboration(seen, data, problems, assumptions, bold, recipe.n_witnesses)
         assumptions.append(self._clusters(problems, data, seconded))
+        if data.judges is not None:
+            assumptions = judged(assumptions, seen, problems, bold, data)
         if len(some) < len(data.codes) and not isinstance(bold, ConePosterior):
             # Then both have label noise, and the second takes all of the labels.
             assumptions = average.merged(assumptions, "neighbours", "clusters")
