@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 TRIAL_ROWS = 2000  # predicted first, to tell how long all will take
 CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
+MOST_MORE = 1000  # cells of a row beyond the header; a file with more is no such table
 BLANK_CELLS = "blank_cells"  # column of the answers, where a row has many
 MANY_BLANK = 0.5  # share of blank cells from which a row is remarked on
 
@@ -96,7 +97,7 @@ def predict_table(
             found = _survey(bundle, frames(), data, wishes, said.append, progress)
             break
         except LongRow as long:  # such rows have no answer, but all others have
-            n_more += long.n_more
+            n_more = _more_cells(n_more, long)
     for line in said:
         say(line)
     if progress:
@@ -135,7 +136,14 @@ def _first_chunk(source: Path | bytes) -> tuple[pd.DataFrame, int]:
         try:
             return next(table_chunks(source, CHUNK_CELLS, n_more=n_more)), n_more
         except LongRow as long:
-            n_more += long.n_more
+            n_more = _more_cells(n_more, long)
+
+
+def _more_cells(n_more: int, long: LongRow) -> int:
+    """Return how many cells beyond the header are to be read now that a row has still more."""
+    if n_more + long.n_more > MOST_MORE:
+        raise long
+    return n_more + long.n_more
 
 
 def _unreadable(
@@ -246,7 +254,10 @@ def _announce(
     X = as_fitted(bundle.estimator, apply(bundle.preprocessing, read))
     seconds = n_rows / len(read) * seconds_of(lambda: bundle.estimator.predict_proba(X))
     if seconds > LONG:
-        say(f"Predicting {n_rows} rows will take about {in_words(seconds)}.")
+        say(
+            f"Predicting {n_rows:,} rows will take about {in_words(seconds)}, on a machine with "
+            "nothing else to do."
+        )
 
 
 def _error_of_kept(bundle: ModelBundle, frame: pd.DataFrame, reject_below: float) -> str:

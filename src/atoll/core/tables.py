@@ -343,7 +343,7 @@ def _text_chunks(
             options |= {"dtype": str, "keep_default_na": False}
         more = [f"{N_CELLS} {i}" for i in range(n_more)]
         if more:
-            options |= {"names": [*names, *more], "header": 0}
+            options |= {"names": [*names, *more], "header": None, "skiprows": 1}
         rows = max(1, most_cells // max(1, len(names)))
         with pd.read_csv(_opened(source), chunksize=min(rows, 2**31 - 1), **options) as reader:
             for frame in reader:
