@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.stats import t as student
 from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
 
 from atoll.comparison import candidates, compare_models, judging, write_comparison
 from atoll.comparison.blending import BLEND, BlendClassifier, blend_of, blend_shares, with_blend
@@ -156,8 +158,7 @@ def test_with_a_single_label_in_every_class_nothing_is_fitted_and_the_default_is
     lone = np.full(len(y), None, dtype=object)
     for name in ("no", "yes"):
         lone[np.flatnonzero(y == name)[0]] = name
-    with pytest.warns(UserWarning, match="the rarest class has 1"):
-        found = compare_models(X, lone, models=["logistic"])
+    found = compare_models(X, lone)
     assert (found.best, found.can_tell, found.table) == ("atoll", False, ())
     said = " ".join(str(found).split())
     assert "every class has a single label, so that none can be held out" in said
@@ -577,3 +578,21 @@ def test_differences_of_nothing_are_neither_blown_up_nor_coloured(found):
     assert axis.get_xlim()[1] >= 0.02
     colours = {line.get_color() for line in axis.lines if len(line.get_xdata()) == 2}
     assert "#1b6e4b" not in colours
+
+
+def test_sparse_rows_are_compared_by_the_models_that_take_them(data):
+    X, y = data
+    rng = np.random.default_rng(6)
+    thin = sparse.csr_array(np.where(rng.random(X.shape) < 0.3, 0.0, X - X.min()))
+    found = compare_models(thin, y, models=["graph-gp", "logistic", "ssgp"], n_splits=2)
+    assert {row.model for row in found.table} == {"atoll", "graph-gp", "logistic", BLEND}
+    assert found.left_out == (("ssgp", "X is sparse, and SSGPClassifier takes dense rows only"),)
+    assert found.classifier().fit(thin, y).predict_proba(thin).shape == (120, 2)
+
+
+def test_dense_rows_are_standardised_for_the_peer_and_sparse_ones_are_left(data):
+    X, _ = data
+    expected = StandardScaler().fit_transform(X)
+    np.testing.assert_array_equal(candidates.DenseScaler().fit_transform(X), expected)
+    thin = sparse.csr_array(X)
+    assert candidates.DenseScaler().fit(thin).transform(thin) is thin

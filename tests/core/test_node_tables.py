@@ -66,3 +66,16 @@ def test_the_trace_of_the_hessian_is_that_of_the_finest_rule():
     mass, _, second = _product_slopes(t)
     np.testing.assert_allclose(mass, product @ weights, atol=1e-12)
     np.testing.assert_allclose(second, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_factors", [3, 9, 24])
+@pytest.mark.parametrize("spread", [0.0, 0.3, 2.0, 8.0])
+def test_rough_slopes_have_five_digits(n_factors, spread):
+    rng = np.random.default_rng(n_factors)
+    t = spread * rng.standard_normal((100, n_factors)) + rng.uniform(-2, 6, (100, 1))
+    fine = expected_product_of_ndtr_slopes(t)
+    rough = expected_product_of_ndtr_slopes(t, rough=True)
+    np.testing.assert_allclose(rough.value, fine.value, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(rough.gradient, fine.gradient, rtol=1e-5, atol=1e-5)
+    scale = np.sum(fine.gradient**2, axis=1) + np.sum(fine.gradient, axis=1) ** 2 + 1.0
+    np.testing.assert_allclose(rough.curvature / scale, fine.curvature / scale, atol=5e-5)

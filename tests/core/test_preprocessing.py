@@ -197,6 +197,7 @@ def test_many_missing_values_are_counted():
     [
         (pd.date_range("2020-01-01", periods=3), "'bad' holds dates.*--drop bad"),
         ([[1, 2], [3], [4]], r"'bad' holds lists, such as '\[1, 2\]'.*--drop bad"),
+        (["[1, 2]", "[3]", "[4]"], r"'bad' holds lists, such as '\[1, 2\]'.*--drop bad"),
         ([{"a": 1}, None, None], "'bad' holds dicts.*--drop bad"),
         ([None, None, None], "'bad' is blank in every row.*--drop bad"),
     ],

@@ -25,7 +25,7 @@ RESULTS = [
     StopAdvice(False, 0.4, "Label <more> rows."),
     KeptError(0.1, 0.0, 0.2, 9, 10, 0.9),
     ErrorEstimate(0.1, 0.2, 3.0, 30, 5, 1, 0.95, AuditsAlone(0.2, 0.5)),
-    Suspects(np.array([4]), np.array([0.75])),
+    Suspects(np.array([4]), np.array([0.75]), np.array([0.25, 0.75])),
     RowExplanation(
         np.array(["<a>", "b"]),
         np.array([0.9, 0.1]),

@@ -283,7 +283,12 @@ def test_wrong_labels_are_the_most_suspect(kind):
     assert np.array_equal(np.sort(found.rows), known)
     assert np.all(np.diff(found.probabilities) <= 0)
     assert roc_auc_score(np.isin(found.rows, wrong), found.probabilities) > 0.85
-    assert str(found).startswith("4 of 40") or "more likely wrong" in str(found)
+    rows, probabilities = found
+    assert np.array_equal(rows, found.rows)
+    assert found.chances.sum() == pytest.approx(1.0)
+    low, high = found.limits()
+    assert low <= probabilities.sum() <= high
+    assert f"{low} to {high} with probability 90%" in str(found)
 
 
 def test_labels_that_a_group_spreads_are_not_doubted_nor_support_each_other(crescents):

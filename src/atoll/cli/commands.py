@@ -225,6 +225,7 @@ def fit(
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
     labels = settle_labels(estimator, kind, table.y, unlabelled)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
+    given = told.of_fit(known, labels)
     told_first = description(data, frame, labels, table.preprocessing)
     for line in [*told_first, *lines_about(estimator, table.preprocessing)]:
         say(line)
@@ -239,7 +240,7 @@ def fit(
     with warnings.catch_warnings():
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
-        fit_rows(estimator, table.X, y, told.of_fit(frame))
+        fit_rows(estimator, table.X, y, given)
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = bundle_of(estimator, table, known, y, target)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from atoll.core.blank_rows import KnownRows
+    from atoll.core.labels import PartialLabels
+    from atoll.estimators.informed import Suspects
     from atoll.estimators.persistence import ModelBundle
 
 ClassShares = Annotated[
@@ -78,6 +81,8 @@ class Told(NamedTuple):
 
     def class_prior(self, classes: NDArray[Any]) -> dict[Any, float] | None:
         """Return the shares by class, in the type of the classes."""
+        from atoll.estimators.knowledge import Wording, read_class_prior
+
         if not self.shares:
             return None
         names = {str(name): name for name in classes.tolist()}
@@ -98,12 +103,30 @@ class Told(NamedTuple):
                     f"{', '.join(names)}."
                 )
             out[names[name.strip()]] = number
+        read_class_prior(out, classes, Wording(shares="--class-share"))
         return out
 
-    def of_fit(self, frame: pd.DataFrame) -> dict[str, Any]:
-        """Return the arguments of `fit` that the columns give."""
+    def of_fit(self, known: KnownRows, labels: PartialLabels) -> dict[str, Any]:
+        """Return the arguments of `fit` that the columns give.
+
+        Parameters
+        ----------
+        known : rows that are fitted
+        labels : theirs
+        """
+        import numpy as np
+
+        from atoll.estimators.knowledge import Wording, read_groups, read_weights, with_groups
+
         pd = import_extra("pandas")
         out: dict[str, Any] = {}
+        frame, n = known.frame, len(known.frame)
+        numbers = np.arange(1, n + 1) if known.numbers is None else known.numbers
+        wording = Wording(
+            weights=f"the --weights column {self.weights!r}",
+            numbers=numbers,
+            counting="counted from 1 under the header",
+        )
         if self.weights is not None:
             column = pd.to_numeric(frame[self.weights], errors="coerce")
             words = frame[self.weights].notna() & column.isna()
@@ -114,9 +137,11 @@ class Told(NamedTuple):
                     "to count."
                 )
             out["sample_weight"] = column.fillna(1.0).to_numpy(dtype=float)
+            read_weights(out["sample_weight"], n, wording)
         if self.groups is not None:
             values = frame[self.groups].astype(object)
             out["groups"] = values.where(values.notna(), None).tolist()
+            with_groups(labels, *read_groups(out["groups"], n), wording)
         return out
 
 
@@ -133,7 +158,6 @@ def suspects(
 ) -> None:
     """List the labels of a fit that may be wrong, the most suspect first."""
     from atoll.core.tables import check_table_path, write_table
-    from atoll.diagnostics.wrong_labels import how_many_are_wrong
 
     say = speaker(quiet, out)
     if out is not None:
@@ -142,30 +166,32 @@ def suspects(
     bundle = open_model(model, instead=instead)
     n_labels = sum(label is not None for label in bundle.y)
     say(f"{n_labels} labels, each held against all others: it may take longer than the fit.")
-    table = _table_of_suspects(bundle, show_progress(quiet))
+    found = _suspects(bundle, show_progress(quiet))
+    table = _table_of_suspects(bundle, found)
     if out is not None:
         write_table(table, out)
         say(f"{len(table)} labels saved in {out}, the most suspect first.")
     shown = table.head(n).assign(p_wrong=[f"{p:.2f}" for p in table["p_wrong"].head(n)])
     for line in table_lines(list(table.columns), shown.astype(str).values.tolist()):
         typer.echo(line)
-    say(f"{how_many_are_wrong(table['p_wrong'].tolist())} Rows count from 1.")
+    say(f"{found.said()} Rows count from 1.")
 
 
-def _table_of_suspects(bundle: ModelBundle, progress: bool) -> pd.DataFrame:
-    """Return row, label, probability that it is wrong, and the likeliest other class.
-
-    Parameters
-    ----------
-    progress : whether to show how far it is
-    """
+def _suspects(bundle: ModelBundle, progress: bool) -> Suspects:
+    """Return the labels of a fit by their doubts; `progress` shows how far it is."""
     estimator = bundle.estimator
     if not hasattr(estimator, "suspect_labels"):
         raise ValueError(
             f"{type(estimator).__name__} does not doubt its labels; fit the model atoll or "
             "graph-gp."
         )
-    found = estimator.suspect_labels(verbose=progress)
+    found: Suspects = estimator.suspect_labels(verbose=progress)
+    return found
+
+
+def _table_of_suspects(bundle: ModelBundle, found: Suspects) -> pd.DataFrame:
+    """Return row, label, probability that it is wrong, and the likeliest other class."""
+    estimator = bundle.estimator
     p, labels = estimator.predict_proba(bundle.X[found.rows]), bundle.y[found.rows].tolist()
     classes = estimator.classes_.tolist()
     p[range(len(labels)), [classes.index(label) for label in labels]] = -1.0

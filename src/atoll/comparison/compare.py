@@ -115,6 +115,8 @@ def compare_models(
         one._replace(categories=categories) if one.name == DEFAULT else one for one in candidates
     ]
     n_rarest = int(labels.counts.min())
+    if labels.counts.max() < 2:
+        return replace(_nothing_to_compare(labels, candidates), step=step)
     if n_rarest < FEWEST:
         warn_user(
             f"these labels cannot tell which model is best, whatever the comparison finds: "
@@ -122,8 +124,6 @@ def compare_models(
             f"{DEFAULT}.",
             UserWarning,
         )
-    if labels.counts.max() < 2:
-        return replace(_nothing_to_compare(labels, candidates, left_out), step=step)
     n_splits = min(n_splits, int(labels.counts[labels.counts > 1].min()))
     rng = np.random.default_rng(random_state)
     used = _rows_to_use(labels, max_rows, rng)
@@ -313,9 +313,7 @@ def _single(labels: PartialLabels) -> tuple[Any, ...]:
     return tuple(labels.classes[labels.counts == 1].tolist())
 
 
-def _nothing_to_compare(
-    labels: PartialLabels, candidates: Sequence[Candidate], left_out: tuple[tuple[str, str], ...]
-) -> ModelComparison:
+def _nothing_to_compare(labels: PartialLabels, candidates: Sequence[Candidate]) -> ModelComparison:
     """Return a comparison without scores, since every class has a single label."""
     default = next(one for one in candidates if one.name == DEFAULT)
     return ModelComparison(
@@ -331,7 +329,7 @@ def _nothing_to_compare(
         0,
         1,
         0,
-        left_out,
+        (),
         default,
         single=_single(labels),
     )

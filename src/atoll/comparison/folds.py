@@ -96,7 +96,7 @@ def held_out_losses(
         try:
             proba[one.name] = _held_out_proba(one, X, codes, splits, seed, tell)
         except (TypeError, ValueError) as error:  # the model's own refusal, such as of sparse rows
-            failed[one.name] = " ".join(str(error).split()).rstrip(".")
+            failed[one.name] = " ".join(str(error).split()).partition(". ")[0].rstrip(".")
             continue
         except KeyboardInterrupt:  # what is done is kept
             break

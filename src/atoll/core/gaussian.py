@@ -17,8 +17,9 @@ from atoll.core.node_tables import NodeTables, tables_for
 
 Array = NDArray[np.float64]
 
-OFFSETS_AT_ONCE = 2**12  # so that what is made of them stays near the processor
+OFFSETS_AT_ONCE = 2**13  # so that what is made of them stays near the processor
 SMALL_FOR_SLOPES = 1e-6  # mass below which slopes are found in log space
+SMALL_FOR_ROUGH_SLOPES = 1e-3  # and where five digits are enough
 CLOSE_TO_PEAK = 1e-3  # for nodes around it, which reach eight deviations to either side
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
@@ -261,8 +262,12 @@ class ProductSlopes(NamedTuple):
     curvature: Array
 
 
-def expected_product_of_ndtr_slopes(offsets: Array) -> ProductSlopes:
+def expected_product_of_ndtr_slopes(offsets: Array, *, rough: bool = False) -> ProductSlopes:
     """Return `log_expected_product_of_ndtr` and its derivatives; offsets (n, m).
+
+    Parameters
+    ----------
+    rough : whether five digits are enough, at three fifths of the cost; else there are nine
 
     Examples
     --------
@@ -271,12 +276,14 @@ def expected_product_of_ndtr_slopes(offsets: Array) -> ProductSlopes:
     array([[0.423142, 0.423142]])
     """
     t = offsets
-    mass, first, second = (_orthant_slopes if t.shape[1] == 2 else _product_slopes)(t)
+    by_nodes = t.shape[1] != 2
+    mass, first, second = _product_slopes(t, rough=rough) if by_nodes else _orthant_slopes(t)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.log(mass)
         first /= mass[:, None]
         second /= mass
-    small = mass < min(SMALL_FOR_SLOPES, small_mass(t.shape[1]))
+    smallest = SMALL_FOR_ROUGH_SLOPES if rough and by_nodes else SMALL_FOR_SLOPES
+    small = mass < min(smallest, small_mass(t.shape[1]))
     if np.any(small):
         log_terms, u = _centred_log_terms(t[small])
         value[small] = _log_sum(log_terms)
@@ -296,12 +303,13 @@ def _orthant_slopes(t: Array) -> tuple[Array, Array, Array]:
     return _orthant(t[:, 0], t[:, 1]), first, -(t * first).sum(axis=1)
 
 
-def _product_slopes(t: Array) -> tuple[Array, Array, Array]:
+def _product_slopes(t: Array, *, rough: bool = False) -> tuple[Array, Array, Array]:
     """Return E_u Π Φ(u + t_i), its gradient, and its Hessian's trace in the means of all latents.
 
-    To 1e-10 of the mass, while that is not small; t (n, m) -> (n,), (n, m), (n,).
+    To 1e-10 of the mass, or to 1e-5 of it if rough, while that is not small; t (n, m) -> (n,),
+    (n, m), (n,).
     """
-    nodes, weights, tables = _slope_nodes(t.shape[1])
+    nodes, weights, tables = _slope_nodes(t.shape[1], rough)
     mass, first, second = np.empty(len(t)), np.empty_like(t), np.empty(len(t))
     for piece in in_chunks(len(t), t.shape[1], most=OFFSETS_AT_ONCE):
         some = np.ascontiguousarray(t[piece].T)  # (m, rows)
@@ -322,17 +330,21 @@ def _product_slopes(t: Array) -> tuple[Array, Array, Array]:
     return mass, first, second
 
 
-@lru_cache(maxsize=16)
-def _slope_nodes(n_factors: int) -> tuple[Array, Array, NodeTables]:
+@lru_cache(maxsize=32)
+def _slope_nodes(n_factors: int, rough: bool = False) -> tuple[Array, Array, NodeTables]:
     """Return nodes and weights as `_trapezium` does, right to 1e-10 alone, and tables for them.
 
-    The step is the widest that has that error for offsets of any size and spread, by trial.
+    The step is the widest that has that error, or one of 1e-5 if rough, for offsets of any size and
+    spread, by trial. Far to the left Φ is small unless all of the mass is there.
     """
     step = min(0.4, 0.65 * (n_factors + 1.0) ** -0.28)
-    half = int(np.ceil(8.2 / step))
-    nodes = step * np.arange(-half, half + 1)
+    low, high = -8.2, 8.2
+    if rough:
+        step, low, high = min(0.6, 0.95 * (n_factors + 1.0) ** -0.28), -5.2, 7.0
+    below, above = int(np.ceil(-low / step)), int(np.ceil(high / step))
+    nodes = step * np.arange(-below, above + 1)
     weights = step * np.exp(log_normal_density(nodes))
-    return nodes, weights, tables_for(-step * half, step, len(nodes), -25, 17)
+    return nodes, weights, tables_for(-step * below, step, len(nodes), -25, 17)
 
 
 def _as_rows(offsets: ArrayLike) -> tuple[Array, tuple[int, ...]]:

@@ -325,10 +325,12 @@ class Margins(NamedTuple):
 
     log_weight : (n, K) log weight of each class's region; -inf if the row does not have it
     margin : a >= 0
+    is_rough : whether gradients of five digits are enough
     """
 
     log_weight: Array
     margin: float
+    is_rough: bool = False
 
     @property
     def n_free(self) -> int:
@@ -420,7 +422,7 @@ class Margins(NamedTuple):
         n, K = self.log_weight.shape
         rows, winners, losers = self._candidates()
         t = self._offsets(mean, sd, rows, winners, losers)
-        slopes = expected_product_of_ndtr_slopes(t)
+        slopes = expected_product_of_ndtr_slopes(t, rough=self.is_rough)
         weighted = np.full((n, K), -np.inf)
         weighted[rows, winners] = self.log_weight[rows, winners] + slopes.value
         log_probability = np.logaddexp.reduce(weighted, axis=1)

@@ -297,7 +297,8 @@ class GraphGPClassifier(InformedClassifier):
         if self.label_record_ is None:
             return None
         rows = self._read_rows(X)
-        q = label_doubts.predicted(self.label_record_, [self.posterior_.row_features(rows)])
+        with self._threads():
+            q = label_doubts.predicted(self.label_record_, [self.posterior_.row_features(rows)])
         predicted = np.arange(len(q)), proba.argmax(axis=1)
         return 1.0 - 0.5 * (q[predicted] + proba[predicted])
 

@@ -41,6 +41,7 @@ Votes = NDArray[np.uint8] | NDArray[np.uint16]
 
 WINNERS_AT_ONCE = 2**18  # values of functions, so that they stay near the processor
 MANY_CLASSES = 20  # from which on the classes that draws name are found in single precision
+ENOUGH_DRAWS = 30  # independent ones; with fewer, sampling is not said to have gone well
 
 
 class FeaturePosterior(Protocol):
@@ -377,7 +378,13 @@ def _verdict_of_both(votes: dict[str, Any], soft: dict[str, Any]) -> str:
 
 
 def _went_well(n_draws: int, effective: float) -> str:
-    return f"Sampling went well: {n_draws} draws, worth {effective:.0f} independent ones."
+    """Return what draws of chains that have settled are worth, in words."""
+    if effective >= ENOUGH_DRAWS:
+        return f"Sampling went well: {n_draws} draws, worth {effective:.0f} independent ones."
+    return (
+        f"Sampling settled, but its {n_draws} draws are worth only {effective:.0f} independent "
+        "ones, and probabilities are rough. Fix: a larger n_draws, or more labels."
+    )
 
 
 def _diagnostics_of_chains(

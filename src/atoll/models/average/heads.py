@@ -117,9 +117,15 @@ class Problems(NamedTuple):
             return (mean[:, 0] > 0).astype(np.intp)
         return np.asarray(mean.argmax(axis=1), np.intp)
 
-    def held_out(self, view: int) -> Array:
-        """Return the class probabilities of every label's row given all other labels, (A, l, K)."""
-        part = slice(self.first[view], self.first[view + 1])
+    def held_out(self, view: int, which: Codes | None = None) -> Array:
+        """Return the class probabilities of every label's row given all other labels, (a, l, K).
+
+        Parameters
+        ----------
+        which : (a,) of the view's amplitudes; None: all of them
+        """
+        part = np.arange(self.first[view], self.first[view + 1])
+        part = part if which is None else part[which]
         mean, variance = self.sites.held_out_mean[part], self.sites.held_out_variance[part]
         p = probit_proba(mean.reshape(-1, mean.shape[2]), np.maximum(variance, 0.0).ravel())
         return p.reshape(*variance.shape, -1)
@@ -144,6 +150,7 @@ def infer(
     nugget: float,
     label_weights: Array | None = None,
     wrong: float = 0.0,
+    log_priors: list[Array] | None = None,
 ) -> Problems:
     """Find the posteriors of labels on every view at every amplitude.
 
@@ -155,6 +162,7 @@ def infer(
     nugget : variance of each label's own part, relative to the amplitude
     label_weights : (l,) by which log-likelihoods are multiplied; None: one each
     wrong : share of labels that say any other class, in place of the one that they should
+    log_priors : for each view (A,); where they are given, posteriors that cannot matter are rough
     """
     n = len(codes)
     grams = []
@@ -164,15 +172,20 @@ def infer(
         grams.append(A[:, None, None] * gram)
     stack = np.concatenate(grams)
     first = np.concatenate([[0], np.cumsum([len(A) for A in amplitudes])])
-    parts = [
-        stacked_ep.propagate(
+    priors = None if log_priors is None else np.concatenate(log_priors)
+    parts, best = [], -np.inf
+    for piece in in_chunks(len(stack), 4 * n * n + 40 * n * n_classes):
+        found = stacked_ep.propagate(
             stack[piece],
             _regions(codes, n_classes, wrong),
             1 if n_classes == 2 else n_classes,
             label_weights=label_weights,
+            log_priors=None if priors is None else priors[piece],
+            others=best,
         )
-        for piece in in_chunks(len(stack), 4 * n * n + 40 * n * n_classes)
-    ]
+        parts.append(found)
+        if priors is not None:
+            best = max(best, float(np.max(priors[piece] + found.log_evidence)))
     return Problems(features, amplitudes, stacked_ep.joined(parts, np.concatenate), first)
 
 
@@ -205,7 +218,7 @@ def _regions(codes: Codes, n_classes: int, wrong: float = 0.0) -> Callable[[int]
         if n_classes == 2:
             found = probit.regions(tiled)
         else:
-            found = multinomial_probit.regions(tiled, n_classes)
+            found = multinomial_probit.regions(tiled, n_classes)._replace(is_rough=True)
         return found if wrong == 0.0 else _that_may_be_wrong(found, tiled, wrong, n_classes)
 
     return repeated
@@ -222,7 +235,7 @@ def _that_may_be_wrong(
         upper = np.column_stack([regions.upper, np.where(codes == 1, 0.0, np.inf)])
         return Intervals(lower, upper, log_weight)
     log_weight[np.arange(len(codes)), codes] = np.log1p(-wrong)
-    return Margins(log_weight, regions.margin)
+    return regions._replace(log_weight=log_weight)
 
 
 def _known(V: Array, site_inverse: Array) -> tuple[Array, Array]:

@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 N_POWERS = 31  # that are averaged over
+NEGLIGIBLE = 1e-8  # share that is left out
 CLUSTERS, NOTHING = "clusters", "nothing"
 
 
@@ -49,15 +50,16 @@ def held_out(
     """
     out = np.zeros((len(codes), n_classes))
     for i, (one, weight) in enumerate(zip(assumptions, weights)):
+        if weight < NEGLIGIBLE:
+            continue
         if one.name == NOTHING:
             found = average.shares_of_others(codes, n_classes, label_weights)
         elif one.name == CLUSTERS:
-            found = problems.held_out(0)[-1]
+            found = problems.held_out(0, np.array([-1]))[0]
         else:
-            used = one.shares > 0
-            found = np.tensordot(one.shares[used], problems.held_out(i)[used], 1)
-        if weight > 0:
-            out += weight * found
+            used = np.flatnonzero(one.shares > NEGLIGIBLE)
+            found = np.tensordot(one.shares[used], problems.held_out(i, used), 1)
+        out += weight * found
     return out / out.sum(axis=1, keepdims=True)
 
 
