@@ -1,6 +1,7 @@
 // A picture opens at its full size when it is tapped. One of several panels scrolls sideways on a
 // phone, where its labels would be too small to read; the front page has its picture whole.
-const WIDE = 1000; // pixels of a picture from which it has several panels
+const WIDE = 1000; // pixels of a picture from which it has several panels beside one another
+const TALL = 1500; // and below one another
 
 document.addEventListener("DOMContentLoaded", () => {
   const isFront = document.querySelector(".atoll-doors") !== null;
@@ -12,7 +13,8 @@ document.addEventListener("DOMContentLoaded", () => {
     picture.replaceWith(link);
     link.append(picture);
     const mark = () => {
-      if (!isFront && picture.naturalWidth >= WIDE) link.classList.add("atoll-wide");
+      const isLarge = picture.naturalWidth >= WIDE || picture.naturalHeight >= TALL;
+      if (!isFront && isLarge) link.classList.add("atoll-wide");
     };
     if (picture.complete) mark();
     else picture.addEventListener("load", mark);

@@ -58,6 +58,7 @@ def inference_section(model: Any) -> dict[str, Any]:
     section["status"], section["tone"] = _outcome(diagnostics)
     if section["kind"] == "fit" and section["status"] == "mixed":
         section["status"] = "settled"  # its chains are too many and too short to speak of
+        section["size"] = "the draws agree: more below"
     section["verdict"] = str(diagnostics.get("verdict", ""))
     if "Beware: " in section["verdict"] and section["tone"] == "good":
         section["tone"] = ""  # sampling went well, but what it says is no good news
