@@ -136,3 +136,19 @@ def test_what_is_held_out_is_found_without_the_label(weight):
         mean = gram[2, left] @ less.weights[i]
         # The sites of the others know of the label that is left out: EP's own error.
         assert found.held_out_mean[i, 2] == pytest.approx(mean, abs=0.1 * np.sqrt(gram[2, 2]))
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_problems_that_cannot_matter_are_left_early_and_others_are_not(outside):
+    stack, codes = problem(np.random.default_rng(2), 12, 3, 5)
+    repeated, n_functions = regions(codes, 3)
+    whole = stacked_ep.propagate(stack, repeated, n_functions)
+    priors = np.array([0.0, -200.0, 0.0, -200.0, -1.0])
+    others = 200.0 if outside else -np.inf
+    found = stacked_ep.propagate(stack, repeated, n_functions, log_priors=priors, others=others)
+    left = np.full(5, True) if outside else priors < -100.0
+    np.testing.assert_array_equal(found.log_evidence[~left], whole.log_evidence[~left])
+    assert (found.disagreement[left] < stacked_ep.ROUGHLY).all()
+    np.testing.assert_allclose(found.log_evidence, whole.log_evidence, atol=1.0)
+    # The amplitudes at the ends: the moments of the last take many updates to agree.
+    assert found.disagreement[3] > whole.disagreement[3]

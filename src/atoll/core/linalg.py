@@ -119,7 +119,7 @@ def cholesky_inverse(lower: Array) -> Array:
     """Return (L Lᵀ)^{-1} in full, symmetric, (n, n)."""
     half = lower_of_inverse(lower)
     inverse = half + half.T
-    inverse[np.diag_indices_from(inverse)] *= 0.5
+    inverse.reshape(-1)[:: len(inverse) + 1] *= 0.5
     return inverse
 
 

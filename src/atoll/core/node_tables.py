@@ -55,13 +55,10 @@ class NodeTables:
         t, interval = t[order], interval[order]
         powers = np.ascontiguousarray(chebyshev.chebvander(2.0 * (t - interval) - 1.0, DEGREE))
         ends = np.searchsorted(interval, np.arange(self.n_intervals + 1))
-        ordered = np.empty((len(t), 2 * self.n_nodes))
+        out = np.empty((len(t), 2 * self.n_nodes))
         for i in np.flatnonzero(np.diff(ends)):
             rows = slice(ends[i], ends[i + 1])
-            np.matmul(powers[rows], self._coefficients[i], out=ordered[rows])
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        out = np.take(ordered, place, axis=0)
+            out[order[rows]] = powers[rows] @ self._coefficients[i]
         return out[:, : self.n_nodes], out[:, self.n_nodes :]
 
 

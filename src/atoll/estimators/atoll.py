@@ -28,6 +28,7 @@ from atoll.estimators.graph_rows import (
 )
 from atoll.estimators.informed import InformedClassifier
 from atoll.estimators.label_records import record_of_assumptions
+from atoll.estimators.near_labels import judged, takes_near_labels, with_near_labels
 from atoll.estimators.parameters import (
     COMMON,
     LABELLING,
@@ -285,6 +286,8 @@ class AtollClassifier(InformedClassifier):
         self._say(f"graph of {data.rows.shape[0]} rows")
         whole = views.place_of_rows(data.rows.shape[1])
         first, graph = self._graph_view(memory, "neighbours", data, whole)
+        if takes_near_labels(first, labels, recipe.graph.choice):
+            first, data = with_near_labels(first, X, labels, data, scaled, labelled, self.metric)
         seen: dict[str, View] = {"neighbours": first}
         known = _known(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")
@@ -374,6 +377,8 @@ class AtollClassifier(InformedClassifier):
         assumptions = self._weigh(problems, list(seen), data, some)
         seconded = _corroboration(seen, data, problems, assumptions, bold, recipe.n_witnesses)
         assumptions.append(self._clusters(problems, data, seconded))
+        if data.judges is not None:
+            assumptions = judged(assumptions, seen, problems, bold, data)
         if len(some) < len(data.codes) and not isinstance(bold, ConePosterior):
             # Then both have label noise, and the second takes all of the labels.
             assumptions = average.merged(assumptions, "neighbours", "clusters")
@@ -542,16 +547,19 @@ def _infer(
     wrong_shares: tuple[float, ...],
 ) -> heads.Problems:
     """Find the posteriors of some of the labels under every assumption with label noise."""
-    codes = data.codes[some]
-    features, amplitudes = [], []
-    for view in seen.values():
+    codes, K = data.codes[some], len(data.labels.classes)
+    per_class = average.labels_per_class(data.codes, K, data.labels.weights)
+    features, amplitudes, priors = [], [], []
+    for name, view in seen.items():
         on_graph = isinstance(view, GraphView)
+        belief: Belief = getattr(recipe, name)
         features.append(_at_labels(view, data)[some])
         amplitudes.append(np.array(recipe.graph_amplitudes if on_graph else recipe.amplitudes))
-    weights = data.labels.of(some).weights
-    K, nugget = len(data.labels.classes), recipe.nugget
+        prior = average.amplitude_prior(belief, amplitudes[-1])
+        priors.append(prior + belief.log_odds(per_class))
+    weights, nugget = data.labels.of(some).weights, recipe.nugget
     parts = [
-        heads.infer(features, amplitudes, codes, K, nugget, weights, wrong)
+        heads.infer(features, amplitudes, codes, K, nugget, weights, wrong, priors)
         for wrong in wrong_shares
     ]
     return parts[0] if len(parts) == 1 else heads.merged(parts)

@@ -42,6 +42,17 @@ class Scaled(NamedTuple):
     place: Index
 
 
+class Judges(NamedTuple):
+    """Labelled rows that are kept from all assumptions, to weigh them by.
+
+    rows : (j, d) scaled
+    codes : (j,) their classes
+    """
+
+    rows: Any
+    codes: Index
+
+
 class Rows(NamedTuple):
     """Rows of the graph and the labels on them.
 
@@ -50,6 +61,7 @@ class Rows(NamedTuple):
     labelled : (l,) which of them have a label; one may have several; n, n + 1, … are `outside`
     outside : (e, d) labelled rows that are not on the graph, scaled
     labels : (l,) the labels
+    judges : labelled rows by which assumptions are weighed, where labels are very many
     """
 
     rows: Any
@@ -57,6 +69,7 @@ class Rows(NamedTuple):
     labelled: Index
     outside: Any
     labels: PartialLabels
+    judges: Judges | None = None
 
     @property
     def codes(self) -> Index:

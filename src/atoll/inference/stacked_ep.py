@@ -35,6 +35,8 @@ PROGRESS = 0.98  # of the disagreement before: less counts as nearer
 MEMORY = 5  # differences of updates by which it is said where they lead
 NEAR, LESS_NEAR = 1.0, 0.5  # disagreement below which that is believed; its loss if it was wrong
 RIDGE = 1e-8  # of their products, relative to the sum of their squares
+ROUGHLY = 0.3  # disagreement below which evidence is known to a nat or so
+NEGLIGIBLE = 25.0  # nats by which a problem is less likely than another, and left as it is
 LEAST_PART = 0.1  # of a site's precision that is left to it where updates lead below
 
 
@@ -65,10 +67,15 @@ def propagate(
     n_functions: int,
     *,
     label_weights: Array | None = None,
+    log_priors: Array | None = None,
+    others: float = -np.inf,
     tolerance: float = 0.02,
     max_iterations: int = 100,
 ) -> StackedSites:
     """Update the sites of all problems until the moments of each agree.
+
+    Where problems have prior probabilities, one that cannot come to matter beside another is left
+    as it is as soon as its evidence is roughly known.
 
     A weight w multiplies the log-likelihood of a label. It is that many labels of the same row,
     each with a site of its own, and all these sites are alike: a row has w times the site that one
@@ -82,6 +89,8 @@ def propagate(
     regions : of the rows of so many problems, one problem after the other
     n_functions : F
     label_weights : (l,) above zero; None: one each
+    log_priors : (B,) of the problems; None: all are wanted
+    others : the largest log prior and evidence of problems outside the stack
     tolerance : largest difference of moments, in units of the posterior's own
     max_iterations : updates of all sites, at most
     """
@@ -94,8 +103,14 @@ def propagate(
         step = _Step.of(gram_matrices[at_work], now, regions(len(at_work)), copies)
         last = iteration == max_iterations
         done = np.ones(len(at_work), bool) if last else step.disagreement < tolerance
+        log_evidence = step.log_evidence()
+        if log_priors is not None:
+            rough = step.disagreement < ROUGHLY
+            total = np.where(rough, log_priors[at_work] + log_evidence, -np.inf)
+            others = max(others, float(total.max()))
+            done |= rough & (total < others - NEGLIGIBLE)
         for i in np.flatnonzero(done):
-            found[at_work[i]] = step.result(int(i), iteration)
+            found[at_work[i]] = step.result(int(i), log_evidence[i], iteration)
         at_work = at_work[~done]
         if not len(at_work):
             break
@@ -228,25 +243,24 @@ class _Step(NamedTuple):
             changes,
         )
 
-    def result(self, i: int, iteration: int) -> StackedSites:
+    def log_evidence(self) -> Array:
+        """Return the log evidence of each problem, (B,)."""
+        tau, nu = self.sites.precision, self.sites.shift
+        m, v, mean = self.now.cavity_mean, self.now.cavity_variance, self.now.mean
+        log_p = self.slopes.log_probability.reshape(tau.shape)
+        rest, count = 1.0 + tau * v, self.copies
+        of_mean = np.sum(nu * (mean - nu * (v / rest)[..., None]), axis=2)
+        of_cavity = np.sum(m * (tau[..., None] * m - 2.0 * nu), axis=2) / rest
+        each = log_p + 0.5 * (self.n_free * np.log(rest) + of_mean + of_cavity)
+        return np.asarray(np.sum(count * each, axis=1) - self.n_free * self.now.half_log_det)
+
+    def result(self, i: int, log_evidence: float, iteration: int) -> StackedSites:
         """Return what was found for one problem."""
-        tau, nu = self.sites.precision[i], self.sites.shift[i]
-        m, v, mean = self.now.cavity_mean[i], self.now.cavity_variance[i], self.now.mean[i]
-        log_p = self.slopes.log_probability.reshape(self.sites.precision.shape)[i]
-        s = v / (1.0 + tau * v)
-        count, each = self.copies, self.copies[:, None]
-        log_evidence = (
-            np.sum(count * log_p)
-            + self.n_free * (0.5 * np.sum(count * np.log1p(tau * v)) - self.now.half_log_det[i])
-            + 0.5 * np.sum(each * nu * (mean - nu * s[:, None]))
-            + 0.5 * np.sum(each * m * (tau[:, None] * m - 2.0 * nu) / (1.0 + tau * v)[:, None])
-        )
-        root = np.sqrt(count * tau)
-        site_inverse = root[:, None] * self.now.inverse[i] * root
+        root = np.sqrt(self.copies * self.sites.precision[i])
         return StackedSites(
             self.now.weights[i],
-            site_inverse,
-            log_evidence,
+            root[:, None] * self.now.inverse[i] * root,
+            np.asarray(log_evidence),
             self.disagreement[i],
             self.now.held_out_mean[i],
             self.now.held_out_variance[i],
@@ -294,7 +308,8 @@ class _Posteriors(NamedTuple):
 def _posterior(C: Array, site_tau: Array, site_nu: Array, copies: Array) -> _Posteriors:
     tau, nu = copies * site_tau, copies[:, None] * site_nu
     root, index = np.sqrt(tau), np.arange(C.shape[1])
-    inner = root[:, :, None] * C * root[:, None, :]
+    inner = root[:, :, None] * C
+    inner *= root[:, None, :]
     inner[:, index, index] += 1.0
     inverse, half_log_det = _inverses(inner)
     weights = root[..., None] * (inverse @ (nu / root[..., None]))
@@ -302,11 +317,13 @@ def _posterior(C: Array, site_tau: Array, site_nu: Array, copies: Array) -> _Pos
     b = np.minimum(inverse[:, index, index], 1.0 - 1e-15)
     v = (1.0 / b - 1.0) / tau
     # A site that says next to nothing leaves its row what the others say: 1/b − 1 has no digits.
-    problem, row = np.nonzero(1.0 - b < FAINT)
-    if len(row):
-        half = C[problem, row] * root[problem]
-        spent = np.einsum("ei,eij,ej->e", half, inverse[problem], half, optimize=True)
-        v[problem, row] = np.maximum(C[problem, row, row] - spent, LEAST_PRECISION)
+    faint = 1.0 - b < FAINT
+    some = np.flatnonzero(faint.any(axis=1))
+    if len(some):
+        half = C[some] * root[some, None]
+        spent = np.einsum("bij,bij->bi", half @ inverse[some], half)
+        left = np.maximum(C[some][:, index, index] - spent, LEAST_PRECISION)
+        v[some] = np.where(faint[some], left, v[some])
     held_out = mean * (1.0 + tau * v)[..., None] - nu * v[..., None]
     cavity = v / (1.0 + (tau - np.minimum(copies, 1.0) * site_tau) * v)
     removed = np.minimum(copies, 1.0) * site_tau

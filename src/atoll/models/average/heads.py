@@ -150,6 +150,7 @@ def infer(
     nugget: float,
     label_weights: Array | None = None,
     wrong: float = 0.0,
+    log_priors: list[Array] | None = None,
 ) -> Problems:
     """Find the posteriors of labels on every view at every amplitude.
 
@@ -161,6 +162,7 @@ def infer(
     nugget : variance of each label's own part, relative to the amplitude
     label_weights : (l,) by which log-likelihoods are multiplied; None: one each
     wrong : share of labels that say any other class, in place of the one that they should
+    log_priors : for each view (A,); where they are given, posteriors that cannot matter are rough
     """
     n = len(codes)
     grams = []
@@ -170,15 +172,20 @@ def infer(
         grams.append(A[:, None, None] * gram)
     stack = np.concatenate(grams)
     first = np.concatenate([[0], np.cumsum([len(A) for A in amplitudes])])
-    parts = [
-        stacked_ep.propagate(
+    priors = None if log_priors is None else np.concatenate(log_priors)
+    parts, best = [], -np.inf
+    for piece in in_chunks(len(stack), 4 * n * n + 40 * n * n_classes):
+        found = stacked_ep.propagate(
             stack[piece],
             _regions(codes, n_classes, wrong),
             1 if n_classes == 2 else n_classes,
             label_weights=label_weights,
+            log_priors=None if priors is None else priors[piece],
+            others=best,
         )
-        for piece in in_chunks(len(stack), 4 * n * n + 40 * n * n_classes)
-    ]
+        parts.append(found)
+        if priors is not None:
+            best = max(best, float(np.max(priors[piece] + found.log_evidence)))
     return Problems(features, amplitudes, stacked_ep.joined(parts, np.concatenate), first)
 
 
