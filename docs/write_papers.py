@@ -295,9 +295,9 @@ def full_table_1():
     keep_summary(LONG_RESULTS.read_text(encoding="utf-8"))
     return f"""The tables are of the last full run, 880 cells, two hours on two cores, commit
 {LONG_COMMIT}; {{download}}`means and errors <../results/archipelago-table1-full.csv>`.
-**Archipelago's column is of an older sampler**, whose chains on wine had not mixed: they stayed near
-the labelling from which they began, and look surer than the posterior is. The table has not been
-run anew with the present sampler, of which there are figure 3 above, on the same toys, and fresh
+**Archipelago's column is of an older sampler**, whose chains on wine had not mixed: they stayed
+near the labelling from which they began, and look surer than the posterior is. The table has not
+been run anew with the present sampler, of which there are figure 3 above, on the same toys, and fresh
 splits of wine in `benchmarks/results/archipelago.md` in the source.
 
 {long_text()}"""
