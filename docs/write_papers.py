@@ -297,8 +297,8 @@ def full_table_1():
 {LONG_COMMIT}; {{download}}`means and errors <../results/archipelago-table1-full.csv>`.
 **Archipelago's column is of an older sampler**, whose chains on wine had not mixed: they stayed
 near the labelling from which they began, and look surer than the posterior is. The table has not
-been run anew with the present sampler, of which there are figure 3 above, on the same toys, and fresh
-splits of wine in `benchmarks/results/archipelago.md` in the source.
+been run anew with the present sampler, of which there are figure 3 above, on the same toys, and
+fresh splits of wine in `benchmarks/results/archipelago.md` in the source.
 
 {long_text()}"""
 
