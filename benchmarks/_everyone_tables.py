@@ -1,21 +1,26 @@
-"""Tables and pictures of bench_everyone.py, also between the marks of docs/peers.md."""
+"""Tables and pictures of bench_everyone.py, also between the marks of two pages in docs/."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from atoll.datasets import SSL_BOOK_NAMES
 from atoll.plotting.palette import GRID, INK, class_colours, class_markers, new_figure, tidy
+from atoll.reproductions.engine import Result
+from atoll.reproductions.ssl_book import LATER, draw_book
 from atoll.reproductions.tables import estimate, markdown_table
 
 DEFAULT = "atoll"
+TWO = ("error", "log_loss")
 METRICS = {"error": "error", "log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
 DOCS = Path(__file__).parents[1] / "docs"
+SETS = ("pin3", "pin4", "pin5", "moons", "wine", "digits35", "digits", "cancer", *SSL_BOOK_NAMES)
 TICKS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.5, 2, 3)
 MARK = "<!-- {}: {} -->"
 GROUPS = {
@@ -26,12 +31,21 @@ GROUPS = {
 
 
 class Table:
-    """The measured cells of one group, by model."""
+    """The measured cells of one group, by model.
 
-    def __init__(self, rows, part, labels):
+    later : the same for splits on which nothing was chosen, where there are such
+    """
+
+    def __init__(self, rows, part, labels, draws=None):
         chosen = [
-            r for r in rows if r["part"] == part and (labels is None or r["labels"] == labels)
+            r
+            for r in rows
+            if r["part"] == part
+            and (labels is None or r["labels"] == labels)
+            and (draws is None or r["draw"] in draws)
         ]
+        has_later = part == "ssl-book" and draws is None
+        self.later = Table(chosen, part, labels, LATER) if has_later else None
         self.cells = defaultdict(dict)
         self.lost = defaultdict(list)
         for row in chosen:
@@ -45,6 +59,7 @@ class Table:
             shared = {place: row for place, row in cells.items() if place in self.cells[DEFAULT]}
             self.cells[model] = shared
         self.problems = sorted({(r["set"], r["labels"]) for r in chosen})
+        self.found = {}  # means of problems, which several tables ask for
 
     def mean(self, model, metric):
         """The mean over problems of the mean over draws; None where the metric is missing.
@@ -66,6 +81,11 @@ class Table:
 
     def means_of(self, problem, metric):
         """Each model's mean on a problem, from the default's by the draws that both have."""
+        if (problem, metric) not in self.found:
+            self.found[problem, metric] = self._means_of(problem, metric)
+        return self.found[problem, metric]
+
+    def _means_of(self, problem, metric):
         mine = {p: r[metric] for p, r in self.cells[DEFAULT].items() if p[:2] == problem}
         if not mine or None in mine.values():
             return {}
@@ -84,6 +104,17 @@ class Table:
     def draws(self, model):
         return len({draw for _, _, draw in self.cells[model]})
 
+    def splits(self, model):
+        """How many splits of a set the model has been through, from the fewest to the most."""
+        counts = Counter(place[:2] for place in self.cells[model]).values()
+        return f"{min(counts)}–{max(counts)}" if min(counts) < max(counts) else f"{max(counts)}"
+
+    def mean_on(self, model, name, metric):
+        """The mean over the problems of one set; None where the model lacks one of them."""
+        problems = [problem for problem in self.problems if problem[0] == name]
+        means = [self.means_of(problem, metric).get(model) for problem in problems]
+        return None if None in means or not means else float(np.mean(means))
+
     def against_default(self, model, metric):
         """The default less the model on the same draws, and how many problems each wins."""
         mine, other = self.cells[DEFAULT], self.cells[model]
@@ -98,15 +129,14 @@ class Table:
         lost = sum(d > 1e-12 for d in differences)
         return estimate(differences), won, lost, len(differences)
 
-    def order(self):
-        """Models by log-loss, those without one by error, last."""
+    def order(self, first="log_loss"):
+        """Models by a metric; those without it by error, last."""
 
         def place(model):
-            loss = self.mean(model, "log_loss")
-            error = self.mean(model, "error")
-            return (loss is None, loss or 0.0, error is None, error or 0.0)
+            mean, error = self.mean(model, first), self.mean(model, "error")
+            return (mean is None, mean or 0.0, error is None, error or 0.0)
 
-        return sorted(self.cells, key=place)
+        return sorted((model for model in self.cells if self.cells[model]), key=place)
 
 
 def number(value, digits=3):
@@ -114,7 +144,8 @@ def number(value, digits=3):
 
 
 def main_table(table, ours):
-    rows = []
+    """Means of every classifier; on the SSL book also those of the later splits."""
+    rows, later = [], table.later
     for model in table.order():
         found = [table.mean(model, metric) for metric in METRICS]
         if found[0] is None:  # on few problems: see the paired table
@@ -125,15 +156,33 @@ def main_table(table, ours):
             name + " †" * (table.n_missing(model) > 0), table.draws(model), *map(number, found),
             "" if cost[0] is None else f"{cost[0]:.3f}",
             "" if cost[1] is None else f"{cost[1]:.0f}",
+            *([] if later is None else [number(later.mean(model, m)) for m in TWO]),
         ])  # fmt: skip
-    return markdown_table(["", "draws", *METRICS.values(), "seconds", "MB"], rows)
+    more = [] if later is None else [f"{METRICS[m]}, 6–11" for m in TWO]
+    return markdown_table(["", "draws", *METRICS.values(), "seconds", "MB", *more], rows)
+
+
+def sets_table(table, ours, metric):
+    """Means by set: every classifier that is on at least one. On the SSL book also the later's."""
+    rows, found = [], {problem[0] for problem in table.problems}
+    names = [name for name in SETS if name in found]
+    both = [table] if table.later is None else [table, table.later]
+    for model in table.order(metric):
+        means = [table.mean_on(model, name, metric) for name in names]
+        if all(mean is None for mean in means):
+            continue
+        overall = [None if None in means else t.mean(model, metric) for t in both]
+        name = f"**{model}**" if model in ours else model
+        rows.append([name, table.splits(model), *map(number, [*means, *overall])])
+    ends = ["mean", "mean, 6–11"][: len(both)]
+    return markdown_table(["", "draws", *names, *ends], rows)
 
 
 def paired_table(table, ours):
     rows = []
     for model in table.order():
         texts = [f"**{model}**" if model in ours else model]
-        for metric in ("error", "log_loss"):
+        for metric in TWO:
             found = table.against_default(model, metric)
             if found is None:
                 texts += ["", ""]
@@ -154,7 +203,7 @@ def winners_table(table, labels=None):
     rows = []
     for problem in table.problems:
         texts = [problem[0], problem[1]]
-        for metric in ("error", "log_loss"):
+        for metric in TWO:
             means = table.means_of(problem, metric)
             if DEFAULT not in means:
                 continue
@@ -198,7 +247,7 @@ def draw_errors(tables, ours, path):
             axis.plot(x, y, "*" if model == DEFAULT else "o" if model in ours else "s",
                       color=colour, markersize=15 if model == DEFAULT else 6)  # fmt: skip
         axis.set(xlabel="error", title=GROUPS[name][2], yscale="log")
-        axis.set_ylabel("log-loss" + (", 3 or more" * any(y == 3.0 for _, y, _ in points)))
+        axis.set_ylabel("log-loss" + (" (cut at 3)" * any(y == 3.0 for _, y, _ in points)))
         low, high = (end([y for _, y, _ in points]) for end in (min, max))
         ticks = [t for t in TICKS if low / 1.3 < t < high * 1.3]
         axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
@@ -314,6 +363,7 @@ def show(rows, ours, out):
         texts[name] = main_table(table, ours)
         texts[f"{name}-paired"] = paired_table(table, ours)
         texts[f"{name}-winners"] = winners_table(table)
+        texts |= {f"{name}-{m}": sets_table(table, ours, m) for m in TWO}
     texts["lost"] = lost_text(tables)
     if any(r["part"] == "cost" for r in rows):
         texts["cost"] = cost_table(rows)
@@ -321,24 +371,42 @@ def show(rows, ours, out):
         texts["nuts"] = nuts_table(rows)
     for name, text in texts.items():
         print(f"## {name}\n\n{text}\n")
-    write_page(texts)
+    write_pages(texts)
     if tables:
         draw_errors(tables, ours, out / "peers_error.png")
+    book = [table for table in tables.values() if table.later is not None]
+    if book:
+        draw_book(book_results(book), out / "ssl_book.png")
     if "cost" in texts:
         draw_cost(rows, ours, out / "peers_cost.png")
     write_rows(rows, out / "peers.csv")
 
 
-def write_page(texts):
-    page = DOCS / "peers.md"
-    if not page.is_file():
-        return
-    text = page.read_text(encoding="utf-8")
-    for name, table in texts.items():
-        begin, end = MARK.format("begin", name), MARK.format("end", name)
-        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.S)
-        text = pattern.sub(lambda _, b=begin, t=table, e=end: f"{b}\n\n{t}\n\n{e}", text)
-    page.write_text(text, encoding="utf-8")
+def book_results(tables):
+    """What the SSL book's own picture shows: the default's fits, and the others' means as above."""
+    results = []
+    for table in tables:
+        for place, row in table.cells[DEFAULT].items():
+            cell = dict(zip(("data", "labels", "split"), place), model=DEFAULT)
+            results.append(Result(cell, dict(row)))
+        for data, labels in table.problems:
+            means = {metric: table.means_of((data, labels), metric) for metric in TWO}
+            for model in set(means["error"]) - {DEFAULT}:
+                cell = {"data": data, "labels": labels, "split": 0, "model": model}
+                results.append(Result(cell, {m: means[m].get(model) for m in TWO}))
+    return results
+
+
+def write_pages(texts):
+    for page in (DOCS / "peers.md", DOCS / "ssl-book.md"):
+        if not page.is_file():
+            continue
+        text = page.read_text(encoding="utf-8")
+        for name, table in texts.items():
+            begin, end = MARK.format("begin", name), MARK.format("end", name)
+            pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.S)
+            text = pattern.sub(lambda _, b=begin, t=table, e=end: f"{b}\n\n{t}\n\n{e}", text)
+        page.write_text(text, encoding="utf-8")
 
 
 def write_rows(rows, path):

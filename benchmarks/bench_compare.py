@@ -10,6 +10,8 @@ all rows whose label it has not seen: the recommendation is right where its log-
    each draw. It may be stopped and run again: it goes on where it stopped.
 2. `choose`: the prior on models, from development tables alone, as `atoll.comparison.prior` has it.
 3. `report`: how often the recommendation is right, on the other tables.
+4. `noise`: as `cells` with the classes of all rows permuted, so that nothing can be learnt; what
+   the blend and the default lose to the labels' own shares of the classes.
 """
 
 from __future__ import annotations
@@ -92,13 +94,14 @@ def draw(X, y, per_class, rng):
 
 def run_cell(task):
     """One draw: every model's row losses in folds, and its log-loss on held-out rows."""
-    name, per_class, seed, folder, keep = task
+    name, per_class, seed, folder, keep, *permuted = task
     from atoll.comparison.blending import BLEND, with_blend
     from atoll.comparison.candidates import CANDIDATES
     from atoll.comparison.folds import held_out_losses, row_losses
 
     X, y = load(name, folder)
     rng = np.random.default_rng([sum(map(ord, name)), per_class, seed])
+    y = rng.permutation(y) if permuted else y
     rows, codes, hidden, new, truth = draw(X, y, per_class, rng)
     every = np.concatenate([new, rows[codes < 0]])  # held out, and in the fit without a label
     unseen = np.concatenate([truth, hidden])
@@ -151,8 +154,9 @@ def cells(options):
 
     done = {(c["table"], c["per_class"], c["seed"]) for c in read_cells(options.cells)}
     tables = options.tables or (*REPORTED, *DEVELOPMENT)
+    permuted = ("permuted",) if options.part == "noise" else ()
     tasks = [
-        (name, per_class, seed, options.data, options.keep)
+        (name, per_class, seed, options.data, options.keep, *permuted)
         for seed in range(options.first, options.first + options.draws)
         for per_class in options.labels
         for name in tables
@@ -297,6 +301,34 @@ def report(options):
     print(f"promised {np.mean([row['promised'] for row in rows]):.2f}")
 
 
+def noise(options):
+    """Log-loss on unseen rows less that of the labels' own shares, where classes are permuted."""
+    if options.draws:
+        cells(options)
+    rows = [c for c in read_cells(options.cells) if c["models"]]
+    print("| labels of the rarest class | draws | blend less shares | default less shares | "
+          "blend, worst table | error: blend | shares |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|")
+    for some in (8, 16, None):
+        part = [c for c in rows if some in (None, c["per_class"])]
+        if part:
+            print(line_of_noise(some or "8 and 16", part))
+
+
+def line_of_noise(words, part):
+    def behind(name, cells):
+        each = [c["models"][name]["log_loss"] - c["models"]["shares"]["log_loss"] for c in cells]
+        return np.mean(each), np.std(each) / np.sqrt(len(each))
+
+    by_table = {c["table"]: [d for d in part if d["table"] == c["table"]] for c in part}
+    worst = max(by_table, key=lambda name: behind("blend", by_table[name])[0])
+    errors = [np.mean([c["models"][name]["error"] for c in part]) for name in ("blend", "shares")]
+    blend, default = ("{:+.3f} ± {:.3f}".format(*behind(name, part)) for name in ("blend", "atoll"))
+    return (f"| {words} | {len(part)} | {blend} | {default} | "
+            f"{behind('blend', by_table[worst])[0]:+.3f} ({worst}) | {errors[0]:.3f} | "
+            f"{errors[1]:.3f} |")  # fmt: skip
+
+
 def line(name, per_class, rows):
     recommended = [row["recommended"] for row in rows]
     often = sorted(set(recommended), key=lambda one: -recommended.count(one))[:3]
@@ -321,7 +353,7 @@ def tables(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("tables", "cells", "choose", "report"))
+    parser.add_argument("part", choices=("tables", "cells", "choose", "report", "noise"))
     parser.add_argument("--data", help="folder of unpacked packages, or of tables")
     parser.add_argument("--out", default="benchmarks/output/compare")
     parser.add_argument("--cells", default="benchmarks/results/compare.jsonl")
@@ -332,7 +364,7 @@ def main():
     parser.add_argument("--tables", nargs="+")
     parser.add_argument("--keep", help="folder for the log-probabilities of unseen rows")
     options = parser.parse_args()
-    parts = {"tables": tables, "cells": cells, "choose": choose, "report": report}
+    parts = {"tables": tables, "cells": cells, "choose": choose, "report": report, "noise": noise}
     parts[options.part](options)
 
 

@@ -36,7 +36,7 @@ from sklearn.datasets import make_moons
 
 from atoll.datasets import SSL_BOOK_LABELS, SSL_BOOK_NAMES, hide_labels
 from atoll.reproductions.engine import CellStoppedError, time_limit
-from atoll.reproductions.peers import measure, normalised
+from atoll.reproductions.peers import measure, normalised, reliability_counts
 from atoll.reproductions.ssl_book import load_problem
 
 OUTPUT = Path(__file__).parent / "output"
@@ -70,7 +70,7 @@ def book_cells(splits, names):
         for labels in SSL_BOOK_LABELS
         for data in SSL_BOOK_NAMES
         for model in names
-        if model not in ("NumPyro", "archipelago")
+        if model not in ("NumPyro", "archipelago")  # the latter is its engine on so many rows
     ]
 
 
@@ -148,6 +148,8 @@ def run_cell(cell, data_home=None, limit=120.0):
     found = {"seconds": round(time.process_time() - began, 4), "megabytes": peak_since(held) / 1024}
     p, mended = normalised(scores)
     found |= measure(p, y) | {"brier": float(np.mean(np.sum((p - np.eye(p.shape[1])[y]) ** 2, 1)))}
+    if cell["part"] == "ssl-book" and cell["model"] == "atoll":
+        found["reliability"] = reliability_counts(p, y).round(6).tolist()  # for its picture
     if cell["model"] in models.WITHOUT_PROBABILITIES:
         found |= {"log_loss": None, "ece": None, "brier": None, "confidence": None}
     return cell | found | {"mended": mended}

@@ -457,3 +457,35 @@ def test_a_table_of_words_or_blanks_is_refused_at_once_with_the_fix():
         ActiveLearner(random_state=0).fit([[1.0], [np.nan], [2.0]])
     model = make_pipeline(make_preprocessor(), GraphGPClassifier())
     assert len(ActiveLearner(model, random_state=0).fit(table).query(2).rows) == 2
+
+
+def test_rows_of_a_frame_that_are_mostly_blank_are_asked_for_last():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((20, 3)), columns=["a", "b", "c"])
+    frame.loc[[4, 9], ["a", "b"]] = np.nan
+    frame.loc[5, "a"] = np.nan  # less than half
+    y = np.array([0, 1, *[None] * 18], dtype=object)
+    model = make_pipeline(make_preprocessor(), LogisticRegression())
+    learner = ActiveLearner(model, strategy="entropy", random_state=0).fit(frame, y)
+    first = learner.query(16)
+    assert set(first.rows.tolist()) == set(range(2, 20)) - {4, 9}
+    assert first.later.tolist() == [4, 9]
+    assert "Rows 4 and 9 are left to the end" in str(first)
+    everything = learner.query(18)
+    assert everything.rows.tolist()[-2:] == [4, 9]
+    assert not len(everything.later)
+    learner.update(first.rows, np.arange(16) % 2)
+    assert set(learner.query(2).rows.tolist()) == {4, 9}  # nothing else is left
+    assert 4 in learner.query(18, later=[]).rows
+
+
+def test_labels_of_rows_drawn_at_random_are_taken_as_a_fit_takes_them(pool):
+    X, truth = pool
+    y = np.where(np.arange(80) < 6, truth, -1)
+    model = GraphGPClassifier(random_state=0, n_draws=20)
+    alone = model.fit(X, y).label_distributions_
+    learner = ActiveLearner(model, random_state=0).fit(X, y, picked=False)
+    np.testing.assert_allclose(learner.proba_, alone, atol=1e-12)
+    assert not np.allclose(ActiveLearner(model, random_state=0).fit(X, y).proba_, alone)
+    with pytest.raises(ValueError, match="picked"):
+        ActiveLearner(model).fit(X, y, picked="no")

@@ -40,7 +40,7 @@ class NearestLearner:
         self.fits += 1
         return self
 
-    def query(self, n=1):
+    def query(self, n=1, later=None):
         closed = {*self.history.labels, *self.history.skipped}
         rows = [r for r in range(len(self.X)) if r not in closed][:n]
         is_audit = [

@@ -21,6 +21,8 @@ from atoll.cli import predict_tables
 from atoll.core.tables import read_table
 from atoll.estimators import MODELS
 from atoll.estimators.persistence import load_model, save_model
+from atoll.reproductions import list_experiments
+from atoll.reproductions.times import TIMES
 from program import fail, run, succeed
 
 # A handful of sweeps cannot mix, and the estimators say so.
@@ -348,12 +350,12 @@ def test_long_predictions_are_announced(data, model, tmp_path, monkeypatch):
     monkeypatch.setattr(predict_tables, "TRIAL_ROWS", 10)
     monkeypatch.setattr(predict_tables, "seconds_of", lambda call: 100.0)
     said = succeed("predict", model, data, "--out", tmp_path / "p.csv")
-    assert "Predicting 30 rows will take about 5 minutes." in said
+    assert "Predicting 30 rows will take about 5 minutes, on a machine with nothing" in said
 
 
 def test_columns_that_the_model_does_not_know_are_ignored_and_named(data, model, tmp_path):
     said = succeed("predict", model, data, "--out", tmp_path / "p.csv")
-    assert "not fitted on: row, kind." in said
+    assert "not fitted on: row." in said
     assert "30 predictions" in said
 
 
@@ -436,7 +438,12 @@ def test_settings_of_a_data_set_are_given_by_name(tmp_path):
 
 
 def test_the_experiments_are_listed():
-    assert "rogers-fig15" in succeed("reproduce", "--list")
+    said = succeed("reproduce", "--list")
+    line = r"^rogers-fig15 +\d+ (s|min) +\d+ (s|min|h) +- +Rogers"
+    assert re.search(line, said, re.MULTILINE)
+    assert {e.name for e in list_experiments()} == set(TIMES)
+    assert all(0 < time.quick <= time.full for time in TIMES.values())
+    assert sum(time.quick for time in TIMES.values()) < 20 * 60
 
 
 # --- bad input -----------------------------------------------------------------------------------

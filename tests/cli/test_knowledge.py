@@ -64,11 +64,15 @@ def test_unsure_rows_are_left_blank_and_the_error_of_others_is_said(data, tmp_pa
 @pytest.mark.parametrize(
     ("change", "told", "said"),
     [
-        ({"trust": -1.0}, ["--weights", "trust"], "negative in row 0, counted from 0 (-1)"),
+        (
+            {"trust": -1.0},
+            ["--weights", "trust"],
+            "column 'trust' is negative in row 1, counted from 1 under the header (-1)",
+        ),
         ({"trust": "much"}, ["--weights", "trust"], "holds 'much'; give numbers"),
-        ({"patient": 7}, ["--groups", "patient"], "the group 7 has two labels"),
+        ({"patient": 7}, ["--groups", "patient"], "the group 7 has two labels, 'no' in row"),
         ({}, ["--groups", "doctor"], "the --groups column 'doctor' is not in the table"),
-        ({}, ["--class-share", "yes=0.5", "--class-share", "no=0.2"], "sums to 0.7"),
+        ({}, ["--class-share", "yes=0.5", "--class-share", "no=0.2"], "share sums to 0.7 and not"),
         ({}, ["--class-share", "maybe=0.5"], "there is no class 'maybe'"),
         ({}, ["--class-share", "yes"], "as CLASS=SHARE"),
         ({}, ["--weights", "trust", "--model", "probit-gp"], "does not apply to the model"),
@@ -80,3 +84,12 @@ def test_bad_knowledge_is_one_line_with_the_fix(table, tmp_path, change, told, s
     fit = ["--target", "ill", "--out", tmp_path / "m.atoll", "-q"]
     assert said in fail("fit", path, *fit, *told)
     assert not (tmp_path / "m.atoll").exists()
+
+
+def test_rows_of_an_error_are_those_of_the_file_where_blank_ones_are_left_out(table, tmp_path):
+    blank = pd.DataFrame([{"patient": 99, "trust": 1.0}])
+    path = tmp_path / "table.csv"
+    pd.concat([blank, table.assign(patient=7)]).to_csv(path, index=False)
+    fit = ["--target", "ill", "--out", tmp_path / "m.atoll", "-q"]
+    said = fail("fit", path, *fit, "--groups", "patient", "--drop", "trust")
+    assert "'no' in row 2 and 'yes' in row 4, counted from 1 under the header" in said

@@ -57,6 +57,15 @@ def test_the_page_is_announced_with_what_was_read(data, served):
     assert (data.parent / "data.csv.labels.jsonl").exists()
 
 
+def test_rows_of_nothing_but_blanks_are_left_out(data, served):
+    table = pd.read_csv(data)
+    table.loc[[4, 7], ["x", "z"]] = None
+    table.to_csv(data, index=False)
+    result = run(data, "--target", "kind", "--no-browser")
+    assert result.exit_code == 0, result.output
+    assert "2 of 12 rows are left out; the first: row 5 has no cell to learn from" in result.stdout
+
+
 def test_labels_given_so_far_are_exported_without_a_page(data, tmp_path):
     assert run(data, "--target", "kind", "--export", tmp_path / "out.csv").exit_code == 0
     log = data.parent / "data.csv.labels.jsonl"
@@ -105,7 +114,7 @@ def test_pictures_that_do_not_decode_are_named(tmp_path, served):
         ("x,kind\n1,a\n2,\n", ("--classes", "a,a"), "names a class twice"),
         ("x,kind\n1,1\n2,\n", ("--classes", "one"), "whole numbers, and 'one' is none"),
         ("t,kind\nred,a\nblue,\n", ("--no-encode",), "no column of numbers or categories"),
-        ("x,kind\n1,a\n,\n2,\n", (), "row 2: every cell of the features is blank"),
+        ("x,kind\n,a\n,\n,\n", (), "no column of numbers or categories"),
         ("x,kind\n1,a\ninf,\n2,\n", (), "infinite values in the features: row 2 of 'x'"),
         ("x,kind\n1,a\n2,\n", ("--text", "words"), "no such column"),
         ("x,kind\n1,a\n2,\n", ("--text", "x", "--image", "x"), "cannot go together"),

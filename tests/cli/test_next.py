@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
-from atoll import GraphGPClassifier, make_preprocessor, save_model
+from atoll import GraphGPClassifier, load_model, make_preprocessor, save_model
+from atoll.active import ActiveLearner
 from program import fail, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -111,6 +112,47 @@ def test_rows_are_asked_for_before_there_is_a_model(folder):
     )
     assert "There is no model yet" in said
     assert "nan" not in said
+
+
+def test_the_fit_of_a_round_shows_its_progress_unless_it_is_to_be_quiet(folder, monkeypatch):
+    shown, fit = [], GraphGPClassifier.fit
+
+    def noted(self, *arguments, **more):
+        shown.append(self.verbose)
+        return fit(self, *arguments, **more)
+
+    monkeypatch.setattr(GraphGPClassifier, "fit", noted)
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 2)
+    succeed(*base)
+    succeed(*base)  # from the file of the loop
+    succeed(*base, "--quiet")
+    assert shown == [True, True, False]
+
+
+def test_a_first_round_has_the_probabilities_of_the_fit(folder):
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 36, "--out", folder / "ask.csv")
+    succeed(*base)
+    model = load_model(folder / "m.atoll")
+    asked = pd.read_csv(folder / "ask.csv")
+    p = model.estimator.predict_proba(model.X)[asked["row"] - 1]
+    np.testing.assert_allclose(asked["probability"], p.max(axis=1), atol=5.1e-4)
+    again = ActiveLearner.load(folder / "m.next.atoll")  # and so they stay in the file of the loop
+    np.testing.assert_allclose(again.proba_[4:], model.estimator.predict_proba(model.X)[4:])
+
+
+def test_rows_with_more_than_half_of_their_cells_blank_are_left_to_the_end(folder):
+    table = pd.read_csv(folder / "table.csv").assign(u=1.0, v=2.0)
+    table.loc[[20, 30], ["x", "u", "v"]] = np.nan
+    table.to_csv(folder / "table.csv", index=False)
+    succeed("fit", folder / "table.csv", "--target", "kind", "--out", folder / "m.atoll",
+            "--model", "graph-gp", "--set", "n_draws=40", "--quiet")  # fmt: skip
+    base = ("next", folder / "m.atoll", folder / "table.csv", "--out", folder / "ask.csv")
+    said = succeed(*base, "-n", 34)
+    assert "Rows 21 and 31 are left to the end: more than half of their cells are blank." in said
+    assert not {21, 31} & set(pd.read_csv(folder / "ask.csv")["row"])
+    said = succeed(*base, "-n", 36, "--state", folder / "other.next")
+    assert "left to the end" not in said
+    assert pd.read_csv(folder / "ask.csv")["row"].tolist()[-2:] == [21, 31]
 
 
 def test_rows_that_are_mostly_blank_are_remarked_on(folder):

@@ -77,8 +77,8 @@ def test_scores_leave_out_what_has_no_answer_and_say_so(folder, tmp_path):
         tmp_path / "odd.csv", index=False
     )
     said = succeed("score", folder / "m.atoll", tmp_path / "odd.csv")
-    assert "3 rows are of classes that the model does not know (fox)" in said
-    assert "1 rows that cannot be read are left out" in said
+    assert "3 other rows are of classes that the model does not know (fox)" in said
+    assert "1 row that cannot be read is left out" in said
     assert "of 56 rows" in said
     table.drop(columns="kind").to_csv(tmp_path / "none.csv", index=False)
     assert "has no column 'kind'" in fail("score", folder / "m.atoll", tmp_path / "none.csv")
@@ -262,18 +262,20 @@ def test_a_long_fit_is_announced_with_what_is_quicker(folder, monkeypatch):
     model = ProbitGPClassifier()
     said = timing.announcement(model, "probit-gp", 600.0, ("--model atoll, 2 minutes",))
     assert said == (
-        "This will take about 10 minutes. Quicker: --model atoll, 2 minutes, or --set inference=vb."
+        "This will take about 10 minutes, on a machine with nothing else to do. Quicker: --model "
+        "atoll, 2 minutes, or --set inference=vb."
     )
     assert timing.announcement(model, "probit-gp", 59.0) is None
     going_on = ArchipelagoClassifier(n_warmup=150, thin=2)  # draws 150 times, or up to 750
     assert timing.announcement(going_on, "archipelago", 650.0) == (
         "This will take about 11 minutes, or up to 40 minutes where the chains have not mixed by "
-        "then."
+        "then, on a machine with nothing else to do."
     )
     monkeypatch.setattr(timing, "expected_seconds", lambda *given: 7200.0)
     arguments = ["fit", folder / "few.csv", "--target", "kind", "--drop", "tag"]
     result = run(*arguments, "--out", folder / "again.atoll")
-    assert "This will take about 2 hours.\n" in result.stdout  # and graph-gp would take as long
+    assert "This will take about 2 hours, on a machine" in result.stdout
+    assert "Quicker" not in result.stdout  # graph-gp would take as long
 
 
 class Graph(Slow):

@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.stats import t as student
 from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
 
 from atoll.comparison import candidates, compare_models, judging, write_comparison
 from atoll.comparison.blending import BLEND, BlendClassifier, blend_of, blend_shares, with_blend
@@ -124,6 +126,48 @@ def test_few_labels_cannot_tell_and_keep_the_default(data):
     assert found.best == "atoll"
     assert "cannot tell" in found.recommendation
     assert "rarest class has 7" in found.recommendation
+
+
+def test_the_only_label_of_a_class_is_in_every_fit_and_is_not_scored(data, tmp_path):
+    X, y = data
+    one = y.copy()
+    one[np.flatnonzero(y == "yes")[1:]] = None
+    codes = np.where(one == "yes", 1, np.where(one == "no", 0, -1))
+
+    class Sees(GaussianNB):
+        def fit(self, X, y):
+            assert set(y) == {0, 1}
+            return super().fit(X, y)
+
+    losses = held_out_losses([Candidate("sees", Sees())], X, codes, 5, 0, lambda name: None)
+    assert losses.log_losses.shape == (1, 10)
+    with pytest.warns(UserWarning, match="the rarest class has 1, and 8 in every class"):
+        found = compare_models(X, one, models=["logistic", "graph-gp"], n_splits=2)
+    assert (found.best, found.can_tell, found.n_splits) == ("atoll", False, 2)
+    assert {row.model for row in found.table} == {"atoll", "logistic", "graph-gp", BLEND}
+    assert found.single == ("yes",)
+    assert "'yes' has a single label, which was in every fit" in found.recommendation
+    assert "but for those that are the only one" in " ".join(str(found).split())
+    write_comparison(found, tmp_path / "one.html")
+
+
+def test_with_a_single_label_in_every_class_nothing_is_fitted_and_the_default_is_kept(
+    data, tmp_path
+):
+    X, y = data
+    lone = np.full(len(y), None, dtype=object)
+    for name in ("no", "yes"):
+        lone[np.flatnonzero(y == name)[0]] = name
+    found = compare_models(X, lone)
+    assert (found.best, found.can_tell, found.table) == ("atoll", False, ())
+    said = " ".join(str(found).split())
+    assert "every class has a single label, so that none can be held out" in said
+    assert found.to_frame().empty
+    write_comparison(found, tmp_path / "lone.html")
+    page = (tmp_path / "lone.html").read_text(encoding="utf-8")
+    assert "none can be held out" in page
+    assert "<img" not in page
+    assert found.classifier().fit(X, lone).predict(X[:3]).shape == (3,)
 
 
 def test_that_labels_are_too_few_is_said_before_the_first_fit(data, monkeypatch):
@@ -484,10 +528,8 @@ def test_bad_data_are_refused_with_the_fix(data):
     X, y = data
     with pytest.raises(ValueError, match="give one label"):
         compare_models(X[:-1], y)
-    one = y.copy()
-    one[np.flatnonzero(y == "yes")[1:]] = None
-    with pytest.raises(ValueError, match="class 'yes' has 1 labelled row"):
-        compare_models(X, one)
+    with pytest.raises(ValueError, match="one class"):
+        compare_models(X, np.where(y == "yes", y, None))
 
 
 def test_the_default_weighs_categories_by_the_labels_of_each_fold(monkeypatch):
@@ -536,3 +578,21 @@ def test_differences_of_nothing_are_neither_blown_up_nor_coloured(found):
     assert axis.get_xlim()[1] >= 0.02
     colours = {line.get_color() for line in axis.lines if len(line.get_xdata()) == 2}
     assert "#1b6e4b" not in colours
+
+
+def test_sparse_rows_are_compared_by_the_models_that_take_them(data):
+    X, y = data
+    rng = np.random.default_rng(6)
+    thin = sparse.csr_array(np.where(rng.random(X.shape) < 0.3, 0.0, X - X.min()))
+    found = compare_models(thin, y, models=["graph-gp", "logistic", "ssgp"], n_splits=2)
+    assert {row.model for row in found.table} == {"atoll", "graph-gp", "logistic", BLEND}
+    assert found.left_out == (("ssgp", "X is sparse, and SSGPClassifier takes dense rows only"),)
+    assert found.classifier().fit(thin, y).predict_proba(thin).shape == (120, 2)
+
+
+def test_dense_rows_are_standardised_for_the_peer_and_sparse_ones_are_left(data):
+    X, _ = data
+    expected = StandardScaler().fit_transform(X)
+    np.testing.assert_array_equal(candidates.DenseScaler().fit_transform(X), expected)
+    thin = sparse.csr_array(X)
+    assert candidates.DenseScaler().fit(thin).transform(thin) is thin

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from atoll.core import preprocessing as preprocess
+from atoll.core import table_refusals
 from atoll.core.labels import parse_labels
 from atoll.core.preprocessing import (
     apply,
@@ -196,6 +197,7 @@ def test_many_missing_values_are_counted():
     [
         (pd.date_range("2020-01-01", periods=3), "'bad' holds dates.*--drop bad"),
         ([[1, 2], [3], [4]], r"'bad' holds lists, such as '\[1, 2\]'.*--drop bad"),
+        (["[1, 2]", "[3]", "[4]"], r"'bad' holds lists, such as '\[1, 2\]'.*--drop bad"),
         ([{"a": 1}, None, None], "'bad' holds dicts.*--drop bad"),
         ([None, None, None], "'bad' is blank in every row.*--drop bad"),
     ],
@@ -318,7 +320,7 @@ def test_one_blank_cell_in_twenty_is_often():
 @pytest.mark.parametrize(("count", "rest"), [(5, ""), (6, " and 1 more")])
 def test_five_wrong_cells_are_named_and_others_counted(count, rest):
     frame = pd.DataFrame({"x": [None] * count + [1.0]})
-    said = preprocess._cells(frame, ["x"], lambda column: column.isna())
+    said = table_refusals._cells(frame, ["x"], lambda column: column.isna())
     assert said == ", ".join(f"row {i + 1} of 'x'" for i in range(5)) + rest
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 import types
 
 import pytest
@@ -70,3 +71,19 @@ def test_a_notebook_has_the_bar_that_tqdm_takes_for_notebooks(monkeypatch):
 def test_lines_take_no_place_below_one_another():
     with ProgressLines(total=1, file=io.StringIO()) as bar:
         assert bar.pos == 0
+
+
+def test_a_step_that_takes_long_has_its_lines_too(monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
+    log, wait = io.StringIO(), threading.Event()
+    with ProgressLines(total=3, desc="comparing", file=log):
+        for _ in range(1000):  # no step is done meanwhile
+            if log.getvalue().count("\n") >= 2:
+                break
+            wait.wait(0.01)
+        beat = [one for one in threading.enumerate() if one.name == "atoll-progress"]
+    assert log.getvalue().startswith("comparing:   0%")
+    for one in beat:
+        one.join(5.0)
+        assert not one.is_alive()
+    assert log.getvalue().count("\n") >= 2

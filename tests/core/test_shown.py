@@ -15,11 +15,17 @@ from atoll.estimators.row_explanation import NearLabel, RowExplanation
 from atoll.reproductions.engine import Report
 
 RESULTS = [
-    Query(np.array([7, 3]), np.array([1.5, np.nan]), np.array([False, True])),
+    Query(
+        np.array([7, 3]),
+        np.array([1.5, np.nan]),
+        np.array([False, True]),
+        np.array(["ant (52%) or bee (48%)?", "random row, to check the model"], dtype=object),
+        np.array([4, 9]),
+    ),
     StopAdvice(False, 0.4, "Label <more> rows."),
     KeptError(0.1, 0.0, 0.2, 9, 10, 0.9),
     ErrorEstimate(0.1, 0.2, 3.0, 30, 5, 1, 0.95, AuditsAlone(0.2, 0.5)),
-    Suspects(np.array([4]), np.array([0.75])),
+    Suspects(np.array([4]), np.array([0.75]), np.array([0.25, 0.75])),
     RowExplanation(
         np.array(["<a>", "b"]),
         np.array([0.9, 0.1]),
@@ -43,8 +49,9 @@ def test_a_result_as_the_last_line_of_a_cell_reads_as_it_prints(result):
 def test_a_query_says_which_rows_and_why():
     assert str(RESULTS[0]).splitlines() == [
         "2 rows to label, the first first; then update(rows, labels).",
-        "  row 7: score 1.5",
-        "  row 3: drawn at random, to check the model",
+        "  row 7: ant (52%) or bee (48%)?",
+        "  row 3: random row, to check the model",
+        "Rows 4 and 9 are left to the end: more than half of their cells are blank.",
     ]
     nothing = Query(np.empty(0, int), np.empty(0), np.empty(0, bool))
     assert repr(nothing) == "No row is left to label."

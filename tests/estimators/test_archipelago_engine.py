@@ -13,8 +13,9 @@ from atoll.core.chunks import RowChunks
 from atoll.core.densities import Gaussian
 from atoll.datasets import hide_labels, make_pinwheel
 from atoll.estimators import ArchipelagoClassifier, load_model, save_model
-from atoll.estimators.archipelago_engine import choose_inference
+from atoll.estimators.archipelago_engine import choose_inference, with_classes
 from atoll.estimators.progress import Progress
+from atoll.estimators.shell import Fit
 from atoll.models.archipelago.engine.posterior import EnginePosterior
 from atoll.models.posterior import DensityPosterior, FunctionPosterior
 
@@ -51,6 +52,14 @@ def test_the_bound_rises_once_the_rows_have_their_weight(fitted):
     trace = fitted.diagnostics_["trace"]["bound"][0]
     assert trace[-5:].mean() > trace[8:12].mean()
     assert np.isfinite(fitted.objectives_).all()
+
+
+def test_rows_of_a_fit_on_a_gpu_get_their_classes_there(short):
+    on_gpu = Fit(short.posterior_, {"device": "gpu"})
+    found = with_classes(on_gpu, NEW[:40], "cpu").transduction
+    np.testing.assert_allclose(found, short.predict_proba(NEW[:40]), atol=2e-3)
+    on_cpu = on_gpu._replace(diagnostics={"device": "cpu"})
+    assert with_classes(on_cpu, NEW[:40], "cpu") is on_cpu
 
 
 def test_the_posterior_answers_the_protocol(fitted):

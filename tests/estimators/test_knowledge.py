@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,8 +13,11 @@ from atoll import AtollClassifier, GraphGPClassifier, load_model, save_model
 from atoll.datasets import hide_labels, make_crescents
 from atoll.diagnostics.wrong_rows import kept_error
 from atoll.estimators import MODELS
+from atoll.estimators.graph_rows import RowGraph
 from atoll.estimators.knowledge import read_class_prior, read_groups, read_weights
 from atoll.estimators.probit_gp import ProbitGPClassifier
+from atoll.kernels.graph_spectral import graph_modes
+from atoll.models import graph_gp
 from atoll.models.average.pooling import shifted
 from atoll.models.average.recipe import AverageRecipe
 
@@ -120,7 +125,14 @@ def test_rows_without_a_label_have_the_known_shares_as_if_they_were_new(kind, cr
     left /= left.sum()
     odds = posterior.intercepts - np.log([1 - share, share]) + np.log(left)
     raw = posterior._replace(intercepts=None)
-    as_new = raw.proba_as_new(*([raw._scaled(X)] if kind is AtollClassifier else []))
+    if kind is AtollClassifier:
+        as_new = raw.proba_as_new(raw._scaled(X))
+    else:
+        graph, n_labels = RowGraph.of_neighbours(X, 15).weights, int(is_labelled.sum())
+        modes = graph_modes(graph, len(model.eigenvalues_))
+        as_new = raw.proba_as_new(
+            lambda nearest: graph_gp.features_as_new(modes, graph, nearest, 2, n_labels)
+        )
     found = shifted(as_new[~is_labelled], odds)
     np.testing.assert_allclose(found.mean(axis=0), left, atol=1e-6)
 
@@ -271,7 +283,12 @@ def test_wrong_labels_are_the_most_suspect(kind):
     assert np.array_equal(np.sort(found.rows), known)
     assert np.all(np.diff(found.probabilities) <= 0)
     assert roc_auc_score(np.isin(found.rows, wrong), found.probabilities) > 0.85
-    assert str(found).startswith("4 of 40") or "more likely wrong" in str(found)
+    rows, probabilities = found
+    assert np.array_equal(rows, found.rows)
+    assert found.chances.sum() == pytest.approx(1.0)
+    low, high = found.limits()
+    assert low <= probabilities.sum() <= high
+    assert f"{low} to {high} with probability 90%" in str(found)
 
 
 def test_labels_that_a_group_spreads_are_not_doubted_nor_support_each_other(crescents):
@@ -364,3 +381,15 @@ def test_what_is_known_survives_in_a_file(kind, crescents, tmp_path):
         model.predict_proba(X, groups=groups), loaded.predict_proba(X, groups=groups)
     )
     assert loaded.estimate_error(X) == model.estimate_error(X)
+
+
+def test_doubts_about_labels_show_their_progress_where_asked(at_a_terminal):
+    X, truth = make_crescents(60, random_state=0)
+    y = np.where(np.arange(60) < 12, truth, -1)
+    model = GraphGPClassifier(random_state=0, n_draws=20).fit(X, y)
+    quiet = model.suspect_labels()
+    assert at_a_terminal.readouterr().err == ""
+    shown = model.suspect_labels(verbose=True)
+    assert re.search(r"doubting labels: 100%.*6/6", at_a_terminal.readouterr().err)
+    assert (shown.rows == quiet.rows).all()
+    assert (shown.probabilities == quiet.probabilities).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
@@ -226,3 +227,9 @@ def test_rows_far_away_are_predicted_by_a_model_of_single_rows():
         fitted = model(n_draws=20, random_state=0).fit(X, y)
         p = fitted.predict_proba(np.full((2, 3), 1e100))
         np.testing.assert_allclose(p.sum(axis=1), 1.0)
+
+
+def test_dates_beside_numbers_are_refused_with_the_fix():
+    frame = pd.DataFrame({"x": np.arange(6.0), "day": pd.date_range("2020-01-01", periods=6)})
+    with pytest.raises(ValueError, match=r"dates beside numbers.*make_preprocessor"):
+        AtollClassifier().fit(frame, [0, 1, None, 0, 1, None])

@@ -216,10 +216,25 @@ def test_the_step_says_what_each_column_became():
     assert repr(step) == "TablePreprocessor()"
     assert repr(step.fit(table)).splitlines() == [
         "TablePreprocessor()",
-        "  mass: a number, standardised; and whether it is blank",
+        "  mass: a number, standardised; 1 blank cell takes the median, 3; and whether it is blank",
         "  site: 2 categories: a, b",
         "  note: texts, by 20 words",
     ]
+
+
+def test_the_step_says_what_categories_count_and_which_numbers_count_like_them():
+    table = pd.DataFrame(
+        {"mass": np.arange(40.0), "year": [2020, 2021] * 20, "site": ["a", "b"] * 20}
+    )
+    table.loc[:0, "site"] = None
+    step = make_preprocessor(category_weight=0.5).fit(table)
+    assert repr(step).splitlines()[1:] == [
+        "  mass: a number, standardised",
+        "  year: a number of few values, standardised; counts half beside measurements",
+        "  site: 2 categories: a, b; counts half beside measurements; 1 blank cell takes none of "
+        "them",
+    ]
+    assert "counts" not in repr(make_preprocessor().fit(table))
 
 
 def test_errors_of_a_step_are_mended_in_python():

@@ -13,12 +13,14 @@ from atoll import (
     ProbitGPClassifier,
     SoftmaxGPClassifier,
 )
-from atoll.core.graphs import Modes
+from atoll.core.graphs import Modes, neighbour_graph, self_tuning_weights
 from atoll.kernels.graph_spectral import (
     SHAPES,
     SpectralGraph,
     SpectralGraphKernel,
     embedding,
+    extend,
+    extend_to_own_rows,
     extension_weights,
     graph_modes,
     nearest_rows,
@@ -80,6 +82,49 @@ def test_rows_that_may_not_be_their_own_have_the_neighbours_of_a_graph_without_t
         for found in (others, thin):
             np.testing.assert_array_equal(found.indices[i], rows)
             np.testing.assert_allclose(found.weights[i], expected.weights[0], rtol=1e-6)
+
+
+def test_rows_as_if_new_are_nearer_to_those_of_graphs_without_them_than_means_of_neighbours():
+    """Variance of every row, and covariance with the others, from graphs each without one row."""
+    rng = np.random.default_rng(2)
+    n, X = 60, rng.standard_normal((60, 2))
+
+    def seen(rows):
+        graph = self_tuning_weights(neighbour_graph(rows, 8))
+        modes = graph_modes(graph, 12)
+        return graph, modes, spectral_weights(modes.values, "matern", 0.02, 3.0)
+
+    graph, modes, weights = seen(X)
+    V, near = embedding(modes, weights), nearest_rows(X, None, n_nearest=5)
+    exact = np.empty((n, n))
+    for i in range(n):
+        others = np.delete(X, i, axis=0)
+        V_others = embedding(*seen(others)[1:])
+        found = extend(V_others, nearest_rows(others, X[[i]], n_nearest=5))[0]
+        exact[i] = np.insert(V_others @ found, i, found @ found)
+
+    def off(found):
+        covariance = found @ V.T
+        np.fill_diagonal(covariance, np.einsum("ij,ij->i", found, found))
+        apart = np.abs(covariance - exact)
+        return np.diag(apart).mean(), apart.mean()
+
+    without_pull, with_pull = (
+        off(extend_to_own_rows(modes, weights, graph, near)),
+        off(extend(V, near)),
+    )
+    assert without_pull[0] < 0.85 * with_pull[0]
+    assert without_pull[1] < with_pull[1]
+
+
+def test_rows_as_if_new_are_means_of_neighbours_where_no_edge_pulls():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((20, 2))
+    modes = graph_modes(self_tuning_weights(neighbour_graph(X, 5)), 6)
+    weights, near = 1.0 / (1.0 + modes.values), nearest_rows(X, None, n_nearest=4)
+    no_edges = sparse.csr_array((20, 20))
+    found = extend_to_own_rows(modes, weights, no_edges, near)
+    np.testing.assert_allclose(found, extend(embedding(modes, weights), near), atol=1e-14)
 
 
 def test_weights_of_neighbours_fall_with_distance_and_sum_to_one():

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import ndtr
 
 from atoll.models.average import label_doubts
-from atoll.models.average.label_doubts import LabelRecord, held_out, suspicion
+from atoll.models.average.label_doubts import LabelRecord, doubts, held_out, number_chances
 
 V = np.array([[1.0, 0.3], [0.9, 0.4], [1.1, 0.2], [0.9, -0.3], [-0.7, 0.5]])
 CODES = np.array([1, 1, 1, 0, 0])
@@ -22,13 +23,17 @@ def record(amplitudes=(4.0, 40.0), **more):
     )._replace(**more)
 
 
-def on_grid(amplitude):
+def suspicion(found):
+    return doubts(found).probabilities
+
+
+def on_grid(amplitude, V=V, codes=CODES):
     """Class probabilities of every row at points of a, and their masses."""
     nodes, masses = np.polynomial.hermite_e.hermegauss(120)
     first, second = np.meshgrid(nodes, nodes, indexing="ij")
     a = np.sqrt(amplitude) * np.stack([first.ravel(), second.ravel()])
     one = ndtr(V @ a)
-    return np.where(CODES[:, None] == 1, one, 1.0 - one), np.outer(masses, masses).ravel()
+    return np.where(codes[:, None] == 1, one, 1.0 - one), np.outer(masses, masses).ravel()
 
 
 def test_suspicion_is_that_of_quadrature_over_functions_amplitudes_and_noise():
@@ -44,6 +49,50 @@ def test_suspicion_is_that_of_quadrature_over_functions_amplitudes_and_noise():
     found = suspicion(record())
     np.testing.assert_allclose(found, exact, atol=0.03)
     assert np.argmax(found) == np.argmax(exact) == 3
+
+
+def exact_chances(features, codes):
+    """Probability of each number of wrong labels, by quadrature over functions."""
+    n = len(codes)
+    exact = np.zeros(n + 1)
+    for amplitude in (4.0, 40.0):
+        right, mass = on_grid(amplitude, features, codes)
+        for e in label_doubts.WRONG_SHARES:
+            terms = np.zeros((n + 1, len(mass)))
+            terms[0] = mass
+            for own in right:  # joint with the labels so far and so many wrong ones
+                terms[1:] = terms[1:] * (1 - e) * own + terms[:-1] * e * (1 - own)
+                terms[0] *= (1 - e) * own
+            exact += terms.sum(axis=1)
+    return exact / exact.sum()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_number_of_wrong_labels_has_the_limits_of_quadrature(seed):
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((40, 2))
+    codes = (features @ [1.0, 1.0] > 0).astype(int)
+    codes[:5] = 1 - codes[:5]
+    made = record(rows=np.arange(40), codes=codes, part=np.arange(40), features=(features,))
+    found = doubts(made)
+    exact = exact_chances(features, codes)
+    assert np.abs(np.cumsum(found.chances - exact)).max() < 0.1
+    assert found.chances @ np.arange(41) == pytest.approx(exact @ np.arange(41), abs=0.4)
+    # As if each label were wrong or right by itself, the limits would be too narrow.
+    alone = number_chances(found.probabilities)
+    assert deviation(found.chances) == pytest.approx(deviation(exact), rel=0.15)
+    assert deviation(alone) < deviation(exact)
+
+
+def deviation(chances):
+    numbers = np.arange(len(chances))
+    return np.sqrt(chances @ numbers**2 - (chances @ numbers) ** 2)
+
+
+def test_numbers_of_events_are_binomial_where_all_are_as_likely():
+    for n, p in ((50, 0.2), (400, 0.01), (3, 1.0), (5, 0.0)):
+        found = number_chances(np.full(n, p))
+        np.testing.assert_allclose(found, stats.binom.pmf(np.arange(n + 1), n, p), atol=1e-12)
 
 
 def test_held_out_probabilities_are_those_without_the_label():
@@ -65,8 +114,8 @@ def test_labels_beside_the_part_are_held_against_it():
     found = record(part=np.array([0, 2, 4]))
     beside = held_out(found)[1]
     assert beside[1] > 0.7
-    doubts = suspicion(found)
-    assert doubts[3] > 3 * doubts[1]
+    p = suspicion(found)
+    assert p[3] > 3 * p[1]
 
 
 def test_a_doubted_label_counts_less_against_others():

@@ -246,8 +246,34 @@ def test_report_says_why_other_commands_may_have_other_scores_and_rows(tmp_path)
     source = write(tmp_path, StandIn().fit(X, y), X, y)
     said = " ".join(source.split())
     assert "<code>atoll compare</code> holds the same rows out" in said
-    assert "<code>atoll next</code> may list others, and give the same row a somewhat" in said
-    assert "it fits the model anew for its loop" in said
+    assert "<code>atoll next</code> may list others: it mixes in rows drawn at random" in said
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_the_menu_has_the_words_of_the_headings(tmp_path):
+    X, y = problem()
+    source = write(tmp_path, StandIn().fit(X, y), X, y)
+    menu = dict(re.findall(r'<a href="#(\w+)">(.*?)</a>', source))
+    for name, heading in re.findall(r'<section id="(\w+)">\s*<h2>(.*?)</h2>', source):
+        assert menu[name] == heading
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_mostly_blank_rows_are_not_asked_for_but_named(tmp_path):
+    X, y = problem(n_features=3)
+    free = np.flatnonzero([label is None for label in y])
+    shown = pd.DataFrame(X, columns=list("abc"))
+    shown.loc[free[2:], ["a", "b"]] = np.nan  # most of the table: that is how it is
+    table = RowTable(shown.copy(), first=0)
+    model = StandIn().fit(X, y)
+    told = Page(write(tmp_path, model, X, y, cross_validate=False, table=table)).text
+    assert "left to the end" not in told
+    shown.loc[free[5:], ["a", "b"]] = 1.0
+    table = RowTable(shown, first=0)
+    source = write(tmp_path, model, X, y, cross_validate=False, table=table)
+    blank = free[2:5].tolist()
+    assert not set(blank) & {int(cells[0]) for cells in uncertain_rows(source)}
+    assert f"Rows {blank[0]}, {blank[1]} and {blank[2]} are left to the end" in Page(source).text
 
 
 @pytest.mark.usefixtures("blank_pictures")

@@ -67,6 +67,15 @@ def test_an_experiment_is_found_by_its_name():
         assert find_experiment(experiment.name) is experiment
 
 
+def test_every_experiment_that_a_page_names_is_there_and_every_one_is_named():
+    root = Path(__file__).parents[2]
+    pages = [root / "README.md", *(root / "docs").rglob("*.md"), *root.glob("benchmarks/**/*.md")]
+    texts = [page.read_text(encoding="utf-8") for page in pages if "_build" not in page.parts]
+    command = r"(?:atoll reproduce |run_experiment\(\")([a-z][\w-]+)"
+    found = {name for text in texts for name in re.findall(command, text)}
+    assert found - {"all"} == {experiment.name for experiment in list_experiments()}
+
+
 @pytest.mark.parametrize("name", ["rogers-fig51", "rogers", "Rogers-Fig15", "", "x"])
 def test_an_unknown_name_is_refused_with_the_closest_one(tmp_path, name):
     with pytest.raises(ValueError, match="did you mean") as refusal:

@@ -16,6 +16,7 @@ from atoll.active.labelling import class_list, plain_label, read_places, read_po
 from atoll.active.pool import (
     FittedPool,
     Known,
+    blank_shares,
     can_fit,
     check_rows,
     fit_pool,
@@ -25,17 +26,19 @@ from atoll.active.pool import (
     prepared,
     same_rows,
 )
+from atoll.active.query import Query, reasons_for
 from atoll.active.situation import Choice, Situation
 from atoll.active.stopping import StopAdvice, advise
 from atoll.active.strategies import STRATEGIES, Strategy, find_strategy
+from atoll.core.blank_rows import mostly_blank
 from atoll.core.remarks import warn_user
 from atoll.core.selection import some_rows
-from atoll.core.shown import readable
 from atoll.diagnostics.wrong_rows import ErrorBelief, ErrorEstimate, audits_alone, error_belief
 from atoll.estimators.parameters import (
     COMMON,
     RANDOM_STATE,
     Anything,
+    Flag,
     Listed,
     Nothing,
     Number,
@@ -49,42 +52,6 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 AUDIT_STREAM, QUERY_STREAM = 1, 2  # of the learner's random numbers
-
-
-@readable
-class Query(NamedTuple):
-    """Rows to label, the first first.
-
-    rows : (k,) of the pool; fewer than asked for where fewer have no label
-    scores : (k,) of the strategy, larger for better; nan for audits and rows skipped before
-    is_audit : (k,) whether a row was drawn at random, to check the model
-    """
-
-    rows: Index
-    scores: Array
-    is_audit: NDArray[np.bool_]
-
-    def __str__(self) -> str:
-        if not len(self.rows):
-            return "No row is left to label."
-        lines = [f"  row {row}: {why}" for row, why in self._table()[1]]
-        return "\n".join([self._headline(), *lines])
-
-    def _parts(self) -> list[Any]:
-        return [self._headline(), self._table()]
-
-    def _headline(self) -> str:
-        n = len(self.rows)
-        return f"{n} row{'s' * (n != 1)} to label, the first first; then update(rows, labels)."
-
-    def _table(self) -> tuple[list[str], list[list[str]]]:
-        reasons = [
-            "drawn at random, to check the model"
-            if is_audit
-            else ("skipped before" if np.isnan(score) else f"score {score:.3g}")
-            for score, is_audit in zip(self.scores.tolist(), self.is_audit.tolist())
-        ]
-        return ["row", "why"], [[str(row), why] for row, why in zip(self.rows.tolist(), reasons)]
 
 
 class Refit(NamedTuple):
@@ -139,6 +106,8 @@ class ActiveLearner:
         Joint draws that the strategies look ahead with.
     max_candidates : int, default=2000
         Rows that are considered for a query; of more unlabelled ones a random part.
+    verbose : bool, default=False
+        Whether fits show their progress.
 
     Attributes
     ----------
@@ -176,6 +145,7 @@ class ActiveLearner:
         "n_draws": Whole(2),
         "max_candidates": Whole(10),
         "strategy": Anything("a name or a function"),
+        "verbose": Flag(),
     }
 
     def __init__(
@@ -191,6 +161,7 @@ class ActiveLearner:
         random_state: Any = None,
         n_draws: int = 256,
         max_candidates: int = 2000,
+        verbose: bool = False,
     ):
         self.estimator = estimator
         self.classes = classes
@@ -202,26 +173,32 @@ class ActiveLearner:
         self.random_state = random_state
         self.n_draws = n_draws
         self.max_candidates = max_candidates
+        self.verbose = verbose
 
     # The pool -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, picked: bool = True) -> Self:
         """Begin with a pool of rows and the labels that are there; forget any earlier pool.
 
         Parameters
         ----------
         X : (n, d) all rows, as the estimator takes them
+            Rows of a data frame with more than half of their cells blank are asked for last.
         y : (n,) labels, default=None
             None, NaN or NA where unknown, or -1 among integers; None: no row has a label.
+        picked : bool, default=True
+            Whether the rows with a label may have been picked; False: they are a random part of all
+            rows, as `fit` of a classifier takes them, and tell how frequent the classes are.
         """
+        check_value("picked", picked, Flag())
         labels = read_pool_labels(y, n_rows(X), self.unlabelled, self.classes)
         seed = int(generator(self.random_state).integers(2**62))
-        self._begin(X, replay(labels, ()), seed)
+        self._begin(X, replay(labels, ()), seed, picked)
         if self.strategy_.startswith("margin, "):
             warn_user(f"ActiveLearner picks rows by {self.strategy_}.", UserWarning)
         return self
 
-    def _begin(self, X: Any, history: History, seed: int) -> Self:
+    def _begin(self, X: Any, history: History, seed: int, picked: bool) -> Self:
         for name, rule in self.parameters.items():
             check_value(name, getattr(self, name), rule)
         if n_rows(X) < 2:
@@ -240,7 +217,8 @@ class ActiveLearner:
         self._n = n_rows(X)
         self._seed = seed
         self._classifier = prepared(estimator, seed % 2**31)
-        self._history = history
+        self._history, self._picked = history, picked
+        self._later = np.flatnonzero(mostly_blank(blank_shares(X)))
         self._refit: Refit | None = None
         self._open: frozenset[int] = frozenset()
         self._audit_order = self._stream(AUDIT_STREAM).permutation(self._n)
@@ -367,7 +345,7 @@ class ActiveLearner:
         if can_fit(self._classifier, known):
             last = self._refit.fitted if self._refit is not None else None
             begin = self._classifier if last is None else last.estimator
-            fitted = fit_pool(begin, self._X, known)
+            fitted = fit_pool(begin, self._X, known, bool(self.verbose))
         self._refit = Refit(history.labels, fitted, known)
         return self
 
@@ -384,6 +362,8 @@ class ActiveLearner:
         code = {value: k for k, value in enumerate(classes)}
         rows = sorted(history.labels)
         drawn = {audit.row for audit in history.audits}
+        if not self._picked:
+            drawn |= set(history.start)
         if self._random:
             drawn = set(rows)
         return Known(
@@ -450,20 +430,27 @@ class ActiveLearner:
 
     # What to label next ---------------------------------------------------------------------------
 
-    def query(self, n: int = 1) -> Query:
+    def query(self, n: int = 1, *, later: Any = None) -> Query:
         """Return rows to label next; asked again before an `update` or `skip`, the same ones.
 
         Parameters
         ----------
         n : int, default=1
             How many. A batch is chosen as one, so that its rows do not tell the same twice.
+        later : (k,) rows of the pool, default=None
+            Ask for them when no other is left, say because nobody could tell their class. None is
+            the rows of a data frame with more than half of their cells blank.
         """
         check_value("n", n, Whole(1))
         model = self._current()
         history = self._history
+        last = self._later if later is None else np.array(read_places(later, self._n), np.intp)
         skipped = np.array(history.skipped, dtype=np.intp)
         is_free = self._is_unlabelled(history)
         is_free[skipped] = False
+        last = last[is_free[last]]
+        if len(last) < is_free.sum():  # else nothing else is left
+            is_free[last] = False
         n_free = min(n, int(is_free.sum()))
         is_audit = self._audit_places(n_free, history, model)
         audits = self._next_audits(int(is_audit.sum()), is_free)
@@ -474,13 +461,14 @@ class ActiveLearner:
             rows[~is_audit], scores[~is_audit] = self._choose(
                 model, is_free, audits, n_free - len(audits), rng
             )
-        again = skipped[: n - n_free]
+        again = np.concatenate([last[~is_free[last]], skipped])[: n - n_free]
         self._open = frozenset(audits.tolist())
-        return Query(
-            np.concatenate([rows, again]),
-            np.concatenate([scores, np.full(len(again), np.nan)]),
-            np.concatenate([is_audit, np.zeros(len(again), bool)]),
-        )
+        rows = np.concatenate([rows, again])
+        scores = np.concatenate([scores, np.full(len(again), np.nan)])
+        is_audit = np.concatenate([is_audit, np.zeros(len(again), bool)])
+        p = None if model.fitted is None else model.fitted.proba[rows]
+        why = reasons_for(p, model.known.classes, scores, is_audit)
+        return Query(rows, scores, is_audit, why, np.setdiff1d(last, rows))
 
     def _is_unlabelled(self, history: History) -> NDArray[np.bool_]:
         out = np.ones(self._n, bool)
@@ -612,10 +600,18 @@ class ActiveLearner:
         """
         self._pool_size()
         parameters = {
-            name: getattr(self, name) for name in [*self.parameters] if name != "random_state"
+            name: getattr(self, name)
+            for name in [*self.parameters]
+            if name not in ("random_state", "verbose")
         }
         saved = saving.SavedLearner(
-            self.estimator, parameters, self._X, self._seed, self._history, self._open
+            self.estimator,
+            parameters,
+            self._X,
+            self._seed,
+            self._history,
+            self._open,
+            self._picked,
         )
         saving.write(saved, path)
 
@@ -633,7 +629,7 @@ class ActiveLearner:
         """
         saved = saving.read(path)
         learner = cls(saved.estimator, **saved.parameters)
-        learner._begin(saved.X, saved.history, saved.seed)
+        learner._begin(saved.X, saved.history, saved.seed, saved.picked)
         learner._open = saved.open_audits
         return learner
 

@@ -102,7 +102,7 @@ def prepared(estimator: Any, seed: int) -> Any:
     return found
 
 
-def fit_pool(estimator: Any, X: Any, known: Known) -> FittedPool:
+def fit_pool(estimator: Any, X: Any, known: Known, verbose: bool = False) -> FittedPool:
     """Fit a copy of the classifier and ask it about all rows.
 
     The copy takes over what an earlier fit to the same rows has left with `warm_start`.
@@ -111,9 +111,12 @@ def fit_pool(estimator: Any, X: Any, known: Known) -> FittedPool:
     ----------
     X : (n, d) all rows
     known : labels, enough of them by `can_fit`
+    verbose : whether one of the library's classifiers shows its progress
     """
     estimator = _copied(estimator)
     head = last_step(estimator)
+    if verbose and isinstance(head, SemiSupervisedClassifier):
+        head.set_params(**{name: True for name in head.get_params(deep=False) if name == "verbose"})
     values = np.empty(len(known.classes), dtype=object)
     values[:] = known.classes
     if takes_missing_classes(estimator):
@@ -175,6 +178,13 @@ def check_rows(estimator: Any, X: Any) -> None:
 def n_rows(X: Any) -> int:
     """Return the number of rows of an array, a sparse matrix, a data frame or a list."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def blank_shares(X: Any) -> Array:
+    """Return the share of blank cells of every row of a pandas data frame, (n,); of others zero."""
+    if not (hasattr(X, "isna") and hasattr(X, "iloc")):
+        return np.zeros(n_rows(X))
+    return np.asarray(X.isna().mean(axis=1), dtype=np.float64)
 
 
 def same_rows(X: Any, other: Any) -> bool:

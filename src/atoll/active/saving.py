@@ -28,6 +28,7 @@ class SavedLearner(NamedTuple):
     seed : of all its random numbers
     history : what happened
     open_audits : rows asked as audits that have no answer yet
+    picked : whether the rows labelled from the beginning were picked, and not drawn at random
     """
 
     estimator: Any
@@ -36,6 +37,7 @@ class SavedLearner(NamedTuple):
     seed: int
     history: History
     open_audits: frozenset[int]
+    picked: bool = True
 
 
 def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
@@ -50,6 +52,7 @@ def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
         "start": list(saved.history.start.items()),
         "events": saved.history.events,
         "open": sorted(saved.open_audits),
+        "picked": saved.picked,
     }
     try:
         text = json.dumps(told, default=_plain)
@@ -85,6 +88,7 @@ def read(path: str | os.PathLike[str]) -> SavedLearner:
         told["seed"],
         replay(start, events),
         frozenset(told["open"]),
+        told.get("picked", True),
     )
 
 

@@ -39,6 +39,7 @@ def suggest_rows(
     is_labelled: NDArray[np.bool_],
     n: int,
     *,
+    later: NDArray[np.bool_] | None = None,
     random_state: int | None = 0,
 ) -> Suggestion:
     """Return the unlabelled rows whose labels would teach the model most, as a batch.
@@ -53,6 +54,7 @@ def suggest_rows(
     proba : (n_rows, K) their class probabilities by this model
     is_labelled : (n_rows,)
     n : rows wanted
+    later : (n_rows,) rows to list only where there is no other, such as mostly blank ones
 
     Examples
     --------
@@ -66,7 +68,10 @@ def suggest_rows(
     (5, 'brier')
     """
     rng = np.random.default_rng(random_state)
-    free = _distinct(X, np.flatnonzero(~is_labelled))
+    is_free = ~is_labelled
+    if later is not None and (is_free & ~later).any():
+        is_free &= ~later
+    free = _distinct(X, np.flatnonzero(is_free))
     if len(free) > MOST_CANDIDATES:
         free = np.sort(rng.choice(free, MOST_CANDIDATES, replace=False))
     n = min(n, len(free))

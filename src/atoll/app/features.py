@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from atoll.app.items import Rows
+from atoll.core.blank_rows import known_rows, mostly_blank
 from atoll.core.extras import import_extra
 from atoll.core.labels import parse_labels
 from atoll.core.preprocessing import counts_as_category, prepare
@@ -40,6 +41,7 @@ class Features(NamedTuple):
     how : in words, how they were made
     lost : row -> why it has no features
     categories : (p,) which of them count as categories; None: none does
+    later : places among the m of rows that are mostly blank, to be asked for last
     """
 
     X: NDArray[np.float64]
@@ -47,6 +49,7 @@ class Features(NamedTuple):
     how: str
     lost: dict[int, str]
     categories: NDArray[np.bool_] | None = None
+    later: NDArray[np.intp] = np.empty(0, np.intp)
 
     def weighed(self, labels: NDArray[Any]) -> NDArray[np.float64]:
         """Return the features with what categories count by the labels, as in `atoll fit`.
@@ -299,12 +302,21 @@ def _of_table(
             "the table has no column of numbers or categories to learn from; name its text by "
             "--text, or bring an embedding by --features."
         )
-    prepared = prepare(rows.frame[columns])
+    known = known_rows(rows.frame[columns], columns)
+    lost = {number - 1: f"row {number} has no cell to learn from" for number in known.left_out}
+    seen = np.array([row for row in seen.tolist() if row not in lost], dtype=np.intp)
+    prepared = prepare(known.frame)
+    X = prepared.X
+    if known.numbers is not None:  # back in the rows of the file, those left out as blank
+        X = np.full((len(rows.frame), X.shape[1]), np.nan)
+        X[known.numbers - 1] = prepared.X
     unused = [column for column in others if column not in groups]
     how = f"{len(numeric)} columns of numbers and {len(groups)} of categories"
     if unused:
         how += f" (shown but not learnt from: {', '.join(unused[:5])}{'…' * (len(unused) > 5)})"
-    return Features(prepared.X[seen], seen, how, {}, counts_as_category(prepared))
+    blank = rows.frame[columns].isna().mean(axis=1).to_numpy()[seen]
+    later = np.flatnonzero(mostly_blank(blank))
+    return Features(X[seen], seen, how, lost, counts_as_category(prepared), later)
 
 
 def _of_files(

@@ -39,7 +39,7 @@ class Learner(Protocol):
     n_labels_: int
 
     def fit(self, X: Any, y: Any = None) -> Any: ...
-    def query(self, n: int = 1) -> Any: ...
+    def query(self, n: int = 1, *, later: Any = None) -> Any: ...
     def resume(self, events: Any) -> Any: ...
     def refit(self) -> Any: ...
     def estimate_error(self) -> Any: ...
@@ -449,11 +449,14 @@ class Session:
         queue: tuple[Ask, ...] = ()
         reserve: tuple[Ask, ...] = ()
         if is_open:
-            query = learner.query(min(AHEAD, len(is_open)))
+            late = self.features.later
+            query = learner.query(min(AHEAD, len(is_open)), later=late)
             rows = self.features.rows[np.asarray(query.rows, dtype=np.intp)].tolist()
             queue = tuple(Ask(r, bool(a)) for r, a in zip(rows, query.is_audit, strict=True))
             rng = np.random.default_rng([self._seed, len(given)])
-            others = rng.permutation(np.setdiff1d(is_open, rows))[:RESERVE].tolist()
+            others = rng.permutation(np.setdiff1d(is_open, rows))
+            is_late = np.isin(others, self.features.rows[late])
+            others = np.concatenate([others[~is_late], others[is_late]])[:RESERVE].tolist()
             # They are drawn at random from all that is open, and so may be audits too.
             every, has_model = self._audit_every, learner.predictions_[0] is not None
             reserve = tuple(

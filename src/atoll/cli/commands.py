@@ -11,10 +11,12 @@ import typer
 from atoll import __version__
 from atoll.cli.explain import explain
 from atoll.cli.fitting import (
+    about_exceptions,
     about_shares,
     bundle_of,
     check_id,
     description,
+    fit_rows,
     refuse_placeholder,
     rows_to_learn_from,
     settle_labels,
@@ -223,9 +225,12 @@ def fit(
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
     labels = settle_labels(estimator, kind, table.y, unlabelled)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
-    table, about_categories = weigh(estimator, table, labels)
-    told_first = description(data, frame, labels, table.preprocessing) + about_categories
+    given = told.of_fit(known, labels)
+    told_first = description(data, frame, labels, table.preprocessing)
     for line in [*told_first, *lines_about(estimator, table.preprocessing)]:
+        say(line)
+    table, about_categories = weigh(estimator, table, labels)
+    for line in about_categories:
         say(line)
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
@@ -235,13 +240,14 @@ def fit(
     with warnings.catch_warnings():
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
-        estimator.fit(table.X, y, **told.of_fit(frame))
+        fit_rows(estimator, table.X, y, given)
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = bundle_of(estimator, table, known, y, target)
     save_model(with_source(bundle, data, source, id_column), out)
     verdict = estimator.diagnostics_["verdict"]
-    for line in [verdict, *about_shares(estimator, labels), f"Model saved in {out}."]:
+    after = [*about_shares(estimator, labels), *about_exceptions(estimator)]
+    for line in [verdict, *after, f"Model saved in {out}."]:
         say(line)
 
 
@@ -410,7 +416,7 @@ def next_rows(
     kept = model.with_suffix(".next.atoll") if state is None else state
     files = loop.Files(data, kept, answers, out, labelled)
     loop.check_files(files)
-    wishes = loop.Wishes(n, strategy, target_error, seed)
+    wishes = loop.Wishes(n, strategy, target_error, seed, show_progress(quiet))
     source = source_of(data)
     frame, cells = read_table(source), read_cells(source)
     bundle = open_model(model, frame, target)
@@ -530,13 +536,21 @@ def reproduce(
     """
     # Many parameters because a command's options are its parameters.
     from atoll.reproductions import list_experiments, run_experiment
+    from atoll.reproductions.times import TIMES, in_words
 
     if show_list or name is None:
         if not show_list:
             raise ValueError("name an experiment to run, or list them with --list.")
-        rows = [[e.name, e.title, e.paper] for e in list_experiments()]
-        for line in table_lines(["name", "what it shows", "paper"], rows):
+        rows = [
+            [e.name, *map(in_words, TIMES[e.name]), ", ".join(e.needs) or "-", e.title]
+            for e in list_experiments()
+        ]
+        for line in table_lines(["name", "quick", "full", "needs", "what it shows"], rows):
             typer.echo(line)
+        typer.echo(
+            "quick and full: about the time of one core, with --quick and without. Files that it "
+            "needs are looked for in --data, or in the folder named by ATOLL_DATA."
+        )
         return
     if name == "all" and only:
         raise ValueError("--only picks cells of one experiment; name it instead of 'all'.")

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from atoll.cli.settings import classes_in_type
 from atoll.cli.terminal import shortened
 
+CLEARLY = 0.5  # weight of an assumption from which it is told
+
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
@@ -165,6 +167,35 @@ def weigh(
         f"labels are {times:.1f} times as probable so."
     )
     return with_category_weight(table, found.weight), [said]
+
+
+def fit_rows(estimator: Any, X: Any, y: NDArray[Any], more: dict[str, Any]) -> None:
+    """Fit a model to a table; of very many rows without predicting each of them on the way.
+
+    Parameters
+    ----------
+    X : (n, p) features
+    y : (n,) labels, None where unlabelled
+    more : other arguments of `fit`
+    """
+    from atoll.cli.timing import is_very_large
+    from atoll.core.chunks import RowChunks
+
+    if is_very_large(estimator, X) and not more:
+        estimator.fit(RowChunks.from_arrays(X, y))
+    else:
+        estimator.fit(X, y, **more)
+
+
+def about_exceptions(estimator: Any) -> list[str]:
+    """Return where to look for wrong labels, if the labels follow near rows but for exceptions."""
+    weights = getattr(estimator, "weights_", None)
+    if not isinstance(weights, dict) or weights.get("neighbours", 0.0) < CLEARLY:
+        return []
+    return [
+        "Some labels are unlike those of near rows, as where classes overlap or labels are wrong: "
+        "`atoll suspects` lists the labels that may be."
+    ]
 
 
 def about_shares(estimator: Any, labels: PartialLabels) -> list[str]:

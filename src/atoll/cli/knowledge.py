@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from atoll.cli.opening import open_model
-from atoll.cli.terminal import one_line_errors, speaker, table_lines
+from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
 from atoll.core.extras import import_extra
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from atoll.core.blank_rows import KnownRows
+    from atoll.core.labels import PartialLabels
+    from atoll.estimators.informed import Suspects
     from atoll.estimators.persistence import ModelBundle
 
 ClassShares = Annotated[
@@ -79,6 +81,8 @@ class Told(NamedTuple):
 
     def class_prior(self, classes: NDArray[Any]) -> dict[Any, float] | None:
         """Return the shares by class, in the type of the classes."""
+        from atoll.estimators.knowledge import Wording, read_class_prior
+
         if not self.shares:
             return None
         names = {str(name): name for name in classes.tolist()}
@@ -99,12 +103,30 @@ class Told(NamedTuple):
                     f"{', '.join(names)}."
                 )
             out[names[name.strip()]] = number
+        read_class_prior(out, classes, Wording(shares="--class-share"))
         return out
 
-    def of_fit(self, frame: pd.DataFrame) -> dict[str, Any]:
-        """Return the arguments of `fit` that the columns give."""
+    def of_fit(self, known: KnownRows, labels: PartialLabels) -> dict[str, Any]:
+        """Return the arguments of `fit` that the columns give.
+
+        Parameters
+        ----------
+        known : rows that are fitted
+        labels : theirs
+        """
+        import numpy as np
+
+        from atoll.estimators.knowledge import Wording, read_groups, read_weights, with_groups
+
         pd = import_extra("pandas")
         out: dict[str, Any] = {}
+        frame, n = known.frame, len(known.frame)
+        numbers = np.arange(1, n + 1) if known.numbers is None else known.numbers
+        wording = Wording(
+            weights=f"the --weights column {self.weights!r}",
+            numbers=numbers,
+            counting="counted from 1 under the header",
+        )
         if self.weights is not None:
             column = pd.to_numeric(frame[self.weights], errors="coerce")
             words = frame[self.weights].notna() & column.isna()
@@ -115,9 +137,11 @@ class Told(NamedTuple):
                     "to count."
                 )
             out["sample_weight"] = column.fillna(1.0).to_numpy(dtype=float)
+            read_weights(out["sample_weight"], n, wording)
         if self.groups is not None:
             values = frame[self.groups].astype(object)
             out["groups"] = values.where(values.notna(), None).tolist()
+            with_groups(labels, *read_groups(out["groups"], n), wording)
         return out
 
 
@@ -142,60 +166,32 @@ def suspects(
     bundle = open_model(model, instead=instead)
     n_labels = sum(label is not None for label in bundle.y)
     say(f"{n_labels} labels, each held against all others: it may take longer than the fit.")
-    table = _table_of_suspects(bundle)
+    found = _suspects(bundle, show_progress(quiet))
+    table = _table_of_suspects(bundle, found)
     if out is not None:
         write_table(table, out)
         say(f"{len(table)} labels saved in {out}, the most suspect first.")
     shown = table.head(n).assign(p_wrong=[f"{p:.2f}" for p in table["p_wrong"].head(n)])
     for line in table_lines(list(table.columns), shown.astype(str).values.tolist()):
         typer.echo(line)
-    say(f"{how_many_are_wrong(table['p_wrong'].tolist())} Rows count from 1.")
+    say(f"{found.said()} Rows count from 1.")
 
 
-def how_many_are_wrong(p_wrong: Sequence[float]) -> str:
-    """Return how many labels are wrong, with limits, and how many of the first to look at.
-
-    The limits take the labels' doubts for independent: each is a Bernoulli draw.
-
-    Parameters
-    ----------
-    p_wrong : (l,) probability that each label is wrong, the most suspect first
-
-    Examples
-    --------
-    >>> how_many_are_wrong([0.6, 0.3, 0.1, 0.0])[:62]
-    'About 1.0 of 4 labels are wrong, 0 to 2 with probability 90%; '
-    """
-    import numpy as np
-
-    p = np.asarray(p_wrong, dtype=float)
-    counts = np.ones(1)  # probability of each number of wrong labels
-    for one in p:
-        counts = np.convolve(counts, [1.0 - one, one])
-    below = np.cumsum(counts)
-    low, high = int(np.searchsorted(below, 0.05)), int(np.searchsorted(below, 0.95))
-    n_likely, expected = int((p > 0.5).sum()), float(p.sum())
-    is_one = "1 label is" if n_likely == 1 else f"{n_likely or 'no'} labels are"
-    if expected < 0.05:
-        return f"None of {len(p)} labels is expected to be wrong."
-    first = int(np.searchsorted(np.cumsum(p), 0.9 * expected)) + 1
-    look = f"the first {first}" if first > 1 else "the first"
-    return (
-        f"About {expected:.1f} of {len(p)} labels are wrong, {low} to {high} with probability 90%; "
-        f"{is_one} more likely wrong than right. Look at {look}: nine in ten of the wrong ones are "
-        "expected there."
-    )
-
-
-def _table_of_suspects(bundle: ModelBundle) -> pd.DataFrame:
-    """Return row, label, probability that it is wrong, and the likeliest other class."""
+def _suspects(bundle: ModelBundle, progress: bool) -> Suspects:
+    """Return the labels of a fit by their doubts; `progress` shows how far it is."""
     estimator = bundle.estimator
     if not hasattr(estimator, "suspect_labels"):
         raise ValueError(
             f"{type(estimator).__name__} does not doubt its labels; fit the model atoll or "
             "graph-gp."
         )
-    found = estimator.suspect_labels()
+    found: Suspects = estimator.suspect_labels(verbose=progress)
+    return found
+
+
+def _table_of_suspects(bundle: ModelBundle, found: Suspects) -> pd.DataFrame:
+    """Return row, label, probability that it is wrong, and the likeliest other class."""
+    estimator = bundle.estimator
     p, labels = estimator.predict_proba(bundle.X[found.rows]), bundle.y[found.rows].tolist()
     classes = estimator.classes_.tolist()
     p[range(len(labels)), [classes.index(label) for label in labels]] = -1.0

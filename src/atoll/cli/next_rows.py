@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from atoll.estimators.persistence import ModelBundle
 
 ROW = "row"  # column that says which row of the table an answer is for; the first is row 1
-AUDIT = "random row, to check the model"
-PUT_OFF = "skipped before"
-CLOSE = 0.2  # difference of two probabilities from which the first leads
-CLEAR = 0.9  # probability from which a class is clear
 MANY_BLANK = 0.5  # share of blank cells from which a row is remarked on
 
 
@@ -51,12 +47,14 @@ class Wishes(NamedTuple):
     strategy : name of one, or None for the one that the loop has, or the default
     target_error : share of wrong rows to stop at, or None
     seed : of every random number
+    progress : whether the fit shows how far it is
     """
 
     n: int
     strategy: str | None
     target_error: float | None
     seed: int
+    progress: bool = False
 
 
 def check_files(files: Files) -> None:
@@ -86,11 +84,12 @@ def run_round(
     files, wishes : what the command line says
     say : hears every line for the reader
     """
-    from atoll.core.blank_rows import known_rows
-    from atoll.core.preprocessing import apply, require_known_columns
+    from atoll.core.blank_rows import known_rows, left_to_the_end, mostly_blank
+    from atoll.core.preprocessing import apply, is_filled
+    from atoll.core.table_refusals import require_known_columns
     from atoll.core.tables import write_table
 
-    require_known_columns(bundle.preprocessing, frame)
+    require_known_columns(bundle.preprocessing.columns, frame)
     known = known_rows(frame, bundle.preprocessing.columns)
     for line in known.remark():
         say(line)
@@ -102,13 +101,15 @@ def run_round(
         rows, labels = read_answers(files.answers, bundle.target, numbers, learner.classes_)
         learner.refit().update(rows, labels)
         say(f"{len(rows)} answers taken from {files.answers}.")
-    query = learner.query(wishes.n)
+    is_blank_cell = is_filled(bundle.preprocessing, frame)
+    n_blank, n_cells = is_blank_cell.sum(axis=1), is_blank_cell.shape[1]
+    query = learner.query(wishes.n, later=np.flatnonzero(mostly_blank(n_blank / n_cells)))
     asked = described(learner, query, cells, bundle.target)
     asked[ROW] = numbers[query.rows]
-    n_blank = blank_cells(bundle, frame, query.rows)
-    is_blank = n_blank >= MANY_BLANK * len(bundle.preprocessing.columns)
+    n_blank = n_blank[query.rows]
+    is_blank = n_blank >= MANY_BLANK * n_cells
     asked["why"] = [
-        f"{why}; {n} of {len(bundle.preprocessing.columns)} cells blank" if many else why
+        f"{why}; {n} of {n_cells} cells blank" if many else why
         for why, n, many in zip(asked["why"], n_blank.tolist(), is_blank.tolist())
     ]
     learner.save(files.state)
@@ -133,6 +134,8 @@ def run_round(
     say(how_picked(learner))
     if is_blank.any():
         say(about_blanks(numbers[query.rows][is_blank].tolist()))
+    if len(query.later):
+        say(left_to_the_end(numbers[query.later].tolist()))
     say(str(learner.estimate_error()))
     if learner.target_error is not None:
         say(learner.should_stop().reason)
@@ -162,9 +165,11 @@ def open_learner(
             target_error=wishes.target_error,
             unlabelled=None,
             random_state=wishes.seed,
+            verbose=wishes.progress,
         )
-        return learner.fit(X, y)
+        return learner.fit(X, y, picked=picked_in_fit(bundle.estimator))
     learner = ActiveLearner.load(state)
+    learner.verbose = wishes.progress
     if not learner.has_rows(X):
         raise ValueError(
             f"{str(state)!r} goes with other rows than this table's; name another file with "
@@ -182,6 +187,13 @@ def open_learner(
     if changed:
         learner.refit().update(changed, y[changed])
     return learner
+
+
+def picked_in_fit(estimator: Any) -> bool:
+    """Return whether the labels of a fit were said to be picked; the loop takes them alike."""
+    from atoll.active.pool import last_step
+
+    return last_step(estimator).get_params(deep=False).get("labels_chosen", False) is not False
 
 
 def read_answers(
@@ -229,40 +241,20 @@ def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target:
     frame : the table of rows, as it is written
     target : its column of labels
     """
-    from atoll.active import STRATEGIES
-
     pd = import_extra("pandas")
     predicted, p = learner.predictions_[query.rows], learner.proba_[query.rows]
     has_model = learner.estimator_ is not None
-    names = [str(name) for name in learner.classes_]
-    typical = STRATEGIES["typiclust"].summary
-    reasons = [
-        AUDIT if audit else PUT_OFF if np.isnan(score) else picked
-        for audit, score, picked in zip(
-            query.is_audit,
-            query.scores,
-            [doubt(row, names) if has_model else typical for row in p],
-        )
-    ]
     told = pd.DataFrame(
         {
             ROW: query.rows + 1,
             target: [None] * len(query.rows),
             "predicted": predicted,
             "probability": p.max(axis=1).round(3) if has_model else None,
-            "why": reasons,
+            "why": query.why,
         }
     )
     others = frame.drop(columns=[c for c in told.columns if c in frame.columns])
     return pd.concat([told, others.iloc[query.rows].reset_index(drop=True)], axis=1)
-
-
-def blank_cells(bundle: ModelBundle, frame: pd.DataFrame, rows: NDArray[np.intp]) -> Any:
-    """Return how many cells of each row were filled in for the model; (k,) -> (k,)."""
-    from atoll.core.preprocessing import filled_cells
-
-    filled = filled_cells(bundle.preprocessing, frame.iloc[rows])
-    return np.array([len(columns) for columns in filled], dtype=int)
 
 
 def about_blanks(rows: list[int]) -> str:
@@ -281,29 +273,6 @@ def about_blanks(rows: list[int]) -> str:
         f"{named} half of {its} cells blank or more: what is filled in there is typical of other "
         "rows, and a label teaches less than elsewhere. Leave the label blank if you cannot tell."
     )
-
-
-def doubt(p: NDArray[np.float64], names: list[str]) -> str:
-    """Return what the model makes of a row that was picked, by its class probabilities.
-
-    Parameters
-    ----------
-    p : (K,)
-    names : (K,) of the classes
-
-    Examples
-    --------
-    >>> doubt(np.array([0.45, 0.5, 0.05]), ["ant", "bee", "fly"])
-    'bee (50%) or ant (45%)?'
-    >>> doubt(np.array([0.02, 0.98, 0.0]), ["ant", "bee", "fly"])
-    'bee (98%), which stands for many rows'
-    """
-    first, second = np.argsort(-p, kind="stable")[:2]
-    if p[first] - p[second] < CLOSE:
-        return f"{names[first]} ({p[first]:.0%}) or {names[second]} ({p[second]:.0%})?"
-    if p[first] < CLEAR:
-        return f"{names[first]} ({p[first]:.0%}), less likely {names[second]} ({p[second]:.0%})"
-    return f"{names[first]} ({p[first]:.0%}), which stands for many rows"
 
 
 def how_picked(learner: ActiveLearner) -> str:

@@ -17,7 +17,15 @@ from atoll.cli.timing import LONG, in_words, seconds_of
 from atoll.core.extras import import_extra
 from atoll.core.preprocessing import Preprocessing, apply, extra_columns, unreadable, unseen
 from atoll.core.progress import progress_bar
-from atoll.core.tables import STANDARD_OUTPUT, TableWriter, cell_chunks, source_of, table_chunks
+from atoll.core.tables import (
+    N_CELLS,
+    STANDARD_OUTPUT,
+    LongRow,
+    TableWriter,
+    cell_chunks,
+    source_of,
+    table_chunks,
+)
 from atoll.diagnostics import entropy
 
 if TYPE_CHECKING:
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
 
 TRIAL_ROWS = 2000  # predicted first, to tell how long all will take
 CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
+MOST_MORE = 1000  # cells of a row beyond the header; a file with more is no such table
 BLANK_CELLS = "blank_cells"  # column of the answers, where a row has many
 MANY_BLANK = 0.5  # share of blank cells from which a row is remarked on
 
@@ -75,21 +84,31 @@ def predict_table(
     Cells that are carried over are written as they stand in the file.
     """
     source = source_of(data)  # standard input cannot be read twice, its bytes can
-    first = next(table_chunks(source, CHUNK_CELLS))
+    first, n_more = _first_chunk(source)
     bundle = open_model(model, first)
     categories = tuple(bundle.preprocessing.categories)
 
     def frames() -> Iterator[pd.DataFrame]:
-        return table_chunks(source, CHUNK_CELLS, as_text=categories)
+        return table_chunks(source, CHUNK_CELLS, as_text=categories, n_more=n_more)
 
-    found = _survey(bundle, frames(), data, wishes, say, progress)
+    while True:
+        said: list[str] = []
+        try:
+            found = _survey(bundle, frames(), data, wishes, said.append, progress)
+            break
+        except LongRow as long:  # such rows have no answer, but all others have
+            n_more = _more_cells(n_more, long)
+    for line in said:
+        say(line)
     if progress:
         _announce(bundle, first, found.n_rows, say)
 
     settings = {"total": found.n_rows, "unit": " rows", "disable": not progress}
     with TableWriter(out) as writer, progress_bar(desc="predicting", **settings) as bar:
         read = frames() if found.chunk is None else iter([found.chunk])
-        cells = cell_chunks(source, CHUNK_CELLS) if found.carried else repeat(None)
+        cells: Iterator[Any] = repeat(None)
+        if found.carried:
+            cells = cell_chunks(source, CHUNK_CELLS, n_more=n_more)
         for frame, kept in zip(read, cells):
             answers = _answers(bundle, frame, found, bar, wishes.reject_below)
             writer.write(answers if kept is None else _beside(kept, found.carried, answers))
@@ -108,6 +127,36 @@ def predict_table(
         )
     where = "written to standard output" if str(out) == STANDARD_OUTPUT else f"saved in {out}"
     say(f"{found.n_rows - found.n_unreadable} predictions {where}.")
+
+
+def _first_chunk(source: Path | bytes) -> tuple[pd.DataFrame, int]:
+    """Return the first rows of a table, and how many cells some have beyond the header."""
+    n_more = 0
+    while True:
+        try:
+            return next(table_chunks(source, CHUNK_CELLS, n_more=n_more)), n_more
+        except LongRow as long:
+            n_more = _more_cells(n_more, long)
+
+
+def _more_cells(n_more: int, long: LongRow) -> int:
+    """Return how many cells beyond the header are to be read now that a row has still more."""
+    if n_more + long.n_more > MOST_MORE:
+        raise long
+    return n_more + long.n_more
+
+
+def _unreadable(
+    preprocessing: Preprocessing, frame: pd.DataFrame
+) -> tuple[pd.DataFrame, NDArray[Any]]:
+    """Find rows as `unreadable` does, and those with more cells than the header."""
+    if N_CELLS not in frame.columns:
+        return unreadable(preprocessing, frame)
+    n_cells, frame = frame[N_CELLS], frame.drop(columns=N_CELLS)
+    read, reasons = unreadable(preprocessing, frame)
+    for row in np.flatnonzero(n_cells.notna()):
+        reasons[row] = f"it has {n_cells.iloc[row]} cells, and the header {frame.shape[1]}"
+    return read, reasons
 
 
 def _beside(cells: pd.DataFrame, carried: list[str], answers: pd.DataFrame) -> pd.DataFrame:
@@ -135,8 +184,9 @@ def _survey(
     with progress_bar(desc="reading", unit=" rows", disable=not progress) as bar:
         for frame in frames:
             if n_chunks == 0:
-                carried = _carried(bundle, frame, data, wishes, say)
-            read, reasons = unreadable(preprocessing, frame)
+                named = frame.drop(columns=N_CELLS, errors="ignore")
+                carried = _carried(bundle, named, data, wishes, say)
+            read, reasons = _unreadable(preprocessing, frame)
             can_be_read = np.array([reason is None for reason in reasons])
             n_unreadable += int((~can_be_read).sum())
             is_blank = read[list(preprocessing.columns)].isna().to_numpy()
@@ -167,11 +217,17 @@ def _carried(
             f"the --id column {name!r} is not in {str(data)!r}; its columns are "
             f"{', '.join(map(repr, frame.columns))}."
         )
+    taken = [*answer_columns(bundle.estimator), BLANK_CELLS, "reason"]
+    known = bundle.id_column  # the fit's, which is carried over where the rows have it
+    if name is None and known in frame.columns and known not in taken:
+        name = known
     carried = list(frame.columns) if wishes.keep else [n for n in [name] if n is not None]
-    ignored = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
+    unused = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
+    ignored = [n for n in unused if n != bundle.target]
     if ignored:
         say(f"Ignored columns that the model was not fitted on: {', '.join(ignored)}.")
-    taken = [*answer_columns(bundle.estimator), BLANK_CELLS, "reason"]
+    if bundle.target in unused:
+        say(f"{bundle.target!r}, the column of labels, is not used; `atoll score` compares it.")
     clash = [n for n in carried if n in taken]
     if clash:
         raise ValueError(
@@ -191,20 +247,23 @@ def _announce(
     """Say how long the predictions will take, where that is long."""
     if n_rows <= TRIAL_ROWS:
         return
-    read, reasons = unreadable(bundle.preprocessing, frame.head(TRIAL_ROWS))
+    read, reasons = _unreadable(bundle.preprocessing, frame.head(TRIAL_ROWS))
     read = read[np.array([reason is None for reason in reasons])]
     if not len(read):
         return
     X = as_fitted(bundle.estimator, apply(bundle.preprocessing, read))
     seconds = n_rows / len(read) * seconds_of(lambda: bundle.estimator.predict_proba(X))
     if seconds > LONG:
-        say(f"Predicting {n_rows} rows will take about {in_words(seconds)}.")
+        say(
+            f"Predicting {n_rows:,} rows will take about {in_words(seconds)}, on a machine with "
+            "nothing else to do."
+        )
 
 
 def _error_of_kept(bundle: ModelBundle, frame: pd.DataFrame, reject_below: float) -> str:
     """Say how many of the rows that keep a class are wrong, by those of the first chunk."""
     pd = import_extra("pandas")
-    read, reasons = unreadable(bundle.preprocessing, frame)
+    read, reasons = _unreadable(bundle.preprocessing, frame)
     read = read[pd.isna(reasons)]
     if not len(read):
         return "No row of the first chunk can be read: the error of the rows kept is not known."
@@ -217,7 +276,7 @@ def _answers(
 ) -> pd.DataFrame:
     """Return what is written for the rows of one chunk."""
     pd = import_extra("pandas")
-    read, reasons = unreadable(bundle.preprocessing, frame)
+    read, reasons = _unreadable(bundle.preprocessing, frame)
     can_be_read = pd.isna(reasons)
     frame, read = frame.reset_index(drop=True), read.reset_index(drop=True)
     read = read[can_be_read]

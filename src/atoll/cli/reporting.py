@@ -72,12 +72,11 @@ def _in_own_units(bundle: ModelBundle) -> tuple[Any, Any, RowTable | SparseTable
         blank: dict[int, tuple[str, ...]] = {}
         for row, j in _blank(bundle):
             blank[row] = (*blank.get(row, ()), read.columns[j])
-        n = len(read.columns)
-        return (
-            bundle.estimator,
-            rows,
-            SparseTable(rows, read.names, bundle.ids, name, 1, blank, n, bundle.rows),
-        )
+        n, names = len(read.columns), read.names
+        if n == 1:  # a column of texts alone, whose name would stand before every word
+            names = [word.removeprefix(f"{read.columns[0]}: ") for word in names]
+        shown = SparseTable(rows, names, bundle.ids, name, 1, blank, n, bundle.rows)
+        return bundle.estimator, rows, shown
     estimator, X = in_units_of_the_table(bundle.estimator, read, bundle.X)
     frame = in_own_units(read, bundle.X)
     if bundle.blank is not None:  # what was filled in is no measurement
@@ -113,6 +112,8 @@ def _about_blanks(bundle: ModelBundle) -> dict[str, object]:
 
 
 def _about(bundle: ModelBundle) -> dict[str, object]:
+    from atoll.core.preprocessing import PreparedTable, category_weight
+
     encoded, texts = ", ".join(bundle.preprocessing.categories), bundle.preprocessing.texts
     source = {}
     if bundle.source:
@@ -121,12 +122,16 @@ def _about(bundle: ModelBundle) -> dict[str, object]:
     fitted = {}
     if bundle.created:
         fitted["Fitted"] = f"{_day(bundle.created)}, by atoll {bundle.atoll_version}"
+    weight = category_weight(PreparedTable(bundle.X, None, bundle.preprocessing))
+    counted = {"Categories, and numbers of few values": f"count {weight:g} beside measurements"}
+    numeric = set(bundle.preprocessing.columns) - {*bundle.preprocessing.categories, *texts}
     how = "standardised for the model" if bundle.preprocessing.standardised else "as they are"
     return {
         **source,
         "Column of labels": bundle.target,
-        "Numeric columns": how,
+        **({"Numeric columns": how} if numeric else {}),
         **({"Columns encoded as indicators": encoded} if encoded else {}),
+        **(counted if weight != 1.0 else {}),
         **({"Columns of texts": ", ".join(texts)} if texts else {}),
         **_about_blanks(bundle),
         **fitted,

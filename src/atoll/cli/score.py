@@ -107,13 +107,15 @@ def _left_out(y: Any, labelled: Any, legible: Any, known: Any) -> list[str]:
         lines.append(f"{int((~labelled).sum())} rows without a label are left out.")
     if (labelled & ~legible).any():
         n = int((labelled & ~legible).sum())
-        lines.append(f"{n} rows that cannot be read are left out; `atoll predict` says why.")
-    strange = sorted({str(label) for label in y[labelled & ~known]})
+        rows = "1 row that cannot be read is" if n == 1 else f"{n} rows that cannot be read are"
+        lines.append(f"{rows} left out; `atoll predict` says why.")
+    strange = sorted({str(label) for label in y[labelled & legible & ~known]})
     if strange:
-        n = int((labelled & ~known).sum())
+        n = int((labelled & legible & ~known).sum())
+        rows = "1 other row is of a class" if n == 1 else f"{n} other rows are of classes"
         lines.append(
-            f"{n} rows are of classes that the model does not know ({', '.join(strange[:5])}) and "
-            "cannot be predicted right; they are left out."
+            f"{rows} that the model does not know ({', '.join(strange[:5])}) and cannot be "
+            "predicted right; left out too."
         )
     return lines
 

@@ -70,7 +70,7 @@ def settable_parameters(kind: Any) -> list[list[str]]:
     """Return name, default and allowed values of each parameter, for a table."""
     defaults = inspect.signature(kind).parameters
     return [
-        [name, _shown(defaults[name].default), str(rule)]
+        [name, _shown(defaults[name].default), rule.in_shell()]
         for name, rule in kind.parameters.items()
         if name not in BY_OPTION
     ]

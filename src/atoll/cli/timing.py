@@ -29,6 +29,9 @@ FEW_LABELS = 200  # with which it does
 MUCH = 0.5  # share of the time below which something else is called quicker
 
 
+MANY_ROWS = 200_000  # above which a fit does not predict every row of its table
+
+
 class Cost(NamedTuple):
     """What fits of parts of the rows took.
 
@@ -99,11 +102,22 @@ def measured_cost(estimator: Any, X: Any, y: NDArray[Any]) -> Cost:
         took, fitted = _trial(estimator, X[rows], y[rows])
         spent += time.process_time() - began
         seconds.append(took)
-        a_row = _seconds_of_a_row(fitted, X[:TRIAL_ROWS]) if most is not None else 0.0
+        a_row = 0.0
+        if most is not None and not is_very_large(estimator, X):
+            a_row = _seconds_of_a_row(fitted, X[:TRIAL_ROWS])
         certainly_quick = Cost(sizes[-1:], seconds[-1:], a_row, powers).of(n, most) < LONG
         if certainly_quick or 2 * size > largest or spent > PATIENCE:
             return Cost(sizes, seconds, a_row, powers)
         size *= 2
+
+
+def is_very_large(estimator: Any, X: Any) -> bool:
+    """Return whether rows are so many that a fit leaves their predictions to `atoll predict`."""
+    from scipy import sparse
+
+    takes = getattr(estimator, "takes_far_rows", False) and not sparse.issparse(X)
+    is_plain = estimator.get_params(deep=False).get("metric", "euclidean") == "euclidean"
+    return bool(takes and is_plain and X.shape[0] > MANY_ROWS)
 
 
 def in_words(seconds: float) -> str:
@@ -146,7 +160,10 @@ def announcement(
     """
     if seconds <= LONG:
         return None
-    said = f"This will take about {in_words(seconds)}{_if_chains_go_on(estimator, seconds)}."
+    longer = _if_chains_go_on(estimator, seconds)
+    said = (
+        f"This will take about {in_words(seconds)}{longer}, on a machine with nothing else to do."
+    )
     if model != "atoll" and _sweeps(estimator) and _may_be_variational(estimator):
         quicker = (*quicker, "--set inference=vb")
     return f"{said} Quicker: {', or '.join(quicker)}." if quicker else said

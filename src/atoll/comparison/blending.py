@@ -16,12 +16,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.comparison.candidates import Candidate
 from atoll.comparison.folds import HeldOutLosses, row_losses
-from atoll.comparison.supervised import as_rows, fit_clone, read_codes
+from atoll.comparison.supervised import OfClassifiers, fit_clone
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -113,7 +112,7 @@ def with_blend(
 
     Parameters
     ----------
-    codes : (l,) classes of the labelled rows
+    codes : (l,) classes of the rows that were scored
     """
     of = {one.name: one for one in candidates}
     names = [name for name in found.names if not of[name].is_peer]
@@ -134,7 +133,7 @@ def with_blend(
     return grown, Candidate(BLEND, model, note=said, shares=blend.shares)
 
 
-class BlendClassifier(ClassifierMixin, BaseEstimator):
+class BlendClassifier(OfClassifiers):
     """A weighted mean of the class probabilities of several classifiers.
 
     Parameters
@@ -186,19 +185,16 @@ class BlendClassifier(ClassifierMixin, BaseEstimator):
                 f"weights must be one number for each of the {len(self.models)} models, zero or "
                 f"more and not all zero; got {self.weights!r}."
             )
-        rows = as_rows(X)
-        self.classes_, codes = read_codes(rows, y, self.unlabelled)
-        self.n_features_in_ = rows.shape[1]
+        rows, codes = self._read(X, y)
         self.models_ = [fit_clone(model, rows, codes, self.random_state) for model in self.models]
         return self
 
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities; X (m, d) -> (m, K)."""
         check_is_fitted(self)
-        rows, weights = as_rows(X), np.asarray(self.weights, dtype=np.float64)
+        rows, weights = self._read_rows(X), np.asarray(self.weights, dtype=np.float64)
         parts = [model.predict_proba(rows) for model in self.models_]
         return np.asarray(np.tensordot(weights / weights.sum(), np.stack(parts), 1))
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row; X (m, d) -> (m,)."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+    def _parts(self) -> Sequence[Any]:
+        return self.models

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
@@ -92,6 +93,18 @@ class Spreading(LabelSpreading):
         return np.where(empty, 1.0 / found.shape[1], found)
 
 
+class DenseScaler(StandardScaler):
+    """Scikit-learn's StandardScaler, which leaves sparse rows as they are."""
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn means and deviations of columns; X (n, d)."""
+        return self if sparse.issparse(X) else super().fit(X, y, sample_weight)
+
+    def transform(self, X: Any, copy: bool | None = None) -> Any:
+        """Return standardised rows; X (m, d) -> (m, d)."""
+        return X if sparse.issparse(X) else super().transform(X, copy)
+
+
 def _quick(name: str, note: str = "", **settings: Any) -> Candidate:
     return Candidate(name, MODELS[name](**settings), note=note)
 
@@ -119,7 +132,7 @@ _EVERY = (
     ),
     Candidate(
         "logistic",
-        make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
+        make_pipeline(DenseScaler(), LogisticRegression(max_iter=2000)),
         True,
         "scikit-learn's LogisticRegression",
     ),

@@ -12,13 +12,15 @@ from scipy import sparse
 
 from atoll.comparison.blending import BLEND, with_blend
 from atoll.comparison.candidates import CANDIDATES, Candidate
-from atoll.comparison.folds import HeldOutLosses, held_out_losses
+from atoll.comparison.folds import HeldOutLosses, held_out_codes, held_out_losses
 from atoll.comparison.judging import FEWEST, Judgement, judge, paired_difference
 from atoll.comparison.recommending import (
     about_interruption,
+    about_single_labels,
     better_here,
     recommend,
     sentence,
+    to_keep,
     too_few,
 )
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
@@ -55,7 +57,8 @@ def compare_models(
     recommended, in which each counts by what it said of held-out labels and the default has most of
     the weight before any label speaks. Where the chance that a single model is clearly better than
     the blend is above one fifth, the recommendation says that it cannot tell. With fewer than eight
-    labels in a class it keeps the default, and a warning tells so before the first fit.
+    labels in a class it keeps the default, and a warning tells so before the first fit. The only
+    label of a class is in every fit and is not scored; where every class has but one, no model is.
 
     An interruption (Ctrl-C, or "stop" in a notebook) keeps the models that are done, and says which
     are missing.
@@ -73,7 +76,7 @@ def compare_models(
         "label-spreading"; or a mapping of names to classifiers of your own. None: all that are
         quick, and the peers. The default classifier, "atoll", is always compared.
     n_splits : int, default=5
-        Folds; no more than the rarest class has labels.
+        Folds; no more than the rarest class has labels, of those with two or more.
     max_rows : int, default=2000
         Rows that models are fitted to: all labelled ones, and unlabelled ones drawn at random.
     unlabelled : "auto", None or a value, default="auto"
@@ -112,12 +115,8 @@ def compare_models(
         one._replace(categories=categories) if one.name == DEFAULT else one for one in candidates
     ]
     n_rarest = int(labels.counts.min())
-    if n_rarest < 2:
-        rarest = labels.classes.tolist()[int(labels.counts.argmin())]
-        raise ValueError(
-            f"class {rarest!r} has {n_rarest} labelled row; to hold labels out, label at least two "
-            "rows of every class."
-        )
+    if labels.counts.max() < 2:
+        return replace(_nothing_to_compare(labels, candidates), step=step)
     if n_rarest < FEWEST:
         warn_user(
             f"these labels cannot tell which model is best, whatever the comparison finds: "
@@ -125,7 +124,7 @@ def compare_models(
             f"{DEFAULT}.",
             UserWarning,
         )
-    n_splits = min(n_splits, n_rarest)
+    n_splits = min(n_splits, int(labels.counts[labels.counts > 1].min()))
     rng = np.random.default_rng(random_state)
     used = _rows_to_use(labels, max_rows, rng)
     codes = np.where(labels.is_labelled, labels.codes, -1)[used]
@@ -142,7 +141,8 @@ def compare_models(
     if DEFAULT not in found.names:
         raise ValueError(f"the default classifier cannot take the data: {found.failed[DEFAULT]}")
     left_out += tuple(found.failed.items())
-    found, blend = with_blend(found, candidates, DEFAULT, codes[codes >= 0], n_splits)
+    scored = held_out_codes(codes)
+    found, blend = with_blend(found, candidates, DEFAULT, scored[scored >= 0], n_splits)
     candidates = [*candidates, blend] if blend is not None else candidates
     judgement = judge(found.names, found.log_losses, DEFAULT, n_splits, random_state)
     left_out += tuple((name, "the comparison was stopped") for name in found.interrupted)
@@ -286,7 +286,9 @@ def _result(
     best, can_tell = advice.best, advice.can_tell
     near_best = dict(zip(found.names, judgement.near_best.tolist()))
     said = sentence(advice, DEFAULT, n_rarest, near_best, shares)
-    said += better_here(differences, best, DEFAULT) + about_interruption(found.interrupted)
+    single = _single(labels)
+    said += about_single_labels(single) + better_here(differences, best, DEFAULT)
+    said += about_interruption(found.interrupted)
     return ModelComparison(
         table,
         differences,
@@ -302,4 +304,32 @@ def _result(
         n_splits,
         left_out,
         of[best],
+        single=single,
+    )
+
+
+def _single(labels: PartialLabels) -> tuple[Any, ...]:
+    """Return the classes that have a single label."""
+    return tuple(labels.classes[labels.counts == 1].tolist())
+
+
+def _nothing_to_compare(labels: PartialLabels, candidates: Sequence[Candidate]) -> ModelComparison:
+    """Return a comparison without scores, since every class has a single label."""
+    default = next(one for one in candidates if one.name == DEFAULT)
+    return ModelComparison(
+        (),
+        (),
+        DEFAULT,
+        to_keep(DEFAULT, "every class has a single label, so that none can be held out"),
+        False,
+        DEFAULT,
+        len(labels.codes),
+        labels.n_labelled,
+        len(labels.classes),
+        0,
+        1,
+        0,
+        (),
+        default,
+        single=_single(labels),
     )

@@ -20,7 +20,7 @@ LEAST = 1e-6  # a probability below counts as this, so that one row cannot cost 
 
 
 class HeldOutLosses(NamedTuple):
-    """Scores of the labelled rows, each from a fit without its label; models in the same order.
+    """Scores of labels that were held out, each from a fit without it; models in the same order.
 
     names : of the models that could be fitted
     log_losses : (models, l) in nats
@@ -54,6 +54,20 @@ def row_losses(p: Array, codes: Codes) -> tuple[Array, Array]:
     return -np.log(np.maximum(right, LEAST)), (p.argmax(axis=1) != codes).astype(float)
 
 
+def held_out_codes(codes: Codes) -> Codes:
+    """Return the classes of labels that can be held out, (n,): -1 where there is none.
+
+    The only label of a class cannot: without it no fit would know the class.
+
+    Examples
+    --------
+    >>> held_out_codes(np.array([0, 1, -1, 0])).tolist()
+    [0, -1, -1, 0]
+    """
+    counts = np.bincount(codes[codes >= 0])
+    return np.where((codes >= 0) & (counts[codes] > 1), codes, -1)
+
+
 def held_out_losses(
     candidates: Sequence[Candidate],
     X: Any,
@@ -67,11 +81,13 @@ def held_out_losses(
     Parameters
     ----------
     X : (n, d)
-    codes : (n,) classes, -1 where unlabelled; every class has at least `n_splits` labels
+    codes : (n,) classes, -1 where unlabelled; every class has at least `n_splits` labels, or a
+        single one, which is in every fit and is not scored
     tell : hears the name of a model before each of its fits
     """
+    held_out = held_out_codes(codes)
     folds = SemiSupervisedKFold(n_splits, unlabelled=-1, random_state=seed)
-    splits = list(folds.split(X, codes))
+    splits = list(folds.split(X, held_out))
     proba: dict[str, Array] = {}
     seconds: dict[str, float] = {}
     failed: dict[str, str] = {}
@@ -80,13 +96,13 @@ def held_out_losses(
         try:
             proba[one.name] = _held_out_proba(one, X, codes, splits, seed, tell)
         except (TypeError, ValueError) as error:  # the model's own refusal, such as of sparse rows
-            failed[one.name] = " ".join(str(error).split()).rstrip(".")
+            failed[one.name] = " ".join(str(error).split()).partition(". ")[0].rstrip(".")
             continue
         except KeyboardInterrupt:  # what is done is kept
             break
         seconds[one.name] = (time.perf_counter() - began) / len(splits)
     proba = {one.name: proba[one.name] for one in candidates if one.name in proba}
-    scores = [row_losses(p, codes[codes >= 0]) for p in proba.values()]
+    scores = [row_losses(p, held_out[held_out >= 0]) for p in proba.values()]
     return HeldOutLosses(
         tuple(proba),
         np.array([losses for losses, _ in scores]),
@@ -106,8 +122,8 @@ def _held_out_proba(
     seed: int,
     tell: Callable[[str], None],
 ) -> Array:
-    """Return class probabilities (l, K) of labelled rows, each from a fit without its label."""
-    place = np.cumsum(codes >= 0) - 1
+    """Return class probabilities (l, K) of rows whose labels are held out, each from such a fit."""
+    place = np.cumsum(held_out_codes(codes) >= 0) - 1
     out = np.empty((int(place[-1]) + 1, int(codes.max()) + 1))
     for train, test in splits:
         tell(one.name)

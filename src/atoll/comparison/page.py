@@ -46,12 +46,13 @@ def terminal_lines(found: ModelComparison, width: int | None = None) -> list[str
     fill = textwrap.TextWrapper(width, break_on_hyphens=False)  # names of models have hyphens
     said = fill.wrap(found.recommendation)
     more = [line for text in _remarks(found) for line in fill.wrap(text)]
-    return [*table, "", *said, "", *more]
+    return [*([*table, ""] if rows else []), *said, "", *more]
 
 
 def notebook_parts(found: ModelComparison) -> list[Any]:
     """Return the comparison as paragraphs and a table."""
-    return [found.recommendation, _table(found), *_remarks(found)]
+    table = [_table(found)] if found.table else []
+    return [found.recommendation, *table, *_remarks(found)]
 
 
 def _table(found: ModelComparison) -> tuple[list[str], list[list[str]]]:
@@ -107,11 +108,14 @@ def _aligned(lines: list[list[str]]) -> list[str]:
 
 
 def _what_was_done(found: ModelComparison) -> str:
+    if not found.table:
+        return "No model was fitted. With two labels of a class, or more, labels can be held out."
     part = ""
     if found.n_used_rows < found.n_rows:
         part = f" The models were fitted to {found.n_used_rows:,} of {found.n_rows:,} rows."
+    apart = " but for those that are the only one of their class," if found.single else ""
     return (
-        f"{found.n_labels:,} labels of {found.n_classes} classes, each held out once in "
+        f"{found.n_labels:,} labels of {found.n_classes} classes, each{apart} held out once in "
         f"{found.n_splits} folds; the rarest class has {found.n_rarest}.{part} Below zero a model "
         "is better than the default; intervals by a correlated t-test over rows. The last column "
         "has the seconds of one fit and its predictions. A report of the fitted model "
@@ -150,7 +154,7 @@ def write_comparison(
         near=NEAR,
         done=_what_was_done(found),
         rows=[_cells(row, differences[row.model], found.reference) for row in found.table],
-        picture=png_address(intervals_figure(found)),
+        picture=png_address(intervals_figure(found)) if found.table else "",
     )
     with atomic_path(path) as temporary:
         temporary.write_text(page, encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from atoll.comparison.blending import BLEND
 from atoll.comparison.judging import FEWEST, NEAR, TELLING, Judgement
@@ -77,11 +77,7 @@ def sentence(
     'Use ssgp'
     """
     if n_rarest < FEWEST:
-        return (
-            f"These labels cannot tell which model is best: {too_few(n_rarest)}. Until more labels "
-            f"decide, {default}, the default, is a fair choice: on other tables its log-loss was "
-            "the lowest on average."
-        )
+        return to_keep(default, too_few(n_rarest))
     what = f"{default}, the default" if found.best == default else found.best
     how = ""
     if found.best == BLEND and shares is not None:
@@ -95,6 +91,45 @@ def sentence(
     return (
         f"These labels cannot tell which model is best: {_contenders(others)}. Until more labels "
         f"decide, {what} is a fair choice: the chance that no single model {chance}.{how}"
+    )
+
+
+def to_keep(default: str, why: str) -> str:
+    """Return that the default is kept, and why nothing can be told, in words.
+
+    Examples
+    --------
+    >>> to_keep("atoll", "there are two").partition(".")[0]
+    'These labels cannot tell which model is best: there are two'
+    """
+    return (
+        f"These labels cannot tell which model is best: {why}. Until more labels decide, "
+        f"{default}, the default, is a fair choice: on other tables its log-loss was the lowest on "
+        "average."
+    )
+
+
+def about_single_labels(classes: Sequence[Any]) -> str:
+    """Return what follows from classes with a single label; nothing where there are none.
+
+    Examples
+    --------
+    >>> about_single_labels(["dog", "fox"]).partition(":")[0]
+    " 'dog' and 'fox' have a single label each, which was in every fit"
+    """
+    if not classes:
+        return ""
+    names = _listed([repr(name) for name in classes[:MOST_NAMED]])
+    if len(classes) > MOST_NAMED:
+        names = f"{len(classes)} classes"
+    has, which = (
+        ("has a single label", "this class")
+        if len(classes) == 1
+        else ("have a single label each", "these classes")
+    )
+    return (
+        f" {names} {has}, which was in every fit: how well a model knows {which}, nothing here "
+        "tells."
     )
 
 

@@ -62,10 +62,11 @@ class ModelComparison:
     n_rows, n_labels, n_classes : of the data
     n_used_rows : rows that the models were fitted to
     n_rarest : labels of the rarest class
-    n_splits : folds
+    n_splits : folds; none where no label could be held out
     left_out : name of each model that was not compared, and why
     candidate : the best model itself
     step : what prepares a table of words and blanks for it; None where rows are taken as they are
+    single : classes with a single label, which was in every fit and is not scored
     """
 
     table: tuple[ModelRow, ...]
@@ -83,6 +84,7 @@ class ModelComparison:
     left_out: tuple[tuple[str, str], ...]
     candidate: Candidate
     step: Any = None
+    single: tuple[Any, ...] = ()
 
     def classifier(self) -> Any:
         """Return the best model, to be fitted to all rows and labels: `classifier().fit(X, y)`."""
@@ -93,7 +95,7 @@ class ModelComparison:
     def to_frame(self) -> Any:
         """Return the table with the differences as a pandas data frame, indexed by model."""
         pd = import_extra("pandas")
-        rows = pd.DataFrame([row._asdict() for row in self.table]).set_index("model")
+        rows = pd.DataFrame(self.table, columns=list(ModelRow._fields)).set_index("model")
         for name in ("log_loss", "error"):
             found = {one.model: getattr(one, name) for one in self.differences}
             for part in ("mean", "low", "high"):

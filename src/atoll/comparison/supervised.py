@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from atoll.core.labels import parse_labels, require_classes
 
@@ -28,24 +31,64 @@ def fit_clone(estimator: Any, X: Any, codes: NDArray[np.integer], seed: Any) -> 
     return model.fit(X[codes >= 0], codes[codes >= 0])
 
 
-def as_rows(X: Any) -> Any:
-    """Return rows as an array, or sparse as they are."""
-    return X if hasattr(X, "tocsr") else np.asarray(X)
+class OfClassifiers(ClassifierMixin, BaseEstimator):
+    """A classifier made of others, which takes labels as atoll does: those it lacks are nulls."""
 
+    unlabelled: Any
 
-def read_codes(rows: Any, y: Any, unlabelled: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the classes (K,) and the class of each row (n,), -1 where it is unlabelled."""
-    labels = parse_labels(y, unlabelled=unlabelled)
-    require_classes(labels)
-    if len(labels.codes) != rows.shape[0]:
-        raise ValueError(
-            f"y has {len(labels.codes)} labels and X has {rows.shape[0]} rows; pass one label "
-            "per row, with None, NaN or -1 where it is unknown."
+    @abstractmethod
+    def _parts(self) -> Sequence[Any]:
+        """Return the classifiers that it is made of, not fitted."""
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> Array:
+        """Return class probabilities; X (m, d) -> (m, K)."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row; X (m, d) -> (m,)."""
+        proba = self.predict_proba(X)
+        return np.asarray(self.classes_[proba.argmax(axis=1)])
+
+    def _read(self, X: Any, y: Any) -> tuple[Any, NDArray[np.intp]]:
+        """Return rows and the class of each (n,), -1 where it is unlabelled; set `classes_`."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; give "
+                "one label for each row of X, None where it is unknown."
+            )
+        rows = self._read_rows(X, reset=True)
+        labels = parse_labels(y, unlabelled=self.unlabelled)
+        require_classes(labels)
+        if len(labels.codes) != rows.shape[0]:
+            raise ValueError(
+                f"y has {len(labels.codes)} labels and X has {rows.shape[0]} rows; pass one label "
+                "per row, with None, NaN or -1 where it is unknown."
+            )
+        self.classes_ = labels.classes
+        return rows, np.where(labels.is_labelled, labels.codes, -1)
+
+    def _read_rows(self, X: Any, *, reset: bool = False) -> Any:
+        """Return rows as an array, or sparse where all classifiers take such rows.
+
+        Whether cells are numbers, and none is missing, is for the classifiers to say.
+        """
+        is_sparse = self.__sklearn_tags__().input_tags.sparse
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr" if is_sparse else False,
+            dtype=None,
+            ensure_all_finite=False,
         )
-    return labels.classes, np.where(labels.is_labelled, labels.codes, -1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = all(get_tags(one).input_tags.sparse for one in self._parts())
+        return tags
 
 
-class PartlyLabelled(ClassifierMixin, BaseEstimator):
+class PartlyLabelled(OfClassifiers):
     """A classifier of scikit-learn that takes labels as atoll does: those it lacks are nulls.
 
     Parameters
@@ -79,17 +122,14 @@ class PartlyLabelled(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the classifier to labelled and unlabelled rows, (n, d) and (n,)."""
-        rows = as_rows(X)
-        self.classes_, codes = read_codes(rows, y, self.unlabelled)
-        self.n_features_in_ = rows.shape[1]
+        rows, codes = self._read(X, y)
         self.model_ = fit_clone(self.model, rows, codes, self.random_state)
         return self
 
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities; X (m, d) -> (m, K)."""
         check_is_fitted(self)
-        return np.asarray(self.model_.predict_proba(as_rows(X)))
+        return np.asarray(self.model_.predict_proba(self._read_rows(X)))
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row; X (m, d) -> (m,)."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+    def _parts(self) -> Sequence[Any]:
+        return [self.model]

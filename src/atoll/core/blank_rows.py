@@ -1,4 +1,4 @@
-"""Rows of which nothing is known: every cell that a model would read is blank."""
+"""Rows of which nothing is known, or next to nothing: cells that a model would read are blank."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 10
 """Rows that a remark names."""
+
+MOSTLY = 0.5
+"""A row with a larger share of blank cells than this is mostly blank."""
 
 
 class KnownRows(NamedTuple):
@@ -35,14 +38,9 @@ class KnownRows(NamedTuple):
         """Return which rows were left out, in a sentence; nothing where none was."""
         if not self.left_out:
             return []
-        shown = ", ".join(map(str, self.left_out[:MOST_NAMED]))
-        more = len(self.left_out) - MOST_NAMED
-        shown += f" and {more} more" if more > 0 else ""
-        if len(self.left_out) == 1:
-            return [
-                f"Row {shown} is left out: every cell that the model would read is blank{after}"
-            ]
-        return [f"Rows {shown} are left out: every cell that the model would read is blank{after}"]
+        are = "is" if len(self.left_out) == 1 else "are"
+        why = "every cell that the model would read is blank"
+        return [f"{numbered(self.left_out)} {are} left out: {why}{after}"]
 
 
 def known_rows(frame: pd.DataFrame, columns: Sequence[str]) -> KnownRows:
@@ -63,3 +61,47 @@ def known_rows(frame: pd.DataFrame, columns: Sequence[str]) -> KnownRows:
     kept = np.flatnonzero(~is_blank)
     left_out = (np.flatnonzero(is_blank) + 1).tolist()
     return KnownRows(frame.iloc[kept].reset_index(drop=True), kept + 1, left_out)
+
+
+def mostly_blank(shares: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which rows are mostly blank, (n,) -> (n,), by the share of each row's blank cells.
+
+    Where most rows are, that is how the table is, and none is told apart from the others.
+
+    Examples
+    --------
+    >>> mostly_blank(np.array([0.0, 0.5, 0.6])).tolist()
+    [False, False, True]
+    """
+    found = np.asarray(shares > MOSTLY)
+    return found if 2 * found.sum() <= len(found) else np.zeros(len(found), bool)
+
+
+def left_to_the_end(rows: Sequence[int]) -> str:
+    """Return that these rows are asked for last, in a sentence; nothing where there are none.
+
+    Examples
+    --------
+    >>> left_to_the_end([4, 9])
+    'Rows 4 and 9 are left to the end: more than half of their cells are blank.'
+    """
+    if not len(rows):
+        return ""
+    are, their = ("is", "its") if len(rows) == 1 else ("are", "their")
+    return f"{numbered(rows)} {are} left to the end: more than half of {their} cells are blank."
+
+
+def numbered(rows: Sequence[int]) -> str:
+    """Return rows by their numbers, the first of many only.
+
+    Examples
+    --------
+    >>> numbered([4]), numbered([4, 9, 11])
+    ('Row 4', 'Rows 4, 9 and 11')
+    """
+    if len(rows) == 1:
+        return f"Row {rows[0]}"
+    first = [str(row) for row in rows[:MOST_NAMED]]
+    if len(rows) > MOST_NAMED:
+        return f"Rows {', '.join(first)} and {len(rows) - MOST_NAMED} more"
+    return f"Rows {', '.join(first[:-1])} and {first[-1]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ def jittered_cholesky(matrix: Array) -> Factor:
     (True, 1e-10)
     """
     lower, info = _potrf(matrix)
-    if info == 0 and np.isfinite(lower.trace()):
+    if info == 0 and math.isfinite(np.einsum("ii->", lower)):
         return Factor(lower, 0.0)
     if not np.isfinite(matrix).all():
         raise ValueError(
@@ -116,12 +117,18 @@ def cholesky_solve(lower: Array, right: Array) -> Array:
 
 def cholesky_inverse(lower: Array) -> Array:
     """Return (L Lᵀ)^{-1} in full, symmetric, (n, n)."""
-    if len(lower) == 0:  # LAPACK would complain, on the terminal
-        return np.zeros((0, 0))
-    half, _ = lapack.dpotri(lower, lower=1)  # the lower triangle; above it are the zeros of `lower`
+    half = lower_of_inverse(lower)
     inverse = half + half.T
     inverse.reshape(-1)[:: len(inverse) + 1] *= 0.5
     return inverse
+
+
+def lower_of_inverse(lower: Array) -> Array:
+    """Return the lower triangle of (L Lᵀ)^{-1}, with zeros above it, (n, n)."""
+    if len(lower) == 0:  # LAPACK would complain, on the terminal
+        return np.zeros((0, 0))
+    half, _ = lapack.dpotri(lower, lower=1)
+    return half  # above the diagonal are the zeros of `lower`
 
 
 def cholesky_log_det(lower: Array) -> float:
@@ -149,11 +156,16 @@ def through_cholesky(lower: Array, slope: Array, whitened: Array) -> Array:
     array([[0.16919417, 0.16161165],
            [0.16161165, 0.1767767 ]])
     """
+    whole = half_through_cholesky(lower, slope, whitened)
+    return 0.5 * (whole + whole.T)
+
+
+def half_through_cholesky(lower: Array, slope: Array, whitened: Array) -> Array:
+    """Return a matrix whose symmetric part is `through_cholesky`, (n, n)."""
     triangle = np.tril(slope @ whitened.T)
     np.einsum("ii->i", triangle)[:] *= 0.5
     half = solve_lower(lower, triangle, transposed=True)
-    whole = solve_lower(lower, half.T, transposed=True)
-    return 0.5 * (whole + whole.T)
+    return solve_lower(lower, half.T, transposed=True)
 
 
 def subtract_square(matrix: Array, right: Array) -> None:

@@ -6,8 +6,7 @@ filled in; `Preprocessing` remembers how, so that new rows are treated alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,18 @@ from scipy import sparse
 from atoll.core.extras import import_extra
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import SHELL, Fixes
+from atoll.core.table_refusals import (
+    as_floats,
+    columns_in_words,
+    is_numeric,
+    is_or_are,
+    listed,
+    refuse_blank,
+    refuse_empty,
+    refuse_infinite,
+    require_columns,
+    require_known_columns,
+)
 from atoll.core.texts import Words, is_text, learn_words, word_rows
 from atoll.core.unusable import DATES, fault_of_categories, fault_of_cells, first_words, refuse
 
@@ -150,20 +161,21 @@ def prepare(
     """
     columns = _columns(frame, target, drop)
     found = _usable_texts(frame, columns, texts, encode, fixes)
-    categorical = [n for n in columns if n not in found and not _is_numeric(frame[n])]
+    categorical = [n for n in columns if n not in found and not is_numeric(frame[n])]
     if categorical and not encode:
         raise ValueError(
-            f"{_named(categorical)} {_are(categorical)} not numeric; encode such columns as "
-            f"indicators ({fixes.encode}), or leave them out ({fixes.drop(categorical)})."
+            f"{columns_in_words(categorical)} {is_or_are(categorical)} not numeric; encode such "
+            f"columns as indicators ({fixes.encode}), or leave them out "
+            f"({fixes.drop(categorical)})."
         )
     if not impute:
-        _refuse_blank(frame, columns, fixes)
-    _refuse_infinite(frame, columns, fixes)
-    _refuse_empty(frame, columns, fixes)
+        refuse_blank(frame, columns, fixes)
+    refuse_infinite(frame, columns, fixes)
+    refuse_empty(frame, columns, fixes)
 
     categories = {name: _categories(frame[name], fixes) for name in categorical}
     numeric = [name for name in columns if name not in categories and name not in found]
-    fill = {n: float(np.nanmedian(_as_floats(frame[n]))) for n in numeric} if impute else {}
+    fill = {n: float(np.nanmedian(as_floats(frame[n]))) for n in numeric} if impute else {}
     flagged = tuple(n for n in numeric if _often_blank(frame[n]))
     features = _feature_names([n for n in columns if n not in found], categories, flagged)
     untouched = Preprocessing(
@@ -204,36 +216,38 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
     >>> apply(preprocessing, pd.DataFrame({"x": [2.0, 5.0], "note": ["new", "rows"]})).tolist()
     [[0.0], [3.0]]
     """
-    require_known_columns(preprocessing, frame)
+    require_known_columns(preprocessing.columns, frame)
     not_numeric = [
         name
         for name in preprocessing.columns
         if name not in preprocessing.categories
         and name not in preprocessing.texts
-        and not _is_numeric(frame[name])
+        and not is_numeric(frame[name])
     ]
     if not_numeric:
         raise ValueError(
-            f"{_named(not_numeric)} {_are(not_numeric)} not numeric, but the model was fitted on "
-            f"numbers there{first_words(frame, not_numeric, fixes)}; correct the cells that are "
-            "not numbers, or blank them."
+            f"{columns_in_words(not_numeric)} {is_or_are(not_numeric)} not numeric, but the model "
+            f"was fitted on numbers there{first_words(frame, not_numeric, fixes)}; correct "
+            "the cells that are not numbers, or blank them."
         )
     if not preprocessing.lenient:
-        _refuse_blank(frame, preprocessing.columns, fixes)
+        refuse_blank(frame, preprocessing.columns, fixes)
         for name, values in unseen(preprocessing, frame).items():
             raise ValueError(
-                f"column {name!r} holds {_listed(values)}, which the model has not seen; it knows "
-                f"{_listed(preprocessing.categories[name])}. Fit again on rows that have it, or "
+                f"column {name!r} holds {listed(values)}, which the model has not seen; it knows "
+                f"{listed(preprocessing.categories[name])}. Fit again on rows that have it, or "
                 "leave those rows out."
             )
-    _refuse_infinite(frame, preprocessing.columns, fixes)
-    _refuse_empty(frame, preprocessing.columns, fixes)
+    refuse_infinite(frame, preprocessing.columns, fixes)
+    refuse_empty(frame, preprocessing.columns, fixes)
     X = (_to_features(preprocessing, frame) - preprocessing.mean) / preprocessing.scale
     return _with_words(preprocessing, frame, X)
 
 
 def counts_as_category(table: PreparedTable) -> NDArray[np.bool_]:
-    """Return which features are indicators, or numbers of few values, (p,); of words none is.
+    """Return which features are indicators, or numbers of few values, (p,).
+
+    Beside texts none is: words, and all else with them, count as they are.
 
     Examples
     --------
@@ -243,6 +257,8 @@ def counts_as_category(table: PreparedTable) -> NDArray[np.bool_]:
     [False, True, True]
     """
     columns, features = table.preprocessing.columns, table.preprocessing.features
+    if sparse.issparse(table.X):
+        return np.zeros(len(features), bool)
     found = np.isin(features, columns, invert=True)
     for j in np.flatnonzero(~found):
         found[j] = _is_few_valued(table.X[:, j])
@@ -264,6 +280,27 @@ def with_category_weight(table: PreparedTable, weight: float) -> PreparedTable:
     return table._replace(
         X=table.X * weights, preprocessing=table.preprocessing._replace(scale=scale)
     )
+
+
+def category_weight(table: PreparedTable) -> float:
+    """Return what features that count as categories were multiplied by; 1 where there are none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"x": np.arange(12.0), "year": [2020, 2021] * 6})
+    >>> category_weight(with_category_weight(prepare(frame), 0.5))
+    0.5
+    """
+    read = table.preprocessing
+    counted = np.flatnonzero(counts_as_category(table)).tolist() if read.standardised else []
+    for j in counted:
+        if read.features[j] not in read.columns:  # an indicator
+            return float(1.0 / read.scale[j])
+    for j in counted:
+        x = table.X[:, j]
+        return round(float(x.std() / _share_of_a_category(x)), 6)
+    return 1.0
 
 
 def in_own_units(preprocessing: Preprocessing, X: NDArray[np.float64]) -> pd.DataFrame:
@@ -324,7 +361,7 @@ def unreadable(
     >>> unreadable(preprocessing, pd.DataFrame({"x": ["2", "tall"]}))[1].tolist()
     [None, "x is 'tall', not a number"]
     """
-    require_known_columns(preprocessing, frame)
+    require_known_columns(preprocessing.columns, frame)
     pd = import_extra("pandas")
     read, reasons = frame.copy(), np.full(len(frame), None, dtype=object)
     blank_cells = np.ones(len(frame), bool)
@@ -339,9 +376,9 @@ def unreadable(
         if name in preprocessing.texts:
             pass  # whatever stands there is a text
         elif name not in preprocessing.categories:
-            if not _is_numeric(frame[name]):
+            if not is_numeric(frame[name]):
                 read[name] = pd.to_numeric(frame[name], errors="coerce")
-            numbers = _as_floats(read[name])
+            numbers = as_floats(read[name])
             is_word = np.isnan(numbers) & ~is_blank
             if is_word.any():
                 cells = frame[name].to_numpy(dtype=object)
@@ -368,6 +405,17 @@ def unseen(preprocessing: Preprocessing, frame: pd.DataFrame) -> dict[str, list[
     return out
 
 
+def is_filled(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which cells are blank, or hold a category not seen before, (n, columns)."""
+    require_known_columns(preprocessing.columns, frame)
+    found = frame[list(preprocessing.columns)].isna().to_numpy()
+    for j, name in enumerate(preprocessing.columns):
+        if name in preprocessing.categories:
+            known = [*preprocessing.categories[name], BLANK]
+            found[:, j] |= ~np.isin(np.array(_as_strings(frame[name]), dtype=object), known)
+    return found
+
+
 def filled_cells(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[tuple[str, ...]]:
     """Return the columns that are blank in each row, or hold a category not seen before, (n,).
 
@@ -380,14 +428,10 @@ def filled_cells(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[tupl
     >>> filled_cells(preprocessing, pd.DataFrame({"x": [None, 2.0], "site": ["c", "b"]}))
     [('x', 'site'), ()]
     """
-    require_known_columns(preprocessing, frame)
-    is_filled = frame[list(preprocessing.columns)].isna().to_numpy()
-    for j, name in enumerate(preprocessing.columns):
-        if name in preprocessing.categories:
-            known = [*preprocessing.categories[name], BLANK]
-            is_filled[:, j] |= ~np.isin(np.array(_as_strings(frame[name]), dtype=object), known)
+    columns = preprocessing.columns
     return [
-        tuple(preprocessing.columns[j] for j in np.flatnonzero(row).tolist()) for row in is_filled
+        tuple(columns[j] for j in np.flatnonzero(row).tolist())
+        for row in is_filled(preprocessing, frame)
     ]
 
 
@@ -442,12 +486,12 @@ def _columns(frame: pd.DataFrame, target: str | None, drop: Sequence[str]) -> tu
     """Return the columns to learn from."""
     repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
     if repeated:
-        raise ValueError(f"the table has {_named(repeated)} more than once; rename them.")
+        raise ValueError(f"the table has {columns_in_words(repeated)} more than once; rename them.")
     if target is not None:
-        _require_columns(frame, [target], "the target column")
+        require_columns(frame, [target], "the target column")
         if target in drop:
             raise ValueError(f"column {target!r} is the target and cannot be dropped as well.")
-    _require_columns(frame, drop, "the column to drop")
+    require_columns(frame, drop, "the column to drop")
     columns = tuple(name for name in frame.columns if name != target and name not in drop)
     if not columns:
         raise ValueError("no column is left to learn from; keep at least one feature column.")
@@ -467,7 +511,7 @@ def _usable_texts(
     faults = {n: fault for n in columns if (fault := fault_of_cells(frame[n])) is not None}
     found = _text_columns(frame, [n for n in columns if n not in faults], named, encode)
     for name in columns if encode else ():
-        if name in faults or name in named or _is_numeric(frame[name]):
+        if name in faults or name in named or is_numeric(frame[name]):
             continue
         values = sorted(set(_as_strings(frame[name])) - {BLANK})
         fault = fault_of_categories(name, values, fixes)
@@ -481,12 +525,12 @@ def _text_columns(
     frame: pd.DataFrame, columns: Sequence[str], named: Sequence[str], notice: bool
 ) -> list[str]:
     """Return the columns of texts: those named, and where wanted those that are seen to be."""
-    _require_columns(frame, named, "the column of texts")
+    require_columns(frame, named, "the column of texts")
     found = []
     for name in columns:
         if name in named:
             found.append(name)
-        elif notice and not _is_numeric(frame[name]):
+        elif notice and not is_numeric(frame[name]):
             cells = frame[name][frame[name].notna()].tolist()
             if is_text(cells):
                 found.append(name)
@@ -500,17 +544,8 @@ def _label(value: Any) -> Any:
     return value
 
 
-def _is_numeric(column: pd.Series) -> bool:
-    types = import_extra("pandas.api.types")
-    return bool(types.is_numeric_dtype(column.dtype)) and not types.is_complex_dtype(column.dtype)
-
-
 def _often_blank(column: pd.Series) -> bool:
     return bool(column.isna().mean() >= OFTEN_BLANK)
-
-
-def _as_floats(column: pd.Series) -> NDArray[np.float64]:
-    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
 def _as_strings(column: pd.Series) -> list[str]:
@@ -555,7 +590,7 @@ def _to_features(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[n
             values = np.array(_as_strings(frame[name]), dtype=object)
             blocks += [values == known for known in preprocessing.categories[name]]
         else:
-            numbers = _as_floats(frame[name])
+            numbers = as_floats(frame[name])
             is_blank = np.isnan(numbers)
             blocks.append(np.where(is_blank, preprocessing.fill.get(name, np.nan), numbers))
             if name in preprocessing.flagged:
@@ -600,100 +635,3 @@ def _share_of_a_category(x: NDArray[np.float64]) -> float:
 
 def _is_few_valued(x: NDArray[np.float64]) -> bool:
     return 1 < len(np.unique(x)) <= min(FEW_VALUES, len(x) / ROWS_A_VALUE)
-
-
-# Refusals -----------------------------------------------------------------------------------------
-
-
-def _refuse_blank(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -> None:
-    cells = _cells(frame, columns, lambda column: column.isna().to_numpy(), fixes.first_row)
-    if cells:
-        raise ValueError(
-            f"missing values in the features: {cells} {fixes.counting}. "
-            f"Let them be filled in ({fixes.impute}), or leave out the rows or the columns."
-        )
-
-
-def _refuse_infinite(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -> None:
-    numeric = [name for name in columns if _is_numeric(frame[name])]
-    cells = _cells(frame, numeric, lambda c: np.isinf(_as_floats(c)), fixes.first_row)
-    if cells:
-        raise ValueError(
-            f"infinite values in the features: {cells} {fixes.counting}. "
-            "Correct them, or leave out the rows or the columns."
-        )
-
-
-def _refuse_empty(frame: pd.DataFrame, columns: Sequence[str], fixes: Fixes) -> None:
-    is_blank = frame[list(columns)].isna().all(axis=1)
-    rows = (np.flatnonzero(is_blank) + fixes.first_row).tolist()
-    if rows:
-        named = f"row{'s' if len(rows) > 1 else ''} {_listed(rows, 10)}"
-        raise ValueError(
-            f"{named}: every cell of the features is blank {fixes.counting}; "
-            f"{fixes.without_blank_rows}."
-        )
-
-
-def _cells(frame: pd.DataFrame, columns: Iterable[str], is_wrong: Any, first: int = 1) -> str:
-    """Return where cells are wrong, in words; nothing if none is."""
-    places = {name: np.flatnonzero(is_wrong(frame[name])) + first for name in columns}
-    cells = [(int(row), name) for name, rows in places.items() for row in rows]
-    cells.sort(key=lambda cell: cell[0])
-    shown = ", ".join(f"row {row} of {name!r}" for row, name in cells[:5])
-    return shown + (f" and {len(cells) - 5} more" if len(cells) > 5 else "")
-
-
-def require_known_columns(preprocessing: Preprocessing, frame: pd.DataFrame) -> None:
-    """Raise a ValueError if the table lacks a column that the model was fitted on."""
-    missing = [name for name in preprocessing.columns if name not in frame.columns]
-    if missing:
-        others = [name for name in frame.columns if name not in preprocessing.columns]
-        close = {name: get_close_matches(name, others, n=1) for name in missing}
-        meant = ", ".join(f"{found[0]!r} for {name!r}" for name, found in close.items() if found)
-        hint = f"rename a column if it is one of them: {meant}" if meant else ""
-        raise ValueError(
-            f"the table lacks {_named(missing)}, which the model was fitted on; "
-            f"{hint or f'it has {_named(list(frame.columns))}'}.{_about_header(frame)}"
-        )
-
-
-def _about_header(frame: pd.DataFrame) -> str:
-    """Say so where the first line of a file seems to be a row: most of its cells are numbers."""
-    numbers = [name for name in frame.columns if _is_number(str(name))]
-    if 2 * len(numbers) <= len(frame.columns) or not any("." in str(name) for name in numbers):
-        return ""
-    return (
-        " The first line seems to be a row, not a header: put a line with the names of the columns "
-        "above it."
-    )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False
-
-
-def _require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> None:
-    for name in names:
-        if name not in frame.columns:
-            close = get_close_matches(name, list(frame.columns), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "its columns are "
-            if not close:
-                hint += _listed(list(frame.columns)) + "." + _about_header(frame)
-            raise ValueError(f"{role} {name!r} is not in the table; {hint}")
-
-
-def _named(columns: Sequence[str]) -> str:
-    return f"column{'s' if len(columns) > 1 else ''} {_listed(columns)}"
-
-
-def _are(columns: Sequence[str]) -> str:
-    return "are" if len(columns) > 1 else "is"
-
-
-def _listed(values: Sequence[Any], most: int = 8) -> str:
-    shown = ", ".join(repr(value) for value in values[:most])
-    return shown + (f" and {len(values) - most} more" if len(values) > most else "")

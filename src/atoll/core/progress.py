@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,8 +24,17 @@ class ProgressLines(TextBar):
 
     def __init__(self, *arguments: Any, **settings: Any):
         self.line_at = time.monotonic()
+        self.has_ended = threading.Event()
         width = {"ncols": 79, "dynamic_ncols": False, "position": 0, "leave": False}
         super().__init__(*arguments, **{**settings, **width})
+        # A step may take minutes: a line comes all the same, with the time that has gone by.
+        given = (weakref.ref(self), self.has_ended)
+        threading.Thread(target=_beat, args=given, name="atoll-progress", daemon=True).start()
+
+    def close(self) -> None:
+        """End the lines."""
+        self.has_ended.set()
+        super().close()
 
     def display(self, msg: str | None = None, pos: int | None = None) -> bool:
         """Write a line, where the last was long enough ago and there is something to say."""
@@ -38,6 +49,16 @@ class ProgressLines(TextBar):
     def status_printer(file: Any) -> Any:
         """Return what would move a bar: nothing, for lines stand where they were written."""
         return lambda text: None
+
+
+def _beat(bar: weakref.ref[ProgressLines], has_ended: threading.Event) -> None:
+    """Let a bar write a line every ten seconds, until it is closed or forgotten."""
+    while not has_ended.wait(SECONDS_BETWEEN_LINES):
+        found = bar()
+        if found is None:
+            return
+        found.refresh()
+        del found
 
 
 def progress_bar(*arguments: Any, **settings: Any) -> Any:

@@ -33,6 +33,18 @@ _WITH_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 _WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d+\s*")
 
 
+N_CELLS = "\0cells"
+"""Column of the number of cells of rows that have more than the header; blank for others."""
+
+
+class LongRow(ValueError):
+    """A row with more cells than the header, which has `n_more` beyond it."""
+
+    def __init__(self, message: str, n_more: int):
+        super().__init__(message)
+        self.n_more = n_more
+
+
 class Form(NamedTuple):
     """How a text file writes a table.
 
@@ -91,7 +103,9 @@ def read_cells(path: str | os.PathLike[str] | bytes) -> pd.DataFrame:
     return pd.concat(cell_chunks(path, 2**62), ignore_index=True)
 
 
-def cell_chunks(path: str | os.PathLike[str] | bytes, most_cells: int) -> Iterator[pd.DataFrame]:
+def cell_chunks(
+    path: str | os.PathLike[str] | bytes, most_cells: int, *, n_more: int = 0
+) -> Iterator[pd.DataFrame]:
     """Read cells as `read_cells` does, the rows of `table_chunks` at a time."""
     source = path if isinstance(path, bytes) else source_of(path)
     if isinstance(source, bytes):
@@ -99,11 +113,15 @@ def cell_chunks(path: str | os.PathLike[str] | bytes, most_cells: int) -> Iterat
     elif _existing_format(source) == "parquet":
         yield from _parquet_chunks(source, most_cells, as_written=True)
         return
-    yield from _text_chunks(source, most_cells, as_written=True)
+    yield from _text_chunks(source, most_cells, as_written=True, n_more=n_more)
 
 
 def table_chunks(
-    path: str | os.PathLike[str] | bytes, most_cells: int, *, as_text: Sequence[str] = ()
+    path: str | os.PathLike[str] | bytes,
+    most_cells: int,
+    *,
+    as_text: Sequence[str] = (),
+    n_more: int = 0,
 ) -> Iterator[pd.DataFrame]:
     r"""Read a table as `read_table` does, some rows at a time; standard input all at once.
 
@@ -112,6 +130,8 @@ def table_chunks(
     path : of the table, or its bytes
     most_cells : of a chunk, which has a row at least
     as_text : columns that are not to be read as numbers, whatever a chunk of them looks like
+    n_more : cells beyond the header that a row of a text may have; a column `N_CELLS` says which
+        rows have some. More raise `LongRow`.
 
     Examples
     --------
@@ -123,12 +143,11 @@ def table_chunks(
     """
     source = path if isinstance(path, bytes) else source_of(path)
     if isinstance(source, bytes):
-        yield read_table(source)
-        return
-    kind = _existing_format(source)
-    read = _parquet_chunks(source, most_cells)
-    if kind != "parquet":
-        read = _text_chunks(source, most_cells, as_text)
+        most_cells = 2**62
+    if isinstance(source, bytes) or _existing_format(source) != "parquet":
+        read = _text_chunks(source, most_cells, as_text, n_more=n_more)
+    else:
+        read = _parquet_chunks(source, most_cells)
     n = 0
     for frame in read:
         frame.columns = frame.columns.map(str)
@@ -306,6 +325,7 @@ def _text_chunks(
     as_text: Sequence[str] = (),
     *,
     as_written: bool = False,
+    n_more: int = 0,
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of a text, some at a time; every cell as it is written, or read."""
     pd = import_extra("pandas")
@@ -321,9 +341,23 @@ def _text_chunks(
         options["dtype"] = {name: str for name in as_text if name in names}
         if as_written:
             options |= {"dtype": str, "keep_default_na": False}
+        more = [f"{N_CELLS} {i}" for i in range(n_more)]
+        if more:
+            options |= {"names": [*names, *more], "header": None, "skiprows": 1}
         rows = max(1, most_cells // max(1, len(names)))
         with pd.read_csv(_opened(source), chunksize=min(rows, 2**31 - 1), **options) as reader:
-            yield from reader
+            for frame in reader:
+                yield _with_length(frame, len(names)) if more else frame
+
+
+def _with_length(frame: pd.DataFrame, n_cells: int) -> pd.DataFrame:
+    """Return the columns of the header, and how many cells rows have that have more."""
+    more = frame.iloc[:, n_cells:]
+    more = more.mask(more == "")  # separators at the end of a line are no cells
+    last = more.notna().to_numpy()[:, ::-1].argmax(axis=1)
+    is_long = more.notna().any(axis=1)
+    lengths = import_extra("pandas").Series(frame.shape[1] - last, frame.index, dtype="Int64")
+    return frame.iloc[:, :n_cells].assign(**{N_CELLS: lengths.where(is_long)})
 
 
 @contextmanager
@@ -338,8 +372,19 @@ def _text_errors(name: str) -> Iterator[None]:
     except pd.errors.EmptyDataError:
         raise ValueError(f"{name} is empty; it needs a header and rows.") from None
     except pd.errors.ParserWarning:
-        raise ValueError(f"{name} has rows with more cells than its header.") from None
+        raise ValueError(
+            f"{name} has rows with more cells than its header: name every column in its first "
+            "line, or put cells that hold a separator in quotation marks."
+        ) from None
     except (pd.errors.ParserError, UnicodeError, gzip.BadGzipFile, EOFError) as error:
+        long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+        if long is not None:
+            wanted, line, seen = map(int, long.groups())
+            raise LongRow(
+                f"{name} has {seen} cells in line {line}, and {wanted} columns: mend that line, or "
+                "put cells that hold a separator in quotation marks.",
+                seen - wanted,
+            ) from None
         raise ValueError(f"{name} cannot be read as CSV: {error}") from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +31,8 @@ _DATE = re.compile(
     r"([T ]\s*\d{1,2}:\d\d.*)?\s*",
     re.IGNORECASE,
 )
+_ARRAY = re.compile(r"\[[-+.e\d\s]*\]")  # as NumPy prints one
+_LOOKED_AT = 200  # values that tell whether a column holds lists
 
 
 class Fault(NamedTuple):
@@ -73,16 +76,47 @@ def fault_of_categories(name: str, values: Sequence[str], fixes: Fixes) -> Fault
     >>> from atoll.core.table_fixes import SHELL
     >>> fault_of_categories("day", ["2007-11-11", "2007-11-12"], SHELL).what
     'holds dates'
+    >>> fault_of_categories("tags", ["[1, 2]", "[]"], SHELL).what
+    "holds lists, such as '[1, 2]'"
     >>> fault_of_categories("version", ["1.2.3", "1.20.3"], SHELL) is None
     True
     """
     if values and all(_DATE.fullmatch(value) for value in values):
         return DATES
+    if _are_lists(values[:_LOOKED_AT]):
+        what = f"holds lists, such as {values[0][:40]!r}"
+        return Fault(what, "spread it over columns of numbers")
     if len(values) > MAX_CATEGORIES:
         what = f"has {len(values)} different values, too many to encode (at most {MAX_CATEGORIES})"
         mend = f"group its values, or say that it has texts ({fixes.text(name)})"
         return Fault(what, mend, fixes.identify(name))
     return None
+
+
+def _are_lists(values: Sequence[str]) -> bool:
+    """Return whether words are lists as Python writes them, which files make of columns of lists.
+
+    Ranges are none: two numbers in every one of them.
+
+    Examples
+    --------
+    >>> _are_lists(["[1, 2, 3]", "[]"]), _are_lists(["[18, 30]", "[31, 64]"]), _are_lists(["[no]"])
+    (True, False, False)
+    """
+    kinds = set()
+    for value in values:
+        text = value.strip()
+        if not text or text[0] not in "[({":
+            return False
+        try:
+            found = text.split() if _ARRAY.fullmatch(text) else ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return False
+        if not isinstance(found, (list, tuple, set, dict)):
+            return False
+        is_range = len(found) == 2 and all(isinstance(one, (int, float)) for one in found)
+        kinds.add(is_range)
+    return False in kinds
 
 
 def refuse(faults: dict[str, Fault], fixes: Fixes) -> None:

@@ -27,6 +27,7 @@ from atoll.estimators.archipelago_engine import (
     fit_by_engine,
     rows_of_arrays,
     rows_of_chunks,
+    with_classes,
 )
 from atoll.estimators.generative import DensityEstimator, GenerativeClassifier
 from atoll.estimators.novelty import LEAST_ROWS
@@ -344,7 +345,8 @@ class ArchipelagoClassifier(GenerativeClassifier):
         if choice.method == "vi+hmc":
             return fit_by_chains(self, X, labels, start, choice)
         rows = rows_of_arrays(start, X, labels)
-        return fit_by_engine(self, rows, len(labels.classes), start, choice)
+        fit = fit_by_engine(self, rows, len(labels.classes), start, choice)
+        return with_classes(fit, X[~labels.is_labelled], self.device)
 
     def _fit_best_base(self, X: Any, labels: PartialLabels) -> Fit:
         """Fit under the base density that labels left out choose."""

@@ -167,6 +167,19 @@ def fit_by_engine(model: Any, rows: Rows, n_classes: int, start: Start, choice: 
     return _as_fit(done, choice, rows.sample.uniform_rows, start.seed)
 
 
+def with_classes(fit: Fit, X: Array, device: str) -> Fit:
+    """Return the fit with class probabilities of unlabelled rows X (u, d), if a GPU has made it.
+
+    There they take a moment; without one the posterior is asked, which does the same in NumPy.
+    """
+    if fit.diagnostics["device"] == "cpu":
+        return fit
+    from atoll.models.archipelago.engine.classes import class_probabilities_of  # imports JAX
+
+    with running_on(device):
+        return fit._replace(transduction=class_probabilities_of(fit.posterior, X))
+
+
 def begin_online(model: Any, X: Array, labels: PartialLabels) -> Fit:
     """Find the posterior of the first rows of several calls; its attributes hold `online_`."""
     choice, K = _choose_online(model, labels), len(labels.classes)

@@ -120,9 +120,10 @@ def troubles(
         )
     if explanation.tells_little:
         warned.append(
-            "the labels follow no assumption: the rows tell little or nothing of their classes, "
-            "and probabilities stay near the labels' shares. Fix: check that labels and rows "
-            "belong together, or add columns that tell the classes apart."
+            "the labels follow no assumption clearly more than chance would have it: "
+            f"{explanation.n_labels} labels may be too few to show it, or the rows tell little of "
+            "their classes. Fix: label more rows; check that labels and rows belong together; add "
+            "columns that tell the classes apart."
         )
     effective = chains.get("effective_draws", float("inf"))
     fewest = facts.least_share * chains.get("n_draws", 0)

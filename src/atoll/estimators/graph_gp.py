@@ -225,8 +225,13 @@ class GraphGPClassifier(InformedClassifier):
         posterior = posterior._replace(coefficients=without_votes(coefficients))
 
         def as_new() -> Array:  # a mean of nearest rows is less sure than a row of the graph
-            found = proba.copy()
-            found[slice(None) if isinstance(X, SourceRows) else kept] = posterior.proba_as_new()
+            found, n_labels = proba.copy(), len(labelled)
+            own = posterior.proba_as_new(
+                lambda nearest: graph_gp.features_as_new(
+                    modes, graph.weights, nearest, known.n_classes, n_labels, recipe.prior
+                )
+            )
+            found[slice(None) if isinstance(X, SourceRows) else kept] = own
             return found
 
         posterior, shares, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
@@ -292,7 +297,8 @@ class GraphGPClassifier(InformedClassifier):
         if self.label_record_ is None:
             return None
         rows = self._read_rows(X)
-        q = label_doubts.predicted(self.label_record_, [self.posterior_.row_features(rows)])
+        with self._threads():
+            q = label_doubts.predicted(self.label_record_, [self.posterior_.row_features(rows)])
         predicted = np.arange(len(q)), proba.argmax(axis=1)
         return 1.0 - 0.5 * (q[predicted] + proba[predicted])
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -27,25 +28,69 @@ Index = NDArray[np.intp]
 
 SHARE_ROWS, SHARE_DRAWS = 300, 64  # by which the limits of the shares are found
 SHARE_LIMITS = (0.05, 0.95)
+SHOWN = 10  # suspect labels that are printed
 FEWEST_OTHERS = 3  # labels of its class beside a label that is held out
 
 
 @readable
-class Suspects(NamedTuple):
-    """Labels that may be wrong, the most suspect first.
+@dataclass(frozen=True)
+class Suspects:
+    """Labels that may be wrong, the most suspect first; unpacks into rows and probabilities.
 
     rows : (l,) places of the labelled rows in the data of the fit
     probabilities : (l,) that the label of each is wrong, given all labels
+    chances : (l + 1,) probability of each number of wrong labels
     """
 
     rows: Index
     probabilities: Array
+    chances: Array
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.rows, self.probabilities))
+
+    def limits(self, probability: float = 0.9) -> tuple[int, int]:
+        """Return the least and the largest number of wrong labels, but for the tails.
+
+        Examples
+        --------
+        >>> chances = np.array([0.02, 0.1, 0.8, 0.05, 0.03])
+        >>> Suspects(np.arange(4), np.full(4, 0.5), chances).limits()
+        (1, 3)
+        """
+        below = np.cumsum(self.chances)
+        tail = (1.0 - probability) / 2.0
+        low, high = np.searchsorted(below, [tail, 1.0 - tail])
+        return int(low), int(min(high, len(self.rows)))
+
+    def said(self) -> str:
+        """Return how many labels are wrong, with limits, and how many of the first to look at.
+
+        Examples
+        --------
+        >>> p = np.array([0.6, 0.3, 0.1, 0.0])
+        >>> Suspects(np.arange(4), p, np.array([0.3, 0.5, 0.15, 0.05, 0.0])).said()[:63]
+        'About 1.0 of 4 labels are wrong, 0 to 2 with probability 90% if'
+        """
+        p = self.probabilities
+        expected, (low, high) = float(p.sum()), self.limits()
+        if expected < 0.05:
+            return f"None of {len(p)} labels is expected to be wrong."
+        n_likely = int((p > 0.5).sum())
+        is_one = "1 label is" if n_likely == 1 else f"{n_likely or 'no'} labels are"
+        first = int(np.searchsorted(np.cumsum(p), 0.9 * expected)) + 1
+        look = f"the first {first}" if first > 1 else "the first"
+        return (
+            f"About {expected:.1f} of {len(p)} labels are wrong, {low} to {high} with probability "
+            f"90% if slips come at random, and maybe more where they have a pattern; {is_one} more "
+            f"likely wrong than right. Look at {look}, and go on while you find some."
+        )
 
     def __str__(self) -> str:
-        lines = [f"{int((self.probabilities > 0.5).sum())} of {len(self.rows)} labels are more "
-                 "likely wrong than right."]  # fmt: skip
-        for row, p in list(zip(self.rows.tolist(), self.probabilities.tolist()))[:10]:
-            lines.append(f"  row {row}: {p:.0%}")
+        firsts = list(zip(self.rows.tolist(), self.probabilities.tolist()))[:SHOWN]
+        lines = [self.said(), *(f"  row {row}: {p:.0%}" for row, p in firsts)]
+        if len(self.rows) > SHOWN:
+            lines.append(f"  and {len(self.rows) - SHOWN} more, in .rows and .probabilities")
         return "\n".join(lines)
 
 
@@ -88,6 +133,7 @@ class InformedClassifier(Classifier):
     """A classifier whose fit takes weights of labels, groups of rows and shares of classes."""
 
     saves: ClassVar[tuple[type, ...]] = (LabelRecord, Shares)
+    in_one_thread: ClassVar[bool] = True
     class_prior: Any
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -264,7 +310,8 @@ class InformedClassifier(Classifier):
             return self.posterior_.draws(X[rows], n, rng)
 
         shares = self.class_shares_.estimate
-        return group_proba(groups, n_groups, draws, shares, prior)
+        with self._threads():
+            return group_proba(groups, n_groups, draws, shares, prior)
 
     @by_chunks
     def predict_proba(self, X: Any, *, groups: Any = None) -> Array:
@@ -283,7 +330,8 @@ class InformedClassifier(Classifier):
         """
         check_is_fitted(self)
         rows = self._read_rows(X)
-        p = np.exp(self.posterior_.log_proba(rows))
+        with self._threads():
+            p = np.exp(self.posterior_.log_proba(rows))
         if groups is None:
             return p
         names, codes = read_groups(groups, len(p))
@@ -333,16 +381,23 @@ class InformedClassifier(Classifier):
 
     # Labels that may be wrong ---------------------------------------------------------------------
 
-    def suspect_labels(self) -> Suspects:
+    def suspect_labels(self, *, verbose: bool | None = None) -> Suspects:
         """Return the labels with the probability that each is wrong, the most suspect first.
 
         Each label is held against all the others, any of which may be wrong as well; how many are
         is learnt with the rest. Rows with the label of their group are left out.
+
+        Parameters
+        ----------
+        verbose : bool, default=None
+            Whether to show progress, for it may take longer than the fit; None: as in the fit.
         """
         check_is_fitted(self)
-        doubts = label_doubts.suspicion(self._record())
-        order = np.argsort(-doubts, kind="stable")
-        return Suspects(self._record().rows[order], doubts[order])
+        shown = getattr(self, "verbose", False) if verbose is None else verbose
+        with self._threads():
+            found = label_doubts.doubts(self._record(), bool(shown))
+        order = np.argsort(-found.probabilities, kind="stable")
+        return Suspects(self._record().rows[order], found.probabilities[order], found.chances)
 
     def _record(self) -> LabelRecord:
         found: LabelRecord | None = getattr(self, "label_record_", None)
@@ -361,7 +416,8 @@ class InformedClassifier(Classifier):
         # Without its own label, the row of a class that has few others is not fairly predicted.
         others = np.bincount(record.codes, minlength=record.n_classes) - 1
         kept = kept & (others[record.codes] >= FEWEST_OTHERS)
-        return label_doubts.held_out(record)[kept], record.codes[kept]
+        with self._threads():
+            return label_doubts.held_out(record)[kept], record.codes[kept]
 
 
 def _for_new(as_new: Array, unknown: NDArray[np.bool_], left: Array, known: Array) -> Array:

@@ -6,7 +6,7 @@ Each is read and checked here; every error is one line with the fix.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,27 @@ Index = NDArray[np.intp]
 SUM_OF_SHARES = 1e-6  # by which shares may miss one: they were rounded
 LITTLE = 0.1  # weight of all labels below which weights were meant otherwise
 ALONE = -1  # the group of a row that shares its class with no other
+
+
+class Wording(NamedTuple):
+    """How errors call what a user gave, and the rows.
+
+    shares, weights : names of what gives them
+    numbers : (n,) what each row is called; None: from 0 on
+    counting : how rows are counted
+    """
+
+    shares: str = "class_prior"
+    weights: str = "sample_weight"
+    numbers: Index | None = None
+    counting: str = "counted from 0"
+
+    def row(self, place: int) -> int:
+        """Return what the row at a place is called."""
+        return place if self.numbers is None else int(self.numbers[place])
+
+
+IN_PYTHON = Wording()
 
 
 # Weights ------------------------------------------------------------------------------------------
@@ -47,7 +68,7 @@ def with_weights(labels: PartialLabels, sample_weight: Any) -> PartialLabels:
     return labels._replace(is_labelled=is_labelled, weights=np.where(is_labelled, weights, 0.0))
 
 
-def read_weights(sample_weight: Any, n_rows: int) -> Array:
+def read_weights(sample_weight: Any, n_rows: int, wording: Wording = IN_PYTHON) -> Array:
     """Return weights of n rows, (n,), zero or more.
 
     Examples
@@ -71,8 +92,8 @@ def read_weights(sample_weight: Any, n_rows: int) -> Array:
         row = int(bad[0])
         what = "negative" if weights[row] < 0 else "not a number"
         raise ValueError(
-            f"sample_weight is {what} in row {row}, counted from 0 ({weights[row]:g}); give 0 to a "
-            "label that is not to count, and more to one that is."
+            f"{wording.weights} is {what} in row {wording.row(row)}, {wording.counting} "
+            f"({weights[row]:g}); give 0 to a label that is not to count, and more to one that is."
         )
     return weights
 
@@ -80,7 +101,9 @@ def read_weights(sample_weight: Any, n_rows: int) -> Array:
 # Groups -------------------------------------------------------------------------------------------
 
 
-def with_groups(labels: PartialLabels, names: list[Any], codes: Index) -> PartialLabels:
+def with_groups(
+    labels: PartialLabels, names: list[Any], codes: Index, wording: Wording = IN_PYTHON
+) -> PartialLabels:
     """Return labels in which one label of a group is that of all its rows.
 
     Parameters
@@ -98,9 +121,9 @@ def with_groups(labels: PartialLabels, names: list[Any], codes: Index) -> Partia
         first, second = sorted((row, other))
         said = labels.classes[labels.codes[[first, second]]].tolist()
         raise ValueError(
-            f"the group {names[codes[row]]!r} has two labels, {said[0]!r} in row {first} and "
-            f"{said[1]!r} in row {second}, counted from 0; correct one, or give the rows groups of "
-            "their own."
+            f"the group {names[codes[row]]!r} has two labels, {said[0]!r} in row "
+            f"{wording.row(first)} and {said[1]!r} in row {wording.row(second)}, "
+            f"{wording.counting}; correct one, or give the rows groups of their own."
         )
     spread = (of_group[codes] >= 0) & ~labels.is_labelled
     return _spread(labels._replace(groups=codes), spread, of_group)
@@ -164,7 +187,9 @@ def read_groups(groups: Any, n_rows: int) -> tuple[list[Any], Index]:
 # Shares -------------------------------------------------------------------------------------------
 
 
-def read_class_prior(class_prior: Any, classes: NDArray[Any]) -> Array:
+def read_class_prior(
+    class_prior: Any, classes: NDArray[Any], wording: Wording = IN_PYTHON
+) -> Array:
     """Return the shares of the classes, (K,) in their order, which sum to one.
 
     Parameters
@@ -178,12 +203,12 @@ def read_class_prior(class_prior: Any, classes: NDArray[Any]) -> Array:
     >>> read_class_prior({"yes": 0.02}, np.array(["no", "yes"])).round(2)
     array([0.98, 0.02])
     """
-    names = classes.tolist()
+    names, said = classes.tolist(), wording.shares
     if isinstance(class_prior, Mapping):
         strangers = [name for name in class_prior if name not in names]
         if strangers:
             raise ValueError(
-                f"class_prior names {strangers[0]!r}, which is none of the classes {names!r}; "
+                f"{said} names {strangers[0]!r}, which is none of the classes {names!r}; "
                 "leave it out, or name it in classes= as well."
             )
         shares = _numbers([class_prior.get(name, np.nan) for name in names])
@@ -191,7 +216,7 @@ def read_class_prior(class_prior: Any, classes: NDArray[Any]) -> Array:
         if unknown.sum() > 1:
             missing = [name for name, is_unknown in zip(names, unknown) if is_unknown]
             raise ValueError(
-                f"class_prior has no share for {missing!r}; give one for each class, or for all "
+                f"{said} has no share for {missing!r}; give one for each class, or for all "
                 "but one, which has the rest."
             )
         if unknown.any():
@@ -199,7 +224,7 @@ def read_class_prior(class_prior: Any, classes: NDArray[Any]) -> Array:
             if not given < 1.0:
                 left = names[int(np.flatnonzero(unknown)[0])]
                 raise ValueError(
-                    f"class_prior sums to {given:g}, which leaves nothing for {left!r}; give "
+                    f"{said} sums to {given:g}, which leaves nothing for {left!r}; give "
                     "shares of all rows that sum to less than 1, or one for each class."
                 )
             shares[unknown] = 1.0 - given
@@ -207,19 +232,19 @@ def read_class_prior(class_prior: Any, classes: NDArray[Any]) -> Array:
         shares = _numbers(class_prior)
         if shares.shape != (len(names),):
             raise ValueError(
-                f"class_prior has {shares.size} shares and there are {len(names)} classes "
+                f"{said} has {shares.size} shares and there are {len(names)} classes "
                 f"({names!r}); give one share for each, in this order, or a mapping."
             )
     total = float(shares.sum())
     if not abs(total - 1.0) <= SUM_OF_SHARES:
         raise ValueError(
-            f"class_prior sums to {total:g} and not to 1; give shares of all rows, here "
+            f"{said} sums to {total:g} and not to 1; give shares of all rows, here "
             f"{_shown(names, shares / total) if total > 0 else 'numbers above 0'}."
         )
     for name, share in zip(names, shares.tolist()):
         if not share > 0:
             raise ValueError(
-                f"class_prior gives {name!r} the share {share:g}; each class needs one above 0: "
+                f"{said} gives {name!r} the share {share:g}; each class needs one above 0: "
                 "leave out the labels of a class that does not occur."
             )
     return shares / total

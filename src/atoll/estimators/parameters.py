@@ -37,15 +37,27 @@ class Rule(ABC):
     def __or__(self, other: Rule) -> Rule:
         return _Either(self, other)
 
+    @property
+    def shell_options(self) -> tuple[str, ...]:
+        """The same for the command line, which has no word for some of them."""
+        return self.options
+
     def __str__(self) -> str:
-        *first, last = self.options
-        return f"{', '.join(first)} or {last}" if first else last
+        return _joined(self.options)
+
+    def in_shell(self) -> str:
+        """Return the values in words for a user of the command line."""
+        return _joined(self.shell_options)
 
 
 class _Either(Rule):
     def __init__(self, *rules: Rule):
         self.rules = rules
         self.options = tuple(option for rule in rules for option in rule.options)
+
+    @property
+    def shell_options(self) -> tuple[str, ...]:
+        return tuple(option for rule in self.rules for option in rule.shell_options)
 
     def allows(self, value: Any) -> bool:
         return any(rule.allows(value) for rule in self.rules)
@@ -176,6 +188,10 @@ class A(Rule):
     def __init__(self, text: str, *types: type):
         self.types = types
         self.options = (text,)
+
+    @property
+    def shell_options(self) -> tuple[str, ...]:
+        return tuple(f"{option} (in Python only)" for option in self.options)
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, self.types)
@@ -349,9 +365,14 @@ def read_value(name: str, word: str, rule: Rule) -> Any:
     try:
         value = rule.read(word)
     except ValueError:
-        raise ValueError(f"{name} must be {rule}, got {word!r}.") from None
+        raise ValueError(f"{name} must be {rule.in_shell()}, got {word!r}.") from None
     check_value(name, value, rule)
     return value
+
+
+def _joined(options: tuple[str, ...]) -> str:
+    *first, last = options
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _is_whole(value: Any) -> bool:

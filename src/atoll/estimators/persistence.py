@@ -20,6 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from functools import wraps
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,6 +118,22 @@ class ModelBundle(NamedTuple):
     ids: NDArray[Any] | None = None
     blank: NDArray[Any] | None = None
     rows: NDArray[Any] | None = None
+
+    def __repr__(self) -> str:
+        """Return what the classifier says of itself, and which table it was fitted on."""
+        return f"{self.estimator!r}\n{self._about()}"
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook."""
+        said = getattr(self.estimator, "_repr_html_", lambda: escape(repr(self.estimator)))()
+        return f"{said}<div>{escape(self._about())}</div>"
+
+    def _about(self) -> str:
+        table = f" of {self.source}" if self.source else ""
+        return (
+            f"The model file of a fit{table}: predicts {self.target!r} of tables with the columns "
+            f"{', '.join(self.preprocessing.columns)}; .estimator is the classifier alone."
+        )
 
     def row_number(self, place: int) -> int:
         """Return what a row of X is called in its table, whose first row is row 1."""

@@ -11,6 +11,7 @@ import sys
 import time
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -34,6 +35,7 @@ from atoll.core.labels import (
 from atoll.core.memory import check_memory
 from atoll.core.progress import SECONDS_BETWEEN_LINES, is_watched
 from atoll.core.remarks import warn_user
+from atoll.core.threads import one_thread
 from atoll.diagnostics import entropy
 from atoll.diagnostics import to_arviz as draws_to_arviz
 from atoll.diagnostics.wrong_rows import KeptError, kept_error
@@ -120,6 +122,12 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
     """Whether rows may be sparse; they are then a `csr_array` beyond `_read_rows`."""
     keeps_single: ClassVar[bool] = False
     """Whether rows of single precision stay so."""
+    in_one_thread: ClassVar[bool] = False
+    """Whether linear algebra comes in pieces so small that more threads would lose time."""
+
+    def _threads(self) -> AbstractContextManager[None]:
+        """Return what fits and predictions run in."""
+        return one_thread() if self.in_one_thread else nullcontext()
 
     def _read_rows(self, X: Any, *, reset: bool = False) -> Any:
         """Return rows as the model takes them; `reset` sets the estimator's columns by them."""
@@ -178,7 +186,8 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
             what=f"{n} joint draws at {m} rows",
             instead="Ask for fewer rows or draws at a time.",
         )
-        return self.posterior_.draws(rows, int(n), generator(random_state))
+        with self._threads():
+            return self.posterior_.draws(rows, int(n), generator(random_state))
 
     def _remembered(self, X: Any) -> RowMemory:
         """Return what earlier fits made of the same rows, where `warm_start` has it kept."""
@@ -279,9 +288,10 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         if need is not None:
             need.check()
         self._keep_labels(labels)
-        fit = self._fit(X, labels)
-        self._keep(fit)
-        self._transduce(X, labels, fit.transduction)
+        with self._threads():
+            fit = self._fit(X, labels)
+            self._keep(fit)
+            self._transduce(X, labels, fit.transduction)
         if display.worth_keeping(given):
             seconds = time.perf_counter() - began
             setattr(self, TRAINING, display.TrainingRows(given, y, seconds))
@@ -301,7 +311,8 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         if need is not None:
             need.check()
         self._keep_labels(labels)
-        self._keep(self._fit(rows, labels))
+        with self._threads():
+            self._keep(self._fit(rows, labels))
         return self
 
     @by_chunks
@@ -386,7 +397,9 @@ class Classifier(SemiSupervisedClassifier):
         Dask array.
         """
         check_is_fitted(self)
-        return np.exp(self.posterior_.log_proba(self._read_rows(X)))
+        rows = self._read_rows(X)
+        with self._threads():
+            return np.exp(self.posterior_.log_proba(rows))
 
     @by_chunks
     def predict(self, X: Any, *, reject_below: float | None = None) -> NDArray[Any]:
@@ -581,7 +594,8 @@ class Classifier(SemiSupervisedClassifier):
         return draws_to_arviz(self.draws_, attrs={"model": type(self).__name__})
 
     def _codes(self, X: Any) -> NDArray[np.intp]:
-        return np.argmax(self.posterior_.log_proba(X), axis=1)
+        with self._threads():
+            return np.argmax(self.posterior_.log_proba(X), axis=1)
 
     def _transduce(self, X: Any, labels: PartialLabels, found: Array | None) -> None:
         self.label_distributions_ = np.eye(len(self.classes_))[labels.codes]

@@ -57,6 +57,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     ----------
     preprocessing_ : how columns become features
     category_weight_ : float, what categories count
+    few_values_ : tuple of the numeric columns of few values, which count as categories do
+    n_blank_ : dict of the number of blank cells in `fit`, for columns that have some
     n_features_in_ : int
     feature_names_in_ : (q,) array of str, the columns of a data frame
 
@@ -103,8 +105,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             check_value(name, getattr(self, name), Listed("a sequence of columns"))
         check_value("category_weight", self.category_weight, OneOf("auto") | Number(above=0))
         remark_on_order(X, y)
+        frame = self._frame(X, reset=True)
         table = preprocessing.prepare(
-            self._frame(X, reset=True),
+            frame,
             standardise=self.standardise,
             encode=self.encode,
             impute=self.impute,
@@ -116,6 +119,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         if self.category_weight_ != 1.0:
             table = preprocessing.with_category_weight(table, self.category_weight_)
         self.preprocessing_ = table.preprocessing
+        columns = table.preprocessing.columns
+        counted = preprocessing.counts_as_category(table)
+        features = np.array(table.preprocessing.features, dtype=object)[counted]
+        self.few_values_ = tuple(name for name in features if name in columns)
+        self.n_blank_ = {n: int(frame[n].isna().sum()) for n in columns if frame[n].isna().any()}
         return self
 
     def _category_weight(self, table: preprocessing.PreparedTable, y: Any) -> float:
@@ -200,7 +208,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         call = super().__repr__(N_CHAR_MAX)
         if not hasattr(self, "preprocessing_"):
             return call
-        return "\n".join([call, *(f"  {line}" for line in _what_became(self.preprocessing_))])
+        return "\n".join([call, *(f"  {line}" for line in what_became(self))])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -219,19 +227,29 @@ def of_preprocessing(found: preprocessing.Preprocessing) -> TablePreprocessor:
     return step
 
 
-def _what_became(found: preprocessing.Preprocessing) -> list[str]:
-    """Return what each column became, a line each."""
+def what_became(step: TablePreprocessor) -> list[str]:
+    """Return what each column became, a line each; `step` is fitted."""
+    found, n_blank = step.preprocessing_, getattr(step, "n_blank_", {})
+    weight, few = getattr(step, "category_weight_", 1.0), getattr(step, "few_values_", ())
+    counts = "" if weight == 1.0 else f"; counts {'half' if weight == 0.5 else f'{weight:g}'}"
+    counts += " beside measurements" if counts else ""
     lines = []
     for name in found.columns:
+        n = n_blank.get(name, 0)
+        cells = f"; {n:,} blank cell{'s take' if n > 1 else ' takes'}"
         if name in found.texts:
             said = f"texts, by {len(found.texts[name].names):,} words"
         elif name in found.categories:
             values = [value for value in found.categories[name] if value != preprocessing.BLANK]
             shown = ", ".join(values[:5]) + (", …" if len(values) > 5 else "")
-            said = f"{len(values)} categories: {shown}"
+            said = f"{len(values)} categories: {shown}{counts}"
+            said += f"{cells} none of them" if n else ""
             said += "; and whether it is blank" * (len(values) < len(found.categories[name]))
         else:
-            said = "a number" + ", standardised" * found.standardised
+            said = "a number" + " of few values" * (name in few)
+            said += ", standardised" * found.standardised + counts * (name in few)
+            if n and name in found.fill:
+                said += f"{cells} the median, {found.fill[name]:.4g}"
             said += "; and whether it is blank" * (name in found.flagged)
         lines.append(f"{name}: {said}")
     return lines

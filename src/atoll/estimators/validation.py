@@ -118,11 +118,13 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             ensure_all_finite=False,
             order="C",
         )
-    except ValueError as error:
-        if not str(error).startswith("could not convert"):
+    except (ValueError, np.exceptions.DTypePromotionError) as error:
+        is_promotion = isinstance(error, np.exceptions.DTypePromotionError)
+        if not is_promotion and not str(error).startswith("could not convert"):
             raise
+        why = "dates beside numbers" if is_promotion else error
         raise ValueError(
-            f"X holds text or other values that are no numbers ({error}). Turn a table into "
+            f"X holds text or other values that are no numbers ({why}). Turn a table into "
             "numbers first: make_pipeline(make_preprocessor(), "
             f"{type(estimator).__name__}()), with make_pipeline of sklearn.pipeline and "
             "make_preprocessor of atoll."

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from atoll.core import checkpoints
 from atoll.core.checkpoints import (
@@ -37,6 +36,7 @@ from atoll.core.checkpoints import (
     write_arrays,
 )
 from atoll.core.progress import progress_bar
+from atoll.core.threads import one_thread
 
 Array = NDArray[Any]
 Record = dict[str, Array]
@@ -152,7 +152,9 @@ def run_chains(
         for i in range(n_chains)
     ]
     n_groups = min(n_chains, effective_n_jobs(n_jobs))
-    with _stop_flag(folder) as flag, _one_thread():
+    # More threads would change the last bits of a draw. The limit is one of a process: it is set
+    # here and again in each chain, because chains may be threads or processes.
+    with _stop_flag(folder) as flag, one_thread():
         tasks = (
             delayed(_run_side_by_side)(members[i::n_groups], plan, flag, progress)
             for i in range(n_groups)
@@ -172,15 +174,6 @@ def _spawn(rng: np.random.Generator, n_chains: int) -> list[np.random.Generator]
     """Return one random stream per chain, of a kind whose state a checkpoint can store."""
     seeds = cast(np.random.SeedSequence, rng.bit_generator.seed_seq).spawn(n_chains)
     return [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
-
-
-def _one_thread() -> Any:
-    """Limit linear algebra to one thread: more threads would change the last bits of a draw.
-
-    With `n_jobs` the chains themselves fill the cores. The limit applies to a whole process; it is
-    set around all chains and again in each chain, because chains may be threads or processes.
-    """
-    return threadpool_limits(limits=1, user_api="blas")
 
 
 class _Plan(NamedTuple):
@@ -229,7 +222,7 @@ def _run_side_by_side(
     names = ", ".join(str(member.number + 1) for member in members)
     with (
         _interrupts_left_to_the_parent(),
-        _one_thread(),
+        one_thread(),
         progress_bar(
             total=len(members) * plan.n_sweeps,
             desc=f"{'chain' if len(members) == 1 else 'chains'} {names}",

@@ -41,6 +41,7 @@ Array = NDArray[np.float64]
 SHAPES = ("matern", "diffusion", "low_pass")
 EXTENSION_NEIGHBOURS = 10
 SHARPNESS = 4.0  # of the weights of a new row's neighbours, as on the graph's edges
+LEAST_PULL = 0.2  # of 1 − λ: modes as rough as that have hardly any weight
 FAR_IN_SINGLE = 1e15  # squares of rows farther away may leave the numbers of single precision
 
 
@@ -185,6 +186,42 @@ def extend(values: Array, extension: Extension) -> Array:
         (extension.weights.ravel(), extension.indices.ravel(), starts), shape=(m, n)
     )
     return mixing @ values
+
+
+def extend_to_own_rows(
+    modes: Modes, weights: Array, graph: sparse.csr_array, extension: Extension
+) -> Array:
+    """Return V of the graph's rows as if they were new ones, (n, m + 1).
+
+    As `extend(embedding(modes, weights), extension)`, less what a new row would not have: every
+    row has drawn those near it towards itself. In a mode of the normalised Laplacian
+    (1 − λ) u_j = Σ_k S_jk u_k with S_jk = W_jk/√(d_j d_k), and S_ji u_i of the sum is row i's own.
+    Its nearest others are taken without: u_j − S_ji u_i/(1 − λ), to first order.
+
+    Parameters
+    ----------
+    modes : of the graph, n rows and m modes
+    weights : (m,) of the modes
+    graph : (n, n) weights of the edges
+    extension : each row's nearest others
+    """
+    U, V = modes.vectors * np.sqrt(weights), embedding(modes, weights)
+    n, k = extension.indices.shape
+    root = np.sqrt(np.asarray(graph.sum(axis=1)).ravel())
+    root[root == 0] = 1.0  # of a row without an edge
+    own = U / np.maximum(1.0 - modes.values, LEAST_PULL)
+    out = np.empty_like(V)
+    for piece in in_chunks(n, k * V.shape[1]):
+        near, rows = extension.indices[piece], np.arange(n)[piece]
+        edges = np.asarray(graph[near.ravel(), np.repeat(rows, k)]).reshape(near.shape)
+        pull = edges / (root[near] * root[rows, None])
+        without = U[near] - pull[:, :, None] * own[piece, None]
+        lengths = np.linalg.norm(without, axis=2)
+        is_left = lengths > 1e-150
+        found = V[near]
+        found[is_left, :-1] = without[is_left] / lengths[is_left, None]
+        out[piece] = np.einsum("ik,ikm->im", extension.weights[piece], found)
+    return out
 
 
 class SpectralGraph:

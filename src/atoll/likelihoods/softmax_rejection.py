@@ -114,7 +114,9 @@ class Outcomes(NamedTuple):
         if np.vdot(latent, latent) < SAFE_SQUARE:
             odds = np.exp(latent)
             sums = odds @ self.ones
-            by_odds = self.by_total / (self.fixed + self.by_total * sums) - 1.0 / (1.0 + sums)
+            # b/(a + b Λ) − 1/(1 + Λ)
+            by_odds = self.by_total - self.fixed
+            by_odds /= (self.fixed + self.by_total * sums) * (1.0 + sums)
         else:
             top = latent.max(axis=1)
             odds = np.exp(latent - top[:, None])

@@ -41,7 +41,12 @@ from atoll.core.memory import in_chunks
 from atoll.inference import cone_sampling, hmc_chains
 from atoll.inference.cone_sampling import Coloured, coloured
 from atoll.inference.type_two import Report
-from atoll.kernels.graph_spectral import embedding, spectral_weights
+from atoll.kernels.graph_spectral import (
+    Extension,
+    embedding,
+    extend_to_own_rows,
+    spectral_weights,
+)
 from atoll.kernels.hyperparameters import KernelPrior
 from atoll.likelihoods import argmax
 from atoll.models import graph_softmax, probit_gp
@@ -113,7 +118,29 @@ def row_features(
     modes: Modes, n_classes: int, n_labels: int, recipe: PriorRecipe = RECIPE.prior
 ) -> Array:
     """Return v of every row of the graph, (n, p): f_c = v a_c, its last column a constant."""
-    values = modes.values
+    V = embedding(modes, mode_weights(modes.values, n_classes, n_labels, recipe))
+    return _with_constant(V, recipe)
+
+
+def features_as_new(
+    modes: Modes,
+    graph: sparse.csr_array,
+    nearest: Extension,
+    n_classes: int,
+    n_labels: int,
+    recipe: PriorRecipe = RECIPE.prior,
+) -> Array:
+    """Return v of every row of the graph as if it were new, (n, p); nearest: its nearest others."""
+    weights = mode_weights(modes.values, n_classes, n_labels, recipe)
+    return _with_constant(extend_to_own_rows(modes, weights, graph, nearest), recipe)
+
+
+def _with_constant(V: Array, recipe: PriorRecipe) -> Array:
+    return np.column_stack([V, np.full(len(V), np.sqrt(recipe.constant_variance))])
+
+
+def mode_weights(values: Array, n_classes: int, n_labels: int, recipe: PriorRecipe) -> Array:
+    """Return what each mode counts in the prior, by their eigenvalues, (m,) -> (m,)."""
 
     def part(index: int) -> Array:
         # An eigenvalue is zero to rounding, and no scale, on every part of the graph.
@@ -121,13 +148,11 @@ def row_features(
         s = spectral_weights(values, "matern", scale, recipe.smoothness)
         return s / s.sum()
 
-    s = values  # none, where no mode was found
-    if len(values):
-        growth = max(1.0, n_labels / recipe.fine_labels)
-        fine = min(recipe.most_fine_weight, recipe.fine_weight * growth)
-        s = part(n_classes) + fine * part(max(2 * n_classes, n_labels))
-    V = embedding(modes, s)
-    return np.column_stack([V, np.full(len(V), np.sqrt(recipe.constant_variance))])
+    if not len(values):
+        return values  # no mode was found
+    growth = max(1.0, n_labels / recipe.fine_labels)
+    fine = min(recipe.most_fine_weight, recipe.fine_weight * growth)
+    return part(n_classes) + fine * part(max(2 * n_classes, n_labels))
 
 
 def sample_prior(

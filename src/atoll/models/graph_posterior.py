@@ -11,7 +11,7 @@ the functions' coefficients inside it knows the likelihood, and answers for rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +24,7 @@ from atoll.core.progress import in_shown_chunks
 from atoll.core.rows import COSINE, has_direction, unit_rows
 from atoll.kernels.graph_spectral import (
     EXTENSION_NEIGHBOURS,
+    Extension,
     extend,
     nearest_by_distance,
     nearest_rows,
@@ -40,6 +41,7 @@ Votes = NDArray[np.uint8] | NDArray[np.uint16]
 
 WINNERS_AT_ONCE = 2**18  # values of functions, so that they stay near the processor
 MANY_CLASSES = 20  # from which on the classes that draws name are found in single precision
+ENOUGH_DRAWS = 30  # independent ones; with fewer, sampling is not said to have gone well
 
 
 class FeaturePosterior(Protocol):
@@ -376,7 +378,13 @@ def _verdict_of_both(votes: dict[str, Any], soft: dict[str, Any]) -> str:
 
 
 def _went_well(n_draws: int, effective: float) -> str:
-    return f"Sampling went well: {n_draws} draws, worth {effective:.0f} independent ones."
+    """Return what draws of chains that have settled are worth, in words."""
+    if effective >= ENOUGH_DRAWS:
+        return f"Sampling went well: {n_draws} draws, worth {effective:.0f} independent ones."
+    return (
+        f"Sampling settled, but its {n_draws} draws are worth only {effective:.0f} independent "
+        "ones, and probabilities are rough. Fix: a larger n_draws, or more labels."
+    )
 
 
 def _diagnostics_of_chains(
@@ -476,16 +484,19 @@ class GraphPosterior(NamedTuple):
             p[some] = self.coefficients.proba(self._attach(X[some]))
         return shifted(p, self.intercepts)
 
-    def proba_as_new(self) -> Array:
+    def proba_as_new(self, extended: Callable[[Extension], Array]) -> Array:
         """Return the class probabilities of the graph's rows as if they were new ones, (n, K).
 
         Each is the mean of its nearest others. The rows themselves where distances or weights are
         given instead of numbers, which do not tell how far off a new row would be.
+
+        Parameters
+        ----------
+        extended : what returns v (n, p) of rows by their nearest others
         """
         if self.metric not in ("euclidean", COSINE) or len(self.features) < 2:
             return proba_on_graph(self.coefficients, self.features, slice(0, len(self.features)))
-        nearest = nearest_rows(self.rows, None, self.n_jobs, n_nearest=self.n_nearest)
-        out = extend(self.features, nearest)
+        out = extended(nearest_rows(self.rows, None, self.n_jobs, n_nearest=self.n_nearest))
         if self.metric == COSINE:
             _leave_alone(out, ~has_direction(self.rows))
         return self.coefficients.proba(out)

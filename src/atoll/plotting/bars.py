@@ -72,7 +72,7 @@ def class_counts(
             hatch="///" if paler else None,
             label=label,
         )
-        ax.bar_label(bars, padding=4, fontsize=9)
+        ax.bar_label(bars, [f"{n:,}" for n in counts.tolist()], padding=4, fontsize=9)
     ax.set_yticks(places, names)
     ax.invert_yaxis()
     ax.set_xlabel("rows")

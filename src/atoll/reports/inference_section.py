@@ -59,6 +59,8 @@ def inference_section(model: Any) -> dict[str, Any]:
     if section["kind"] == "fit" and section["status"] == "mixed":
         section["status"] = "settled"  # its chains are too many and too short to speak of
     section["verdict"] = str(diagnostics.get("verdict", ""))
+    if "Beware: " in section["verdict"] and section["tone"] == "good":
+        section["tone"] = ""  # sampling went well, but what it says is no good news
     section["interrupted"] = bool(diagnostics.get("interrupted", False))
     if "n_chains" in diagnostics and "n_draws" in diagnostics:
         n_chains, n_draws = diagnostics["n_chains"], diagnostics["n_draws"]

@@ -16,9 +16,12 @@ from scipy import sparse
 
 from atoll.active.strategies import STRATEGIES
 from atoll.active.suggestion import suggest_rows
+from atoll.core.blank_rows import left_to_the_end, mostly_blank
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
 from atoll.core.labels import PartialLabels
+from atoll.core.progress import progress_bar
+from atoll.core.selection import some_rows
 from atoll.diagnostics import entropy as predictive_entropy
 from atoll.estimators.held_out import (
     HeldOut,
@@ -45,6 +48,7 @@ from atoll.reports.words import count, listed, number, percent, short
 
 MAP_RESOLUTION = 64  # per axis: predictions are costly, and interpolation makes the picture smooth
 _ROWS_SHOWN = 10  # rows listed, to be labelled or looked at
+_MANY_ROWS = 20_000  # rows that are predicted at a time, where that is shown
 _COLUMNS_SHOWN = 5  # columns of each listed row
 _FEW_ROWS = 50  # with fewer held-out rows, the report cautions that scores are rough
 _HALF_PAGE = (5.4, 4.3)  # inches; small, so that the text stays legible at half the page's width
@@ -119,7 +123,7 @@ def write_report(
     cross_validate : bool, default=True
         Whether to refit; without it the calibration section only says that it was not done.
     progress : bool, default=False
-        Whether to show a progress bar of the refits.
+        Whether to show progress bars of the refits, and of the predictions of very many rows.
     table : RowTable, SparseTable or None, default=None
         The rows as the user knows them: columns, units, names and numbers. None shows X itself.
 
@@ -138,7 +142,7 @@ def write_report(
     check_writable(path)  # before the long work, not after
     for package in ("matplotlib", "jinja2"):
         import_extra(package)
-    fitted = _read(estimator, X, y, feature_names, unlabelled, table)
+    fitted = _read(estimator, X, y, feature_names, unlabelled, table, progress)
     held_out = None
     if cross_validate:
         held_out = held_out_probabilities(
@@ -176,6 +180,7 @@ def _read(
     feature_names: ArrayLike | None,
     unlabelled: Any,
     table: RowTable | SparseTable | None,
+    progress: bool,
 ) -> Fitted:
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
@@ -200,8 +205,22 @@ def _read(
         names=class_names(estimator.classes_),
         features=features,
         table=table_of(X, features) if table is None else table,
-        probabilities=np.asarray(estimator.predict_proba(X), dtype=float),
+        probabilities=_probabilities(estimator, X, progress),
     )
+
+
+def _probabilities(estimator: Any, X: Any, progress: bool) -> NDArray[np.float64]:
+    """Return the class probabilities of all rows, (n, K); of very many with a bar."""
+    n = X.shape[0]
+    if not progress or n <= _MANY_ROWS:
+        return np.asarray(estimator.predict_proba(X), dtype=float)
+    out = np.empty((n, len(estimator.classes_)))
+    with progress_bar(total=n, desc="predicting", unit=" rows") as bar:
+        for start in range(0, n, _MANY_ROWS):
+            rows = np.arange(start, min(start + _MANY_ROWS, n))
+            out[rows] = estimator.predict_proba(some_rows(X, rows))
+            bar.update(len(rows))
+    return out
 
 
 def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, str]]:
@@ -289,7 +308,7 @@ def _what_was_fitted(fitted: Fitted, about: str | Mapping[str, object] | None) -
 def _columns(fitted: Fitted) -> str:
     if sparse.issparse(fitted.X):
         share = fitted.X.nnz / max(1, fitted.X.shape[0] * fitted.X.shape[1])
-        return f"{len(fitted.features):,}, of which a row has {percent(share)}"
+        return f"{len(fitted.features):,} features, of which a row has {percent(share)}"
     names = fitted.table.columns
     return f"{len(names):,}: {listed(names)}"
 
@@ -309,9 +328,9 @@ def _classes(fitted: Fitted) -> dict[str, Any]:
         "rows": [
             {
                 "name": short(name, 48, str),
-                "labelled": int(labelled[k]),
-                "predicted": int(predicted[k]),
-                "expected": f"{expected[k]:.1f}",
+                "labelled": f"{int(labelled[k]):,}",
+                "predicted": f"{int(predicted[k]):,}",
+                "expected": f"{expected[k]:,.1f}",
             }
             for k, name in enumerate(fitted.names)
         ],
@@ -390,6 +409,8 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
     """Return the rows to label next or, where every row is labelled, those least certain."""
     free = ~fitted.labels.is_labelled
     entropy = predictive_entropy(fitted.probabilities)
+    shares = fitted.table.blank_shares()
+    later = mostly_blank(shares) & free
     strategy = ""
     if free.any():
         found = suggest_rows(
@@ -398,13 +419,15 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
             fitted.probabilities,
             fitted.labels.is_labelled,
             _ROWS_SHOWN,
+            later=later,
             random_state=random_state,
         )
         order, strategy = found.rows, STRATEGIES[found.strategy].summary
     else:
         order = np.argsort(-entropy, kind="stable")[:_ROWS_SHOWN]
     columns = _telling_columns(fitted)
-    blanks = [fitted.table.blank_share(int(row)) for row in order]
+    blanks = shares[order]
+    later[order] = False
     rows = []
     for row in order:
         p = fitted.probabilities[row]
@@ -422,8 +445,9 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
         "to_label": bool(free.any()),
         "strategy": strategy,
         "rows": rows,
-        "any_blank": max(blanks, default=0.0) > 0.0,
+        "any_blank": bool((blanks > 0.0).any()),
         "mostly_blank": [row["row"] for row, share in zip(rows, blanks) if share >= 0.5],
+        "later": left_to_the_end([fitted.table.number(i) for i in np.flatnonzero(later).tolist()]),
         "id_name": fitted.table.id_name if fitted.table.ids is not None else "",
         "first": fitted.table.first,
         "columns": [fitted.table.columns[j] for j in columns],

@@ -40,11 +40,15 @@ class RowTable(NamedTuple):
         """Return number, name and cells of one row."""
         cells = [_shown(self.frame.iat[place, j]) for j in columns]
         name = "" if self.ids is None else short(self.ids[place], 24, str)
-        return {"row": _number(self, place), "id": name, "cells": cells}
+        return {"row": f"{self.number(place):,}", "id": name, "cells": cells}
 
-    def blank_share(self, place: int) -> float:
-        """Return the share of a row's cells that are blank."""
-        return float(self.frame.iloc[place].isna().mean())
+    def blank_shares(self) -> NDArray[np.float64]:
+        """Return the share of every row's cells that are blank, (n,)."""
+        return np.asarray(self.frame.isna().mean(axis=1), dtype=np.float64)
+
+    def number(self, place: int) -> int:
+        """Return the number of a row."""
+        return place + self.first if self.numbers is None else int(self.numbers[place])
 
 
 class ArrayTable(NamedTuple):
@@ -60,11 +64,16 @@ class ArrayTable(NamedTuple):
         """Return number, name and cells of one row."""
         cells = [_shown(self.values[place, j]) for j in columns]
         name = "" if self.ids is None else short(self.ids[place], 24, str)
-        return {"row": f"{place + self.first:,}", "id": name, "cells": cells}
+        return {"row": f"{self.number(place):,}", "id": name, "cells": cells}
 
-    def blank_share(self, place: int) -> float:
-        """Return the share of a row's cells that are blank."""
-        return float(np.mean([value is None or value != value for value in self.values[place]]))
+    def blank_shares(self) -> NDArray[np.float64]:
+        """Return the share of every row's cells that are blank, (n,)."""
+        is_blank = [[value is None or value != value for value in row] for row in self.values]
+        return np.array(is_blank, dtype=bool).reshape(len(self.values), -1).mean(axis=1)
+
+    def number(self, place: int) -> int:
+        """Return the number of a row."""
+        return place + self.first
 
 
 class SparseTable(NamedTuple):
@@ -99,17 +108,18 @@ class SparseTable(NamedTuple):
         names = [short(name, 40, str) for name in found if name not in self.blank.get(place, ())]
         name = "" if self.ids is None else short(self.ids[place], 24, str)
         cells = [{"text": ", ".join(names) or "–", "word": True}]
-        return {"row": _number(self, place), "id": name, "cells": cells}
+        return {"row": f"{self.number(place):,}", "id": name, "cells": cells}
 
-    def blank_share(self, place: int) -> float:
-        """Return the share of the table's cells that are blank in a row."""
-        return len(self.blank.get(place, ())) / max(self.n_columns, 1)
+    def blank_shares(self) -> NDArray[np.float64]:
+        """Return the share of the table's cells that are blank in every row, (n,)."""
+        found = np.zeros(self.values.shape[0])
+        for place, names in self.blank.items():
+            found[place] = len(names) / max(self.n_columns, 1)
+        return found
 
-
-def _number(table: RowTable | SparseTable, place: int) -> str:
-    """Return what a row is called where it has no name."""
-    number = place + table.first if table.numbers is None else int(table.numbers[place])
-    return f"{number:,}"
+    def number(self, place: int) -> int:
+        """Return the number of a row."""
+        return place + self.first if self.numbers is None else int(self.numbers[place])
 
 
 def _shown(value: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from scipy import sparse
 from atoll.datasets import SSL_BOOK_LABELS, SSL_BOOK_NAMES, load_ssl_book
 from atoll.estimators import CLASSIFIERS
 from atoll.inference.chains import SamplingInterrupted
-from atoll.plotting.palette import INK, class_colours, class_markers, new_figure, tidy
+from atoll.plotting.palette import INK, new_figure, tidy
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
 from atoll.reproductions.peers import (
     NEED_GRAPHLEARNING,
@@ -46,6 +46,14 @@ N_SPLITS = 12
 LATER = range(6, N_SPLITS)  # settings may be chosen on the splits before these
 QUICK = {"data": ("BCI",), "labels": (10,), "splits": (0,)}
 CELL_LIMIT = 600.0
+NOT_KNOWING = "shares"
+BLUE = "#0072B2"
+LOOKS: dict[str, dict[str, Any]] = {
+    "peers": {"marker": "s", "color": "#999999", "markersize": 5},
+    "atoll's others": {"marker": "o", "color": BLUE, "markersize": 5, "alpha": 0.8},
+    "the labels' shares": {"marker": "_", "color": INK, "markersize": 26},
+    f"{DEFAULT}, the default": {"marker": "*", "color": "#D55E00", "markersize": 16},
+}
 METRICS = {"error": "error, %", "log_loss": "log-loss", "ece": "ECE", "seconds": "seconds"}
 PAPER = (
     "O. Chapelle, B. Schölkopf and A. Zien (eds) (2006), *Semi-supervised learning*, MIT Press, "
@@ -274,42 +282,39 @@ def _text(found: Estimate | None, place: int) -> str:
 def draw_book(results: list[Result], path: Path) -> None:
     """Draw error and log-loss by set and the default's reliability, for each number of labels."""
     by_labels = group(results, "labels")
-    fig = new_figure(7.2 * len(by_labels) + 1.8, 13.5)
+    fig = new_figure(7.2 * len(by_labels), 13.5)
     axes = fig.subplots(3, len(by_labels), squeeze=False)
-    models = in_order((r.cell["model"] for r in results), MODELS)
     for column, (n_labels, part) in enumerate(by_labels.items()):
-        draw_metric(axes[0, column], part, "error", models)
+        draw_metric(axes[0, column], part, "error")
         axes[0, column].set_title(f"{n_labels} labels")
-        draw_metric(axes[1, column], part, "log_loss", models)
+        draw_metric(axes[1, column], part, "log_loss")
         draw_reliability(axes[2, column], part)
     handles, names = axes[0, 0].get_legend_handles_labels()
-    fig.legend(handles, names, loc="outside right upper", frameon=False, fontsize=9)
+    fig.legend(handles, names, loc="outside upper center", ncols=4, frameon=False)
     fig.savefig(path, format="png", dpi=110)
 
 
-def draw_metric(ax: Axes, results: list[Result], metric: str, models: list[str]) -> None:
-    """Draw a metric's mean by set, a marker a model, the default on top and joined by a line."""
+def draw_metric(ax: Axes, results: list[Result], metric: str) -> None:
+    """Draw a metric's mean by set, a marker a model, and name the lowest below the set."""
     names = in_order((r.cell["data"] for r in results), SSL_BOOK_NAMES)
-    by_model = group(results, "model")
-    colours, markers = class_colours(len(models)), class_markers(len(models))
-    shifts = np.linspace(-0.3, 0.3, len(models))
-    for k, model in enumerate(models):
-        means = set_means(by_model.get(model, []), metric)
-        at = [i for i, name in enumerate(names) if name in means]
-        values = [means[names[i]].mean for i in at]
-        is_default = model == DEFAULT
-        ax.plot(
-            at if is_default else np.array(at) + shifts[k],
-            values,
-            marker="*" if is_default else markers[k],
-            linestyle="-" if is_default else "none",
-            color=INK if is_default else colours[k],
-            markersize=13 if is_default else 6,
-            linewidth=1,
-            zorder=3 if is_default else 2,
-            label=model,
-        )
-    ax.set_xticks(range(len(names)), names)
+    means = {model: set_means(part, metric) for model, part in group(results, "model").items()}
+    for kind, models in _kinds(means).items():
+        points = [
+            (i + 0.055 * (k % 9 - 4) * (len(models) > 1), means[model][name].mean)
+            for k, model in enumerate(models)
+            for i, name in enumerate(names)
+            if name in means[model]
+        ]
+        if points:
+            ax.plot(*zip(*points), linestyle="none", label=kind, **LOOKS[kind])
+    lowest = [
+        min((of[name].mean, model) for model, of in means.items() if name in of)[1]
+        for name in names
+        if any(name in of for of in means.values())
+    ]
+    ends = zip(names, ("\n", "\n\n") * len(names), lowest)  # in two rows: some are long
+    ax.set_xticks(range(len(names)), ["".join(end) for end in ends])
+    ax.tick_params(axis="x", labelsize=8)
     if metric == "log_loss":
         ax.set_ylim(0, 2)  # what is worse is off the picture, but in the table
         ax.axhline(np.log(2), color=INK, linewidth=0.8, linestyle=":")
@@ -317,7 +322,22 @@ def draw_metric(ax: Axes, results: list[Result], metric: str, models: list[str])
     else:
         ax.set_ylim(0, None)
         ax.set_ylabel("error")
+    ax.set_xlabel("below each set, who has the lowest")
     tidy(ax)
+
+
+def _kinds(found: Iterable[str]) -> dict[str, list[str]]:
+    """Return the models by kind: peers first, the default last and so on top.
+
+    A classifier of ours with other settings has a name that begins with its own and a comma.
+    """
+    models = sorted(found)
+    is_ours = {model: model.partition(",")[0] in CLASSIFIERS for model in models}
+    peers = [model for model in models if not is_ours[model] and model != NOT_KNOWING]
+    ours = [model for model in models if is_ours[model] and model != DEFAULT]
+    rest = {"the labels' shares": NOT_KNOWING, f"{DEFAULT}, the default": DEFAULT}
+    named = {kind: [model] for kind, model in rest.items() if model in models}
+    return {"peers": peers, "atoll's others": ours} | named
 
 
 def draw_reliability(ax: Axes, results: list[Result]) -> None:
@@ -328,8 +348,8 @@ def draw_reliability(ax: Axes, results: list[Result]) -> None:
         counts = np.array([values["reliability"] for values in found])
         curve = pooled_reliability(counts, np.random.default_rng(0))
         c = curve.confidence
-        ax.fill_between(c, c + curve.low, c + curve.high, color="#0072B2", alpha=0.2, linewidth=0)
-        ax.plot(c, curve.accuracy, "o-", color="#0072B2", markersize=5)
+        ax.fill_between(c, c + curve.low, c + curve.high, color=BLUE, alpha=0.2, linewidth=0)
+        ax.plot(c, curve.accuracy, "o-", color=BLUE, markersize=5)
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
     ax.set_xlabel(f"probability of the predicted class, {DEFAULT}")

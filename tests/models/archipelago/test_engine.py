@@ -18,7 +18,15 @@ from atoll.core.passes import Reservoir
 from atoll.diagnostics import geweke_test
 from atoll.inference.natural_gradient import InducingGaussians
 from atoll.likelihoods.softmax import symmetric_points
-from atoll.models.archipelago.engine import fitting, hmc, objective, schedule, sparse, start
+from atoll.models.archipelago.engine import (
+    classes,
+    fitting,
+    hmc,
+    objective,
+    schedule,
+    sparse,
+    start,
+)
 from atoll.models.archipelago.engine import posterior as posterior_module
 from atoll.models.archipelago.engine.objective import Batch, Pace
 from atoll.models.archipelago.engine.posterior import (
@@ -238,6 +246,16 @@ def test_moments_are_those_of_the_model_in_jax():
     m, sd = jax.jit(sparse.latent_moments)(theta, q, *arrays)
     np.testing.assert_allclose(mean, m, atol=1e-3)
     np.testing.assert_allclose(variance, np.square(sd), atol=1e-3)
+
+
+@pytest.mark.parametrize("n", [1, 50, 150])
+def test_class_probabilities_by_jax_are_those_of_the_posterior(monkeypatch, n):
+    monkeypatch.setattr(classes, "CHUNK", 64)
+    posterior = make_posterior()
+    X = np.random.default_rng(3).uniform(-4, 4, size=(n, 1))
+    found = classes.class_probabilities_of(posterior, X)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(found, np.exp(posterior.log_proba(X)), atol=1e-5)
 
 
 def test_joint_draws_have_the_mean_and_covariance_of_the_functions():

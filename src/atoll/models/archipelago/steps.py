@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from atoll.core.linalg import (
-    cholesky_inverse,
     cholesky_log_det,
     cholesky_solve,
+    half_through_cholesky,
     jittered_cholesky,
+    lower_of_inverse,
     lower_times,
     solve_lower,
-    through_cholesky,
 )
 from atoll.inference import hmc, slice_sampling
 from atoll.kernels.hyperparameters import gram_gradient_function
@@ -85,19 +85,31 @@ class Coordinates(NamedTuple):
     factors : (F, T, T) L
     roots : Q of every function, with W times what makes the amplitude the usual one; none for ν
     maps : (K, T, T) L Q^{-T}, u = L Q^{-T} ε; of no functions for ν
+    rounded : the maps in float32, for slopes: any slope leaves the density invariant, and half the
+        memory takes half the time
     weights : (T, K) that W; zero for ν
     """
 
     factors: Array
     roots: list[Array]
     maps: Array
+    rounded: NDArray[np.float32]
     weights: Array
 
     def functions(self, coordinates: Array) -> Array:
         """Return u, (T, K) -> (T, K)."""
         if not self.roots:
             return unwhiten(self.factors, coordinates)
-        return np.matmul(self.maps, coordinates.T[:, :, None])[:, :, 0].T
+        # By columns: BLAS takes vectors of which the numbers lie next to each other.
+        columns = np.ascontiguousarray(coordinates.T)
+        return np.matmul(self.maps, columns[:, :, None])[:, :, 0].T
+
+    def rounded_functions(self, coordinates: Array) -> Array:
+        """Return u as slopes take it, (T, K) -> (T, K)."""
+        if not self.roots:
+            return unwhiten(self.factors, coordinates)
+        columns = coordinates.T.astype(np.float32, order="C")
+        return np.matmul(self.rounded, columns[:, :, None])[:, :, 0].T.astype(float)
 
     def log_prior(self, coordinates: Array, u: Array) -> float:
         """Return the log density of ν, up to a constant."""
@@ -108,8 +120,8 @@ class Coordinates(NamedTuple):
         """Return the gradient of `log_prior` and of what has this gradient in u, (T, K) all."""
         if not self.roots:
             return unwhiten_transposed(self.factors, slope) - coordinates
-        slope = slope + self.weights * u
-        return np.matmul(slope.T[:, None, :], self.maps)[:, 0, :].T - coordinates
+        slope = (slope + self.weights * u).T.astype(np.float32, order="C")
+        return np.matmul(slope[:, None, :], self.rounded)[:, 0, :].T - coordinates
 
     def of_whitened(self, whitened: Array) -> Array:
         """Return ν in these coordinates, (T, K)."""
@@ -149,7 +161,7 @@ def sample_functions(
 
     def gradient(position: Array) -> Array:
         coordinates = position[n_scales:].reshape(shape)
-        u, scale = white.functions(coordinates), scale_of(position)
+        u, scale = white.rounded_functions(coordinates), scale_of(position)
         slope = rows.slope(u * scale)
         slope *= scale
         by_position = np.empty_like(position)
@@ -203,19 +215,20 @@ def coordinates_of(setting: Setting, state: ArchipelagoState) -> Coordinates:
     """
     v, factors, T = setting.prior.variance_index, state.factors, state.factors.shape[1]
     if not many_rejections(setting, state):
-        return Coordinates(factors, [], np.zeros((0, T, T)), np.zeros((T, 0)))
+        none = np.zeros((0, T, T))
+        return Coordinates(factors, [], none, none.astype(np.float32), np.zeros((T, 0)))
     W, roots = state.tuning.precisions(T), []
     maps = np.empty((setting.n_classes, T, T))
     for k in range(setting.n_classes):
         f = k if len(factors) > 1 else 0
         if v is not None:
             W[:, k] *= np.exp(state.tuning.log_parameters[f, v] - state.log_parameters[f, v])
-        scaled = np.asfortranarray(np.sqrt(W[:, k])[:, None] * factors[f])
-        product, _ = lapack.dlauum(scaled, lower=1)
-        np.einsum("ii->i", product)[:] += 1.0
-        roots.append(jittered_cholesky(product).lower)
+        scaled = np.sqrt(W[:, k])[:, None] * factors[f]
+        upper, _ = lapack.dlauum(scaled.T, lower=0, overwrite_c=1)
+        np.einsum("ii->i", upper)[:] += 1.0
+        roots.append(jittered_cholesky(upper.T).lower)
         maps[k] = solve_lower(roots[k], factors[f].T).T
-    return Coordinates(factors, roots, maps, W)
+    return Coordinates(factors, roots, maps, maps.astype(np.float32), W)
 
 
 def _each(roots: list[Array], values: Array, apply: Callable[[Array, Array], Array]) -> Array:
@@ -228,6 +241,16 @@ def _each(roots: list[Array], values: Array, apply: Callable[[Array, Array], Arr
     if len(roots) == 1:
         return apply(roots[0], values)
     return np.concatenate([apply(Q, values[:, k : k + 1]) for k, Q in enumerate(roots)], axis=1)
+
+
+def _both(
+    roots: list[Array], first: Array, second: Array, apply: Callable[[Array, Array], Array]
+) -> tuple[Array, Array]:
+    """Apply a function of every Q to its columns of two arrays; (T, K) each."""
+    if len(roots) > 1:
+        return _each(roots, first, apply), _each(roots, second, apply)
+    found = apply(roots[0], np.hstack([first, second]))
+    return found[:, : first.shape[1]], found[:, first.shape[1] :]
 
 
 def _by_kernel(a: Array, b: Array, n_kernels: int) -> Array | float:
@@ -304,9 +327,10 @@ def follow(kernels: Kernels, given: Copies) -> Followed:
         np.einsum("ii->i", seen)[:] += given.variances[:, 0]
         roots.append(jittered_cholesky(seen).lower)
     z, e = given.copies, given.noise
-    weights = _each(roots, z - e - unwhiten(kernels.factors, given.whitened), cholesky_solve)
-    u = z - e - given.variances * weights
-    return Followed(kernels, roots, u, weights, _each(roots, z, cholesky_solve))
+    without = z - e
+    missed = without - unwhiten(kernels.factors, given.whitened)
+    weights, of_copies = _both(roots, missed, z, cholesky_solve)
+    return Followed(kernels, roots, without - given.variances * weights, weights, of_copies)
 
 
 def log_density_given_copies(rows: RowFactors, given: Copies, at: Followed) -> float:
@@ -346,13 +370,19 @@ def slopes_given_copies(
         h = cholesky_solve(Q, by_weights[:, k])
         by_whitened = lower_times(lower, -h, transposed=True)
         by_gram = np.hstack([0.5 * a, -h]) @ np.hstack([a, r]).T
-        by_gram -= (0.5 * a.shape[1]) * cholesky_inverse(Q)
-        by_gram += through_cholesky(lower, by_whitened, given.whitened[:, k])
+        by_gram -= _without_half_of_diagonal(a.shape[1] * lower_of_inverse(Q))
+        by_gram += half_through_cholesky(lower, by_whitened, given.whitened[:, k])
         by_gram = 0.5 * (by_gram + by_gram.T)
         slopes.by_theta[f] = gram_slope(theta[f], at.kernels.grams[f], by_gram)
         slopes.by_whitened[:, k] = by_whitened
         slopes.by_noise[:, k] = -of_rows[:, k] - h
     return slopes
+
+
+def _without_half_of_diagonal(triangle: Array) -> Array:
+    """Halve the diagonal in place: the rest of a triangle stands for both halves of a matrix."""
+    np.einsum("ii->i", triangle)[:] *= 0.5
+    return triangle
 
 
 class Conditional(NamedTuple):

@@ -16,18 +16,20 @@ that of the label, and w_k the weight of k given all labels. ε is learnt with t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from atoll.core.progress import progress_bar
 from atoll.models.average import average, heads
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 WRONG_SHARES = (0.01, 0.05, 0.12, 0.25)  # ε, each as likely as the others before the labels
+EXTREMES = (WRONG_SHARES[0], WRONG_SHARES[-1])  # of these; they tell which views matter
 LEAST_WEIGHT = 1e-2  # of a view at an amplitude, relative to the weightiest, to be looked at
 
 
@@ -114,12 +116,16 @@ class Compared(NamedTuple):
         w = np.exp(log_w - logsumexp(log_w, axis=0))
         return np.einsum("bs,bsk->sk", w, self.proba)
 
+    @property
+    def weights(self) -> Array:
+        """(B,) of each k given all labels; they sum to one."""
+        return np.exp(self.log_weights - logsumexp(self.log_weights))
+
     def suspicion(self, codes: Codes) -> Array:
-        """Return the probability that each label is wrong, given all of them, (s,)."""
-        w = np.exp(self.log_weights - logsumexp(self.log_weights))
+        """Return the probability that each label is wrong, given all of them and k, (B, s)."""
         own = self.proba[:, np.arange(len(codes)), codes]
         e, K = self.wrong[:, None], self.proba.shape[2]
-        return np.asarray(w @ (e / (K - 1) * (1.0 - own) / self.of_labels(codes)))
+        return np.asarray(e / (K - 1) * (1.0 - own) / self.of_labels(codes))
 
 
 def compare(record: LabelRecord, problems: heads.Problems, wrong: float = 0.0) -> Compared:
@@ -171,7 +177,7 @@ def outside_part(problems: heads.Problems, found: Compared, features: list[Array
     ----------
     features : for each view (n, p)
     """
-    w = np.exp(found.log_weights - logsumexp(found.log_weights))
+    w = found.weights
     out = np.tile(w[-1] * found.proba[-1].mean(axis=0), (n, 1))
     for i, values in enumerate(features):
         own = w[problems.first[i] : problems.first[i + 1]]
@@ -180,29 +186,79 @@ def outside_part(problems: heads.Problems, found: Compared, features: list[Array
     return out / out.sum(axis=1, keepdims=True)
 
 
-def suspicion(record: LabelRecord) -> Array:
-    """Return the probability that each label is wrong, given all of them, (l,)."""
-    record = _with_what_matters(record)
-    parts = [compare(record, record.infer(wrong), wrong) for wrong in WRONG_SHARES]
+class Doubts(NamedTuple):
+    """Which labels may be wrong, and how many.
+
+    probabilities : (l,) that each label is wrong, given all of them
+    chances : (l + 1,) probability of each number of wrong labels
+    """
+
+    probabilities: Array
+    chances: Array
+
+
+def doubts(record: LabelRecord, shown: bool = False) -> Doubts:
+    """Return how probable it is that each label is wrong, and of how many it is true.
+
+    Labels stand or fall together: where many rows are hard, none of their labels is wrong. So the
+    number of wrong ones is averaged over k like everything else, and is far less sure than if each
+    label were wrong or right by itself.
+
+    Parameters
+    ----------
+    shown : whether progress is shown
+    """
+    total = len(EXTREMES) + len(WRONG_SHARES)
+    with progress_bar(total=total, desc="doubting labels", unit=" fits", disable=not shown) as bar:
+        record = _with_what_matters(record, bar)
+        parts = [_compared_under(record, wrong, bar) for wrong in WRONG_SHARES]
     found = Compared(*(np.concatenate(field) for field in zip(*parts)))
-    out = np.empty(len(record.codes))
-    out[record.part] = found.suspicion(record.of_part)
-    others = np.setdiff1d(np.arange(len(out)), record.part)
+    given_k = np.empty((len(found.wrong), len(record.codes)))
+    given_k[:, record.part] = found.suspicion(record.of_part)
+    others = np.setdiff1d(np.arange(len(record.codes)), record.part)
     if len(others):
-        w = np.exp(found.log_weights - logsumexp(found.log_weights))
-        wrong, K = float(w @ found.wrong), record.n_classes
+        e, K = found.wrong[:, None], record.n_classes
         own = held_out(record)[others, record.codes[others]]
-        other = wrong / (K - 1) * (1.0 - own)
-        out[others] = other / np.maximum((1.0 - wrong) * own + other, 1e-300)
+        other = e / (K - 1) * (1.0 - own)
+        given_k[:, others] = other / np.maximum((1.0 - e) * own + other, 1e-300)
+    weights = found.weights
+    kept = np.flatnonzero(weights >= LEAST_WEIGHT * weights.max())
+    chances = weights[kept] @ [number_chances(given_k[k]) for k in kept]
+    return Doubts(weights @ given_k, chances / chances.sum())
+
+
+def number_chances(p: Array) -> Array:
+    """Return the probability of each number of events that have probabilities p; (l,) -> (l + 1,).
+
+    Examples
+    --------
+    >>> number_chances(np.array([0.5, 0.5])).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    likely = p.sum() + 12.0 * np.sqrt(p @ (1.0 - p)) + 25.0  # what is beyond does not matter
+    n = min(len(p), int(likely)) + 1
+    turns = np.exp(2j * np.pi * np.arange(n) / n)
+    spectrum = np.ones(n, complex)
+    for one in p:
+        spectrum *= 1.0 + one * (turns - 1.0)
+    out = np.zeros(len(p) + 1)
+    out[:n] = np.maximum(np.fft.fft(spectrum).real / n, 0.0)
     return out
 
 
-def _with_what_matters(record: LabelRecord) -> LabelRecord:
+def _compared_under(record: LabelRecord, wrong: float, bar: Any) -> Compared:
+    """Return what a fit says of the labels if a share of them is wrong; the bar counts it."""
+    found = compare(record, record.infer(wrong), wrong)
+    bar.update()
+    return found
+
+
+def _with_what_matters(record: LabelRecord, bar: Any) -> LabelRecord:
     """Return the record with the views and amplitudes that some share of wrong labels bears out."""
     best: Array | None = None
     sizes = [len(a) for a in record.amplitudes]
-    for wrong in (WRONG_SHARES[0], WRONG_SHARES[-1]):
-        found = compare(record, record.infer(wrong), wrong).log_weights[:-1]
+    for wrong in EXTREMES:
+        found = _compared_under(record, wrong, bar).log_weights[:-1]
         best = found if best is None else np.maximum(best, found - found.max())
         best = best - best.max()
     assert best is not None

@@ -191,8 +191,11 @@ class _Climb(NamedTuple):
             r = np.zeros((len(self.problem.rows), K), np.float32)
             if self.begin is None:
                 r = log_start(rng_graph, self.problem)
-            for rounds in _rounds(rng_batches, self.problem, self.scaled, r, plan, n_done):
+            coming = _rounds(rng_batches, self.problem, self.scaled, r, plan, n_done)
+            rounds = next(coming, None)
+            while rounds is not None:
                 state, heard = ascent.advance(state, rounds, self.fixed)
+                rounds = next(coming, None)  # drawn while the device is at work on the last
                 n_done += STEPS_PER_ROUND * ROUNDS_AT_ONCE
                 trace = {
                     name: np.concatenate([old, np.asarray(getattr(heard, name), np.float64)])

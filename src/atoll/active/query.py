@@ -1,0 +1,105 @@
+"""Rows to label, and why each is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.active.strategies import STRATEGIES
+from atoll.core.blank_rows import left_to_the_end
+from atoll.core.shown import readable
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+AUDIT = "random row, to check the model"
+PUT_OFF = "put off before"
+CLOSE = 0.2  # difference of two probabilities from which the first leads
+CLEAR = 0.9  # probability from which a class is clear
+NO_ROWS = np.empty(0, np.intp)
+
+
+@readable
+class Query(NamedTuple):
+    """Rows to label, the first first.
+
+    rows : (k,) of the pool; fewer than asked for where fewer have no label
+    scores : (k,) of the strategy, larger for better; nan for audits and rows put off before
+    is_audit : (k,) whether a row was drawn at random, to check the model
+    why : (k,) why each is asked for, in words
+    later : other rows without a label that are asked for when none of the rest is left, since
+        they are mostly blank
+    """
+
+    rows: Index
+    scores: Array
+    is_audit: NDArray[np.bool_]
+    why: NDArray[Any] = np.empty(0, dtype=object)
+    later: Index = NO_ROWS
+
+    def __str__(self) -> str:
+        if not len(self.rows):
+            return "No row is left to label."
+        lines = [f"  row {row}: {why}" for row, why in self._table()[1]]
+        return "\n".join([self._headline(), *lines, *self._about_later()])
+
+    def _parts(self) -> list[Any]:
+        return [self._headline(), self._table(), *self._about_later()]
+
+    def _about_later(self) -> list[str]:
+        return [left_to_the_end(self.later.tolist())] if len(self.later) else []
+
+    def _headline(self) -> str:
+        n = len(self.rows)
+        return f"{n} row{'s' * (n != 1)} to label, the first first; then update(rows, labels)."
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        why = self.why.tolist() or [f"score {score:.3g}" for score in self.scores]
+        return ["row", "why"], [[str(row), said] for row, said in zip(self.rows.tolist(), why)]
+
+
+def reasons_for(
+    p: Array | None, classes: Sequence[Any], scores: Array, is_audit: NDArray[np.bool_]
+) -> NDArray[Any]:
+    """Return why each of k rows is asked for, in words, (k,).
+
+    Parameters
+    ----------
+    p : (k, K) their class probabilities; None where there is no model yet
+    classes : (K,)
+    scores, is_audit : (k,) as in `Query`
+    """
+    names = [str(name) for name in classes]
+    typical = STRATEGIES["typiclust"].summary
+    picked = [typical] * len(scores) if p is None else [doubt(row, names) for row in p]
+    said = [
+        AUDIT if audit else PUT_OFF if np.isnan(score) else why
+        for audit, score, why in zip(is_audit.tolist(), scores.tolist(), picked)
+    ]
+    return np.array(said, dtype=object)
+
+
+def doubt(p: Array, names: Sequence[str]) -> str:
+    """Return what the model makes of a row that was picked, by its class probabilities.
+
+    Parameters
+    ----------
+    p : (K,)
+    names : (K,) of the classes
+
+    Examples
+    --------
+    >>> doubt(np.array([0.45, 0.5, 0.05]), ["ant", "bee", "fly"])
+    'bee (50%) or ant (45%)?'
+    >>> doubt(np.array([0.02, 0.98, 0.0]), ["ant", "bee", "fly"])
+    'bee (98%), which stands for many rows'
+    """
+    first, second = np.argsort(-p, kind="stable")[:2]
+    if p[first] - p[second] < CLOSE:
+        return f"{names[first]} ({p[first]:.0%}) or {names[second]} ({p[second]:.0%})?"
+    if p[first] < CLEAR:
+        return f"{names[first]} ({p[first]:.0%}), less likely {names[second]} ({p[second]:.0%})"
+    return f"{names[first]} ({p[first]:.0%}), which stands for many rows"

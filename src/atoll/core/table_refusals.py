@@ -1,0 +1,127 @@
+"""What is refused of a table: cells and columns that are missing, infinite or blank, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.extras import import_extra
+from atoll.core.table_fixes import Fixes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def is_numeric(column: pd.Series) -> bool:
+    """Return whether the cells are numbers (booleans among them), and not complex ones."""
+    types = import_extra("pandas.api.types")
+    return bool(types.is_numeric_dtype(column.dtype)) and not types.is_complex_dtype(column.dtype)
+
+
+def as_floats(column: pd.Series) -> NDArray[np.float64]:
+    """Return a column of numbers as an array (n,), with NaN for blank cells."""
+    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+
+
+def refuse_blank(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -> None:
+    """Raise a ValueError that names blank cells; none where there are none."""
+    cells = _cells(frame, columns, lambda column: column.isna().to_numpy(), fixes.first_row)
+    if cells:
+        raise ValueError(
+            f"missing values in the features: {cells} {fixes.counting}. "
+            f"Let them be filled in ({fixes.impute}), or leave out the rows or the columns."
+        )
+
+
+def refuse_infinite(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -> None:
+    """Raise a ValueError that names infinite cells; none where there are none."""
+    numeric = [name for name in columns if is_numeric(frame[name])]
+    cells = _cells(frame, numeric, lambda c: np.isinf(as_floats(c)), fixes.first_row)
+    if cells:
+        raise ValueError(
+            f"infinite values in the features: {cells} {fixes.counting}. "
+            "Correct them, or leave out the rows or the columns."
+        )
+
+
+def refuse_empty(frame: pd.DataFrame, columns: Sequence[str], fixes: Fixes) -> None:
+    """Raise a ValueError that names rows of nothing but blanks; none where there are none."""
+    is_blank = frame[list(columns)].isna().all(axis=1)
+    rows = (np.flatnonzero(is_blank) + fixes.first_row).tolist()
+    if rows:
+        raise ValueError(
+            f"row{'s' if len(rows) > 1 else ''} {listed(rows, 10)}: every cell of the features is "
+            f"blank {fixes.counting}; {fixes.without_blank_rows}."
+        )
+
+
+def _cells(frame: pd.DataFrame, columns: Iterable[str], is_wrong: Any, first: int = 1) -> str:
+    """Return where cells are wrong, in words; nothing if none is."""
+    places = {name: np.flatnonzero(is_wrong(frame[name])) + first for name in columns}
+    cells = [(int(row), name) for name, rows in places.items() for row in rows]
+    cells.sort(key=lambda cell: cell[0])
+    shown = ", ".join(f"row {row} of {name!r}" for row, name in cells[:5])
+    return shown + (f" and {len(cells) - 5} more" if len(cells) > 5 else "")
+
+
+def require_known_columns(columns: Sequence[str], frame: pd.DataFrame) -> None:
+    """Raise a ValueError if the table lacks a column that the model was fitted on."""
+    missing = [name for name in columns if name not in frame.columns]
+    if missing:
+        others = [name for name in frame.columns if name not in columns]
+        close = {name: get_close_matches(name, others, n=1) for name in missing}
+        meant = ", ".join(f"{found[0]!r} for {name!r}" for name, found in close.items() if found)
+        hint = f"rename a column if it is one of them: {meant}" if meant else ""
+        raise ValueError(
+            f"the table lacks {columns_in_words(missing)}, which the model was fitted on; "
+            f"{hint or f'it has {columns_in_words(list(frame.columns))}'}.{_about_header(frame)}"
+        )
+
+
+def _about_header(frame: pd.DataFrame) -> str:
+    """Say so where the first line of a file seems to be a row: most of its cells are numbers."""
+    numbers = [name for name in frame.columns if _is_number(str(name))]
+    if 2 * len(numbers) <= len(frame.columns) or not any("." in str(name) for name in numbers):
+        return ""
+    return (
+        " The first line seems to be a row, not a header: put a line with the names of the columns "
+        "above it."
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+def require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> None:
+    """Raise a ValueError where the table lacks a column that the user named in this role."""
+    for name in names:
+        if name not in frame.columns:
+            close = get_close_matches(name, list(frame.columns), n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "its columns are "
+            if not close:
+                hint += listed(list(frame.columns)) + "." + _about_header(frame)
+            raise ValueError(f"{role} {name!r} is not in the table; {hint}")
+
+
+def columns_in_words(columns: Sequence[str]) -> str:
+    """Return "column" or "columns", and their names."""
+    return f"column{'s' if len(columns) > 1 else ''} {listed(columns)}"
+
+
+def is_or_are(columns: Sequence[str]) -> str:
+    """Return the verb that goes with so many columns."""
+    return "are" if len(columns) > 1 else "is"
+
+
+def listed(values: Sequence[Any], most: int = 8) -> str:
+    """Return the first values, and how many there are besides."""
+    shown = ", ".join(repr(value) for value in values[:most])
+    return shown + (f" and {len(values) - most} more" if len(values) > most else "")
