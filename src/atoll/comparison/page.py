@@ -116,9 +116,9 @@ def _what_was_done(found: ModelComparison) -> str:
     apart, report = (
         "",
         (
-            " A report of the fitted model holds the same labels out, but fits all rows, and lets all "
-            "labels say once what categories count, where there are any: its scores may differ from "
-            "these."
+            " A report of the fitted model holds the same labels out, but fits all rows, and lets "
+            "all labels say once what categories count, where there are any: its scores may differ "
+            "from these."
         ),
     )
     if found.single:  # a report holds out nothing then
