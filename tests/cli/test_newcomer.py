@@ -261,7 +261,14 @@ def test_rows_keep_their_numbers_and_ids_after_blank_ones(table, tmp_path):
     table["tag"] = [f"t{i:02}" for i in range(40)]
     succeed(*arguments(table, tmp_path, "--id", "tag"), "--quiet")
     data, model = tmp_path / "table.csv", tmp_path / "m.atoll"
-    told = [succeed("explain", model, data, "--row", 30), succeed("suspects", model, "-n", 40)]
+    by_number = succeed("explain", model, data, "--row", 30)
+    assert (
+        succeed("explain", model, data, "--row", "t29").partition(":")[2]
+        == (by_number.partition(":")[2])
+    )
+    said = fail("explain", model, data, "--row", "t99")
+    assert "has rows 1 to 40, and the names of its column 'tag'" in said
+    told = [by_number, succeed("suspects", model, "-n", 40)]
     succeed("report", model, "--out", tmp_path / "r.html", "--no-cross-validation")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     told.append(re.sub(r"<[^>]*>", " ", page[page.index('id="uncertain"') :]))
