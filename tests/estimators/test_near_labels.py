@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import atoll
 from atoll import AtollClassifier
 from atoll.core.labels import parse_labels
 from atoll.datasets import make_crescents, make_pinwheel
@@ -113,7 +114,7 @@ def test_labels_that_judge_are_seen_by_nobody(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "cosine", "five classes"])
-def test_fits_of_very_many_labels_take_them_all(kind):
+def test_fits_of_very_many_labels_take_them_all(kind, tmp_path):
     make, K = (make_pinwheel, 5) if kind == "five classes" else (make_crescents, 2)
     X, truth = make(n_samples=300, random_state=0)
     X = np.column_stack([X, 5.0 + X[:, :1]])
@@ -123,9 +124,13 @@ def test_fits_of_very_many_labels_take_them_all(kind):
     settings = {"n_draws": 40, "metric": metric, "random_state": 0}
     few = AtollClassifier(recipe=replace(AVERAGE_RECIPE, graph=FEW), **settings).fit(X, y)
     plain = AtollClassifier(recipe=AVERAGE_RECIPE, **settings).fit(X, y)
+    assert few.diagnostics_["share_of_near_labels"] > 0
     n_more = len(near_labels.SCALES) * (1 if K == 2 else K)
     widths = [model.posterior_.views[0].values.shape[1] for model in (few, plain)]
     assert widths[0] == widths[1] + n_more
     p = few.predict_proba(X[:20])
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
     assert few.score(X, truth) > 0.8 or kind == "cosine"
+    atoll.save_model(few, tmp_path / "few.atoll")
+    again = atoll.load_model(tmp_path / "few.atoll")
+    np.testing.assert_array_equal(again.predict_proba(X[:20]), p)

@@ -113,14 +113,21 @@ def _what_was_done(found: ModelComparison) -> str:
     part = ""
     if found.n_used_rows < found.n_rows:
         part = f" The models were fitted to {found.n_used_rows:,} of {found.n_rows:,} rows."
-    apart = " but for those that are the only one of their class," if found.single else ""
+    apart, report = (
+        "",
+        (
+            " A report of the fitted model holds the same labels out, but fits all rows, and lets "
+            "all labels say once what categories count, where there are any: its scores may differ "
+            "from these."
+        ),
+    )
+    if found.single:  # a report holds out nothing then
+        apart, report = ", but for those that are the only one of their class", ""
     return (
-        f"{found.n_labels:,} labels of {found.n_classes} classes, each{apart} held out once in "
-        f"{found.n_splits} folds; the rarest class has {found.n_rarest}.{part} Below zero a model "
-        "is better than the default; intervals by a correlated t-test over rows. The last column "
-        "has the seconds of one fit and its predictions. A report of the fitted model "
-        "holds the same labels out, but fits all rows, and lets all labels say once what "
-        "categories count, where there are any: its scores may differ from these."
+        f"{found.n_labels:,} labels of {found.n_classes} classes, each held out once in "
+        f"{found.n_splits} folds{apart}; the rarest class has {found.n_rarest}.{part} Below zero a "
+        "model is better than the default; intervals by a correlated t-test over rows. The last "
+        f"column has the seconds of one fit and its predictions.{report}"
     )
 
 

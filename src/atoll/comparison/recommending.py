@@ -128,8 +128,7 @@ def about_single_labels(classes: Sequence[Any]) -> str:
         else ("have a single label each", "these classes")
     )
     return (
-        f" {names} {has}, which was in every fit: how well a model knows {which}, nothing here "
-        "tells."
+        f" {names} {has}, which was in every fit: how well a model knows {which} is not measured."
     )
 
 

@@ -28,7 +28,12 @@ from atoll.estimators.graph_rows import (
 )
 from atoll.estimators.informed import InformedClassifier
 from atoll.estimators.label_records import record_of_assumptions
-from atoll.estimators.near_labels import judged, takes_near_labels, with_near_labels
+from atoll.estimators.near_labels import (
+    judged,
+    takes_near_labels,
+    with_near_labels,
+    with_votes,
+)
 from atoll.estimators.parameters import (
     COMMON,
     LABELLING,
@@ -50,6 +55,7 @@ from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration, corroboration
 from atoll.models.average.heads import ProbitHead
 from atoll.models.average.label_doubts import WRONG_SHARES
+from atoll.models.average.near_votes import NearVotes
 from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
 from atoll.models.average.spans import SpanView
 from atoll.models.average.views import (
@@ -188,6 +194,7 @@ class AtollClassifier(InformedClassifier):
         Place,
         DistanceView,
         ColumnsView,
+        NearVotes,
         Assumption,
         Explanation,
         AverageRecipe,
@@ -291,7 +298,7 @@ class AtollClassifier(InformedClassifier):
         seen: dict[str, View] = {"neighbours": first}
         known = _known(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")
-        bold = self._bold(rng, known)
+        bold = with_votes(self._bold(rng, known), first, data)
         if self._compares():
             seen |= self._other_views(memory, data)
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)

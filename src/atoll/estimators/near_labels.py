@@ -4,7 +4,7 @@ The graph's posterior takes a part of many labels, and the few smooth functions 
 cannot follow a border that ten thousand labels draw. So the rows get more features: at several
 scales k the shares of the classes among the k nearest labels, as logarithms. A row's own labels are
 left out, so that the posterior learns by its labels how far such features are to be trusted: where
-they say nothing, their coefficients stay small.
+they say nothing, their coefficients stay small. They also speak for themselves: see `near_votes`.
 
 Evidence compares what assumptions expect before any label. Here that of the graph would have seen
 most of the labels beforehand, and so a part of them is kept from all: assumptions count as much as
@@ -25,6 +25,7 @@ from atoll.estimators.atoll_rows import Judges, Rows, Scaled
 from atoll.kernels.graph_spectral import nearest_rows
 from atoll.models.average import heads
 from atoll.models.average.average import Weighed
+from atoll.models.average.near_votes import weighed_votes
 from atoll.models.average.views import GraphView, View
 from atoll.models.graph_posterior import FeaturePosterior
 from atoll.models.graph_recipe import ChoiceRecipe
@@ -32,8 +33,9 @@ from atoll.models.graph_recipe import ChoiceRecipe
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+LEAST_RATIO = 1.25  # of the labels to those that the posterior takes: enough are left to judge
 SCALES = (20, 160)  # nearest labels that are counted
-COUNT = 0.03  # of each class, before any label
+COUNT = 0.003  # of each class, before any label
 UNIT = 0.3  # of the features: of the order of the graph's own
 MOST_LABELS = 50_000  # beyond, a random part of them
 MOST_JUDGES = 1000  # labels that are kept from all; of those that the posterior does not take half
@@ -41,10 +43,11 @@ TINY = 1e-12  # the least probability that a judge sees
 
 
 def takes_near_labels(view: GraphView, labels: PartialLabels, choice: ChoiceRecipe) -> bool:
-    """Return whether labels are so many that a part stands for them, and features not too many."""
+    """Return whether labels are many more than the posterior takes, and features not too many."""
     K = len(labels.classes)
     n_features = view.values.shape[1] + len(SCALES) * (1 if K == 2 else K)
-    return labels.n_labelled > choice.most_labels and n_features * K <= choice.most_coefficients
+    many = labels.n_labelled >= LEAST_RATIO * choice.most_labels
+    return many and n_features * K <= choice.most_coefficients
 
 
 def with_near_labels(
@@ -100,6 +103,14 @@ def _log_shares(codes: Index, counted: NDArray[np.bool_], K: int) -> Array:
     if K == 2:  # one function, of the difference
         return UNIT * (logs[:, 1:] - logs[:, :1])
     return np.asarray(UNIT * (logs - logs.mean(axis=1, keepdims=True)))
+
+
+def with_votes(found: FeaturePosterior, view: GraphView, data: Rows) -> FeaturePosterior:
+    """Return a posterior with what the nearest labels say beside it, where labels are kept."""
+    if data.judges is None:
+        return found
+    seen, K = view.features(data.judges.rows), len(data.labels.classes)
+    return weighed_votes(found, len(SCALES), K, UNIT, seen, data.judges.codes)
 
 
 def judged(

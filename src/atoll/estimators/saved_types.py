@@ -110,6 +110,7 @@ TYPES: dict[str, SavedType] = {
     "archipelago-engine-scaling": SavedType("atoll.models.archipelago.engine.posterior.Scaling"),
     "calibrated-machine": SavedType("atoll.models.calibration.CalibratedMachine"),
     "calibration": SavedType("atoll.models.calibration.Calibration"),
+    "graph-near-votes": SavedType("atoll.models.average.near_votes.NearVotes"),
     "graph-cone-posterior": SavedType("atoll.models.graph_posterior.ConePosterior"),
     "graph-normal-posterior": SavedType("atoll.models.graph_posterior.NormalPosterior"),
     "graph-pooled-posterior": SavedType("atoll.models.graph_posterior.PooledPosterior"),

@@ -25,6 +25,7 @@ from atoll.core.graphs import nearest
 from atoll.core.rows import clipped, rescaled, row_squares
 from atoll.models.average.average import FARTHEST, AveragePosterior
 from atoll.models.average.heads import ProbitHead
+from atoll.models.average.near_votes import NearVotes
 from atoll.models.average.views import GraphView, Place, View
 from atoll.models.graph_posterior import (
     ConePosterior,
@@ -88,6 +89,8 @@ def mean_coefficients(head: Any) -> Array | None:
         return np.einsum("s,spf->pf", head.weights, head.coefficients)
     if isinstance(head, NormalPosterior):
         return head.mean
+    if isinstance(head, NearVotes):
+        return mean_coefficients(head.functions)
     if isinstance(head, PooledPosterior):
         votes, soft = mean_coefficients(head.votes), mean_coefficients(head.soft)
         assert votes is not None
