@@ -387,15 +387,20 @@ def _text_errors(name: str) -> Iterator[None]:
             "line, or put cells that hold a separator in quotation marks."
         ) from None
     except (pd.errors.ParserError, UnicodeError, gzip.BadGzipFile, EOFError) as error:
-        long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
-        if long is not None:
-            wanted, line, seen = map(int, long.groups())
-            raise LongRow(
-                f"{name} has {seen} cells in line {line}, and {wanted} columns: mend that line, or "
-                "put cells that hold a separator in quotation marks.",
-                seen - wanted,
-            ) from None
-        raise ValueError(f"{name} cannot be read as CSV: {error}") from None
+        raise unreadable_text(name, error) from None
+
+
+def unreadable_text(name: str, error: Exception) -> ValueError:
+    """Return in a sentence what pandas raised on a text; `name` is how it calls the file."""
+    long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+    if long is None:
+        return ValueError(f"{name} cannot be read as CSV: {error}")
+    wanted, line, seen = map(int, long.groups())
+    return LongRow(
+        f"{name} has {seen} cells in line {line}, and {wanted} columns: mend that line, or put "
+        "cells that hold a separator in quotation marks.",
+        seen - wanted,
+    )
 
 
 def _sample(source: Path | bytes) -> str:
