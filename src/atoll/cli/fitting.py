@@ -142,8 +142,8 @@ def description(
     if len(blank):
         where = shortened([f"{name} ({count})" for name, count in blank.items()])
         lines.append(
-            f"Blank cells: {where}. Numbers take the column's median, categories none of its "
-            "values; where a twentieth or more are blank, that is a feature as well."
+            f"Blank cells: {where}. Numbers take the mean of rows like theirs, categories none "
+            "of their values; where a twentieth or more are blank, that is a feature as well."
         )
     return lines
 

@@ -97,16 +97,16 @@ def _about_blanks(bundle: ModelBundle) -> dict[str, object]:
 
     if bundle.blank is None:
         said = (
-            "not recorded in this model file, so that a number may be the median that was filled "
-            "in: name the table by --data, or fit the model again"
+            "not recorded in this model file, so that a number may be one that was filled in: "
+            "name the table by --data, or fit the model again"
         )
         return {"Blank cells": said}
     if not len(bundle.blank):
         return {}
     n, columns = len(bundle.blank), {bundle.preprocessing.columns[j] for _, j in _blank(bundle)}
     said = (
-        f"{count(n, 'cell')} in {count(len(columns), 'column')}, filled in for the model: with the "
-        "median in a column of numbers, with none of the values in a column of categories"
+        f"{count(n, 'cell')} in {count(len(columns), 'column')}, filled in for the model: a number "
+        "by rows that are like its own, a category by none of its values"
     )
     return {"Blank cells": said}
 

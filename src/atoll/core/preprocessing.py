@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from atoll.core.blank_fill import donors_of, fill_blank
 from atoll.core.extras import import_extra
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import SHELL, Fixes
@@ -63,10 +64,12 @@ class Preprocessing(NamedTuple):
         indicator, and "column is blank" for that of blank cells
     mean, scale : (p,) float; 0 and 1 where a feature is left as it is
     standardised : whether the numeric columns are standardised
-    fill : what blank cells of numeric columns are filled with, by column
+    fill : medians of numeric columns, for blank cells where there are no donors
     flagged : numeric columns with an indicator of blank cells
     lenient : whether blank cells and unknown categories are taken, or refused
     texts : for each column of texts its words, whose features come after all others
+    donors : (r, p) features of complete rows, before they are standardised: the rows most like it
+        among them fill a row in
     """
 
     columns: tuple[str, ...]
@@ -79,6 +82,7 @@ class Preprocessing(NamedTuple):
     flagged: tuple[str, ...] = ()
     lenient: bool = False
     texts: dict[str, Words] = {}  # noqa: RUF012 - never changed
+    donors: NDArray[np.float64] = np.empty((0, 0))
 
     @property
     def names(self) -> list[str]:
@@ -122,7 +126,8 @@ def prepare(
     A column of long and different texts becomes one feature per word, weighted by how few texts
     have it (TF-IDF), in rows of length one; X is then sparse.
 
-    A blank cell takes the median of a numeric column, and has zeros for all indicators of another.
+    A blank cell of a numeric column takes the mean of the ten rows most like its own (the median,
+    where fewer than twenty rows are complete); of another it has zeros for all indicators.
     Where at least a twentieth of a column's cells are blank, an indicator says which.
 
     Parameters
@@ -190,7 +195,10 @@ def prepare(
         impute,
         {name: learn_words(_as_strings(frame[name]), name, fixes) for name in found},
     )
-    X = _to_features(untouched, frame)
+    raw = _to_features(untouched, frame)
+    if impute:
+        untouched = untouched._replace(donors=donors_of(raw))
+    X = _without_blanks(untouched, raw)
     if standardise:
         mean, scale = _mean_and_scale(X)
         scale /= np.array([_share_of_a_category(x) for x in X.T])
@@ -240,8 +248,8 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
             )
     refuse_infinite(frame, preprocessing.columns, fixes)
     refuse_empty(frame, preprocessing.columns, fixes)
-    X = (_to_features(preprocessing, frame) - preprocessing.mean) / preprocessing.scale
-    return _with_words(preprocessing, frame, X)
+    X = _without_blanks(preprocessing, _to_features(preprocessing, frame))
+    return _with_words(preprocessing, frame, (X - preprocessing.mean) / preprocessing.scale)
 
 
 def counts_as_category(table: PreparedTable) -> NDArray[np.bool_]:
@@ -581,7 +589,10 @@ def _feature_names(
 
 
 def _to_features(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float64]:
-    """Return the features before they are standardised, (n, p), without the words of texts."""
+    """Return the features before they are standardised, (n, p), without the words of texts.
+
+    Blank numbers are NaN.
+    """
     blocks: list[NDArray[Any]] = []
     for name in preprocessing.columns:
         if name in preprocessing.texts:
@@ -591,13 +602,18 @@ def _to_features(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[n
             blocks += [values == known for known in preprocessing.categories[name]]
         else:
             numbers = as_floats(frame[name])
-            is_blank = np.isnan(numbers)
-            blocks.append(np.where(is_blank, preprocessing.fill.get(name, np.nan), numbers))
+            blocks.append(numbers)
             if name in preprocessing.flagged:
-                blocks.append(is_blank)
+                blocks.append(np.isnan(numbers))
     if not blocks:
         return np.empty((len(frame), 0))
     return np.column_stack(blocks).astype(np.float64)
+
+
+def _without_blanks(preprocessing: Preprocessing, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return features (n, p) with blank numbers filled in."""
+    medians = np.array([preprocessing.fill.get(name, np.nan) for name in preprocessing.features])
+    return fill_blank(X, preprocessing.donors, medians)
 
 
 def _with_words(preprocessing: Preprocessing, frame: pd.DataFrame, X: NDArray[np.float64]) -> Any:

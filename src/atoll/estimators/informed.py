@@ -80,6 +80,8 @@ class Suspects:
         is_one = "1 label is" if n_likely == 1 else f"{n_likely or 'no'} labels are"
         first = int(np.searchsorted(np.cumsum(p), 0.9 * expected)) + 1
         look = f"the first {first}" if first > 1 else "the first"
+        if expected < 0.5 and n_likely == 0:
+            look = "the first"
         return (
             f"About {expected:.1f} of {len(p)} labels are wrong, {low} to {high} with probability "
             f"90% if slips come at random, and maybe more where they have a pattern; {is_one} more "

@@ -30,10 +30,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     It is what `atoll fit` does to a table before it fits a model. Numeric columns become one
     feature each, a column of texts one feature per word, weighted by how few texts have it
     (TF-IDF), and any other column one indicator per value. With texts the features are a sparse
-    array, which `AtollClassifier` and `GraphGPClassifier` take. A blank cell takes the median of a
-    numeric column, and has zeros for all indicators of another; so has a value that was not there
-    in `fit`. Where at least a twentieth of a column's cells are blank, an indicator says which.
-    Dates, lists and columns of more than a hundred different words are refused by name.
+    array, which `AtollClassifier` and `GraphGPClassifier` take. A blank cell of
+    a numeric column takes the mean of the ten rows most like its own (the median, where fewer than
+    twenty rows are complete); of another it has zeros for all indicators, as has a value that was
+    not there in `fit`. Where at least a twentieth of a column's cells are blank, an indicator
+    says which. Dates, lists and columns of more than a hundred different words are refused by name.
 
     Parameters
     ----------
@@ -249,7 +250,9 @@ def what_became(step: TablePreprocessor) -> list[str]:
             said = "a number" + " of few values" * (name in few)
             said += ", standardised" * found.standardised + counts * (name in few)
             if n and name in found.fill:
-                said += f"{cells} the median, {found.fill[name]:.4g}"
+                by_rows = f"the mean of rows like {'its own' if n == 1 else 'theirs'}"
+                median = f"the median, {found.fill[name]:.4g}"
+                said += f"{cells} {by_rows if len(found.donors) else median}"
             said += "; and whether it is blank" * (name in found.flagged)
         lines.append(f"{name}: {said}")
     return lines

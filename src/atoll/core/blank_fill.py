@@ -1,0 +1,84 @@
+"""Blank numbers, filled in from the rows most like them.
+
+The median of a column is what its largest class has. In its place a row would seem to be of that
+class, and a model would be sure of it. The mean over like rows is theirs where they agree, and lies
+between classes where they do not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+MOST_DONORS = 1000  # complete rows that are kept to fill others in
+MOST_NUMBERS = 2_000_000  # that they have
+FEWEST_DONORS = 20  # below, columns are filled with their medians
+N_LIKE = 10  # rows whose mean fills a cell
+FEW_VALUES = 10  # up to so many, a cell takes one of them
+
+
+def donors_of(X: Array) -> Array:
+    """Return complete rows, at most so many, to fill others in; (n, p) -> (r, p).
+
+    There are none where too few rows are complete.
+    """
+    complete = np.flatnonzero(~np.isnan(X).any(axis=1))
+    if len(complete) < FEWEST_DONORS or not X.shape[1]:
+        return np.empty((0, X.shape[1]))
+    most = max(FEWEST_DONORS, min(MOST_DONORS, MOST_NUMBERS // X.shape[1]))
+    chosen = np.random.default_rng(0).permutation(complete)[:most]
+    return X[np.sort(chosen)]
+
+
+def fill_blank(X: Array, donors: Array, medians: Array) -> Array:
+    """Return rows without blank cells, (n, p).
+
+    Parameters
+    ----------
+    X : (n, p), NaN where a cell is blank
+    donors : (r, p) complete rows; none: every blank cell takes the median
+    medians : (p,) of the columns
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> donors = np.repeat([[0.0, 5.0], [9.0, 7.0]], 20, axis=0) + 0.1 * rng.random((40, 2))
+    >>> fill_blank(np.array([[9.0, np.nan]]), donors, np.array([4.5, 6.0])).round(0).tolist()
+    [[9.0, 7.0]]
+    """
+    is_blank = np.isnan(X)
+    rows = np.flatnonzero(is_blank.any(axis=1))
+    out = np.where(is_blank, medians, X)
+    if not len(rows) or not len(donors):
+        return out
+    from sklearn.impute import KNNImputer  # where it is needed: it takes long to import
+
+    unit = _units(donors)
+    with np.errstate(over="ignore", invalid="ignore"):
+        like = KNNImputer(n_neighbors=N_LIKE).fit(donors / unit).transform(X[rows] / unit) * unit
+    like = _among_values(like, donors)
+    usable = is_blank[rows] & np.isfinite(like)
+    out[rows] = np.where(usable, like, out[rows])
+    return out
+
+
+def _units(donors: Array) -> Array:
+    """Return what columns are divided by, (p,): numbers count alike, and indicators as they are."""
+    is_indicator = np.isin(donors, [0.0, 1.0]).all(axis=0)
+    largest = np.abs(donors).max(axis=0)
+    largest[largest == 0.0] = 1.0
+    unit = largest * (donors / largest).std(axis=0)  # no square overflows
+    return np.where(is_indicator | (unit == 0.0), 1.0, unit)
+
+
+def _among_values(like: Array, donors: Array) -> Array:
+    """Return means, (m, p); in columns of few values the nearest of these."""
+    out = like.copy()
+    for j in range(donors.shape[1]):
+        values = np.unique(donors[:, j])
+        if len(values) <= FEW_VALUES:
+            middle = (values[1:] + values[:-1]) / 2.0
+            out[:, j] = values[np.searchsorted(middle, like[:, j])]
+    return out
