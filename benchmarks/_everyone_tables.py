@@ -44,7 +44,8 @@ class Table:
             and (labels is None or r["labels"] == labels)
             and (draws is None or r["draw"] in draws)
         ]
-        has_later = part == "ssl-book" and draws is None
+        mine = {row["draw"] for row in chosen if row["model"] == DEFAULT}
+        has_later = part == "ssl-book" and draws is None and not mine <= set(LATER)
         self.later = Table(chosen, part, labels, LATER) if has_later else None
         self.cells = defaultdict(dict)
         self.lost = defaultdict(list)
@@ -374,7 +375,7 @@ def show(rows, ours, out):
     write_pages(texts)
     if tables:
         draw_errors(tables, ours, out / "peers_error.png")
-    book = [table for table in tables.values() if table.later is not None]
+    book = [table for name, table in tables.items() if name.startswith("ssl-book")]
     if book:
         draw_book(book_results(book), out / "ssl_book.png")
     if "cost" in texts:

@@ -24,6 +24,7 @@ GIVEN = re.compile(
 WRITTEN = {"docs/papers"}  # by docs/write_papers.py, whole, from docs/results/
 # Tables that benchmarks/bench_everyone.py writes from the fits in docs/results/peers.csv.
 TABLES = re.compile(r"<!-- begin: ([\w-]+) -->\n\n(.*?)\n\n<!-- end: \1 -->", re.S)
+PAGES_OF_FITS = ("peers.md", "ssl-book.md")
 CODE = re.compile(r"```.*?```|\$\$.*?\$\$", re.S)
 
 
@@ -68,8 +69,8 @@ def rows_of_peers():
 def test_the_tables_of_peers_are_those_of_the_file_of_fits(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     tables = importlib.import_module("_everyone_tables")
-    page = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
-    shown, rows = dict(TABLES.findall(page)), list(rows_of_peers())
+    pages = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in PAGES_OF_FITS)
+    shown, rows = dict(TABLES.findall("".join(pages))), list(rows_of_peers())
     made = {"cost": tables.cost_table(rows), "nuts": tables.nuts_table(rows)}
     for name, (part, labels, _) in tables.GROUPS.items():
         table = tables.Table(rows, part, labels)
@@ -77,6 +78,7 @@ def test_the_tables_of_peers_are_those_of_the_file_of_fits(monkeypatch):
             make(table, ()) for make in (tables.main_table, tables.paired_table)
         )
         made[f"{name}-winners"] = tables.winners_table(table)
+        made |= {f"{name}-{metric}": tables.sets_table(table, (), metric) for metric in tables.TWO}
     assert set(shown) - set(made) == {"lost"}  # the names of those that were stopped
     decimals = re.compile(r"[−-]?\d*\.\d+")
     for name, text in made.items():

@@ -10,6 +10,7 @@ import pytest
 
 from atoll import load_model
 from atoll.cli.terminal import wrapped
+from atoll.core.tables import read_table
 from program import fail, run, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -260,7 +261,14 @@ def test_rows_keep_their_numbers_and_ids_after_blank_ones(table, tmp_path):
     table["tag"] = [f"t{i:02}" for i in range(40)]
     succeed(*arguments(table, tmp_path, "--id", "tag"), "--quiet")
     data, model = tmp_path / "table.csv", tmp_path / "m.atoll"
-    told = [succeed("explain", model, data, "--row", 30), succeed("suspects", model, "-n", 40)]
+    by_number = succeed("explain", model, data, "--row", 30)
+    assert (
+        succeed("explain", model, data, "--row", "t29").partition(":")[2]
+        == (by_number.partition(":")[2])
+    )
+    said = fail("explain", model, data, "--row", "t99")
+    assert "has rows 1 to 40, and the names of its column 'tag'" in said
+    told = [by_number, succeed("suspects", model, "-n", 40)]
     succeed("report", model, "--out", tmp_path / "r.html", "--no-cross-validation")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     told.append(re.sub(r"<[^>]*>", " ", page[page.index('id="uncertain"') :]))
@@ -327,6 +335,24 @@ def test_very_many_rows_are_fitted_without_predicting_each(table, tmp_path, monk
 def test_a_kernel_for_which_the_shell_has_no_word_is_said_to_be_for_python(table, tmp_path):
     said = fail(*arguments(table, tmp_path)[:6], "--model", "probit-gp", "--set", "kernel=Matern")
     assert "or a scikit-learn kernel (in Python only), got 'Matern'" in said
+
+
+def test_numbers_with_a_few_words_among_them_are_told_from_categories(tmp_path):
+    rng = np.random.default_rng(0)
+    grams = [f"{x:,.1f}".translate(str.maketrans(",.", ".,")) for x in rng.uniform(900, 9000, 150)]
+    lines = [f"{g};{'Esche' if i < 5 else 'Eiche' if i < 10 else ''}" for i, g in enumerate(grams)]
+    data = tmp_path / "table.csv"
+    data.write_text("\n".join(["Gewicht;Art", *lines]), encoding="utf-8")
+    frame = read_table(data)
+    assert frame["Gewicht"].between(900, 9000).all()  # 2.031,8 is two thousand
+    lines[20], lines[30] = "-;", "k.A.;"
+    data.write_text("\n".join(["Gewicht;Art", *lines]), encoding="utf-8")
+    said = fail("fit", data, "--target", "Art", "--out", tmp_path / "m.atoll")
+    assert "column 'Gewicht' holds numbers, but for '-', 'k.A.'; blank these cells" in said
+    tagged = frame.assign(Probe=[f"P{i:03}" for i in range(150)], leer=None)
+    tagged.to_csv(data, index=False)
+    said = fail("fit", data, "--target", "Art", "--out", tmp_path / "m.atoll")
+    assert "Where 'Probe' names the rows, `atoll fit --id Probe`." in said
 
 
 def test_the_column_of_labels_is_told_from_columns_that_are_not_known(table, tmp_path):

@@ -70,7 +70,7 @@ def test_scores_are_those_of_the_labelled_rows(folder):
 def test_scores_leave_out_what_has_no_answer_and_say_so(folder, tmp_path):
     said = succeed("score", folder / "m.atoll", folder / "few.csv")
     assert "50 rows without a label are left out." in said
-    assert "10 of these rows were labelled in the fit" in said
+    assert "10 of these rows are, in what the model reads, rows that were labelled" in said
     table = read_table(folder / "new.csv")
     table.loc[:2, "kind"] = "fox"
     table.astype({"height": object}).replace({"height": {table["height"][9]: "tall"}}).to_csv(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from atoll.core.chunks import DaskRows
+from atoll.core.chunks import DaskRows, RowChunks
 
 X = np.arange(24.0).reshape(12, 2)
 Y = np.arange(12) % 3
@@ -40,3 +40,9 @@ def test_labels_in_memory_are_cut_as_a_frame_of_unknown_lengths_is():
         np.testing.assert_array_equal(found[:4], [*X.sum(axis=0), 12, Y.sum()])
         with pytest.raises(ValueError, match="y has 11 labels and X has 12 rows"):
             DaskRows(frame, Y[:-1])
+
+
+def test_a_row_with_too_many_cells_is_named(tmp_path):
+    (tmp_path / "rows.csv").write_text("x,y\n1,2\n3,4,5\n")
+    with pytest.raises(ValueError, match="has 3 cells in line 3, and 2 columns: mend that line"):
+        RowChunks.from_csv(tmp_path / "rows.csv").total(lambda number, X, y: len(X))

@@ -337,3 +337,11 @@ def test_whole_numbers_that_floating_point_merges_are_refused():
     for merged in (2.0**53, -(2.0**60)):
         with pytest.raises(ValueError, match=f"whole numbers such as {merged:.0f}"):
             parse_labels(np.array([1.0, merged]))
+
+
+def test_classes_that_differ_by_blanks_alone_are_remarked_on():
+    with pytest.warns(UserWarning, match=r"'oak' and 'oak ', which differ by blanks alone"):
+        parse_labels(np.array(["oak", "oak ", "ash", None], dtype=object))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parse_labels(np.array(["oak", "oak tree", "ash", None], dtype=object))

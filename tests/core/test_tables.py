@@ -76,6 +76,9 @@ def test_a_folder_is_not_a_table(tmp_path):
         ("x;y\n1,5;2\n", Form(";", ",")),
         ("x;y\n1.5;2,0\n", Form(";", ".")),  # both marks: a comma may divide thousands
         ("x;y\nred, dark;2\n", Form(";", ".")),
+        ("x;y\n2.031,8;2\n", Form(";", ",", ".")),
+        ("x;y\n2.031,8;11.11.2007\n", Form(";", ",")),  # a date would be read as a number
+        ('x,y\n"2,031.8",2\n', Form(",", ".", ",")),
         ("x\ty\n1.5\t2\n", Form("\t", ".")),
         ("x\ty\n1,5\t2\n", Form("\t", ",")),
         ("x|y\n1|2\n", Form("|", ".")),

@@ -14,6 +14,7 @@ from atoll.datasets import hide_labels, make_crescents
 from atoll.diagnostics.wrong_rows import kept_error
 from atoll.estimators import MODELS
 from atoll.estimators.graph_rows import RowGraph
+from atoll.estimators.informed import Suspects
 from atoll.estimators.knowledge import read_class_prior, read_groups, read_weights
 from atoll.estimators.probit_gp import ProbitGPClassifier
 from atoll.kernels.graph_spectral import graph_modes
@@ -289,6 +290,15 @@ def test_wrong_labels_are_the_most_suspect(kind):
     low, high = found.limits()
     assert low <= probabilities.sum() <= high
     assert f"{low} to {high} with probability 90%" in str(found)
+
+
+def test_few_doubts_send_nobody_through_all_labels():
+    p = np.full(25, 0.004)
+    said = Suspects(np.arange(25), p, np.r_[0.9, 0.1, np.zeros(24)]).said()
+    assert said.startswith("About 0.1 of 25 labels are wrong, 0 to 1")
+    assert said.endswith("None stands out.")
+    p[:2] = 0.4
+    assert "Look at the first 2, and" in Suspects(np.arange(25), p, np.r_[0.3, 0.7]).said()
 
 
 def test_labels_that_a_group_spreads_are_not_doubted_nor_support_each_other(crescents):

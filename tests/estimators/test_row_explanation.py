@@ -147,3 +147,12 @@ def test_a_strong_pull_from_afar_is_put_in_words():
     assert said in found.summary()
     assert said not in found._replace(near=(near[0]._replace(length=1.2), near[1])).summary()
     assert said not in found._replace(near=(near[0], near[1]._replace(pull=0.45))).summary()
+
+
+def test_a_probability_short_of_one_is_not_said_to_be_one():
+    classes, near = np.array(["low", "top"]), (NearLabel(5, "low", 6, 4.0, -0.5, None),)
+    said = RowExplanation(classes, np.array([0.0008, 0.9992]), near, None).headline()
+    assert said == "top with probability more than 0.99, then low with less than 0.01."
+    assert (
+        RowExplanation(classes, np.array([0.02, 0.98]), near, None).headline()
+    ) == "top with probability 0.98, then low with 0.02."

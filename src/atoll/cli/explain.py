@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,8 @@ from atoll.cli.options import DataPath, ModelPath, Quiet, TargetOfModel
 from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines, wrapped
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from atoll.estimators.persistence import ModelBundle
 
 
@@ -18,7 +21,11 @@ def explain(
     model: ModelPath,
     data: DataPath,
     row: Annotated[
-        int, typer.Option(min=1, help="Which row of DATA; the first under the header is 1.")
+        str,
+        typer.Option(
+            help="Which row of DATA: its number, of which the first under the header is 1, or its "
+            "name in the column that --id named in the fit."
+        ),
     ],
     n: Annotated[int, typer.Option("-n", min=1, help="Labels to show.")] = 5,
     refit: Annotated[
@@ -43,9 +50,8 @@ def explain(
     bundle = open_model(model, frame, target)
     if not bundle.X.shape[0]:
         bundle = rows_and_labels(bundle, frame)
-    if not 1 <= row <= len(frame):
-        raise ValueError(f"--row {row}: {str(data)!r} has rows 1 to {len(frame)}.")
-    read, reasons = unreadable(bundle.preprocessing, frame.iloc[[row - 1]])
+    place = _place(row, frame, data, bundle.id_column)
+    read, reasons = unreadable(bundle.preprocessing, frame.iloc[[place]])
     if reasons[0] is not None:
         raise ValueError(f"row {row} of {str(data)!r} cannot be read: {reasons[0]}.")
     x = apply(bundle.preprocessing, read)
@@ -74,6 +80,25 @@ def explain(
         typer.echo(line)
     if found.summary():
         typer.echo(wrapped(found.summary()))
+
+
+def _place(row: str, frame: pd.DataFrame, data: Path, id_column: str) -> int:
+    """Return the place of a row in a table, from 0, by its number or its name.
+
+    Parameters
+    ----------
+    row : number from 1 on, or name
+    id_column : that has the names; none where it is empty
+    """
+    if id_column in frame.columns:
+        named = [i for i, name in enumerate(frame[id_column].astype(str)) if name == row]
+        if len(named) == 1:
+            return named[0]
+    number = int(row) if row.strip().isdigit() else 0
+    if not 1 <= number <= len(frame):
+        names = f", and the names of its column {id_column!r}" if id_column in frame.columns else ""
+        raise ValueError(f"--row {row}: {str(data)!r} has rows 1 to {len(frame)}{names}.")
+    return number - 1
 
 
 def _with_ids(

@@ -15,7 +15,14 @@ from atoll.cli.predicting import predicted_proba
 from atoll.cli.terminal import shortened
 from atoll.cli.timing import LONG, in_words, seconds_of
 from atoll.core.extras import import_extra
-from atoll.core.preprocessing import Preprocessing, apply, extra_columns, unreadable, unseen
+from atoll.core.preprocessing import (
+    Preprocessing,
+    apply,
+    extra_columns,
+    is_filled,
+    unreadable,
+    unseen,
+)
 from atoll.core.progress import progress_bar
 from atoll.core.tables import (
     N_CELLS,
@@ -189,7 +196,7 @@ def _survey(
             read, reasons = _unreadable(preprocessing, frame)
             can_be_read = np.array([reason is None for reason in reasons])
             n_unreadable += int((~can_be_read).sum())
-            is_blank = read[list(preprocessing.columns)].isna().to_numpy()
+            is_blank = is_filled(preprocessing, read)
             n_mostly_blank += int((can_be_read & (is_blank.mean(axis=1) >= MANY_BLANK)).sum())
             first_reason = first_reason or next((r for r in reasons if r is not None), "")
             for column, values in unseen(preprocessing, read[can_be_read]).items():
@@ -291,8 +298,8 @@ def _answers(
         unsure = predictions.filter(regex="^p_").max(axis=1) < reject_below
         predictions["class"] = predictions["class"].astype(object).where(~unsure, None)
     if found.n_mostly_blank:
-        blank = read[list(bundle.preprocessing.columns)].isna().sum(axis=1)
-        predictions[BLANK_CELLS] = blank.astype("Int64")
+        blank = is_filled(bundle.preprocessing, read).sum(axis=1)
+        predictions[BLANK_CELLS] = pd.array(blank, dtype="Int64")
     if found.n_unreadable:
         predictions = predictions.reindex(frame.index)
         predictions["reason"] = pd.array(reasons, dtype="string")

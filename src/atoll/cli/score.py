@@ -67,8 +67,9 @@ def score(
     n_seen = _n_seen(bundle, X)
     if n_seen:
         say(
-            f"{n_seen} of these rows were labelled in the fit: the model knows their labels, and "
-            "the scores flatter it. Score other rows, or see the held-out labels of `atoll report`."
+            f"{n_seen} of these rows are, in what the model reads, rows that were labelled in the "
+            "fit: it knows their labels, and the scores flatter it. Score other rows, or see the "
+            "held-out labels of `atoll report`."
         )
     settings = {"total": X.shape[0], "unit": " rows", "disable": not show_progress(quiet)}
     with progress_bar(desc="predicting", **settings) as bar:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
+from atoll.core.tables import unreadable_text
 
 CHUNK_ROWS = 100_000  # rows per chunk unless the caller chooses
 
@@ -357,9 +358,12 @@ def _of_csv(
     path: Path, target: str | None, chunk_rows: int, options: dict[str, Any]
 ) -> Iterator[Chunk]:
     pd = import_extra("pandas")
-    with pd.read_csv(path, chunksize=chunk_rows, **options) as reader:
-        for frame in reader:
-            yield _split(frame, target, path)
+    try:
+        with pd.read_csv(path, chunksize=chunk_rows, **options) as reader:
+            for frame in reader:
+                yield _split(frame, target, path)
+    except pd.errors.ParserError as error:
+        raise unreadable_text(repr(str(path)), error) from None
 
 
 def _of_parquet(files: list[Path], target: str | None, chunk_rows: int) -> Iterator[Chunk]:

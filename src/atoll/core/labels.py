@@ -133,7 +133,27 @@ def parse_labels(
     labels = PartialLabels(codes, is_labelled, distinct)
     if classes is None and _is_auto(unlabelled):
         _hint_at_words(labels)
+    if classes is None:
+        _remark_on_blanks(distinct)
     return labels
+
+
+def _remark_on_blanks(classes: NDArray[Any]) -> None:
+    """Warn of classes that differ by blanks around their names alone."""
+    if classes.dtype.kind not in "OUT":
+        return
+    found: dict[str, list[str]] = {}
+    for name in classes.tolist():
+        if isinstance(name, str):
+            found.setdefault(name.strip(), []).append(name)
+    for name, alike in found.items():
+        if len(alike) > 1:
+            warn_user(
+                f"y has the classes {' and '.join(map(repr, alike))}, which differ by blanks "
+                f"alone, and are two classes so. If both mean {name!r}, take the blanks away, for "
+                "example with y.str.strip().",
+                UserWarning,
+            )
 
 
 def sorted_classes(classes: Iterable[Any]) -> list[Any]:

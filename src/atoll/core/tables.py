@@ -30,6 +30,12 @@ _PACKAGES = {"csv": ("pandas",), "tsv": ("pandas",), "parquet": ("pandas", "pyar
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _SAMPLE = 2**16  # characters of a file by which its form is found
 _WITH_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
+_THOUSANDS = {  # by their decimal mark; both marks in one number leave no doubt
+    ",": re.compile(r"\s*[+-]?\d{1,3}(\.\d{3})+,\d+\s*"),
+    ".": re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+\.\d+\s*"),
+}
+_DIGITS = {mark: re.compile(rf"\s*\d+([{mark}]\d+)+\s*") for mark in ".,"}
+_GROUPS = {mark: re.compile(rf"\s*\d{{1,3}}([{mark}]\d{{3}})+\s*") for mark in ".,"}
 _WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d+\s*")
 
 
@@ -50,10 +56,12 @@ class Form(NamedTuple):
 
     separator : between cells
     decimal : the mark in numbers, "." or ","
+    thousands : the mark between thousands, "." or ","; None where there is none
     """
 
     separator: str
     decimal: str
+    thousands: str | None = None
 
 
 def source_of(path: str | os.PathLike[str]) -> Path | bytes:
@@ -309,6 +317,7 @@ def _read_text(source: Path | bytes) -> pd.DataFrame:
             _opened(source),
             sep=form.separator,
             decimal=form.decimal,
+            thousands=form.thousands,
             index_col=False,
             low_memory=False,
         )
@@ -334,6 +343,7 @@ def _text_chunks(
         options: dict[str, Any] = {
             "sep": form.separator,
             "decimal": form.decimal,
+            "thousands": form.thousands,
             "index_col": False,
             "low_memory": False,
         }
@@ -377,15 +387,20 @@ def _text_errors(name: str) -> Iterator[None]:
             "line, or put cells that hold a separator in quotation marks."
         ) from None
     except (pd.errors.ParserError, UnicodeError, gzip.BadGzipFile, EOFError) as error:
-        long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
-        if long is not None:
-            wanted, line, seen = map(int, long.groups())
-            raise LongRow(
-                f"{name} has {seen} cells in line {line}, and {wanted} columns: mend that line, or "
-                "put cells that hold a separator in quotation marks.",
-                seen - wanted,
-            ) from None
-        raise ValueError(f"{name} cannot be read as CSV: {error}") from None
+        raise unreadable_text(name, error) from None
+
+
+def unreadable_text(name: str, error: Exception) -> ValueError:
+    """Return in a sentence what pandas raised on a text; `name` is how it calls the file."""
+    long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+    if long is None:
+        return ValueError(f"{name} cannot be read as CSV: {error}")
+    wanted, line, seen = map(int, long.groups())
+    return LongRow(
+        f"{name} has {seen} cells in line {line}, and {wanted} columns: mend that line, or put "
+        "cells that hold a separator in quotation marks.",
+        seen - wanted,
+    )
 
 
 def _sample(source: Path | bytes) -> str:
@@ -403,12 +418,15 @@ def form_of(text: str) -> Form:
     r"""Return how the beginning of a table is written.
 
     The separator is the mark that gives the header the most cells, and a comma if none does. The
-    decimal mark is a comma where some numbers have one and none has a point.
+    decimal mark is a comma where some numbers have one and none has a point, or where numbers such
+    as 2.031,8 have a point between thousands.
 
     Examples
     --------
     >>> form_of("x;y\n1,5;a\n")
-    Form(separator=';', decimal=',')
+    Form(separator=';', decimal=',', thousands=None)
+    >>> form_of("x;y\n2.031,5;a\n")
+    Form(separator=';', decimal=',', thousands='.')
     """
     lines = text.splitlines()[:200]
     if not lines:
@@ -416,7 +434,15 @@ def form_of(text: str) -> Form:
     cells = {mark: next(csv.reader(lines, delimiter=mark), []) for mark in ",;\t|"}
     separator = max(cells, key=lambda mark: len(cells[mark]))
     found = [cell for row in csv.reader(lines[1:], delimiter=separator) for cell in row]
-    with_comma = separator != "," and any(_WITH_COMMA.fullmatch(cell) for cell in found)
+    for decimal, pattern in _THOUSANDS.items():
+        mark = "," if decimal == "." else "."
+        # Dates and versions have the mark elsewhere, and would be read as numbers.
+        others = [c for c in found if _DIGITS[mark].fullmatch(c) and not _GROUPS[mark].fullmatch(c)]
+        is_used = any(pattern.fullmatch(cell) for cell in found)
+        if decimal != separator and is_used and not others:
+            return Form(separator, decimal, mark)
+    both = (_WITH_COMMA, _THOUSANDS[","])
+    with_comma = separator != "," and any(p.fullmatch(cell) for cell in found for p in both)
     with_point = any(_WITH_POINT.fullmatch(cell) for cell in found)
     return Form(separator, "," if with_comma and not with_point else ".")
 

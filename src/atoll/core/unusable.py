@@ -35,6 +35,9 @@ _ARRAY = re.compile(r"\[[-+.e\d\s]*\]")  # as NumPy prints one
 _LOOKED_AT = 200  # values that tell whether a column holds lists
 
 
+_NUMBER = re.compile(r"\s*[+-]?[\d.,]*\d[\d.,]*(e[+-]?\d+)?\s*", re.IGNORECASE)
+
+
 class Fault(NamedTuple):
     """Why a column cannot be learnt from.
 
@@ -86,6 +89,11 @@ def fault_of_categories(name: str, values: Sequence[str], fixes: Fixes) -> Fault
     if _are_lists(values[:_LOOKED_AT]):
         what = f"holds lists, such as {values[0][:40]!r}"
         return Fault(what, "spread it over columns of numbers")
+    words = [value for value in values if not _NUMBER.fullmatch(value)]
+    if len(values) > MAX_CATEGORIES and 0 < len(words) < 0.5 * len(values):
+        shown = ", ".join(map(repr, words[:4])) + (", …" if len(words) > 4 else "")
+        what = f"holds numbers, but for {shown}"
+        return Fault(what, "blank these cells or write numbers there")
     if len(values) > MAX_CATEGORIES:
         what = f"has {len(values)} different values, too many to encode (at most {MAX_CATEGORIES})"
         mend = f"group its values, or say that it has texts ({fixes.text(name)})"
@@ -138,8 +146,14 @@ def refuse(faults: dict[str, Fault], fixes: Fixes) -> None:
     told = "; ".join(f"{', '.join(names)}: {mend}" for mend, names in mends.items())
     mended = f", or mend them ({told})" if mends else ""
     out = fixes.drop(list(faults), most=len(faults))
+    naming = "".join(
+        f" Where {name!r} names the rows,{fault.naming.partition('names the rows')[2]}."
+        for name, fault in faults.items()
+        if fault.naming
+    )
     raise ValueError(
         f"{len(faults)} columns cannot be learnt from: {each}. Leave them out ({out}){mended}."
+        f"{naming}"
     )
 
 

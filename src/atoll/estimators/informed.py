@@ -29,6 +29,7 @@ Index = NDArray[np.intp]
 SHARE_ROWS, SHARE_DRAWS = 300, 64  # by which the limits of the shares are found
 SHARE_LIMITS = (0.05, 0.95)
 SHOWN = 10  # suspect labels that are printed
+WORTH_A_LOOK = 0.05  # probability of being wrong
 FEWEST_OTHERS = 3  # labels of its class beside a label that is held out
 
 
@@ -79,11 +80,13 @@ class Suspects:
         n_likely = int((p > 0.5).sum())
         is_one = "1 label is" if n_likely == 1 else f"{n_likely or 'no'} labels are"
         first = int(np.searchsorted(np.cumsum(p), 0.9 * expected)) + 1
-        look = f"the first {first}" if first > 1 else "the first"
+        first = min(first, int((p >= WORTH_A_LOOK).sum()))
+        look = "Look at " + (f"the first {first}" if first > 1 else "the first")
+        look = f"{look}, and go on while you find some." if first else "None stands out."
         return (
             f"About {expected:.1f} of {len(p)} labels are wrong, {low} to {high} with probability "
             f"90% if slips come at random, and maybe more where they have a pattern; {is_one} more "
-            f"likely wrong than right. Look at {look}, and go on while you find some."
+            f"likely wrong than right. {look}"
         )
 
     def __str__(self) -> str:

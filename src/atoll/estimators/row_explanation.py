@@ -94,8 +94,8 @@ class RowExplanation(NamedTuple):
         first, second = order[:2]
         if self.classes.dtype.kind in "biuf":  # a number alone does not read as a class
             names = [f"class {name}" for name in names]
-        said = f"{names[first]} with probability {self.proba[first]:.2f}"
-        said += f", then {names[second]} with {self.proba[second]:.2f}."
+        said = f"{names[first]} with probability {_short_of_certain(self.proba[first])}"
+        said += f", then {names[second]} with {_short_of_certain(self.proba[second])}."
         if self.own_label is not None:
             own = class_names([self.own_label])[0]
             said += f" It, or a row just like it, was labelled {own} in the fit."
@@ -374,3 +374,10 @@ def _n_steps(before: NDArray[Any], place: int) -> int:
     while place != 0:
         place, n = int(before[place]), n + 1
     return n
+
+
+def _short_of_certain(p: float) -> str:
+    """Return a probability in two digits, which say neither 0 nor 1 where it is not."""
+    if 0.995 <= p < 1.0:
+        return "more than 0.99"
+    return "less than 0.01" if 0.0 < p < 0.005 else f"{p:.2f}"

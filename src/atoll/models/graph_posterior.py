@@ -123,9 +123,12 @@ class ConePosterior(NamedTuple):
 
     def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
         """Return how the chains went, in numbers and with a verdict in words."""
-        slow = "Check the labels for errors: labels that contradict their neighbours make chains "
+        slow = (
+            "Labels that contradict their neighbours make chains slow, right or wrong; the most "
+            "suspect ones are worth a second look."
+        )
         found = _diagnostics_of_chains(
-            self, self.n_sweeps, "sweeps", recipe.argmax.memory_limit, slow + "slow."
+            self, self.n_sweeps, "sweeps", recipe.argmax.memory_limit, slow
         )
         return {"likelihood": "argmax", "n_sweeps": self.n_sweeps, **found}
 
