@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 
 from atoll import AtollClassifier
 from atoll.datasets import hide_labels, make_crescents
@@ -71,6 +72,21 @@ def test_names_of_assumptions_are_quoted_in_sentences():
         'The labels seem to follow "a line through the columns"; 20 labels do not tell it from '
         '"near rows, once the noise of the columns is left out".'
     )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ((0.8, 6.0), (0.1, 4.0), 'follow "a line through the columns", rather than'),
+        ((0.38, 6.0), (0.37, 4.0), 'may follow "a line through the columns" or "near rows,'),
+        ((0.38, 6.0), (0.37, 4.0), "these count 38% and 37%"),
+        ((0.98, 4.0), (0.01, 3.9), 'are taken to follow "a line through the columns", which'),
+        ((0.98, 4.0), (0.01, 3.9), "counts 98%: the rows speak for it, but 20 labels alone"),
+    ],
+)
+def test_the_headline_is_as_firm_as_the_weights_below_it(first, second, said):
+    parts = (Assumption("line", *first), Assumption("signal", *second))
+    assert said in FOUND._replace(assumptions=parts).headline()
 
 
 def test_a_verdict_that_labels_follow_nothing_says_not_that_they_seem_to_follow_something():

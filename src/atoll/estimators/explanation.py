@@ -26,6 +26,9 @@ UNSURE = 0.4  # log odds against chance below which nothing is told
 # Log odds of the best assumption against none that labels should give: a part, one per label, and
 # no more than the last, which chance hardly reaches however many labels there are.
 TELLING, TELLING_PER_LABEL, MOST_TELLING = 1.0, 0.15, 5.0
+TELLS = 3.0  # times likelier, from which labels tell one assumption from another
+TWICE = 2.0  # what the first has to count beside the second, to be named alone
+DOMINANT = 0.9  # what an assumption counts where it is followed, whatever the labels tell
 ENOUGH_LABELS = 8  # before it is said that they do not
 
 
@@ -161,10 +164,20 @@ class Explanation(NamedTuple):
             )
         one, other = f'"{WORDS[first.name]}"', f'"{WORDS[second.name]}"'
         ratio = np.exp(np.clip(first.log_odds - second.log_odds, -20, np.log(MOST_ODDS)))
-        if ratio >= 3.0:
+        if ratio >= TELLS and first.weight >= TWICE * second.weight:
             return (
                 f"The labels follow {one}, rather than {other}: that makes them "
                 f"{_plain(float(ratio))} times likelier."
+            )
+        if ratio >= TELLS:
+            return (
+                f"The labels may follow {one} or {other}: these count {first.weight:.0%} and "
+                f"{second.weight:.0%}."
+            )
+        if first.weight >= DOMINANT:
+            return (
+                f"The labels are taken to follow {one}, which counts {first.weight:.0%}: the rows "
+                f"speak for it, but {self.n_labels} labels alone do not tell it from {other}."
             )
         return (
             f"The labels seem to follow {one}; {self.n_labels} labels do not tell it from {other}."
