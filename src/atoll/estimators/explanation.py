@@ -175,8 +175,9 @@ class Explanation(NamedTuple):
                 f"{second.weight:.0%}."
             )
         if first.weight >= DOMINANT:
+            counts = "over 99%" if first.weight >= 0.995 else f"{first.weight:.0%}"
             return (
-                f"The labels are taken to follow {one}, which counts {first.weight:.0%}: the rows "
+                f"The labels are taken to follow {one}, which counts {counts}: the rows "
                 f"speak for it, but {self.n_labels} labels alone do not tell it from {other}."
             )
         return (
