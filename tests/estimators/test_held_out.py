@@ -224,3 +224,15 @@ def test_an_overconfident_model_exceeds_the_error_by_chance():
     p = np.tile([0.99, 0.01], (60, 1))
     limit = calibration_error_by_chance(p, np.random.default_rng(0))
     assert expected_calibration_error(p, np.arange(60) % 2) > 2 * limit
+
+
+def test_refits_of_very_many_rows_have_all_labels_and_a_part_of_the_rest(log, monkeypatch):
+    monkeypatch.setattr("atoll.estimators.held_out.MOST_ROWS", 30)
+    X, y = numbered_rows(n=100)
+    found = held_out_probabilities(Remembering(), X, y, n_splits=3, unlabelled=-1)
+    assert found.codes.tolist() == y[:12].tolist()
+    assert found.note == "Refits have 30 of the 100 rows."
+    for rows, labels, _ in log:
+        assert len(rows) == 30
+        assert (labels >= 0).sum() == 8
+        assert np.all(np.diff(rows) > 0)

@@ -16,6 +16,8 @@ from atoll.diagnostics import brier_score, expected_calibration_error
 from atoll.plotting.palette import class_names
 from atoll.plotting.rows import unlabelled_marker
 
+MOST_ROWS = 50_000  # of a refit: all labelled ones, and others at random
+
 
 class HeldOut(NamedTuple):
     """What cross-validation found, or why it was not done.
@@ -23,7 +25,8 @@ class HeldOut(NamedTuple):
     probabilities : (m, K), one row per labelled row; empty if cross-validation was not done
     codes : (m,) column of each row's true class
     n_splits : number of folds used; 0 if it was not done
-    note : why it was not done, or why there were fewer folds than asked for; '' otherwise
+    note : why it was not done, why there were fewer folds than asked for, or that refits had a part
+        of the rows; '' otherwise
     warnings : the refits' warnings, without repetition
     """
 
@@ -63,7 +66,7 @@ def held_out_probabilities(
 ) -> HeldOut:
     """Refit clones of `estimator` on folds of the labelled rows and predict the rows left out.
 
-    Unlabelled rows are in every training set. There are no more folds than the rarest class has
+    Unlabelled rows are in every training set, up to 50,000 rows in all. There are no more folds than the rarest class has
     labelled rows; if it has fewer than two, nothing is refitted and the note says why.
 
     Parameters
@@ -118,6 +121,9 @@ def held_out_probabilities(
     note = ""
     if n_usable < n_splits:
         note = f"{n_usable} folds, not {n_splits}: class {name!r} has {n_rarest} labelled rows."
+    if len(labels.codes) > MOST_ROWS:
+        part = f"Refits have {MOST_ROWS:,} of the {len(labels.codes):,} rows."
+        note = f"{note} {part}".strip()
 
     X = X if hasattr(X, "iloc") or sparse.issparse(X) else np.asarray(X)
     # Converted as objects, since NumPy would turn the list ["a", nan] into two strings.
@@ -132,6 +138,7 @@ def held_out_probabilities(
         for train, test in progress_bar(
             folds.split(X, y), total=n_usable, desc="cross-validation", disable=not progress
         ):
+            train = _part_of(train, labels.is_labelled)
             refitted = _fresh_clone(estimator, random_state, unlabelled, train)
             try:
                 refitted.fit(some_rows(X, train), some_rows(y, train))
@@ -144,6 +151,15 @@ def held_out_probabilities(
             tested[test] = True
     messages = tuple(sorted({str(warning.message) for warning in caught}))
     return HeldOut(p[tested], labels.codes[tested].astype(np.int64), n_usable, note, messages)
+
+
+def _part_of(train: NDArray[Any], is_labelled: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return rows of a refit, in their order: labelled ones, and of the others a random part."""
+    if len(train) <= MOST_ROWS:
+        return train
+    known = is_labelled[train]
+    others = np.random.default_rng(0).permutation(train[~known])
+    return np.sort(np.concatenate([train[known], others[: max(MOST_ROWS - known.sum(), 0)]]))
 
 
 def score(probabilities: ArrayLike, codes: ArrayLike) -> Scores:
