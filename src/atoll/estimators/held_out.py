@@ -67,8 +67,8 @@ def held_out_probabilities(
     """Refit clones of `estimator` on folds of the labelled rows and predict the rows left out.
 
     Unlabelled rows are in every training set, up to 50,000 rows in all. There are no more folds
-    than the rarest class has labelled rows; if it has fewer than two, nothing is refitted and the note
-    says why.
+    than the rarest class has labelled rows; if it has fewer than two, nothing is refitted and the
+    note says why.
 
     Parameters
     ----------
