@@ -157,7 +157,7 @@ def test_labels_in_plenty_leave_no_doubt_where_there_is_none():
     X, truth, _ = moons(600, noise=0.05)
     y = hide_labels(truth, per_class=100, marker=None, random_state=0)
     p = GraphGPClassifier(random_state=0).fit(X, y).predict_proba(X)
-    assert np.median(p.max(axis=1)) > 0.9995
+    assert np.median(p.max(axis=1)) > 0.999
 
 
 def test_many_labels_of_many_classes_are_given_to_variational_bayes():

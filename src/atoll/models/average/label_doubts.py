@@ -232,7 +232,7 @@ def number_chances(p: Array) -> Array:
 
     Examples
     --------
-    >>> number_chances(np.array([0.5, 0.5])).tolist()
+    >>> number_chances(np.array([0.5, 0.5])).round(9).tolist()
     [0.25, 0.5, 0.25]
     """
     likely = p.sum() + 12.0 * np.sqrt(p @ (1.0 - p)) + 25.0  # what is beyond does not matter

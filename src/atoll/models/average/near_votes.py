@@ -102,7 +102,7 @@ def mixing_shares(p: Array) -> Array:
     Examples
     --------
     >>> mixing_shares(np.array([[0.9] * 98, [0.1] * 98])).round(2)
-    array([0.98, 0.02])
+    array([0.99, 0.01])
     """
     shares = np.full(len(p), 1.0 / len(p))
     for _ in range(N_UPDATES):
