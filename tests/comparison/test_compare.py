@@ -32,6 +32,9 @@ from atoll.estimators import MODELS, AtollClassifier
 from atoll.estimators.category_weight import CategoryWeight
 from atoll.estimators.held_out import held_out_probabilities, score
 
+# Chains of a random seed may need longer; what is compared here does not depend on it.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 QUICK = ["shares", "logistic", "label-spreading"]
 
 
@@ -580,7 +583,6 @@ def test_differences_of_nothing_are_neither_blown_up_nor_coloured(found):
     assert "#1b6e4b" not in colours
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_sparse_rows_are_compared_by_the_models_that_take_them(data):
     X, y = data
     rng = np.random.default_rng(6)
