@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 from atoll.core.labels import parse_labels
 from atoll.datasets import hide_labels, make_pinwheel
@@ -58,3 +59,31 @@ def test_a_fit_says_what_labels_chose():
     best = bases.BY_LABELS[int(np.argmax(model.base_density_scores_))]
     assert model.base_density_reason_.startswith(best)
     assert model.predict_proba(X).shape == (30, 2)
+
+
+class Steady(BaseEstimator):
+    """Says the same of every row; a probability of zero among them."""
+
+    random_state = 0
+
+    def __init__(
+        self, base_density="auto", classes=None, extra_classes=0, unlabelled="auto", checkpoint=None
+    ):
+        self.base_density = base_density
+        self.classes = classes
+        self.extra_classes = extra_classes
+        self.unlabelled = unlabelled
+        self.checkpoint = checkpoint
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return np.tile([0.25, 0.75, 0.0], (len(X), 1))
+
+
+def test_base_densities_are_compared_by_logs_of_what_fits_predict():
+    X, labels = np.zeros((6, 1)), parse_labels([0, 1, 0, 1, 0, 1])
+    name, _, scores = bases.choose_by_labels(Steady(), X, labels)
+    assert name in bases.BY_LABELS
+    np.testing.assert_allclose(scores, 0.5 * np.log(0.25) + 0.5 * np.log(0.75))

@@ -74,4 +74,4 @@ def _log_proba(model: Any, base_density: str, X: Any, shown: NDArray[np.intp]) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fresh.fit(X, shown)
-    return fresh.predict_log_proba(X)
+    return np.log(np.maximum(fresh.predict_proba(X), np.finfo(float).tiny))
