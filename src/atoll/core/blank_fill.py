@@ -16,7 +16,9 @@ MOST_DONORS = 1000  # complete rows that are kept to fill others in
 MOST_NUMBERS = 2_000_000  # that they have
 FEWEST_DONORS = 20  # below, columns are filled with their medians
 N_LIKE = 10  # rows whose mean fills a cell
-FEW_VALUES = 10  # up to so many, a cell takes one of them
+FEW_VALUES = 10
+"""Up to so many different values, a column of numbers counts as it would as a category, and a blank
+cell takes one of them."""
 
 
 def donors_of(X: Array) -> Array:
@@ -50,8 +52,10 @@ def fill_blank(X: Array, donors: Array, medians: Array) -> Array:
     """
     is_blank = np.isnan(X)
     rows = np.flatnonzero(is_blank.any(axis=1))
+    if not len(rows):
+        return X
     out = np.where(is_blank, medians, X)
-    if not len(rows) or not len(donors):
+    if not len(donors):
         return out
     from sklearn.impute import KNNImputer  # where it is needed: it takes long to import
 

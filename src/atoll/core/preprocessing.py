@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from atoll.core.blank_fill import donors_of, fill_blank
+from atoll.core.blank_fill import FEW_VALUES, donors_of, fill_blank
 from atoll.core.extras import import_extra
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import SHELL, Fixes
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 OFTEN_BLANK = 0.05
 """From this share of blank cells on, that a cell is blank is a feature of its own."""
-
-FEW_VALUES = 10
-"""Up to so many different values, a column of numbers counts as it would as a category."""
 
 NEARLY_ALL = 0.9
 """Share of different cells from which a column of words is remarked on: it groups no rows."""

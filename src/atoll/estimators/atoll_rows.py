@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from atoll.core import rows as rows_of
+from atoll.core.blank_fill import FEW_VALUES
 from atoll.core.labels import PartialLabels
-from atoll.core.preprocessing import FEW_VALUES
 from atoll.estimators.graph_rows import places_of
 from atoll.kernels.conditioning import distinct_rows
 from atoll.models.average import average

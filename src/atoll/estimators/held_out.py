@@ -100,6 +100,7 @@ def held_out_probabilities(
     >>> found.probabilities.shape, found.n_splits
     ((12, 2), 3)
     """
+    from atoll.estimators.graph_rows import choose_rows
     from atoll.estimators.model_selection import SemiSupervisedKFold
 
     if n_splits < 2:
@@ -139,7 +140,8 @@ def held_out_probabilities(
         for train, test in progress_bar(
             folds.split(X, y), total=n_usable, desc="cross-validation", disable=not progress
         ):
-            train = _part_of(train, labels.is_labelled)
+            known = np.flatnonzero(labels.is_labelled[train])
+            train = train[choose_rows(np.random.default_rng(0), len(train), known, MOST_ROWS)]
             refitted = _fresh_clone(estimator, random_state, unlabelled, train)
             try:
                 refitted.fit(some_rows(X, train), some_rows(y, train))
@@ -152,15 +154,6 @@ def held_out_probabilities(
             tested[test] = True
     messages = tuple(sorted({str(warning.message) for warning in caught}))
     return HeldOut(p[tested], labels.codes[tested].astype(np.int64), n_usable, note, messages)
-
-
-def _part_of(train: NDArray[Any], is_labelled: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return rows of a refit, in their order: labelled ones, and of the others a random part."""
-    if len(train) <= MOST_ROWS:
-        return train
-    known = is_labelled[train]
-    others = np.random.default_rng(0).permutation(train[~known])
-    return np.sort(np.concatenate([train[known], others[: max(MOST_ROWS - known.sum(), 0)]]))
 
 
 def score(probabilities: ArrayLike, codes: ArrayLike) -> Scores:
