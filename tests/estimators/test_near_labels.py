@@ -134,3 +134,12 @@ def test_fits_of_very_many_labels_take_them_all(kind, tmp_path):
     atoll.save_model(few, tmp_path / "few.atoll")
     again = atoll.load_model(tmp_path / "few.atoll")
     np.testing.assert_array_equal(again.predict_proba(X[:20]), p)
+
+
+def test_labels_that_count_differently_or_are_shared_are_not_asked():
+    codes = np.arange(200) % 2
+    plain = parse_labels(codes)
+    takes, view = near_labels.takes_near_labels, view_of(np.zeros((3, 2)))
+    assert takes(view, plain, FEW.choice)
+    assert not takes(view, plain._replace(weights=np.full(200, 0.5)), FEW.choice)
+    assert not takes(view, plain._replace(is_spread=codes == 1), FEW.choice)

@@ -43,7 +43,13 @@ TINY = 1e-12  # the least probability that a judge sees
 
 
 def takes_near_labels(view: GraphView, labels: PartialLabels, choice: ChoiceRecipe) -> bool:
-    """Return whether labels are many more than the posterior takes, and features not too many."""
+    """Return whether labels are many more than the posterior takes, and features not too many.
+
+    Labels that count differently, or that rows of a group share, are not asked: votes count every
+    label once, and labels kept aside must be others than those that are asked.
+    """
+    if labels.weights is not None or labels.is_spread is not None:
+        return False
     K = len(labels.classes)
     n_features = view.values.shape[1] + len(SCALES) * (1 if K == 2 else K)
     many = labels.n_labelled >= LEAST_RATIO * choice.most_labels
