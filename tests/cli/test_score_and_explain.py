@@ -70,7 +70,8 @@ def test_scores_are_those_of_the_labelled_rows(folder):
 def test_scores_leave_out_what_has_no_answer_and_say_so(folder, tmp_path):
     said = succeed("score", folder / "m.atoll", folder / "few.csv")
     assert "50 rows without a label are left out." in said
-    assert "10 of these rows are, in what the model reads, rows that were labelled" in said
+    assert "All these rows are copies of rows that were labelled in the fit" in said
+    assert "of 10 rows" in said
     table = read_table(folder / "new.csv")
     table.loc[:2, "kind"] = "fox"
     table.astype({"height": object}).replace({"height": {table["height"][9]: "tall"}}).to_csv(
@@ -82,6 +83,77 @@ def test_scores_leave_out_what_has_no_answer_and_say_so(folder, tmp_path):
     assert "of 56 rows" in said
     table.drop(columns="kind").to_csv(tmp_path / "none.csv", index=False)
     assert "has no column 'kind'" in fail("score", folder / "m.atoll", tmp_path / "none.csv")
+
+
+SAYINGS = {
+    "sea": ["the {} boat left the harbour before a {} storm", "a {} tide carried {} nets ashore"],
+    "farm": ["the {} tractor ploughed a {} field", "cows in the {} barn eat {} hay at dawn"],
+}
+ADJECTIVES = [
+    "old",
+    "new",
+    "red",
+    "small",
+    "huge",
+    "wet",
+    "dry",
+    "cold",
+    "warm",
+    "late",
+    "early",
+    "quiet",
+    "loud",
+    "green",
+    "plain",
+]
+
+
+def make_sayings(n, seed):
+    rng = np.random.default_rng(seed)
+    topics = rng.permutation(np.repeat(["sea", "farm"], n // 2))
+    texts = [
+        SAYINGS[topic][rng.integers(2)].format(*rng.choice(ADJECTIVES, 2, replace=False))
+        for topic in topics
+    ]
+    likes = rng.normal(size=n) + 3 * (topics == "sea")
+    return pd.DataFrame({"text": texts, "likes": likes, "topic": topics})
+
+
+@pytest.mark.parametrize("columns", [["text"], ["text", "likes"], ["likes"]])
+def test_copies_of_labelled_rows_are_counted_and_not_scored(tmp_path, columns):
+    table = make_sayings(120, seed=0)
+    table = table[~table["text"].map(lambda text: "".join(sorted(text))).duplicated()]
+    few, new = table.iloc[:40].copy(), table.iloc[40:].copy()
+    known = few.groupby("topic").head(6)
+    few.loc[few.index.difference(known.index), "topic"] = None
+    copies = known.copy()
+    if columns == ["text", "likes"]:  # the text alone gives the row away
+        copies["likes"] += 1.0
+    else:
+        copies["likes"] += 1e-15  # an error of rounding
+    few[[*columns, "topic"]].to_csv(tmp_path / "few.csv", index=False)
+    new.to_csv(tmp_path / "new.csv", index=False)
+    pd.concat([new, copies]).to_csv(tmp_path / "both.csv", index=False)
+    model = tmp_path / "m.atoll"
+    succeed("fit", tmp_path / "few.csv", "--target", "topic", "--out", model, "--quiet")
+    alone = succeed("score", model, tmp_path / "new.csv")
+    both = succeed("score", model, tmp_path / "both.csv")
+    assert "labelled in the fit" not in alone
+    assert f"12 of these {len(new) + 12} rows are copies of rows that were labelled" in both
+    assert f"of {len(new)} new rows" in both
+    assert f"of all {len(new) + 12} rows" in both
+    for name in ("accuracy", "log-loss", "Brier score", "calibration error"):
+        values = [re.search(rf"^{name} +([\d.]+)", said, re.M).group(1) for said in (alone, both)]
+        assert values[0] == values[1]
+    assert alone.split("truth")[1] == both.split("truth")[1]
+
+
+def test_scores_of_a_model_without_its_rows_say_that_copies_are_not_known(folder, tmp_path):
+    few = read_table(folder / "few.csv")
+    model = AtollClassifier(random_state=0).fit(few[["height", "weight"]], few["kind"])
+    save_model(model, tmp_path / "python.atoll")
+    said = succeed("score", tmp_path / "python.atoll", folder / "new.csv", "--target", "kind")
+    assert "saved from Python, without the rows of the fit" in said
 
 
 def test_a_row_is_explained_by_near_labels_and_their_pulls(folder):

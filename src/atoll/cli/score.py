@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from atoll.estimators.held_out import Scores
     from atoll.estimators.persistence import ModelBundle
 
 MOST_CLASSES = 20  # of a table of confusions
+FEWEST_WORDS = 5  # that the model knows, from which texts of the same words are copies
+ROUNDING = 2.0**-30  # of a column's largest number: numbers nearer than that are the same
 
 
 @one_line_errors
@@ -30,8 +33,9 @@ def score(
 ) -> None:
     """Score a model on a table with labels: accuracy, log-loss, calibration, confusions.
 
-    Rows without a label are left out. Score rows that the model was not fitted on: of its own
-    labels it has seen the answers.
+    Rows without a label are left out. Rows that were labelled in the fit, and copies of such, are
+    counted and left out as well, since the model has seen their answers; scores of all rows stand
+    beside.
     """
     import numpy as np
 
@@ -40,7 +44,6 @@ def score(
     from atoll.core.preprocessing import apply, unreadable
     from atoll.core.progress import progress_bar
     from atoll.core.tables import read_table
-    from atoll.estimators.held_out import score as scores_of
 
     frame = read_table(data)
     bundle = open_model(model, frame, target)
@@ -64,30 +67,49 @@ def score(
         )
     X = apply(bundle.preprocessing, read[rows])
     codes = np.array([classes.index(label) for label in y[rows]])
-    n_seen = _n_seen(bundle, X)
-    if n_seen:
-        say(
-            f"{n_seen} of these rows are, in what the model reads, rows that were labelled in the "
-            "fit: it knows their labels, and the scores flatter it. Score other rows, or see the "
-            "held-out labels of `atoll report`."
-        )
+    is_new = ~seen_labelled(bundle, X)
+    for line in _about_seen(bundle, is_new):
+        say(line)
     settings = {"total": X.shape[0], "unit": " rows", "disable": not show_progress(quiet)}
     with progress_bar(desc="predicting", **settings) as bar:
         p = predicted_proba(bundle.estimator, X, bar)
-    found = scores_of(p, codes)
-    low, high = found.accuracy_low, found.accuracy_high
-    lines = [
-        ["accuracy", f"{found.accuracy:.4f}", f"95% interval {low:.4f} to {high:.4f}"],
-        ["log-loss", f"{found.log_loss:.4f}", f"class shares alone: {found.chance_log_loss:.4f}"],
-        ["Brier score", f"{found.brier:.4f}", "from 0 (best) to 2"],
-        ["calibration error", f"{found.calibration_error:.4f}", "probability against share right"],
-    ]
-    for line in table_lines(["score", f"of {found.n_rows} rows", ""], lines):
+    for line in table_lines(*_score_table(p, codes, is_new)):
         typer.echo(line)
     if not no_confusions and len(classes) <= MOST_CLASSES:
+        shown = is_new if is_new.any() else ~is_new
         typer.echo("")
-        for line in table_lines(*confusion_table(p, codes, classes)):
+        for line in table_lines(*confusion_table(p[shown], codes[shown], classes)):
             typer.echo(line)
+
+
+def _score_table(
+    p: NDArray[np.float64], codes: NDArray[np.intp], is_new: NDArray[np.bool_]
+) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows: scores of new rows and, where some are not, of all beside them."""
+    from atoll.estimators.held_out import score as scores_of
+
+    everything = scores_of(p, codes)
+    some = bool(is_new.any()) and not is_new.all()
+    found = scores_of(p[is_new], codes[is_new]) if some else everything
+    low, high = found.accuracy_low, found.accuracy_high
+    names = ["accuracy", "log-loss", "Brier score", "calibration error"]
+    remarks = [
+        f"95% interval {low:.4f} to {high:.4f}",
+        f"class shares alone: {found.chance_log_loss:.4f}",
+        "from 0 (best) to 2",
+        "probability against share right",
+    ]
+    header = ["score", f"of {found.n_rows} {'new ' * some}rows", ""]
+    columns = [names, _values(found), remarks]
+    if some:
+        header.append(f"of all {everything.n_rows} rows")
+        columns.append(_values(everything))
+    return header, [list(row) for row in zip(*columns)]
+
+
+def _values(found: Scores) -> list[str]:
+    numbers = (found.accuracy, found.log_loss, found.brier, found.calibration_error)
+    return [f"{number:.4f}" for number in numbers]
 
 
 def confusion_table(
@@ -121,23 +143,81 @@ def _left_out(y: Any, labelled: Any, legible: Any, known: Any) -> list[str]:
     return lines
 
 
-def _n_seen(bundle: ModelBundle, X: Any) -> int:
-    """Return how many of the rows were labelled in the fit."""
+def _about_seen(bundle: ModelBundle, is_new: NDArray[np.bool_]) -> list[str]:
+    """Say how many rows were labelled in the fit, and what the scores make of them."""
+    n, n_seen = len(is_new), int((~is_new).sum())
+    if not bundle.X.shape[0]:
+        return [
+            "The model file was saved from Python, without the rows of the fit: whether it has "
+            "seen labels of these rows is not known. If it has, the scores flatter it."
+        ]
+    if not n_seen:
+        return []
+    texts = ", or have the text of one" if bundle.preprocessing.texts else ""
+    copies = f"of rows that were labelled in the fit, in what the model reads{texts}"
+    if n_seen == n:
+        return [
+            f"All these rows are copies {copies}: it knows their labels, and the scores flatter "
+            "it. Score other rows, or see the held-out labels of `atoll report`."
+        ]
+    are = "is a copy" if n_seen == 1 else "are copies"
+    return [
+        f"{n_seen} of these {n} rows {are} {copies}: it knows their labels. The scores, and "
+        "the confusions, are of the others, which are new to it."
+    ]
+
+
+def seen_labelled(bundle: ModelBundle, X: Any) -> NDArray[np.bool_]:
+    """Return which rows are copies of rows that were labelled in the fit, (m,), whatever the label.
+
+    A row of a table of texts is one, too, if its words are those of a labelled row, whatever the
+    other columns say: texts of some length are hardly ever the same by chance.
+
+    Parameters
+    ----------
+    X : (m, p) rows as the model reads them
+    """
     import numpy as np
 
     taught = np.array([label is not None for label in bundle.y], dtype=bool)
-    if not len(taught):
-        return 0
-    seen = set(_keys(bundle.X[taught]))
-    return sum(key in seen for key in _keys(X))
+    if not taught.any():
+        return np.zeros(X.shape[0], dtype=bool)
+    known = bundle.X[taught]
+    found = _are_among(known, X)
+    if bundle.preprocessing.texts:
+        first = len(bundle.preprocessing.features)
+        words = X[:, first:]
+        enough = np.diff(words.indptr) >= FEWEST_WORDS
+        found |= enough & _are_among(known[:, first:], words)
+    return found
 
 
-def _keys(X: Any) -> list[bytes]:
-    """Return what tells a row from others, of each row."""
+def _are_among(known: Any, X: Any) -> NDArray[np.bool_]:
+    """Return which rows X (m, p) are among the known ones (l, p), but for errors of rounding."""
     import numpy as np
     from scipy import sparse
 
+    most = abs(known).max(axis=0)
+    largest = most.toarray().ravel() if sparse.issparse(most) else np.asarray(most)
+    unit = np.where(largest > 0.0, largest, 1.0) * ROUNDING
+    seen = set(_keys(known, unit))
+    return np.array([key in seen for key in _keys(X, unit)], dtype=bool)
+
+
+def _keys(X: Any, unit: NDArray[np.float64]) -> list[bytes]:
+    """Return what tells a row from others, of each row; numbers are rounded to units (p,)."""
+    import numpy as np
+    from scipy import sparse
+
+    def rounded(numbers: Any, units: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return np.round(numbers / units) + 0.0  # one zero: minus zero has other bits
+
     if not sparse.issparse(X):
-        return [row.tobytes() for row in np.ascontiguousarray(X)]
-    ends = zip(X.indptr[:-1], X.indptr[1:])
-    return [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in ends]
+        return [row.tobytes() for row in np.ascontiguousarray(rounded(X, unit))]
+    X = sparse.csr_array(X, copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    places, numbers = X.indices.astype(np.int64), rounded(X.data, unit[X.indices])
+    ends = zip(X.indptr[:-1].tolist(), X.indptr[1:].tolist())
+    return [places[a:b].tobytes() + numbers[a:b].tobytes() for a, b in ends]
