@@ -728,7 +728,10 @@ def test_a_column_of_texts_is_fitted_saved_and_predicted_by_one_command_each(tmp
     assert (found["class"] == table["topic"]).mean() > 0.95
     succeed("report", tmp_path / "notes.atoll", "--no-cross-validation")
     page = (tmp_path / "notes.html").read_text(encoding="utf-8")
-    assert "the first two singular vectors of the 13 sparse features" in page
+    assert "13 sparse features" in page
+    asked = re.findall(r"<td[^>]*>(we wrote about [^<]*)</td>", page)  # not words of most weight
+    assert len(asked) == 10
+    assert set(asked) <= {text if len(text) <= 80 else f"{text[:79]}…" for text in texts}
     assert "Columns of texts" in page
     told = succeed("explain", tmp_path / "notes.atoll", tmp_path / "notes.csv", "--row", "20")
     assert "Of all that labels do to this row, these 5 labels do" in told

@@ -145,7 +145,29 @@ def test_of_very_many_rows_two_thousand_are_dots():
     assert [len(places) for places in markers] == [2, 2]
 
 
-def test_sparse_rows_are_drawn_on_the_plane_of_two_singular_vectors():
+def test_texts_fill_the_plane_that_they_are_drawn_on():
+    """Few share a word, and some repeat one: by two singular vectors the others are a clump."""
+    rng = np.random.default_rng(0)
+    topics = np.arange(300) % 3
+    counts = rng.poisson(0.02, (300, 600)) + rng.poisson(0.15, (300, 600)) * (
+        np.arange(600) % 30 == topics[:, None]
+    )
+    counts[:9, 7] += 30
+    X = sparse.csr_array(counts * np.log(300 / (1 + (counts > 0).sum(axis=0))))
+    rows = probability_grid(None, X).rows
+    low, high = np.quantile(rows, [0.25, 0.75], axis=0)
+    assert ((high - low) / np.ptp(rows, axis=0) > 0.25).all()
+    centres = np.array([rows[9:][topics[9:] == k].mean(axis=0) for k in range(3)])
+    apart = np.linalg.norm(centres[:, None] - centres, axis=2)[np.triu_indices(3, 1)]
+    assert (apart > 0.5 * (high - low).mean()).all()
+
+
+def test_sparse_rows_that_are_alike_are_drawn():
+    X = sparse.csr_array(np.ones((5, 4)))
+    assert np.isfinite(probability_grid(None, X).rows).all()
+
+
+def test_sparse_rows_are_drawn_on_a_plane_of_their_own():
     dense = np.abs(blobs(2, 6)[0])
     X, y = sparse.csr_array(dense), blobs(2, 6)[1]
     model = LogisticRegression().fit(X[y >= 0], y[y >= 0])

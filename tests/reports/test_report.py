@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
@@ -16,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from atoll.core.labels import parse_labels
 from atoll.diagnostics import summarise, verdict
+from atoll.estimators import AtollClassifier, make_preprocessor
 from atoll.estimators.held_out import score
 from atoll.reports import figures, inference_section, report, words, write_report
 from atoll.reports.advice import State, what_to_do_next
@@ -529,12 +531,39 @@ def test_sparse_rows_are_reported_without_being_made_dense(tmp_path, monkeypatch
     path = tmp_path / "words.html"
     write_report(model, X, y, path, feature_names=names, cross_validate=False)
     page = path.read_text(encoding="utf-8")
-    assert "the plane of the first two singular vectors of the 30 sparse features" in page
+    assert "the ten main directions of the\n    30 sparse features" in page
     assert "Largest features" in page
     row = SparseTable(X, names).row(5, [0])
     largest = np.argsort(-X[[5]].tocoo().data, kind="stable")[:5]
     which = X[[5]].tocoo().col[largest]
     assert row["cells"][0]["text"] == ", ".join(f"word {j}" for j in which)
+
+
+NOTES = [
+    "The boat left the harbour <b>before</b> the storm & its crew never saw its pier again.",
+    "Flour, water and salt make a bread that keeps for a week, if the crust is dark and not thin.",
+    "A storm kept every boat in the harbour.",
+    "Knead the bread with flour and water.",
+    "The harbour lay behind the storm.",
+    "Salt the water and add the flour.",
+]
+
+
+@pytest.mark.parametrize("kind", ["list", "table"])
+def test_rows_of_texts_are_shown_by_how_they_begin(tmp_path, kind):
+    y = np.array(["sea", "kitchen", "sea", "kitchen", None, None], dtype=object)
+    y[:2] = None
+    step, X = TfidfVectorizer(), NOTES
+    if kind == "table":
+        step = make_preprocessor(texts=["note"])
+        X = pd.DataFrame({"note": NOTES, "length": np.arange(6.0)})
+    model = make_pipeline(step, AtollClassifier(metric="cosine", random_state=0)).fit(X, y)
+    source = write(tmp_path, model, X, y, cross_validate=False)
+    shown = Page(source).text
+    assert f"{NOTES[0][:79]}…" in shown
+    assert f"{NOTES[1][:79]}…" in shown
+    assert "<b>before" not in source
+    assert type(step).__name__ in shown  # what prepared the rows
 
 
 def test_a_sparse_row_of_nothing_has_a_dash():

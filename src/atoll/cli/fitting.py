@@ -230,13 +230,14 @@ def bundle_of(
     from datetime import UTC, datetime
 
     from atoll import __version__
-    from atoll.core.preprocessing import blank_cells
+    from atoll.core.preprocessing import blank_cells, text_beginnings
     from atoll.estimators.persistence import ModelBundle
 
     read = table.preprocessing
     created = datetime.now(UTC).isoformat(timespec="seconds")
     bundle = ModelBundle(estimator, read, table.X, y, target, __version__, created)
-    return bundle._replace(blank=blank_cells(read, known.frame), rows=known.numbers)
+    blank, texts = blank_cells(read, known.frame), text_beginnings(read, known.frame)
+    return bundle._replace(blank=blank, rows=known.numbers, texts=texts)
 
 
 def check_id(id_column: str | None, frame: pd.DataFrame, data: Path) -> None:

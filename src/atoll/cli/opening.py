@@ -66,7 +66,7 @@ def check_labels(bundle: ModelBundle, frame: pd.DataFrame) -> None:
 def rows_and_labels(bundle: ModelBundle, frame: pd.DataFrame) -> ModelBundle:
     """Return the bundle with the rows and the labels of a table in place of those of the fit."""
     from atoll.core.blank_rows import known_rows
-    from atoll.core.preprocessing import apply, blank_cells
+    from atoll.core.preprocessing import apply, blank_cells, text_beginnings
 
     check_labels(bundle, frame)
     known = known_rows(frame, bundle.preprocessing.columns)
@@ -76,7 +76,8 @@ def rows_and_labels(bundle: ModelBundle, frame: pd.DataFrame) -> ModelBundle:
     blank = blank_cells(bundle.preprocessing, frame)
     if bundle.ids is not None and len(bundle.ids) != len(frame):  # of other rows
         bundle = bundle._replace(ids=None, id_column="")
-    return bundle._replace(X=X, y=y, blank=blank, rows=known.numbers)
+    texts = text_beginnings(bundle.preprocessing, frame)
+    return bundle._replace(X=X, y=y, blank=blank, rows=known.numbers, texts=texts)
 
 
 def labels_of(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any] | None:

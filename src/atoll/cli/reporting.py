@@ -76,6 +76,9 @@ def _in_own_units(bundle: ModelBundle) -> tuple[Any, Any, RowTable | SparseTable
         if n == 1:  # a column of texts alone, whose name would stand before every word
             names = [word.removeprefix(f"{read.columns[0]}: ") for word in names]
         shown = SparseTable(rows, names, bundle.ids, name, 1, blank, n, bundle.rows)
+        if bundle.texts is not None:
+            shown = shown._replace(texts=bundle.texts, text_name=", ".join(read.texts))
+            shown = shown._replace(n_features=len(read.features))
         return bundle.estimator, rows, shown
     estimator, X = in_units_of_the_table(bundle.estimator, read, bundle.X)
     frame = in_own_units(read, bundle.X)

@@ -29,7 +29,7 @@ from atoll.core.table_refusals import (
     require_columns,
     require_known_columns,
 )
-from atoll.core.texts import Words, is_text, learn_words, word_rows
+from atoll.core.texts import Words, beginnings, is_text, learn_words, word_rows
 from atoll.core.unusable import DATES, fault_of_categories, fault_of_cells, first_words, refuse
 
 if TYPE_CHECKING:
@@ -438,6 +438,11 @@ def filled_cells(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[tupl
         tuple(columns[j] for j in np.flatnonzero(row).tolist())
         for row in is_filled(preprocessing, frame)
     ]
+
+
+def text_beginnings(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[Any] | None:
+    """Return how the texts of every row begin, (n,); None where no column holds texts."""
+    return beginnings(frame, tuple(preprocessing.texts)) if preprocessing.texts else None
 
 
 def blank_cells(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.intp]:

@@ -12,6 +12,7 @@ from scipy import sparse
 from atoll.core.table_fixes import SHELL, Fixes
 
 if TYPE_CHECKING:
+    import pandas as pd
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 LONG = 40  # characters on average from which a column of words is one of texts
@@ -19,6 +20,7 @@ WORDY = 4.0  # words on average from which it is: less are names, addresses and 
 SHORT, SENTENCES, NEARLY_ALL = 25, 5.0, 0.9  # the same of cells of which nearly all are different
 MOST_TERMS = 100_000
 FEW_TEXTS = 100  # below, a word of a single text counts too
+BEGINNING = 80  # characters of a text by which a reader knows it
 
 
 class Words(NamedTuple):
@@ -84,6 +86,30 @@ def learn_words(texts: Sequence[str], column: str, fixes: Fixes = SHELL) -> Word
     raise ValueError(
         f"column {column!r} holds no words to learn from; leave it out ({fixes.drop([column])})."
     )
+
+
+def beginnings(frame: pd.DataFrame, columns: Sequence[str]) -> NDArray[Any]:
+    r"""Return how the texts of every row begin, (n,), on a line; those of several columns follow.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"text": ["A sky\nof red.", None, "la " * 99]})
+    >>> [text[-8:] for text in beginnings(frame, ["text"])]
+    [' of red.', '', 'la la l…']
+    """
+    room = BEGINNING // max(len(columns), 1)
+    parts = [[_beginning(cell, room) for cell in frame[name].tolist()] for name in columns]
+    out = np.empty(len(frame), dtype=object)
+    out[:] = [" / ".join(filter(None, row)) for row in zip(*parts)]
+    return out
+
+
+def _beginning(cell: Any, room: int) -> str:
+    if not isinstance(cell, str):
+        return "" if cell is None or cell != cell else str(cell)
+    text = " ".join(cell[: 20 * room].split())  # a text may be a whole book
+    return text if len(text) <= room else text[: room - 1] + "…"
 
 
 def word_rows(words: Words, texts: Sequence[str]) -> sparse.csr_array:

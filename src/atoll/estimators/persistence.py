@@ -103,6 +103,8 @@ class ModelBundle(NamedTuple):
     blank : (k, 2) rows, and columns in the order of `preprocessing.columns`, of cells that were
         blank; None where that is not known, as in older files
     rows : (n,) numbers of the rows in the table, from 1 on; None where the fit left none out
+    texts : (n,) how the texts of each row begin, for reports; None where no column holds texts, and
+        in older files
     """
 
     estimator: Any
@@ -118,6 +120,7 @@ class ModelBundle(NamedTuple):
     ids: NDArray[Any] | None = None
     blank: NDArray[Any] | None = None
     rows: NDArray[Any] | None = None
+    texts: NDArray[Any] | None = None
 
     def __repr__(self) -> str:
         """Return what the classifier says of itself, and which table it was fitted on."""

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from atoll.core.extras import import_extra
+from atoll.core.rows import unit_rows
 from atoll.core.selection import some_rows
 from atoll.plotting.current import current_axes
 from atoll.plotting.palette import (
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _LONGEST_LEGEND = 20  # classes named; the others are only counted
 MOST_DOTS = 2000  # unlabelled rows drawn
+DIRECTIONS = 10  # of sparse rows, of which the plane is one through
+MOST_LEARNT = 20_000  # sparse rows that tell these directions
 SHADED, FADED = 0.65, 0.22  # depths of a certain class's colour: the full one is left to markers
 _ENTROPY_UNITS = {"nats": 1.0, "bits": 1 / np.log(2)}
 
@@ -68,7 +71,7 @@ def probability_grid(
     plane : fitted transformer or None, default=None
         Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
         the features themselves if d is 1 or 2; otherwise the first two principal components of
-        the standardised rows, or two singular vectors of sparse ones, and predicts nothing there.
+        the standardised rows, or of the main directions of sparse ones, and predicts nothing there.
     resolution : int, default=120
         Grid points along each axis.
     feature_names : array-like of str, shape (d,), or None, default=None
@@ -126,15 +129,26 @@ def probability_grid(
 
 
 def _sparse_grid(X: Any, resolution: int) -> ProbabilityGrid:
-    """Return where sparse rows lie on the plane of their first two singular vectors."""
-    from sklearn.decomposition import TruncatedSVD
+    """Return where sparse rows lie on the plane in which their main directions vary most.
+
+    Texts share few words: on the plane of two singular vectors of all words most of them lie at
+    the middle, and a few that repeat a word far from it. A row's part in the ten main directions
+    has unit length here, so that rows are told apart by what they are about, not by how much.
+    """
+    from sklearn.decomposition import PCA, TruncatedSVD
 
     n, d = X.shape
     if min(n, d) < 2:
         raise ValueError(f"X has {n} row(s) and {d} column(s); a plane needs at least 2 of each.")
-    rows = TruncatedSVD(2, random_state=0).fit_transform(X)
+    X = unit_rows(sparse.csr_array(X, dtype=np.float64))
+    places = np.random.default_rng(0).permutation(n)[:MOST_LEARNT]
+    with np.errstate(invalid="ignore"):  # rows that are all alike have no variance
+        svd = TruncatedSVD(min(DIRECTIONS, len(places), d), random_state=0).fit(X[places])
+        parts = svd.transform(X)
+        parts = unit_rows(parts - parts.mean(axis=0))
+        rows = PCA(2, random_state=0).fit_transform(parts)
     axes = tuple(_padded_axis(column, resolution) for column in rows.T)
-    labels = ("singular vector 1", "singular vector 2")
+    labels = ("main direction 1", "main direction 2")
     return ProbabilityGrid(axes, None, rows, labels, f"the plane of {d} sparse features")
 
 
@@ -536,6 +550,8 @@ def _frame(ax: Axes, grid: ProbabilityGrid) -> None:
     if len(grid.axes) == 2:
         ax.set_ylim(grid.axes[1][0], grid.axes[1][-1])
         ax.set_ylabel(_axis_label(grid, 1))
+    if grid.subspace:
+        ax.locator_params(nbins=5)  # numbers on them mean little, and more would touch
     tidy(ax)
 
 

@@ -42,6 +42,7 @@ from atoll.reports.advice import SURE, State, what_to_do_next
 from atoll.reports.confusion import confusion_section
 from atoll.reports.figures import png_address
 from atoll.reports.inference_section import inference_section
+from atoll.reports.preparing import as_numbers
 from atoll.reports.table import ArrayTable, RowTable, SparseTable, table_of
 from atoll.reports.units import Standardised
 from atoll.reports.words import count, listed, number, percent, short
@@ -57,7 +58,9 @@ _HALF_PAGE = (5.4, 4.3)  # inches; small, so that the text stays legible at half
 class Fitted(NamedTuple):
     """What every section of the report reads.
 
+    estimator : the classifier or pipeline that takes X
     model : the classifier itself, which is the last step of a pipeline
+    steps : of the pipeline that it is the end of
     table : the rows as the user knows them
     probabilities : (n, K), those of every row from ``predict_proba``
     """
@@ -70,6 +73,7 @@ class Fitted(NamedTuple):
     unlabelled: Any
     names: list[str]
     features: list[str]
+    steps: tuple[Any, ...]
     table: RowTable | ArrayTable | SparseTable
     probabilities: NDArray[np.float64]
 
@@ -101,8 +105,10 @@ def write_report(
         One of atoll's, a pipeline that ends in one, or anything with ``predict_proba`` and
         ``classes_``; a section that needs more, such as chains, says so if it is missing.
     X : array-like, DataFrame or sparse matrix of shape (n, d)
-        The rows that the estimator was fitted on. Of sparse ones, such as texts, the maps show the
-        rows themselves on the plane of two singular vectors, and tables their largest numbers.
+        The rows that the estimator was fitted on; a table with words, or a list of texts, where
+        it is a pipeline that takes such. Of sparse ones, such as texts, the maps show the rows
+        themselves on the plane in which their main directions vary most. Tables show how texts
+        begin, and of sparse rows alone the largest numbers.
     y : array-like of shape (n,)
         Their labels, with unlabelled rows marked as in ``fit``.
     path : path
@@ -186,11 +192,14 @@ def _read(
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
-    if sparse.issparse(X):
-        X = sparse.csr_array(X)
-    elif not hasattr(X, "iloc"):
+    if not sparse.issparse(X) and not hasattr(X, "iloc"):
         X = X.to_pandas() if hasattr(X, "to_pandas") else np.asarray(X)
     model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    steps = () if estimator is model else tuple(estimator[:-1])
+    estimator, X, names, shown = as_numbers(estimator, X)
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+    feature_names = names if feature_names is None else feature_names
     if isinstance(unlabelled, str) and unlabelled == "auto":
         unlabelled = getattr(model, "unlabelled", "auto")
     labels = labels_of(estimator, X, y, unlabelled)
@@ -204,7 +213,8 @@ def _read(
         unlabelled=unlabelled,
         names=class_names(estimator.classes_),
         features=features,
-        table=table_of(X, features) if table is None else table,
+        steps=steps,
+        table=table or shown or table_of(X, features),
         probabilities=_probabilities(estimator, X, progress),
     )
 
@@ -273,8 +283,7 @@ def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, s
 def _what_was_fitted(fitted: Fitted, about: str | Mapping[str, object] | None) -> dict[str, Any]:
     model, labels = fitted.model, fitted.labels
     facts: list[tuple[str, str]] = [("Model", type(model).__name__)]
-    steps = [] if fitted.estimator is model else list(fitted.estimator[:-1])
-    steps = [short(step) for step in steps if not isinstance(step, Standardised)]
+    steps = [short(step) for step in fitted.steps if not isinstance(step, Standardised)]
     if steps:
         facts.append(("Prepared by", " → ".join(steps)))
     n = len(labels.codes)

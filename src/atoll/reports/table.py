@@ -77,12 +77,15 @@ class ArrayTable(NamedTuple):
 
 
 class SparseTable(NamedTuple):
-    """Sparse rows, of which the features with the largest numbers are shown; as `RowTable`.
+    """Sparse rows, shown by their texts or by the features with the largest numbers; as `RowTable`.
 
     values : (n, d) compressed rows
     features : (d,) names
     blank : names of the blank columns of a row of the table, by its place from 0
     n_columns : of that table; 0 where there is none
+    texts : (n,) how the texts begin that the rows are made of; None where that is not known
+    text_name : the column of the texts
+    n_features : features that are no words of these texts, and come first
     """
 
     values: Any
@@ -93,21 +96,31 @@ class SparseTable(NamedTuple):
     blank: Mapping[int, tuple[str, ...]] = MappingProxyType({})
     n_columns: int = 0
     numbers: NDArray[Any] | None = None
+    texts: NDArray[Any] | None = None
+    text_name: str = ""
+    n_features: int = 0
 
     @property
     def columns(self) -> list[str]:
         """What is shown of a row."""
-        return ["Largest features"]
+        if self.texts is None:
+            return ["Largest features"]
+        return [self.text_name, *(["Largest other features"] if self.n_features else [])]
 
     def row(self, place: int, columns: list[int]) -> dict[str, Any]:
         """Return number, name and largest features of one row."""
         start, stop = self.values.indptr[place : place + 2]
         numbers, which = self.values.data[start:stop], self.values.indices[start:stop]
+        if self.texts is not None:
+            numbers = np.where(which < self.n_features, numbers, 0.0)
         largest = np.argsort(-np.abs(numbers), kind="stable")[:N_LARGEST]
         found = [self.features[which[i]] for i in largest if numbers[i]]
         names = [short(name, 40, str) for name in found if name not in self.blank.get(place, ())]
         name = "" if self.ids is None else short(self.ids[place], 24, str)
-        cells = [{"text": ", ".join(names) or "–", "word": True}]
+        shown = [", ".join(names)]
+        if self.texts is not None:
+            shown = [self.texts[place], *(shown if self.n_features else [])]
+        cells = [{"text": one or "–", "word": True} for one in shown]
         return {"row": f"{self.number(place):,}", "id": name, "cells": cells}
 
     def blank_shares(self) -> NDArray[np.float64]:

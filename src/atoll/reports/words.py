@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from atoll.core.texts import BEGINNING, WORDY
+
 _SHORT_WORDS = 200  # characters of a value that are shown
 
 
@@ -31,7 +33,8 @@ def cell(value: Any) -> str:
         return "–"
     if isinstance(value, float | np.floating):
         return f"{value:.4g}"
-    return short(value, 24, str)
+    text = str(value)
+    return short(text, BEGINNING if len(text.split()) >= WORDY else 24, str)
 
 
 def short(value: object, longest: int = _SHORT_WORDS, write: Any = repr) -> str:
