@@ -9,6 +9,7 @@ from atoll import AtollClassifier
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators.atoll_verdict import Facts, diagnose, troubles
 from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
+from atoll.models.graph_posterior import ConePosterior
 
 FACTS = Facts(100, 100, 100, 0.0, False, False, 0.2, n_draws=256)
 FOUND = Explanation(
@@ -27,6 +28,20 @@ def test_few_draws_are_warned_of_with_the_number_that_mends_it():
     assert "Fix: n_draws=1024, or label more rows" in said
     enough = {"n_draws": 256, "effective_draws": 51.2}  # what the fix gives
     assert troubles(FACTS, FOUND, enough, WEIGHTS) == ([], [])
+
+
+@pytest.mark.parametrize("effective", [13.0, 40.0, 49.0, 50.5, 200.0])
+def test_words_and_warnings_take_the_same_number_of_draws_for_enough(effective):
+    """So that a verdict does not praise the draws that a warning calls few."""
+    S = 256
+    first = (1 + np.sqrt((S - 1) * (S / effective - 1))) / S
+    weights = np.array([first, *[(1 - first) / (S - 1)] * (S - 1)])
+    chains = ConePosterior(np.zeros((S, 2, 1)), weights, 100, 0.0).diagnostics()
+    assert np.isclose(chains["effective_draws"], effective)
+    facts = FACTS._replace(least_share=effective / S)
+    warned, _ = troubles(facts, FOUND, chains, WEIGHTS)
+    assert bool(warned) is ("probabilities are rough" in chains["verdict"])
+    assert bool(warned) == (0.5 / np.sqrt(effective) > 0.071)  # the error of one of a half
 
 
 def test_an_explanation_says_what_its_percentages_and_odds_are_in_plain_numbers():

@@ -7,12 +7,12 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from atoll.estimators.explanation import Explanation
+from atoll.models.graph_posterior import ENOUGH_DRAWS
 
 MANY_COPIES = 0.2  # share of rows that are copies of others, from which they are named
 UNREACHED, MOST_UNREACHED = 0.05, 0.5  # share of rows on pieces without a label: named, warned of
 HEAVY = 0.5  # weight of an assumption from which what ails it is named
 SEEN = 0.1  # weight of the labels' shares from which it is said
-ENOUGH_DRAWS = 50  # independent ones; below, weights that were evened out are warned of
 STRONG = 0.05  # weight of chains from which they have to mix
 
 
