@@ -139,3 +139,7 @@ def test_no_code_on_the_page_is_hidden_from_the_tests(page):
             assert not re.search(r"^(atoll [a-z]|import |from \w+ import|pip |make )", text, re.M)
         else:
             assert kind in ("python", "sh") or kind.startswith("{"), kind
+            # Calls in a box, such as f(X, cv=5), are words; their page has a block that makes them.
+            run = " ".join(blocks(page, "python"))
+            for call in re.findall(r"`[^`]*?(\w+)\([^`]*\w=[^`]*\)`", text):
+                assert f"{call}(" in run, f"{call} is called in a box and in no block that is run"

@@ -7,7 +7,9 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_predict as scikit_learns_predict
 from sklearn.semi_supervised import LabelSpreading
 
 from atoll.estimators import AtollClassifier, OrdinalGPClassifier, ProbitGPClassifier
@@ -191,6 +193,33 @@ def test_cross_val_predict_refuses_what_it_cannot_do():
     X, y = partly_labelled(np.random.default_rng(0))
     with pytest.raises(ValueError, match="method must be one of predict, predict_proba"):
         cross_val_predict(AtollClassifier(), X, y, method="decision_function")
+
+
+def test_scikit_learns_functions_do_what_the_page_on_labels_says_of_them():
+    X, truth = make_blobs(40, centers=[[0, 0], [6, 6]], random_state=0)
+    y = np.where(np.arange(40) < 12, truth.astype(object), None)
+    folds = SemiSupervisedKFold(2, random_state=0)
+    model = AtollClassifier(random_state=0).fit(X, y)
+    known = y != None  # noqa: E711 - of every row
+    assert model.score(X, y) == (y[known] == model.predict(X)[known]).mean()
+    with pytest.raises((TypeError, ValueError)):
+        accuracy_score(y, model.predict(X))
+    as_integers = np.where(known, truth, -1)
+    assert accuracy_score(as_integers, model.predict(X)) <= 12 / 40
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        scores = cross_val_score(model, X, y, cv=folds, scoring="neg_log_loss")
+    assert np.isnan(scores).all()
+    for labels in (as_integers, np.where(known, np.where(truth, "b", "a"), None)):
+        scores = cross_val_score(model, X, labels, cv=folds, scoring="neg_log_loss")
+        assert np.isfinite(scores).all()
+    with pytest.raises(ValueError, match="partitions"):
+        scikit_learns_predict(model, X, as_integers, cv=folds)
+    # It codes the labels from 0 on, and -1 with them, so that unlabelled rows have a class.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = scikit_learns_predict(model, X, as_integers, cv=2, method="predict_proba")
+    assert found.shape == (40, 3)
 
 
 @pytest.mark.parametrize("scoring", [None, "accuracy", "neg_log_loss", "balanced_accuracy"])
