@@ -734,7 +734,7 @@ def test_a_column_of_texts_is_fitted_saved_and_predicted_by_one_command_each(tmp
     assert set(asked) <= {text if len(text) <= 80 else f"{text[:79]}…" for text in texts}
     assert "Columns of texts" in page
     told = succeed("explain", tmp_path / "notes.atoll", tmp_path / "notes.csv", "--row", "20")
-    assert "Of all that labels do to this row, these 5 labels do" in told
+    assert "Pulls are shares of all that labels do to this row" in told
     other = ["--model", "probit-gp", "--out", tmp_path / "no.atoll"]
     refusal = fail("fit", tmp_path / "notes.csv", "--target", "topic", *other)
     assert "X is sparse, and ProbitGPClassifier takes dense rows only" in refusal

@@ -59,7 +59,7 @@ def test_near_is_along_the_graph_and_not_as_the_crow_flies():
     length = {label.row: label.length for label in found.near}
     assert min(length, key=lambda row: length[row]) == 0
     assert all(label.pull is not None for label in found.near)
-    assert "pulls towards" in found.summary()
+    assert "50% towards a (+)" in found.summary()
 
 
 def test_a_labelled_row_knows_its_own_label():
@@ -115,6 +115,28 @@ def test_the_labels_listed_are_those_that_pull_hardest_and_the_nearest():
     nearest = min(every.near, key=lambda label: label.length)
     expected = [label for label in every.near if label.row != nearest.row][:2]
     assert {label.row for label in few.near} == {nearest.row, *(label.row for label in expected)}
+
+
+@pytest.mark.parametrize("class_prior", [None, {"low": 0.3, "top": 0.7}])
+def test_the_pulls_that_are_shown_add_up_and_are_told_from_the_probability(class_prior):
+    y = hide_labels(NAMES, per_class=12, random_state=1)
+    model = AtollClassifier(random_state=0, class_prior=class_prior).fit(X, y)
+    found, every = model.explain_row(11, n_labels=5), model.explain_row(11, n_labels=24)
+    listed = [label.pull for label in found.near]
+    assert found.others.n == 19
+    assert np.isclose(sum(map(abs, listed)) + found.others.towards + found.others.away, 1.0)
+    header, rows = found.table()
+    assert rows[-1][:2] == ["", "19 others"]
+    assert header[4] == "pull"
+    shown = [int(part) for row in rows for part in re.findall(r"[+-]\d+", row[4])]
+    assert abs(sum(map(abs, shown)) - 100) <= len(shown) / 2  # but for rounding
+    assert every.others == (0, 0.0, 0.0)
+    assert len(every.table()[1]) == 24
+    towards = sum(label.pull for label in every.near if label.pull > 0)
+    name = found.classes[found.code]
+    before = 1 / 2 if class_prior is None else class_prior[name]
+    assert f"{towards:.0%} towards {name} (+) and {1 - towards:.0%} away from it" in str(found)
+    assert f"not parts of the probability, which was {before:.2f} before any label" in str(found)
 
 
 def test_a_label_of_another_class_that_pulls_towards_the_class_is_put_in_words():

@@ -107,9 +107,11 @@ def _with_ids(
     """Return the table with the rows' numbers, and their ids where the fit was told of such."""
     header, rows = table
     ids: Any = bundle.ids
-    places = [int(row[0]) - 1 for row in rows]
-    rows = [[str(bundle.row_number(i)), *row[1:]] for i, row in zip(places, rows)]
+    places = [int(row[0]) - 1 if row[0] else None for row in rows]  # the last is of other labels
+    rows = [
+        row if i is None else [str(bundle.row_number(i)), *row[1:]] for i, row in zip(places, rows)
+    ]
     if ids is None:
         return header, rows
-    named = [[row[0], str(ids[i]), *row[1:]] for i, row in zip(places, rows)]
+    named = [[row[0], "" if i is None else str(ids[i]), *row[1:]] for i, row in zip(places, rows)]
     return [header[0], bundle.id_column, *header[1:]], named

@@ -23,6 +23,7 @@ from atoll.core.labels import parse_labels
 from atoll.core.progress import progress_bar
 from atoll.core.rows import COSINE, rescaled, row_squares, stacked, unit_rows
 from atoll.core.shown import readable
+from atoll.estimators.knowledge import read_class_prior
 from atoll.models.label_pulls import label_pulls
 from atoll.plotting.palette import class_names
 
@@ -58,6 +59,14 @@ class NearLabel(NamedTuple):
     without: Array | None
 
 
+class OtherLabels(NamedTuple):
+    """The labels that are not listed: how many, and their pulls towards the class and away."""
+
+    n: int = 0
+    towards: float = 0.0
+    away: float = 0.0
+
+
 @readable
 class RowExplanation(NamedTuple):
     """What is predicted of a row, and the labels that it rests on, the strongest or nearest first.
@@ -71,6 +80,8 @@ class RowExplanation(NamedTuple):
     n_columns : of the table; 0 where it is not known
     words : of a text, those of most weight
     shared : words of most weight that the text shares with each of `near`; () where it is no text
+    others : pulls of the labels that are not in `near`: all pulls, without signs, sum to one
+    before : probability of the most probable class before any label; None where it is not known
     """
 
     classes: NDArray[Any]
@@ -82,6 +93,8 @@ class RowExplanation(NamedTuple):
     n_columns: int = 0
     words: tuple[str, ...] = ()
     shared: tuple[tuple[str, ...], ...] = ()
+    others: OtherLabels = OtherLabels()
+    before: float | None = None
 
     @property
     def code(self) -> int:
@@ -132,7 +145,7 @@ class RowExplanation(NamedTuple):
         header += ["pull"] * has_pulls + [f"p({name}) without it"] * has_fits
         header += ["shared words"] * bool(self.shared)
         shared = self.shared or ((),) * len(self.near)
-        return header, [
+        rows = [
             [
                 str(label.row + first),
                 class_names([label.label])[0],
@@ -144,6 +157,11 @@ class RowExplanation(NamedTuple):
             ]
             for label, words in zip(self.near, shared)
         ]
+        n, towards, away = self.others
+        if has_pulls and n:
+            others = ["", f"{n:,} other{'s' * (n > 1)}", "", "", f"{towards:+.0%} {-away:+.0%}"]
+            rows.append(others + [""] * (len(header) - len(others)))
+        return header, rows
 
     def summary(self) -> str:
         """Return what the labels listed contribute together, in a sentence or two."""
@@ -152,12 +170,7 @@ class RowExplanation(NamedTuple):
         said = []
         pulls = [label.pull for label in self.near if label.pull is not None]
         if pulls:
-            share = sum(map(abs, pulls))
-            said.append(
-                f"Of all that labels do to this row, {these} do {share:.0%}; + pulls towards "
-                f"{name}, - away from it."
-            )
-            said += [*self._from_afar(), *self._crosswise()]
+            said += [*self._about_pulls(pulls), *self._from_afar(), *self._crosswise()]
         if self.without_all is not None:
             p, q = self.proba[self.code], self.without_all[self.code]
             said.append(
@@ -167,6 +180,20 @@ class RowExplanation(NamedTuple):
 
     def _parts(self) -> list[Any]:
         return [self.headline(), self.table(), self.summary()]
+
+    def _about_pulls(self, pulls: list[float]) -> list[str]:
+        """Say what pulls add up to, and how they stand to the probability."""
+        name = class_names(self.classes)[self.code]
+        towards = sum(pull for pull in pulls if pull > 0) + self.others.towards
+        away = -sum(pull for pull in pulls if pull < 0) + self.others.away
+        then = "" if self.before is None else f"was {self.before:.2f} before any label and "
+        return [
+            "Pulls are shares of all that labels do to this row: without their signs they add up "
+            f"to 100%, {towards:.0%} towards {name} (+) and {away:.0%} away from it (-).",
+            f"They are not parts of the probability, which {then}is "
+            f"{_short_of_certain(self.proba[self.code])} by all of them: how sure they make the "
+            "model counts as well.",
+        ]
 
     def _from_afar(self) -> list[str]:
         """Say why the strongest pull is that of a label far away, where it is."""
@@ -273,13 +300,26 @@ def explain_row(
         )
     ]
     same = known[_distances(values[known], place) == 0.0]
+    listed = {label.row for label in near}
+    rest = np.array([pull for row, pull in pull_of.items() if row not in listed])
+    others = OtherLabels(len(rest), float(rest[rest > 0].sum()), float(-rest[rest < 0].sum()))
     return RowExplanation(
         model.classes_,
         proba,
         tuple(near),
         again.proba(x, [label.row for label in near]) if refit else None,
         targets[same[0]] if len(same) else None,
+        others=others,
+        before=_before(model, int(np.argmax(proba))),
     )
+
+
+def _before(model: Any, code: int) -> float:
+    """Return the probability of a class before any label: its known share, or that of any."""
+    prior = getattr(model, "class_prior", None)
+    if prior is None:
+        return 1.0 / len(model.classes_)
+    return float(read_class_prior(prior, model.classes_)[code])
 
 
 def _worth_listing(
