@@ -20,8 +20,10 @@ from atoll import (
     TablePreprocessor,
     explain_row,
     make_preprocessor,
+    save_model,
 )
 from atoll.core.preprocessing import prepare
+from program import succeed
 
 
 def penguins(rng, n=60):
@@ -270,6 +272,75 @@ def test_a_table_in_chunks_is_predicted_as_it_is_in_memory(tmp_path, with_texts)
     np.testing.assert_allclose(model.predict_proba(chunks), expected, rtol=1e-9)
     with pytest.raises(ValueError, match=r"X is in chunks.*Fit on a part of them"):
         make_preprocessor().fit(chunks)
+
+
+@pytest.mark.parametrize("with_texts", [False, True])
+def test_rows_that_cannot_be_read_in_chunks_have_blank_answers_and_the_commands_reasons(
+    tmp_path, with_texts
+):
+    rng = np.random.default_rng(0)
+    kind = np.array(["light", "heavy"])[np.arange(60) % 2]
+    table = pd.DataFrame({"mass": rng.normal(size=60) + 5 * (kind == "heavy")})
+    table["site"] = rng.choice(["reef", "shore"], 60)
+    if with_texts:
+        table["note"] = [f"{SENTENCES[i % 6]} {i}" for i in range(60)]
+    model = make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0))
+    model.fit(table, np.where(np.arange(60) < 20, kind, None))
+    lines = table.to_csv(index=False).splitlines()
+    n_cells = table.shape[1]
+    bad = {3: "tall", 31: "inf", 33: None, 47: "long", 59: "longer"}
+    for row, what in bad.items():
+        cells = lines[row + 1].split(",")
+        cells = {"long": [*cells, "7"], "longer": [*cells, "7", "8"], None: [""] * n_cells}.get(
+            what, [what, *cells[1:]]
+        )
+        lines[row + 1] = ",".join(cells)
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    chunks = RowChunks.from_csv(tmp_path / "t.csv", chunk_rows=20)
+    with pytest.warns(UserWarning, match=r"5 of 60 rows cannot be read.*row 3: mass is 'tall'"):
+        p = model.predict_proba(chunks)
+    assert list(chunks.reasons) == list(bad)
+    is_bad = np.isin(np.arange(60), list(bad))
+    assert np.isnan(p[is_bad]).all()
+    np.testing.assert_allclose(p[~is_bad], model.predict_proba(table)[~is_bad], rtol=1e-9)
+    with pytest.warns(UserWarning, match="5 of 60 rows"):
+        found = model.predict(chunks)
+    assert [label is None for label in found] == is_bad.tolist()
+    assert found[~is_bad].tolist() == model.predict(table)[~is_bad].tolist()
+    save_model(model, tmp_path / "m.atoll")
+    succeed("predict", tmp_path / "m.atoll", tmp_path / "t.csv", "--out", tmp_path / "p.csv")
+    written = pd.read_csv(tmp_path / "p.csv")["reason"]
+    assert written.notna().tolist() == is_bad.tolist()
+    assert written.dropna().to_dict() == chunks.reasons
+
+
+def test_a_table_in_chunks_that_can_be_read_again_has_no_reasons_left(tmp_path):
+    table = pd.DataFrame({"mass": np.arange(12.0) % 5})
+    y = np.where(np.arange(12) < 6, table["mass"] > 2, None)
+    model = make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0)).fit(table, y)
+    table.astype(object).replace(3.0, "three").to_csv(tmp_path / "t.csv", index=False)
+    chunks = RowChunks.from_csv(tmp_path / "t.csv", chunk_rows=5)
+    with pytest.warns(UserWarning, match="2 of 12 rows"):
+        model.predict(chunks)
+    assert chunks.reasons == dict.fromkeys([3, 8], "mass is 'three', not a number")
+    table.to_csv(tmp_path / "t.csv", index=False)
+    model.predict(chunks)
+    assert chunks.reasons == {}
+    pd.DataFrame({"mass": ["a", "b"]}).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match="no row can be read; row 0: mass is 'a', not a number"):
+        model.predict(chunks)
+
+
+def test_a_fit_on_chunks_of_features_refuses_rows_that_cannot_be_read(tmp_path):
+    table = pd.DataFrame({"mass": np.arange(30.0) % 5})
+    step = make_preprocessor().fit(table)
+    kind = np.where(np.arange(30) < 12, np.where(table["mass"] > 2, "b", "a"), None)
+    table.astype(object).assign(kind=kind).replace({"mass": {3.0: "three"}}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    chunks = step.transform(RowChunks.from_csv(tmp_path / "t.csv", "kind", chunk_rows=11))
+    with pytest.raises(ValueError, match="row 3 cannot be read: mass is 'three', not a number"):
+        GraphGPClassifier(random_state=0).fit(chunks)
 
 
 def test_the_default_leaves_weights_beside_standardised_columns_as_they_are():

@@ -25,6 +25,7 @@ from atoll.core.preprocessing import (
 )
 from atoll.core.progress import progress_bar
 from atoll.core.tables import (
+    MOST_MORE,
     N_CELLS,
     STANDARD_OUTPUT,
     LongRow,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 TRIAL_ROWS = 2000  # predicted first, to tell how long all will take
 CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
-MOST_MORE = 1000  # cells of a row beyond the header; a file with more is no such table
 BLANK_CELLS = "blank_cells"  # column of the answers, where a row has many
 MANY_BLANK = 0.5  # share of blank cells from which a row is remarked on
 
@@ -153,19 +153,6 @@ def _more_cells(n_more: int, long: LongRow) -> int:
     return n_more + long.n_more
 
 
-def _unreadable(
-    preprocessing: Preprocessing, frame: pd.DataFrame
-) -> tuple[pd.DataFrame, NDArray[Any]]:
-    """Find rows as `unreadable` does, and those with more cells than the header."""
-    if N_CELLS not in frame.columns:
-        return unreadable(preprocessing, frame)
-    n_cells, frame = frame[N_CELLS], frame.drop(columns=N_CELLS)
-    read, reasons = unreadable(preprocessing, frame)
-    for row in np.flatnonzero(n_cells.notna()):
-        reasons[row] = f"it has {n_cells.iloc[row]} cells, and the header {frame.shape[1]}"
-    return read, reasons
-
-
 def _beside(cells: pd.DataFrame, carried: list[str], answers: pd.DataFrame) -> pd.DataFrame:
     """Return columns of the table, as they are written, with the answers beside them."""
     cells.columns = cells.columns.map(str)
@@ -193,7 +180,7 @@ def _survey(
             if n_chunks == 0:
                 named = frame.drop(columns=N_CELLS, errors="ignore")
                 carried = _carried(bundle, named, data, wishes, say)
-            read, reasons = _unreadable(preprocessing, frame)
+            read, reasons = unreadable(preprocessing, frame)
             can_be_read = np.array([reason is None for reason in reasons])
             n_unreadable += int((~can_be_read).sum())
             is_blank = is_filled(preprocessing, read)
@@ -254,7 +241,7 @@ def _announce(
     """Say how long the predictions will take, where that is long."""
     if n_rows <= TRIAL_ROWS:
         return
-    read, reasons = _unreadable(bundle.preprocessing, frame.head(TRIAL_ROWS))
+    read, reasons = unreadable(bundle.preprocessing, frame.head(TRIAL_ROWS))
     read = read[np.array([reason is None for reason in reasons])]
     if not len(read):
         return
@@ -270,7 +257,7 @@ def _announce(
 def _error_of_kept(bundle: ModelBundle, frame: pd.DataFrame, reject_below: float) -> str:
     """Say how many of the rows that keep a class are wrong, by those of the first chunk."""
     pd = import_extra("pandas")
-    read, reasons = _unreadable(bundle.preprocessing, frame)
+    read, reasons = unreadable(bundle.preprocessing, frame)
     read = read[pd.isna(reasons)]
     if not len(read):
         return "No row of the first chunk can be read: the error of the rows kept is not known."
@@ -283,7 +270,7 @@ def _answers(
 ) -> pd.DataFrame:
     """Return what is written for the rows of one chunk."""
     pd = import_extra("pandas")
-    read, reasons = _unreadable(bundle.preprocessing, frame)
+    read, reasons = unreadable(bundle.preprocessing, frame)
     can_be_read = pd.isna(reasons)
     frame, read = frame.reset_index(drop=True), read.reset_index(drop=True)
     read = read[can_be_read]

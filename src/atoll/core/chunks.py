@@ -19,9 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
-from atoll.core.tables import unreadable_text
+from atoll.core.tables import MOST_MORE, LongRow, more_columns, unreadable_text, with_length
 
 CHUNK_ROWS = 100_000  # rows per chunk unless the caller chooses
+
+_ABOUT_COLUMNS = {"names", "header", "index_col", "usecols", "on_bad_lines", "engine", "skiprows"}
+"""Options of pandas by which the caller says what the columns of a text are."""
 
 Chunk = tuple[Any, Any]
 """Rows (b, d), as an array or a data frame, and their labels (b,), or None where there are none."""
@@ -53,6 +56,12 @@ class RowChunks:
     n_rows : int, default=None
         How many there are, where that is known, for bars of progress.
 
+    Attributes
+    ----------
+    reasons : dict
+        Why rows of a table could not be read, by their numbers from 0 on, once the table was
+        predicted by a pipeline with `make_preprocessor()`: such rows have blank answers.
+
     Examples
     --------
     >>> import numpy as np
@@ -65,6 +74,8 @@ class RowChunks:
     def __init__(self, make: Callable[[], Iterator[Chunk]], n_rows: int | None = None):
         self.make = make
         self.n_rows = n_rows
+        self.make_all = make  # with rows that have too many cells, where these can be read
+        self.reasons: dict[int, str] = {}
 
     @classmethod
     def from_arrays(cls, X: Any, y: Any = None, *, chunk_rows: int = CHUNK_ROWS) -> RowChunks:
@@ -107,10 +118,15 @@ class RowChunks:
         """Return chunks of a CSV file, read by pandas; `target` is the column of labels, if any.
 
         A blank cell in that column marks an unlabelled row. `options` go to `pandas.read_csv`; give
-        `dtype={target: str}` if the labels are words.
+        `dtype={target: str}` if the labels are words. Rows that a pipeline with
+        `make_preprocessor()` cannot read have blank answers, and `reasons` says why.
         """
         _check_chunk_rows(chunk_rows)
-        return cls(partial(_of_csv, _existing(path), target, chunk_rows, options))
+        read = partial(_of_csv, _existing(path), target, chunk_rows, options)
+        found = cls(read)
+        if not options.keys() & _ABOUT_COLUMNS:
+            found.make_all = partial(read, takes_long=True)
+        return found
 
     @classmethod
     def from_parquet(
@@ -132,6 +148,12 @@ class RowChunks:
         """Return the sum of `function(number, X, y)` over the chunks, added in order."""
         result = None
         for part in self.each(function, tick):
+            if self.reasons:
+                row, reason = next(iter(self.reasons.items()))
+                raise ValueError(
+                    f"row {row} cannot be read: {reason} (the first row is row 0). Mend it, or "
+                    "leave it out of the fit."
+                )
             result = part if result is None else result + part
         if result is None:
             raise ValueError("the source of rows gave no chunk; it needs at least one row.")
@@ -355,15 +377,42 @@ def _of_npy(path: Path, labels: Any, chunk_rows: int) -> Iterator[Chunk]:
 
 
 def _of_csv(
-    path: Path, target: str | None, chunk_rows: int, options: dict[str, Any]
+    path: Path,
+    target: str | None,
+    chunk_rows: int,
+    options: dict[str, Any],
+    takes_long: bool = False,
 ) -> Iterator[Chunk]:
+    """Yield chunks of a CSV file.
+
+    takes_long : whether rows may have more cells than the header; a column `N_CELLS` says which
+        have, from the first such row on
+    """
     pd = import_extra("pandas")
-    try:
-        with pd.read_csv(path, chunksize=chunk_rows, **options) as reader:
-            for frame in reader:
-                yield _split(frame, target, path)
-    except pd.errors.ParserError as error:
-        raise unreadable_text(repr(str(path)), error) from None
+    n_done, n_more = 0, 0
+    while True:
+        try:
+            with _reader(path, chunk_rows, options, n_more) as reader:
+                for number, frame in enumerate(reader):
+                    if number >= n_done:  # others were read before a row was found to be long
+                        n_done += 1
+                        yield _split(with_length(frame, n_more), target, path)
+            return
+        except pd.errors.ParserError as error:
+            found = unreadable_text(repr(str(path)), error)
+            if not (takes_long and isinstance(found, LongRow)) or found.n_more > MOST_MORE - n_more:
+                raise found from None
+            n_more += found.n_more
+
+
+def _reader(path: Path, chunk_rows: int, options: dict[str, Any], n_more: int) -> Any:
+    """Return what reads a CSV file, with so many columns beyond those of its header."""
+    pd = import_extra("pandas")
+    if n_more:
+        names = pd.read_csv(path, nrows=0, **options).columns
+        names = [*names, *more_columns(n_more)]
+        options = {**options, "names": names, "header": None, "skiprows": 1, "index_col": False}
+    return pd.read_csv(path, chunksize=chunk_rows, **options)
 
 
 def _of_parquet(files: list[Path], target: str | None, chunk_rows: int) -> Iterator[Chunk]:

@@ -29,6 +29,7 @@ from atoll.core.table_refusals import (
     require_columns,
     require_known_columns,
 )
+from atoll.core.tables import N_CELLS
 from atoll.core.texts import Words, beginnings, is_text, learn_words, word_rows
 from atoll.core.unusable import DATES, fault_of_categories, fault_of_cells, first_words, refuse
 
@@ -350,7 +351,9 @@ def in_own_units(preprocessing: Preprocessing, X: NDArray[np.float64]) -> pd.Dat
 def unreadable(
     preprocessing: Preprocessing, frame: pd.DataFrame
 ) -> tuple[pd.DataFrame, NDArray[Any]]:
-    """Find the rows that `apply` would refuse.
+    """Find the rows that `apply` would refuse, and those with more cells than the header.
+
+    A column `atoll.core.tables.N_CELLS` counts the cells of the latter; it is dropped.
 
     Returns
     -------
@@ -366,8 +369,10 @@ def unreadable(
     >>> unreadable(preprocessing, pd.DataFrame({"x": ["2", "tall"]}))[1].tolist()
     [None, "x is 'tall', not a number"]
     """
-    require_known_columns(preprocessing.columns, frame)
     pd = import_extra("pandas")
+    n_cells = frame[N_CELLS] if N_CELLS in frame.columns else pd.Series(index=frame.index)
+    frame = frame.drop(columns=N_CELLS, errors="ignore")
+    require_known_columns(preprocessing.columns, frame)
     read, reasons = frame.copy(), np.full(len(frame), None, dtype=object)
     blank_cells = np.ones(len(frame), bool)
 
@@ -375,6 +380,8 @@ def unreadable(
         for row in np.flatnonzero(rows):
             reasons[row] = reasons[row] or reason(row)
 
+    long = f"cells, and the header {frame.shape[1]}"
+    refuse(n_cells.notna(), lambda row: f"it has {n_cells.iloc[row]} {long}")
     for name in preprocessing.columns:
         is_blank = frame[name].isna().to_numpy()
         cells = frame[name].to_numpy(dtype=object)

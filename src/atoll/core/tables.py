@@ -43,6 +43,10 @@ N_CELLS = "\0cells"
 """Column of the number of cells of rows that have more than the header; blank for others."""
 
 
+MOST_MORE = 1000
+"""Cells of a row beyond the header; a file with more is no such table."""
+
+
 class LongRow(ValueError):
     """A row with more cells than the header, which has `n_more` beyond it."""
 
@@ -351,17 +355,31 @@ def _text_chunks(
         options["dtype"] = {name: str for name in as_text if name in names}
         if as_written:
             options |= {"dtype": str, "keep_default_na": False}
-        more = [f"{N_CELLS} {i}" for i in range(n_more)]
-        if more:
+        if n_more:
+            more = more_columns(n_more)
             options |= {"names": [*names, *more], "header": None, "skiprows": 1}
         rows = max(1, most_cells // max(1, len(names)))
         with pd.read_csv(_opened(source), chunksize=min(rows, 2**31 - 1), **options) as reader:
             for frame in reader:
-                yield _with_length(frame, len(names)) if more else frame
+                yield with_length(frame, n_more)
 
 
-def _with_length(frame: pd.DataFrame, n_cells: int) -> pd.DataFrame:
-    """Return the columns of the header, and how many cells rows have that have more."""
+def more_columns(n_more: int) -> list[str]:
+    """Return names of columns for cells beyond the header."""
+    return [f"{N_CELLS} {i}" for i in range(n_more)]
+
+
+def with_length(frame: pd.DataFrame, n_more: int) -> pd.DataFrame:
+    """Return the columns of the header, and in `N_CELLS` how many cells rows have that have more.
+
+    Parameters
+    ----------
+    frame : with the columns of `more_columns` at its end
+    n_more : of them; none: the frame itself is returned
+    """
+    if not n_more:
+        return frame
+    n_cells = frame.shape[1] - n_more
     more = frame.iloc[:, n_cells:]
     more = more.mask(more == "")  # separators at the end of a line are no cells
     last = more.notna().to_numpy()[:, ::-1].argmax(axis=1)

@@ -13,6 +13,7 @@ from atoll.core.chunks import RowSource, chunks_of, is_dask, is_source, map_part
 from atoll.core.extras import import_extra
 from atoll.core.far_rows import MappedRows, SourceRows, check_finite, survey
 from atoll.core.labels import PartialLabels, require_classes
+from atoll.core.remarks import warn_user
 from atoll.estimators.progress import Progress
 from atoll.estimators.validation import read_chosen
 
@@ -125,7 +126,7 @@ def _in_order(model: Any, of: Callable[[Any], Any], X: Any) -> Any:
     with Progress(getattr(model, "verbose", False), "predicting", "rows", total=n) as bar:
         parts = chunks.each(answer, bar.count)
         if n is None:
-            return np.concatenate(list(parts))
+            return _with_blanks(np.concatenate(list(parts)), chunks)
         first = next(parts)
         out = np.empty((n, *first.shape[1:]), first.dtype)
         out[: len(first)] = first
@@ -133,4 +134,27 @@ def _in_order(model: Any, of: Callable[[Any], Any], X: Any) -> Any:
         for part in parts:
             out[n_done : n_done + len(part)] = part
             n_done += len(part)
-    return out
+    return _with_blanks(out, chunks)
+
+
+def _with_blanks(answers: Any, chunks: Any) -> Any:
+    """Return the answers, blank for rows that could not be read: nan, or None in place of a class.
+
+    The chunks know why since their rows were read.
+    """
+    reasons = getattr(chunks, "reasons", {})
+    if not reasons:
+        return answers
+    row, reason = next(iter(reasons.items()))
+    first = f"row {row}: {reason} (the first row is row 0)"
+    if len(reasons) == len(answers):
+        raise ValueError(f"no row can be read; {first}. Correct the table.")
+    if answers.dtype.kind != "f":
+        answers = answers.astype(object)
+    answers[list(reasons)] = np.nan if answers.dtype.kind == "f" else None
+    warn_user(
+        f"{len(reasons):,} of {len(answers):,} rows cannot be read and have blank answers, such as "
+        f"{first}. The attribute `reasons` of the chunks says why.",
+        UserWarning,
+    )
+    return answers

@@ -19,6 +19,7 @@ from atoll.core.extras import import_extra
 from atoll.core.labels import parse_labels, placeholder_in
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import PYTHON
+from atoll.core.tables import N_CELLS
 from atoll.estimators.category_weight import weigh_categories
 from atoll.estimators.parameters import Flag, Listed, Number, OneOf, check_value
 from atoll.estimators.validation import remark_on_order
@@ -142,11 +143,16 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         """Return the features, (n, p): an array, or a sparse one where a column holds texts.
 
         Columns of a data frame are found by their names, in any order; others are ignored. Of
-        `RowChunks` each chunk is read and turned into features when a model asks for it.
+        `RowChunks` each chunk is read and turned into features when a model asks for it. Rows that
+        cannot be read, such as those with a word in the place of a number, then have blank
+        predictions, and the attribute `reasons` of the chunks says why; of tables in memory they
+        raise a ValueError.
         """
         check_is_fitted(self)
         if hasattr(X, "each"):
-            return RowChunks(partial(_transformed, self, X), X.n_rows)
+            found = RowChunks(partial(_transformed, self, X), X.n_rows)
+            found.reasons = X.reasons
+            return found
         frame = self._frame(X, reset=False)
         out = preprocessing.apply(self.preprocessing_, frame, PYTHON)
         for name, values in preprocessing.unseen(self.preprocessing_, frame).items():
@@ -259,8 +265,41 @@ def what_became(step: TablePreprocessor) -> list[str]:
 
 
 def _transformed(step: TablePreprocessor, chunks: Any) -> Iterator[tuple[Any, Any]]:
-    for rows, labels in chunks.make():
-        yield step.transform(rows), labels
+    """Yield features and labels of chunks of a table; rows that cannot be read are zeros."""
+    chunks.reasons.clear()
+    n_done = 0
+    for rows, labels in chunks.make_all():
+        features, reasons = _features_of_readable(step, rows)
+        chunks.reasons.update({n_done + row: why for row, why in reasons.items()})
+        n_done += features.shape[0]
+        yield features, labels
+
+
+def _features_of_readable(step: TablePreprocessor, rows: Any) -> tuple[Any, dict[int, str]]:
+    """Return features (b, p), and why rows cannot be read, by their places."""
+    try:
+        if N_CELLS not in getattr(rows, "columns", ()):
+            return step.transform(rows), {}
+    except ValueError:  # of one row perhaps, and of the others there are features
+        pass
+    read, reasons = preprocessing.unreadable(step.preprocessing_, step._frame(rows, reset=False))
+    readable = np.flatnonzero([reason is None for reason in reasons])
+    if not len(readable):
+        known = sparse.csr_array if step.preprocessing_.texts else np.zeros
+        features = known((len(read), len(step.preprocessing_.names)))
+    else:
+        features = _spread(step.transform(read.iloc[readable]), readable, len(read))
+    return features, {row: why for row, why in enumerate(reasons) if why is not None}
+
+
+def _spread(features: Any, places: NDArray[np.intp], n: int) -> Any:
+    """Return features (m, p) at places (m,) of n rows, of which the others are zeros."""
+    if sparse.issparse(features):
+        ones = (np.ones(len(places)), (places, np.arange(len(places))))
+        return sparse.csr_array(sparse.csr_array(ones, shape=(n, len(places))) @ features)
+    out = np.zeros((n, features.shape[1]))
+    out[places] = features
+    return out
 
 
 def _refuse_what_is_no_table(X: Any) -> None:
