@@ -183,8 +183,8 @@ def fit_rows(estimator: Any, X: Any, y: NDArray[Any], more: dict[str, Any]) -> N
     y : (n,) labels, None where unlabelled
     more : other arguments of `fit`
     """
-    from atoll.cli.timing import is_very_large
     from atoll.core.chunks import RowChunks
+    from atoll.estimators.timing import is_very_large
 
     if is_very_large(estimator, X) and not more:
         estimator.fit(RowChunks.from_arrays(X, y))
