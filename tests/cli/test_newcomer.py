@@ -321,7 +321,7 @@ def test_what_was_read_is_told_before_categories_are_weighed(table, tmp_path, mo
 
 
 def test_very_many_rows_are_fitted_without_predicting_each(table, tmp_path, monkeypatch):
-    monkeypatch.setattr("atoll.cli.timing.MANY_ROWS", 30)
+    monkeypatch.setattr("atoll.estimators.timing.MANY_ROWS", 30)
     succeed(*arguments(table, tmp_path))
     model = load_model(tmp_path / "m.atoll")
     assert not hasattr(model.estimator, "transduction_")

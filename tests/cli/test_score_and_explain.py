@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from atoll.estimators import (
     make_preprocessor,
     save_model,
 )
+from atoll.estimators.timing import Cost
 from program import fail, run, succeed
 
 
@@ -316,7 +318,7 @@ class Slow:
 @pytest.mark.parametrize("n", [3000, 20_000])
 def test_the_time_of_a_fit_is_found_from_part_of_it(monkeypatch, parameters, n):
     for clock in ("perf_counter", "process_time"):
-        monkeypatch.setattr(timing.time, clock, lambda: Slow.clock)
+        monkeypatch.setattr(time, clock, lambda: Slow.clock)
     y = np.array(["a", "b"] + [None] * (n - 2), dtype=object)
     Slow.clock = 0.0
     expected = timing.expected_seconds(Slow(**parameters), np.zeros((n, 1)), y)
@@ -328,6 +330,22 @@ def test_the_time_of_a_fit_is_found_from_part_of_it(monkeypatch, parameters, n):
         assert spent < 0.2 * whole
     else:
         assert expected <= timing.LONG
+
+
+def test_a_trial_that_takes_long_is_not_taken_to_grow_as_the_cube(monkeypatch):
+    class Linear(Slow):
+        def __sklearn_clone__(self):
+            return Linear()
+
+        def fit(self, X, y):
+            Slow.clock += 0.05 * len(X)
+            return self
+
+    for clock in ("perf_counter", "process_time"):
+        monkeypatch.setattr(time, clock, lambda: Slow.clock)
+    y = np.array(["a", "b"] + [None] * 1998, dtype=object)
+    expected = timing.expected_seconds(Linear(), np.zeros((2000, 1)), y)
+    assert expected == pytest.approx(100.0, rel=0.05)
 
 
 def test_a_long_fit_is_announced_with_what_is_quicker(folder, monkeypatch):
@@ -371,7 +389,7 @@ class Graph(Slow):
 @pytest.mark.parametrize("n", [20_000, 200_000])
 def test_rows_beyond_the_graph_cost_what_their_predictions_do(monkeypatch, n):
     for clock in ("perf_counter", "process_time"):
-        monkeypatch.setattr(timing.time, clock, lambda: Slow.clock)
+        monkeypatch.setattr(time, clock, lambda: Slow.clock)
     X, y = np.zeros((n, 1)), np.full(n, None, dtype=object)
     y[:2] = "a", "b"
     Slow.clock = 0.0
@@ -384,8 +402,8 @@ def test_rows_beyond_the_graph_cost_what_their_predictions_do(monkeypatch, n):
 def test_what_does_not_help_is_not_suggested(monkeypatch):
     n = 20_000
     monkeypatch.setattr(timing, "expected_seconds", lambda *given: 500.0)
-    mostly_graph = timing.Cost([1000], [60.0], 0.0, (1.0, 1.0))
-    mostly_rows = timing.Cost([1000], [0.1], 0.03, (1.0, 1.0))
+    mostly_graph = Cost([1000], [60.0], 0.0, (1.0, 1.0))
+    mostly_rows = Cost([1000], [0.1], 0.03, (1.0, 1.0))
     X, y = np.zeros((n, 1)), np.full(n, None, dtype=object)
     for cost, hint in (
         (mostly_graph, ("--set max_graph_rows=2000, 2 minutes",)),

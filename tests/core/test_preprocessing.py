@@ -9,6 +9,7 @@ from atoll.core import table_refusals
 from atoll.core.labels import parse_labels
 from atoll.core.preprocessing import (
     apply,
+    category_weight,
     extra_columns,
     prepare,
     read_target,
@@ -327,3 +328,21 @@ def test_five_wrong_cells_are_named_and_others_counted(count, rest):
 def test_three_columns_to_drop_are_named_and_more_are_dots():
     assert SHELL.drop(["a", "b", "c"]) == "--drop a --drop b --drop c"
     assert SHELL.drop(["a", "b", "c", "d"]) == "--drop a --drop b --drop c ..."
+
+
+def test_numbers_alone_are_standardised_as_the_default_does():
+    rng = np.random.default_rng(0)
+    alike = pd.DataFrame(rng.normal(5.0, 1.0, (40, 3)), columns=list("abc"))
+    left = prepare(alike, standardise="auto")
+    assert not left.preprocessing.standardised
+    np.testing.assert_array_equal(left.X, alike)
+    unlike = alike.assign(year=[2020, 2021] * 20, mass=1e4 * alike["a"])
+    found = prepare(unlike, standardise="auto")
+    assert found.preprocessing.standardised
+    np.testing.assert_allclose(found.X.std(axis=0), 1.0)  # few values among them
+    assert category_weight(found) == 1.0
+    blank = alike.assign(a=alike["a"].where(alike.index > 0))
+    for other in (blank, alike.assign(site=["x", "y"] * 20)):
+        np.testing.assert_array_equal(
+            prepare(other, standardise="auto").X, prepare(other, standardise=True).X
+        )

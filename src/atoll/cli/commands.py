@@ -29,8 +29,9 @@ from atoll.cli.label import label
 from atoll.cli.options import DataPath, Jobs, ModelPath, Quiet, Seed, TargetOfModel, data_path
 from atoll.cli.rows import (
     compare_texts_by_direction,
-    compares_directions,
+    leave_units,
     lines_about,
+    scaling_of,
     with_metric,
 )
 from atoll.cli.score import score
@@ -99,7 +100,11 @@ Metric = Annotated[
 ]
 NoStandardise = Annotated[
     bool,
-    typer.Option("--no-standardise", help="Leave numeric columns in the units they come in."),
+    typer.Option(
+        "--no-standardise",
+        help="Leave numeric columns in the units they come in; else those of unlike ranges are "
+        "standardised for the default model, and all for others.",
+    ),
 ]
 Unlabelled = Annotated[
     str,
@@ -204,6 +209,8 @@ def fit(
     # The labels are settled here, once: past this point only a null is unlabelled.
     set_where_known(estimator, unlabelled=None, verbose=show_progress(quiet), random_state=seed)
     set_or_refuse(estimator, model, n_jobs=n_jobs, checkpoint=checkpoint and str(checkpoint))
+    if no_standardise:
+        leave_units(estimator, wanted)
 
     source = source_of(data)
     frame = read_table(source)
@@ -216,7 +223,7 @@ def fit(
     table = prepare(
         frame,
         target,
-        standardise=not no_standardise and not compares_directions(estimator),
+        standardise=scaling_of(estimator, frame, [target, *dropped], text or (), no_standardise),
         encode=encode,
         impute=impute,
         drop=dropped,
@@ -226,7 +233,7 @@ def fit(
     labels = settle_labels(estimator, kind, table.y, unlabelled)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
     given = told.of_fit(known, labels)
-    told_first = description(data, frame, labels, table.preprocessing)
+    told_first = description(data, frame, labels, table.preprocessing, estimator)
     for line in [*told_first, *lines_about(estimator, table.preprocessing)]:
         say(line)
     table, about_categories = weigh(estimator, table, labels)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from atoll.cli.rows import how_scaled
 from atoll.cli.settings import classes_in_type
 from atoll.cli.terminal import shortened
 
@@ -107,7 +108,11 @@ def unlabelled_value(text: str, y: Any) -> Any:
 
 
 def description(
-    data: Path, frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing
+    data: Path,
+    frame: pd.DataFrame,
+    labels: PartialLabels,
+    preprocessing: Preprocessing,
+    estimator: Any,
 ) -> list[str]:
     """Return what a fit says of a table before it begins."""
     from atoll.core.unusable import row_counters
@@ -120,7 +125,7 @@ def description(
         f"Classes: {counts}.",
     ]
     if numeric:
-        how = "standardised" if preprocessing.standardised else "as they are"
+        how = how_scaled(estimator, preprocessing)
         lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
     if preprocessing.categories:
         lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
@@ -178,8 +183,8 @@ def fit_rows(estimator: Any, X: Any, y: NDArray[Any], more: dict[str, Any]) -> N
     y : (n,) labels, None where unlabelled
     more : other arguments of `fit`
     """
-    from atoll.cli.timing import is_very_large
     from atoll.core.chunks import RowChunks
+    from atoll.estimators.timing import is_very_large
 
     if is_very_large(estimator, X) and not more:
         estimator.fit(RowChunks.from_arrays(X, y))

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from atoll.cli.opening import as_fitted, open_model
 from atoll.cli.predicting import predicted_proba
 from atoll.cli.terminal import shortened
-from atoll.cli.timing import LONG, in_words, seconds_of
 from atoll.core.extras import import_extra
 from atoll.core.preprocessing import (
     Preprocessing,
@@ -35,6 +34,7 @@ from atoll.core.tables import (
     table_chunks,
 )
 from atoll.diagnostics import entropy
+from atoll.estimators.timing import LONG, in_words, seconds_of
 
 if TYPE_CHECKING:
     import pandas as pd

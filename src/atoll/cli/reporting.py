@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from atoll.cli.rows import how_scaled
+
 if TYPE_CHECKING:
     from atoll.estimators.persistence import ModelBundle
     from atoll.reports.table import RowTable, SparseTable
@@ -128,7 +130,7 @@ def _about(bundle: ModelBundle) -> dict[str, object]:
     weight = category_weight(PreparedTable(bundle.X, None, bundle.preprocessing))
     counted = {"Categories, and numbers of few values": f"count {weight:g} beside measurements"}
     numeric = set(bundle.preprocessing.columns) - {*bundle.preprocessing.categories, *texts}
-    how = "standardised for the model" if bundle.preprocessing.standardised else "as they are"
+    how = how_scaled(bundle.estimator, bundle.preprocessing)
     return {
         **source,
         "Column of labels": bundle.target,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from atoll.cli.settings import set_where_known
+from atoll.cli.settings import pairs, set_where_known
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COSINE = "cosine"
 
@@ -17,6 +21,53 @@ def with_metric(settings: list[str], metric: str | None) -> list[str]:
 def compares_directions(estimator: Any) -> bool:
     """Return whether only the directions of rows count, so that no column is standardised."""
     return bool(estimator.get_params(deep=False).get("metric") == COSINE)
+
+
+def scaling_of(
+    estimator: Any,
+    frame: pd.DataFrame,
+    not_learnt: Sequence[str],
+    texts: Sequence[str],
+    as_they_come: bool,
+) -> bool:
+    """Return whether numeric columns are standardised before the fit.
+
+    The default takes a table of numbers alone as it comes, and scales it itself as it does in
+    Python, so that both find the same.
+
+    Parameters
+    ----------
+    not_learnt : columns that are not learnt from
+    texts : columns that are said to hold texts
+    as_they_come : whether --no-standardise was given
+    """
+    from atoll.core.column_scales import holds_numbers_alone
+    from atoll.estimators import AtollClassifier
+
+    if as_they_come or compares_directions(estimator):
+        return False
+    scales_itself = isinstance(estimator, AtollClassifier)
+    return not (scales_itself and not texts and holds_numbers_alone(frame, not_learnt))
+
+
+def leave_units(estimator: Any, settings: list[str]) -> None:
+    """Keep a model that scales columns itself from it, unless the user set that otherwise."""
+    if "scale" not in dict(pairs(settings)):
+        set_where_known(estimator, scale=False)
+
+
+def how_scaled(estimator: Any, preprocessing: Any) -> str:
+    """Return what becomes of numeric columns before rows are compared, in words."""
+    if preprocessing.standardised:
+        return "standardised"
+    has = estimator.get_params(deep=False)
+    own = False if compares_directions(estimator) or preprocessing.texts else has.get("scale")
+    if own == "auto":
+        if not hasattr(estimator, "scaled_"):  # before the fit
+            return "standardised if their ranges are unlike"
+        unlike = "standardised, since their ranges are unlike"
+        return unlike if estimator.scaled_ else "as they are, since their ranges are alike"
+    return "standardised" if own else "as they are"
 
 
 def compare_texts_by_direction(estimator: Any, preprocessing: Any, settings: list[str]) -> None:

@@ -1,143 +1,22 @@
-"""How long a fit will take: measured on part of the work, before the whole of it.
-
-Times are those of a machine that has nothing else to do: the processor's, where the clock on the
-wall says more.
-"""
+"""What is said of the time of a fit before it begins, and what would be quicker."""
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-LONG = 60.0
-"""Seconds from which a fit is announced."""
+from atoll.estimators.timing import (
+    LONG,
+    SMALL_GRAPH,
+    expected_seconds,
+    graph_rows,
+    in_words,
+    measured_cost,
+    sweeps_of,
+)
 
-SMALL = 300  # rows up to which models that sample do so by themselves, and no fit is long otherwise
-PATIENCE = 3.0  # seconds of trials
-POWERS = (1.0, 3.0)  # least and greatest power of the number of rows by which time may grow
-POWERS_OF_GRAPHS = (0.3, 1.4)  # the same, of the rows of a graph
-ROW_POWER = 0.3  # by which the time of a row beyond the graph grows with the graph's rows
-TRIAL_SWEEPS = 2  # of warm-up, and as many of draws
-TRIAL_ROWS = 2000  # predicted, to tell what a row beyond the graph takes
-SMALL_GRAPH = 2000  # rows of a graph that takes seconds, and is suggested in place of a larger one
-FEW_LABELS = 200  # with which it does
 MUCH = 0.5  # share of the time below which something else is called quicker
-
-
-MANY_ROWS = 200_000  # above which a fit does not predict every row of its table
-
-
-class Cost(NamedTuple):
-    """What fits of parts of the rows took.
-
-    sizes, seconds : of each part its rows, and the time of its fit
-    a_row : seconds of a row beyond the graph, by the last part; 0 where the model has no graph
-    powers : least and greatest by which time grows with rows
-    """
-
-    sizes: list[int]
-    seconds: list[float]
-    a_row: float
-    powers: tuple[float, float]
-
-    def of(self, n: int, most: int | None) -> float:
-        """Return the seconds of n rows, of which the graph has the given number at most."""
-        size = n if most is None else min(n, most)
-        grown = size / self.sizes[-1]
-        beyond = (n - size) * self.a_row * max(grown, 1.0) ** ROW_POWER
-        return float(self.seconds[-1] * grown ** self._power() + beyond)
-
-    def _power(self) -> float:
-        """Return by which power of the rows time grew at last; the greatest, if it is not known."""
-        least, greatest = self.powers
-        if len(self.sizes) < 2:
-            return greatest
-        if not (self.seconds[-2] > 0 and self.seconds[-1] > 0):
-            return least
-        ratio = self.sizes[-1] / self.sizes[-2]
-        return float(
-            np.clip(np.log(self.seconds[-1] / self.seconds[-2]) / np.log(ratio), *self.powers)
-        )
-
-
-def expected_seconds(estimator: Any, X: Any, y: NDArray[Any]) -> float:
-    """Return about how long a fit will take; a limit that is not passed, if that is short.
-
-    Parts of the rows are fitted, twice as many each time, while that takes a second or two; the
-    time of all rows follows from how it grew. A graph has `max_graph_rows` rows at most: a row
-    beyond them costs what its prediction does. Chains make a few sweeps in a trial, and their time
-    is scaled by the sweeps that they will make.
-
-    Parameters
-    ----------
-    estimator : not fitted; clones of it are
-    X, y : (n, p) and (n,) rows and labels, None where unlabelled
-    """
-    n = X.shape[0]
-    if n <= SMALL:
-        return _trial(estimator, X, y)[0] if _sweeps(estimator) else 0.0
-    most = _graph_rows(estimator)
-    if most is not None and n <= SMALL_GRAPH and np.sum(y != np.array(None)) <= FEW_LABELS:
-        return 0.0  # a trial would take about as long as the fit
-    return measured_cost(estimator, X, y).of(n, most)
-
-
-def measured_cost(estimator: Any, X: Any, y: NDArray[Any]) -> Cost:
-    """Return what fits of parts of the rows took; parameters as in `expected_seconds`."""
-    n, most = X.shape[0], _graph_rows(estimator)
-    powers = POWERS if most is None else POWERS_OF_GRAPHS
-    largest = n if most is None else min(n, most)
-    size, spent = min(n, SMALL + 20), 0.0
-    sizes: list[int] = []
-    seconds: list[float] = []
-    while True:
-        rows = _part(y, size, every_label=most is not None)
-        sizes.append(len(rows))
-        began = time.process_time()
-        took, fitted = _trial(estimator, X[rows], y[rows])
-        spent += time.process_time() - began
-        seconds.append(took)
-        a_row = 0.0
-        if most is not None and not is_very_large(estimator, X):
-            a_row = _seconds_of_a_row(fitted, X[:TRIAL_ROWS])
-        certainly_quick = Cost(sizes[-1:], seconds[-1:], a_row, powers).of(n, most) < LONG
-        if certainly_quick or 2 * size > largest or spent > PATIENCE:
-            return Cost(sizes, seconds, a_row, powers)
-        size *= 2
-
-
-def is_very_large(estimator: Any, X: Any) -> bool:
-    """Return whether rows are so many that a fit leaves their predictions to `atoll predict`."""
-    from scipy import sparse
-
-    takes = getattr(estimator, "takes_far_rows", False) and not sparse.issparse(X)
-    is_plain = estimator.get_params(deep=False).get("metric", "euclidean") == "euclidean"
-    return bool(takes and is_plain and X.shape[0] > MANY_ROWS)
-
-
-def in_words(seconds: float) -> str:
-    """Return a time as a person would say it.
-
-    Examples
-    --------
-    >>> in_words(20), in_words(100), in_words(3600), in_words(9000), in_words(1e6), in_words(1e9)
-    ('less than a minute', '2 minutes', '60 minutes', '2.5 hours', '12 days', 'more than a year')
-    """
-    minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86_400
-    if seconds < LONG:
-        return "less than a minute"
-    if minutes < 90:
-        return f"{max(2, round(minutes))} minutes"
-    if hours < 10:
-        return f"{round(2 * hours) / 2:g} hours"
-    if hours < 48:
-        return f"{round(hours)} hours"
-    return f"{round(days)} days" if days < 365 else "more than a year"
 
 
 def before_the_fit(estimator: Any, model: str, X: Any, y: NDArray[Any]) -> list[str]:
@@ -164,7 +43,7 @@ def announcement(
     said = (
         f"This will take about {in_words(seconds)}{longer}, on a machine with nothing else to do."
     )
-    if model != "atoll" and _sweeps(estimator) and _may_be_variational(estimator):
+    if model != "atoll" and sweeps_of(estimator) and _may_be_variational(estimator):
         quicker = (*quicker, "--set inference=vb")
     return f"{said} Quicker: {', or '.join(quicker)}." if quicker else said
 
@@ -192,25 +71,11 @@ def quicker_options(
             found.append((f"--model {name}", expected_seconds(other, X, y)))
         except ValueError:  # a model for other rows or classes than these
             continue
-    most = _graph_rows(estimator)
+    most = graph_rows(estimator)
     if most is not None and min(n, most) > SMALL_GRAPH:
         smaller = measured_cost(estimator, X, y).of(n, SMALL_GRAPH)
         found.append((f"--set max_graph_rows={SMALL_GRAPH}", smaller))
     return tuple(f"{o}, {in_words(s)}" for o, s in found if s < MUCH * seconds)
-
-
-def seconds_of(call: Callable[[], Any]) -> float:
-    """Return the seconds that a call takes on a machine that has nothing else to do."""
-    wall, processor = time.perf_counter(), time.process_time()
-    call()
-    # Threads add up to more than the wall's time; other programs make the wall's time longer.
-    return min(time.perf_counter() - wall, time.process_time() - processor)
-
-
-def _graph_rows(estimator: Any) -> int | None:
-    """Return how many rows the graph of a model has at most; None where it has no graph."""
-    most = estimator.get_params(deep=False).get("max_graph_rows")
-    return None if most is None else int(most)
 
 
 def _may_be_variational(estimator: Any) -> bool:
@@ -220,72 +85,7 @@ def _may_be_variational(estimator: Any) -> bool:
 
 def _if_chains_go_on(estimator: Any, seconds: float) -> str:
     """Return how long chains may take that draw on until they have mixed, if they do so."""
-    longest = _sweeps(estimator, most=True) / max(_sweeps(estimator), 1)
+    longest = sweeps_of(estimator, most=True) / max(sweeps_of(estimator), 1)
     if longest <= 1.0:
         return ""
     return f", or up to {in_words(longest * seconds)} where the chains have not mixed by then"
-
-
-def _sweeps(estimator: Any, most: bool = False) -> int:
-    """Return the sweeps that all chains will make, one after another; 0 where there are none.
-
-    Chains may go on until they have mixed: `most` counts how far.
-    """
-    from joblib import effective_n_jobs
-
-    from atoll.estimators.sampling import numbers_of_draws
-
-    has = estimator.get_params(deep=False)
-    if not {"n_chains", "n_warmup", "n_samples"} <= set(has):
-        return 0
-    at_once = min(has["n_chains"], effective_n_jobs(has.get("n_jobs")))
-    rounds = -(-has["n_chains"] // at_once)
-    n_draws = numbers_of_draws(has["n_samples"])[-1 if most else 0]
-    return rounds * (has["n_warmup"] + n_draws * has.get("thin", 1))
-
-
-def _trial(estimator: Any, X: Any, y: NDArray[Any]) -> tuple[float, Any]:
-    """Return the seconds that a fit of these rows would take, and the model; None if it fails."""
-    from sklearn.base import clone
-
-    fresh, sweeps = clone(estimator), _sweeps(estimator)
-    has = fresh.get_params(deep=False)
-    few = {"n_chains": 1, "n_warmup": TRIAL_SWEEPS, "n_samples": TRIAL_SWEEPS, "thin": 1}
-    wanted: dict[str, Any] = {"verbose": False, "checkpoint": None, "n_jobs": 1}
-    wanted |= few if sweeps else {}
-    fresh.set_params(**{name: value for name, value in wanted.items() if name in has})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            seconds = seconds_of(lambda: fresh.fit(X, y))
-        except ValueError:  # part of the rows may be too few; the whole says so itself
-            return 0.0, None
-    if sweeps and "n_chains" in fresh.diagnostics_:
-        seconds *= sweeps / (2 * TRIAL_SWEEPS)
-    return seconds, fresh
-
-
-def _seconds_of_a_row(fitted: Any, X: Any) -> float:
-    """Return the seconds of the prediction of a row."""
-    return 0.0 if fitted is None else seconds_of(lambda: fitted.predict_proba(X)) / X.shape[0]
-
-
-def _part(y: NDArray[Any], size: int, every_label: bool) -> NDArray[np.intp]:
-    """Return some rows, in order, with every class in it.
-
-    Parameters
-    ----------
-    size : how many
-    every_label : whether labelled rows come before others, up to half of the part; else as they
-        come
-    """
-    rng = np.random.default_rng(0)
-    known = np.flatnonzero(y != np.array(None))
-    first = known[np.unique(np.array([str(label) for label in y[known]]), return_index=True)[1]]
-    others = rng.permutation(np.setdiff1d(np.arange(len(y)), first))
-    if every_label:
-        is_known = np.isin(others, known)
-        early = others[is_known][: max(0, size // 2 - len(first))]
-        others = np.concatenate([early, np.setdiff1d(others, early, assume_unique=True)])
-        others[len(early) :] = rng.permutation(others[len(early) :])
-    return np.sort(np.concatenate([first, others[: max(0, size - len(first))]]))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from atoll.core.blank_fill import FEW_VALUES, donors_of, fill_blank
+from atoll.core.column_scales import holds_numbers_alone, unlike_scales
 from atoll.core.extras import import_extra
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import SHELL, Fixes
@@ -47,6 +48,8 @@ FEWEST_CELLS = 10
 
 ROWS_A_VALUE = 5
 """Rows that each of few values has, on average; with fewer rows, values may be few by chance."""
+
+_ROUNDING = 1e-9
 
 BLANK = ""
 """The category of blank cells, in columns where they are frequent."""
@@ -106,7 +109,7 @@ def prepare(
     frame: pd.DataFrame,
     target: str | None = None,
     *,
-    standardise: bool = True,
+    standardise: bool | str = True,
     encode: bool = True,
     impute: bool = True,
     drop: Sequence[str] = (),
@@ -133,8 +136,10 @@ def prepare(
     frame : DataFrame, (n, q)
     target : str or None, default=None
         The column of labels; its blank cells mark unlabelled rows.
-    standardise : bool, default=True
-        Whether to standardise numeric columns.
+    standardise : bool or "auto", default=True
+        Whether to standardise numeric columns. "auto": those of a table of numbers alone, without a
+        blank cell, as `AtollClassifier` does, all alike and only where their ranges are unlike;
+        those of any other table as by True.
     encode : bool, default=True
         Whether to encode other columns as indicators, or refuse them.
     impute : bool, default=True
@@ -187,7 +192,7 @@ def prepare(
         features,
         np.zeros(len(features)),
         np.ones(len(features)),
-        standardise,
+        bool(standardise),
         fill,
         flagged,
         impute,
@@ -197,14 +202,18 @@ def prepare(
     if impute:
         untouched = untouched._replace(donors=donors_of(raw))
     X = _without_blanks(untouched, raw)
+    as_one = standardise == "auto" and not found and holds_numbers_alone(frame, [target, *drop])
+    if as_one:
+        standardise = unlike_scales(X)
     if standardise:
         mean, scale = _mean_and_scale(X)
-        scale /= np.array([_share_of_a_category(x) for x in X.T])
+        if not as_one:
+            scale /= np.array([_share_of_a_category(x) for x in X.T])
         is_indicator = np.isin(features, columns, invert=True)
         mean[is_indicator], scale[is_indicator] = 0.0, 1.0
     else:
         mean, scale = untouched.mean, untouched.scale
-    preprocessing = untouched._replace(mean=mean, scale=scale)
+    preprocessing = untouched._replace(mean=mean, scale=scale, standardised=bool(standardise))
     y = None if target is None else read_target(frame[target])
     return PreparedTable(_with_words(preprocessing, frame, (X - mean) / scale), y, preprocessing)
 
@@ -305,7 +314,8 @@ def category_weight(table: PreparedTable) -> float:
             return float(1.0 / read.scale[j])
     for j in counted:
         x = table.X[:, j]
-        return round(float(x.std() / _share_of_a_category(x)), 6)
+        if abs(x.std() - 1.0) > _ROUNDING:  # else standardised as every other number
+            return round(float(x.std() / _share_of_a_category(x)), 6)
     return 1.0
 
 

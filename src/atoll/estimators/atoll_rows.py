@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from atoll.core import rows as rows_of
-from atoll.core.blank_fill import FEW_VALUES
+from atoll.core.column_scales import unlike_scales
 from atoll.core.labels import PartialLabels
 from atoll.estimators.graph_rows import places_of
 from atoll.kernels.conditioning import distinct_rows
@@ -18,9 +18,6 @@ from atoll.models.average import average
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-UNLIKE_SCALES = 10.0  # ratio of the columns' ranges, the ninth tenth to the first
-NEARLY = 0.25  # by which means and deviations of a part of standardised rows may be off
-MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as they are
 HUGE = 1e50  # numbers from which columns are divided by a common unit
 
 
@@ -98,7 +95,7 @@ def scale_rows(X: Any, wanted: Any, metric: str) -> Scaled:
     wanted : "auto", or whether columns are standardised
     """
     d, left_alone = X.shape[1], sparse.issparse(X) or metric == rows_of.COSINE
-    unlike = not left_alone and _unlike_scales(X)
+    unlike = not left_alone and unlike_scales(X)
     unit = 1.0 if metric == rows_of.COSINE else _unit(X)
     shift, scale = np.zeros(d), np.full(d, unit)
     if left_alone and wanted not in ("auto", False):
@@ -138,26 +135,3 @@ def _unit(X: Array) -> float:
     """Return one, or for huge numbers a power of two in which their squares are numbers."""
     largest = float(max(X.max(), -X.min()))  # zeros of a sparse X among them
     return 1.0 if largest < HUGE else float(2.0 ** np.floor(np.log2(largest)))
-
-
-def _unlike_scales(X: Array) -> bool:
-    """Return whether columns are in unlike units."""
-    ranges = np.ptp(X, axis=0)
-    ranges = ranges[ranges > 0]
-    if len(ranges) < 2 or np.mean(X == 0) > MOSTLY_ZERO:
-        return False
-    low, high = np.quantile(ranges, [0.1, 0.9])
-    return bool(high > UNLIKE_SCALES * low) and not _is_standardised(X)
-
-
-def _is_standardised(X: Array) -> bool:
-    """Return whether all columns but those of few values were standardised already.
-
-    What the others count was then meant: indicators of a table have no unit, but a weight.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):  # huge numbers are not standardised
-        mean, deviation = rows_of.mean_and_deviation(X)
-        off = ~((np.abs(mean) <= NEARLY) & (np.abs(deviation - 1.0) <= NEARLY))
-    if off.all():
-        return False
-    return all(len(np.unique(X[:, j])) <= FEW_VALUES for j in np.flatnonzero(off))

@@ -28,7 +28,8 @@ from atoll.estimators.validation import remark_on_order
 class TablePreprocessor(TransformerMixin, BaseEstimator):
     """Turn a data frame of numbers, categories, texts and blank cells into an array of features.
 
-    It is what `atoll fit` does to a table before it fits a model. Numeric columns become one
+    It is what `atoll fit` does to a table of words or blank cells before it fits a model; one of
+    numbers alone goes to the default as it is. Numeric columns become one
     feature each, a column of texts one feature per word, weighted by how few texts have it
     (TF-IDF), and any other column one indicator per value. With texts the features are a sparse
     array, which `AtollClassifier` and `GraphGPClassifier` take. A blank cell of
