@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from atoll.core.blank_fill import FEW_VALUES, donors_of, fill_blank
+from atoll.core.blank_fill import FEW_VALUES, donors_of, fill_blank, units
 from atoll.core.extras import import_extra
+from atoll.core.fillings import Fillings, carrying
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import SHELL, Fixes
 from atoll.core.table_refusals import (
@@ -212,7 +213,8 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
     """Return features (n, p) of new rows, made as those that the model was fitted on.
 
     Columns are found by name; any others are ignored (`extra_columns` names them). A row that
-    cannot be read raises; `unreadable` says why, row by row.
+    cannot be read raises; `unreadable` says why, row by row. Rows with blank numbers know their
+    other fillings: see `with_fillings`.
 
     Examples
     --------
@@ -246,7 +248,44 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
     refuse_infinite(frame, preprocessing.columns, fixes)
     refuse_empty(frame, preprocessing.columns, fixes)
     X = _without_blanks(preprocessing, _to_features(preprocessing, frame))
-    return _with_words(preprocessing, frame, (X - preprocessing.mean) / preprocessing.scale)
+    X = _with_words(preprocessing, frame, (X - preprocessing.mean) / preprocessing.scale)
+    return with_fillings(preprocessing, X, blank_cells(preprocessing, frame))
+
+
+def with_fillings(preprocessing: Preprocessing, X: Any, blank: NDArray[Any]) -> Any:
+    """Return features (n, p) that know what else blank numbers might have been.
+
+    Classifiers average their probabilities over it: see `atoll.core.fillings`. Where there are no
+    donors, nothing is known but the medians.
+
+    Parameters
+    ----------
+    X : (n, p) features, filled in
+    blank : (k, 2) rows and columns of blank cells, as `blank_cells` finds them
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from atoll.core.fillings import fillings_of
+    >>> frame = pd.DataFrame({"x": np.arange(30.0), "hue": ["red", "blue"] * 15})
+    >>> frame.loc[3, "x"] = None
+    >>> table = prepare(frame)
+    >>> X = with_fillings(table.preprocessing, table.X, blank_cells(table.preprocessing, frame))
+    >>> fillings_of(X).rows.tolist()
+    [3]
+    """
+    donors, features = preprocessing.donors, preprocessing.features
+    places = [features.index(n) if n in preprocessing.fill else -1 for n in preprocessing.columns]
+    columns = np.array(places)[blank[:, 1]]
+    rows, of = np.unique(blank[columns >= 0, 0], return_inverse=True)
+    if not len(rows) or not len(donors):
+        return X
+    is_blank = np.zeros((len(rows), len(features)), bool)
+    is_blank[of, columns[columns >= 0]] = True
+    order = np.random.default_rng(0).permutation(len(donors))
+    mean, scale = preprocessing.mean, preprocessing.scale
+    fillings = Fillings(rows, is_blank, ((donors - mean) / scale)[order], scale / units(donors))
+    return carrying(X, fillings)
 
 
 def counts_as_category(table: PreparedTable) -> NDArray[np.bool_]:

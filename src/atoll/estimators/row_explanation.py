@@ -18,6 +18,7 @@ from scipy.sparse.csgraph import dijkstra
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.graphs import neighbour_graph
 from atoll.core.labels import parse_labels
 from atoll.core.progress import progress_bar
@@ -247,8 +248,9 @@ def explain_row(
     RowExplanation
     """
     labels = parse_labels(y, unlabelled=model.unlabelled_, classes=list(model.classes_))
+    fillings = fillings_of(x)
     X, x = _rows(X), _rows(x)
-    proba = np.exp(model.posterior_.log_proba(x))[0]
+    proba = model._proba(x, fillings)[0]
     values, place = _in_units_of(model, X), _in_units_of(model, x)
     known = np.flatnonzero(labels.is_labelled)
     ways = _ways(values, place, known)
@@ -257,7 +259,7 @@ def explain_row(
     pulls = label_pulls(model.posterior_, x, X[known], labels.codes[known], int(np.argmax(proba)))
     pull_of = {} if pulls is None else dict(zip(known.tolist(), pulls.tolist()))
     ways = _worth_listing(ways, pull_of, n_labels)
-    again = _Refit(model, X, targets)
+    again = _Refit(model, X, targets, fillings)
     refit = pulls is None if refit is None else refit
     near = [
         NearLabel(
@@ -296,11 +298,15 @@ def _worth_listing(
 
 
 class _Refit(NamedTuple):
-    """A model, its rows and its labels, to be fitted again with fewer of them."""
+    """A model, its rows and its labels, to be fitted again with fewer of them.
+
+    fillings : of the row that is explained
+    """
 
     model: Any
     X: Any
     targets: NDArray[Any]
+    fillings: Fillings | None
 
     def proba(self, x: Any, left_out: list[int]) -> Array | None:
         """Return the class probabilities of x without some labels, (K,), or None."""
@@ -322,7 +328,8 @@ class _Refit(NamedTuple):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fresh.fit(self.X, y)
-        return np.exp(fresh.posterior_.log_proba(x))[0]
+        found: Array = fresh._proba(x, self.fillings)
+        return found[0]
 
 
 def _rows(X: Any) -> Any:
