@@ -323,6 +323,9 @@ class InformedClassifier(Classifier):
     def predict_proba(self, X: Any, *, groups: Any = None) -> Array:
         """Return class probabilities, averaged over the posterior.
 
+        Those of a row whose blank numbers `make_preprocessor()` filled in are averaged over eight
+        fillings as well.
+
         Parameters
         ----------
         X : (m, d)

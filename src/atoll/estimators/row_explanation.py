@@ -114,8 +114,8 @@ class RowExplanation(NamedTuple):
         n, known = len(self.filled), self.n_columns - len(self.filled)
         return (
             f"{said}. These are {n} of {self.n_columns} columns: the class rests on the other "
-            f"{known}, with typical values in the place of the rest, and is less sure than its "
-            "probability says."
+            f"{known}, with cells of like rows in the place of the rest, and may be less sure than "
+            "its probability says."
         )
 
     def table(self, first: int = 0) -> tuple[list[str], list[list[str]]]:

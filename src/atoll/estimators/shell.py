@@ -396,6 +396,9 @@ class Classifier(SemiSupervisedClassifier):
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities, averaged over the posterior; X (m, d) -> (m, K).
 
+        Those of a row whose blank numbers `make_preprocessor()` filled in are averaged over eight
+        fillings as well.
+
         Rows in chunks, in a memory map or of a .npy path are read chunk by chunk; a Dask X gives a
         Dask array.
         """
@@ -479,7 +482,8 @@ class Classifier(SemiSupervisedClassifier):
         Rows of one draw belong together: they come from the same functions, or from the same
         mixture. The spread over draws is what the model does not know. Their mean is
         `predict_proba`, except where that weighs each draw by how well it explains the row itself,
-        as under a null category, and for densities of rows whose parameters are uncertain.
+        as under a null category, for densities of rows whose parameters are uncertain, and for rows
+        whose blank numbers were filled in: draws have one filling, by the mean of like rows.
 
         Parameters
         ----------

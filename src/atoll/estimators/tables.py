@@ -36,6 +36,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     not there in `fit`. Where at least a twentieth of a column's cells are blank, an indicator
     says which. Dates, lists and columns of more than a hundred different words are refused by name.
 
+    The features of rows with blank numbers know eight other fillings, each of a complete row that
+    is like it, and the library's classifiers average their probabilities over these. That is lost
+    where the array is changed or cut before a classifier has it, or made a data frame
+    (`set_output`): the mean alone is then left.
+
     Parameters
     ----------
     standardise : bool, default=True
