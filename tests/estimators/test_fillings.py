@@ -17,6 +17,7 @@ from atoll import (
     make_preprocessor,
     save_model,
 )
+from atoll.active import ActiveLearner
 from atoll.core.fillings import fillings_of
 from atoll.diagnostics import entropy
 from atoll.estimators import far_rows
@@ -130,3 +131,16 @@ def test_numbers_beside_texts_are_averaged_over_fillings():
     p, head = model.predict_proba(table), model[-1]
     each = [head.predict_proba(rows) for rows in fillings_of(X).each(X, slice(None))]
     np.testing.assert_allclose(p[has_blank(table)], np.mean(each, axis=0), atol=1e-12)
+
+
+def test_a_saved_learner_knows_the_fillings_of_its_rows(tmp_path):
+    table, y, _ = two_kinds(3, 120)
+    X = make_preprocessor(category_weight=1.0).fit(table).transform(table)
+    learner = ActiveLearner(GraphGPClassifier(), unlabelled=None, random_state=0).fit(X, y)
+    learner.save(tmp_path / "loop.atoll")
+    found = ActiveLearner.load(tmp_path / "loop.atoll")
+    np.testing.assert_array_equal(found.proba_, learner.proba_)
+    plain = ActiveLearner(GraphGPClassifier(), unlabelled=None, random_state=0)
+    plain.fit(np.asarray(X), y)
+    free = has_blank(table) & np.equal(y, None)
+    assert np.abs(plain.proba_ - learner.proba_)[free].max() > 0.05

@@ -82,7 +82,10 @@ class Fillings(NamedTuple):
 
 
 class FilledRows(np.ndarray[Any, np.dtype[Any]]):
-    """An array of rows (n, p) that knows their fillings; what is made from it knows them not."""
+    """An array of rows (n, p) that knows their fillings, which are of these very numbers.
+
+    A part, a copy or whatever is computed from it knows none; it is not to be changed in place.
+    """
 
     fillings: Fillings | None = None
 

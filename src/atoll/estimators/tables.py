@@ -37,9 +37,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     says which. Dates, lists and columns of more than a hundred different words are refused by name.
 
     The features of rows with blank numbers know eight other fillings, each of a complete row that
-    is like it, and the library's classifiers average their probabilities over these. That is lost
-    where the array is changed or cut before a classifier has it, or made a data frame
-    (`set_output`): the mean alone is then left.
+    is like it, and the library's classifiers average their probabilities over these. A part, a copy
+    or a data frame (`set_output`) of the features does not know them, and has the mean alone; do
+    not change features in place.
 
     Parameters
     ----------
