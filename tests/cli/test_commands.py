@@ -15,9 +15,11 @@ import pandas as pd
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
+from sklearn.pipeline import make_pipeline
 
 import atoll
-from atoll.cli import predict_tables
+from atoll import GraphGPClassifier, make_preprocessor
+from atoll.cli import predict_tables, predicting, reporting
 from atoll.core.tables import read_table
 from atoll.estimators import MODELS
 from atoll.estimators.persistence import load_model, save_model
@@ -769,3 +771,42 @@ def test_embeddings_are_compared_by_direction_and_their_columns_left(tmp_path):
     assert 'metric must be "euclidean" or "cosine", got \'manhattan\'' in refusal
     refusal = fail(*fixed, "--metric", "cosine", "--model", "probit-gp")
     assert "probit-gp has no parameter metric" in refusal
+
+
+def test_rows_with_blanks_have_the_probabilities_that_python_gives_them(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    kind = np.where(np.arange(160) % 2 == 1, "dog", "cat")
+    frame = pd.DataFrame(
+        {
+            "height": rng.normal(size=160) + 5 * (kind == "dog"),
+            "weight": 100 + 10 * rng.normal(size=160) + 15 * (kind == "dog"),
+            "site": rng.choice(["north", "south"], 160),
+        }
+    )
+    frame.loc[rng.random(160) < 0.3, "height"] = np.nan
+    given = frame.assign(kind=np.where(np.arange(160) < 16, kind, None))
+    given.to_csv(tmp_path / "data.csv", index=False)
+    fixed = ["--target", "kind", "--model", "graph-gp", "--out", tmp_path / "model.atoll"]
+    succeed("fit", tmp_path / "data.csv", *fixed)
+    monkeypatch.setattr(predict_tables, "CHUNK_CELLS", 160)
+    monkeypatch.setattr(predicting, "BATCH", 17)
+    succeed("predict", tmp_path / "model.atoll", tmp_path / "data.csv", "--out", tmp_path / "p.csv")
+    answers = pd.read_csv(tmp_path / "p.csv")
+    p = answers[["p_cat", "p_dog"]].to_numpy()
+
+    bundle = load_model(tmp_path / "model.atoll")
+    read = read_table(tmp_path / "data.csv")
+    np.testing.assert_allclose(bundle.predict_proba(read), p, atol=1e-12)
+    np.testing.assert_allclose(bundle.estimator.predict_proba(bundle.filled_rows), p, atol=1e-12)
+    free = (np.arange(160) >= 16) & frame["height"].isna()
+    np.testing.assert_allclose(bundle.estimator.label_distributions_[free], p[free], atol=1e-12)
+    assert np.abs(bundle.estimator.predict_proba(bundle.X) - p).max() > 0.05
+
+    estimator, X, _ = reporting._in_own_units(bundle)  # as `atoll report` has it
+    found = estimator.predict_proba(X)
+    np.testing.assert_allclose(found[free], p[free], atol=1e-9)
+
+    model = make_pipeline(make_preprocessor(category_weight=1.0), GraphGPClassifier(random_state=0))
+    table = read.drop(columns="kind")
+    model.fit(table, [None if pd.isna(label) else label for label in read["kind"]])
+    np.testing.assert_allclose(model.predict_proba(table), p, atol=1e-9)

@@ -6,13 +6,12 @@ import pytest
 
 from atoll.core import preprocessing as preprocess
 from atoll.core import table_refusals
-from atoll.core.labels import parse_labels
+from atoll.core.labels import parse_labels, read_target
 from atoll.core.preprocessing import (
     apply,
     category_weight,
     extra_columns,
     prepare,
-    read_target,
     unreadable,
     unseen,
 )

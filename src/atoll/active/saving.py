@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from atoll.active.history import Audit, Event, History, replay
+from atoll.core.fillings import Fillings, carrying, fillings_of
 from atoll.estimators.persistence import load_model, save_model
 
 KIND = "atoll active learner"
@@ -61,9 +62,9 @@ def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
             f"the learner holds what cannot be saved as data ({error}); labels and classes should "
             "be strings, numbers or booleans."
         ) from None
-    save_model(
-        {"kind": KIND, "told": text, "X": _rows(saved.X), "estimator": saved.estimator}, path
-    )
+    known = fillings_of(saved.X)
+    rows = {"X": _rows(saved.X), "fillings": None if known is None else known._asdict()}
+    save_model({"kind": KIND, "told": text, "estimator": saved.estimator, **rows}, path)
 
 
 def read(path: str | os.PathLike[str]) -> SavedLearner:
@@ -81,10 +82,11 @@ def read(path: str | os.PathLike[str]) -> SavedLearner:
         for rows, labels, audits in told["events"]
     )
     start = {int(row): label for row, label in told["start"]}
+    known = found.get("fillings")  # older files have none
     return SavedLearner(
         found["estimator"],
         told["parameters"],
-        found["X"],
+        carrying(found["X"], None if known is None else Fillings(**known)),
         told["seed"],
         replay(start, events),
         frozenset(told["open"]),

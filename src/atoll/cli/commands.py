@@ -195,7 +195,7 @@ def fit(
 
     from atoll.cli.timing import before_the_fit
     from atoll.core.files import check_writable
-    from atoll.core.preprocessing import prepare
+    from atoll.core.preprocessing import blank_cells, prepare, with_fillings
     from atoll.core.tables import read_table, source_of
     from atoll.estimators.persistence import save_model
 
@@ -241,13 +241,14 @@ def fit(
         say(line)
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
+    X = with_fillings(table.preprocessing, table.X, blank_cells(table.preprocessing, frame))
     if not quiet:
-        for line in before_the_fit(estimator, model, table.X, y):
+        for line in before_the_fit(estimator, model, X, y):
             say(line)
     with warnings.catch_warnings():
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
-        fit_rows(estimator, table.X, y, given)
+        fit_rows(estimator, X, y, given)
 
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = bundle_of(estimator, table, known, y, target)

@@ -191,8 +191,11 @@ def _suspects(bundle: ModelBundle, progress: bool) -> Suspects:
 
 def _table_of_suspects(bundle: ModelBundle, found: Suspects) -> pd.DataFrame:
     """Return row, label, probability that it is wrong, and the likeliest other class."""
+    from atoll.core.fillings import part_of
+
     estimator = bundle.estimator
-    p, labels = estimator.predict_proba(bundle.X[found.rows]), bundle.y[found.rows].tolist()
+    p = estimator.predict_proba(part_of(bundle.filled_rows, found.rows))
+    labels = bundle.y[found.rows].tolist()
     classes = estimator.classes_.tolist()
     p[range(len(labels)), [classes.index(label) for label in labels]] = -1.0
     ids = {} if bundle.ids is None else {bundle.id_column: bundle.ids[found.rows]}

@@ -207,7 +207,7 @@ def read_answers(
     numbers : (n,) of the rows of the pool in their table, from 1 on
     classes : that are known, whose type labels are given
     """
-    from atoll.core.preprocessing import read_target
+    from atoll.core.labels import read_target
     from atoll.core.tables import read_table
 
     answers = read_table(path)

@@ -87,7 +87,7 @@ def labels_of(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any] | None:
     """
     import numpy as np
 
-    from atoll.core.preprocessing import read_target
+    from atoll.core.labels import read_target
 
     if bundle.target not in frame.columns:
         return None

@@ -129,8 +129,8 @@ def predict_table(
     if found.n_mostly_blank:
         say(
             f"{found.n_mostly_blank} of {found.n_rows} rows have half of their cells blank or "
-            "more; these are filled in, and the class is less sure than its probability says. The "
-            f"column {BLANK_CELLS} counts the blank cells of every row."
+            "more; these are filled in, and the class may be less sure than its probability says. "
+            f"The column {BLANK_CELLS} counts the blank cells of every row."
         )
     where = "written to standard output" if str(out) == STANDARD_OUTPUT else f"saved in {out}"
     say(f"{found.n_rows - found.n_unreadable} predictions {where}.")

@@ -21,9 +21,11 @@ def predicted_proba(estimator: Any, X: Any, bar: Any) -> NDArray[np.float64]:
     import numpy as np
 
     from atoll.cli.opening import as_fitted
+    from atoll.core.fillings import part_of
 
     parts = []
     for start in range(0, X.shape[0], BATCH):
-        parts.append(estimator.predict_proba(as_fitted(estimator, X[start : start + BATCH])))
+        rows = as_fitted(estimator, part_of(X, slice(start, start + BATCH)))
+        parts.append(estimator.predict_proba(rows))
         bar.update(len(parts[-1]))
     return np.concatenate(parts)

@@ -70,7 +70,7 @@ def _in_own_units(bundle: ModelBundle) -> tuple[Any, Any, RowTable | SparseTable
 
     read, name = bundle.preprocessing, bundle.id_column
     if sparse.issparse(bundle.X):  # with words, whose weights are their own unit
-        rows = sparse.csr_array(bundle.X)
+        rows = bundle.filled_rows
         blank: dict[int, tuple[str, ...]] = {}
         for row, j in _blank(bundle):
             blank[row] = (*blank.get(row, ()), read.columns[j])
@@ -82,7 +82,7 @@ def _in_own_units(bundle: ModelBundle) -> tuple[Any, Any, RowTable | SparseTable
             shown = shown._replace(texts=bundle.texts, text_name=", ".join(read.texts))
             shown = shown._replace(n_features=len(read.features))
         return bundle.estimator, rows, shown
-    estimator, X = in_units_of_the_table(bundle.estimator, read, bundle.X)
+    estimator, X = in_units_of_the_table(bundle.estimator, read, bundle.filled_rows)
     frame = in_own_units(read, bundle.X)
     if bundle.blank is not None:  # what was filled in is no measurement
         is_blank = np.zeros(frame.shape, bool)

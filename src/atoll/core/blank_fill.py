@@ -34,6 +34,15 @@ def donors_of(X: Array) -> Array:
     return X[np.sort(chosen)]
 
 
+def units(donors: Array) -> Array:
+    """Return what columns are divided by, (p,): numbers count alike, and indicators as they are."""
+    is_indicator = np.isin(donors, [0.0, 1.0]).all(axis=0)
+    largest = np.abs(donors).max(axis=0)
+    largest[largest == 0.0] = 1.0
+    unit = largest * (donors / largest).std(axis=0)  # no square overflows
+    return np.where(is_indicator | (unit == 0.0), 1.0, unit)
+
+
 def fill_blank(X: Array, donors: Array, medians: Array) -> Array:
     """Return rows without blank cells, (n, p).
 
@@ -59,22 +68,13 @@ def fill_blank(X: Array, donors: Array, medians: Array) -> Array:
         return out
     from sklearn.impute import KNNImputer  # where it is needed: it takes long to import
 
-    unit = _units(donors)
+    unit = units(donors)
     with np.errstate(over="ignore", invalid="ignore"):
         like = KNNImputer(n_neighbors=N_LIKE).fit(donors / unit).transform(X[rows] / unit) * unit
     like = _among_values(like, donors)
     usable = is_blank[rows] & np.isfinite(like)
     out[rows] = np.where(usable, like, out[rows])
     return out
-
-
-def _units(donors: Array) -> Array:
-    """Return what columns are divided by, (p,): numbers count alike, and indicators as they are."""
-    is_indicator = np.isin(donors, [0.0, 1.0]).all(axis=0)
-    largest = np.abs(donors).max(axis=0)
-    largest[largest == 0.0] = 1.0
-    unit = largest * (donors / largest).std(axis=0)  # no square overflows
-    return np.where(is_indicator | (unit == 0.0), 1.0, unit)
 
 
 def _among_values(like: Array, donors: Array) -> Array:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
+from atoll.core.fillings import part_of
 from atoll.core.tables import MOST_MORE, LongRow, more_columns, unreadable_text, with_length
 
 CHUNK_ROWS = 100_000  # rows per chunk unless the caller chooses
@@ -355,7 +356,7 @@ def _lengths(rows: list[Any]) -> list[int]:
 def _of_arrays(X: Any, y: Any, chunk_rows: int) -> Iterator[Chunk]:
     for start in range(0, len(X), chunk_rows):
         stop = start + chunk_rows
-        yield X[start:stop], None if y is None else y[start:stop]
+        yield part_of(X, slice(start, stop)), None if y is None else y[start:stop]
         let_go(X)
 
 

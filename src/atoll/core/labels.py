@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atoll.core.extras import import_extra
 from atoll.core.remarks import warn_user
 
 WORDS_FOR_UNLABELLED = frozenset(
@@ -528,3 +529,36 @@ def label_folds(
     held = np.concatenate(rows)
     n_folds = min(n_folds, len(held))  # of a class they are neighbours, and so in different folds
     return [held[first::n_folds] for first in range(n_folds)]
+
+
+def read_target(column: Any) -> NDArray[Any]:
+    """Return the labels (n,) of a target column; blank cells become None.
+
+    A blank cell makes pandas read whole numbers as floats; they become integers again, as in the
+    file.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> read_target(pd.Series([1.0, None, 2.0])).tolist()
+    [1, None, 2]
+    """
+    pd = import_extra("pandas")
+    values = np.array(column.astype(object), dtype=object)
+    values[column.isna().to_numpy()] = None
+    if pd.api.types.is_float_dtype(column.dtype):
+        known = [v for v in values if v is not None]
+        if all(np.isfinite(v) and v == int(v) for v in known):
+            values = np.array([None if v is None else int(v) for v in values], dtype=object)
+    elif not pd.api.types.is_numeric_dtype(column.dtype):
+        values = np.array([_stripped(v) for v in values], dtype=object)
+    if any(v is None for v in values):
+        return values
+    return np.array(values.tolist()) if pd.api.types.is_numeric_dtype(column.dtype) else values
+
+
+def _stripped(value: Any) -> Any:
+    if isinstance(value, str):
+        value = value.strip()
+        return value if value else None
+    return value

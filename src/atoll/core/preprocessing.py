@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from atoll.core.blank_fill import FEW_VALUES, donors_of, fill_blank
+from atoll.core.blank_fill import FEW_VALUES, donors_of, fill_blank, units
 from atoll.core.column_scales import holds_numbers_alone, unlike_scales
 from atoll.core.extras import import_extra
+from atoll.core.fillings import Fillings, carrying
+from atoll.core.labels import read_target
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import SHELL, Fixes
 from atoll.core.table_refusals import (
@@ -222,7 +224,8 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
     """Return features (n, p) of new rows, made as those that the model was fitted on.
 
     Columns are found by name; any others are ignored (`extra_columns` names them). A row that
-    cannot be read raises; `unreadable` says why, row by row.
+    cannot be read raises; `unreadable` says why, row by row. Rows with blank numbers know their
+    other fillings: see `with_fillings`.
 
     Examples
     --------
@@ -256,7 +259,44 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
     refuse_infinite(frame, preprocessing.columns, fixes)
     refuse_empty(frame, preprocessing.columns, fixes)
     X = _without_blanks(preprocessing, _to_features(preprocessing, frame))
-    return _with_words(preprocessing, frame, (X - preprocessing.mean) / preprocessing.scale)
+    X = _with_words(preprocessing, frame, (X - preprocessing.mean) / preprocessing.scale)
+    return with_fillings(preprocessing, X, blank_cells(preprocessing, frame))
+
+
+def with_fillings(preprocessing: Preprocessing, X: Any, blank: NDArray[Any]) -> Any:
+    """Return features (n, p) that know what else blank numbers might have been.
+
+    Classifiers average their probabilities over it: see `atoll.core.fillings`. Where there are no
+    donors, nothing is known but the medians.
+
+    Parameters
+    ----------
+    X : (n, p) features, filled in
+    blank : (k, 2) rows and columns of blank cells, as `blank_cells` finds them
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from atoll.core.fillings import fillings_of
+    >>> frame = pd.DataFrame({"x": np.arange(30.0), "hue": ["red", "blue"] * 15})
+    >>> frame.loc[3, "x"] = None
+    >>> table = prepare(frame)
+    >>> X = with_fillings(table.preprocessing, table.X, blank_cells(table.preprocessing, frame))
+    >>> fillings_of(X).rows.tolist()
+    [3]
+    """
+    donors, features = preprocessing.donors, preprocessing.features
+    places = [features.index(n) if n in preprocessing.fill else -1 for n in preprocessing.columns]
+    columns = np.array(places)[blank[:, 1]]
+    rows, of = np.unique(blank[columns >= 0, 0], return_inverse=True)
+    if not len(rows) or not len(donors):
+        return X
+    is_blank = np.zeros((len(rows), len(features)), bool)
+    is_blank[of, columns[columns >= 0]] = True
+    order = np.random.default_rng(0).permutation(len(donors))
+    mean, scale = preprocessing.mean, preprocessing.scale
+    fillings = Fillings(rows, is_blank, ((donors - mean) / scale)[order], scale / units(donors))
+    return carrying(X, fillings)
 
 
 def counts_as_category(table: PreparedTable) -> NDArray[np.bool_]:
@@ -480,32 +520,6 @@ def extra_columns(preprocessing: Preprocessing, frame: pd.DataFrame) -> list[str
     return [name for name in frame.columns if name not in preprocessing.columns]
 
 
-def read_target(column: pd.Series) -> NDArray[Any]:
-    """Return the labels (n,) of a target column; blank cells become None.
-
-    A blank cell makes pandas read whole numbers as floats; they become integers again, as in the
-    file.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> read_target(pd.Series([1.0, None, 2.0])).tolist()
-    [1, None, 2]
-    """
-    pd = import_extra("pandas")
-    values = np.array(column.astype(object), dtype=object)
-    values[column.isna().to_numpy()] = None
-    if pd.api.types.is_float_dtype(column.dtype):
-        known = [v for v in values if v is not None]
-        if all(np.isfinite(v) and v == int(v) for v in known):
-            values = np.array([None if v is None else int(v) for v in values], dtype=object)
-    elif not pd.api.types.is_numeric_dtype(column.dtype):
-        values = np.array([_label(v) for v in values], dtype=object)
-    if any(v is None for v in values):
-        return values
-    return np.array(values.tolist()) if pd.api.types.is_numeric_dtype(column.dtype) else values
-
-
 # Columns ------------------------------------------------------------------------------------------
 
 
@@ -562,13 +576,6 @@ def _text_columns(
             if is_text(cells):
                 found.append(name)
     return found
-
-
-def _label(value: Any) -> Any:
-    if isinstance(value, str):
-        value = value.strip()
-        return value if value else None
-    return value
 
 
 def _often_blank(column: pd.Series) -> bool:

@@ -8,9 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from atoll.core.fillings import part_of
+
 
 def some_rows(table: Any, rows: NDArray[Any]) -> Any:
     """Return some rows of an array, a sparse matrix, a data frame, a series or a list.
+
+    Rows whose blank cells were filled in still know their fillings.
 
     Parameters
     ----------
@@ -27,7 +31,7 @@ def some_rows(table: Any, rows: NDArray[Any]) -> Any:
     if hasattr(table, "iloc"):
         return table.iloc[rows]
     if isinstance(table, np.ndarray) or sparse.issparse(table):
-        return table[rows]
+        return part_of(table, rows)
     places = np.flatnonzero(rows) if rows.dtype == bool else rows
     if hasattr(table, "shape"):  # polars, which takes no array of another integer type
         return table[places.tolist()] if hasattr(table, "to_numpy") else table[places]

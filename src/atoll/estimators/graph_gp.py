@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from atoll.core.far_rows import SourceRows
+from atoll.core.fillings import averaged, fillings_of
 from atoll.core.graphs import Modes, NeighbourGraph, is_approximate, self_tuning_weights
 from atoll.core.labels import PartialLabels
 from atoll.core.rows import COSINE, unit_rows
@@ -296,9 +297,13 @@ class GraphGPClassifier(InformedClassifier):
         # Labels are held out of the graph with label noise, whose doubts are larger: half-way.
         if self.label_record_ is None:
             return None
-        rows = self._read_rows(X)
+        record = self.label_record_
+
+        def with_noise(rows: Any) -> Array:
+            return label_doubts.predicted(record, [self.posterior_.row_features(rows)])
+
         with self._threads():
-            q = label_doubts.predicted(self.label_record_, [self.posterior_.row_features(rows)])
+            q = averaged(with_noise, self._read_rows(X), fillings_of(X))
         predicted = np.arange(len(q)), proba.argmax(axis=1)
         return 1.0 - 0.5 * (q[predicted] + proba[predicted])
 

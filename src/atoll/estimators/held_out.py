@@ -127,7 +127,7 @@ def held_out_probabilities(
         part = f"Refits have {MOST_ROWS:,} of the {len(labels.codes):,} rows."
         note = f"{note} {part}".strip()
 
-    X = X if hasattr(X, "iloc") or sparse.issparse(X) else np.asarray(X)
+    X = X if hasattr(X, "iloc") or sparse.issparse(X) else np.asanyarray(X)
     # Converted as objects, since NumPy would turn the list ["a", nan] into two strings.
     y = y if hasattr(y, "dtype") else np.asarray(y, dtype=object)
     folds = SemiSupervisedKFold(

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.chunks import is_source
 from atoll.core.far_rows import SourceRows
+from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.labels import PartialLabels
 from atoll.core.shown import readable
 from atoll.estimators import knowledge
@@ -287,8 +288,10 @@ class InformedClassifier(Classifier):
 
     # Groups ---------------------------------------------------------------------------------------
 
-    def _transduce(self, X: Any, labels: PartialLabels, found: Array | None) -> None:
-        super()._transduce(X, labels, found)
+    def _transduce(
+        self, X: Any, labels: PartialLabels, found: Array | None, fillings: Fillings | None
+    ) -> None:
+        super()._transduce(X, labels, found, fillings)
         if labels.groups is None:
             return
         groups, n_groups = labels.groups, int(labels.groups.max(initial=ALONE)) + 1
@@ -320,6 +323,9 @@ class InformedClassifier(Classifier):
     def predict_proba(self, X: Any, *, groups: Any = None) -> Array:
         """Return class probabilities, averaged over the posterior.
 
+        Those of a row whose blank numbers `make_preprocessor()` filled in are averaged over eight
+        fillings as well.
+
         Parameters
         ----------
         X : (m, d)
@@ -333,8 +339,7 @@ class InformedClassifier(Classifier):
         """
         check_is_fitted(self)
         rows = self._read_rows(X)
-        with self._threads():
-            p = np.exp(self.posterior_.log_proba(rows))
+        p = self._proba(rows, fillings_of(X))
         if groups is None:
             return p
         names, codes = read_groups(groups, len(p))

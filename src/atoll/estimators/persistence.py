@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from atoll import __version__
 from atoll.core.files import atomic_path
 from atoll.core.memory import check_memory
-from atoll.core.preprocessing import Preprocessing
+from atoll.core.preprocessing import Preprocessing, with_fillings
 from atoll.estimators import saved_format_1
 from atoll.estimators.saved_arrays import packed
 from atoll.estimators.saved_records import REBUILDING, from_records, to_records
@@ -141,6 +141,13 @@ class ModelBundle(NamedTuple):
     def row_number(self, place: int) -> int:
         """Return what a row of X is called in its table, whose first row is row 1."""
         return place + 1 if self.rows is None else int(self.rows[place])
+
+    @property
+    def filled_rows(self) -> Any:
+        """The rows X, which know what else their blank numbers might have been."""
+        if self.blank is None:
+            return self.X
+        return with_fillings(self.preprocessing, self.X, self.blank)
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Return the classes of the rows of a table, (m,), as the classifier does.

@@ -18,6 +18,7 @@ from scipy.sparse.csgraph import dijkstra
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.graphs import neighbour_graph
 from atoll.core.labels import parse_labels
 from atoll.core.progress import progress_bar
@@ -126,8 +127,8 @@ class RowExplanation(NamedTuple):
         n, known = len(self.filled), self.n_columns - len(self.filled)
         return (
             f"{said}. These are {n} of {self.n_columns} columns: the class rests on the other "
-            f"{known}, with typical values in the place of the rest, and is less sure than its "
-            "probability says."
+            f"{known}, with cells of like rows in the place of the rest, and may be less sure than "
+            "its probability says."
         )
 
     def table(self, first: int = 0) -> tuple[list[str], list[list[str]]]:
@@ -274,8 +275,9 @@ def explain_row(
     RowExplanation
     """
     labels = parse_labels(y, unlabelled=model.unlabelled_, classes=list(model.classes_))
+    fillings = fillings_of(x)
     X, x = _rows(X), _rows(x)
-    proba = np.exp(model.posterior_.log_proba(x))[0]
+    proba = model._proba(x, fillings)[0]
     values, place = _in_units_of(model, X), _in_units_of(model, x)
     known = np.flatnonzero(labels.is_labelled)
     ways = _ways(values, place, known)
@@ -284,7 +286,7 @@ def explain_row(
     pulls = label_pulls(model.posterior_, x, X[known], labels.codes[known], int(np.argmax(proba)))
     pull_of = {} if pulls is None else dict(zip(known.tolist(), pulls.tolist()))
     ways = _worth_listing(ways, pull_of, n_labels)
-    again = _Refit(model, X, targets)
+    again = _Refit(model, X, targets, fillings)
     refit = pulls is None if refit is None else refit
     near = [
         NearLabel(
@@ -336,11 +338,15 @@ def _worth_listing(
 
 
 class _Refit(NamedTuple):
-    """A model, its rows and its labels, to be fitted again with fewer of them."""
+    """A model, its rows and its labels, to be fitted again with fewer of them.
+
+    fillings : of the row that is explained
+    """
 
     model: Any
     X: Any
     targets: NDArray[Any]
+    fillings: Fillings | None
 
     def proba(self, x: Any, left_out: list[int]) -> Array | None:
         """Return the class probabilities of x without some labels, (K,), or None."""
@@ -362,7 +368,8 @@ class _Refit(NamedTuple):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fresh.fit(self.X, y)
-        return np.exp(fresh.posterior_.log_proba(x))[0]
+        found: Array = fresh._proba(x, self.fillings)
+        return found[0]
 
 
 def _rows(X: Any) -> Any:

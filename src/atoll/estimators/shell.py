@@ -25,6 +25,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.chunks import RowSource, is_source, source_of
+from atoll.core.fillings import Fillings, averaged, carrying, fillings_of, part_of
 from atoll.core.labels import (
     PartialLabels,
     parse_labels,
@@ -291,7 +292,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         with self._threads():
             fit = self._fit(X, labels)
             self._keep(fit)
-            self._transduce(X, labels, fit.transduction)
+            self._transduce(X, labels, fit.transduction, fillings_of(given))
         if display.worth_keeping(given):
             seconds = time.perf_counter() - began
             setattr(self, TRAINING, display.TrainingRows(given, y, seconds))
@@ -323,7 +324,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         Dask array.
         """
         check_is_fitted(self)
-        return self.classes_[self._codes(self._read_rows(X))]
+        return self.classes_[self._codes(self._read_rows(X), fillings_of(X))]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy over the labelled rows; unlabelled ones are left out.
@@ -346,11 +347,13 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         return float(np.average(right, weights=weights))
 
     @abstractmethod
-    def _codes(self, X: Any) -> NDArray[np.intp]:
+    def _codes(self, X: Any, fillings: Fillings | None) -> NDArray[np.intp]:
         """Return the most probable class of rows that were read already, as codes (m,)."""
 
     @abstractmethod
-    def _transduce(self, X: Any, labels: PartialLabels, found: Array | None) -> None:
+    def _transduce(
+        self, X: Any, labels: PartialLabels, found: Array | None, fillings: Fillings | None
+    ) -> None:
         """Set the classes of the training rows; given labels stay as given."""
 
     def _read_training(
@@ -393,13 +396,19 @@ class Classifier(SemiSupervisedClassifier):
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities, averaged over the posterior; X (m, d) -> (m, K).
 
+        Those of a row whose blank numbers `make_preprocessor()` filled in are averaged over eight
+        fillings as well.
+
         Rows in chunks, in a memory map or of a .npy path are read chunk by chunk; a Dask X gives a
         Dask array.
         """
         check_is_fitted(self)
-        rows = self._read_rows(X)
+        return self._proba(self._read_rows(X), fillings_of(X))
+
+    def _proba(self, X: Any, fillings: Fillings | None) -> Array:
+        """Return class probabilities of rows that were read already; X (m, d) -> (m, K)."""
         with self._threads():
-            return np.exp(self.posterior_.log_proba(rows))
+            return averaged(lambda rows: np.exp(self.posterior_.log_proba(rows)), X, fillings)
 
     @by_chunks
     def predict(self, X: Any, *, reject_below: float | None = None) -> NDArray[Any]:
@@ -473,7 +482,8 @@ class Classifier(SemiSupervisedClassifier):
         Rows of one draw belong together: they come from the same functions, or from the same
         mixture. The spread over draws is what the model does not know. Their mean is
         `predict_proba`, except where that weighs each draw by how well it explains the row itself,
-        as under a null category, and for densities of rows whose parameters are uncertain.
+        as under a null category, for densities of rows whose parameters are uncertain, and for rows
+        whose blank numbers were filled in: draws have one filling, by the mean of like rows.
 
         Parameters
         ----------
@@ -566,7 +576,7 @@ class Classifier(SemiSupervisedClassifier):
         if isinstance(row, int | np.integer):
             if not 0 <= row < rows.shape[0]:
                 raise ValueError(f"row must be from 0 to {rows.shape[0] - 1}, got {row}.")
-            x = rows[row : row + 1]
+            x = part_of(carrying(rows, fillings_of(X)), slice(row, row + 1))
         else:
             x = np.asarray(row, dtype=np.float64).reshape(1, -1)
         return explain_row(self, x, rows, y, n_labels=int(n_labels), refit=refit)
@@ -593,17 +603,25 @@ class Classifier(SemiSupervisedClassifier):
             )
         return draws_to_arviz(self.draws_, attrs={"model": type(self).__name__})
 
-    def _codes(self, X: Any) -> NDArray[np.intp]:
+    def _codes(self, X: Any, fillings: Fillings | None) -> NDArray[np.intp]:
+        if fillings is not None:
+            return np.argmax(self._proba(X, fillings), axis=1)
         with self._threads():
             return np.argmax(self.posterior_.log_proba(X), axis=1)
 
-    def _transduce(self, X: Any, labels: PartialLabels, found: Array | None) -> None:
+    def _transduce(
+        self, X: Any, labels: PartialLabels, found: Array | None, fillings: Fillings | None
+    ) -> None:
         self.label_distributions_ = np.eye(len(self.classes_))[labels.codes]
         unknown = ~labels.is_labelled
         if found is None and unknown.any():
             found = np.exp(self.posterior_.log_proba(X[unknown]))
         if found is not None:
             self.label_distributions_[unknown] = found
+        if fillings is not None and unknown[fillings.rows].any():  # as if they were new rows
+            rows = fillings.rows[unknown[fillings.rows]]
+            part = fillings.of(rows, len(unknown))
+            self.label_distributions_[rows] = self._proba(X[rows], part)
         self.transduction_ = self.classes_[np.argmax(self.label_distributions_, axis=1)]
 
 

@@ -38,6 +38,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     not there in `fit`. Where at least a twentieth of a column's cells are blank, an indicator
     says which. Dates, lists and columns of more than a hundred different words are refused by name.
 
+    The features of rows with blank numbers know eight other fillings, each of a complete row that
+    is like it, and the library's classifiers average their probabilities over these. A part, a copy
+    or a data frame (`set_output`) of the features does not know them, and has the mean alone; do
+    not change features in place.
+
     Parameters
     ----------
     standardise : bool, default=True

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.core.fillings import part_of
+
 LONG = 60.0
 """Seconds from which a fit is announced."""
 
@@ -99,19 +101,19 @@ def measured_cost(estimator: Any, X: Any, y: NDArray[Any], long: float = LONG) -
         rows = _part(y, size, every_label=most is not None)
         sizes.append(len(rows))
         began = time.process_time()
-        took, fitted = _trial(estimator, X[rows], y[rows])
+        took, fitted = _trial(estimator, part_of(X, rows), y[rows])
         spent += time.process_time() - began
         seconds.append(took)
         a_row = 0.0
         if most is not None and not is_very_large(estimator, X):
-            a_row = _seconds_of_a_row(fitted, X[:TRIAL_ROWS])
+            a_row = _seconds_of_a_row(fitted, part_of(X, slice(TRIAL_ROWS)))
         certainly_quick = Cost(sizes[-1:], seconds[-1:], a_row, powers).of(n, most) < long
         if certainly_quick or 2 * size > largest or spent > PATIENCE:
             break
         size *= 2
     if len(sizes) == 1 and spent > PATIENCE:  # how time grows is then told by a smaller part
         rows = _part(y, size // 2, every_label=most is not None)
-        took, _ = _trial(estimator, X[rows], y[rows])
+        took, _ = _trial(estimator, part_of(X, rows), y[rows])
         if took > 0:
             sizes, seconds = [len(rows), *sizes], [took, *seconds]
     return Cost(sizes, seconds, a_row, powers)

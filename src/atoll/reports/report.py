@@ -19,6 +19,7 @@ from atoll.active.suggestion import suggest_rows
 from atoll.core.blank_rows import left_to_the_end, mostly_blank
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path, check_writable
+from atoll.core.fillings import carrying, fillings_of
 from atoll.core.labels import PartialLabels
 from atoll.core.progress import progress_bar
 from atoll.core.selection import some_rows
@@ -192,13 +193,15 @@ def _read(
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
+    fillings = fillings_of(X)
     if not sparse.issparse(X) and not hasattr(X, "iloc"):
         X = X.to_pandas() if hasattr(X, "to_pandas") else np.asarray(X)
+    X = carrying(X, fillings)
     model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     steps = () if estimator is model else tuple(estimator[:-1])
     estimator, X, names, shown = as_numbers(estimator, X)
     if sparse.issparse(X):
-        X = sparse.csr_array(X)
+        X = carrying(sparse.csr_array(X), fillings_of(X))
     feature_names = names if feature_names is None else feature_names
     if isinstance(unlabelled, str) and unlabelled == "auto":
         unlabelled = getattr(model, "unlabelled", "auto")

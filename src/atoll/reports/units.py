@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline
 
 from atoll.core.extras import import_extra
+from atoll.core.fillings import carrying, fillings_of
 from atoll.core.preprocessing import Preprocessing
 
 Array = NDArray[np.float64]
@@ -17,6 +18,8 @@ Array = NDArray[np.float64]
 
 class Standardised(TransformerMixin, BaseEstimator):
     """Bring rows from the units of a table to those of a model: (x - mean) / scale.
+
+    Their fillings, where they know such, are always in those of the model.
 
     Parameters
     ----------
@@ -38,12 +41,12 @@ class Standardised(TransformerMixin, BaseEstimator):
         """Return the rows in the model's units, (n, p)."""
         rows = (np.asarray(X, dtype=np.float64) - self.mean) / self.scale
         if self.names is None:
-            return rows
+            return carrying(rows, fillings_of(X))
         return import_extra("pandas").DataFrame(rows, columns=list(self.names))
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: Any) -> Any:
         """Return the rows in the table's units, (n, p)."""
-        return np.asarray(X) * self.scale + self.mean
+        return carrying(np.asarray(X) * self.scale + self.mean, fillings_of(X))
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -51,7 +54,7 @@ class Standardised(TransformerMixin, BaseEstimator):
 
 def in_units_of_the_table(
     estimator: Any, preprocessing: Preprocessing, X: Array
-) -> tuple[Pipeline, Array]:
+) -> tuple[Pipeline, Any]:
     """Return a model that takes rows in the units of the table, and the rows in them.
 
     Parameters
