@@ -193,9 +193,7 @@ def test_a_pipeline_of_words_that_ends_in_a_classifier_is_explained():
     assert found.words == ("purr", "cat")
     assert found.near[0].row == 0
     assert found.shared[0] == ("purr", "cat")
-    with pytest.raises(
-        ValueError, match="type Pipeline that ends in LogisticRegression; explain_row"
-    ):
+    with pytest.raises(ValueError, match="type Pipeline that ends in LogisticRegression"):
         explain_table_row(make_pipeline(LogisticRegression()), X, 2)
 
 

@@ -70,9 +70,9 @@ def explain_row(
         if isinstance(model, Pipeline):
             what += f" that ends in {type(model[-1]).__name__}"
         raise ValueError(
-            f"model is of the type {what}; explain_row takes a pipeline that ends in one of the library's "
-            "classifiers, such as make_pipeline(make_preprocessor(), AtollClassifier()). A "
-            "classifier alone has the method explain_row(row)."
+            f"model is of the type {what}; explain_row takes a pipeline that ends in one of the "
+            "library's classifiers, such as make_pipeline(make_preprocessor(), AtollClassifier()). "
+            "A classifier alone has the method explain_row(row)."
         )
     check_is_fitted(model)
     classifier = model[-1]
