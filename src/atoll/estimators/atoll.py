@@ -104,7 +104,8 @@ class AtollClassifier(InformedClassifier):
         are. Under "cosine" rows are divided by their lengths, and columns are never standardised.
     scale : "auto" or bool, default="auto"
         Whether columns are standardised; "auto": where their ranges are unlike, by a factor of ten,
-        and they are not mostly zero, as counts of words are. Columns of a sparse X never are.
+        and they are not mostly zero, as counts of words are; the command line does the same to
+        tables of numbers. Columns of a sparse X never are.
     max_graph_rows : int, default=10000
         Rows of the graphs, at most.
     n_draws : int, default=256
