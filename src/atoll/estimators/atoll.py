@@ -38,6 +38,7 @@ from atoll.estimators.parameters import (
     COMMON,
     LABELLING,
     RANDOM,
+    WATCHED,
     A,
     Flag,
     Nothing,
@@ -141,8 +142,9 @@ class AtollClassifier(InformedClassifier):
         Seed of the chains, and of the choice of rows where not all are on the graph.
     n_jobs : int, default=None
         Processors for the search of neighbours of new rows.
-    verbose : bool, default=False
-        Whether progress is written to standard error.
+    verbose : bool or "auto", default="auto"
+        Whether progress is written to standard error; "auto": of a fit or a prediction that takes
+        longer than ten seconds, at a terminal or in a notebook.
 
     Attributes
     ----------
@@ -206,6 +208,7 @@ class AtollClassifier(InformedClassifier):
         COMMON
         | RANDOM
         | LABELLING
+        | WATCHED
         | {
             "n_neighbors": Whole(1),
             "metric": OneOf("euclidean", "cosine"),
@@ -236,7 +239,7 @@ class AtollClassifier(InformedClassifier):
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | str = "auto",
     ):
         self.n_neighbors = n_neighbors
         self.metric = metric
@@ -328,7 +331,7 @@ class AtollClassifier(InformedClassifier):
             own = scaled.rows[scaled.place]  # the rows of the graph stand for all
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
         else:
-            shown = bool(self.verbose)
+            shown = self._until_shown()
             proba = posterior.training_proba(X, kept, data.rows, scaled.place, shown=shown)
 
         def as_new() -> Array:  # a mean of nearest rows is less sure than a row of the graph
