@@ -167,6 +167,27 @@ def test_shares_that_are_not_known_are_estimated_with_limits(kind, crescents):
 
 
 @BOTH
+def test_limits_of_the_shares_of_two_classes_are_each_others(kind, crescents):
+    X, _, y = crescents
+    shares = fit(kind, X, y).class_shares_
+    np.testing.assert_allclose(shares.lower, 1.0 - shares.upper[::-1], atol=1e-12)
+
+
+def test_limits_of_the_shares_know_that_rows_of_the_graph_are_a_sample(tmp_path):
+    n, n_graph = 20_000, 400
+    rng = np.random.default_rng(5)
+    truth = rng.permutation(n) % 2
+    np.save(tmp_path / "rows.npy", rng.standard_normal((n, 2)) + 20.0 * truth[:, None])
+    y = np.full(n, -1)
+    y[:20] = truth[:20]
+    model = AtollClassifier(max_graph_rows=n_graph, random_state=0).fit(tmp_path / "rows.npy", y)
+    shares = model.class_shares_
+    assert shares.lower[1] < 0.5 < shares.upper[1]
+    by_chance = 2 * 1.645 * np.sqrt(0.25 / n_graph)  # rows in two heaps that cannot be mistaken
+    assert 0.7 * by_chance < shares.upper[1] - shares.lower[1] < 1.5 * by_chance
+
+
+@BOTH
 def test_the_verdict_says_what_the_limits_assume_where_labels_look_picked(kind, crescents):
     X, _, y = crescents
     said = fit(kind, X, y).diagnostics_["verdict"]

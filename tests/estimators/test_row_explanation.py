@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -59,7 +60,9 @@ def test_near_is_along_the_graph_and_not_as_the_crow_flies():
     y = np.full(60, None, dtype=object)
     y[0], y[59], y[30] = "a", "b", "a"
     squeezed = arch * [0.05, 3.0]
-    model = AtollClassifier(scale=False, random_state=0, classes=["a", "b"]).fit(squeezed, y)
+    model = AtollClassifier(scale=False, random_state=0, classes=["a", "b"])
+    with pytest.warns(ConvergenceWarning, match="unlike scales"):
+        model.fit(squeezed, y)
     found = explain_row(model, squeezed[3:4], squeezed, y, n_labels=3)
     length = {label.row: label.length for label in found.near}
     assert min(length, key=lambda row: length[row]) == 0

@@ -15,6 +15,7 @@ from atoll.core.extras import import_extra
 from atoll.core.far_rows import SourceRows
 from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.labels import PartialLabels
+from atoll.core.progress import seconds_until_shown
 from atoll.core.shown import readable
 from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
@@ -303,10 +304,14 @@ class InformedClassifier(Classifier):
         rng = np.random.default_rng(0)  # of its own: predictions do not depend on it
         some = np.sort(rng.permutation(unknown)[:SHARE_ROWS])
         drawn = posterior.draws(X[some], SHARE_DRAWS, rng)
-        # A row has one class: beside the functions, chance decides how many rows have which.
+        # A row has one class: beside the functions, chance decides how many rows have which. What
+        # one class has more, others have less, and two classes have limits that agree.
         rate = drawn.mean(axis=1)
-        chance = np.sqrt((drawn * (1.0 - drawn)).mean(axis=1) / n_unknown)
-        rate = np.clip(rate + chance * rng.standard_normal(rate.shape), 0.0, 1.0)
+        codes = (rng.random(drawn.shape[:2])[..., None] > drawn.cumsum(axis=2)[..., :-1]).sum(
+            axis=2
+        )
+        chance = (codes[..., None] == np.arange(drawn.shape[2])).mean(axis=1) - rate
+        rate = np.clip(rate + chance * np.sqrt(len(some) / n_unknown), 0.0, 1.0)
         rate += proba.mean(axis=0) - rate.mean(axis=0)
         shares = (counts + n_unknown * np.clip(rate, 0.0, 1.0)) / n
         lower, upper = np.quantile(shares, SHARE_LIMITS, axis=0)
@@ -440,7 +445,7 @@ class InformedClassifier(Classifier):
         check_is_fitted(self)
         shown = getattr(self, "verbose", False) if verbose is None else verbose
         with self._threads():
-            found = label_doubts.doubts(self._record(), bool(shown))
+            found = label_doubts.doubts(self._record(), seconds_until_shown(shown))
         order = np.argsort(-found.probabilities, kind="stable")
         codes, others = self._record().codes, found.proba.copy()
         others[np.arange(len(codes)), codes] = -1.0
