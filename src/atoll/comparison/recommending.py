@@ -109,12 +109,12 @@ def in_shell(said: str, shares: Mapping[str, float], default: str, fit: str) -> 
     --------
     >>> said = f"Use a blend.{IN_PYTHON}"
     >>> in_shell(said, {"atoll": 0.93, "ssgp": 0.07}, "atoll", "atoll fit t.csv")
-    'Use a blend. `atoll fit t.csv` fits atoll alone, which is 93% of it; the blend is for Python.'
+    'Use a blend. `atoll fit t.csv` fits atoll, 93% of it; the blend itself is fitted in Python.'
     """
     main = max(shares, key=lambda name: shares[name])
     command = fit if main == default else f"{fit} --model {main}"
-    here = f" `{command}` fits {main} alone, which is {100 * shares[main]:.0f}% of it; the blend is"
-    return said.replace(IN_PYTHON, f"{here} for Python.")
+    here = f" `{command}` fits {main}, {100 * shares[main]:.0f}% of it; the blend itself is fitted"
+    return said.replace(IN_PYTHON, f"{here} in Python.")
 
 
 def to_keep(default: str, why: str) -> str:
