@@ -27,7 +27,7 @@ TIMES: dict[str, Time] = {
     "dpem-rings": Time(4, 35),
     "dpem-spirals": Time(4, 35),
     "dpem-unlabelled": Time(11, 400),
-    "rogers-fig15": Time(34, 390),
+    "rogers-fig15": Time(50, 570),
     "rogers-fig16": Time(8, 300),
     "rogers-fig20": Time(7, 700),
     "rogers-fig21": Time(16, 3600),
