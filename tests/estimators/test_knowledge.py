@@ -166,6 +166,17 @@ def test_shares_that_are_not_known_are_estimated_with_limits(kind, crescents):
     assert shares.lower[1] <= truth.mean() <= shares.upper[1]
 
 
+@pytest.mark.parametrize("kind", [AtollClassifier, GraphGPClassifier])
+def test_limits_of_the_shares_of_two_classes_say_the_same(kind):
+    rng = np.random.default_rng(1)
+    truth = rng.permutation(np.repeat([0, 1], 30))
+    X = rng.standard_normal((60, 2)) + 1.5 * truth[:, None]
+    y = np.where(np.arange(60) < 8, truth, -1)
+    shares = kind(random_state=0).fit(X, y).class_shares_
+    assert shares.upper[0] - shares.lower[0] > 0.02
+    np.testing.assert_allclose(shares.lower + shares.upper[::-1], 1.0, rtol=0, atol=1e-12)
+
+
 @BOTH
 def test_the_verdict_says_what_the_limits_assume_where_labels_look_picked(kind, crescents):
     X, _, y = crescents

@@ -17,6 +17,7 @@ from atoll.cli.fitting import (
     check_id,
     description,
     fit_rows,
+    refuse_loop,
     refuse_placeholder,
     rows_to_learn_from,
     settle_labels,
@@ -44,6 +45,9 @@ from atoll.cli.settings import (
     settable_parameters,
 )
 from atoll.cli.terminal import (
+    BAD_INPUT,
+    OneLineGroup,
+    complain,
     make_folder,
     one_line_errors,
     show_progress,
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
+    cls=OneLineGroup,
     epilog="Set ATOLL_TRACEBACK=1 to see where an error comes from.",
     no_args_is_help=True,
     add_completion=False,
@@ -194,13 +199,14 @@ def fit(
     from sklearn.exceptions import ConvergenceWarning
 
     from atoll.cli.timing import before_the_fit
-    from atoll.core.files import check_writable
+    from atoll.core.overwriting import MODEL, check_output
     from atoll.core.preprocessing import blank_cells, prepare, with_fillings
     from atoll.core.tables import read_table, source_of
     from atoll.estimators.persistence import save_model
 
     say = speaker(quiet)
-    check_writable(out)
+    check_output(out, MODEL, [data], "--out")
+    refuse_loop(out)
     if checkpoint is not None:
         make_folder(checkpoint)
     kind = _choose(_models(), model, "model", "atoll models")
@@ -285,7 +291,7 @@ def predict(
     from atoll.cli.predict_tables import Wishes, predict_table
     from atoll.core.tables import check_table_path
 
-    check_table_path(out)
+    check_table_path(out, [model, data], "--out")
     wishes = Wishes(id_column, keep, reject_below)
     predict_table(model, data, out, wishes, speaker(quiet, out), show_progress(quiet))
 
@@ -318,10 +324,10 @@ def report(
 ) -> None:
     """Write one HTML page on a fitted model: data, maps, calibration, what to do next."""
     from atoll.cli.reporting import report_on
-    from atoll.core.files import check_writable
+    from atoll.core.overwriting import PAGE, check_output
 
     page = model.with_suffix(".html") if out is None else out
-    check_writable(page)
+    check_output(page, PAGE, [model, data], "--out")
     report_on(
         model,
         page,
@@ -353,12 +359,12 @@ def compare(
     """Compare the models on the labelled rows of a table, and say which to use."""
     # Many parameters because a command's options are its parameters.
     from atoll.comparison import compare_models, write_comparison
-    from atoll.core.files import check_writable
+    from atoll.core.overwriting import PAGE, check_output
     from atoll.core.preprocessing import prepare
     from atoll.core.tables import read_table
 
     if html is not None:
-        check_writable(html)
+        check_output(html, PAGE, [data], "--html")
         for package in ("matplotlib", "jinja2"):
             import_extra(package)
     dropped = list(drop or ())
@@ -418,16 +424,17 @@ def next_rows(
     """
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
-    from atoll.cli.opening import check_labels, open_model
+    from atoll.cli.opening import check_labels, open_model, refuse_near_target
     from atoll.core.tables import read_cells, read_table, source_of
 
     kept = model.with_suffix(".next.atoll") if state is None else state
-    files = loop.Files(data, kept, answers, out, labelled)
+    files = loop.Files(model, data, kept, answers, out, labelled)
     loop.check_files(files)
     wishes = loop.Wishes(n, strategy, target_error, seed, show_progress(quiet))
     source = source_of(data)
     frame, cells = read_table(source), read_cells(source)
     bundle = open_model(model, frame, target)
+    refuse_near_target(bundle, frame)
     if target is None and not len(bundle.y):  # saved from Python, without a name for its labels
         check_labels(bundle, frame)
     loop.run_round(bundle, frame, cells, files, wishes, speaker(quiet, out))
@@ -488,7 +495,7 @@ def make_dataset(
     from atoll.datasets import DATASETS, hide_labels
 
     pd = import_extra("pandas")
-    check_table_path(out)
+    check_table_path(out, option="--out")
     generator = _choose(DATASETS, name, "data set", "atoll datasets list")
     options = _parse_settings(generator, name, settings or [])
     if n_samples is not None:
@@ -562,7 +569,7 @@ def reproduce(
         return
     if name == "all" and only:
         raise ValueError("--only picks cells of one experiment; name it instead of 'all'.")
-    say = speaker(quiet)
+    say, none_ran = speaker(quiet), list[str]()
     for one in [e.name for e in list_experiments()] if name == "all" else [name]:
         result = run_experiment(
             one,
@@ -575,6 +582,10 @@ def reproduce(
             only=_values_by_key(only or []),
             limit=limit,
         )
+        if not result.results:
+            none_ran.append(one)
+            complain(f"{one}: no cell could be run: {result.skipped[0].reason}")
+            continue
         for reason in dict.fromkeys(skipped.reason for skipped in result.skipped):
             say(f"Left out: {reason}")
         n = len(result.results)
@@ -582,6 +593,8 @@ def reproduce(
         if result.figure is not None:
             say(f"Picture: {result.figure}")
         say(f"Page: {result.page}")
+    if none_ran:
+        raise typer.Exit(BAD_INPUT)
 
 
 def _values_by_key(texts: list[str]) -> dict[str, list[str]]:

@@ -245,12 +245,25 @@ def bundle_of(
     return bundle._replace(blank=blank, rows=known.numbers, texts=texts)
 
 
+def refuse_loop(out: Path) -> None:
+    """Raise a ValueError where the file for a model holds a loop of labels, which has answers."""
+    from atoll.active.saving import holds_learner
+
+    if holds_learner(out):
+        raise ValueError(
+            f"{str(out)!r} holds a loop of labels with its answers, not a fitted model; name "
+            "another file with --out, or delete it first."
+        )
+
+
 def check_id(id_column: str | None, frame: pd.DataFrame, data: Path) -> None:
     """Raise a ValueError if there is no such column."""
     if id_column is not None and id_column not in frame.columns:
+        from atoll.core.table_refusals import column_hint
+
         raise ValueError(
-            f"the --id column {id_column!r} is not in {str(data)!r}; its columns are "
-            f"{', '.join(map(repr, frame.columns))}."
+            f"the --id column {id_column!r} is not in {str(data)!r}; "
+            f"{column_hint(id_column, frame)}"
         )
 
 

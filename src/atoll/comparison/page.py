@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from atoll.comparison.judging import NEAR, Paired
 from atoll.comparison.result import ModelComparison
 from atoll.core.extras import import_extra
-from atoll.core.files import atomic_path, check_writable
+from atoll.core.files import atomic_path
+from atoll.core.overwriting import PAGE, check_output
 from atoll.plotting.palette import GRID, INK, new_figure, plain_text, tidy
 from atoll.reports.figures import png_address
 
@@ -147,7 +148,7 @@ def write_comparison(
     title : str, default="Models compared"
         Heading of the page.
     """
-    check_writable(path)
+    check_output(path, PAGE)
     jinja2 = import_extra("jinja2")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

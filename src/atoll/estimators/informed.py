@@ -266,10 +266,12 @@ class InformedClassifier(Classifier):
         rng = np.random.default_rng(0)  # of its own: predictions do not depend on it
         some = np.sort(rng.permutation(unknown)[:SHARE_ROWS])
         drawn = posterior.draws(X[some], SHARE_DRAWS, rng)
-        # A row has one class: beside the functions, chance decides how many rows have which.
-        rate = drawn.mean(axis=1)
-        chance = np.sqrt((drawn * (1.0 - drawn)).mean(axis=1) / n_unknown)
-        rate = np.clip(rate + chance * rng.standard_normal(rate.shape), 0.0, 1.0)
+        # Beside the functions, chance decides which rows have which class, and which rows stand
+        # for all. All classes are drawn at once: what one gains, others lose.
+        rate = drawn.mean(axis=1) + _chance_of_classes(rng, drawn) / np.sqrt(n_unknown)
+        if asked is not None:
+            part = np.sqrt(1.0 / len(asked) - 1.0 / n_unknown)
+            rate += part * _chance_of_rows(rng, proba)
         rate += proba.mean(axis=0) - rate.mean(axis=0)
         shares = (counts + n_unknown * np.clip(rate, 0.0, 1.0)) / n
         lower, upper = np.quantile(shares, SHARE_LIMITS, axis=0)
@@ -444,6 +446,23 @@ def _for_new(as_new: Array, unknown: NDArray[np.bool_], left: Array, known: Arra
     if not unknown.any():
         return pooling.intercepts_for(as_new, known)
     return pooling.intercepts_for(as_new[unknown], left) + np.log(known) - np.log(left)
+
+
+def _chance_of_classes(rng: np.random.Generator, drawn: Array) -> Array:
+    """Return by how much drawn classes differ from their probabilities; (S, m, K) -> (S, K).
+
+    The variance is that of a single row: the mean of many has a part of it.
+    """
+    below = np.cumsum(drawn, axis=2)
+    codes = (rng.random(drawn.shape[:2])[..., None] * below[..., -1:] > below).sum(axis=2)
+    counts = (codes[..., None] == np.arange(drawn.shape[2])).sum(axis=1)
+    return np.asarray((counts - drawn.sum(axis=1)) / np.sqrt(drawn.shape[1]))
+
+
+def _chance_of_rows(rng: np.random.Generator, proba: Array) -> Array:
+    """Return differences as between single rows drawn at random; (u, K) -> (SHARE_DRAWS, K)."""
+    apart = proba - proba.mean(axis=0)
+    return np.asarray(rng.standard_normal((SHARE_DRAWS, len(apart))) @ apart / np.sqrt(len(apart)))
 
 
 def _left_over(labels: PartialLabels, shares: Array) -> Array:
