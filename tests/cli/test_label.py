@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import socket
 
+import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
 
+import atoll.active
 import atoll.app.server
 import program
+from atoll import AtollClassifier, GraphGPClassifier
 
 
 def run(*arguments):
@@ -55,6 +58,26 @@ def test_the_page_is_announced_with_what_was_read(data, served):
     assert "0 labels are kept in" in result.stdout
     assert data.read_bytes() == before
     assert (data.parent / "data.csv.labels.jsonl").exists()
+
+
+def test_rows_are_picked_by_the_model_that_fit_and_next_take(data, served, tmp_path, monkeypatch):
+    learners = []
+
+    class Watched(atoll.active.ActiveLearner):
+        def fit(self, X, y=None, **more):
+            learners.append((self, X))
+            return super().fit(X, y, **more)
+
+    monkeypatch.setattr(atoll.active, "ActiveLearner", Watched)
+    fitted = tmp_path / "m.atoll"
+    program.succeed("fit", data, "--target", "kind", "--out", fitted, "--quiet")
+    program.succeed("next", fitted, data, "--quiet")
+    assert run(data, "--target", "kind", "--no-browser").exit_code == 0
+    assert run(data, "--target", "kind", "--no-browser", "--model", "graph-gp").exit_code == 0
+    (by_next, X), (by_page, same), (quicker, _) = learners
+    assert type(by_next.estimator) is type(by_page.estimator) is AtollClassifier
+    assert type(quicker.estimator) is GraphGPClassifier
+    np.testing.assert_array_equal(X, same)
 
 
 def test_rows_of_nothing_but_blanks_are_left_out(data, served):

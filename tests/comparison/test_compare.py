@@ -519,6 +519,8 @@ def test_models_that_did_better_beyond_doubt_are_named_where_the_default_is_reco
         ({"models": {"blend": GaussianNB()}}, "what the blend of all is called"),
         ({"n_splits": 1}, "n_splits must be"),
         ({"max_rows": 0}, "max_rows must be"),
+        ({"without": ["forest"]}, "without='forest' is none of"),
+        ({"without": "atoll"}, "the default is what models are compared with"),
         ({"random_state": "seed"}, "random_state must be"),
     ],
 )

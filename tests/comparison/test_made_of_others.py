@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from atoll.comparison import BlendClassifier, PartlyLabelled
+from atoll.comparison import BlendClassifier, OnStandardisedColumns, PartlyLabelled
 
 ROWS = np.array([[0.0, 1.0], [0.5, 0.0], [1.0, 1.0], [5.0, 0.5], [6.0, 0.0]])
 LABELS = ["a", "a", None, "b", "b"]
@@ -19,6 +19,7 @@ LABELS = ["a", "a", None, "b", "b"]
     [
         BlendClassifier([GaussianNB(), LogisticRegression()], [2, 1]),
         PartlyLabelled(LogisticRegression()),
+        OnStandardisedColumns(LogisticRegression()),
     ]
 )
 def test_scikit_learn_estimator_checks(estimator, check):

@@ -9,7 +9,12 @@ import pytest
 import tqdm.auto
 
 from atoll.core import progress
-from atoll.core.progress import ProgressLines, progress_bar
+from atoll.core.progress import (
+    ProgressLines,
+    in_shown_chunks,
+    progress_bar,
+    seconds_until_shown,
+)
 
 
 class Clock:
@@ -66,6 +71,22 @@ def test_a_notebook_has_the_bar_that_tqdm_takes_for_notebooks(monkeypatch):
     with progress_bar(total=3) as bar:
         assert isinstance(bar, tqdm.auto.tqdm)
         assert not isinstance(bar, ProgressLines)
+
+
+def test_auto_shows_work_of_more_than_ten_seconds_to_who_watches(clock, monkeypatch):
+    assert seconds_until_shown("auto") is None  # in a file or a pipe
+    monkeypatch.setattr(progress, "is_watched", lambda: True)
+    assert seconds_until_shown("auto") == 10.0
+    clock.now = 104.0
+    assert seconds_until_shown("auto", began=100.0) == 6.0
+    assert seconds_until_shown("auto", began=60.0) == 0.0
+    assert (seconds_until_shown(True), seconds_until_shown(False)) == (0.0, None)
+
+
+@pytest.mark.parametrize(("wait", "is_seen"), [(60.0, False), (0.0, True), (None, False)])
+def test_a_bar_is_not_seen_before_its_time(at_a_terminal, wait, is_seen):
+    assert len(list(in_shown_chunks(3, 2**40, "all rows", wait))) == 3
+    assert ("all rows" in at_a_terminal.readouterr().err) is is_seen
 
 
 def test_lines_take_no_place_below_one_another():

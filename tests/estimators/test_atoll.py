@@ -132,6 +132,16 @@ def test_columns_of_unlike_scales_are_standardised_unless_told_otherwise():
     assert log_loss(model.predict_proba(X), truth) < log_loss(raw.predict_proba(X), truth)
 
 
+@pytest.mark.parametrize("units", [[1.0, 1000.0], [0.001, 1.0], [1.0, 1.0, 0.01]])
+def test_a_single_column_in_another_unit_is_seen_among_few(units):
+    rng = np.random.default_rng(0)
+    truth = np.arange(60) % 2
+    X = rng.standard_normal((60, len(units))) + 4.0 * truth[:, None]
+    y = np.where(np.arange(60) < 8, truth, -1)
+    assert fitted(X * units, y, n_draws=20)[0].scaled_
+    assert not fitted(X, y, n_draws=20)[0].scaled_
+
+
 def test_columns_of_one_unit_stay_as_they_are():
     X, truth = load_iris(return_X_y=True)
     model, said = fitted(X, hide_labels(truth, per_class=4, random_state=0))

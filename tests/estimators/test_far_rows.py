@@ -14,6 +14,7 @@ from atoll import AtollClassifier, GraphGPClassifier, ProbitGPClassifier, RowChu
 from atoll.core.chunks import DaskRows, let_go
 from atoll.core.far_rows import MappedRows, SourceRows, survey
 from atoll.core.labels import parse_labels
+from atoll.estimators import far_rows
 from atoll.estimators.graph_rows import choose_rows
 
 N, D = 900, 4
@@ -174,6 +175,34 @@ def test_progress_is_shown_and_changes_nothing(data, at_a_terminal):
     assert "reading" in shown
     assert "predicting" in shown
     np.testing.assert_array_equal(found, quiet.predict_proba(X.astype(np.float64)))
+
+
+def test_long_work_is_shown_to_who_watches_without_being_asked(data, at_a_terminal, monkeypatch):
+    X, y = data
+    capsys = at_a_terminal
+    model = classifier(GraphGPClassifier).fit(X, y)
+    assert model.verbose == "auto"
+    monkeypatch.setattr(far_rows, "PREDICTED_ROWS", 400)
+    quick = model.predict_proba(X)
+    assert capsys.readouterr().err == ""  # ten seconds have not gone by
+    monkeypatch.setattr("atoll.core.progress.QUICK", 0.0)
+    again = classifier(GraphGPClassifier).fit(X, y)
+    said = capsys.readouterr().err
+    assert "GraphGPClassifier: graph of 120 rows" in said
+    assert "all rows" in said
+    assert "fitted in" in said
+    np.testing.assert_array_equal(again.predict_proba(X), quick)
+    assert "predicting" in capsys.readouterr().err
+    np.testing.assert_array_equal(again.set_params(verbose=False).predict_proba(X), quick)
+    assert capsys.readouterr().err == ""
+
+
+def test_who_does_not_watch_hears_nothing_of_long_work(data, capfd, monkeypatch):
+    X, y = data
+    monkeypatch.setattr("atoll.core.progress.QUICK", 0.0)
+    monkeypatch.setattr(far_rows, "PREDICTED_ROWS", 400)
+    classifier(GraphGPClassifier).fit(X, y).predict_proba(X)
+    assert capfd.readouterr().err == ""
 
 
 def test_pages_of_a_map_that_was_read_are_let_go(tmp_path):

@@ -166,15 +166,25 @@ def test_shares_that_are_not_known_are_estimated_with_limits(kind, crescents):
     assert shares.lower[1] <= truth.mean() <= shares.upper[1]
 
 
-@pytest.mark.parametrize("kind", [AtollClassifier, GraphGPClassifier])
-def test_limits_of_the_shares_of_two_classes_say_the_same(kind):
-    rng = np.random.default_rng(1)
-    truth = rng.permutation(np.repeat([0, 1], 30))
-    X = rng.standard_normal((60, 2)) + 1.5 * truth[:, None]
-    y = np.where(np.arange(60) < 8, truth, -1)
-    shares = kind(random_state=0).fit(X, y).class_shares_
-    assert shares.upper[0] - shares.lower[0] > 0.02
-    np.testing.assert_allclose(shares.lower + shares.upper[::-1], 1.0, rtol=0, atol=1e-12)
+@BOTH
+def test_limits_of_the_shares_of_two_classes_are_each_others(kind, crescents):
+    X, _, y = crescents
+    shares = fit(kind, X, y).class_shares_
+    np.testing.assert_allclose(shares.lower, 1.0 - shares.upper[::-1], atol=1e-12)
+
+
+def test_limits_of_the_shares_know_that_rows_of_the_graph_are_a_sample(tmp_path):
+    n, n_graph = 20_000, 400
+    rng = np.random.default_rng(5)
+    truth = rng.permutation(n) % 2
+    np.save(tmp_path / "rows.npy", rng.standard_normal((n, 2)) + 20.0 * truth[:, None])
+    y = np.full(n, -1)
+    y[:20] = truth[:20]
+    model = AtollClassifier(max_graph_rows=n_graph, random_state=0).fit(tmp_path / "rows.npy", y)
+    shares = model.class_shares_
+    assert shares.lower[1] < 0.5 < shares.upper[1]
+    by_chance = 2 * 1.645 * np.sqrt(0.25 / n_graph)  # rows in two heaps that cannot be mistaken
+    assert 0.7 * by_chance < shares.upper[1] - shares.lower[1] < 1.5 * by_chance
 
 
 @BOTH

@@ -18,6 +18,7 @@ from scipy.stats import rankdata
 
 from atoll.app.items import Rows
 from atoll.core.blank_rows import known_rows, mostly_blank
+from atoll.core.column_scales import holds_numbers_alone
 from atoll.core.extras import import_extra
 from atoll.core.labels import parse_labels
 from atoll.core.preprocessing import counts_as_category, prepare
@@ -305,7 +306,7 @@ def _of_table(
     known = known_rows(rows.frame[columns], columns)
     lost = {number - 1: f"row {number} has no cell to learn from" for number in known.left_out}
     seen = np.array([row for row in seen.tolist() if row not in lost], dtype=np.intp)
-    prepared = prepare(known.frame)
+    prepared = prepare(known.frame, standardise="auto")
     X = prepared.X
     if known.numbers is not None:  # back in the rows of the file, those left out as blank
         X = np.full((len(rows.frame), X.shape[1]), np.nan)
@@ -316,7 +317,8 @@ def _of_table(
         how += f" (shown but not learnt from: {', '.join(unused[:5])}{'…' * (len(unused) > 5)})"
     blank = rows.frame[columns].isna().mean(axis=1).to_numpy()[seen]
     later = np.flatnonzero(mostly_blank(blank))
-    return Features(X[seen], seen, how, lost, counts_as_category(prepared), later)
+    categories = None if holds_numbers_alone(known.frame) else counts_as_category(prepared)
+    return Features(X[seen], seen, how, lost, categories, later)
 
 
 def _of_files(

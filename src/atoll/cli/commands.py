@@ -350,6 +350,10 @@ def compare(
         list[str] | None,
         typer.Option("--model", help="Compare only this model with the default; repeatable."),
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", help="Leave this model out, such as a slow one; repeatable."),
+    ] = None,
     drop: Drop = None,
     n_splits: Annotated[int, typer.Option(min=2, help="Folds of the labelled rows.")] = 5,
     unlabelled: Unlabelled = "auto",
@@ -359,6 +363,7 @@ def compare(
     """Compare the models on the labelled rows of a table, and say which to use."""
     # Many parameters because a command's options are its parameters.
     from atoll.comparison import compare_models, write_comparison
+    from atoll.core.column_scales import holds_numbers_alone
     from atoll.core.overwriting import PAGE, check_output
     from atoll.core.preprocessing import prepare
     from atoll.core.tables import read_table
@@ -369,14 +374,16 @@ def compare(
             import_extra(package)
     dropped = list(drop or ())
     known = rows_to_learn_from(read_table(data), [target, *dropped], speaker(quiet))
-    table = prepare(known.frame, target, encode=True, impute=True, drop=dropped)
+    is_plain = holds_numbers_alone(known.frame, [target, *dropped])
+    table = prepare(known.frame, target, standardise=not is_plain, drop=dropped)
     marker = unlabelled_value(unlabelled, table.y)
     if unlabelled == "auto":
         refuse_placeholder(table.y)
     found = compare_models(
-        table,
+        table.X if is_plain else table,
         table.y,
         models=models,
+        without=without or (),
         n_splits=n_splits,
         unlabelled=marker,
         random_state=seed,

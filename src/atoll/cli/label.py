@@ -45,8 +45,11 @@ Encode = Annotated[
     typer.Option("--encode/--no-encode", help="Learn from columns of categories too, or not."),
 ]
 ModelName = Annotated[
-    str | None,
-    typer.Option(help="Name of a model, as in `atoll models`; the learner's by default."),
+    str,
+    typer.Option(
+        help="Name of a model, as in `atoll models`; the one of `atoll fit` and `atoll next` by "
+        "default, graph-gp is quicker."
+    ),
 ]
 TargetError = Annotated[
     float, typer.Option(help="Share of wrong rows at which you may stop.", min=0.0001, max=0.5)
@@ -86,7 +89,7 @@ def label(
     features: FeatureFile = None,
     drop: Drop = None,
     encode: Encode = True,
-    model: ModelName = None,
+    model: ModelName = "atoll",
     target_error: TargetError = 0.05,
     confidence: Confidence = 0.95,
     audit_every: AuditEvery = 5,
@@ -203,18 +206,15 @@ def _view(text: str | None, image: str | None, audio: str | None) -> tuple[str |
     return named[0] if named else (None, None)
 
 
-def _learner(model: str | None, **settings: Any) -> Any:
+def _learner(model: str, **settings: Any) -> Any:
     from atoll.active import ActiveLearner
     from atoll.estimators import CLASSIFIERS
 
-    estimator = None
-    if model is not None:
-        if model not in CLASSIFIERS:
-            raise ValueError(
-                f"there is no model {model!r}; `atoll models` lists them: {', '.join(CLASSIFIERS)}."
-            )
-        estimator = CLASSIFIERS[model]()
-    return ActiveLearner(estimator, **settings)
+    if model not in CLASSIFIERS:
+        raise ValueError(
+            f"there is no model {model!r}; `atoll models` lists them: {', '.join(CLASSIFIERS)}."
+        )
+    return ActiveLearner(CLASSIFIERS[model](), **settings)
 
 
 def _describe(rows: Rows, features: Features, log: LabelLog, say: Callable[[str], None]) -> None:

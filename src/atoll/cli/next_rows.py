@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from atoll.estimators.persistence import ModelBundle
 
 ROW = "row"  # column that says which row of the table an answer is for; the first is row 1
-MANY_BLANK = 0.5  # share of blank cells from which a row is remarked on
 
 
 class Files(NamedTuple):
@@ -96,7 +95,7 @@ def run_round(
     files, wishes : what the command line says
     say : hears every line for the reader
     """
-    from atoll.core.blank_rows import known_rows, left_to_the_end, mostly_blank
+    from atoll.core.blank_rows import MANY, known_rows, left_to_the_end, mostly_blank
     from atoll.core.preprocessing import apply, is_filled
     from atoll.core.table_refusals import require_known_columns
     from atoll.core.tables import write_table
@@ -119,7 +118,7 @@ def run_round(
     asked = described(learner, query, cells, bundle.target)
     asked[ROW] = numbers[query.rows]
     n_blank = n_blank[query.rows]
-    is_blank = n_blank >= MANY_BLANK * n_cells
+    is_blank = n_blank >= MANY * n_cells
     asked["why"] = [
         f"{why}; {n} of {n_cells} cells blank" if many else why
         for why, n, many in zip(asked["why"], n_blank.tolist(), is_blank.tolist())

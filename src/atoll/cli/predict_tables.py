@@ -14,6 +14,7 @@ from atoll.cli.fitting import check_id
 from atoll.cli.opening import as_fitted, open_model
 from atoll.cli.predicting import predicted_proba
 from atoll.cli.terminal import shortened
+from atoll.core.blank_rows import MANY
 from atoll.core.extras import import_extra
 from atoll.core.preprocessing import (
     Preprocessing,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 TRIAL_ROWS = 2000  # predicted first, to tell how long all will take
 CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
 BLANK_CELLS = "blank_cells"  # column of the answers, where a row has many
-MANY_BLANK = 0.5  # share of blank cells from which a row is remarked on
 
 
 class Wishes(NamedTuple):
@@ -185,7 +185,7 @@ def _survey(
             can_be_read = np.array([reason is None for reason in reasons])
             n_unreadable += int((~can_be_read).sum())
             is_blank = is_filled(preprocessing, read)
-            n_mostly_blank += int((can_be_read & (is_blank.mean(axis=1) >= MANY_BLANK)).sum())
+            n_mostly_blank += int((can_be_read & (is_blank.mean(axis=1) >= MANY)).sum())
             first_reason = first_reason or next((r for r in reasons if r is not None), "")
             for column, values in unseen(preprocessing, read[can_be_read]).items():
                 strangers.setdefault(column, set()).update(values)

@@ -16,7 +16,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
-from atoll.comparison.supervised import PartlyLabelled, fit_clone
+from atoll.comparison.supervised import (
+    OfClassifiers,
+    OnStandardisedColumns,
+    PartlyLabelled,
+    fit_clone,
+)
 from atoll.core.labels import parse_labels
 from atoll.estimators import MODELS
 from atoll.estimators.category_weight import weigh_features
@@ -37,6 +42,7 @@ class Candidate(NamedTuple):
     categories : (d,) features that count as categories, whose weight the labels of every fit tell;
         None: all features are taken as they come
     shares : of models in a blend, by name; None where it is none
+    scales : whether it scales columns itself, or their scale does not matter to it
     """
 
     name: str
@@ -47,6 +53,11 @@ class Candidate(NamedTuple):
     most_classes: int | None = None
     categories: NDArray[np.bool_] | None = None
     shares: Mapping[str, float] | None = None
+    scales: bool = False
+
+    def on_standardised_columns(self) -> Candidate:
+        """Return it with columns standardised before its fits; itself where it does not need it."""
+        return self if self.scales else self._replace(model=OnStandardisedColumns(self.model))
 
     def why_not(self, n_classes: int) -> str:
         """Return why it is not compared unless it is asked for by name; nothing where it is."""
@@ -56,7 +67,8 @@ class Candidate(NamedTuple):
 
     def classifier(self) -> Any:
         """Return it as a classifier to be fitted to labelled and unlabelled rows."""
-        if self.is_peer or "unlabelled" not in self.model.get_params(deep=False):
+        is_ours = isinstance(self.model, OfClassifiers) or not self.is_peer
+        if not is_ours or "unlabelled" not in self.model.get_params(deep=False):
             return PartlyLabelled(self.model)
         return clone(self.model)
 
@@ -114,9 +126,9 @@ _SVC = "it is slow, and laplacian-rls is much like it"
 _TRANSDUCTIVE = "it takes as long as all the others together"
 _ORDINAL = "it is for classes that have an order"
 _EVERY = (
-    _quick("atoll"),
+    _quick("atoll")._replace(scales=True),
     _quick("graph-gp"),
-    _quick("dp-mixture", "from one start instead of four", n_starts=1),
+    _quick("dp-mixture", "from one start instead of four", n_starts=1)._replace(scales=True),
     _quick("informative-vector"),
     _quick("laplacian-rls"),
     _quick("probit-gp", 'by inference="vb" instead of chains', inference="vb"),
@@ -128,13 +140,18 @@ _EVERY = (
     _quick("archipelago")._replace(left_out=_SAMPLER),
     _quick("ordinal-gp")._replace(left_out=_ORDINAL),
     Candidate(
-        "shares", DummyClassifier(strategy="prior"), True, "the labels' own shares of the classes"
+        "shares",
+        DummyClassifier(strategy="prior"),
+        True,
+        "the labels' own shares of the classes",
+        scales=True,
     ),
     Candidate(
         "logistic",
         make_pipeline(DenseScaler(), LogisticRegression(max_iter=2000)),
         True,
-        "scikit-learn's LogisticRegression",
+        "scikit-learn's LogisticRegression, on standardised columns",
+        scales=True,
     ),
     Candidate("label-spreading", Spreading(), True, "scikit-learn's LabelSpreading"),
 )

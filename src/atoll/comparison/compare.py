@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,13 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.preprocessing import StandardScaler
 
 from atoll.comparison.blending import BLEND, with_blend
 from atoll.comparison.candidates import CANDIDATES, Candidate
 from atoll.comparison.folds import HeldOutLosses, held_out_codes, held_out_losses
-from atoll.comparison.judging import FEWEST, Judgement, judge, paired_difference
+from atoll.comparison.judging import FEWEST, NO_DIFFERENCE, Judgement, judge, paired_difference
 from atoll.comparison.recommending import (
+    Lead,
     about_interruption,
+    about_peers,
     about_single_labels,
     better_here,
     recommend,
@@ -24,10 +28,13 @@ from atoll.comparison.recommending import (
     too_few,
 )
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
+from atoll.comparison.timing import announcement, seconds_of_models
+from atoll.core.column_scales import unlike_scales
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.preprocessing import PreparedTable, counts_as_category
 from atoll.core.progress import progress_bar
 from atoll.core.remarks import warn_user
+from atoll.estimators.graph_rows import choose_rows
 from atoll.estimators.parameters import Whole, check_value
 from atoll.estimators.tables import TablePreprocessor, make_preprocessor
 
@@ -43,6 +50,7 @@ def compare_models(
     y: Any,
     *,
     models: Sequence[str] | Mapping[str, Any] | None = None,
+    without: Sequence[str] = (),
     n_splits: int = 5,
     max_rows: int = MOST_ROWS,
     unlabelled: Any = "auto",
@@ -60,6 +68,12 @@ def compare_models(
     labels in a class it keeps the default, and a warning tells so before the first fit. The only
     label of a class is in every fit and is not scored; where every class has but one, no model is.
 
+    Models are compared on the same columns: where the default standardises them, since their ranges
+    are unlike, they are standardised for the others as well, and else every model takes them as
+    they are. Classifiers of your own take them as they are in any case, and logistic regression
+    standardises them. `classifier()` does the same to them. Where the fits will take more than a
+    minute, trials on parts of the rows tell so before the first.
+
     An interruption (Ctrl-C, or "stop" in a notebook) keeps the models that are done, and says which
     are missing.
 
@@ -67,7 +81,7 @@ def compare_models(
     ----------
     X : (n, d) array or data frame, or PreparedTable
         Words and blank cells are prepared as `make_preprocessor()` does; numbers without blanks are
-        taken as they are. Of a table that was prepared, here or by
+        scaled as above. Of a table that was prepared, here or by
         `atoll.core.preprocessing.prepare`, the default weighs the categories by the labels of every
         fold, as `atoll fit` does by all labels.
     y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
@@ -75,6 +89,8 @@ def compare_models(
         Which models to compare, of `atoll models` and of the peers "shares", "logistic" and
         "label-spreading"; or a mapping of names to classifiers of your own. None: all that are
         quick, and the peers. The default classifier, "atoll", is always compared.
+    without : names, default=()
+        Models to leave out, such as "dp-mixture", which is slow on many columns.
     n_splits : int, default=5
         Folds; no more than the rarest class has labels, of those with two or more.
     max_rows : int, default=2000
@@ -84,8 +100,9 @@ def compare_models(
     random_state : int, default=0
         Seed of folds, fits and the choice of rows.
     progress : bool, default=True
-        Whether a bar is shown: in a notebook, at a terminal, and where standard error goes to a
-        file a line every ten seconds.
+        Whether a bar is shown, with the model that is being fitted: in a notebook, at a terminal,
+        and where standard error goes to a file a line every ten seconds; and whether long
+        comparisons say how long they will take.
 
     Returns
     -------
@@ -106,13 +123,18 @@ def compare_models(
     >>> found.best, found.can_tell
     ('atoll', True)
     """
+    # Many parameters because each is a wish of its own.
     check_value("n_splits", n_splits, Whole(2))
     check_value("max_rows", max_rows, Whole(2))
     check_value("random_state", random_state, Whole(0))
     rows, labels, step, categories = _read(X, y, unlabelled)
     candidates, left_out = _chosen(models, len(labels.classes))
+    not_wanted = _left_out(candidates, without)
+    left_out += tuple((one.name, "as asked") for one in candidates if one.name in not_wanted)
     candidates = [
-        one._replace(categories=categories) if one.name == DEFAULT else one for one in candidates
+        one._replace(categories=categories) if one.name == DEFAULT else one
+        for one in candidates
+        if one.name not in not_wanted
     ]
     n_rarest = int(labels.counts.min())
     if labels.counts.max() < 2:
@@ -126,8 +148,12 @@ def compare_models(
         )
     n_splits = min(n_splits, int(labels.counts[labels.counts > 1].min()))
     rng = np.random.default_rng(random_state)
-    used = _rows_to_use(labels, max_rows, rng)
-    codes = np.where(labels.is_labelled, labels.codes, -1)[used]
+    used = choose_rows(rng, len(labels.codes), np.flatnonzero(labels.is_labelled), max_rows)
+    rows, codes = rows[used], np.where(labels.is_labelled, labels.codes, -1)[used]
+    unlike = None
+    if categories is None and not sparse.issparse(rows):
+        unlike = unlike_scales(rows.astype(np.float64, copy=False))
+    ours = candidates if not isinstance(models, Mapping) else candidates[:1]
     total = len(candidates) * n_splits
     with progress_bar(total=total, desc="comparing", disable=not progress, bar_format=_BAR) as bar:
 
@@ -135,7 +161,13 @@ def compare_models(
             bar.set_postfix_str(name)
             bar.update()
 
-        found = held_out_losses(candidates, rows[used], codes, n_splits, random_state, tell)
+        if progress:
+            seen = StandardScaler().fit_transform(rows) if unlike else rows
+            _say_how_long(ours, seen, codes, n_splits, bar)
+        if unlike:
+            scaled = [one.on_standardised_columns() for one in ours]
+            candidates = [*scaled, *candidates[len(ours) :]]
+        found = held_out_losses(candidates, rows, codes, n_splits, random_state, tell)
     if DEFAULT in found.interrupted:
         raise KeyboardInterrupt(_stopped_too_soon(found))
     if DEFAULT not in found.names:
@@ -147,7 +179,36 @@ def compare_models(
     judgement = judge(found.names, found.log_losses, DEFAULT, n_splits, random_state)
     left_out += tuple((name, "the comparison was stopped") for name in found.interrupted)
     result = _result(candidates, found, judgement, labels, used, n_splits, left_out)
-    return replace(result, step=step)
+    return replace(result, step=step, unlike=unlike)
+
+
+def _say_how_long(
+    candidates: Sequence[Candidate], rows: Any, codes: NDArray[np.intp], n_splits: int, bar: Any
+) -> None:
+    """Say how long all fits will take, if that is more than a minute."""
+    seconds = seconds_of_models(
+        candidates, rows, codes, n_splits, lambda name: bar.set_postfix_str(f"trying {name}")
+    )
+    said = announcement(seconds, DEFAULT)
+    if said is not None:
+        bar.write(said, file=sys.stderr)
+
+
+def _left_out(candidates: Sequence[Candidate], without: Sequence[str]) -> list[str]:
+    """Return the names of the models that are to be left out, checked."""
+    names = [without] if isinstance(without, str) else list(without)
+    if DEFAULT in names:
+        raise ValueError(
+            f"without={DEFAULT!r}: the default is what models are compared with, and stays; leave "
+            "others out."
+        )
+    known = list(dict.fromkeys([*CANDIDATES, *(one.name for one in candidates)]))
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"without={name!r} is none of the models that can be compared: {', '.join(known)}."
+            )
+    return names
 
 
 def _stopped_too_soon(found: HeldOutLosses) -> str:
@@ -236,17 +297,6 @@ def _is_finite(rows: NDArray[Any]) -> bool:
     return rows.dtype.kind in "biuf" and not bool(np.isnan(rows).any())
 
 
-def _rows_to_use(labels: PartialLabels, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return labelled rows and a random part of the others, in order."""
-    n = len(labels.codes)
-    others = np.flatnonzero(~labels.is_labelled)
-    n_others = max(0, most - labels.n_labelled)
-    if len(others) <= n_others:
-        return np.arange(n)
-    some = rng.choice(others, n_others, replace=False)
-    return np.sort(np.concatenate([np.flatnonzero(labels.is_labelled), some]))
-
-
 def _result(
     candidates: Sequence[Candidate],
     found: HeldOutLosses,
@@ -287,7 +337,10 @@ def _result(
     near_best = dict(zip(found.names, judgement.near_best.tolist()))
     said = sentence(advice, DEFAULT, n_rarest, near_best, shares)
     single = _single(labels)
-    said += about_single_labels(single) + better_here(differences, best, DEFAULT)
+    leads = _leads(found, best, n_splits, of)
+    peers = [one.model for one in leads]
+    said += about_single_labels(single) + better_here(differences, best, DEFAULT, peers)
+    said += about_peers(leads, best)
     said += about_interruption(found.interrupted)
     return ModelComparison(
         table,
@@ -306,6 +359,25 @@ def _result(
         of[best],
         single=single,
     )
+
+
+def _leads(
+    found: HeldOutLosses, best: str, n_splits: int, of: Mapping[str, Candidate]
+) -> list[Lead]:
+    """Return the peers that have a lower log-loss than what is recommended, the lowest first."""
+    losses = dict(zip(found.names, found.log_losses))
+    leads = [
+        Lead(
+            name,
+            float(losses[name].mean()),
+            float(losses[best].mean()),
+            paired_difference(losses[name] - losses[best], n_splits),
+        )
+        for name in found.names
+        if of[name].is_peer and name != best
+    ]
+    ahead = [one for one in leads if one.difference.mean < -NO_DIFFERENCE]
+    return sorted(ahead, key=lambda one: one.log_loss)
 
 
 def _single(labels: PartialLabels) -> tuple[Any, ...]:

@@ -35,6 +35,7 @@ from atoll.comparison.prior import PRIOR, Prior
 
 Array = NDArray[np.float64]
 
+NO_DIFFERENCE = 0.0005  # of log-loss, which is shown as zero
 NEAR = 0.02  # nats within which two models are as good as each other
 FEWEST = 8  # labels of the rarest class below which nothing can be told
 TELLING = 0.8  # chance of being near the best below which nothing is told firmly

@@ -8,7 +8,9 @@ import textwrap
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from atoll.comparison.judging import NEAR, Paired
+from atoll.comparison.blending import BLEND
+from atoll.comparison.candidates import CANDIDATES
+from atoll.comparison.judging import NEAR, NO_DIFFERENCE, Paired
 from atoll.comparison.result import ModelComparison
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NARROWEST, _WIDEST = 44, 100  # characters of a line
-_NO_DIFFERENCE = 0.0005  # of log-loss, which is shown as zero
 _BETTER, _WORSE, _UNSURE = "#1b6e4b", "#a4320b", "#52606d"
 
 
@@ -114,6 +115,15 @@ def _what_was_done(found: ModelComparison) -> str:
     part = ""
     if found.n_used_rows < found.n_rows:
         part = f" The models were fitted to {found.n_used_rows:,} of {found.n_rows:,} rows."
+    scaled = ""
+    if found.unlike is not None:
+        scaled = (
+            " Columns have unlike ranges, and were standardised for all models "
+            f"alike{_but_own(found)}."
+            if found.unlike
+            else " Columns were taken as they are, being alike in range or standardised before; "
+            "in the shell --no-standardise fits other models than the default so."
+        )
     apart, report = (
         "",
         (
@@ -126,10 +136,17 @@ def _what_was_done(found: ModelComparison) -> str:
         apart, report = ", but for those that are the only one of their class", ""
     return (
         f"{found.n_labels:,} labels of {found.n_classes} classes, each held out once in "
-        f"{found.n_splits} folds{apart}; the rarest class has {found.n_rarest}.{part} Below zero a "
-        "model is better than the default; intervals by a correlated t-test over rows. The last "
-        f"column has the seconds of one fit and its predictions.{report}"
+        f"{found.n_splits} folds{apart}; the rarest class has {found.n_rarest}."
+        f"{part}{scaled} Below zero a model is better than the default; intervals by a correlated "
+        "t-test over rows. The last column has the seconds of one fit and its "
+        f"predictions.{report}"
     )
+
+
+def _but_own(found: ModelComparison) -> str:
+    """Return that the user's own classifiers took columns as they are, if there are any."""
+    own = [row.model for row in found.table if row.model not in {*CANDIDATES, BLEND}]
+    return f", but for {', '.join(own)}, which took them as they are" if own else ""
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -194,7 +211,7 @@ def _interval(one: Paired) -> str:
 
 
 def _colour(loss: Paired) -> str:
-    if abs(loss.mean) < _NO_DIFFERENCE:
+    if abs(loss.mean) < NO_DIFFERENCE:
         return _UNSURE
     return _BETTER if loss.high < 0 else _WORSE if loss.low > 0 else _UNSURE
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from atoll.comparison.blending import BLEND
-from atoll.comparison.judging import FEWEST, NEAR, TELLING, Judgement
+from atoll.comparison.judging import FEWEST, NEAR, TELLING, Judgement, Paired
 from atoll.comparison.result import Difference
 
 MOST_NAMED = 4  # models that a sentence names
@@ -159,20 +159,80 @@ def _listed(words: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else words[0]
 
 
-def better_here(differences: Sequence[Difference], best: str, default: str) -> str:
-    """Return which models did better here than what is recommended, beyond doubt."""
+def better_here(
+    differences: Sequence[Difference], best: str, default: str, peers: Sequence[str] = ()
+) -> str:
+    """Return which models did better here than what is recommended, beyond doubt.
+
+    Parameters
+    ----------
+    differences : of models from the default
+    best, default : names of what is recommended, and of the default
+    peers : names of those that `about_peers` speaks of
+    """
     if best == BLEND and any(one.model == BLEND and one.log_loss.low > 0 for one in differences):
         return (
             f" On these labels {default} alone did better than the blend, which is recommended all "
             "the same: with other labels of a table a blend is less often far from the best model."
         )
-    better = [one.model for one in differences if one.log_loss.high < 0]
+    better = [one.model for one in differences if one.log_loss.high < 0 and one.model not in peers]
     if best != default or not better:
         return ""
     its = "its 95% interval is" if len(better) == 1 else "their 95% intervals are"
     among = f"; of {len(differences) - 1} intervals, one in twenty misses by chance"
     than = f" On these labels {', '.join(better)} did better than {default}: "
     return f"{than}{its} below zero{among}."
+
+
+class Lead(NamedTuple):
+    """A peer with a lower log-loss on these labels than what is recommended.
+
+    model : its name
+    log_loss, of_best : its own, and that of what is recommended
+    difference : of the two over the same rows, with its uncertainty
+    """
+
+    model: str
+    log_loss: float
+    of_best: float
+    difference: Paired
+
+
+def about_peers(leads: Sequence[Lead], best: str) -> str:
+    """Return which peers did better here than what is recommended, and what to make of it.
+
+    Examples
+    --------
+    >>> about_peers([Lead("logistic", 0.08, 0.1, Paired(-0.02, -0.05, 0.01, 0.9))], "blend")[:61]
+    ' On these labels logistic has a lower log-loss than the blend'
+    """
+    what = f"the {BLEND}" if best == BLEND else best
+    said = ""
+    for sure in (True, False):
+        some = [one for one in leads if (one.difference.high < 0) is sure]
+        if not some:
+            continue
+        each = _listed([f"{one.log_loss:.3f}" for one in some])
+        have, it, its = ("has", "it", "its") if len(some) == 1 else ("have", "they", "their")
+        interval = f"the 95% interval{'s' * (len(some) > 1)} of {its} difference"
+        said += (
+            f" On these labels {_listed([one.model for one in some])} {have} a lower log-loss than "
+            f"{what}: {each} against {some[0].of_best:.3f}. "
+        )
+        if sure:
+            are = "is" if len(some) == 1 else "are"
+            said += (
+                f"That is hardly chance: {interval} {are} below zero. {it.capitalize()} may "
+                f"well serve you better on this table; {what} stays recommended for what it did on "
+                "others. More labels, and another comparison, will settle it."
+            )
+        else:
+            hold = "holds" if len(some) == 1 else "hold"
+            said += (
+                f"That may be chance: {interval} {hold} zero. On other tables {it} did worse on "
+                f"average, so that this is no reason to leave {what}."
+            )
+    return said
 
 
 def about_interruption(missing: Sequence[str]) -> str:

@@ -67,6 +67,8 @@ class ModelComparison:
     candidate : the best model itself
     step : what prepares a table of words and blanks for it; None where rows are taken as they are
     single : classes with a single label, which was in every fit and is not scored
+    unlike : whether columns had unlike ranges, and were standardised for every model; None where
+        the table was prepared before, or is sparse
     """
 
     table: tuple[ModelRow, ...]
@@ -85,6 +87,7 @@ class ModelComparison:
     candidate: Candidate
     step: Any = None
     single: tuple[Any, ...] = ()
+    unlike: bool | None = None
 
     def classifier(self) -> Any:
         """Return the best model, to be fitted to all rows and labels: `classifier().fit(X, y)`."""

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -133,3 +134,56 @@ class PartlyLabelled(OfClassifiers):
 
     def _parts(self) -> Sequence[Any]:
         return [self.model]
+
+
+class OnStandardisedColumns(PartlyLabelled):
+    """A classifier on standardised columns, which takes labels as atoll does.
+
+    Columns are standardised by all rows of the fit, the unlabelled ones among them, as
+    `AtollClassifier` does itself where their ranges are unlike.
+
+    Parameters
+    ----------
+    model : classifier with `predict_proba`
+        One without a parameter `unlabelled`, such as those of scikit-learn, is fitted to the
+        labelled rows alone.
+    unlabelled : "auto", None or a value, default="auto"
+        What in y means unlabelled beside nulls.
+    random_state : None or int, default=None
+        Seed of the classifier, where it takes one.
+
+    Attributes
+    ----------
+    classes_ : (K,) the classes, sorted
+    scaler_ : what standardises columns
+    model_ : the fitted classifier, whose classes are their places in `classes_`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from atoll import GraphGPClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> truth = np.arange(40) % 2
+    >>> X = (rng.normal(size=(40, 2)) + 6 * truth[:, None]) * [1, 1000]
+    >>> y = [None if i > 7 else "ab"[k] for i, k in enumerate(truth)]
+    >>> model = OnStandardisedColumns(GraphGPClassifier(), random_state=0).fit(X, y)
+    >>> bool((model.predict(X) == np.array(["a", "b"])[truth]).mean() > 0.9)
+    True
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the classifier to labelled and unlabelled rows, (n, d) and (n,)."""
+        rows, codes = self._read(X, y)
+        self.scaler_ = StandardScaler().fit(rows)
+        self.model_ = fit_clone(self.model, self.scaler_.transform(rows), codes, self.random_state)
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return class probabilities; X (m, d) -> (m, K)."""
+        check_is_fitted(self)
+        return np.asarray(self.model_.predict_proba(self.scaler_.transform(self._read_rows(X))))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags

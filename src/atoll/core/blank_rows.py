@@ -18,6 +18,10 @@ MOSTLY = 0.5
 """A row with a larger share of blank cells than this is mostly blank."""
 
 
+MANY = 0.5
+"""From this share of blank cells on a row is remarked on, where it is asked for or predicted."""
+
+
 class KnownRows(NamedTuple):
     """The rows of a table that hold something.
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 UNLIKE_SCALES = 10.0  # ratio of the columns' ranges, the ninth tenth to the first
+FEW_COLUMNS = 10  # up to which it is that of the largest to the smallest: each has its weight
 NEARLY = 0.25  # by which means and deviations of a part of standardised rows may be off
 MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as they are
 
@@ -25,8 +26,9 @@ MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as t
 def unlike_scales(X: Array) -> bool:
     """Return whether the columns of dense rows (n, d) are in unlike units.
 
-    Ranges are unlike by a factor of ten, cells are not mostly zero, as counts of words are, and
-    columns were not standardised before.
+    They are where ranges differ by a factor of ten (of more than ten columns those that remain
+    without a tenth on either side), cells are not mostly zero, as counts of words are, and columns
+    were not standardised before.
 
     Examples
     --------
@@ -38,7 +40,8 @@ def unlike_scales(X: Array) -> bool:
     ranges = ranges[ranges > 0]
     if len(ranges) < 2 or np.mean(X == 0) > MOSTLY_ZERO:
         return False
-    low, high = np.quantile(ranges, [0.1, 0.9])
+    few = len(ranges) <= FEW_COLUMNS
+    low, high = np.quantile(ranges, [0.0, 1.0] if few else [0.1, 0.9])
     return bool(high > UNLIKE_SCALES * low) and not _is_standardised(X)
 
 

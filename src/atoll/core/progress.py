@@ -18,6 +18,12 @@ from atoll.core.memory import in_chunks
 SECONDS_BETWEEN_LINES = 10.0
 """Where there is neither a terminal nor a notebook, a line is written so often."""
 
+AUTO = "auto"
+"""The `verbose` that shows long work to who watches, and else nothing."""
+
+QUICK = 10.0
+"""Seconds of work of which "auto" shows nothing."""
+
 
 class ProgressLines(TextBar):
     """Progress as whole lines, the first of them after ten seconds: for files and pipes."""
@@ -87,21 +93,44 @@ def progress_bar(*arguments: Any, **settings: Any) -> Any:
     return tqdm(*arguments, **settings)
 
 
-def in_shown_chunks(n: int, entries: int, what: str, shown: bool) -> Iterator[slice]:
+def seconds_until_shown(verbose: Any, began: float | None = None) -> float | None:
+    """Return in how many seconds progress is to be shown, or None: never.
+
+    Parameters
+    ----------
+    verbose : True shows it at once, False never, and "auto" of work that takes longer than ten
+        seconds, at a terminal or in a notebook; files and pipes have nothing of it
+    began : when the work began, by `time.monotonic`; None: now
+
+    Examples
+    --------
+    >>> seconds_until_shown(True), seconds_until_shown(False)
+    (0.0, None)
+    """
+    if not (isinstance(verbose, str) and verbose == AUTO):
+        return 0.0 if verbose else None
+    if not is_watched():
+        return None
+    gone = 0.0 if began is None else time.monotonic() - began
+    return max(0.0, QUICK - gone)
+
+
+def in_shown_chunks(n: int, entries: int, what: str, shown: float | None) -> Iterator[slice]:
     """Yield slices of n rows as `in_chunks` does, and show how many are done.
 
     Parameters
     ----------
     n, entries : of `in_chunks`
     what : is being done, in a word or two
-    shown : whether it is shown
+    shown : in how many seconds it is shown, if it still lasts; None: never
 
     Examples
     --------
-    >>> list(in_shown_chunks(5, 1, "all rows", shown=False))
+    >>> list(in_shown_chunks(5, 1, "all rows", shown=None))
     [slice(0, 5, None)]
     """
-    settings = {"unit": " rows", "leave": False, "disable": not (shown and n)}
+    settings = {"unit": " rows", "leave": False, "disable": shown is None or not n}
+    settings["delay"] = shown or 0.0
     with progress_bar(total=n, desc=what, **settings) as bar:
         for piece in in_chunks(n, entries):
             yield piece

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from atoll.core import rows as rows_of
 from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels, part_of_labels
-from atoll.estimators.atoll_rows import Rows, Scaled, put_labels, scale_rows
-from atoll.estimators.atoll_verdict import Facts, diagnose
+from atoll.estimators import atoll_parts as parts
+from atoll.estimators.atoll_rows import Rows, put_labels, scale_rows
+from atoll.estimators.atoll_verdict import diagnose
 from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
 from atoll.estimators.graph_rows import (
     RowGraph,
@@ -24,7 +25,6 @@ from atoll.estimators.graph_rows import (
     some_labels,
     usable_labels,
     usable_rows,
-    with_rows_apart,
 )
 from atoll.estimators.informed import InformedClassifier
 from atoll.estimators.label_records import record_of_assumptions
@@ -38,6 +38,7 @@ from atoll.estimators.parameters import (
     COMMON,
     LABELLING,
     RANDOM,
+    WATCHED,
     A,
     Flag,
     Nothing,
@@ -52,7 +53,7 @@ from atoll.estimators.validation import generator
 from atoll.models import graph_gp
 from atoll.models.average import average, heads, spans, sureness, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
-from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration, corroboration
+from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration
 from atoll.models.average.heads import ProbitHead
 from atoll.models.average.label_doubts import WRONG_SHARES
 from atoll.models.average.near_votes import NearVotes
@@ -104,7 +105,8 @@ class AtollClassifier(InformedClassifier):
         are. Under "cosine" rows are divided by their lengths, and columns are never standardised.
     scale : "auto" or bool, default="auto"
         Whether columns are standardised; "auto": where their ranges are unlike, by a factor of ten,
-        and they are not mostly zero, as counts of words are. Columns of a sparse X never are.
+        and they are not mostly zero, as counts of words are; the command line does the same to
+        tables of numbers. Columns of a sparse X never are.
     max_graph_rows : int, default=10000
         Rows of the graphs, at most.
     n_draws : int, default=256
@@ -140,8 +142,9 @@ class AtollClassifier(InformedClassifier):
         Seed of the chains, and of the choice of rows where not all are on the graph.
     n_jobs : int, default=None
         Processors for the search of neighbours of new rows.
-    verbose : bool, default=False
-        Whether progress is written to standard error.
+    verbose : bool or "auto", default="auto"
+        Whether progress is written to standard error; "auto": of a fit or a prediction that takes
+        longer than ten seconds, at a terminal or in a notebook.
 
     Attributes
     ----------
@@ -205,6 +208,7 @@ class AtollClassifier(InformedClassifier):
         COMMON
         | RANDOM
         | LABELLING
+        | WATCHED
         | {
             "n_neighbors": Whole(1),
             "metric": OneOf("euclidean", "cosine"),
@@ -235,7 +239,7 @@ class AtollClassifier(InformedClassifier):
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | str = "auto",
     ):
         self.n_neighbors = n_neighbors
         self.metric = metric
@@ -296,7 +300,7 @@ class AtollClassifier(InformedClassifier):
         if takes_near_labels(first, labels, recipe.graph.choice):
             first, data = with_near_labels(first, X, labels, data, scaled, labelled, self.metric)
         seen: dict[str, View] = {"neighbours": first}
-        known = _known(first, data, graph, self._known_shares(labels))
+        known = parts.known_labels(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")
         bold = with_votes(self._bold(rng, known), first, data)
         if self._compares():
@@ -307,27 +311,29 @@ class AtollClassifier(InformedClassifier):
         shares = self._known_shares(labels)
         if shares is None:
             shares = data.smoothed_shares
-        posterior = _posterior(scaled, seen, problems, assumptions, weights, bold, shares, recipe)
+        posterior = parts.average_of(
+            scaled, seen, problems, assumptions, weights, bold, shares, recipe
+        )
         posterior = posterior._replace(
             sharpness=self._sharpness(problems, assumptions, weights, data.labels.of(some), shares),
             metric=self.metric,
         )
         record = record_of_assumptions(
-            {name: _at_labels(view, data) for name, view in seen.items()},
+            {name: parts.at_labels(view, data) for name, view in seen.items()},
             data.labels, labelled, problems if self.label_noise is None else None, some,
             assumptions, recipe,
         )  # fmt: skip
         self._say("all rows")
-        explanation = _explanation(
+        explanation = parts.explanation_of(
             assumptions, weights, len(data.codes), problems is not None, seconded
         )
-        facts = _facts(n, scaled, data, _unreached(graph, data), recipe)
+        facts = parts.facts_of(n, scaled, data, parts.unreached_share(graph, data), recipe)
         facts = facts._replace(n_draws=self.n_draws)
         if isinstance(X, SourceRows):
             own = scaled.rows[scaled.place]  # the rows of the graph stand for all
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
         else:
-            shown = bool(self.verbose)
+            shown = self._until_shown()
             proba = posterior.training_proba(X, kept, data.rows, scaled.place, shown=shown)
 
         def as_new() -> Array:  # a mean of nearest rows is less sure than a row of the graph
@@ -377,12 +383,12 @@ class AtollClassifier(InformedClassifier):
         """
         recipe = self._recipe()
         if not self._compares():
-            return None, _uncompared(recipe), NOTHING_SEEN, np.arange(0)
+            return None, parts.uncompared(recipe), NOTHING_SEEN, np.arange(0)
         self._say(f"{len(seen)} assumptions given {len(data.codes)} labels")
         some = part_of_labels(rng, data.codes, recipe.most_labels)
-        problems = _infer(seen, data, some, recipe, self._wrong_shares())
+        problems = parts.infer(seen, data, some, recipe, self._wrong_shares())
         assumptions = self._weigh(problems, list(seen), data, some)
-        seconded = _corroboration(seen, data, problems, assumptions, bold, recipe.n_witnesses)
+        seconded = parts.corroborate(seen, data, problems, assumptions, bold, recipe.n_witnesses)
         assumptions.append(self._clusters(problems, data, seconded))
         if data.judges is not None:
             assumptions = judged(assumptions, seen, problems, bold, data)
@@ -496,7 +502,7 @@ class AtollClassifier(InformedClassifier):
         recipe = self._recipe()
         per_class = average.labels_per_class(data.codes, len(self.classes_), data.labels.weights)
         odds = recipe.clusters.log_odds(per_class) + seconded.log_odds(recipe.corroboration)
-        return Weighed("clusters", odds, _flat_evidence(problems.log_evidence(0)), np.empty(0))
+        return Weighed("clusters", odds, parts.flat_evidence(problems.log_evidence(0)), np.empty(0))
 
     def _bold(self, rng: np.random.Generator, known: GraphLabels) -> FeaturePosterior:
         """Find the graph's posterior without label noise; with it, where chains are slow."""
@@ -510,188 +516,3 @@ class AtollClassifier(InformedClassifier):
         if isinstance(found, ConePosterior) and not found.diagnostics(recipe)["mixed"]:
             found = graph_gp.infer(rng, known, self.n_draws, "softmax", recipe)
         return found
-
-
-# Parts of a fit -----------------------------------------------------------------------------------
-
-
-def _features(view: GraphView, data: Rows) -> Array:
-    """Return the features of the rows that may have a label: the graph's, and those outside."""
-    if not data.outside.shape[0]:
-        return view.values
-    return np.concatenate([view.values, view.features(data.outside)])
-
-
-def _at_labels(view: View, data: Rows) -> Array:
-    """Return the features of the labelled rows, (l, p)."""
-    if isinstance(view, GraphView):
-        return _features(view, data)[data.labelled]
-    return view.features(data.every[data.labelled])
-
-
-def _known(
-    first: GraphView, data: Rows, graph: RowGraph, class_shares: Array | None
-) -> GraphLabels:
-    n_more, labels = data.outside.shape[0], data.labels
-    return GraphLabels(
-        _features(first, data),
-        data.labelled,
-        data.codes,
-        len(labels.classes),
-        with_rows_apart(graph.weights, n_more),
-        np.concatenate([data.copies, np.ones(n_more)]),
-        None if labels.is_chosen is None else labels.random_counts,
-        labels.weights,
-        class_shares,
-    )
-
-
-def _infer(
-    seen: Mapping[str, View],
-    data: Rows,
-    some: Index,
-    recipe: AverageRecipe,
-    wrong_shares: tuple[float, ...],
-) -> heads.Problems:
-    """Find the posteriors of some of the labels under every assumption with label noise."""
-    codes, K = data.codes[some], len(data.labels.classes)
-    per_class = average.labels_per_class(data.codes, K, data.labels.weights)
-    features, amplitudes, priors = [], [], []
-    for name, view in seen.items():
-        on_graph = isinstance(view, GraphView)
-        belief: Belief = getattr(recipe, name)
-        features.append(_at_labels(view, data)[some])
-        amplitudes.append(np.array(recipe.graph_amplitudes if on_graph else recipe.amplitudes))
-        prior = average.amplitude_prior(belief, amplitudes[-1])
-        priors.append(prior + belief.log_odds(per_class))
-    weights, nugget = data.labels.of(some).weights, recipe.nugget
-    parts = [
-        heads.infer(features, amplitudes, codes, K, nugget, weights, wrong, priors)
-        for wrong in wrong_shares
-    ]
-    return parts[0] if len(parts) == 1 else heads.merged(parts)
-
-
-def _uncompared(recipe: AverageRecipe) -> list[Weighed]:
-    """Return the graph without label noise, and a share of nothing."""
-    none = np.empty(0)
-    odds = np.log([recipe.share_of_nothing, 1.0 - recipe.share_of_nothing])
-    return [
-        Weighed("nothing", float(odds[0]), 0.0, none),
-        Weighed("clusters", float(odds[1]), 0.0, none),
-    ]
-
-
-def _flat_evidence(log_evidence: Array) -> float:
-    """Return the log evidence averaged over amplitudes, each as likely as the others."""
-    return float(np.logaddexp.reduce(log_evidence) - np.log(len(log_evidence)))
-
-
-def _corroboration(
-    seen: Mapping[str, View],
-    data: Rows,
-    problems: heads.Problems,
-    assumptions: list[Weighed],
-    bold: FeaturePosterior,
-    most: int,
-) -> Corroboration:
-    """Compare the graph without label noise with other views, on some rows that labels reach.
-
-    Parameters
-    ----------
-    assumptions : those with label noise, in the order of `seen`, and whatever else
-    most : rows
-    """
-    graph = seen["neighbours"]
-    assert isinstance(graph, GraphView)
-    without = ~np.isin(np.arange(data.rows.shape[0]), data.labelled)
-    rows = np.flatnonzero(without & (graph.reach(graph.values) > 0.5))
-    rows = np.random.default_rng(0).permutation(rows)[:most]  # whatever the order of rows
-    guesses = []
-    for i, view in enumerate(seen.values()):
-        if view is not graph:
-            values = view.values[rows] if isinstance(view, GraphView) else None
-            features = view.features(data.rows[rows]) if values is None else values
-            guesses.append(problems.classes(i, assumptions[i].shares, features))
-    seen_rows = np.empty((len(rows), 0)) if sparse.issparse(data.rows) else data.rows[rows]
-    return corroboration(bold.proba(graph.values[rows]), guesses, seen_rows)
-
-
-def _posterior(
-    scaled: Scaled,
-    seen: Mapping[str, View],
-    problems: heads.Problems | None,
-    assumptions: list[Weighed],
-    weights: Array,
-    bold: FeaturePosterior,
-    shares: Array,
-    recipe: AverageRecipe,
-) -> AveragePosterior:
-    """Gather the assumptions that have a weight, and what they need."""
-    names = list(seen)
-    # Where labels do not reach every row of a graph, the others speak for the rest of the rows.
-    graphs = [view for view in seen.values() if isinstance(view, GraphView)]
-    reached = all(view.reach(view.values).all() for view in graphs)
-    least = recipe.least_weight if reached else recipe.least_weight**2
-    kept = {a.name: w for a, w in zip(assumptions, weights) if w >= least}
-    total = sum(kept.values())
-    used = [n for n in names if n in kept or (n == "neighbours" and "clusters" in kept)]
-    components = []
-    for a in assumptions:
-        if problems is not None and a.name in kept and a.name in names:
-            head = problems.head(names.index(a.name), a.shares)
-            components.append(Component(used.index(a.name), head, kept[a.name] / total))
-    if "clusters" in kept:
-        components.append(Component(used.index("neighbours"), bold, kept["clusters"] / total))
-    return AveragePosterior(
-        scaled.shift,
-        scaled.scale,
-        tuple(seen[name] for name in used),
-        tuple(components),
-        shares,
-        kept.get("nothing", 0.0) / total,
-    )
-
-
-def _facts(
-    n_rows: int, scaled: Scaled, data: Rows, unreached: float, recipe: AverageRecipe
-) -> Facts:
-    """Return what the verdict is made from."""
-    standardised = bool(np.any(scaled.scale != 1.0))
-    return Facts(
-        n_rows=n_rows,
-        n_kept=int(data.copies.sum()),
-        n_distinct=data.rows.shape[0],
-        unreached=unreached,
-        left_unlike=scaled.unlike and not standardised,
-        standardised=standardised,
-        least_share=recipe.graph.labellings.least_effective_share,
-        n_draws=0,
-    )
-
-
-def _unreached(graph: RowGraph, data: Rows) -> float:
-    """Return the share of rows on pieces of the graph without a label."""
-    reached = graph.reached(near_labels(graph, data.labelled, data.outside))
-    return float(data.copies[~reached].sum() / data.copies.sum())
-
-
-def _explanation(
-    assumptions: list[Weighed],
-    weights: Array,
-    n_labels: int,
-    compared: bool,
-    seconded: Corroboration,
-) -> Explanation:
-    nothing = next(a for a in assumptions if a.name == "nothing")
-    return Explanation(
-        tuple(
-            Assumption(a.name, float(w), a.log_evidence - nothing.log_evidence)
-            for a, w in zip(assumptions, weights)
-        ),
-        n_labels,
-        compared,
-        seconded.clarity,
-        seconded.agreement,
-        seconded.one_column,
-    )

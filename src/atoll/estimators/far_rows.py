@@ -68,13 +68,13 @@ def by_chunks(method: Method) -> Method:
     """Let a method that answers for every row take rows which do not fit in memory.
 
     `RowChunks`, memory maps and the paths of .npy files are read chunk by chunk, and give an array;
-    a Dask array or data frame gives a Dask array, not computed yet. So are very many rows in memory
-    where `verbose` asks for a bar.
+    a Dask array or data frame gives a Dask array, not computed yet. So are many rows in memory,
+    whether a bar is shown or not: it changes no digit.
     """
 
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if not (is_source(X) or isinstance(X, np.memmap) or _is_watched(self, X, args, options)):
+        if not (is_source(X) or isinstance(X, np.memmap) or _are_many(X, args, options)):
             return method(self, X, *args, **options)
         check_is_fitted(self)
 
@@ -89,9 +89,9 @@ def by_chunks(method: Method) -> Method:
     return cast(Method, answer)
 
 
-def _is_watched(model: Any, X: Any, args: Any, options: Any) -> bool:
-    """Return whether rows in memory are predicted in parts, for a bar; not with words on each."""
-    if not getattr(model, "verbose", False) or args or set(options) - {"reject_below"}:
+def _are_many(X: Any, args: Any, options: Any) -> bool:
+    """Return whether rows in memory are predicted in parts; not with words on each."""
+    if args or set(options) - {"reject_below"}:
         return False
     is_plain = isinstance(X, np.ndarray) or hasattr(X, "iloc")
     return is_plain and np.ndim(X) == 2 and len(X) > PREDICTED_ROWS

@@ -28,7 +28,17 @@ from atoll.estimators.graph_rows import (
 )
 from atoll.estimators.informed import InformedClassifier
 from atoll.estimators.label_records import record_of_graph
-from atoll.estimators.parameters import COMMON, LABELLING, RANDOM, A, Nothing, OneOf, Rule, Whole
+from atoll.estimators.parameters import (
+    COMMON,
+    LABELLING,
+    RANDOM,
+    WATCHED,
+    A,
+    Nothing,
+    OneOf,
+    Rule,
+    Whole,
+)
 from atoll.estimators.shell import Fit, Need
 from atoll.estimators.validation import generator
 from atoll.kernels.graph_spectral import extend, nearest_rows
@@ -100,8 +110,9 @@ class GraphGPClassifier(InformedClassifier):
         Seed of the chains, and of the choice of rows where not all are on the graph.
     n_jobs : int, default=None
         Processors for the search of neighbours of new rows.
-    verbose : bool, default=False
-        Whether progress is written to standard error.
+    verbose : bool or "auto", default="auto"
+        Whether progress is written to standard error; "auto": of a fit or a prediction that takes
+        longer than ten seconds, at a terminal or in a notebook.
 
     Attributes
     ----------
@@ -145,6 +156,7 @@ class GraphGPClassifier(InformedClassifier):
         COMMON
         | RANDOM
         | LABELLING
+        | WATCHED
         | {
             "n_neighbors": Whole(1),
             "metric": OneOf("euclidean", "cosine", "precomputed", "graph"),
@@ -171,7 +183,7 @@ class GraphGPClassifier(InformedClassifier):
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | str = "auto",
     ):
         self.n_neighbors = n_neighbors
         self.metric = metric
@@ -221,7 +233,7 @@ class GraphGPClassifier(InformedClassifier):
         if isinstance(X, SourceRows):  # the rows of the graph stand for all
             proba = np.exp(posterior.log_proba(graph.rows))
         else:
-            proba = posterior.training_proba(X, shown=bool(self.verbose))
+            proba = posterior.training_proba(X, shown=self._until_shown())
         record = record_of_graph(known, labels.of(labelled), labelled)
         posterior = posterior._replace(coefficients=without_votes(coefficients))
 

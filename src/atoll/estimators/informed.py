@@ -14,6 +14,7 @@ from atoll.core.chunks import is_source
 from atoll.core.far_rows import SourceRows
 from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.labels import PartialLabels
+from atoll.core.progress import seconds_until_shown
 from atoll.core.shown import readable
 from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
@@ -405,7 +406,7 @@ class InformedClassifier(Classifier):
         check_is_fitted(self)
         shown = getattr(self, "verbose", False) if verbose is None else verbose
         with self._threads():
-            found = label_doubts.doubts(self._record(), bool(shown))
+            found = label_doubts.doubts(self._record(), seconds_until_shown(shown))
         order = np.argsort(-found.probabilities, kind="stable")
         return Suspects(self._record().rows[order], found.probabilities[order], found.chances)
 

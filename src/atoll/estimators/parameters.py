@@ -315,6 +315,8 @@ COMMON: dict[str, Rule] = {
 """Parameters of every classifier."""
 RANDOM: dict[str, Rule] = {"random_state": RANDOM_STATE, "n_jobs": Nothing() | _Processes()}
 """Parameters of what is random and may run in several processes."""
+WATCHED: dict[str, Rule] = {"verbose": Flag() | OneOf("auto")}
+"""Progress of what may take minutes on many rows."""
 LABELLING: dict[str, Rule] = {
     "classes": Nothing("those of y") | Listed("a sequence of classes"),
     "class_prior": Nothing("not known") | Shares(),

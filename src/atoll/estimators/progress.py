@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from atoll.core.progress import progress_bar
+from atoll.core.progress import progress_bar, seconds_until_shown
 
 
 class Progress:
@@ -12,7 +12,7 @@ class Progress:
 
     Parameters
     ----------
-    verbose : whether to show it
+    verbose : whether to show it; "auto": once it lasts, to who watches
     title : what is under way
     unit : what is counted, in the plural
     value : name of the number shown beside the count
@@ -25,15 +25,17 @@ class Progress:
     """
 
     def __init__(
-        self, verbose: bool, title: str, unit: str, *, value: str = "", total: int | None = None
+        self, verbose: Any, title: str, unit: str, *, value: str = "", total: int | None = None
     ):
-        self.verbose, self.title, self.unit = bool(verbose), title, unit
+        self.verbose, self.title, self.unit = verbose, title, unit
         self.value, self.total = value, total
 
     def __enter__(self) -> Self:
+        shown = seconds_until_shown(self.verbose)
         self.bar: Any = progress_bar(
             total=self.total,
-            disable=not self.verbose,
+            disable=shown is None,
+            delay=shown or 0.0,
             desc=self.title,
             unit=f" {self.unit}",
             unit_scale=self.total is not None,

@@ -34,7 +34,7 @@ from atoll.core.labels import (
     unlabelled_marker,
 )
 from atoll.core.memory import check_memory
-from atoll.core.progress import SECONDS_BETWEEN_LINES, is_watched
+from atoll.core.progress import SECONDS_BETWEEN_LINES, is_watched, seconds_until_shown
 from atoll.core.remarks import warn_user
 from atoll.core.threads import one_thread
 from atoll.diagnostics import entropy
@@ -160,9 +160,13 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         went_wrong = not all(outcomes.values())
         for remark in ((found["verdict"],) if went_wrong else ()) + fit.remarks:
             warn_user(f"{type(self).__name__}: {remark}", ConvergenceWarning)
-        if getattr(self, "verbose", False):
+        if self._until_shown() == 0.0:
             seconds = time.monotonic() - getattr(self, BEGAN_AT, time.monotonic())
             print(f"{type(self).__name__}: fitted in {seconds:.1f} s", file=sys.stderr)
+
+    def _until_shown(self) -> float | None:
+        """Return in how many seconds progress of the fit is to be shown; None: never."""
+        return seconds_until_shown(getattr(self, "verbose", False), getattr(self, BEGAN_AT, None))
 
     def _say(self, what: str) -> None:
         """Write a line of progress to standard error, where `verbose` asks for it.
@@ -171,7 +175,7 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         """
         now = time.monotonic()
         long_ago = now - getattr(self, SAID_AT, now) >= SECONDS_BETWEEN_LINES
-        if getattr(self, "verbose", False) and (long_ago or is_watched()):
+        if self._until_shown() == 0.0 and (long_ago or is_watched()):
             setattr(self, SAID_AT, now)
             print(f"{type(self).__name__}: {what}", file=sys.stderr)
 

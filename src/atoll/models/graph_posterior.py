@@ -469,13 +469,13 @@ class GraphPosterior(NamedTuple):
         before = self.coefficients.proba(features)
         return carried(drawn, before, shifted(before, self.intercepts))
 
-    def training_proba(self, X: Any, *, shown: bool = False) -> Array:
+    def training_proba(self, X: Any, *, shown: float | None = None) -> Array:
         """Return the class probabilities of the n training rows: of the graph's, and the others.
 
         Parameters
         ----------
         X : (n, d)
-        shown : whether progress is shown
+        shown : in how many seconds progress is shown; None: never
         """
         n = len(self.features)
         on_graph = proba_on_graph(self.coefficients, self.features, slice(0, n))

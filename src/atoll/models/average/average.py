@@ -95,7 +95,7 @@ class AveragePosterior(NamedTuple):
         return out / out.sum(axis=1, keepdims=True)
 
     def training_proba(
-        self, X: Any, kept: Codes, rows: Any, place: Codes, *, shown: bool = False
+        self, X: Any, kept: Codes, rows: Any, place: Codes, *, shown: float | None = None
     ) -> Array:
         """Return P(y = k | x, data) of the training rows, (n, K).
 
@@ -105,7 +105,7 @@ class AveragePosterior(NamedTuple):
         kept : (g,) those that are on the graphs
         rows : (r, d) rows of the graphs, scaled and without copies
         place : (g,) which of them each is
-        shown : whether progress is shown
+        shown : in how many seconds progress is shown; None: never
         """
         n, n_rows = X.shape[0], rows.shape[0]
         own = np.empty((n_rows, len(self.shares)))

@@ -197,7 +197,7 @@ class Doubts(NamedTuple):
     chances: Array
 
 
-def doubts(record: LabelRecord, shown: bool = False) -> Doubts:
+def doubts(record: LabelRecord, shown: float | None = None) -> Doubts:
     """Return how probable it is that each label is wrong, and of how many it is true.
 
     Labels stand or fall together: where many rows are hard, none of their labels is wrong. So the
@@ -206,10 +206,11 @@ def doubts(record: LabelRecord, shown: bool = False) -> Doubts:
 
     Parameters
     ----------
-    shown : whether progress is shown
+    shown : in how many seconds progress is shown; None: never
     """
     total = len(EXTREMES) + len(WRONG_SHARES)
-    with progress_bar(total=total, desc="doubting labels", unit=" fits", disable=not shown) as bar:
+    settings = {"unit": " fits", "disable": shown is None, "delay": shown or 0.0}
+    with progress_bar(total=total, desc="doubting labels", **settings) as bar:
         record = _with_what_matters(record, bar)
         parts = [_compared_under(record, wrong, bar) for wrong in WRONG_SHARES]
     found = Compared(*(np.concatenate(field) for field in zip(*parts)))

@@ -1,0 +1,71 @@
+"""How long a comparison will take, told before its first fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.comparison.candidates import Candidate
+from atoll.estimators.shell import SemiSupervisedClassifier
+from atoll.estimators.timing import LONG, expected_seconds, in_words
+
+MOST = 0.5  # share of the time from which a single model is named for it
+
+
+def seconds_of_models(
+    candidates: Sequence[Candidate],
+    X: Any,
+    codes: NDArray[np.intp],
+    n_splits: int,
+    tell: Callable[[str], None],
+) -> dict[str, float]:
+    """Return about how long all fits of each model will take; peers are quick, and left out.
+
+    Parameters
+    ----------
+    X : (n, d) the rows, as the models are fitted to them
+    codes : (n,) classes, -1 where unlabelled
+    n_splits : fits of each model
+    tell : hears the name of a model before it is tried
+    """
+    y = codes.astype(object)
+    y[codes < 0] = None
+    long = LONG / (n_splits * max(1, len(candidates)))
+    found = {}
+    for one in candidates:
+        if isinstance(one.model, SemiSupervisedClassifier):
+            tell(one.name)
+            found[one.name] = n_splits * expected_seconds(one.model, X, y, long)
+    return found
+
+
+def announcement(seconds: Mapping[str, float], default: str) -> str | None:
+    """Return what to say before a comparison of more than a minute; None before a shorter one.
+
+    Parameters
+    ----------
+    seconds : of all fits of each model
+    default : name of the model that cannot be left out
+
+    Examples
+    --------
+    >>> announcement({"atoll": 5.0, "dp-mixture": 295.0}, "atoll").partition(";")[0]
+    'This will take about 5 minutes on a machine with nothing else to do, most of it for dp-mixture'
+    >>> announcement({"atoll": 5.0}, "atoll")
+    """
+    total = sum(seconds.values())
+    if total <= LONG:
+        return None
+    said = f"This will take about {in_words(total)} on a machine with nothing else to do"
+    others = [name for name in seconds if name != default]
+    slowest = max(others, key=lambda name: seconds[name], default=default)
+    if slowest == default:
+        return f"{said}; a smaller max_rows= takes less."
+    which = f", most of it for {slowest}" if seconds[slowest] > MOST * total else ""
+    return (
+        f"{said}{which}; without=[{slowest!r}], or in the shell --without {slowest}, leaves "
+        f"{slowest} out."
+    )

@@ -1,0 +1,215 @@
+"""What a fit of the default is made of: its features, its posteriors, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from atoll.estimators.atoll_rows import Rows, Scaled
+from atoll.estimators.atoll_verdict import Facts
+from atoll.estimators.explanation import Assumption, Explanation
+from atoll.estimators.graph_rows import (
+    RowGraph,
+    near_labels,
+    with_rows_apart,
+)
+from atoll.models.average import average, heads
+from atoll.models.average.average import AveragePosterior, Component, Weighed
+from atoll.models.average.corroboration import Corroboration, corroboration
+from atoll.models.average.recipe import AverageRecipe, Belief
+from atoll.models.average.views import (
+    GraphView,
+    View,
+)
+from atoll.models.graph_gp import GraphLabels
+from atoll.models.graph_posterior import FeaturePosterior
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+def graph_features(view: GraphView, data: Rows) -> Array:
+    """Return the features of the rows that may have a label: the graph's, and those outside."""
+    if not data.outside.shape[0]:
+        return view.values
+    return np.concatenate([view.values, view.features(data.outside)])
+
+
+def at_labels(view: View, data: Rows) -> Array:
+    """Return the features of the labelled rows, (l, p)."""
+    if isinstance(view, GraphView):
+        return graph_features(view, data)[data.labelled]
+    return view.features(data.every[data.labelled])
+
+
+def known_labels(
+    first: GraphView, data: Rows, graph: RowGraph, class_shares: Array | None
+) -> GraphLabels:
+    """Return what is known of the rows of the first graph, and of those outside it."""
+    n_more, labels = data.outside.shape[0], data.labels
+    return GraphLabels(
+        graph_features(first, data),
+        data.labelled,
+        data.codes,
+        len(labels.classes),
+        with_rows_apart(graph.weights, n_more),
+        np.concatenate([data.copies, np.ones(n_more)]),
+        None if labels.is_chosen is None else labels.random_counts,
+        labels.weights,
+        class_shares,
+    )
+
+
+def infer(
+    seen: Mapping[str, View],
+    data: Rows,
+    some: Index,
+    recipe: AverageRecipe,
+    wrong_shares: tuple[float, ...],
+) -> heads.Problems:
+    """Find the posteriors of some of the labels under every assumption with label noise."""
+    codes, K = data.codes[some], len(data.labels.classes)
+    per_class = average.labels_per_class(data.codes, K, data.labels.weights)
+    features, amplitudes, priors = [], [], []
+    for name, view in seen.items():
+        on_graph = isinstance(view, GraphView)
+        belief: Belief = getattr(recipe, name)
+        features.append(at_labels(view, data)[some])
+        amplitudes.append(np.array(recipe.graph_amplitudes if on_graph else recipe.amplitudes))
+        prior = average.amplitude_prior(belief, amplitudes[-1])
+        priors.append(prior + belief.log_odds(per_class))
+    weights, nugget = data.labels.of(some).weights, recipe.nugget
+    parts = [
+        heads.infer(features, amplitudes, codes, K, nugget, weights, wrong, priors)
+        for wrong in wrong_shares
+    ]
+    return parts[0] if len(parts) == 1 else heads.merged(parts)
+
+
+def uncompared(recipe: AverageRecipe) -> list[Weighed]:
+    """Return the graph without label noise, and a share of nothing."""
+    none = np.empty(0)
+    odds = np.log([recipe.share_of_nothing, 1.0 - recipe.share_of_nothing])
+    return [
+        Weighed("nothing", float(odds[0]), 0.0, none),
+        Weighed("clusters", float(odds[1]), 0.0, none),
+    ]
+
+
+def flat_evidence(log_evidence: Array) -> float:
+    """Return the log evidence averaged over amplitudes, each as likely as the others."""
+    return float(np.logaddexp.reduce(log_evidence) - np.log(len(log_evidence)))
+
+
+def corroborate(
+    seen: Mapping[str, View],
+    data: Rows,
+    problems: heads.Problems,
+    assumptions: list[Weighed],
+    bold: FeaturePosterior,
+    most: int,
+) -> Corroboration:
+    """Compare the graph without label noise with other views, on some rows that labels reach.
+
+    Parameters
+    ----------
+    assumptions : those with label noise, in the order of `seen`, and whatever else
+    most : rows
+    """
+    graph = seen["neighbours"]
+    assert isinstance(graph, GraphView)
+    without = ~np.isin(np.arange(data.rows.shape[0]), data.labelled)
+    rows = np.flatnonzero(without & (graph.reach(graph.values) > 0.5))
+    rows = np.random.default_rng(0).permutation(rows)[:most]  # whatever the order of rows
+    guesses = []
+    for i, view in enumerate(seen.values()):
+        if view is not graph:
+            values = view.values[rows] if isinstance(view, GraphView) else None
+            features = view.features(data.rows[rows]) if values is None else values
+            guesses.append(problems.classes(i, assumptions[i].shares, features))
+    seen_rows = np.empty((len(rows), 0)) if sparse.issparse(data.rows) else data.rows[rows]
+    return corroboration(bold.proba(graph.values[rows]), guesses, seen_rows)
+
+
+def average_of(
+    scaled: Scaled,
+    seen: Mapping[str, View],
+    problems: heads.Problems | None,
+    assumptions: list[Weighed],
+    weights: Array,
+    bold: FeaturePosterior,
+    shares: Array,
+    recipe: AverageRecipe,
+) -> AveragePosterior:
+    """Gather the assumptions that have a weight, and what they need."""
+    names = list(seen)
+    # Where labels do not reach every row of a graph, the others speak for the rest of the rows.
+    graphs = [view for view in seen.values() if isinstance(view, GraphView)]
+    reached = all(view.reach(view.values).all() for view in graphs)
+    least = recipe.least_weight if reached else recipe.least_weight**2
+    kept = {a.name: w for a, w in zip(assumptions, weights) if w >= least}
+    total = sum(kept.values())
+    used = [n for n in names if n in kept or (n == "neighbours" and "clusters" in kept)]
+    components = []
+    for a in assumptions:
+        if problems is not None and a.name in kept and a.name in names:
+            head = problems.head(names.index(a.name), a.shares)
+            components.append(Component(used.index(a.name), head, kept[a.name] / total))
+    if "clusters" in kept:
+        components.append(Component(used.index("neighbours"), bold, kept["clusters"] / total))
+    return AveragePosterior(
+        scaled.shift,
+        scaled.scale,
+        tuple(seen[name] for name in used),
+        tuple(components),
+        shares,
+        kept.get("nothing", 0.0) / total,
+    )
+
+
+def facts_of(
+    n_rows: int, scaled: Scaled, data: Rows, unreached: float, recipe: AverageRecipe
+) -> Facts:
+    """Return what the verdict is made from."""
+    standardised = bool(np.any(scaled.scale != 1.0))
+    return Facts(
+        n_rows=n_rows,
+        n_kept=int(data.copies.sum()),
+        n_distinct=data.rows.shape[0],
+        unreached=unreached,
+        left_unlike=scaled.unlike and not standardised,
+        standardised=standardised,
+        least_share=recipe.graph.labellings.least_effective_share,
+        n_draws=0,
+    )
+
+
+def unreached_share(graph: RowGraph, data: Rows) -> float:
+    """Return the share of rows on pieces of the graph without a label."""
+    reached = graph.reached(near_labels(graph, data.labelled, data.outside))
+    return float(data.copies[~reached].sum() / data.copies.sum())
+
+
+def explanation_of(
+    assumptions: list[Weighed],
+    weights: Array,
+    n_labels: int,
+    compared: bool,
+    seconded: Corroboration,
+) -> Explanation:
+    """Return the weight of each assumption, with its evidence beside that of nothing."""
+    nothing = next(a for a in assumptions if a.name == "nothing")
+    return Explanation(
+        tuple(
+            Assumption(a.name, float(w), a.log_evidence - nothing.log_evidence)
+            for a, w in zip(assumptions, weights)
+        ),
+        n_labels,
+        compared,
+        seconded.clarity,
+        seconded.agreement,
+        seconded.one_column,
+    )
