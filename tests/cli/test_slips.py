@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from atoll import load_model
 from program import fail, run, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -103,3 +105,86 @@ def test_another_figure_is_not_suggested_for_one_that_is_not_there(name, tmp_pat
 
 def test_a_misspelt_experiment_is_suggested(tmp_path):
     assert "did you mean 'ncnm-fig5'?" in fail("reproduce", "ncmn-fig5", "--out", tmp_path)
+
+
+# --- what a fit and its predictions say -----------------------------------------------------------
+
+
+def fit_of(frame, *more):
+    frame.to_csv("own.csv", index=False)
+    return run("fit", "own.csv", "--target", "kind", "--out", "own.atoll", *more)
+
+
+def test_a_saved_index_is_left_out_unless_it_has_another_name(folder):
+    table = pd.read_csv("table.csv").drop(columns="tag")
+    for name, first, is_left_out in [
+        ("Unnamed: 0", 0, True),
+        ("ID", 1, True),
+        ("id", 7, False),
+        ("age", 0, False),
+    ]:
+        frame = table.copy()
+        frame.insert(0, name, range(first, first + len(frame)))
+        said = fit_of(frame, *QUICK).stdout
+        assert (f"{name} numbers the rows, and is left out" in said) == is_left_out
+        assert (f"{name} looks like a row number, and is learnt from" in said) != is_left_out
+        assert (name in load_model("own.atoll").preprocessing.columns) != is_left_out
+    table["id"] = np.arange(24)[::-1]
+    fit_of(table, *QUICK)
+    assert "id" in load_model("own.atoll").preprocessing.columns
+
+
+def test_classes_that_differ_by_capitals_only_are_remarked_on(folder):
+    table = pd.read_csv("table.csv")
+    assert "capitals" not in fit_of(table, "--id", "tag", *QUICK).stdout
+    table.loc[0, "kind"] = "Cat"
+    assert "'Cat' and 'cat' differ only by capitals" in fit_of(table, "--id", "tag", *QUICK).stdout
+
+
+def test_a_fit_says_what_else_took_its_time(folder, monkeypatch):
+    table = pd.read_csv("table.csv")
+    monkeypatch.setattr("atoll.cli.stages.WORTH_TELLING", 0.0)
+    monkeypatch.setattr("atoll.cli.stages.LARGE", 10)
+    done = fit_of(table, "--id", "tag", *QUICK)
+    assert re.search(r"^\d+ s in all: .*$", done.stderr, re.MULTILINE)
+    assert done.stdout.startswith("Reading own.csv, 0 MB.\n")
+    assert "in all" not in fit_of(table, "--id", "tag", "--quiet", *QUICK).output
+
+
+def test_labels_that_are_likely_wrong_are_pointed_at_and_only_then(folder):
+    rng = np.random.default_rng(3)
+    truth = np.array(["cat", "dog"] * 30, dtype=object)
+    table = pd.DataFrame(rng.standard_normal((60, 2)) + 6.0 * (truth == "dog")[:, None])
+    table["kind"] = np.where(np.arange(60) < 30, truth, None)
+    said = fit_of(table.rename(columns=str), *QUICK).stdout
+    assert "more likely wrong" not in said
+    table.loc[[2, 3, 8, 9], "kind"] = ["dog", "cat", "dog", "cat"]
+    said = fit_of(table.rename(columns=str), *QUICK).stdout
+    assert re.search(r"[34] labels are more likely wrong than right: `atoll suspects` lists", said)
+    succeed("report", "own.atoll", "--no-cross-validation", "--quiet")
+    assert re.search(r"[34] labels are more likely wrong than right", Path("own.html").read_text())
+
+
+def test_the_reason_of_a_row_names_all_its_bad_cells(folder):
+    new = pd.read_csv("table.csv").head(3).astype(object)
+    new.loc[1, ["x", "z"]] = ["n.a.?", "oops"]
+    new.to_csv("new.csv", index=False)
+    succeed("predict", "m.atoll", "new.csv", "--out", "p.csv")
+    assert pd.read_csv("p.csv").loc[1, "reason"] == (
+        "x is 'n.a.?', not a number; z is 'oops', not a number"
+    )
+
+
+def test_a_text_without_any_known_word_is_remarked_on(folder):
+    words = {"cat": "purring whiskers mouse", "dog": "barking lead bone"}
+    kinds = ["cat", "dog"] * 12
+    texts = [f"{words[kind]} number {i}" for i, kind in enumerate(kinds)]
+    table = pd.DataFrame({"text": texts, "kind": [*kinds[:8], *[None] * 16]})
+    assert fit_of(table, "--text", "text", *QUICK).exit_code == 0
+    pd.DataFrame({"text": ["a purring mouse", "zzz qqq"]}).to_csv("new.csv", index=False)
+    assert "1 of 2 rows have no word that the model knows" in succeed(
+        "predict", "own.atoll", "new.csv", "--out", "p.csv"
+    )
+    answers = pd.read_csv("p.csv")
+    assert answers["reason"].isna().tolist() == [True, False]
+    assert answers["p_cat"].notna().all()

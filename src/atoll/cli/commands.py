@@ -24,6 +24,7 @@ from atoll.cli.fitting import (
     unlabelled_value,
     weigh,
     with_source,
+    without_index,
 )
 from atoll.cli.knowledge import ClassShares, Groups, Told, Weights, suspects
 from atoll.cli.label import label
@@ -43,7 +44,9 @@ from atoll.cli.settings import (
     set_or_refuse,
     set_where_known,
     settable_parameters,
+    values_by_key,
 )
+from atoll.cli.stages import Stages, announce_reading
 from atoll.cli.terminal import (
     BAD_INPUT,
     OneLineGroup,
@@ -196,6 +199,8 @@ def fit(
     """
     # Many parameters because a command's options are its parameters.
     # Long because a quarter of it are these.
+    say, stages = speaker(quiet), Stages()
+    announce_reading(data, say)
     from sklearn.exceptions import ConvergenceWarning
 
     from atoll.cli.timing import before_the_fit
@@ -204,7 +209,6 @@ def fit(
     from atoll.core.tables import read_table, source_of
     from atoll.estimators.persistence import save_model
 
-    say = speaker(quiet)
     check_output(out, MODEL, [data], "--out")
     refuse_loop(out)
     if checkpoint is not None:
@@ -218,12 +222,15 @@ def fit(
     if no_standardise:
         leave_units(estimator, wanted)
 
+    stages.ended("starting")
     source = source_of(data)
     frame = read_table(source)
+    stages.ended("reading")
     check_id(id_column, frame, data)
     told = Told(class_share or [], weights, groups)
     told.check(kind, model, frame)
     dropped = [*(drop or ()), *told.columns, *([id_column] if id_column is not None else [])]
+    dropped = without_index(frame, [target, *dropped], say)[1:]
     known = rows_to_learn_from(frame, [target, *dropped], say)
     frame = known.frame
     table = prepare(
@@ -251,18 +258,24 @@ def fit(
     if not quiet:
         for line in before_the_fit(estimator, model, X, y):
             say(line)
+    stages.ended("preparing")
     with warnings.catch_warnings():
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
         fit_rows(estimator, X, y, given)
 
+    stages.ended("fitting")
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = bundle_of(estimator, table, known, y, target)
     save_model(with_source(bundle, data, source, id_column), out)
+    stages.ended("saving")
     verdict = estimator.diagnostics_["verdict"]
     after = [*about_shares(estimator, labels), *about_exceptions(estimator)]
+    stages.ended("doubting labels")
     for line in [verdict, *after, f"Model saved in {out}."]:
         say(line)
+    if not quiet and stages.said() is not None:
+        typer.echo(stages.said(), err=True)
 
 
 @app.command(short_help="Write the class probabilities of a table.")
@@ -372,8 +385,9 @@ def compare(
         check_output(html, PAGE, [data], "--html")
         for package in ("matplotlib", "jinja2"):
             import_extra(package)
-    dropped = list(drop or ())
-    known = rows_to_learn_from(read_table(data), [target, *dropped], speaker(quiet))
+    frame = read_table(data)
+    dropped = without_index(frame, [target, *(drop or ())], speaker(quiet))[1:]
+    known = rows_to_learn_from(frame, [target, *dropped], speaker(quiet))
     is_plain = holds_numbers_alone(known.frame, [target, *dropped])
     table = prepare(known.frame, target, standardise=not is_plain, drop=dropped)
     marker = unlabelled_value(unlabelled, table.y)
@@ -426,7 +440,8 @@ def next_rows(
 ) -> None:
     """Say which rows to label next, why, and how wrong the model still is.
 
-    Labels are those of DATA and of --answers; what was asked and answered is kept in a file beside
+    Labels are those of DATA, taken for a random part of the rows unless the fit had --set
+    labels_chosen=true, and of --answers; what was asked and answered is kept in a file beside
     the model, so that the command may be run again after every round of labels.
     """
     # Many parameters because a command's options are its parameters.
@@ -586,7 +601,7 @@ def reproduce(
             seed=seed,
             data_home=data,
             progress=show_progress(quiet),
-            only=_values_by_key(only or []),
+            only=values_by_key(only or []),
             limit=limit,
         )
         if not result.results:
@@ -602,17 +617,6 @@ def reproduce(
         say(f"Page: {result.page}")
     if none_ran:
         raise typer.Exit(BAD_INPUT)
-
-
-def _values_by_key(texts: list[str]) -> dict[str, list[str]]:
-    """`KEY=VALUE,VALUE` of --only, where a key that is repeated adds values."""
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        key, equals, values = text.partition("=")
-        if not (key and equals and values):
-            raise ValueError(f"--only {text}: give KEY=VALUE, or several values: KEY=VALUE,VALUE.")
-        found.setdefault(key.strip(), []).extend(value.strip() for value in values.split(","))
-    return found
 
 
 # --- fitting -------------------------------------------------------------------------------------

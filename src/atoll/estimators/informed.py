@@ -29,6 +29,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 SHARE_ROWS, SHARE_DRAWS = 300, 64  # by which the limits of the shares are found
+HARDLY = 0.1  # chance that all labels are right, from which on no word is said of wrong ones
+QUICKLY_DOUBTED = 1000  # labels times classes squared of which all doubts take a second or two
 SHARE_LIMITS = (0.05, 0.95)
 SHOWN = 10  # suspect labels that are printed
 WORTH_A_LOOK = 0.05  # probability of being wrong
@@ -429,6 +431,20 @@ class InformedClassifier(Classifier):
         kept = kept & (others[record.codes] >= FEWEST_OTHERS)
         with self._threads():
             return label_doubts.held_out(record)[kept], record.codes[kept]
+
+
+def likely_wrong(model: Any) -> int:
+    """Return how many labels are more likely wrong than right; none if all may well be right.
+
+    Nor are any where it would take long to find out, or where the model does not doubt labels.
+    """
+    record: LabelRecord | None = getattr(model, "label_record_", None)
+    if record is None or not hasattr(model, "suspect_labels"):
+        return 0
+    if len(record.codes) * record.n_classes**2 > QUICKLY_DOUBTED:
+        return 0
+    found = model.suspect_labels(verbose=False)
+    return int((found.probabilities > 0.5).sum()) if found.chances[0] < HARDLY else 0
 
 
 def _for_new(as_new: Array, unknown: NDArray[np.bool_], left: Array, known: Array) -> Array:

@@ -31,6 +31,7 @@ from atoll.estimators.held_out import (
     held_out_probabilities,
     score,
 )
+from atoll.estimators.informed import likely_wrong
 from atoll.plotting import (
     class_counts,
     decision_map,
@@ -486,6 +487,7 @@ def _next_step(
             names=fitted.names,
             probabilities=fitted.probabilities[~fitted.labels.is_labelled],
             n_suggested=len(rows["rows"]),
+            n_wrong=likely_wrong(fitted.model),
         )
     )
 
