@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -200,6 +202,21 @@ def test_a_skipped_row_comes_back_only_when_no_other_is_left(pool):
     assert learner.query().rows.tolist() == [row]
     learner.update(row, truth[row])
     assert len(learner.query().rows) == 0
+
+
+def test_a_new_class_is_remarked_on_where_classes_are_known_by_labels():
+    X = np.arange(12.0)[:, None]
+    y = np.array(["owl", "hen", *[None] * 10], dtype=object)
+    with pytest.warns(UserWarning, match=r"given 'Owl' \(did you mean 'owl'\?\), a class that no"):
+        ActiveLearner(random_state=0).fit(X, y).update([5], ["Owl"])
+    with pytest.warns(UserWarning, match="given 'robin', a class that no label had so far"):
+        ActiveLearner(random_state=0).fit(X, y).update([5], ["robin"])
+    learner = ActiveLearner(random_state=0).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learner.update([0, 1], ["owl", "hen"]).update([2], ["robin"])
+    with pytest.warns(UserWarning, match="did you mean 'robin'"):
+        learner.update([3], ["robbin"])
 
 
 def test_a_label_that_is_none_of_the_declared_classes_is_remarked_on():

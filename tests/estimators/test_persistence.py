@@ -481,6 +481,22 @@ def test_long_arrays_of_words_are_saved_each_word_once_and_come_back_as_they_wer
     assert model.transduction_.dtype == object  # what is saved is a copy
 
 
+@pytest.mark.parametrize("values", [[3, None, -5], [True, False, None], [7, 8, 9]])
+def test_long_arrays_of_numbers_and_blanks_are_packed_too(values):
+    entries = values * 500
+    packed = pack_words(np.array(entries, dtype=object))
+    assert len(packed.words) <= 3
+    again = packed.unpacked().tolist()
+    assert again == entries
+    assert [type(entry) for entry in again] == [type(entry) for entry in entries]
+
+
+@pytest.mark.parametrize("strange", [1.5, 2**70, True])
+def test_arrays_that_hold_other_numbers_are_left_as_they_are(strange):
+    values = np.array([3, None, strange] * 500, dtype=object)
+    assert pack_words(values) is values
+
+
 @pytest.mark.parametrize("strange", [3, "zero\0", b"bytes"])
 def test_arrays_that_hold_more_than_words_are_left_as_they_are(strange):
     values = np.array(["a", None, strange] * 500, dtype=object)

@@ -90,8 +90,9 @@ def test_unknown_values_are_warned_of_once_a_column_and_taken_as_blank():
     table, _ = penguins(np.random.default_rng(3))
     step = TablePreprocessor().fit(table)
     new = table.iloc[[0, 1]].assign(mass=1.0, island=["Atlantis", None])
-    with pytest.warns(UserWarning, match="column 'island': 'Atlantis' not seen in fit"):
+    with pytest.warns(UserWarning, match="column 'island': 'Atlantis' not seen in fit") as told:
         X = step.transform(new)
+    assert told[0].filename == __file__  # and not a file of scikit-learn's
     np.testing.assert_array_equal(X[0], X[1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

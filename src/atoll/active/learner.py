@@ -34,6 +34,7 @@ from atoll.core.blank_rows import mostly_blank
 from atoll.core.remarks import warn_user
 from atoll.core.row_names import row_names
 from atoll.core.selection import some_rows
+from atoll.core.table_refusals import near_name
 from atoll.diagnostics.wrong_rows import ErrorBelief, ErrorEstimate, audits_alone, error_belief
 from atoll.estimators.parameters import (
     COMMON,
@@ -52,6 +53,7 @@ from atoll.estimators.validation import generator
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+NEARLY = 0.8  # how alike names are of which one is a slip for the other
 AUDIT_STREAM, QUERY_STREAM = 1, 2  # of the learner's random numbers
 
 
@@ -274,16 +276,27 @@ class ActiveLearner:
         return self
 
     def _remark_on_new(self, labels: tuple[Any, ...]) -> None:
-        """Warn of labels that are none of the declared classes, which may be slips."""
-        if self.classes is None:
-            return
-        known = {*self.classes, *self._history.labels.values()}
+        """Warn of labels that are of none of the classes so far, which may be slips.
+
+        A pool that began without labels of two classes learns its classes on the way: there only
+        names that are nearly those of other classes are.
+        """
+        begun = set(self._history.start.values())
+        known = {*(self.classes or ()), *self._history.labels.values()}
         new = sorted({label for label in labels if label not in known}, key=str)
+        near = {label: near_name(label, [*known], NEARLY) for label in new if type(label) is str}
+        if self.classes is None and len(begun) < 2:
+            new = [label for label in new if near.get(label) is not None]
         if new:
-            named = ", ".join(map(repr, new))
+            named = ", ".join(
+                repr(label) + (f" (did you mean {near[label]!r}?)" if near.get(label) else "")
+                for label in new
+            )
+            declared = f"none of classes={list(self.classes or ())!r}"
+            what = "a class that no label had so far" if self.classes is None else declared
             warn_user(
-                f"update was given {named}, none of classes={list(self.classes)!r}; taken as a "
-                "new class. If it is a slip, undo() takes it back.",
+                f"update was given {named}, {what}; taken as a new class. If it is a slip, undo() "
+                "takes it back.",
                 UserWarning,
             )
 

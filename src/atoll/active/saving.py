@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +69,15 @@ def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
     known = fillings_of(saved.X)
     rows = {"X": _rows(saved.X), "fillings": None if known is None else known._asdict()}
     save_model({"kind": KIND, "told": text, "estimator": saved.estimator, **rows}, path)
+
+
+def holds_learner(path: str | os.PathLike[str]) -> bool:
+    """Return whether there is a file at the path, and a learner in it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return KIND.encode() in archive.read("schema.json")
+    except (OSError, KeyError, zipfile.BadZipFile):
+        return False
 
 
 def read(path: str | os.PathLike[str]) -> SavedLearner:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from atoll.app.items import Rows
 from atoll.core.extras import import_extra
-from atoll.core.files import check_writable
 from atoll.core.tables import Form, check_table_path, form_of, write_table
 
 if TYPE_CHECKING:
@@ -38,11 +38,17 @@ def default_export_path(data: Path) -> Path:
     return data.parent / f"{stem}.labelled{ending or '.csv'}"
 
 
-def check_export_path(path: str | os.PathLike[str], rows: Rows) -> Path:
-    """Return the path if a table can be written there that is not the user's own file."""
+def check_export_path(
+    path: str | os.PathLike[str], rows: Rows, inputs: Iterable[Path | None] = ()
+) -> Path:
+    """Return the path if a table can be written there that is not the user's own file.
+
+    Parameters
+    ----------
+    inputs : other files of the user's
+    """
     target = Path(path)
-    check_table_path(target)
-    check_writable(target)
+    check_table_path(target, inputs, "--export")
     if target.exists() and not rows.is_folder and target.samefile(rows.path):
         raise ValueError(
             f"{str(target)!r} is the data itself, which is never written; name another."

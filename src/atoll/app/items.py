@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from atoll.app.store import Subject, check_class_name
 from atoll.core.extras import import_extra
 from atoll.core.labels import parse_labels, read_target
+from atoll.core.table_refusals import near_name
 from atoll.core.tables import STANDARD_INPUT, read_table
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _read_given(frame: pd.DataFrame, target: str, classes: Sequence[str], unlabe
     if len(set(wanted)) < len(wanted):
         raise ValueError(f"--classes {','.join(wanted)} names a class twice; name each once.")
     if target not in frame.columns:
-        close = get_close_matches(target, list(frame.columns), n=1, cutoff=0.8)
+        close = near_name(target, list(frame.columns), 0.8)
         if close:
             raise ValueError(_no_column(frame, target, "--target"))
         return Given(np.full(len(frame), None, dtype=object), tuple(wanted), "text")
@@ -316,9 +316,9 @@ def _cell(value: Any) -> str | None:
 
 
 def _no_column(frame: pd.DataFrame, name: str, option: str) -> str:
-    close = get_close_matches(name, list(frame.columns), n=1)
+    close = near_name(name, list(frame.columns))
     names = ", ".join(map(repr, list(frame.columns)[:20]))
-    hint = f"did you mean {close[0]!r}?" if close else f"its columns are {names}."
+    hint = f"did you mean {close!r}?" if close else f"its columns are {names}."
     return f"{option} {name}: the table has no such column; {hint}"
 
 

@@ -21,6 +21,7 @@ ANSWERS = ("label", "skip", "unsure")
 _KINDS = (*ANSWERS, "class", "undo", "redo")
 MAX_CLASS_NAME = 100
 """Characters that the name of a class may have."""
+_BEGINS = b'{"atoll_labels"'  # the first line of a file
 
 
 class Event(NamedTuple):
@@ -228,7 +229,8 @@ class LabelLog:
         *lines, rest = content.split(b"\n")
         if rest:
             lines.append(rest)
-        if not lines or (len(lines) == 1 and _parsed(lines[0]) is None):
+        begins = _BEGINS.startswith(content[: len(_BEGINS)])
+        if not lines or (len(lines) == 1 and begins and _parsed(lines[0]) is None):
             # Nothing, or a header that was never finished.
             self._end = 0
             os.ftruncate(self._file, 0)

@@ -19,12 +19,14 @@ from atoll.cli.fitting import (
     check_id,
     description,
     fit_rows,
+    refuse_loop,
     refuse_placeholder,
     rows_to_learn_from,
     settle_labels,
     unlabelled_value,
     weigh,
     with_source,
+    without_index,
 )
 from atoll.cli.knowledge import ClassShares, Groups, Told, Weights, suspects
 from atoll.cli.label import label
@@ -44,8 +46,13 @@ from atoll.cli.settings import (
     set_or_refuse,
     set_where_known,
     settable_parameters,
+    values_by_key,
 )
+from atoll.cli.stages import Stages, announce_reading
 from atoll.cli.terminal import (
+    BAD_INPUT,
+    OneLineGroup,
+    complain,
     make_folder,
     one_line_errors,
     show_progress,
@@ -59,6 +66,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
+    cls=OneLineGroup,
     epilog="Set ATOLL_TRACEBACK=1 to see where an error comes from.",
     no_args_is_help=True,
     add_completion=False,
@@ -193,16 +201,18 @@ def fit(
     """
     # Many parameters because a command's options are its parameters.
     # Long because a quarter of it are these.
+    say, stages = speaker(quiet), Stages()
+    announce_reading(data, say)
     from sklearn.exceptions import ConvergenceWarning
 
     from atoll.cli.timing import before_the_fit
-    from atoll.core.files import check_writable
+    from atoll.core.overwriting import MODEL, check_output
     from atoll.core.preprocessing import blank_cells, prepare, with_fillings
     from atoll.core.tables import read_table, source_of
     from atoll.estimators.persistence import save_model
 
-    say = speaker(quiet)
-    check_writable(out)
+    check_output(out, MODEL, [data], "--out")
+    refuse_loop(out)
     if checkpoint is not None:
         make_folder(checkpoint)
     kind = _choose(_models(), model, "model", "atoll models")
@@ -214,12 +224,15 @@ def fit(
     if no_standardise:
         leave_units(estimator, wanted)
 
+    stages.ended("starting")
     source = source_of(data)
     frame = read_table(source)
+    stages.ended("reading")
     check_id(id_column, frame, data)
     told = Told(class_share or [], weights, groups)
     told.check(kind, model, frame)
     dropped = [*(drop or ()), *told.columns, *([id_column] if id_column is not None else [])]
+    dropped = without_index(frame, [target, *dropped], say)[1:]
     known = rows_to_learn_from(frame, [target, *dropped], say)
     frame = known.frame
     table = prepare(
@@ -247,18 +260,24 @@ def fit(
     if not quiet:
         for line in before_the_fit(estimator, model, X, y):
             say(line)
+    stages.ended("preparing")
     with warnings.catch_warnings():
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
         fit_rows(estimator, X, y, given)
 
+    stages.ended("fitting")
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = bundle_of(estimator, table, known, y, target)
     save_model(with_source(bundle, data, source, id_column), out)
+    stages.ended("saving")
     verdict = estimator.diagnostics_["verdict"]
     after = [*about_shares(estimator, labels), *about_exceptions(estimator)]
+    stages.ended("doubting labels")
     for line in [verdict, *after, f"Model saved in {out}."]:
         say(line)
+    if not quiet and stages.said() is not None:
+        typer.echo(stages.said(), err=True)
 
 
 @app.command(short_help="Write the class probabilities of a table.")
@@ -287,7 +306,7 @@ def predict(
     from atoll.cli.predict_tables import Wishes, predict_table
     from atoll.core.tables import check_table_path
 
-    check_table_path(out)
+    check_table_path(out, [model, data], "--out")
     wishes = Wishes(id_column, keep, reject_below)
     predict_table(model, data, out, wishes, speaker(quiet, out), show_progress(quiet))
 
@@ -320,10 +339,10 @@ def report(
 ) -> None:
     """Write one HTML page on a fitted model: data, maps, calibration, what to do next."""
     from atoll.cli.reporting import report_on
-    from atoll.core.files import check_writable
+    from atoll.core.overwriting import PAGE, check_output
 
     page = model.with_suffix(".html") if out is None else out
-    check_writable(page)
+    check_output(page, PAGE, [model, data], "--out")
     report_on(
         model,
         page,
@@ -361,16 +380,17 @@ def compare(
     from atoll.comparison import compare_models, write_comparison
     from atoll.comparison.recommending import in_shell
     from atoll.core.column_scales import holds_numbers_alone
-    from atoll.core.files import check_writable
+    from atoll.core.overwriting import PAGE, check_output
     from atoll.core.preprocessing import prepare
     from atoll.core.tables import read_table
 
     if html is not None:
-        check_writable(html)
+        check_output(html, PAGE, [data], "--html")
         for package in ("matplotlib", "jinja2"):
             import_extra(package)
-    dropped = list(drop or ())
-    known = rows_to_learn_from(read_table(data), [target, *dropped], speaker(quiet))
+    frame = read_table(data)
+    dropped = without_index(frame, [target, *(drop or ())], speaker(quiet))[1:]
+    known = rows_to_learn_from(frame, [target, *dropped], speaker(quiet))
     is_plain = holds_numbers_alone(known.frame, [target, *dropped])
     table = prepare(known.frame, target, standardise=not is_plain, drop=dropped)
     marker = unlabelled_value(unlabelled, table.y)
@@ -427,21 +447,23 @@ def next_rows(
 ) -> None:
     """Say which rows to label next, why, and how wrong the model still is.
 
-    Labels are those of DATA and of --answers; what was asked and answered is kept in a file beside
+    Labels are those of DATA, taken for a random part of the rows unless the fit had --set
+    labels_chosen=true, and of --answers; what was asked and answered is kept in a file beside
     the model, so that the command may be run again after every round of labels.
     """
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
-    from atoll.cli.opening import check_labels, open_model
+    from atoll.cli.opening import check_labels, open_model, refuse_near_target
     from atoll.core.tables import read_cells, read_table, source_of
 
     kept = model.with_suffix(".next.atoll") if state is None else state
-    files = loop.Files(data, kept, answers, out, labelled)
+    files = loop.Files(model, data, kept, answers, out, labelled)
     loop.check_files(files)
     wishes = loop.Wishes(n, strategy, target_error, seed, show_progress(quiet))
     source = source_of(data)
     frame, cells = read_table(source), read_cells(source)
     bundle = open_model(model, frame, target)
+    refuse_near_target(bundle, frame)
     if target is None and not len(bundle.y):  # saved from Python, without a name for its labels
         check_labels(bundle, frame)
     loop.run_round(bundle, frame, cells, files, wishes, speaker(quiet, out))
@@ -502,7 +524,7 @@ def make_dataset(
     from atoll.datasets import DATASETS, hide_labels
 
     pd = import_extra("pandas")
-    check_table_path(out)
+    check_table_path(out, option="--out")
     generator = _choose(DATASETS, name, "data set", "atoll datasets list")
     options = _parse_settings(generator, name, settings or [])
     if n_samples is not None:
@@ -576,7 +598,7 @@ def reproduce(
         return
     if name == "all" and only:
         raise ValueError("--only picks cells of one experiment; name it instead of 'all'.")
-    say = speaker(quiet)
+    say, none_ran = speaker(quiet), list[str]()
     for one in [e.name for e in list_experiments()] if name == "all" else [name]:
         result = run_experiment(
             one,
@@ -586,9 +608,13 @@ def reproduce(
             seed=seed,
             data_home=data,
             progress=show_progress(quiet),
-            only=_values_by_key(only or []),
+            only=values_by_key(only or []),
             limit=limit,
         )
+        if not result.results:
+            none_ran.append(one)
+            complain(f"{one}: no cell could be run: {result.skipped[0].reason}")
+            continue
         for reason in dict.fromkeys(skipped.reason for skipped in result.skipped):
             say(f"Left out: {reason}")
         n = len(result.results)
@@ -596,17 +622,8 @@ def reproduce(
         if result.figure is not None:
             say(f"Picture: {result.figure}")
         say(f"Page: {result.page}")
-
-
-def _values_by_key(texts: list[str]) -> dict[str, list[str]]:
-    """`KEY=VALUE,VALUE` of --only, where a key that is repeated adds values."""
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        key, equals, values = text.partition("=")
-        if not (key and equals and values):
-            raise ValueError(f"--only {text}: give KEY=VALUE, or several values: KEY=VALUE,VALUE.")
-        found.setdefault(key.strip(), []).extend(value.strip() for value in values.split(","))
-    return found
+    if none_ran:
+        raise typer.Exit(BAD_INPUT)
 
 
 # --- fitting -------------------------------------------------------------------------------------

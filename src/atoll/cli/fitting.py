@@ -44,6 +44,28 @@ def rows_to_learn_from(
     return known
 
 
+def without_index(frame: pd.DataFrame, others: list[str], say: Callable[[str], None]) -> list[str]:
+    """Return the other columns with those that only number the rows, and say so.
+
+    Parameters
+    ----------
+    others : columns that are not learnt from
+    say : hears of columns that are left out
+    """
+    from atoll.core.unusable import index_columns
+
+    learnt = [name for name in frame.columns if name not in others]
+    found = index_columns(frame, learnt)
+    if len(found) == len(learnt):
+        return others
+    for name in found:
+        say(
+            f"{name} numbers the rows, and is left out; to learn from it all the same, give it "
+            "another name."
+        )
+    return [*others, *found]
+
+
 def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> PartialLabels:
     """Read the labels of a fit; classes that were declared are brought into their type.
 
@@ -125,6 +147,7 @@ def description(
         f"{data}: {len(labels.codes)} rows, {labels.n_labelled} labelled.",
         f"Classes: {counts}.",
     ]
+    lines += _alike(labels.classes.tolist())
     if numeric:
         how = how_scaled(estimator, preprocessing)
         lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
@@ -158,6 +181,20 @@ def description(
             "of their values; where a twentieth or more are blank, that is a feature as well."
         )
     return lines
+
+
+def _alike(classes: list[Any]) -> list[str]:
+    """Return a remark on classes whose names differ by the case of letters only."""
+    by_letters: dict[str, list[str]] = {}
+    for name in classes:
+        by_letters.setdefault(str(name).casefold(), []).append(repr(name))
+    pairs = [" and ".join(names) for names in by_letters.values() if len(names) > 1]
+    if not pairs:
+        return []
+    return [
+        f"{shortened(pairs)} differ only by capitals, and are taken for different classes: if they "
+        "are one, write them alike in the table."
+    ]
 
 
 def weigh(
@@ -200,7 +237,13 @@ def fit_rows(estimator: Any, X: Any, y: NDArray[Any], more: dict[str, Any]) -> N
 
 
 def about_exceptions(estimator: Any) -> list[str]:
-    """Return where to look for wrong labels, if the labels follow near rows but for exceptions."""
+    """Return where to look for wrong labels, if some are likely, or labels have exceptions."""
+    from atoll.estimators.informed import likely_wrong
+
+    n_wrong = likely_wrong(estimator)
+    if n_wrong:
+        labels = "1 label is" if n_wrong == 1 else f"{n_wrong} labels are"
+        return [f"{labels} more likely wrong than right: `atoll suspects` lists them."]
     weights = getattr(estimator, "weights_", None)
     if not isinstance(weights, dict) or weights.get("neighbours", 0.0) < CLEARLY:
         return []
@@ -252,12 +295,25 @@ def bundle_of(
     return bundle._replace(blank=blank, rows=known.numbers, texts=texts)
 
 
+def refuse_loop(out: Path) -> None:
+    """Raise a ValueError where the file for a model holds a loop of labels, which has answers."""
+    from atoll.active.saving import holds_learner
+
+    if holds_learner(out):
+        raise ValueError(
+            f"{str(out)!r} holds a loop of labels with its answers, not a fitted model; name "
+            "another file with --out, or delete it first."
+        )
+
+
 def check_id(id_column: str | None, frame: pd.DataFrame, data: Path) -> None:
     """Raise a ValueError if there is no such column."""
     if id_column is not None and id_column not in frame.columns:
+        from atoll.core.table_refusals import column_hint
+
         raise ValueError(
-            f"the --id column {id_column!r} is not in {str(data)!r}; its columns are "
-            f"{', '.join(map(repr, frame.columns))}."
+            f"the --id column {id_column!r} is not in {str(data)!r}; "
+            f"{column_hint(id_column, frame)}"
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from atoll.cli.options import ModelPath
 from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
 from atoll.core.extras import import_extra
 
@@ -59,6 +60,7 @@ class Told(NamedTuple):
 
     def check(self, kind: Any, model: str, frame: pd.DataFrame) -> None:
         """Raise a ValueError where the model does not take it, or the table does not have it."""
+        from atoll.core.table_refusals import column_hint
         from atoll.estimators.informed import InformedClassifier
 
         options = {
@@ -75,8 +77,7 @@ class Told(NamedTuple):
         for option, name in (("--weights", self.weights), ("--groups", self.groups)):
             if name is not None and name not in frame.columns:
                 raise ValueError(
-                    f"the {option} column {name!r} is not in the table; its columns are "
-                    f"{', '.join(map(repr, frame.columns))}."
+                    f"the {option} column {name!r} is not in the table; {column_hint(name, frame)}"
                 )
 
     def class_prior(self, classes: NDArray[Any]) -> dict[Any, float] | None:
@@ -147,7 +148,7 @@ class Told(NamedTuple):
 
 @one_line_errors
 def suspects(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model saved by `atoll fit`.")],
+    model: ModelPath,
     n: Annotated[int, typer.Option("-n", min=1, help="Labels to show.")] = 10,
     out: Annotated[
         Path | None, typer.Option(help="Table to write all labels to, .csv or .parquet.")
@@ -163,7 +164,7 @@ def suspects(
 
     say = speaker(quiet, out)
     if out is not None:
-        check_table_path(out)
+        check_table_path(out, [model], "--out")
     opened, bundle = load_model(model), None
     if isinstance(opened, ModelBundle):
         opened, bundle = opened.estimator, opened

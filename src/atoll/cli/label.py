@@ -121,7 +121,7 @@ def label(
     rows = read_rows(data, target, view=view, column=column, folder=media, classes=names)
     log_path = labels if labels is not None else data.parent / f"{data.name}.labels.jsonl"
     if export is not None:
-        out = check_export_path(export, rows)
+        out = check_export_path(export, rows, [features, log_path])
         with LabelLog(log_path, rows.subject()) as log:
             _warn(log)
             _write_export(rows, log, out, say)
@@ -138,7 +138,7 @@ def label(
             random_state=seed,
         )
         made = make_features(rows, file=features, encode=encode, drop=drop or (), random_state=seed)
-        out = check_export_path(default_export_path(data), rows)
+        out = check_export_path(default_export_path(data), rows, [features, log_path])
         with LabelLog(log_path, rows.subject()) as log:
             _warn(log)
             _describe(rows, made, log, say)

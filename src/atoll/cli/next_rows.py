@@ -25,6 +25,7 @@ ROW = "row"  # column that says which row of the table an answer is for; the fir
 class Files(NamedTuple):
     """Where a round of labels reads and writes.
 
+    model : the model
     data : the table of rows
     state : the loop, which need not be there yet
     answers : table of answers, or None
@@ -32,6 +33,7 @@ class Files(NamedTuple):
     labelled : table with every label, or None
     """
 
+    model: Path
     data: Path
     state: Path
     answers: Path | None = None
@@ -57,13 +59,23 @@ class Wishes(NamedTuple):
 
 
 def check_files(files: Files) -> None:
-    """Raise a ValueError unless everything can be written."""
-    from atoll.core.files import check_writable
+    """Raise a ValueError unless everything can be written, and nothing is lost.
+
+    The table of rows to label may take the place of that of the answers, which the loop keeps.
+    """
+    from atoll.core.overwriting import MODEL, check_output
     from atoll.core.tables import check_table_path
 
-    for table in [path for path in (files.out, files.labelled) if path is not None]:
-        check_table_path(table)
-    check_writable(files.state)
+    read = (files.model, files.data, files.state)
+    if files.out is not None:
+        check_table_path(files.out, read, "--out")
+    if files.labelled is not None:
+        check_table_path(files.labelled, (*read, files.answers, files.out), "--labelled")
+        if files.labelled == files.out:
+            raise ValueError(
+                f"--out and --labelled are both {str(files.out)!r}; name two different files."
+            )
+    check_output(files.state, MODEL, (files.model, files.data, files.answers), "--state")
 
 
 def run_round(

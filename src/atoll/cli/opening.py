@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atoll.core.extras import import_extra
+from atoll.core.table_refusals import near_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from atoll.estimators.persistence import ModelBundle
 
 
+NEAR = 0.8  # how alike names are of which one is a slip for the other
 NAME_TABLE = "name a table of them and its column of labels: --data FILE --target COLUMN."
 
 
@@ -58,8 +61,25 @@ def open_model(
 def check_labels(bundle: ModelBundle, frame: pd.DataFrame) -> None:
     """Raise a ValueError unless the table has the column of labels."""
     if bundle.target not in frame.columns:
+        refuse_near_target(bundle, frame)
         raise ValueError(
             f"the table has no column {bundle.target!r} of labels; name it with --target."
+        )
+
+
+def refuse_near_target(bundle: ModelBundle, frame: pd.DataFrame) -> None:
+    """Raise a ValueError where the column of labels is missing and one of nearly its name is there.
+
+    Columns that the model takes are not meant: they are no labels.
+    """
+    if bundle.target in frame.columns:
+        return
+    others = [name for name in frame.columns if name not in bundle.preprocessing.columns]
+    meant = near_name(bundle.target, others, NEAR)
+    if meant is not None:
+        raise ValueError(
+            f"the table has no column {bundle.target!r} of labels; did you mean {meant!r}? Name it "
+            f"with --target {shlex.quote(meant)}."
         )
 
 

@@ -12,18 +12,33 @@ from typing import Annotated
 import typer
 
 from atoll.cli.terminal import BAD_INPUT, complain
+from atoll.core.overwriting import MODEL, TABLE, kind_of
 
 STANDARD_INPUT = "-"
+TABLES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")  # endings
 
 
 def data_path(path: Path | None) -> Path | None:
     """Return the path of a table that is there, or of standard input."""
-    return _there(path, "file", "a table inside it")
+    found = _there(path, "file", "a table inside it")
+    if found is not None and kind_of(found) == MODEL:
+        raise _refusal(f"{str(found)!r} is an atoll model, not a table; name the table of rows.")
+    return found
 
 
-def model_path(path: Path | None) -> Path | None:
+def model_path(context: typer.Context, path: Path | None) -> Path | None:
     """Return the path of a model file that is there."""
-    return _there(path, "model file", "a model file inside it")
+    found = _there(path, "model file", "a model file inside it")
+    if found is not None and found.name.lower().endswith(TABLES) and kind_of(found) == TABLE:
+        takes = [p for p in context.command.params if p.param_type_name == "argument"]
+        order = " ".join(p.metavar or str(p.name).upper() for p in takes)
+        how = (
+            f"give the model first: {context.command_path} {order}"
+            if len(takes) > 1
+            else "fit a model to it first, with `atoll fit`"
+        )
+        raise _refusal(f"{str(found)!r} is a table, not a model; {how}.")
+    return found
 
 
 def _there(path: Path | None, what: str, inside: str) -> Path | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.cli.fitting import check_id
 from atoll.cli.opening import as_fitted, open_model
 from atoll.cli.predicting import predicted_proba
 from atoll.cli.terminal import shortened
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 TRIAL_ROWS = 2000  # predicted first, to tell how long all will take
 CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
+NO_WORD = "no word of it is known to the model"  # the reason of a row that has answers
 BLANK_CELLS = "blank_cells"  # column of the answers, where a row has many
 
 
@@ -68,6 +70,7 @@ class Survey(NamedTuple):
     carried : columns to carry over
     chunk : the table, where it is a single chunk; it is not read again
     n_mostly_blank : rows that can be read, with half of their cells blank or more
+    n_wordless : rows of nothing but texts, of which the model knows no word
     """
 
     n_rows: int
@@ -75,6 +78,7 @@ class Survey(NamedTuple):
     carried: list[str]
     chunk: pd.DataFrame | None
     n_mostly_blank: int = 0
+    n_wordless: int = 0
 
 
 def predict_table(
@@ -126,6 +130,11 @@ def predict_table(
             f"{found.n_unreadable} of {found.n_rows} rows cannot be read; the column reason says "
             "why."
         )
+    if found.n_wordless:
+        say(
+            f"{found.n_wordless} of {found.n_rows} rows have no word that the model knows: their "
+            "class probabilities are those of any such row. The column reason says which."
+        )
     if found.n_mostly_blank:
         say(
             f"{found.n_mostly_blank} of {found.n_rows} rows have half of their cells blank or "
@@ -171,6 +180,7 @@ def _survey(
 ) -> Survey:
     """Read the table once; raise where nothing can be predicted, and say what is odd."""
     n_rows, n_unreadable, n_mostly_blank, n_chunks, first_reason = 0, 0, 0, 0, ""
+    n_wordless = 0
     carried: list[str] = []
     strangers: dict[str, set[str]] = {}
     chunk = None
@@ -186,6 +196,8 @@ def _survey(
             is_blank = is_filled(preprocessing, read)
             n_mostly_blank += int((can_be_read & (is_blank.mean(axis=1) >= MANY)).sum())
             first_reason = first_reason or next((r for r in reasons if r is not None), "")
+            if only_texts(preprocessing) and can_be_read.any():
+                n_wordless += int(_is_wordless(apply(preprocessing, read[can_be_read])).sum())
             for column, values in unseen(preprocessing, read[can_be_read]).items():
                 strangers.setdefault(column, set()).update(values)
             n_rows, n_chunks = n_rows + len(frame), n_chunks + 1
@@ -198,7 +210,7 @@ def _survey(
     for column, strange in strangers.items():
         names = shortened(sorted(strange))
         say(f"{column}: the model has not seen {names}; taken as blank.")
-    return Survey(n_rows, n_unreadable, carried, chunk, n_mostly_blank)
+    return Survey(n_rows, n_unreadable, carried, chunk, n_mostly_blank, n_wordless)
 
 
 def _carried(
@@ -206,11 +218,7 @@ def _carried(
 ) -> list[str]:
     """Return the columns to carry over; say which of the others are ignored."""
     name = wishes.id_column
-    if name is not None and name not in frame.columns:
-        raise ValueError(
-            f"the --id column {name!r} is not in {str(data)!r}; its columns are "
-            f"{', '.join(map(repr, frame.columns))}."
-        )
+    check_id(name, frame, data)
     taken = [*answer_columns(bundle.estimator), BLANK_CELLS, "reason"]
     known = bundle.id_column  # the fit's, which is carried over where the rows have it
     if name is None and known in frame.columns and known not in taken:
@@ -275,7 +283,10 @@ def _answers(
     frame, read = frame.reset_index(drop=True), read.reset_index(drop=True)
     read = read[can_be_read]
     if len(read):
-        p = predicted_proba(bundle.estimator, apply(bundle.preprocessing, read), bar)
+        X = apply(bundle.preprocessing, read)
+        p = predicted_proba(bundle.estimator, X, bar)
+        if found.n_wordless:
+            reasons[np.flatnonzero(can_be_read)[_is_wordless(X)]] = NO_WORD
     else:
         p = np.empty((0, len(bundle.estimator.classes_)))
     predictions = _as_frame(bundle.estimator, p)
@@ -287,10 +298,20 @@ def _answers(
     if found.n_mostly_blank:
         blank = is_filled(bundle.preprocessing, read).sum(axis=1)
         predictions[BLANK_CELLS] = pd.array(blank, dtype="Int64")
-    if found.n_unreadable:
+    if found.n_unreadable or found.n_wordless:
         predictions = predictions.reindex(frame.index)
         predictions["reason"] = pd.array(reasons, dtype="string")
     return predictions
+
+
+def only_texts(preprocessing: Preprocessing) -> bool:
+    """Return whether a model reads nothing but texts."""
+    return bool(preprocessing.texts) and not preprocessing.features
+
+
+def _is_wordless(X: Any) -> NDArray[np.bool_]:
+    """Return which texts, rows (m, p) of weighted words, have none."""
+    return np.asarray(np.diff(X.indptr) == 0)
 
 
 def _as_frame(estimator: Any, p: NDArray[np.float64]) -> pd.DataFrame:

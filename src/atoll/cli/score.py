@@ -39,7 +39,7 @@ def score(
     """
     import numpy as np
 
-    from atoll.cli.opening import labels_of, open_model
+    from atoll.cli.opening import labels_of, open_model, refuse_near_target
     from atoll.cli.predicting import predicted_proba
     from atoll.core.preprocessing import apply, unreadable
     from atoll.core.progress import progress_bar
@@ -49,6 +49,7 @@ def score(
     bundle = open_model(model, frame, target)
     y = labels_of(bundle, frame)
     if y is None:
+        refuse_near_target(bundle, frame)
         raise ValueError(
             f"{str(data)!r} has no column {bundle.target!r} of labels; name it with --target."
         )

@@ -40,6 +40,17 @@ def pairs(settings: list[str]) -> Iterator[tuple[str, str]]:
         yield key.strip().replace("-", "_"), text.strip()
 
 
+def values_by_key(texts: list[str]) -> dict[str, list[str]]:
+    """Return the values of each key of `KEY=VALUE,VALUE`; a key that is repeated adds values."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not (key and equals and values):
+            raise ValueError(f"--only {text}: give KEY=VALUE, or several values: KEY=VALUE,VALUE.")
+        found.setdefault(key.strip(), []).extend(value.strip() for value in values.split(","))
+    return found
+
+
 def read_settings(kind: Any, name: str, settings: list[str]) -> dict[str, Any]:
     """Return the constructor's arguments that the settings give.
 

@@ -8,18 +8,22 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import typer
+import typer.core
 
 from atoll.core.extras import MissingExtraError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# What typer raises where words cannot be read; its own name for it is private.
+UsageError: Any = typer.BadParameter.__base__
 BAD_INPUT = 2
 INTERRUPTED = 130
 GAP = 2  # blanks between the columns of a table
@@ -51,6 +55,34 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(INTERRUPTED) from interruption
 
     return guarded
+
+
+class OneLineGroup(typer.core.TyperGroup):
+    """Commands of which a misspelt or missing option is one line on standard error, too."""
+
+    def make_context(self, *details: Any, **more: Any) -> Any:
+        """Read the words before the command's name."""
+        with _one_line_usage():
+            return super().make_context(*details, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the words of a command and run it."""
+        with _one_line_usage():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _one_line_usage() -> Iterator[None]:
+    try:
+        yield
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # which shows the help
+            raise
+        where = error.ctx.command_path if error.ctx is not None else "atoll"
+        message = error.format_message().rstrip(".")
+        see = " See" if message.endswith("?") else "; see"
+        complain(f"{message[0].lower()}{message[1:]}{see} `{where} --help`.")
+        raise typer.Exit(BAD_INPUT) from error
 
 
 def complain(message: str) -> None:

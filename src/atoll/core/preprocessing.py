@@ -428,10 +428,9 @@ def unreadable(
 
     def refuse(rows: Any, reason: Any) -> None:
         for row in np.flatnonzero(rows):
-            reasons[row] = reasons[row] or reason(row)
+            reasons[row] = reason(row) if reasons[row] is None else f"{reasons[row]}; {reason(row)}"
 
     long = f"cells, and the header {frame.shape[1]}"
-    refuse(n_cells.notna(), lambda row: f"it has {n_cells.iloc[row]} {long}")
     for name in preprocessing.columns:
         is_blank = frame[name].isna().to_numpy()
         cells = frame[name].to_numpy(dtype=object)
@@ -453,7 +452,10 @@ def unreadable(
         if not preprocessing.lenient:
             refuse(is_blank, lambda _, n=name: f"{n} is blank")
         blank_cells &= is_blank
-    refuse(blank_cells, lambda _: "every cell that the model reads is blank")
+    # These say all that is wrong.
+    reasons[blank_cells] = "every cell that the model reads is blank"
+    reasons[n_cells.notna().to_numpy()] = None
+    refuse(n_cells.notna(), lambda row: f"it has {n_cells.iloc[row]} {long}")
     return read, reasons
 
 

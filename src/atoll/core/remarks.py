@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 import warnings
 
-_BETWEEN = ("atoll.", "sklearn.", "joblib.")  # of a pipeline, where the step warns
+LIBRARIES = ("atoll.", "sklearn.", "joblib.")
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called the library, however deep inside it this is."""
+    """Warn at the line that called the library, however deep inside it this is.
+
+    Where scikit-learn called it, as a step of a pipeline, the line is the one that called that.
+    """
     level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(_BETWEEN):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(LIBRARIES):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

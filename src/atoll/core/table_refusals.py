@@ -73,8 +73,8 @@ def require_known_columns(columns: Sequence[str], frame: pd.DataFrame) -> None:
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         others = [name for name in frame.columns if name not in columns]
-        close = {name: get_close_matches(name, others, n=1) for name in missing}
-        meant = ", ".join(f"{found[0]!r} for {name!r}" for name, found in close.items() if found)
+        close = {name: near_name(name, others) for name in missing}
+        meant = ", ".join(f"{found!r} for {name!r}" for name, found in close.items() if found)
         hint = f"rename a column if it is one of them: {meant}" if meant else ""
         raise ValueError(
             f"the table lacks {columns_in_words(missing)}, which the model was fitted on; "
@@ -104,11 +104,33 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> Non
     """Raise a ValueError where the table lacks a column that the user named in this role."""
     for name in names:
         if name not in frame.columns:
-            close = get_close_matches(name, list(frame.columns), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "its columns are "
-            if not close:
-                hint += listed(list(frame.columns)) + "." + _about_header(frame)
-            raise ValueError(f"{role} {name!r} is not in the table; {hint}")
+            raise ValueError(f"{role} {name!r} is not in the table; {column_hint(name, frame)}")
+
+
+def column_hint(name: str, frame: pd.DataFrame) -> str:
+    """Return which column may be meant by a name that is none, or which there are."""
+    close = near_name(name, list(frame.columns))
+    if close is not None:
+        return f"did you mean {close!r}?"
+    return f"its columns are {listed(list(frame.columns))}.{_about_header(frame)}"
+
+
+def near_name(name: str, names: Sequence[str], alike: float = 0.6) -> str | None:
+    """Return the name that is most like one that is not there; None where none is like it.
+
+    Parameters
+    ----------
+    names : those that are there
+    alike : from 0 to 1, how much so a name has to be, whatever the case of its letters
+
+    Examples
+    --------
+    >>> near_name("SPECIES", ["island", "species"])
+    'species'
+    """
+    by_letters = {str(other).casefold().strip(): other for other in names}
+    close = get_close_matches(str(name).casefold().strip(), list(by_letters), n=1, cutoff=alike)
+    return by_letters[close[0]] if close else None
 
 
 def columns_in_words(columns: Sequence[str]) -> str:

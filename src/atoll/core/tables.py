@@ -9,13 +9,14 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from atoll.core.extras import import_extra
-from atoll.core.files import atomic_path, check_writable
+from atoll.core.files import atomic_path
+from atoll.core.overwriting import TABLE, check_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -261,11 +262,22 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
             frame.to_csv(temporary, index=False, sep=separator, compression=compression)
 
 
-def check_table_path(path: str | os.PathLike[str]) -> None:
-    """Raise unless `write_table` can write a table to the path here and now."""
+def check_table_path(
+    path: str | os.PathLike[str],
+    inputs: Iterable[str | os.PathLike[str] | None] = (),
+    option: str = "",
+) -> None:
+    """Raise unless `write_table` can write a table to the path here and now, and loses nothing.
+
+    Parameters
+    ----------
+    path : of the table to write
+    inputs : files that are read, which may not be overwritten; None does not count
+    option : that names another file, such as "--out"
+    """
     _table_format(Path(path))
     if not _is_standard_output(Path(path)):
-        check_writable(path)
+        check_output(path, TABLE, inputs, option)
 
 
 def _is_standard_output(path: Path) -> bool:

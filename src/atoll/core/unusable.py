@@ -31,6 +31,10 @@ _DATE = re.compile(
     r"([T ]\s*\d{1,2}:\d\d.*)?\s*",
     re.IGNORECASE,
 )
+_INDEX = re.compile(
+    r"Unnamed: \d+|index|idx|id|row[ _.]?(id|index|name|names|nr|no|number)?|level_0|",
+    re.IGNORECASE,
+)
 _ARRAY = re.compile(r"\[[-+.e\d\s]*\]")  # as NumPy prints one
 _LOOKED_AT = 200  # values that tell whether a column holds lists
 
@@ -178,6 +182,20 @@ def first_words(frame: pd.DataFrame, columns: Sequence[str], fixes: Fixes, most:
     shown = ", ".join(f"{name} of row {row} is {word!r}" for row, name, word in found[:most])
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return f": {shown}{more} {fixes.counting}"
+
+
+def index_columns(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return the columns that number the rows by name and by content, as saved indices do.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"Unnamed: 0": range(20), "age": range(20), "id": range(5, 25)})
+    >>> index_columns(frame, list(frame.columns))
+    ['Unnamed: 0']
+    """
+    named = [name for name in columns if _INDEX.fullmatch(str(name).strip())]
+    return [name for name in row_counters(frame, named) if frame[name].iloc[0] in (0, 1)]
 
 
 def row_counters(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:

@@ -30,6 +30,16 @@ from atoll.datasets.ssl_book import ssl_book_file
 if TYPE_CHECKING:
     from sklearn.utils import Bunch
 
+SOURCES = {
+    "ncnm_gpc": "github.com/SheffieldML/GPc (examples) and github.com/SheffieldML/GPmat (results)",
+    "oil_flow": "github.com/renero/class_notebooks (data)",
+    "usps": "zip.train and zip.test of The Elements of Statistical Learning: rows of threes and "
+    "fives, as arrays Xtrain, ytrain, Xtest and ytest with pixels from 0 to 1",
+    "pcmac": "github.com/NekoYIQI/QNS3VM",
+    "ordinal_skordinal": "github.com/ayrna/orca-python (skordinal/datasets/data)",
+}
+"""Where the files of each folder can be had."""
+
 ORDINAL_NAMES = ("balance_scale", "era", "esl", "lev", "swd")
 
 
@@ -349,7 +359,10 @@ def _bunch(**fields: Any) -> Bunch:
 
 def _find(relative: str, data_home: str | os.PathLike[str] | None) -> Path:
     """Return the path of a data file, or raise a FileNotFoundError that says where it should be."""
-    how = "Set the folder of the data sets with data_home= or the environment variable ATOLL_DATA."
+    how = (
+        f"It comes from {SOURCES[relative.split('/')[0]]}. Name the folder of the data sets with "
+        "data_home= (--data of `atoll reproduce`) or the environment variable ATOLL_DATA."
+    )
     folder = os.environ.get("ATOLL_DATA") if data_home is None else data_home
     if not folder:
         raise FileNotFoundError(
@@ -358,7 +371,7 @@ def _find(relative: str, data_home: str | os.PathLike[str] | None) -> Path:
         )
     path = (Path(folder).expanduser() / relative).absolute()
     if not path.is_file():
-        raise FileNotFoundError(f"no file {str(path)!r}. {how}")
+        raise FileNotFoundError(f"there is no file {str(path)!r}. {how}")
     return path
 
 

@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 SHARE_ROWS, SHARE_DRAWS = 300, 64  # by which the limits of the shares are found
+HARDLY = 0.1  # chance that all labels are right, from which on no word is said of wrong ones
+QUICKLY_DOUBTED = 1000  # labels times classes squared of which all doubts take a second or two
 SHARE_LIMITS = (0.05, 0.95)
 SHOWN = 10  # suspect labels that are printed
 WORTH_A_LOOK = 0.05  # probability of being wrong
@@ -304,14 +306,12 @@ class InformedClassifier(Classifier):
         rng = np.random.default_rng(0)  # of its own: predictions do not depend on it
         some = np.sort(rng.permutation(unknown)[:SHARE_ROWS])
         drawn = posterior.draws(X[some], SHARE_DRAWS, rng)
-        # A row has one class: beside the functions, chance decides how many rows have which. What
-        # one class has more, others have less, and two classes have limits that agree.
-        rate = drawn.mean(axis=1)
-        codes = (rng.random(drawn.shape[:2])[..., None] > drawn.cumsum(axis=2)[..., :-1]).sum(
-            axis=2
-        )
-        chance = (codes[..., None] == np.arange(drawn.shape[2])).mean(axis=1) - rate
-        rate = np.clip(rate + chance * np.sqrt(len(some) / n_unknown), 0.0, 1.0)
+        # Beside the functions, chance decides which rows have which class, and which rows stand
+        # for all. All classes are drawn at once: what one gains, others lose.
+        rate = drawn.mean(axis=1) + _chance_of_classes(rng, drawn) / np.sqrt(n_unknown)
+        if asked is not None:
+            part = np.sqrt(1.0 / len(asked) - 1.0 / n_unknown)
+            rate += part * _chance_of_rows(rng, proba)
         rate += proba.mean(axis=0) - rate.mean(axis=0)
         shares = (counts + n_unknown * np.clip(rate, 0.0, 1.0)) / n
         lower, upper = np.quantile(shares, SHARE_LIMITS, axis=0)
@@ -478,6 +478,20 @@ class InformedClassifier(Classifier):
             return label_doubts.held_out(record)[kept], record.codes[kept]
 
 
+def likely_wrong(model: Any) -> int:
+    """Return how many labels are more likely wrong than right; none if all may well be right.
+
+    Nor are any where it would take long to find out, or where the model does not doubt labels.
+    """
+    record: LabelRecord | None = getattr(model, "label_record_", None)
+    if record is None or not hasattr(model, "suspect_labels"):
+        return 0
+    if len(record.codes) * record.n_classes**2 > QUICKLY_DOUBTED:
+        return 0
+    found = model.suspect_labels(verbose=False)
+    return int((found.probabilities > 0.5).sum()) if found.chances[0] < HARDLY else 0
+
+
 def _for_new(as_new: Array, unknown: NDArray[np.bool_], left: Array, known: Array) -> Array:
     """Return the intercepts under which new rows have the shares that are known, (K,).
 
@@ -494,6 +508,23 @@ def _for_new(as_new: Array, unknown: NDArray[np.bool_], left: Array, known: Arra
     if not unknown.any():
         return pooling.intercepts_for(as_new, known)
     return pooling.intercepts_for(as_new[unknown], left) + np.log(known) - np.log(left)
+
+
+def _chance_of_classes(rng: np.random.Generator, drawn: Array) -> Array:
+    """Return by how much drawn classes differ from their probabilities; (S, m, K) -> (S, K).
+
+    The variance is that of a single row: the mean of many has a part of it.
+    """
+    below = np.cumsum(drawn, axis=2)
+    codes = (rng.random(drawn.shape[:2])[..., None] * below[..., -1:] > below).sum(axis=2)
+    counts = (codes[..., None] == np.arange(drawn.shape[2])).sum(axis=1)
+    return np.asarray((counts - drawn.sum(axis=1)) / np.sqrt(drawn.shape[1]))
+
+
+def _chance_of_rows(rng: np.random.Generator, proba: Array) -> Array:
+    """Return differences as between single rows drawn at random; (u, K) -> (SHARE_DRAWS, K)."""
+    apart = proba - proba.mean(axis=0)
+    return np.asarray(rng.standard_normal((SHARE_DRAWS, len(apart))) @ apart / np.sqrt(len(apart)))
 
 
 def _left_over(labels: PartialLabels, shares: Array) -> Array:

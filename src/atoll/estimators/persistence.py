@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from atoll import __version__
 from atoll.core.files import atomic_path
 from atoll.core.memory import check_memory
+from atoll.core.overwriting import MODEL, check_output
 from atoll.core.preprocessing import Preprocessing, with_fillings
 from atoll.estimators import saved_format_1
 from atoll.estimators.saved_arrays import packed
@@ -201,6 +202,8 @@ class ModelBundle(NamedTuple):
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to `path`, whole or not at all.
 
+    A model that is there already is overwritten, and any other file is refused.
+
     Parameters
     ----------
     model : estimator or ModelBundle
@@ -218,6 +221,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """
     import skops.io
 
+    check_output(path, MODEL)
     try:
         archive = skops.io.dumps(packed(model))
         archive = _with_schema(

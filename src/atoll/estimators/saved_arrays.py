@@ -1,4 +1,4 @@
-"""Long arrays of words in model files: each word once, and a number for every row.
+"""Long arrays of labels in model files: each label once, and a number for every row.
 
 skops tells an array of objects by a node for each entry, which takes a minute for a million labels.
 """
@@ -17,14 +17,14 @@ LONG = 1000
 
 
 class PackedWords(NamedTuple):
-    """An array of words, with None among them perhaps.
+    """An array of words, or of whole numbers or booleans, with None among them perhaps.
 
     codes : (n,) place of each entry's word; that past the last word is None
-    words : (k,) of text, each once
+    words : (k,) each once
     """
 
     codes: NDArray[np.integer]
-    words: NDArray[np.str_]
+    words: NDArray[Any]
 
     def unpacked(self) -> NDArray[Any]:
         """Return the array, (n,) of objects."""
@@ -33,7 +33,7 @@ class PackedWords(NamedTuple):
 
 
 def pack_words(values: Any) -> Any:
-    """Return a long array of words as `PackedWords`, and anything else as it is.
+    """Return a long array of words, whole numbers or booleans as `PackedWords`; others as they are.
 
     Examples
     --------
@@ -44,11 +44,13 @@ def pack_words(values: Any) -> Any:
     if not isinstance(values, np.ndarray) or values.dtype != object or values.ndim != 1:
         return values
     entries = values.tolist()
-    if len(entries) < LONG or not {type(entry) for entry in entries} <= {str, type(None)}:
+    kinds = {type(entry) for entry in entries} - {type(None)}
+    if len(entries) < LONG or len(kinds) > 1 or not kinds <= {str, int, bool}:
         return values
     distinct = [word for word in dict.fromkeys(entries) if word is not None]
-    words = np.array(distinct, dtype=np.str_)
-    if words.tolist() != distinct:  # NumPy drops zeros at the end of a word
+    words = np.array(distinct, dtype=None if distinct else np.str_)
+    # NumPy drops zeros at the end of a word, and has no room for every whole number.
+    if words.dtype.kind not in "Uib" or words.tolist() != distinct:
         return values
     place = {word: i for i, word in enumerate(distinct)} | {None: len(distinct)}
     codes = np.array([place[entry] for entry in entries], dtype=np.int32)

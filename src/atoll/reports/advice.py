@@ -25,6 +25,7 @@ class State(NamedTuple):
     names : (K,) the classes
     probabilities : (u, K) of the unlabelled rows
     n_suggested : rows that the report lists to be labelled
+    n_wrong : labels that are more likely wrong than right
     """
 
     went_well: bool
@@ -35,11 +36,13 @@ class State(NamedTuple):
     names: list[str]
     probabilities: NDArray[np.float64]
     n_suggested: int
+    n_wrong: int = 0
 
 
 def what_to_do_next(state: State) -> str:
     """Return one paragraph: what to see to first, what to label, and when to stop."""
-    said = [*_inference(state), *_scarce_classes(state), *_calibration(state), *_labels(state)]
+    said = [*_inference(state), *_wrong_labels(state), *_scarce_classes(state)]
+    said += [*_calibration(state), *_labels(state)]
     return " ".join(said)
 
 
@@ -49,6 +52,16 @@ def _inference(state: State) -> list[str]:
     return [
         "First see to the fit itself: it did not settle, so that every number on this page is "
         f"provisional. {state.verdict}"
+    ]
+
+
+def _wrong_labels(state: State) -> list[str]:
+    if not state.n_wrong:
+        return []
+    labels = "1 label is" if state.n_wrong == 1 else f"{state.n_wrong} labels are"
+    return [
+        f"Look at the labels given: {labels} more likely wrong than right, and `atoll suspects` "
+        "(in Python `suspect_labels()`) lists them."
     ]
 
 

@@ -18,9 +18,10 @@ from atoll.active.strategies import STRATEGIES
 from atoll.active.suggestion import suggest_rows
 from atoll.core.blank_rows import left_to_the_end, mostly_blank
 from atoll.core.extras import import_extra
-from atoll.core.files import atomic_path, check_writable
+from atoll.core.files import atomic_path
 from atoll.core.fillings import carrying, fillings_of
 from atoll.core.labels import PartialLabels
+from atoll.core.overwriting import PAGE, check_output
 from atoll.core.progress import progress_bar
 from atoll.core.selection import some_rows
 from atoll.diagnostics import entropy as predictive_entropy
@@ -30,6 +31,7 @@ from atoll.estimators.held_out import (
     held_out_probabilities,
     score,
 )
+from atoll.estimators.informed import likely_wrong
 from atoll.plotting import (
     class_counts,
     decision_map,
@@ -146,7 +148,7 @@ def write_report(
     '<!DOCTYPE html>'
     """
     # Many parameters because each is a choice left to the caller, by keyword and with a default.
-    check_writable(path)  # before the long work, not after
+    check_output(path, PAGE)  # before the long work, not after
     for package in ("matplotlib", "jinja2"):
         import_extra(package)
     fitted = _read(estimator, X, y, feature_names, unlabelled, table, progress)
@@ -484,6 +486,7 @@ def _next_step(
             names=fitted.names,
             probabilities=fitted.probabilities[~fitted.labels.is_labelled],
             n_suggested=len(rows["rows"]),
+            n_wrong=likely_wrong(fitted.model),
         )
     )
 

@@ -73,12 +73,18 @@ def find_experiment(name: str) -> Experiment:
     """
     experiments = {experiment.name: experiment for experiment in EXPERIMENTS}
     if name not in experiments:
-        closest = difflib.get_close_matches(name, experiments, n=1, cutoff=0.0)[0]
+        closest = difflib.get_close_matches(name, experiments, n=1, cutoff=0.8)
+        # One figure is not another's misspelling, however alike their names.
+        same = [found for found in closest if _digits(found) == _digits(name)]
+        hint = f"did you mean {same[0]!r}? There" if same else "there"
         raise ValueError(
-            f"name {name!r} is not an experiment; did you mean {closest!r}? "
-            f"There are: {', '.join(experiments)}."
+            f"name {name!r} is not an experiment; {hint} are: {', '.join(experiments)}."
         )
     return experiments[name]
+
+
+def _digits(name: str) -> list[str]:
+    return [letter for letter in name if letter.isdigit()]
 
 
 def run_experiment(

@@ -208,7 +208,7 @@ def run(
     results = [Result(c, o.values) for c, o in zip(cells, outcomes) if o.values is not None]
     left_out = [(c, o.missing or o.late) for c, o in zip(cells, outcomes)]
     skipped = [Skipped(c, reason) for c, reason in left_out if reason is not None]
-    if skipped and progress:
+    if skipped and results and progress:
         print(missing_data_text(skipped), file=sys.stderr)
     report = Report(
         results,

@@ -1,0 +1,82 @@
+"""What no output may overwrite: what is being read, and files of another kind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from atoll.core.files import check_writable
+
+MODEL = "an atoll model"
+PAGE = "a web page"
+TABLE = "a table"
+
+_N_BYTES = 512  # by which the kind of a file is told
+_MODEL_BEGINS = b"atoll model, "
+_PAGE_BEGINS = (b"<!doctype html", b"<html")
+_PARQUET_BEGINS, _GZIP_BEGINS = b"PAR1", b"\x1f\x8b"
+
+
+def check_output(
+    path: str | os.PathLike[str],
+    kind: str,
+    inputs: Iterable[str | os.PathLike[str] | None] = (),
+    option: str = "",
+) -> None:
+    r"""Raise a ValueError unless a file can be written that loses nothing; call it before the work.
+
+    A file of the same kind may be overwritten, since it can be made again; not one that is read.
+
+    Parameters
+    ----------
+    path : of the file to write
+    kind : MODEL, PAGE or TABLE
+    inputs : files that are read; None and those that are not there do not count
+    option : that names another file, such as "--out"
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "table.csv"
+    >>> _ = path.write_text("x,label\n1,a\n")
+    >>> check_output(path, TABLE)
+    >>> check_output(path, MODEL)
+    Traceback (most recent call last):
+    ValueError: ...table.csv' is there already and is not an atoll model...
+    """
+    target = Path(path)
+    check_writable(target)
+    if not target.exists():
+        return
+    other = f"name another file with {option}" if option else "name another file"
+    for given in inputs:
+        if given is not None and Path(given).exists() and target.samefile(given):
+            raise ValueError(
+                f"{str(target)!r} would be overwritten, and this command reads it; {other}."
+            )
+    found = kind_of(target)
+    if found not in (None, kind):
+        what = f"is not {kind}" if found == TABLE or not found else f"holds {found}, not {kind}"
+        raise ValueError(
+            f"{str(target)!r} is there already and {what}; {other}, or delete it first."
+        )
+
+
+def kind_of(path: Path) -> str | None:
+    """Return MODEL, PAGE, TABLE, "" for anything else, or None for an empty file.
+
+    Any text may be a table.
+    """
+    if not path.is_file():
+        return None  # such as /dev/null
+    with path.open("rb") as file:
+        begins = file.read(_N_BYTES)
+    if not begins:
+        return None
+    if begins.startswith(_MODEL_BEGINS):
+        return MODEL
+    if begins.lstrip().lower().startswith(_PAGE_BEGINS):
+        return PAGE
+    is_text = b"\0" not in begins or begins[:2] in (b"\xff\xfe", b"\xfe\xff")  # UTF-16 has zeros
+    return TABLE if is_text or begins.startswith((_PARQUET_BEGINS, _GZIP_BEGINS)) else ""

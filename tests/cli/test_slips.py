@@ -1,0 +1,190 @@
+"""Slips of the hand in the shell: names, order of files, options, data that are not there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from atoll import load_model
+from program import fail, run, succeed
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+QUICK = ("--model", "graph-gp", "--set", "n_draws=40")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two clouds of 24 rows with names, six of them labelled, and a model of them."""
+    folder = tmp_path_factory.mktemp("made")
+    rng = np.random.default_rng(0)
+    kinds = np.array(["cat", "dog"] * 12, dtype=object)
+    frame = pd.DataFrame({"tag": [f"a{i}" for i in range(24)]})
+    frame["x"] = rng.standard_normal(24) + 4.0 * (kinds == "dog")
+    frame["z"] = rng.standard_normal(24)
+    frame["kind"] = np.where(np.arange(24) < 6, kinds, None)
+    frame.to_csv(folder / "table.csv", index=False)
+    succeed("fit", folder / "table.csv", "--target", "kind", "--id", "tag", "--quiet", *QUICK,
+            "--out", folder / "m.atoll")  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def folder(made, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(made, tmp_path, dirs_exist_ok=True))
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("next m.atoll table.csv --target Kind --state new.atoll", "did you mean 'kind'?"),
+        ("next m.atoll table.csv --target KINDS --state new.atoll", "--target kind."),
+        ("score m.atoll table.csv --target Kind", "did you mean 'kind'?"),
+        ("fit table.csv --target KIND --out n.atoll", "did you mean 'kind'?"),
+        ("fit table.csv --target kind --id tga --out n.atoll", "did you mean 'tag'?"),
+        ("predict m.atoll table.csv --id TGA --out p.csv", "did you mean 'tag'?"),
+        ("fit table.csv --target kind --groups Tag --out n.atoll", "did you mean 'tag'?"),
+        ("next table.csv m.atoll", "give the model first: atoll next MODEL DATA."),
+        ("predict table.csv m.atoll --out p.csv", "'table.csv' is a table, not a model"),
+        ("report table.csv", "fit a model to it first, with `atoll fit`"),
+        ("fit m.atoll --target kind --out n.atoll", "is an atoll model, not a table"),
+        ("fit table.csv --target kind", "missing option '--out'; see `atoll fit --help`"),
+        ("fit table.csv --targett kind --out n.atoll", "no such option: --targett"),
+        ("fit table.csv --target kind --seed x --out n.atoll", "'--seed'"),
+        ("fitt table.csv", "Did you mean 'fit'? See `atoll --help`."),
+        ("datasets mak", "'mak'"),
+    ],
+)
+def test_a_slip_is_one_line_with_what_was_meant_and_makes_nothing(folder, command, said):
+    before = sorted(folder.iterdir())
+    assert said in fail(*command.split())
+    assert sorted(folder.iterdir()) == before
+
+
+def test_labels_may_still_be_of_a_new_column(folder):
+    words = ["next", "m.atoll", "table.csv", "--target", "sort", "--state", "s.atoll"]
+    assert "fill in 'sort'" in succeed(*words, "--out", "a.csv")
+
+
+def test_help_is_still_shown_in_full():
+    assert "Usage" in run("fit", "--help").output
+    assert "Usage" in run().output
+    assert run("datasets").output.count("\n") > 4
+
+
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "atoll", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("atoll ")
+
+
+# --- reproduce ------------------------------------------------------------------------------------
+
+
+def test_an_experiment_without_its_data_fails_in_one_line_that_says_where_they_are_had(tmp_path):
+    said = fail("reproduce", "ncnm-fig5", "--quick", "--out", tmp_path / "out", "--data", tmp_path)
+    assert f"{str(tmp_path / 'usps' / 'usps_3vs5.npz')!r}" in said
+    assert "--data" in said
+    assert "The Elements of Statistical Learning" in said
+
+
+@pytest.mark.parametrize("name", ["rogers-fig51", "rogers-fig99", "elephant"])
+def test_another_figure_is_not_suggested_for_one_that_is_not_there(name, tmp_path):
+    said = fail("reproduce", name, "--out", tmp_path)
+    assert "did you mean" not in said
+    assert "there are: archipelago-fig1" in said
+
+
+def test_a_misspelt_experiment_is_suggested(tmp_path):
+    assert "did you mean 'ncnm-fig5'?" in fail("reproduce", "ncmn-fig5", "--out", tmp_path)
+
+
+# --- what a fit and its predictions say -----------------------------------------------------------
+
+
+def fit_of(frame, *more):
+    frame.to_csv("own.csv", index=False)
+    return run("fit", "own.csv", "--target", "kind", "--out", "own.atoll", *more)
+
+
+def test_a_saved_index_is_left_out_unless_it_has_another_name(folder):
+    table = pd.read_csv("table.csv").drop(columns="tag")
+    for name, first, is_left_out in [
+        ("Unnamed: 0", 0, True),
+        ("ID", 1, True),
+        ("id", 7, False),
+        ("age", 0, False),
+    ]:
+        frame = table.copy()
+        frame.insert(0, name, range(first, first + len(frame)))
+        said = fit_of(frame, *QUICK).stdout
+        assert (f"{name} numbers the rows, and is left out" in said) == is_left_out
+        assert (f"{name} looks like a row number, and is learnt from" in said) != is_left_out
+        assert (name in load_model("own.atoll").preprocessing.columns) != is_left_out
+    table["id"] = np.arange(24)[::-1]
+    fit_of(table, *QUICK)
+    assert "id" in load_model("own.atoll").preprocessing.columns
+
+
+def test_classes_that_differ_by_capitals_only_are_remarked_on(folder):
+    table = pd.read_csv("table.csv")
+    assert "capitals" not in fit_of(table, "--id", "tag", *QUICK).stdout
+    table.loc[0, "kind"] = "Cat"
+    assert "'Cat' and 'cat' differ only by capitals" in fit_of(table, "--id", "tag", *QUICK).stdout
+
+
+def test_a_fit_says_what_else_took_its_time(folder, monkeypatch):
+    table = pd.read_csv("table.csv")
+    monkeypatch.setattr("atoll.cli.stages.WORTH_TELLING", 0.0)
+    monkeypatch.setattr("atoll.cli.stages.LARGE", 10)
+    done = fit_of(table, "--id", "tag", *QUICK)
+    assert re.search(r"^\d+ s in all: .*$", done.stderr, re.MULTILINE)
+    assert done.stdout.startswith("Reading own.csv, 0 MB.\n")
+    assert "in all" not in fit_of(table, "--id", "tag", "--quiet", *QUICK).output
+
+
+def test_labels_that_are_likely_wrong_are_pointed_at_and_only_then(folder):
+    rng = np.random.default_rng(3)
+    truth = np.array(["cat", "dog"] * 30, dtype=object)
+    table = pd.DataFrame(rng.standard_normal((60, 2)) + 6.0 * (truth == "dog")[:, None])
+    table["kind"] = np.where(np.arange(60) < 30, truth, None)
+    said = fit_of(table.rename(columns=str), *QUICK).stdout
+    assert "more likely wrong" not in said
+    table.loc[[2, 3, 8, 9], "kind"] = ["dog", "cat", "dog", "cat"]
+    said = fit_of(table.rename(columns=str), *QUICK).stdout
+    assert re.search(r"[34] labels are more likely wrong than right: `atoll suspects` lists", said)
+    succeed("report", "own.atoll", "--no-cross-validation", "--quiet")
+    assert re.search(r"[34] labels are more likely wrong than right", Path("own.html").read_text())
+
+
+def test_the_reason_of_a_row_names_all_its_bad_cells(folder):
+    new = pd.read_csv("table.csv").head(3).astype(object)
+    new.loc[1, ["x", "z"]] = ["n.a.?", "oops"]
+    new.to_csv("new.csv", index=False)
+    succeed("predict", "m.atoll", "new.csv", "--out", "p.csv")
+    assert pd.read_csv("p.csv").loc[1, "reason"] == (
+        "x is 'n.a.?', not a number; z is 'oops', not a number"
+    )
+
+
+def test_a_text_without_any_known_word_is_remarked_on(folder):
+    words = {"cat": "purring whiskers mouse", "dog": "barking lead bone"}
+    kinds = ["cat", "dog"] * 12
+    texts = [f"{words[kind]} number {i}" for i, kind in enumerate(kinds)]
+    table = pd.DataFrame({"text": texts, "kind": [*kinds[:8], *[None] * 16]})
+    assert fit_of(table, "--text", "text", *QUICK).exit_code == 0
+    pd.DataFrame({"text": ["a purring mouse", "zzz qqq"]}).to_csv("new.csv", index=False)
+    assert "1 of 2 rows have no word that the model knows" in succeed(
+        "predict", "own.atoll", "new.csv", "--out", "p.csv"
+    )
+    answers = pd.read_csv("p.csv")
+    assert answers["reason"].isna().tolist() == [True, False]
+    assert answers["p_cat"].notna().all()
