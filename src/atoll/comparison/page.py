@@ -13,7 +13,8 @@ from atoll.comparison.candidates import CANDIDATES
 from atoll.comparison.judging import NEAR, NO_DIFFERENCE, Paired
 from atoll.comparison.result import ModelComparison
 from atoll.core.extras import import_extra
-from atoll.core.files import atomic_path, check_writable
+from atoll.core.files import atomic_path
+from atoll.core.overwriting import PAGE, check_output
 from atoll.plotting.palette import GRID, INK, new_figure, plain_text, tidy
 from atoll.reports.figures import png_address
 
@@ -123,11 +124,13 @@ def _what_was_done(found: ModelComparison) -> str:
             else " Columns were taken as they are, being alike in range or standardised before; "
             "in the shell --no-standardise fits other models than the default so."
         )
-    apart = ""
-    report = (
-        " A report of the fitted model holds the same labels out, but fits all rows, averages over "
-        "what blank numbers may be, and lets all labels say once what categories count: where "
-        "there are such, its scores may differ from these."
+    apart, report = (
+        "",
+        (
+            " A report of the fitted model holds the same labels out, but fits all rows, averages "
+            "over what blank numbers may be, and lets all labels say once what categories count: "
+            "where there are such, its scores may differ from these."
+        ),
     )
     if found.unlike is not None and not part:
         report = (
@@ -167,7 +170,7 @@ def write_comparison(
     title : str, default="Models compared"
         Heading of the page.
     """
-    check_writable(path)
+    check_output(path, PAGE)
     jinja2 = import_extra("jinja2")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
