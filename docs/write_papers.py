@@ -32,10 +32,6 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 MOST_BYTES = 100_000  # of a picture
 WIDEST = 1400
-LONG = "archipelago-table1"  # takes hours; its full run is kept in benchmarks/results/
-LONG_COMMIT = "c2bf815"
-LONG_RESULTS = ROOT / "benchmarks" / "results" / "archipelago.md"
-FEWEST = 80  # of its cells that make a picture: one draw of everything
 # Arrays of cells that a comparison reads, by the name of the cells; docs/results/ keeps them, so
 # that every number of a section follows from files there.
 ARRAYS = {
@@ -46,7 +42,12 @@ ARRAYS = {
     ),
     "ssgp-fig6": ("areas", "evidence"),
 }  # fmt: skip
-ALL_DIGITS = {"ncnm-fig4", "rogers-fig21", "rogers-fig22"}  # where those shown hang on more
+ALL_DIGITS = {
+    "archipelago-table1",
+    "ncnm-fig4",
+    "rogers-fig21",
+    "rogers-fig22",
+}  # where those shown hang on more
 
 PAPERS = {
     "archipelago": (
@@ -198,8 +199,6 @@ def value_of(cell):
 def text_from_files(name):
     """What a section says of its cells, between its picture and its command."""
     experiment = find_experiment(name)
-    if name == LONG:
-        return long_text()
     results = list(kept_results(experiment.cells_name or name))
     return demoted(experiment.comparison(results).strip())
 
@@ -252,8 +251,6 @@ def section(experiment, cache, commit):
     cells, results = finished(experiment, cache)
     top = f"## {heading(experiment)}\n\n**What the paper shows.** {experiment.claim}\n"
     command = f"`atoll reproduce {experiment.name}`"
-    if experiment.name == LONG and len(results) < FEWEST:
-        return f"{top}\n{full_table_1()}\n\n{command}"
     if not results:
         cells, results = finished(experiment, cache, quick=True)
         command = f"`atoll reproduce {experiment.name} --quick`, the smaller version"
@@ -268,62 +265,11 @@ def section(experiment, cache, commit):
     return f"""{top}
 ![{experiment.title}](../results/{picture.name})
 
-{demoted(compared(experiment, results, is_whole=len(results) == len(cells)))}
+{demoted(experiment.comparison(results).strip())}
 
 {command} · {share} {len(cells)} cells · atoll {atoll.__version__}, commit {commit}
 · {{download}}`every cell <../results/{table.name}>`
 """
-
-
-def compared(experiment, results, *, is_whole):
-    """The comparison; of table 1, two hours long, the full run's tables where cells are missing."""
-    text = experiment.comparison(results).strip()
-    if experiment.name != LONG or is_whole:
-        return text
-    return full_table_1().replace("### ", "## ")
-
-
-def long_text():
-    """The tables of the full run, from benchmarks/results/."""
-    text = LONG_RESULTS.read_text(encoding="utf-8")
-    start, end = text.index("The paper's toy data are lost"), text.index("### Inference")
-    return text[start:end].strip()
-
-
-def full_table_1():
-    """The tables that benchmarks/results/ keeps of the full run."""
-    keep_summary(LONG_RESULTS.read_text(encoding="utf-8"))
-    return f"""The tables are of the last full run, 880 cells, two hours on two cores, commit
-{LONG_COMMIT}; {{download}}`means and errors <../results/archipelago-table1-full.csv>`.
-**Archipelago's column is of an older sampler**, whose chains on wine had not mixed: they stayed
-near the labelling from which they began, and look surer than the posterior is. The table has not
-been run anew with the present sampler, of which there are figure 3 above, on the same toys, and
-fresh splits of wine in `benchmarks/results/archipelago.md` in the source.
-
-{long_text()}"""
-
-
-def keep_summary(text):
-    """The tables of the full run as one CSV: a row for each number with its standard error."""
-    rows = [["metric", "data", "labels", "draws", "model", "mean", "standard_error", "paper"]]
-    number = r"(-?[\d.]+) ± ([\d.]+) \(([\d.K]+)\)"
-    for metric in ("Error", "Perplexity"):
-        part = text.split(f"### {metric} on held-out rows")[1].split("###")[0]
-        lines = [
-            [c.strip() for c in x.strip("| ").split("|")] for x in part.splitlines() if "±" in x
-        ]
-        for data, labels, draws, *cells in lines:
-            for model, cell in zip(
-                ("Archipelago", "softmax GP", "probit GP", "null category"), cells
-            ):
-                rows.append(
-                    [metric.lower(), data, labels, draws, model, *re.match(number, cell).groups()]
-                )
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(rows)
-    path = DOCS / "results" / "archipelago-table1-full.csv"
-    with atomic_path(path) as temporary:
-        temporary.write_text(out.getvalue(), encoding="utf-8")
 
 
 def git(*words):

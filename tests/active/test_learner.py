@@ -506,3 +506,33 @@ def test_labels_of_rows_drawn_at_random_are_taken_as_a_fit_takes_them(pool):
     assert not np.allclose(ActiveLearner(model, random_state=0).fit(X, y).proba_, alone)
     with pytest.raises(ValueError, match="picked"):
         ActiveLearner(model).fit(X, y, picked="no")
+
+
+def test_rows_with_names_are_asked_for_and_labelled_by_them(pool, tmp_path):
+    X, truth = pool
+    names = [f"P{i:03}" for i in range(len(X))]
+    frame = pd.DataFrame(X, columns=["u", "v"], index=names)
+    y = np.full(len(X), None, dtype=object)
+    y[[0, 1, -2, -1]] = truth[[0, 1, -2, -1]]
+    learner = ActiveLearner(GraphGPClassifier(random_state=0), random_state=0).fit(frame, y)
+    asked = learner.query(2)
+    assert asked.names.tolist() == [names[row] for row in asked.rows]
+    assert f"row {asked.names[0]}: " in str(asked)
+    learner.update(asked.names, truth[asked.rows])
+    assert [learner.labels_[row] for row in asked.rows] == truth[asked.rows].tolist()
+    learner.skip("P009").update("P010", truth[10])
+    assert learner.labels_[10] == truth[10]
+    with pytest.raises(ValueError, match="'P999', the name of no row of the pool; its first row"):
+        learner.update(["P999"], [0])
+    learner.save(tmp_path / "learner.atoll")
+    again = ActiveLearner.load(tmp_path / "learner.atoll")
+    assert again.query(2).names.tolist() == learner.query(2).names.tolist() != []
+
+
+def test_numbers_in_an_index_are_no_names(pool):
+    X, _ = pool
+    frame = pd.DataFrame(X, index=np.arange(len(X))[::-1])
+    learner = ActiveLearner(GraphGPClassifier(random_state=0), random_state=0).fit(frame)
+    assert not len(learner.query(2).names)
+    with pytest.raises(ValueError, match="rows must be whole numbers"):
+        learner.update(["3"], [0])

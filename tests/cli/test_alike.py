@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
 
 from atoll import AtollClassifier, load_model
+from atoll.comparison import compare_models
 from atoll.datasets import hide_labels
 from program import succeed
 
@@ -79,3 +82,20 @@ def test_fit_and_report_say_what_becomes_of_columns(tmp_path, name, how):
     assert "Numeric columns, standardised if their ranges are unlike: " in said
     succeed("report", model, "--no-cross-validation", "--quiet")
     assert how in model.with_suffix(".html").read_text(encoding="utf-8")
+
+
+@pytest.mark.filterwarnings("ignore:these labels cannot tell")
+def test_report_and_comparison_have_the_same_held_out_scores(tmp_path):
+    frame, y = table_of("wine")
+    table, model, page = (tmp_path / name for name in ("t.csv", "m.atoll", "r.html"))
+    frame.assign(kind=y).to_csv(table, index=False)
+    succeed("fit", table, "--target", "kind", "--out", model, "--quiet")
+    succeed("report", model, "--out", page, "--quiet")
+    card = re.search(r"Held-out log-loss</span><strong>([\d.]+)<", page.read_text("utf-8"))
+    said = succeed("compare", table, "--target", "kind", "--model", "shares")
+    line = next(line.split() for line in said.split("\n") if line.startswith("atoll "))
+    assert card is not None
+    assert line[1] == card[1]
+    assert "and has the same scores" in " ".join(said.split())
+    found = compare_models(frame, y, models=["shares"], progress=False)
+    assert f"{found.table[0].log_loss:.3f}" == card[1]

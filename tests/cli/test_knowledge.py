@@ -93,3 +93,15 @@ def test_rows_of_an_error_are_those_of_the_file_where_blank_ones_are_left_out(ta
     fit = ["--target", "ill", "--out", tmp_path / "m.atoll", "-q"]
     said = fail("fit", path, *fit, "--groups", "patient", "--drop", "trust")
     assert "'no' in row 2 and 'yes' in row 4, counted from 1 under the header" in said
+
+
+def test_a_copy_of_the_labels_among_the_columns_is_remarked_on(table, tmp_path):
+    table.assign(**{"my copy": table["ill"]}).to_csv(tmp_path / "copy.csv", index=False)
+    said = succeed("fit", tmp_path / "copy.csv", *FIT, "--out", tmp_path / "m.atoll")
+    expected = "my copy is the same as the labels in all 12 labelled rows, and is learnt from"
+    assert expected in " ".join(said.split())
+    assert "--drop 'my copy'" in said
+    said = succeed(
+        "fit", tmp_path / "copy.csv", *FIT, "--drop", "my copy", "--out", tmp_path / "m.atoll"
+    )
+    assert "the same as the labels" not in said

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from atoll import GraphGPClassifier, load_model, make_preprocessor, save_model
@@ -99,9 +100,21 @@ def test_a_model_saved_from_python_asks_for_the_same_rows(folder):
     assert "no column 'label' of labels; name it with --target" in fail(*words)
     assert "no column 'label' of labels" in fail(*words, "--out", folder / "asked.csv")
     assert not (folder / "python.next.atoll").exists()
-    said = fail("suspects", folder / "python.atoll")
-    assert "suspect_labels() in Python" in said
-    assert "--data" not in said
+
+
+def test_labels_of_a_pipeline_saved_from_python_are_doubted(folder):
+    frame = pd.read_csv(folder / "table.csv")
+    y = frame["kind"].astype(object).where(frame["kind"].notna(), None)
+    model = make_pipeline(make_preprocessor(), GraphGPClassifier(n_draws=40, random_state=0))
+    save_model(model.fit(frame[["x", "z"]], y), folder / "python.atoll")
+    succeed("suspects", folder / "python.atoll", "--out", folder / "python.csv")
+    found = pd.read_csv(folder / "python.csv")
+    assert found.columns.tolist() == ["row", "label", "p_wrong", "instead"]
+    assert (found["label"].to_numpy() == y[found["row"] - 1]).all()
+    save_model(make_pipeline(make_preprocessor(), LogisticRegression()), folder / "other.atoll")
+    assert "LogisticRegression does not doubt its labels" in fail(
+        "suspects", folder / "other.atoll"
+    )
 
 
 def test_rows_are_asked_for_before_there_is_a_model(folder):

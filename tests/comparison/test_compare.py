@@ -26,7 +26,14 @@ from atoll.comparison.judging import (
 )
 from atoll.comparison.page import intervals_figure, terminal_lines
 from atoll.comparison.prior import PRIOR
-from atoll.comparison.recommending import Recommendation, better_here, recommend, sentence
+from atoll.comparison.recommending import (
+    IN_PYTHON,
+    Recommendation,
+    better_here,
+    in_shell,
+    recommend,
+    sentence,
+)
 from atoll.core.preprocessing import prepare, with_category_weight
 from atoll.estimators import MODELS, AtollClassifier
 from atoll.estimators.category_weight import CategoryWeight
@@ -85,9 +92,8 @@ def test_a_report_of_the_default_has_the_scores_of_the_comparison(data, found):
     held = held_out_probabilities(AtollClassifier(random_state=0), *data, n_splits=3)
     of_default = next(row for row in found.table if row.model == "atoll")
     assert np.isclose(score(held.probabilities, held.codes).log_loss, of_default.log_loss)
-    assert "A report of the fitted model holds the same labels out" in " ".join(
-        "\n".join(terminal_lines(found)).split()
-    )
+    said = " ".join("\n".join(terminal_lines(found)).split())
+    assert "A report of atoll, fitted with the same seed, holds the same labels out and has" in said
 
 
 def test_no_model_sees_the_label_that_it_is_scored_on(data):
@@ -602,3 +608,22 @@ def test_dense_rows_are_standardised_for_the_peer_and_sparse_ones_are_left(data)
     np.testing.assert_array_equal(candidates.DenseScaler().fit_transform(X), expected)
     thin = sparse.csr_array(X)
     assert candidates.DenseScaler().fit(thin).transform(thin) is thin
+
+
+def test_the_shell_is_told_the_command_of_the_main_model():
+    said = f"Use a blend.{IN_PYTHON} On these labels"
+    fit = "atoll fit t.csv --target y --out MODEL"
+    found = in_shell(said, {"atoll": 0.4, "ssgp": 0.6}, "atoll", fit)
+    assert found.startswith(f"Use a blend. `{fit} --model ssgp` fits ssgp, 60% of it;")
+    assert found.endswith(" On these labels")
+    assert f"`{fit}` fits atoll, 93%" in in_shell(said, {"atoll": 0.93}, "atoll", fit)
+    assert in_shell("Use atoll.", {"atoll": 1.0}, "atoll", fit) == "Use atoll."
+
+
+def test_models_left_out_for_one_reason_are_told_together(found):
+    chains = [one for one in CANDIDATES.values() if one.left_out == "slow chains"]
+    assert len(chains) == 3
+    said = " ".join(
+        terminal_lines(replace(found, left_out=tuple((c.name, c.left_out) for c in chains)))
+    )
+    assert "null-category, softmax-gp, archipelago (slow chains)" in " ".join(said.split())

@@ -345,3 +345,11 @@ def test_numbers_alone_are_standardised_as_the_default_does():
         np.testing.assert_array_equal(
             prepare(other, standardise="auto").X, prepare(other, standardise=True).X
         )
+
+
+@pytest.mark.parametrize("dtype", ["str", object])
+def test_words_are_the_same_categories_whatever_holds_them(dtype):
+    site = pd.Series(["a", None, "b", "", "a"] * 4, dtype=dtype)
+    found = prepare(pd.DataFrame({"x": np.arange(20.0), "site": site}))
+    assert found.preprocessing.features == ("x", "site=a", "site=b", "site is blank")
+    assert found.X[:3, 1:].tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]

@@ -424,3 +424,22 @@ def test_doubts_about_labels_show_their_progress_where_asked(at_a_terminal):
     assert re.search(r"doubting labels: 100%.*6/6", at_a_terminal.readouterr().err)
     assert (shown.rows == quiet.rows).all()
     assert (shown.probabilities == quiet.probabilities).all()
+
+
+def test_suspects_show_the_label_that_was_given_and_the_class_instead():
+    rng = np.random.default_rng(0)
+    truth = np.repeat(["no", "yes"], 20)
+    X = rng.standard_normal((40, 2)) + 6.0 * (truth == "yes")[:, None]
+    y = np.where(np.arange(40) % 2 == 0, truth, None)
+    y[2] = "yes"
+    found = fit(GraphGPClassifier, X, y).suspect_labels()
+    table = found.to_frame()
+    assert table.columns.tolist() == ["row", "label", "p_wrong", "instead"]
+    assert table.iloc[0][["row", "label", "instead"]].tolist() == [2, "yes", "no"]
+    assert (table["label"] == y[table["row"]]).all()
+    assert (table["label"] != table["instead"]).all()
+    said = str(found).split("\n")
+    assert said[1].split() == ["row", "label", "wrong", "instead"]
+    assert said[2].split() == ["2", "yes", f"{table['p_wrong'][0]:.0%}", "no"]
+    assert said[-1] == "  and 10 more, in to_frame()"
+    assert "<th>instead</th>" in found._repr_html_()

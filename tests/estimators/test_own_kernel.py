@@ -87,3 +87,34 @@ def test_differences_are_the_gradient_that_a_kernel_has():
         slopes_of(Silent([0.7, 1.3]), X), RBF([0.7, 1.3])(X, eval_gradient=True)[1], atol=1e-7
     )
     assert slopes_of(Plain(), X).shape == (5, 5, 0)
+
+
+class Steep(Learnt):
+    """The same, with a gradient: right times `times`, or of the wrong shape."""
+
+    def __init__(self, a=1.0, a_bounds=(1e-3, 1e3), times=1.0, flat=False):
+        super().__init__(a, a_bounds)
+        self.times = times
+        self.flat = flat
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        K = super().__call__(X, Y)
+        if not eval_gradient:
+            return K
+        slope = self.times * K * (1.0 - K)
+        return K, slope if self.flat else slope[:, :, None]
+
+
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[5], MODELS[6]], ids=lambda m: type(m).__name__)
+def test_a_gradient_of_the_wrong_shape_or_sign_is_refused_in_words(model):
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(-1, 0.3, (8, 2)), rng.normal(1, 0.3, (8, 2))])
+    y = np.repeat([0, 1], 8)
+    y[[2, 3, 10, 11]] = -1
+    clone(model).set_params(kernel=RBF() * Steep()).fit(X, y)
+    shape = r"gradient of the kernel Steep has shape \(3, 3\) at 3 rows; .* here \(3, 3, 1\)"
+    with pytest.raises(ValueError, match=shape):
+        clone(model).set_params(kernel=RBF() * Steep(flat=True)).fit(X, y)
+    sign = "gradient of the kernel Steep by its hyperparameter 1 of 1 is .* mislead the fit"
+    with pytest.raises(ValueError, match=sign):
+        clone(model).set_params(kernel=RBF() * Steep(times=-1.0)).fit(X, y)

@@ -7,7 +7,13 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
+from atoll import GraphGPClassifier, make_preprocessor
+from atoll import explain_row as explain_table_row
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators import AtollClassifier, ProbitGPClassifier
 from atoll.estimators.row_explanation import NearLabel, RowExplanation, explain_row
@@ -54,7 +60,9 @@ def test_near_is_along_the_graph_and_not_as_the_crow_flies():
     y = np.full(60, None, dtype=object)
     y[0], y[59], y[30] = "a", "b", "a"
     squeezed = arch * [0.05, 3.0]
-    model = AtollClassifier(scale=False, random_state=0, classes=["a", "b"]).fit(squeezed, y)
+    model = AtollClassifier(scale=False, random_state=0, classes=["a", "b"])
+    with pytest.warns(ConvergenceWarning, match="unlike scales"):
+        model.fit(squeezed, y)
     found = explain_row(model, squeezed[3:4], squeezed, y, n_labels=3)
     length = {label.row: label.length for label in found.near}
     assert min(length, key=lambda row: length[row]) == 0
@@ -178,3 +186,38 @@ def test_a_probability_short_of_one_is_not_said_to_be_one():
     assert (
         RowExplanation(classes, np.array([0.02, 0.98]), near, None).headline()
     ) == "top with probability 0.98, then low with 0.02."
+
+
+def test_a_pipeline_of_words_that_ends_in_a_classifier_is_explained():
+    texts = ["cat dog purr", "dog bark cat", "star moon sky", "moon sun sky", "cat purr", "sky sun"]
+    y = ["pet", "pet", "space", "space", None, None]
+    model = make_pipeline(TfidfVectorizer(), GraphGPClassifier(metric="cosine", random_state=0))
+    found = explain_table_row(model.fit(texts, y), texts, 4, n_labels=2)
+    assert found.words == ("purr", "cat")
+    assert found.near[0].row == 0
+    assert found.shared[0] == ("purr", "cat")
+    with pytest.raises(ValueError, match="type Pipeline that ends in LogisticRegression"):
+        explain_table_row(make_pipeline(LogisticRegression()), X, 2)
+
+
+def test_rows_with_names_are_listed_by_them():
+    names = [f"P{i:03}" for i in range(80)]
+    frame = pd.DataFrame(X, columns=["u", "v"], index=names)
+    model = GraphGPClassifier(random_state=0).fit(frame, Y)
+    found = model.explain_row("P011")
+    assert [cells[0] for cells in found.table()[1][:5]] == [names[one.row] for one in found.near]
+    both = make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0)).fit(frame, Y)
+    found = explain_table_row(both, frame, "P011")
+    assert found.names == tuple(names[one.row] for one in found.near)
+    others = frame.iloc[::-1].rename(index=lambda name: f"Q{name}")  # not the rows of the fit
+    assert explain_table_row(both, others, "QP011").names == ()
+    assert found.near == explain_table_row(both, others, "QP011").near
+    numbered = frame.set_axis(np.arange(80)[::-1])  # would be taken for places of rows
+    assert GraphGPClassifier(random_state=0).fit(numbered, Y).explain_row(11).names == ()
+
+
+def test_what_is_not_rows_and_labels_is_refused_in_words(probit):
+    with pytest.raises(ValueError, match=r"by name: explain_row\(16, n_labels=24\)"):
+        probit.explain_row(16, 24)
+    with pytest.raises(ValueError, match="y must be the labels of the rows X"):
+        probit.explain_row(16, X)

@@ -371,7 +371,7 @@ def test_a_row_of_a_pipeline_is_explained_with_the_cells_that_were_filled_in():
     assert (found.filled, found.n_columns) == (("x", "z"), 3)
     assert "Blank in this row, and filled in: x, z. These are 2 of 3 columns" in str(found)
     plain = model[-1].explain_row(7)
-    assert str(explain_row(model, table, "r7")) == str(plain)
+    assert str(explain_row(model, table, "r7")._replace(names=())) == str(plain)
     with pytest.raises(ValueError, match="row must be from 0 to 29, got 30"):
         explain_row(model, table, 30)
     with pytest.raises(ValueError, match="A classifier alone has the method"):
@@ -403,3 +403,28 @@ def test_a_bad_cell_of_new_rows_is_named_by_row_and_value():
     step = make_preprocessor().fit(pd.DataFrame({"mass": [1.0, 2.0, 3.0]}))
     with pytest.raises(ValueError, match=r"mass of row 2 is 'n\.a\.\?'.*first row is row 0"):
         step.transform(pd.DataFrame({"mass": [1.0, 2.0, "n.a.?"]}))
+
+
+def test_a_column_that_is_the_label_is_warned_of_by_name():
+    rng = np.random.default_rng(0)
+    truth = np.array(["ant", "bee"] * 20, dtype=object)
+    y = np.where(np.arange(40) < 12, truth, None)
+    code = (truth == "bee").astype(int)
+    table = pd.DataFrame({"x": rng.random(40), "kind": truth, "code": code})
+    table["site"] = list("ab" * 20)
+    with pytest.warns(
+        UserWarning, match="column 'kind' is the same as y in all 12 labelled"
+    ) as told:
+        make_preprocessor().fit(table, y)
+    assert "make_preprocessor(drop=['kind'])" in str(told[0].message)
+    model = make_pipeline(make_preprocessor(), GraphGPClassifier(n_draws=20, random_state=0))
+    marked = np.where(np.arange(40) < 12, code, -1)
+    with pytest.warns(UserWarning, match="column 'code' is the same as y in all 12") as told:
+        model.fit(table, marked)
+    assert told[0].filename == __file__  # not a line of scikit-learn's
+    few = np.where(np.arange(40) < 4, code, -1)  # numbers of four rows may agree by chance
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_preprocessor().fit(table, few)
+        make_preprocessor(drop=["kind"]).fit(table, y)
+        make_preprocessor().fit(table.assign(kind=truth[::-1]), y)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atoll.core.regions import fixed_regions
-from atoll.likelihoods import null_category, ordinal, probit
+from atoll.likelihoods import multinomial_probit, null_category, ordinal, probit
 
 
 def families(rng, n, n_classes, is_labelled):
@@ -53,3 +53,18 @@ def test_rates_of_missing_labels_are_a_priori_as_likely_above_a_half_as_below():
         family = null_category.family(codes, seen, 3, width, sample_missing_rates=True)
         rates = null_category.missing_rates_at(family.mean, 3)
         np.testing.assert_array_equal(rates, [0.5, 0.5, 0.5])
+
+
+def test_three_classes_in_closed_form_are_those_of_the_grid():
+    rng = np.random.default_rng(0)
+    mean = 3.0 * rng.standard_normal((500, 3))
+    ties = [[0, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, -50], [1e9, 1e9, 0], [1e-300, 0, 0]]
+    mean = np.concatenate([mean, np.array(ties, dtype=float)])
+    variance = 4.0 * rng.random(len(mean))
+    found = multinomial_probit.three_class_probabilities(mean, variance)
+    exact = np.exp(multinomial_probit.log_class_probabilities(mean, variance))
+    np.testing.assert_allclose(found, exact, atol=2e-15)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-15)
+    np.testing.assert_allclose(
+        found, multinomial_probit.class_probabilities(mean, variance), atol=1e-11
+    )

@@ -571,3 +571,10 @@ def test_a_sparse_row_of_nothing_has_a_dash():
         "text": "–",
         "word": True,
     }
+
+
+def test_limits_of_a_share_have_as_many_digits_as_each_other():
+    assert words.percents(0.911, 0.9971) == ("91.1%", "99.7%")
+    assert words.percents(0.5, 1.0) == ("50%", "100%")
+    assert words.percents(0.0, 0.004) == ("0.0%", "0.4%")
+    assert words.percents(0.95, 0.99991) == ("95.00%", "99.99%")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atoll.core.labels import kind_of, parse_labels
 
@@ -70,9 +71,17 @@ def class_list(declared: Any, labels: Iterable[Any]) -> list[Any]:
     return [*first, *sorted(others)]
 
 
-def read_places(rows: Any, n: int) -> tuple[int, ...]:
-    """Return rows of a pool of n as whole numbers; ValueError where one is none or repeated."""
+def read_places(rows: Any, n: int, names: Sequence[str] | None = None) -> tuple[int, ...]:
+    """Return rows of a pool of n as whole numbers; ValueError where one is none or repeated.
+
+    Parameters
+    ----------
+    rows : one or several, by their numbers or their names
+    names : (n,) of all rows, or None
+    """
     values = np.atleast_1d(np.asarray(rows))
+    if names is not None and values.ndim == 1 and values.size:
+        values = _by_name(values, names)
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         raise ValueError(f"rows must be whole numbers, row numbers of the pool, got {rows!r}.")
     places = tuple(int(value) for value in values)
@@ -82,6 +91,20 @@ def read_places(rows: Any, n: int) -> tuple[int, ...]:
     if len(set(places)) < len(places):
         raise ValueError(f"rows={places!r} names a row twice; give each once.")
     return places
+
+
+def _by_name(values: NDArray[Any], names: Sequence[str]) -> NDArray[Any]:
+    """Return numbers of rows that are given by name, (k,); others as they are."""
+    if not all(isinstance(value, str) for value in values.tolist()):
+        return values
+    place = {name: i for i, name in enumerate(names)}
+    unknown = [value for value in values.tolist() if value not in place]
+    if unknown:
+        raise ValueError(
+            f"rows holds {unknown[0]!r}, the name of no row of the pool; its first row is "
+            f"{names[0]!r}, its last {names[-1]!r}."
+        )
+    return np.array([place[value] for value in values.tolist()], dtype=np.intp)
 
 
 def _marker(unlabelled: Any, classes: Any) -> Any:

@@ -26,12 +26,13 @@ from atoll.active.pool import (
     prepared,
     same_rows,
 )
-from atoll.active.query import Query, reasons_for
+from atoll.active.query import NO_NAMES, Query, reasons_for
 from atoll.active.situation import Choice, Situation
 from atoll.active.stopping import StopAdvice, advise
 from atoll.active.strategies import STRATEGIES, Strategy, find_strategy
 from atoll.core.blank_rows import mostly_blank
 from atoll.core.remarks import warn_user
+from atoll.core.row_names import row_names
 from atoll.core.selection import some_rows
 from atoll.core.table_refusals import near_name
 from atoll.diagnostics.wrong_rows import ErrorBelief, ErrorEstimate, audits_alone, error_belief
@@ -217,6 +218,7 @@ class ActiveLearner:
         self._random = strategy is STRATEGIES["random"]
         self._X = X
         self._n = n_rows(X)
+        self._names = row_names(X)
         self._seed = seed
         self._classifier = prepared(estimator, seed % 2**31)
         self._history, self._picked = history, picked
@@ -252,10 +254,11 @@ class ActiveLearner:
 
         Parameters
         ----------
-        rows : int or (k,) of the pool
+        rows : int, str or (k,) of the pool
+            By their numbers, from 0, or their names in the index of a data frame.
         labels : one or (k,) their classes, new ones among them perhaps
         """
-        places = read_places(rows, self._pool_size())
+        places = read_places(rows, self._pool_size(), self._names)
         values = [labels] if np.ndim(rows) == 0 else list(labels)
         if len(values) != len(places):
             raise ValueError(
@@ -302,9 +305,9 @@ class ActiveLearner:
 
         Parameters
         ----------
-        rows : int or (k,) of the pool
+        rows : int, str or (k,) of the pool, as in `update`
         """
-        places = read_places(rows, self._pool_size())
+        places = read_places(rows, self._pool_size(), self._names)
         if places:
             self._history = self._history.after(Event(places, None))
             self._open -= set(places)
@@ -457,7 +460,9 @@ class ActiveLearner:
         check_value("n", n, Whole(1))
         model = self._current()
         history = self._history
-        last = self._later if later is None else np.array(read_places(later, self._n), np.intp)
+        last = self._later
+        if later is not None:
+            last = np.array(read_places(later, self._n, self._names), np.intp)
         skipped = np.array(history.skipped, dtype=np.intp)
         is_free = self._is_unlabelled(history)
         is_free[skipped] = False
@@ -481,7 +486,12 @@ class ActiveLearner:
         is_audit = np.concatenate([is_audit, np.zeros(len(again), bool)])
         p = None if model.fitted is None else model.fitted.proba[rows]
         why = reasons_for(p, model.known.classes, scores, is_audit)
-        return Query(rows, scores, is_audit, why, np.setdiff1d(last, rows))
+        left = np.setdiff1d(last, rows)
+        return Query(rows, scores, is_audit, why, left, self._named(rows), self._named(left))
+
+    def _named(self, rows: Index) -> NDArray[Any]:
+        """Return the names of rows, (k,); none where they have none."""
+        return NO_NAMES if self._names is None else np.array(self._names, dtype=object)[rows]
 
     def _is_unlabelled(self, history: History) -> NDArray[np.bool_]:
         out = np.ones(self._n, bool)
@@ -625,6 +635,7 @@ class ActiveLearner:
             self._history,
             self._open,
             self._picked,
+            self._names,
         )
         saving.write(saved, path)
 
@@ -643,6 +654,7 @@ class ActiveLearner:
         saved = saving.read(path)
         learner = cls(saved.estimator, **saved.parameters)
         learner._begin(saved.X, saved.history, saved.seed, saved.picked)
+        learner._names = saved.names
         learner._open = saved.open_audits
         return learner
 

@@ -20,6 +20,7 @@ PUT_OFF = "put off before"
 CLOSE = 0.2  # difference of two probabilities from which the first leads
 CLEAR = 0.9  # probability from which a class is clear
 NO_ROWS = np.empty(0, np.intp)
+NO_NAMES = np.empty(0, dtype=object)
 
 
 @readable
@@ -32,6 +33,8 @@ class Query(NamedTuple):
     why : (k,) why each is asked for, in words
     later : other rows without a label that are asked for when none of the rest is left, since
         they are mostly blank
+    names : (k,) of the rows, where the pool has an index of names; else none
+    later_names : of `later`, likewise
     """
 
     rows: Index
@@ -39,6 +42,8 @@ class Query(NamedTuple):
     is_audit: NDArray[np.bool_]
     why: NDArray[Any] = np.empty(0, dtype=object)
     later: Index = NO_ROWS
+    names: NDArray[Any] = NO_NAMES
+    later_names: NDArray[Any] = NO_NAMES
 
     def __str__(self) -> str:
         if not len(self.rows):
@@ -50,7 +55,8 @@ class Query(NamedTuple):
         return [self._headline(), self._table(), *self._about_later()]
 
     def _about_later(self) -> list[str]:
-        return [left_to_the_end(self.later.tolist())] if len(self.later) else []
+        later = self.later_names if len(self.later_names) else self.later
+        return [left_to_the_end(later.tolist())] if len(self.later) else []
 
     def _headline(self) -> str:
         n = len(self.rows)
@@ -58,7 +64,8 @@ class Query(NamedTuple):
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         why = self.why.tolist() or [f"score {score:.3g}" for score in self.scores]
-        return ["row", "why"], [[str(row), said] for row, said in zip(self.rows.tolist(), why)]
+        rows = self.names if len(self.names) else self.rows
+        return ["row", "why"], [[str(row), said] for row, said in zip(rows.tolist(), why)]
 
 
 def reasons_for(

@@ -31,6 +31,7 @@ class SavedLearner(NamedTuple):
     history : what happened
     open_audits : rows asked as audits that have no answer yet
     picked : whether the rows labelled from the beginning were picked, and not drawn at random
+    names : (n,) of the rows; None where they have none
     """
 
     estimator: Any
@@ -40,6 +41,7 @@ class SavedLearner(NamedTuple):
     history: History
     open_audits: frozenset[int]
     picked: bool = True
+    names: tuple[str, ...] | None = None
 
 
 def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
@@ -55,6 +57,7 @@ def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
         "events": saved.history.events,
         "open": sorted(saved.open_audits),
         "picked": saved.picked,
+        "names": saved.names,
     }
     try:
         text = json.dumps(told, default=_plain)
@@ -101,6 +104,7 @@ def read(path: str | os.PathLike[str]) -> SavedLearner:
         replay(start, events),
         frozenset(told["open"]),
         told.get("picked", True),
+        None if told.get("names") is None else tuple(told["names"]),
     )
 
 

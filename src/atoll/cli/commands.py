@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -376,6 +378,7 @@ def compare(
     """Compare the models on the labelled rows of a table, and say which to use."""
     # Many parameters because a command's options are its parameters.
     from atoll.comparison import compare_models, write_comparison
+    from atoll.comparison.recommending import in_shell
     from atoll.core.column_scales import holds_numbers_alone
     from atoll.core.overwriting import PAGE, check_output
     from atoll.core.preprocessing import prepare
@@ -403,6 +406,10 @@ def compare(
         random_state=seed,
         progress=show_progress(quiet),
     )
+    if found.candidate.shares is not None:
+        fit_it = f"atoll fit {shlex.quote(str(data))} --target {shlex.quote(target)} --out MODEL"
+        said = in_shell(found.recommendation, found.candidate.shares, found.reference, fit_it)
+        found = replace(found, recommendation=said)
     typer.echo(found.recommendation if quiet else str(found))
     if html is not None:
         write_comparison(found, html, title=f"Models compared: {target} of {data.name}")

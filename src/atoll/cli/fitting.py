@@ -137,6 +137,7 @@ def description(
     estimator: Any,
 ) -> list[str]:
     """Return what a fit says of a table before it begins."""
+    from atoll.core.label_copies import label_copies
     from atoll.core.unusable import row_counters
 
     counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
@@ -164,6 +165,12 @@ def description(
         lines.append(
             f"{name} looks like a row number, and is learnt from: leave it out (--drop {word}), or "
             f"name rows by it (--id {word})."
+        )
+    for name in label_copies(frame, preprocessing.columns, labels):
+        lines.append(
+            f"{name} is the same as the labels in all {labels.n_labelled} labelled rows, and is "
+            f"learnt from: if it is a copy of what is to be predicted, leave it out (--drop "
+            f"{shlex.quote(name)})."
         )
     blank = frame[list(preprocessing.columns)].isna().sum()
     blank = blank[blank > 0]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from atoll.cli.opening import open_model
 from atoll.cli.options import ModelPath
 from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
 from atoll.core.extras import import_extra
@@ -158,16 +158,17 @@ def suspects(
     ] = False,
 ) -> None:
     """List the labels of a fit that may be wrong, the most suspect first."""
+    from atoll.active.pool import last_step
     from atoll.core.tables import check_table_path, write_table
+    from atoll.estimators.persistence import ModelBundle, load_model
 
     say = speaker(quiet, out)
     if out is not None:
         check_table_path(out, [model], "--out")
-    instead = "fit it with `atoll fit`, or call its method suspect_labels() in Python."
-    bundle = open_model(model, instead=instead)
-    n_labels = sum(label is not None for label in bundle.y)
-    say(f"{n_labels} labels, each held against all others: it may take longer than the fit.")
-    found = _suspects(bundle, show_progress(quiet))
+    opened, bundle = load_model(model), None
+    if isinstance(opened, ModelBundle):
+        opened, bundle = opened.estimator, opened
+    found = _suspects(last_step(opened), say, show_progress(quiet))
     table = _table_of_suspects(bundle, found)
     if out is not None:
         write_table(table, out)
@@ -178,33 +179,34 @@ def suspects(
     say(f"{found.said()} Rows count from 1.")
 
 
-def _suspects(bundle: ModelBundle, progress: bool) -> Suspects:
+def _suspects(estimator: Any, say: Callable[[str], None], progress: bool) -> Suspects:
     """Return the labels of a fit by their doubts; `progress` shows how far it is."""
-    estimator = bundle.estimator
+    from sklearn.utils.validation import check_is_fitted
+
     if not hasattr(estimator, "suspect_labels"):
         raise ValueError(
             f"{type(estimator).__name__} does not doubt its labels; fit the model atoll or "
             "graph-gp."
         )
+    check_is_fitted(estimator)
+    record = getattr(estimator, "label_record_", None)
+    n_labels = "The" if record is None else len(record.codes)
+    say(f"{n_labels} labels, each held against all others: it may take longer than the fit.")
     found: Suspects = estimator.suspect_labels(verbose=progress)
     return found
 
 
-def _table_of_suspects(bundle: ModelBundle, found: Suspects) -> pd.DataFrame:
-    """Return row, label, probability that it is wrong, and the likeliest other class."""
-    from atoll.core.fillings import part_of
+def _table_of_suspects(bundle: ModelBundle | None, found: Suspects) -> pd.DataFrame:
+    """Return row, label, probability that it is wrong, and the likeliest other class.
 
-    estimator = bundle.estimator
-    p = estimator.predict_proba(part_of(bundle.filled_rows, found.rows))
-    labels = bundle.y[found.rows].tolist()
-    classes = estimator.classes_.tolist()
-    p[range(len(labels)), [classes.index(label) for label in labels]] = -1.0
-    ids = {} if bundle.ids is None else {bundle.id_column: bundle.ids[found.rows]}
-    columns = {
-        "row": [bundle.row_number(row) for row in found.rows.tolist()],
-        **{name: cells for name, cells in ids.items() if name not in ("row", bundle.target)},
-        bundle.target: labels,
-        "p_wrong": found.probabilities,
-        "instead": [classes[k] for k in p.argmax(axis=1)],
-    }
-    return import_extra("pandas").DataFrame(columns)
+    Parameters
+    ----------
+    bundle : what is known of the table of the fit; None of a model saved from Python
+    """
+    table: pd.DataFrame = found.to_frame()
+    if bundle is None:
+        return table.assign(row=table["row"] + 1)
+    table["row"] = [bundle.row_number(row) for row in found.rows.tolist()]
+    if bundle.ids is not None and bundle.id_column not in ("row", bundle.target):
+        table.insert(1, bundle.id_column, bundle.ids[found.rows])
+    return table.rename(columns={"label": bundle.target})

@@ -62,7 +62,7 @@ class Candidate(NamedTuple):
     def why_not(self, n_classes: int) -> str:
         """Return why it is not compared unless it is asked for by name; nothing where it is."""
         if self.most_classes is not None and n_classes > self.most_classes:
-            return f"it is slow with more than {self.most_classes} classes"
+            return f"slow with more than {self.most_classes} classes"
         return self.left_out
 
     def classifier(self) -> Any:
@@ -121,10 +121,10 @@ def _quick(name: str, note: str = "", **settings: Any) -> Candidate:
     return Candidate(name, MODELS[name](**settings), note=note)
 
 
-_SAMPLER = "its chains take long"
-_SVC = "it is slow, and laplacian-rls is much like it"
-_TRANSDUCTIVE = "it takes as long as all the others together"
-_ORDINAL = "it is for classes that have an order"
+_SAMPLER = "slow chains"
+_SVC = "slow, and much like laplacian-rls"
+_TRANSDUCTIVE = "as slow as all others together"
+_ORDINAL = "for classes that have an order"
 _EVERY = (
     _quick("atoll")._replace(scales=True),
     _quick("graph-gp"),

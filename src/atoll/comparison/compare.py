@@ -254,7 +254,7 @@ def _chosen(
         return [CANDIDATES[name] for name in names], ()
     every = list(CANDIDATES.values())
     reasons = {one.name: one.why_not(n_classes) for one in every}
-    left_out = tuple((name, f"{why}; ask for it by name") for name, why in reasons.items() if why)
+    left_out = tuple((name, f"{why}; compared if named") for name, why in reasons.items() if why)
     return [one for one in every if not reasons[one.name]], left_out
 
 

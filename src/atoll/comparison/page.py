@@ -127,11 +127,16 @@ def _what_was_done(found: ModelComparison) -> str:
     apart, report = (
         "",
         (
-            " A report of the fitted model holds the same labels out, but fits all rows, and lets "
-            "all labels say once what categories count, where there are any: its scores may differ "
-            "from these."
+            " A report of the fitted model holds the same labels out, but fits all rows, averages "
+            "over what blank numbers may be, and lets all labels say once what categories count: "
+            "where there are such, its scores may differ from these."
         ),
     )
+    if found.unlike is not None and not part:
+        report = (
+            f" A report of {found.reference}, fitted with the same seed, holds the same labels out "
+            "and has the same scores."
+        )
     if found.single:  # a report holds out nothing then
         apart, report = ", but for those that are the only one of their class", ""
     return (

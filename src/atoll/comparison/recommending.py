@@ -10,6 +10,7 @@ from atoll.comparison.judging import FEWEST, NEAR, TELLING, Judgement, Paired
 from atoll.comparison.result import Difference
 
 MOST_NAMED = 4  # models that a sentence names
+IN_PYTHON = " In Python, compare_models(X, y).classifier().fit(X, y) fits it."
 
 
 class Recommendation(NamedTuple):
@@ -82,7 +83,7 @@ def sentence(
     how = ""
     if found.best == BLEND and shares is not None:
         what = f"a blend of {_listed([f'{n} ({100 * w:.0f}%)' for n, w in shares.items()])}"
-        how = " In Python, compare_models(X, y).classifier().fit(X, y) fits it."
+        how = IN_PYTHON
     chance = f"is better by more than {NEAR:g} nats a row is about {100 * found.chance:.0f}%"
     if found.can_tell:
         known = "with what is known from other tables, the chance that no single model"
@@ -92,6 +93,28 @@ def sentence(
         f"These labels cannot tell which model is best: {_contenders(others)}. Until more labels "
         f"decide, {what} is a fair choice: the chance that no single model {chance}.{how}"
     )
+
+
+def in_shell(said: str, shares: Mapping[str, float], default: str, fit: str) -> str:
+    """Return a recommendation with the command that fits the main model of a blend.
+
+    Parameters
+    ----------
+    said : in words, for Python
+    shares : of models in the blend, by name
+    default : name of the model that the command fits if it is told of none
+    fit : the command
+
+    Examples
+    --------
+    >>> said = f"Use a blend.{IN_PYTHON}"
+    >>> in_shell(said, {"atoll": 0.93, "ssgp": 0.07}, "atoll", "atoll fit t.csv")
+    'Use a blend. `atoll fit t.csv` fits atoll, 93% of it; the blend itself is fitted in Python.'
+    """
+    main = max(shares, key=lambda name: shares[name])
+    command = fit if main == default else f"{fit} --model {main}"
+    here = f" `{command}` fits {main}, {100 * shares[main]:.0f}% of it; the blend itself is fitted"
+    return said.replace(IN_PYTHON, f"{here} in Python.")
 
 
 def to_keep(default: str, why: str) -> str:

@@ -81,7 +81,7 @@ def mostly_blank(shares: NDArray[np.float64]) -> NDArray[np.bool_]:
     return found if 2 * found.sum() <= len(found) else np.zeros(len(found), bool)
 
 
-def left_to_the_end(rows: Sequence[int]) -> str:
+def left_to_the_end(rows: Sequence[int | str]) -> str:
     """Return that these rows are asked for last, in a sentence; nothing where there are none.
 
     Examples
@@ -95,8 +95,8 @@ def left_to_the_end(rows: Sequence[int]) -> str:
     return f"{numbered(rows)} {are} left to the end: more than half of {their} cells are blank."
 
 
-def numbered(rows: Sequence[int]) -> str:
-    """Return rows by their numbers, the first of many only.
+def numbered(rows: Sequence[int | str]) -> str:
+    """Return rows by their numbers or names, the first of many only.
 
     Examples
     --------

@@ -586,6 +586,8 @@ def _often_blank(column: pd.Series) -> bool:
 
 def _as_strings(column: pd.Series) -> list[str]:
     """Return the cells as text, blank ones as `BLANK`."""
+    if str(column.dtype) in ("str", "string"):  # cells of a pandas column one by one take long
+        return [str(cell) for cell in column.fillna(BLANK).to_numpy(object)]
     return [BLANK if blank else str(cell) for cell, blank in zip(column, column.isna())]
 
 

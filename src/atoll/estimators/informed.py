@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.chunks import is_source
+from atoll.core.extras import import_extra
 from atoll.core.far_rows import SourceRows
 from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.labels import PartialLabels
@@ -45,11 +46,15 @@ class Suspects:
     rows : (l,) places of the labelled rows in the data of the fit
     probabilities : (l,) that the label of each is wrong, given all labels
     chances : (l + 1,) probability of each number of wrong labels
+    labels : (l,) as they were given
+    instead : (l,) the most probable other class of each row, by all labels but its own
     """
 
     rows: Index
     probabilities: Array
     chances: Array
+    labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
+    instead: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.rows, self.probabilities))
@@ -94,11 +99,43 @@ class Suspects:
         )
 
     def __str__(self) -> str:
-        firsts = list(zip(self.rows.tolist(), self.probabilities.tolist()))[:SHOWN]
-        lines = [self.said(), *(f"  row {row}: {p:.0%}" for row, p in firsts)]
-        if len(self.rows) > SHOWN:
-            lines.append(f"  and {len(self.rows) - SHOWN} more, in .rows and .probabilities")
-        return "\n".join(lines)
+        header, rows = self._table()
+        widths = [max(map(len, column)) for column in zip(header, *rows)]
+        lines = [
+            "  " + "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
+            for cells in (header, *rows)
+        ]
+        return "\n".join([self.said(), *lines, *self._about_others()])
+
+    def _parts(self) -> list[Any]:
+        return [self.said(), self._table(), *self._about_others()]
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Return header and rows of the most suspect labels, as text."""
+        columns = [
+            [str(row) for row in self.rows[:SHOWN].tolist()],
+            [str(label) for label in self.labels[:SHOWN].tolist()],
+            [f"{p:.0%}" for p in self.probabilities[:SHOWN].tolist()],
+            [str(label) for label in self.instead[:SHOWN].tolist()],
+        ]
+        header = ["row", "label", "wrong", "instead"]
+        if not len(self.labels):
+            header, columns = header[::2], columns[::2]
+        return header, [list(cells) for cells in zip(*columns)]
+
+    def _about_others(self) -> list[str]:
+        n = len(self.rows) - SHOWN
+        return [f"  and {n} more, in to_frame()"] if n > 0 else []
+
+    def to_frame(self) -> Any:
+        """Return all labels as a data frame, the most suspect first.
+
+        Its columns are row, from 0, label, p_wrong and instead, as of `atoll suspects`.
+        """
+        columns = {"row": self.rows, "label": self.labels, "p_wrong": self.probabilities}
+        columns["instead"] = self.instead
+        given = {name: cells for name, cells in columns.items() if len(cells) == len(self.rows)}
+        return import_extra("pandas").DataFrame(given)
 
 
 class Shares(NamedTuple):
@@ -410,7 +447,15 @@ class InformedClassifier(Classifier):
         with self._threads():
             found = label_doubts.doubts(self._record(), seconds_until_shown(shown))
         order = np.argsort(-found.probabilities, kind="stable")
-        return Suspects(self._record().rows[order], found.probabilities[order], found.chances)
+        codes, others = self._record().codes, found.proba.copy()
+        others[np.arange(len(codes)), codes] = -1.0
+        return Suspects(
+            self._record().rows[order],
+            found.probabilities[order],
+            found.chances,
+            self.classes_[codes[order]],
+            self.classes_[others.argmax(axis=1)[order]],
+        )
 
     def _record(self) -> LabelRecord:
         found: LabelRecord | None = getattr(self, "label_record_", None)

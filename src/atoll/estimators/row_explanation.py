@@ -9,6 +9,7 @@ it, of any model.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,6 +84,7 @@ class RowExplanation(NamedTuple):
     shared : words of most weight that the text shares with each of `near`; () where it is no text
     others : pulls of the labels that are not in `near`: all pulls, without signs, sum to one
     before : probability of the most probable class before any label; None where it is not known
+    names : of the rows in `near`, where the table has an index of names
     """
 
     classes: NDArray[Any]
@@ -96,6 +98,13 @@ class RowExplanation(NamedTuple):
     shared: tuple[tuple[str, ...], ...] = ()
     others: OtherLabels = OtherLabels()
     before: float | None = None
+    names: tuple[str, ...] = ()
+
+    def named(self, names: Sequence[str] | None) -> RowExplanation:
+        """Return it with the names of rows, of which `names` has one for each row of the fit."""
+        if names is None:
+            return self
+        return self._replace(names=tuple(names[label.row] for label in self.near))
 
     @property
     def code(self) -> int:
@@ -146,9 +155,10 @@ class RowExplanation(NamedTuple):
         header += ["pull"] * has_pulls + [f"p({name}) without it"] * has_fits
         header += ["shared words"] * bool(self.shared)
         shared = self.shared or ((),) * len(self.near)
+        called = self.names or [str(label.row + first) for label in self.near]
         rows = [
             [
-                str(label.row + first),
+                name,
                 class_names([label.label])[0],
                 "no path" if label.n_steps < 0 else str(label.n_steps),
                 f"{0.0 if label.length < SAME_PLACE else label.length:.3g}",
@@ -156,7 +166,7 @@ class RowExplanation(NamedTuple):
                 *([self._without(label)] * has_fits),
                 *([", ".join(words) or "-"] * bool(self.shared)),
             ]
-            for label, words in zip(self.near, shared)
+            for name, label, words in zip(called, self.near, shared)
         ]
         n, towards, away = self.others
         if has_pulls and n:

@@ -36,6 +36,7 @@ from atoll.core.labels import (
 from atoll.core.memory import check_memory
 from atoll.core.progress import SECONDS_BETWEEN_LINES, is_watched, seconds_until_shown
 from atoll.core.remarks import warn_user
+from atoll.core.row_names import row_names
 from atoll.core.threads import one_thread
 from atoll.diagnostics import entropy
 from atoll.diagnostics import to_arviz as draws_to_arviz
@@ -550,9 +551,10 @@ class Classifier(SemiSupervisedClassifier):
     ) -> Any:
         """Say which labels the prediction of one row rests on, and what each contributes.
 
-        The labels are those nearest along the graph of neighbours. Models of the graph say how much
-        each pulls the row to its class, as a share of all labels' pull. Of any model, a fit without
-        a label says what the probabilities would be.
+        The labels are those with the largest pulls, of either sign, and for every three of them the
+        nearest along the graph of neighbours; the nearest alone where the model cannot tell pulls.
+        A pull is a label's share in all that labels do to the row. Of any model, a fit without a
+        label says what the probabilities would be.
 
         Parameters
         ----------
@@ -573,6 +575,16 @@ class Classifier(SemiSupervisedClassifier):
         """
         check_is_fitted(self)
         check_value("n_labels", n_labels, Whole(1))
+        if X is not None and (np.ndim(X) == 0 and not hasattr(X, "shape")):
+            raise ValueError(
+                f"X must be the rows of the fit, or None, got {X!r}; the number of labels to list "
+                f"is given by name: explain_row({row!r}, n_labels={X!r})."
+            )
+        if X is not None and y is None:
+            raise ValueError(
+                "y must be the labels of the rows X, one for each or a null, got None; give both, "
+                "or neither where the model still knows its rows: explain_row(row)."
+            )
         X, y = self._rows_of_fit(X, y, "explain_row(row, X, y)")
         rows = self._read_rows(X)
         if isinstance(row, str):
@@ -583,7 +595,8 @@ class Classifier(SemiSupervisedClassifier):
             x = part_of(carrying(rows, fillings_of(X)), slice(row, row + 1))
         else:
             x = np.asarray(row, dtype=np.float64).reshape(1, -1)
-        return explain_row(self, x, rows, y, n_labels=int(n_labels), refit=refit)
+        found = explain_row(self, x, rows, y, n_labels=int(n_labels), refit=refit)
+        return found.named(row_names(X))
 
     def _rows_of_fit(self, X: Any, y: Any, call: str) -> tuple[Any, Any]:
         """Return rows and labels as given, or those that the fit was given."""

@@ -1,20 +1,23 @@
-"""Why a row of a table has its class, where a pipeline prepares the table for the classifier."""
+"""Why a row of a table has its class, where a pipeline prepares the rows for the classifier."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.preprocessing import filled_cells
+from atoll.core.row_names import row_names
 from atoll.estimators.display import place_of
 from atoll.estimators.parameters import Whole, check_value
 from atoll.estimators.row_explanation import RowExplanation
 from atoll.estimators.row_explanation import explain_row as explain_features
 from atoll.estimators.shell import TRAINING, Classifier
 from atoll.estimators.tables import TablePreprocessor
-from atoll.estimators.word_explanation import with_words
+from atoll.estimators.word_explanation import with_words, with_words_of
 
 
 def explain_row(
@@ -28,14 +31,14 @@ def explain_row(
 ) -> RowExplanation:
     """Say which labels the class of a table's row rests on, and which of its cells were filled in.
 
-    It is the method `explain_row` of a classifier for a pipeline that begins with
-    `make_preprocessor()`.
+    It is the method `explain_row` of a classifier for a pipeline that ends in one.
 
     Parameters
     ----------
-    model : fitted pipeline of `make_preprocessor()` and one of the library's classifiers
-    table : data frame or array
-        Of the fit, or with new rows.
+    model : fitted pipeline of `make_preprocessor()`, or other steps, and one of the library's
+        classifiers
+    table : data frame, array or list of texts
+        Of the fit, or with new rows, as the pipeline takes them.
     row : int or str
         Which row of the table, from 0, or its name in the index of a data frame.
     y : (n,) labels of the table, default=None
@@ -62,22 +65,24 @@ def explain_row(
     ('mass',)
     """
     check_value("n_labels", n_labels, Whole(1))
-    is_known = isinstance(model, Pipeline) and isinstance(model[0], TablePreprocessor)
-    if not is_known or not isinstance(model[-1], Classifier):
+    if not isinstance(model, Pipeline) or not isinstance(model[-1], Classifier):
+        what = type(model).__name__
+        if isinstance(model, Pipeline):
+            what += f" that ends in {type(model[-1]).__name__}"
         raise ValueError(
-            f"model is of the type {type(model).__name__}; explain_row takes make_pipeline("
-            "make_preprocessor(), AtollClassifier()) or another of the library's classifiers at "
-            "its end. A classifier alone has the method explain_row(row)."
+            f"model is of the type {what}; explain_row takes a pipeline that ends in one of the "
+            "library's classifiers, such as make_pipeline(make_preprocessor(), AtollClassifier()). "
+            "A classifier alone has the method explain_row(row)."
         )
     check_is_fitted(model)
-    step, classifier = model[0], model[-1]
+    classifier = model[-1]
     rows, labels = _of_fit(model, table, y)
     place = place_of(row, table) if isinstance(row, str) else int(row)
     n = table.shape[0] if hasattr(table, "shape") else len(table)
     if not 0 <= place < n:
         raise ValueError(f"row must be from 0 to {n - 1}, got {row}.")
     one = table.iloc[[place]] if hasattr(table, "iloc") else table[place : place + 1]
-    features = model[:-1].transform(one)
+    features = _prepared(model, one)
     found = explain_features(
         classifier,
         features,
@@ -86,16 +91,54 @@ def explain_row(
         n_labels=int(n_labels),
         refit=refit,
     )
+    found = found.named(_names_of_fit(model, table, rows, y))
+    step = model[0]
+    if not isinstance(step, TablePreprocessor):
+        return _with_words_of_texts(model, found, features, rows)
     filled = filled_cells(step.preprocessing_, step._frame(one, reset=False))[0]
     if len(model) == 2:  # between the two another step may have made other features
         found = with_words(found, features, rows, step.preprocessing_)
     return found._replace(filled=filled, n_columns=len(step.preprocessing_.columns))
 
 
+def _prepared(model: Pipeline, table: Any) -> Any:
+    """Return rows as the classifier at the end of a pipeline takes them."""
+    return model[:-1].transform(table) if len(model) > 1 else table
+
+
+def _names_of_fit(model: Pipeline, table: Any, rows: Any, y: Any) -> tuple[str, ...] | None:
+    """Return the names of the rows of the fit, where the table is that of the fit and has some.
+
+    Parameters
+    ----------
+    rows : (n, d) of the fit, as the classifier takes them
+    y : labels of the table, given where it is that of the fit
+    """
+    names = row_names(table)
+    if names is None or y is not None:
+        return names
+    if len(names) != rows.shape[0]:
+        return None
+    apart = _prepared(model, table) != rows
+    is_same = apart.nnz == 0 if sparse.issparse(apart) else not np.any(np.asarray(apart))
+    return names if is_same else None
+
+
+def _with_words_of_texts(
+    model: Pipeline, found: RowExplanation, features: Any, rows: Any
+) -> RowExplanation:
+    """Return an explanation with words, where the only step before is a vectoriser of texts."""
+    step = model[0]
+    is_of_words = hasattr(step, "vocabulary_") and sparse.issparse(features)
+    if len(model) != 2 or not is_of_words:
+        return found
+    return with_words_of(found, features, rows, step.get_feature_names_out().tolist())
+
+
 def _of_fit(model: Pipeline, table: Any, y: Any) -> tuple[Any, Any]:
     """Return rows and labels of the fit, as its classifier takes them."""
     if y is not None:
-        return model[:-1].transform(table), y
+        return _prepared(model, table), y
     kept = getattr(model[-1], TRAINING, None)
     if kept is None:
         raise ValueError(

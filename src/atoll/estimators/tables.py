@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from atoll.core import preprocessing
 from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
-from atoll.core.labels import parse_labels, placeholder_in
+from atoll.core.label_copies import label_copies
+from atoll.core.labels import PartialLabels, parse_labels, placeholder_in
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import PYTHON
+from atoll.core.table_refusals import columns_in_words, is_or_are
 from atoll.core.tables import N_CELLS
 from atoll.estimators.category_weight import weigh_categories
 from atoll.estimators.parameters import Flag, Listed, Number, OneOf, check_value
@@ -123,7 +125,10 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             texts=[str(name) for name in self.texts],
             fixes=PYTHON,
         )
-        self.category_weight_ = self._category_weight(table, y)
+        labels = _labels_of(y, len(frame))
+        if labels is not None and hasattr(self, "feature_names_in_"):
+            self._remark_on_copies(frame, table.preprocessing.columns, labels)
+        self.category_weight_ = self._category_weight(table, labels)
         if self.category_weight_ != 1.0:
             table = preprocessing.with_category_weight(table, self.category_weight_)
         self.preprocessing_ = table.preprocessing
@@ -134,16 +139,26 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self.n_blank_ = {n: int(frame[n].isna().sum()) for n in columns if frame[n].isna().any()}
         return self
 
-    def _category_weight(self, table: preprocessing.PreparedTable, y: Any) -> float:
+    def _category_weight(
+        self, table: preprocessing.PreparedTable, labels: PartialLabels | None
+    ) -> float:
         if self.category_weight != "auto":
             return float(self.category_weight)
-        if y is None or not self.standardise:
+        if labels is None or not self.standardise:
             return 1.0
-        y = y if hasattr(y, "__len__") else np.asarray(y)
-        marker = placeholder_in(y)  # the classifier behind this step may be told what it means
-        labels = parse_labels(y, unlabelled="auto" if marker is None else marker[0])
-        is_one_each = len(labels.codes) == table.X.shape[0]  # the classifier says it if not
-        return weigh_categories(table, labels).weight if is_one_each else 1.0
+        return weigh_categories(table, labels).weight
+
+    def _remark_on_copies(self, frame: Any, columns: Sequence[str], labels: PartialLabels) -> None:
+        """Warn of columns that are the labels themselves."""
+        found = label_copies(frame, columns, labels)
+        if found:
+            warn_user(
+                f"{columns_in_words(found)} {is_or_are(found)} the same as y in all "
+                f"{labels.n_labelled} labelled rows: what is to be predicted seems to stand in X "
+                f"too, and is learnt from. Leave it out: X.drop(columns={list(found)!r}), or "
+                f"{PYTHON.drop(found)}.",
+                UserWarning,
+            )
 
     def transform(self, X: Any) -> Any:
         """Return the features, (n, p): an array, or a sparse one where a column holds texts.
@@ -229,6 +244,16 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _labels_of(y: Any, n: int) -> PartialLabels | None:
+    """Return the labels of n rows; None where there are none, or not one for each row."""
+    if y is None:
+        return None
+    y = y if hasattr(y, "__len__") else np.asarray(y)
+    marker = placeholder_in(y)  # the classifier behind this step may be told what it means
+    labels = parse_labels(y, unlabelled="auto" if marker is None else marker[0])
+    return labels if len(labels.codes) == n else None  # the classifier says it if not
 
 
 def of_preprocessing(found: preprocessing.Preprocessing) -> TablePreprocessor:

@@ -30,8 +30,21 @@ def with_words(
     first, named = len(preprocessing.features), preprocessing.names
     one_column = len(preprocessing.texts) == 1
     words = [name.split(": ", 1)[1] if one_column else name for name in named[first:]]
-    own = sparse.csr_array(x)[:, first:]
-    others = sparse.csr_array(X)[[label.row for label in found.near]][:, first:]
+    own, X = sparse.csr_array(x)[:, first:], sparse.csr_array(X)[:, first:]
+    return with_words_of(found, own, X, words)
+
+
+def with_words_of(found: RowExplanation, x: Any, X: Any, words: list[str]) -> RowExplanation:
+    """Return an explanation with the words of the row.
+
+    Parameters
+    ----------
+    found : which labels the class rests on
+    x, X : (1, w) and (n, w) sparse weights of words in the row, and in the rows of the fit
+    words : (w,)
+    """
+    own = sparse.csr_array(x)
+    others = sparse.csr_array(X)[[label.row for label in found.near]]
     shared = others.multiply(own).tocsr()
     return found._replace(
         words=_heaviest(own, 0, words, OWN),

@@ -15,6 +15,8 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Product
 
+from atoll.kernels.own_gradients import check_own_gradients
+
 Array = NDArray[np.float64]
 
 # Standard deviations of the log-parameters under the default prior, and the log variance's mean.
@@ -81,6 +83,7 @@ def kernel_prior(kernel: str | Kernel, X: Array) -> KernelPrior:
                 f"the kernel's free parameter {name} is zero or infinite, and has no logarithm to "
                 'sample; give it a positive value, or "fixed" for its bounds.'
             )
+        check_own_gradients(ours, X)
         return KernelPrior(
             ours,
             _parameter_names(ours),

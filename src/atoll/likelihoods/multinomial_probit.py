@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, owens_t
 
 from atoll.core.gaussian import log_expected_product_of_ndtr
 from atoll.core.memory import in_chunks
@@ -108,6 +109,53 @@ def _on_grid(m: Array) -> Array:
         for part in tables_for(first, step, GRID_NODES, 0, 25).at(m.ravel())
     )
     p = np.einsum("nt,knt->nk", np.exp(log_below.sum(axis=0)), hazard)
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def three_class_probabilities(mean: Array, variance: Array) -> Array:
+    """Return P(y = k) for three functions f_k ~ N(mean_k, variance), in closed form.
+
+    That the largest of three normals exceeds the others is an orthant of two normals with
+    correlation one half, hence a sum of Owen's T functions (Owen 1956); those of two classes that
+    face each other differ in sign alone, so that three do. Right to 1e-15, and thrice as fast as
+    `class_probabilities`, but a probability below that may come out as zero: it is for averages.
+
+    Parameters
+    ----------
+    mean : (n, 3)
+    variance : (n,)
+
+    Returns
+    -------
+    (n, 3), rows sum to one
+
+    Examples
+    --------
+    >>> three_class_probabilities(np.array([[0.0, 0.0, 1.0]]), np.array([0.5])).round(3)
+    array([[0.21 , 0.21 , 0.579]])
+    """
+    order = np.argsort(mean, axis=1)
+    low, middle, high = (
+        np.take_along_axis(mean, order, axis=1) / np.sqrt(2.0 + 2.0 * variance)[:, None]
+    ).T
+    x, y, w = high - middle, middle - low, high - low
+    root = np.sqrt(0.75)
+    equal = np.full(len(w), 1.0 / np.sqrt(3.0))  # the slope where all three means are the same
+    far = np.where(w > 0.0, np.inf, equal)
+    t_middle = owens_t(x, np.divide(w - 0.5 * x, root * x, out=far, where=x > 0.0))
+    t_low = owens_t(w, np.divide(x - 0.5 * w, root * w, out=equal, where=w > 0.0))
+    far = np.full(len(w), -np.inf)
+    t_others = owens_t(y, np.divide(-x - 0.5 * y, root * y, out=far, where=y > 0.0))
+    sorted_p = np.stack(
+        [
+            0.5 * (ndtr(-w) + ndtr(-y)) + t_low + t_others,
+            0.5 * (ndtr(-x) - ndtr(-y)) + t_middle - t_others,
+            0.5 * (ndtr(x) + ndtr(w)) - t_middle - t_low,
+        ],
+        axis=1,
+    )
+    p = np.empty(mean.shape)
+    np.put_along_axis(p, order, np.maximum(sorted_p, 0.0), axis=1)  # rounding is below zero too
     return p / p.sum(axis=1, keepdims=True)
 
 

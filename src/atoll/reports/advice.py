@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.reports.words import count, percent
+from atoll.reports.words import count, percent, percents
 
 ENOUGH = 0.95  # share of unlabelled rows with a clear class from which more labels add little
 SURE = 0.9  # probability from which a row's class counts as clear
@@ -85,14 +85,14 @@ def _calibration(state: State) -> list[str]:
             "Do not take the probabilities at face value yet: on held-out labels they were not "
             "calibrated. Try another model (`atoll models` lists them) or check the labels given."
         ]
-    low, high = scores.accuracy_low, scores.accuracy_high
-    if high - low > WIDE:
+    low, high = percents(scores.accuracy_low, scores.accuracy_high)
+    if scores.accuracy_high - scores.accuracy_low > WIDE:
         return [
             f"So far {count(scores.n_rows, 'held-out label')} put the accuracy anywhere from "
-            f"{percent(low)} to {percent(high)}: too few to rely on."
+            f"{low} to {high}: too few to rely on."
         ]
     return [
-        f"Held-out labels put the accuracy between {percent(low)} and {percent(high)}, and the "
+        f"Held-out labels put the accuracy between {low} and {high}, and the "
         "probabilities may be taken as they are."
     ]
 

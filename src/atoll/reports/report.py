@@ -48,7 +48,7 @@ from atoll.reports.inference_section import inference_section
 from atoll.reports.preparing import as_numbers
 from atoll.reports.table import ArrayTable, RowTable, SparseTable, table_of
 from atoll.reports.units import Standardised
-from atoll.reports.words import count, listed, number, percent, short
+from atoll.reports.words import count, listed, number, percent, percents, short
 
 MAP_RESOLUTION = 64  # per axis: predictions are costly, and interpolation makes the picture smooth
 _ROWS_SHOWN = 10  # rows listed, to be labelled or looked at
@@ -254,8 +254,7 @@ def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, s
             {
                 "value": percent(scores.accuracy),
                 "name": "Held-out accuracy",
-                "detail": f"95% interval {percent(scores.accuracy_low)} to "
-                f"{percent(scores.accuracy_high)}",
+                "detail": f"95% interval {_interval((scores.accuracy_low, scores.accuracy_high))}",
             },
             {
                 "value": number(scores.log_loss),
@@ -511,7 +510,7 @@ def _template() -> Any:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(number=number, percent=percent, code=_with_code)
+    environment.filters.update(number=number, percent=percent, percents=_interval, code=_with_code)
     source = files("atoll.reports").joinpath("template.html").read_text(encoding="utf-8")
     return environment.from_string(source)
 
@@ -520,3 +519,8 @@ def _own_version() -> str:
     from atoll import __version__
 
     return __version__
+
+
+def _interval(limits: tuple[float, float]) -> str:
+    """Return two shares in percent, from one to the other."""
+    return " to ".join(percents(*limits))

@@ -27,6 +27,24 @@ def percent(share: float) -> str:
     return text
 
 
+def percents(low: float, high: float) -> tuple[str, str]:
+    """Return two shares in percent, with as many digits as each other.
+
+    Examples
+    --------
+    >>> percents(0.8, 0.95), percents(0.911, 0.9971)
+    (('80%', '95%'), ('91.1%', '99.7%'))
+    """
+    for digits in (0, 1):
+        texts = tuple(f"{100 * share:.{digits}f}" for share in (low, high))
+        ends = [float(text) in (0.0, 100.0) for text in texts]
+        if not any(end and 0.0 < share < 1.0 for end, share in zip(ends, (low, high))):
+            break
+    else:
+        texts = (f"{100 * low:.2f}", f"{100 * high:.2f}")
+    return f"{texts[0]}%", f"{texts[1]}%"
+
+
 def cell(value: Any) -> str:
     """Return a cell of the user's table; a blank one is a dash."""
     if value is None or value != value:

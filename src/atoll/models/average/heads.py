@@ -20,6 +20,7 @@ from atoll.core.regions import Intervals, Margins, Regions
 from atoll.inference import stacked_ep
 from atoll.inference.stacked_ep import StackedSites
 from atoll.likelihoods import multinomial_probit, probit
+from atoll.likelihoods.multinomial_probit import three_class_probabilities
 from atoll.models.graph_posterior import probit_proba
 from atoll.models.posterior import chosen_states
 
@@ -49,9 +50,10 @@ class ProbitHead(NamedTuple):
     def proba(self, features: Array) -> Array:
         """Return the class probabilities; (m, p) -> (m, K)."""
         K = max(self.means.shape[2], 2)
+        of_one = three_class_probabilities if K == 3 else probit_proba
         out = np.zeros((len(features), K))
         for share, mean, variance in self._moments(features):
-            out += share * probit_proba(mean, variance)
+            out += share * of_one(mean, variance)
         return out
 
     def draws(self, features: Array, n: int, rng: np.random.Generator) -> Array:

@@ -191,10 +191,12 @@ class Doubts(NamedTuple):
 
     probabilities : (l,) that each label is wrong, given all of them
     chances : (l + 1,) probability of each number of wrong labels
+    proba : (l, K) class probabilities of each row, without its own label
     """
 
     probabilities: Array
     chances: Array
+    proba: Array
 
 
 def doubts(record: LabelRecord, shown: float | None = None) -> Doubts:
@@ -216,16 +218,19 @@ def doubts(record: LabelRecord, shown: float | None = None) -> Doubts:
     found = Compared(*(np.concatenate(field) for field in zip(*parts)))
     given_k = np.empty((len(found.wrong), len(record.codes)))
     given_k[:, record.part] = found.suspicion(record.of_part)
+    proba = np.empty((len(record.codes), record.n_classes))
+    proba[record.part] = found.held_out(record.of_part)
     others = np.setdiff1d(np.arange(len(record.codes)), record.part)
     if len(others):
         e, K = found.wrong[:, None], record.n_classes
-        own = held_out(record)[others, record.codes[others]]
+        proba[others] = held_out(record)[others]
+        own = proba[others, record.codes[others]]
         other = e / (K - 1) * (1.0 - own)
         given_k[:, others] = other / np.maximum((1.0 - e) * own + other, 1e-300)
     weights = found.weights
     kept = np.flatnonzero(weights >= LEAST_WEIGHT * weights.max())
     chances = weights[kept] @ [number_chances(given_k[k]) for k in kept]
-    return Doubts(weights @ given_k, chances / chances.sum())
+    return Doubts(weights @ given_k, chances / chances.sum(), proba)
 
 
 def number_chances(p: Array) -> Array:

@@ -1,0 +1,24 @@
+"""Names of rows: the index of a data frame, where it holds names and not numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def row_names(X: Any) -> tuple[str, ...] | None:
+    """Return the names of the rows of a data frame or a series; None where they have none.
+
+    Numbers in an index are no names: they would be taken for places of rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> row_names(pd.DataFrame({"x": [1, 2]}, index=["P1", "P2"]))
+    ('P1', 'P2')
+    >>> row_names(pd.DataFrame({"x": [1, 2]}, index=[7, 8]))
+    """
+    index: Any = getattr(X, "index", None)
+    if not hasattr(index, "get_indexer_for") or not getattr(index, "is_unique", False):
+        return None
+    names = index.tolist()
+    return tuple(names) if names and all(isinstance(name, str) for name in names) else None
