@@ -250,7 +250,7 @@ def test_rows_that_cannot_be_read_are_told_from_the_others(frame):
     assert np.isfinite(apply(lenient, readable.infer_objects())).all()
     strict = prepare(frame, "kind", impute=False).preprocessing
     assert unreadable(strict, table)[1].tolist()[2:4] == [
-        "height is blank",
+        "every cell that the model reads is blank",
         "hue is 'mauve', not seen before",
     ]
 

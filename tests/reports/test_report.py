@@ -219,11 +219,11 @@ def test_nothing_is_written_when_drawing_fails(tmp_path, monkeypatch):
         write_report(model, X, y, tmp_path / "new.html", cross_validate=False)
     assert list(tmp_path.iterdir()) == []
 
-    (tmp_path / "old.html").write_text("what stood here")
+    (tmp_path / "old.html").write_text("<html>what stood here</html>")
     with pytest.raises(RuntimeError, match="no ink"):
         write_report(model, X, y, tmp_path / "old.html", cross_validate=False)
     assert [path.name for path in tmp_path.iterdir()] == ["old.html"]
-    assert (tmp_path / "old.html").read_text() == "what stood here"
+    assert (tmp_path / "old.html").read_text() == "<html>what stood here</html>"
 
 
 def test_a_folder_that_is_missing_is_found_out_before_the_long_work(tmp_path, monkeypatch):

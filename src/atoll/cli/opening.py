@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atoll.core.extras import import_extra
-from atoll.core.table_refusals import near_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,6 +71,8 @@ def refuse_near_target(bundle: ModelBundle, frame: pd.DataFrame) -> None:
 
     Columns that the model takes are not meant: they are no labels.
     """
+    from atoll.core.table_refusals import near_name
+
     if bundle.target in frame.columns:
         return
     others = [name for name in frame.columns if name not in bundle.preprocessing.columns]
