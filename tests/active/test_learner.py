@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -389,8 +391,37 @@ def test_an_audit_asked_before_saving_is_one_after_loading(pool, tmp_path):
     assert loaded.estimate_error() == learner.estimate_error()
 
 
+@pytest.mark.parametrize("kind", ["table", "table with names", "texts"])
+def test_a_learner_of_a_table_is_saved_with_it(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    truth = np.arange(60) % 2
+    X = pd.DataFrame({"mass": rng.normal(size=60) + 3.0 * truth, "count": rng.integers(0, 5, 60)})
+    X.insert(1, "site", np.where(truth == 1, "north", "south"))
+    X.loc[::7, "mass"], X.loc[::9, "site"] = np.nan, None
+    step = make_preprocessor()
+    if kind == "table with names":
+        X.index = [f"P{i}" for i in range(60)]
+    if kind == "texts":
+        X = [("fur tail paw" if k else "star moon sky") + f" w{i % 7}" for i, k in enumerate(truth)]
+        step = TfidfVectorizer()
+    y = np.where(np.arange(60) < 10, np.array(["x", "y"])[truth], None)
+    model = make_pipeline(step, GraphGPClassifier(random_state=0))
+    learner = ActiveLearner(model, random_state=0).fit(X, y)
+    learner.save(tmp_path / "pool.atoll")
+    loaded = ActiveLearner.load(tmp_path / "pool.atoll")
+    assert loaded.has_rows(X)
+    assert loaded.query(4).rows.tolist() == learner.query(4).rows.tolist()
+    np.testing.assert_array_equal(loaded.proba_, learner.proba_)
+
+
 def test_what_cannot_be_saved_is_said(pool, tmp_path):
     X, _ = pool
+    dates = pd.DataFrame({"x": [1.0, 2.0], "when": pd.to_datetime(["2020-01-01", "2020-01-02"])})
+    one_column = ColumnTransformer([("x", "passthrough", ["x"])])
+    model = make_pipeline(one_column, LogisticRegression())
+    learner = ActiveLearner(model, strategy="margin").fit(dates)
+    with pytest.raises(ValueError, match="cells should be words, numbers or booleans"):
+        learner.save(tmp_path / "dates.atoll")
     own = ActiveLearner(LogisticRegression(), strategy=lambda here: here.candidates).fit(X)
     with pytest.raises(ValueError, match="strategy of your own cannot be saved"):
         own.save(tmp_path / "pool.atoll")

@@ -179,3 +179,27 @@ def test_rows_that_are_mostly_blank_are_remarked_on(folder):
     asked = pd.read_csv(folder / "ask.csv").set_index("row")["why"]
     is_marked = asked.str.endswith("; 1 of 2 cells blank")
     assert set(asked.index[is_marked]) == {21, 31}
+
+
+def answers_of(folder, *labels):
+    pd.DataFrame({"row": 5 + np.arange(len(labels)), "kind": labels}).to_csv(
+        folder / "answers.csv", index=False
+    )
+    return ("next", folder / "m.atoll", folder / "table.csv", "--answers", folder / "answers.csv")
+
+
+def test_an_answer_that_is_no_class_is_refused_and_nothing_is_learnt(folder):
+    said = fail(*answers_of(folder, "cat", "dgo"))
+    assert "has the answer 'dgo', and the classes are cat, dog; did you mean dog?" in said
+    assert "--new-class dgo" in said
+    assert not (folder / "m.next.atoll").exists()
+    done = folder / "done.csv"
+    succeed(*answers_of(folder, "cat", "fox"), "--new-class", "fox", "--labelled", done)
+    assert pd.read_csv(done)["kind"].value_counts()["fox"] == 1
+
+
+def test_a_word_for_a_class_that_is_not_known_is_no_answer(folder):
+    said = succeed(*answers_of(folder, "cat", "?", "unknown"), "--labelled", folder / "done.csv")
+    assert "1 answers taken" in said
+    assert "2 more say that the class is not known ('?', 'unknown')" in said
+    assert set(pd.read_csv(folder / "done.csv")["kind"].dropna()) == {"cat", "dog"}

@@ -64,6 +64,8 @@ def contents(folder):
         ("report m.atoll --out notes.txt", "is not a web page"),
         ("compare table.csv --target kind --html table.csv", "another file with --html"),
         ("suspects copy.csv --out copy.csv", "'copy.csv' would be overwritten"),
+        ("suspects m.atoll --out table.csv", "the table that the model was fitted on"),
+        ("predict m.atoll other.csv --out table.csv", "the table that the model was fitted on"),
         ("datasets make crescents --out copy.csv", "holds an atoll model, not a table"),
         ("label table.csv --target kind --export table.csv", "another"),
         ("label table.csv --target kind --labels notes.txt --export a.csv", "no file of labels"),
@@ -74,6 +76,7 @@ def test_what_is_read_or_of_another_kind_is_not_overwritten(folder, monkeypatch,
     monkeypatch.chdir(folder)
     (folder / "copy.csv").write_bytes((folder / "m.atoll").read_bytes())
     (folder / "link.csv").symlink_to("table.csv")
+    shutil.copy(folder / "table.csv", folder / "other.csv")
     before = contents(folder)
     assert said in fail(*command.split())
     assert contents(folder) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.stats import t as student
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 
@@ -627,3 +630,18 @@ def test_models_left_out_for_one_reason_are_told_together(found):
         terminal_lines(replace(found, left_out=tuple((c.name, c.left_out) for c in chains)))
     )
     assert "null-category, softmax-gp, archipelago (slow chains)" in " ".join(said.split())
+
+
+class Troubled(LogisticRegression):
+    """A classifier that warns at every fit."""
+
+    def fit(self, X, y, sample_weight=None):
+        warnings.warn("sticks of class 0 bind", ConvergenceWarning, stacklevel=2)
+        return super().fit(X, y)
+
+
+def test_troubles_of_a_blends_models_which_its_weights_know_are_not_told_of_codes():
+    X, y = np.array([[0.0], [1.0], [5.0], [6.0]]), ["no", "no", "yes", "yes"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BlendClassifier([Troubled(), LogisticRegression()], [1, 1]).fit(X, y)

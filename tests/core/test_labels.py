@@ -187,6 +187,7 @@ def test_classes_keep_the_order_given_and_may_lack_labelled_rows():
     [
         (None, {}, "y is None"),
         ([[0, 1], [1, 0]], {}, "1d array"),
+        ("kind", {}, r"y is the word 'kind' and not labels; .* table\['kind'\]"),
         (["a", 1], {}, "several types"),
         ([0.5, 1.25], {}, "Unknown label type"),
         ([0.0, np.inf], {}, "infinity"),

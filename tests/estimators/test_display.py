@@ -82,6 +82,11 @@ def test_a_notebook_shows_the_picture_and_no_list_of_axes(fitted, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_what_plot_returns_saves_the_picture(fitted, tmp_path):
+    fitted.plot().savefig(tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 1000
+
+
 def test_plot_leaves_out_what_too_few_labels_cannot_tell():
     y = hide_labels(NAMES, per_class=1, marker=None, random_state=0)
     assert len(GraphGPClassifier(random_state=0).fit(X, y).plot()) == 2

@@ -118,3 +118,40 @@ def test_a_gradient_of_the_wrong_shape_or_sign_is_refused_in_words(model):
     sign = "gradient of the kernel Steep by its hyperparameter 1 of 1 is .* mislead the fit"
     with pytest.raises(ValueError, match=sign):
         clone(model).set_params(kernel=RBF() * Steep(times=-1.0)).fit(X, y)
+
+
+class OfOneSet(Learnt):
+    """The same, but for the second set of rows, which it forgets."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return super().__call__(X, None)
+
+
+class OfTheWrongRows(Learnt):
+    """The same, but that a single row is taken for all others."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return super().__call__(X, None if Y is None else np.repeat(Y[:1], len(Y), axis=0))
+
+
+class Stubborn(Learnt):
+    """With a gradient of what is fixed."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        K = super().__call__(X, Y)
+        return (K, (K * (1.0 - K))[:, :, None]) if eval_gradient else K
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (OfOneSet(), r"of 1 row and 3 others has shape \(1, 1\) instead of \(1, 3\)"),
+        (OfTheWrongRows(), "between rows and others is not what it is among all of them"),
+        (Stubborn(1.0, "fixed"), r"has shape \(3, 3, 1\) at 3 rows; .* here \(3, 3, 0\)"),
+    ],
+)
+def test_a_kernel_that_contradicts_itself_is_refused_in_words(kernel, said):
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(-1, 0.3, (8, 2)), rng.normal(1, 0.3, (8, 2))])
+    with pytest.raises(ValueError, match=said):
+        ProbitGPClassifier(kernel=RBF() * kernel, inference="vb").fit(X, np.repeat([0, 1], 8))

@@ -428,3 +428,14 @@ def test_a_column_that_is_the_label_is_warned_of_by_name():
         make_preprocessor().fit(table, few)
         make_preprocessor(drop=["kind"]).fit(table, y)
         make_preprocessor().fit(table.assign(kind=truth[::-1]), y)
+
+
+def test_a_row_in_the_place_of_a_table_and_a_list_of_texts_are_told_the_fix():
+    table = pd.DataFrame({"x": [0.0, 1.0, 5.0, 6.0], "kind": ["a", "a", "b", "b"]})
+    step = make_preprocessor().fit(table)
+    with pytest.raises(ValueError, match=r"table\.iloc\[\[2\]\] in the place of table\.iloc\[2\]"):
+        step.transform(table.iloc[2])
+    with pytest.raises(ValueError, match=r"table\[\['kind'\]\]"):
+        step.transform(table["kind"])
+    with pytest.raises(ValueError, match=r"list of texts.*make_pipeline\(TfidfVectorizer\(\)"):
+        AtollClassifier().fit(["a moon", "a star", "fur", "a tail"], ["sky", "sky", "cat", "cat"])

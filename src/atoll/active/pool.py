@@ -193,4 +193,9 @@ def same_rows(X: Any, other: Any) -> bool:
         return X.shape == other.shape and not (other != X).nnz
     if sparse.issparse(X) or sparse.issparse(other):
         return False
+    if hasattr(X, "columns") and hasattr(other, "columns"):
+        X, other = (t.to_pandas() if hasattr(t, "to_pandas") else t for t in (X, other))
+        return list(X.columns) == list(other.columns) and bool(
+            X.reset_index(drop=True).equals(other.reset_index(drop=True))
+        )
     return np.array_equal(np.asarray(X), np.asarray(other))

@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from atoll.active.history import Audit, Event, History, replay
+from atoll.core.extras import import_extra
 from atoll.core.fillings import Fillings, carrying, fillings_of
 from atoll.estimators.persistence import load_model, save_model
 
 KIND = "atoll active learner"
+TABLE, TEXTS = "table", "text"  # what a record of a table is called, and a list's only column
 
 
 class SavedLearner(NamedTuple):
@@ -26,7 +29,7 @@ class SavedLearner(NamedTuple):
 
     estimator : not fitted; None is the default one
     parameters : of the learner, by name
-    X : (n, d) rows
+    X : (n, d) rows, a data frame, or (n,) texts
     seed : of all its random numbers
     history : what happened
     open_audits : rows asked as audits that have no answer yet
@@ -96,10 +99,13 @@ def read(path: str | os.PathLike[str]) -> SavedLearner:
     )
     start = {int(row): label for row, label in told["start"]}
     known = found.get("fillings")  # older files have none
+    X = found["X"]
+    if isinstance(X, dict):
+        X = _table(X, told.get("names"))
     return SavedLearner(
         found["estimator"],
         told["parameters"],
-        carrying(found["X"], None if known is None else Fillings(**known)),
+        carrying(X, None if known is None else Fillings(**known)),
         told["seed"],
         replay(start, events),
         frozenset(told["open"]),
@@ -117,13 +123,55 @@ def _plain(value: Any) -> Any:
 
 
 def _rows(X: Any) -> Any:
-    """Return rows as an array of numbers, or a sparse one."""
+    """Return rows as plain data: an array of numbers, a sparse one, or a record of a table."""
     if sparse.issparse(X):
         return X
-    try:
-        return np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            "X holds something else than numbers, which cannot be saved; turn it into numbers "
-            "before fit."
-        ) from None
+    X = X.to_pandas() if hasattr(X, "to_pandas") else X
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        columns = [X.iloc[:, j] for j in range(X.shape[1])]
+        names = list(X.columns)
+    elif len(np.shape(X)) == 1:
+        columns, names = [X], [TEXTS]
+    else:
+        try:
+            return np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                "X is an array of something else than numbers, which cannot be saved; give a data "
+                "frame, or turn it into numbers before fit."
+            ) from None
+    return {
+        TABLE: json.dumps([[name, *_column(column)] for name, column in zip(names, columns)]),
+        "is_frame": names != [TEXTS],
+    }
+
+
+def _column(column: Any) -> tuple[str, list[Any]]:
+    """Return the type and the values of a column, as JSON has them."""
+    kind = str(getattr(column, "dtype", object))
+    values = np.asarray(column, dtype=object).tolist()
+    plain = [None if v is None or v != v else _plain_cell(v) for v in values]  # NaN is not itself
+    return kind, plain
+
+
+def _plain_cell(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, str | bool | int | float):
+        return value
+    raise ValueError(
+        f"a table with {value!r} in a cell, of the type {type(value).__name__}, cannot be saved; "
+        "cells should be words, numbers or booleans."
+    )
+
+
+def _table(found: dict[str, Any], names: Sequence[str] | None) -> Any:
+    """Return the table, or the texts, of a record that `_rows` made."""
+    told = json.loads(found[TABLE])
+    if not found["is_frame"]:
+        return told[0][2]
+    pd = import_extra("pandas")
+    index = None if names is None else list(names)
+    columns = [pd.Series(values, dtype=kind, index=index) for _, kind, values in told]
+    out = pd.concat(columns, axis=1) if columns else pd.DataFrame(index=index)
+    out.columns = [name for name, _, _ in told]
+    return out

@@ -13,8 +13,7 @@ import typer
 from atoll import __version__
 from atoll.cli.explain import explain
 from atoll.cli.fitting import (
-    about_exceptions,
-    about_shares,
+    after_the_fit,
     bundle_of,
     check_id,
     description,
@@ -272,7 +271,7 @@ def fit(
     save_model(with_source(bundle, data, source, id_column), out)
     stages.ended("saving")
     verdict = estimator.diagnostics_["verdict"]
-    after = [*about_shares(estimator, labels), *about_exceptions(estimator)]
+    after = after_the_fit(estimator, labels, out)
     stages.ended("doubting labels")
     for line in [verdict, *after, f"Model saved in {out}."]:
         say(line)
@@ -441,6 +440,9 @@ def next_rows(
     target_error: Annotated[
         float | None, typer.Option(help="Share of wrong rows at which labelling may stop.")
     ] = None,
+    new_class: Annotated[
+        list[str] | None, typer.Option(help="Class that answers may have; may be repeated.")
+    ] = None,
     target: TargetOfModel = None,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -459,7 +461,8 @@ def next_rows(
     kept = model.with_suffix(".next.atoll") if state is None else state
     files = loop.Files(model, data, kept, answers, out, labelled)
     loop.check_files(files)
-    wishes = loop.Wishes(n, strategy, target_error, seed, show_progress(quiet))
+    new = tuple(new_class or ())
+    wishes = loop.Wishes(n, strategy, target_error, seed, new, show_progress(quiet))
     source = source_of(data)
     frame, cells = read_table(source), read_cells(source)
     bundle = open_model(model, frame, target)

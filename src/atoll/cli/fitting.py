@@ -236,20 +236,47 @@ def fit_rows(estimator: Any, X: Any, y: NDArray[Any], more: dict[str, Any]) -> N
         estimator.fit(X, y, **more)
 
 
-def about_exceptions(estimator: Any) -> list[str]:
-    """Return where to look for wrong labels, if some are likely, or labels have exceptions."""
+def after_the_fit(estimator: Any, labels: PartialLabels, model: Path) -> list[str]:
+    """Return what the command line adds to a verdict, line by line.
+
+    Parameters
+    ----------
+    model : file of the model
+    """
+    return [
+        *_about_draws(estimator),
+        *about_shares(estimator, labels),
+        *about_exceptions(estimator, f"`atoll suspects {model}`"),
+    ]
+
+
+def _about_draws(estimator: Any) -> list[str]:
+    """Return how the command is told to draw more, where the verdict asks for that."""
+    if "a larger n_draws" not in estimator.diagnostics_["verdict"]:
+        return []
+    more = 4 * estimator.get_params(deep=False)["n_draws"]
+    return [f"Here a larger n_draws is, for example, --set n_draws={more}."]
+
+
+def about_exceptions(estimator: Any, suspects: str) -> list[str]:
+    """Return where to look for wrong labels, if some are likely, or labels have exceptions.
+
+    Parameters
+    ----------
+    suspects : the command that lists them
+    """
     from atoll.estimators.informed import likely_wrong
 
     n_wrong = likely_wrong(estimator)
     if n_wrong:
         labels = "1 label is" if n_wrong == 1 else f"{n_wrong} labels are"
-        return [f"{labels} more likely wrong than right: `atoll suspects` lists them."]
+        return [f"{labels} more likely wrong than right: {suspects} lists them."]
     weights = getattr(estimator, "weights_", None)
     if not isinstance(weights, dict) or weights.get("neighbours", 0.0) < CLEARLY:
         return []
     return [
         "Some labels are unlike those of near rows, as where classes overlap or labels are wrong: "
-        "`atoll suspects` lists the labels that may be."
+        f"{suspects} lists the labels that may be."
     ]
 
 

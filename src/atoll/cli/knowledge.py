@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from atoll.cli.opening import refuse_fitted_table
 from atoll.cli.options import ModelPath
 from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
 from atoll.core.extras import import_extra
@@ -168,6 +169,7 @@ def suspects(
     opened, bundle = load_model(model), None
     if isinstance(opened, ModelBundle):
         opened, bundle = opened.estimator, opened
+        refuse_fitted_table(bundle, out)
     found = _suspects(last_step(opened), say, show_progress(quiet))
     table = _table_of_suspects(bundle, found)
     if out is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.cli.opening import labels_of
+from atoll.cli.settings import did_you_mean
 from atoll.cli.terminal import table_lines
 from atoll.core.extras import import_extra
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from atoll.estimators.persistence import ModelBundle
 
 ROW = "row"  # column that says which row of the table an answer is for; the first is row 1
+MOST_NAMED = 6  # classes that a message names
 
 
 class Files(NamedTuple):
@@ -48,6 +51,7 @@ class Wishes(NamedTuple):
     strategy : name of one, or None for the one that the loop has, or the default
     target_error : share of wrong rows to stop at, or None
     seed : of every random number
+    new_classes : that answers may have beside those that are known
     progress : whether the fit shows how far it is
     """
 
@@ -55,6 +59,7 @@ class Wishes(NamedTuple):
     strategy: str | None
     target_error: float | None
     seed: int
+    new_classes: tuple[str, ...] = ()
     progress: bool = False
 
 
@@ -110,8 +115,15 @@ def run_round(
     learner = open_learner(bundle, frame, X, files.state, wishes)
     if files.answers is not None:
         rows, labels = read_answers(files.answers, bundle.target, numbers, learner.classes_)
-        learner.refit().update(rows, labels)
+        rows, labels, unknown = without_unknown(rows, labels, learner.classes_)
+        refuse_new_classes(files.answers, labels, learner.classes_, wishes.new_classes)
+        with warnings.catch_warnings():  # a class is new because the command line says so
+            warnings.filterwarnings("ignore", message="update was given", category=UserWarning)
+            learner.refit().update(rows, labels)
         say(f"{len(rows)} answers taken from {files.answers}.")
+        if unknown:
+            words = ", ".join(repr(word) for word in sorted(set(unknown)))
+            say(f"{len(unknown)} more say that the class is not known ({words}): no answers.")
     is_blank_cell = is_filled(bundle.preprocessing, frame)
     n_blank, n_cells = is_blank_cell.sum(axis=1), is_blank_cell.shape[1]
     query = learner.query(wishes.n, later=np.flatnonzero(mostly_blank(n_blank / n_cells)))
@@ -242,6 +254,48 @@ def read_answers(
         places.append(place_of[int(word)])
         given.append(_in_type(label, classes))
     return places, given
+
+
+def without_unknown(
+    rows: list[int], labels: list[Any], classes: Any
+) -> tuple[list[int], list[Any], list[str]]:
+    """Return rows and labels of answers, and the words of others for a class that is not known.
+
+    Examples
+    --------
+    >>> without_unknown([3, 8], ["cat", "?"], ["cat", "dog"])
+    ([3], ['cat'], ['?'])
+    """
+    from atoll.core.labels import WORDS_FOR_UNLABELLED
+
+    known = set(np.asarray(classes).tolist())
+    told = [
+        label in known or str(label).strip().lower() not in WORDS_FOR_UNLABELLED for label in labels
+    ]
+    unknown = [str(label) for label, is_told in zip(labels, told) if not is_told]
+    pairs = [pair for pair, is_told in zip(zip(rows, labels), told) if is_told]
+    return [row for row, _ in pairs], [label for _, label in pairs], unknown
+
+
+def refuse_new_classes(
+    path: Path, labels: list[Any], classes: Any, allowed: tuple[str, ...]
+) -> None:
+    """Raise a ValueError where an answer is a new class that was not said to be one.
+
+    A loop that knows fewer than two classes has yet to find them, and takes any.
+    """
+    known = np.asarray(classes).tolist()
+    if len(known) < 2:
+        return
+    for label in labels:
+        if label not in known and str(label) not in allowed:
+            hint = did_you_mean(str(label), [str(name) for name in known])
+            raise ValueError(
+                f"{str(path)!r} has the answer {label!r}, and the classes are "
+                f"{', '.join(str(name) for name in known[:MOST_NAMED])}"
+                f"{', …' * (len(known) > MOST_NAMED)}; {hint}Correct it, leave it blank, or add "
+                f"--new-class {label} if it is one."
+            )
 
 
 def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target: str) -> Any:

@@ -172,3 +172,15 @@ def _columns(found: Any, path: Path, frame: pd.DataFrame, target: str | None) ->
             f"{n} in the table, in their order, or fit the model on a data frame."
         )
     return tuple(usable)
+
+
+def refuse_fitted_table(bundle: ModelBundle, out: Path | None) -> None:
+    """Raise a ValueError if a table to write is, by its name, the one that the model was fitted on.
+
+    A model file knows the name of that table, and not where it was.
+    """
+    if out is not None and bundle.source and out.name == bundle.source and out.exists():
+        raise ValueError(
+            f"{str(out)!r} would be overwritten, and has the name of the table that the model was "
+            "fitted on; name another file with --out."
+        )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.cli.fitting import check_id
-from atoll.cli.opening import as_fitted, open_model
+from atoll.cli.opening import as_fitted, open_model, refuse_fitted_table
 from atoll.cli.predicting import predicted_proba
 from atoll.cli.terminal import shortened
 from atoll.core.blank_rows import MANY
@@ -97,6 +97,7 @@ def predict_table(
     source = source_of(data)  # standard input cannot be read twice, its bytes can
     first, n_more = _first_chunk(source)
     bundle = open_model(model, first)
+    refuse_fitted_table(bundle, out)
     categories = tuple(bundle.preprocessing.categories)
 
     def frames() -> Iterator[pd.DataFrame]:

@@ -11,11 +11,13 @@ of the weight. Few labels say little of which model is best; a blend need not kn
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.comparison.candidates import Candidate
@@ -186,7 +188,10 @@ class BlendClassifier(OfClassifiers):
                 f"more and not all zero; got {self.weights!r}."
             )
         rows, codes = self._read(X, y)
-        self.models_ = [fit_clone(model, rows, codes, self.random_state) for model in self.models]
+        with warnings.catch_warnings():
+            # Weights were given to models that had the same troubles, whatever these are.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            self.models_ = [fit_clone(one, rows, codes, self.random_state) for one in self.models]
         return self
 
     def predict_proba(self, X: Any) -> Array:

@@ -10,7 +10,7 @@ from atoll.comparison.judging import FEWEST, NEAR, TELLING, Judgement, Paired
 from atoll.comparison.result import Difference
 
 MOST_NAMED = 4  # models that a sentence names
-IN_PYTHON = " In Python, compare_models(X, y).classifier().fit(X, y) fits it."
+IN_PYTHON = " In Python, the result's own classifier().fit(X, y) fits it."
 
 
 class Recommendation(NamedTuple):

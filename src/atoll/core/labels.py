@@ -305,6 +305,11 @@ def _as_vector(y: Any) -> NDArray[Any]:
         from sklearn.utils import column_or_1d
 
         return column_or_1d(values, warn=True)
+    if values.ndim == 0 and isinstance(y, str):
+        raise ValueError(
+            f"y is the word {y!r} and not labels; if it names a column of a table, pass "
+            f"table.drop(columns={y!r}) and table[{y!r}]."
+        )
     if values.ndim != 1:
         raise ValueError(
             f"y should be a 1d array of labels, got an array of shape {values.shape} instead."

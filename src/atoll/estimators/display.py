@@ -146,6 +146,10 @@ def folds_in_time(seconds: float | None) -> tuple[int, str]:
 class Panels(np.ndarray):
     """Axes of a picture that prints nothing in a notebook, where the picture itself is shown."""
 
+    def savefig(self, *args: Any, **kwargs: Any) -> None:
+        """Save the picture; arguments as those of matplotlib's `Figure.savefig`."""
+        self.flat[0].figure.savefig(*args, **kwargs)
+
     def _ipython_display_(self) -> None:
         pass
 

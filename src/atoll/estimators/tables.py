@@ -351,7 +351,11 @@ def _refuse_what_is_no_table(X: Any) -> None:
 
 def _not_two_dimensions(given: Any, X: NDArray[Any]) -> str:
     name = getattr(given, "name", None)
-    if X.ndim == 1 and hasattr(given, "to_numpy"):
+    if X.ndim == 1 and hasattr(given, "iloc") and not isinstance(name, str):
+        fix = (
+            f"Pass a table of one row: table.iloc[[{name!r}]] in the place of table.iloc[{name!r}]"
+        )
+    elif X.ndim == 1 and hasattr(given, "to_numpy"):
         fix = f"Pass a table of one column: table[[{name!r}]] in the place of table[{name!r}]"
     elif X.ndim == 1 and X.dtype.kind in "OUT":
         fix = 'Pass a table of one column, such as pandas.DataFrame({"text": X})'

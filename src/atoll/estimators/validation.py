@@ -123,6 +123,13 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
         if not is_promotion and not str(error).startswith("could not convert"):
             raise
         why = "dates beside numbers" if is_promotion else error
+        if len(np.shape(X)) == 1:
+            raise ValueError(
+                "X is a list of texts. Turn them into numbers first: "
+                f"make_pipeline(TfidfVectorizer(), {type(estimator).__name__}()), with "
+                "make_pipeline of sklearn.pipeline and TfidfVectorizer of "
+                'sklearn.feature_extraction.text; metric="cosine" suits texts where it is taken.'
+            ) from error
         raise ValueError(
             f"X holds text or other values that are no numbers ({why}). Turn a table into "
             "numbers first: make_pipeline(make_preprocessor(), "

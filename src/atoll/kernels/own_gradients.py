@@ -1,4 +1,4 @@
-"""Gradients of kernels that users write: checked once before a fit, on a few rows."""
+"""Kernels that users write: their blocks and gradients, checked before a fit on a few rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ Array = NDArray[np.float64]
 
 STEP = 1e-4  # in a log-parameter
 WRONG = 0.1  # error relative to the largest slope, beyond what steps and kinks explain
+BLOCK = 1e-6  # relative error of a kernel between rows, beyond rounding
 NOTHING = 1e-6  # slopes below, relative to the kernel, are none
 MOST_ROWS = 200  # among which rows to compare are looked for
 
 
 def check_own_gradients(kernel: Kernel, X: Array) -> None:
-    """Raise a ValueError where a kernel that is not scikit-learn's has a gradient that is wrong.
+    """Raise a ValueError where a kernel that is not scikit-learn's contradicts itself.
+
+    Between two sets of rows it must be what it is among all of them, and its gradient must meet
+    small steps.
 
     Parameters
     ----------
@@ -26,14 +30,15 @@ def check_own_gradients(kernel: Kernel, X: Array) -> None:
     """
     rows = None
     for one in _parts(kernel):
-        if type(one).__module__.startswith("sklearn.") or not len(one.theta):
+        if type(one).__module__.startswith("sklearn."):
             continue
+        rows = _a_few(X) if rows is None else rows
+        _check_blocks(one, rows)
         try:
             answer = one(X[:1], eval_gradient=True)
         except (TypeError, NotImplementedError):  # it has none, and is differentiated by steps
             continue
         if isinstance(answer, tuple):
-            rows = _a_few(X) if rows is None else rows
             _check(one, rows)
 
 
@@ -54,6 +59,23 @@ def _a_few(X: Array) -> Array:
     if not len(others):
         return X[:1]
     return X[[0, others[0], others[len(others) // 2]]]
+
+
+def _check_blocks(kernel: Kernel, rows: Array) -> None:
+    name, n = type(kernel).__name__, len(rows)
+    block = np.asarray(kernel(rows[:1], rows))
+    if block.shape != (1, n):
+        raise ValueError(
+            f"the kernel {name} of 1 row and {n} others has shape {block.shape} instead of "
+            f"{(1, n)}; __call__(X, Y) must return the kernel between the rows of X and of Y."
+        )
+    # White noise is on the diagonal alone: a row against itself is left out.
+    among = np.asarray(kernel(rows))[:1]
+    if not np.allclose(block[:, 1:], among[:, 1:], rtol=BLOCK, atol=BLOCK * np.abs(among).max()):
+        raise ValueError(
+            f"the kernel {name} between rows and others is not what it is among all of them; "
+            "__call__(X, Y) must return the kernel between the rows of X and of Y."
+        )
 
 
 def _check(kernel: Kernel, rows: Array) -> None:

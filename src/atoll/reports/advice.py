@@ -60,8 +60,8 @@ def _wrong_labels(state: State) -> list[str]:
         return []
     labels = "1 label is" if state.n_wrong == 1 else f"{state.n_wrong} labels are"
     return [
-        f"Look at the labels given: {labels} more likely wrong than right, and `atoll suspects` "
-        "(in Python `suspect_labels()`) lists them."
+        f"Look at the labels given: {labels} more likely wrong than right, and "
+        "`atoll suspects MODEL` (in Python `suspect_labels()`) lists them."
     ]
 
 
