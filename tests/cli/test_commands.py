@@ -367,7 +367,7 @@ def test_columns_that_the_model_does_not_know_are_ignored_and_named(data, model,
 @pytest.mark.filterwarnings("default:these labels cannot tell")
 def test_compare_says_which_model_to_use_and_writes_a_page(data, tmp_path):
     page = tmp_path / "compare.html"
-    fixed = ["--target", "kind", "--drop", "row", "--model", "logistic"]
+    fixed = ["--target", "kind", "--id", "row", "--model", "logistic"]
     result = run("compare", data, *fixed, "--n-splits", "2", "--html", page)
     assert result.exit_code == 0
     assert "these labels cannot tell which model is best" in result.stderr

@@ -190,3 +190,11 @@ def test_a_text_without_any_known_word_is_remarked_on(folder):
     answers = pd.read_csv("p.csv")
     assert answers["reason"].isna().tolist() == [True, False]
     assert answers["p_cat"].notna().all()
+
+
+def test_several_columns_named_at_once_are_to_be_named_one_by_one(tmp_path):
+    table = pd.DataFrame({"x": [0.0, 1.0, 5.0, 6.0], "seen": 1.5, "kind": ["a", "a", "b", "b"]})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    said = fail("fit", tmp_path / "table.csv", "--target", "kind", "--drop", "x,seen",
+                "--out", tmp_path / "m.atoll")  # fmt: skip
+    assert "name 'x', 'seen' one by one" in said

@@ -109,6 +109,9 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> Non
 
 def column_hint(name: str, frame: pd.DataFrame) -> str:
     """Return which column may be meant by a name that is none, or which there are."""
+    several = [part.strip() for part in str(name).split(",")]
+    if len(several) > 1 and set(several) <= set(frame.columns):
+        return f"name {listed(several)} one by one."
     close = near_name(name, list(frame.columns))
     if close is not None:
         return f"did you mean {close!r}?"

@@ -162,7 +162,7 @@ class RowExplanation(NamedTuple):
                 class_names([label.label])[0],
                 "no path" if label.n_steps < 0 else str(label.n_steps),
                 f"{0.0 if label.length < SAME_PLACE else label.length:.3g}",
-                *(["-" if label.pull is None else f"{label.pull:+.0%}"] * has_pulls),
+                *(["-" if label.pull is None else _pull(label.pull)] * has_pulls),
                 *([self._without(label)] * has_fits),
                 *([", ".join(words) or "-"] * bool(self.shared)),
             ]
@@ -170,7 +170,7 @@ class RowExplanation(NamedTuple):
         ]
         n, towards, away = self.others
         if has_pulls and n:
-            others = ["", f"{n:,} other{'s' * (n > 1)}", "", "", f"{towards:+.0%} {-away:+.0%}"]
+            others = ["", f"{n:,} other{'s' * (n > 1)}", "", "", f"{_pull(towards)} {_pull(-away)}"]
             rows.append(others + [""] * (len(header) - len(others)))
         return header, rows
 
@@ -438,3 +438,14 @@ def _short_of_certain(p: float) -> str:
     if 0.995 <= p < 1.0:
         return "more than 0.99"
     return "less than 0.01" if 0.0 < p < 0.005 else f"{p:.2f}"
+
+
+def _pull(share: float) -> str:
+    """Return a pull in words; one that is rounded to nothing has no sign.
+
+    Examples
+    --------
+    >>> _pull(0.123), _pull(-0.002)
+    ('+12%', '0%')
+    """
+    return f"{share:+.0%}" if abs(share) >= 0.005 else "0%"
