@@ -167,7 +167,7 @@ def test_a_label_of_another_class_that_pulls_towards_the_class_is_put_in_words()
 def test_a_label_that_no_path_leads_to_is_said_to_have_none():
     far = NearLabel(0, "a", -1, 2.0, None, None)
     _, (cells,) = RowExplanation(np.array(["a", "b"]), np.array([0.6, 0.4]), (far,), None).table()
-    assert cells == ["0", "a", "no path", "2"]
+    assert cells == ["0", "a", "no path", "(2)"]
 
 
 def test_a_strong_pull_from_afar_is_put_in_words():

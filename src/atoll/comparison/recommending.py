@@ -174,7 +174,8 @@ def _contenders(near_best: Mapping[str, float]) -> str:
         return "none is ahead of all others beyond doubt"
     if len(names) > MOST_NAMED:
         return f"{len(names)} of {len(order)} may be"
-    return f"it may be {_listed(names, 'or')}"
+    each = [f"{name} ({100 * near_best[name]:.0f}%)" for name in names]
+    return f"it may be {_listed(each, 'or')}, by these labels and what is known from other tables"
 
 
 def _listed(words: Sequence[str], last: str = "and") -> str:

@@ -78,6 +78,10 @@ class RowChunks:
         self.make_all = make  # with rows that have too many cells, where these can be read
         self.reasons: dict[int, str] = {}
 
+    def __repr__(self) -> str:
+        n = "rows that are not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
+        return f"RowChunks of {n}"
+
     @classmethod
     def from_arrays(cls, X: Any, y: Any = None, *, chunk_rows: int = CHUNK_ROWS) -> RowChunks:
         """Return chunks of arrays or memory maps X (n, d) and y (n,).

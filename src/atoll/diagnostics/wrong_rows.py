@@ -151,6 +151,7 @@ class KeptError(NamedTuple):
                 checked += "would be kept when predicted from the others"
             else:
                 checked += "can be predicted from the others"
+            checked += ", if labelled rows are a random sample"
         return (
             f"{which}, {self.lower:.1%} to {self.upper:.1%} with probability "
             f"{self.confidence:.0%}: by the model's own probabilities {self.by_model:.1%}{checked}."

@@ -161,7 +161,7 @@ class RowExplanation(NamedTuple):
                 name,
                 class_names([label.label])[0],
                 "no path" if label.n_steps < 0 else str(label.n_steps),
-                f"{0.0 if label.length < SAME_PLACE else label.length:.3g}",
+                _distance(label),
                 *(["-" if label.pull is None else _pull(label.pull)] * has_pulls),
                 *([self._without(label)] * has_fits),
                 *([", ".join(words) or "-"] * bool(self.shared)),
@@ -438,6 +438,12 @@ def _short_of_certain(p: float) -> str:
     if 0.995 <= p < 1.0:
         return "more than 0.99"
     return "less than 0.01" if 0.0 < p < 0.005 else f"{p:.2f}"
+
+
+def _distance(label: NearLabel) -> str:
+    """Return the length of the way to a label, in brackets where it is as the crow flies."""
+    length = f"{0.0 if label.length < SAME_PLACE else label.length:.3g}"
+    return f"({length})" if label.n_steps < 0 else length
 
 
 def _pull(share: float) -> str:
