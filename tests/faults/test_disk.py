@@ -78,10 +78,11 @@ def test_a_folder_that_vanished_costs_the_checkpoint_and_not_the_fit(make, tmp_p
 
 def test_a_model_that_finds_no_room_leaves_the_one_before(tmp_path, full_disk):
     path = tmp_path / "model.atoll"
-    path.write_bytes(b"the one before")
+    before = b"atoll model, the one before"
+    path.write_bytes(before)
     with pytest.raises(OSError, match="No space left"):
         save_model(ProbitGPClassifier(), path)
-    assert path.read_bytes() == b"the one before"
+    assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 

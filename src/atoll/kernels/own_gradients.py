@@ -52,7 +52,12 @@ def _parts(kernel: Kernel) -> Iterator[Kernel]:
 
 
 def _a_few(X: Array) -> Array:
-    """Return the first row, the one nearest to it, and one of middling distance, (3, d)."""
+    """Return the first row, the one nearest to it, and one of middling distance, (3, d).
+
+    Of rows that are no numbers, such as words, the first three.
+    """
+    if np.asarray(X).dtype.kind not in "biuf":
+        return X[:3]
     apart = np.linalg.norm(X[:MOST_ROWS] - X[0], axis=1)
     order = np.argsort(apart, kind="stable")
     others = order[apart[order] > 0]
