@@ -144,3 +144,19 @@ def test_a_saved_learner_knows_the_fillings_of_its_rows(tmp_path):
     plain.fit(np.asarray(X), y)
     free = has_blank(table) & np.equal(y, None)
     assert np.abs(plain.proba_ - learner.proba_)[free].max() > 0.05
+
+
+def test_a_row_that_cannot_be_read_leaves_the_others_of_its_chunk_their_fillings(tmp_path):
+    rng = np.random.default_rng(0)
+    truth = np.arange(60) % 2
+    table = pd.DataFrame(rng.normal(size=(60, 2)) + 3.0 * truth[:, None], columns=["x", "z"])
+    table.loc[::5, "x"] = np.nan
+    y = np.where(np.arange(60) < 12, truth, -1)
+    model = make_pipeline(make_preprocessor(), AtollClassifier(random_state=0)).fit(table, y)
+    written = table.astype(object)
+    written.loc[7, "z"] = "tall"
+    written.to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.warns(UserWarning, match="cannot be read"):
+        found = model.predict_proba(RowChunks.from_csv(tmp_path / "rows.csv", chunk_rows=20))
+    others = np.arange(60) != 7
+    np.testing.assert_allclose(found[others], model.predict_proba(table)[others], atol=1e-12)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from atoll.core import preprocessing
 from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
+from atoll.core.fillings import carrying, fillings_of
 from atoll.core.label_copies import label_copies
 from atoll.core.labels import PartialLabels, parse_labels, placeholder_in
 from atoll.core.remarks import warn_user
@@ -325,12 +326,15 @@ def _features_of_readable(step: TablePreprocessor, rows: Any) -> tuple[Any, dict
 
 def _spread(features: Any, places: NDArray[np.intp], n: int) -> Any:
     """Return features (m, p) at places (m,) of n rows, of which the others are zeros."""
+    known = fillings_of(features)
+    known = None if known is None else known._replace(rows=places[known.rows])
     if sparse.issparse(features):
         ones = (np.ones(len(places)), (places, np.arange(len(places))))
-        return sparse.csr_array(sparse.csr_array(ones, shape=(n, len(places))) @ features)
+        out = sparse.csr_array(sparse.csr_array(ones, shape=(n, len(places))) @ features)
+        return carrying(out, known)
     out = np.zeros((n, features.shape[1]))
     out[places] = features
-    return out
+    return carrying(out, known)
 
 
 def _refuse_what_is_no_table(X: Any) -> None:
@@ -351,7 +355,7 @@ def _refuse_what_is_no_table(X: Any) -> None:
 
 def _not_two_dimensions(given: Any, X: NDArray[Any]) -> str:
     name = getattr(given, "name", None)
-    if X.ndim == 1 and hasattr(given, "iloc") and not isinstance(name, str):
+    if X.ndim == 1 and hasattr(given, "iloc") and isinstance(name, int | np.integer):
         fix = (
             f"Pass a table of one row: table.iloc[[{name!r}]] in the place of table.iloc[{name!r}]"
         )
