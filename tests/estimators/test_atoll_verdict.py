@@ -41,6 +41,7 @@ def test_words_and_warnings_take_the_same_number_of_draws_for_enough(effective):
     facts = FACTS._replace(least_share=effective / S)
     warned, _ = troubles(facts, FOUND, chains, WEIGHTS)
     assert bool(warned) is ("probabilities are rough" in chains["verdict"])
+    assert bool(warned) is chains["few_draws"]  # what the report and the command line ask
     assert bool(warned) == (0.5 / np.sqrt(effective) > 0.071)  # the error of one of a half
 
 
@@ -108,11 +109,13 @@ def test_a_verdict_that_labels_follow_nothing_says_not_that_they_seem_to_follow_
     parts = (Assumption("line", 0.6, 2.0), Assumption("clusters", 0.3, 1.8))
     weak = FOUND._replace(assumptions=(*parts, Assumption("nothing", 0.1, 0.0)))
     found, (warned,) = diagnose(FACTS, weak, {"verdict": "Well."}, "Shares.")
+    assert found["troubled"]
     assert warned.startswith("the labels follow no assumption")
     assert found["verdict"].startswith("I cannot tell: 20 labels follow nothing in the rows")
     assert "seem to follow" not in found["verdict"]
     strong = weak._replace(assumptions=(parts[0]._replace(log_odds=6.0), *weak.assumptions[1:]))
     found, warned = diagnose(FACTS, strong, {"verdict": "Well."}, "Shares.")
+    assert not found["troubled"]
     assert warned == ()
     assert found["verdict"].startswith('The labels follow "a line through the columns"')
 

@@ -41,7 +41,7 @@ class Facts(NamedTuple):
 def diagnose(
     facts: Facts, explanation: Explanation, chains: Mapping[str, Any], shares: str
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return `diagnostics_`, and the troubles to warn of.
+    """Return `diagnostics_`, and the troubles to warn of; "troubled" is whether there are any.
 
     Parameters
     ----------
@@ -72,6 +72,7 @@ def diagnose(
         "clarity": explanation.clarity,
         "agreement": explanation.agreement,
         "one_column": explanation.one_column,
+        "troubled": bool(warned or noted),
         "verdict": f"{headline}{drawn} {of_chains}{beware}{scaled} {shares} The graph has "
         f"{facts.n_distinct} rows of {facts.n_rows}{_why_fewer(facts)}.",
     }
