@@ -366,8 +366,9 @@ def test_rows_below_the_limit_get_none_and_others_their_class(crescents, classes
     assert error.lower <= error.error <= error.upper
     assert ("rows are kept" in str(error)) is not bool(kept.all())
     assert np.isclose(error.by_model, 1.0 - p.max(axis=1)[kept].mean())
-    assert f"by the model's own probabilities {error.by_model:.1%}" in str(error)
-    assert f"corrected by {error.n_held_out} labels of the fit, those which" in str(error)
+    assert f"The model's own probabilities say {error.by_model:.1%};" in str(error)
+    assert f"{error.n_held_out} labels of the fit" in str(error)
+    assert "each predicted from the others, correct that." in str(error)
     assert str(model.estimate_error(X)).startswith("About ")
     with pytest.raises(ValueError, match="reject_below must be a number at least 0 and at most 1"):
         model.predict(X, reject_below=90)

@@ -91,15 +91,15 @@ class Suspects:
         if expected < 0.05:
             return f"None of {len(p)} labels is expected to be wrong."
         n_likely = int((p > 0.5).sum())
-        is_one = "1 label is" if n_likely == 1 else f"{n_likely or 'no'} labels are"
+        is_one = f"{n_likely} labels are" if n_likely > 1 else f"{n_likely or 'No'} label is"
         first = int(np.searchsorted(np.cumsum(p), 0.9 * expected)) + 1
         first = min(first, int((p >= WORTH_A_LOOK).sum()))
-        look = "Look at " + (f"the first {first}" if first > 1 else "the first")
-        look = f"{look}, and go on while you find some." if first else "None stands out."
+        look = "Look at " + (f"the first {first}" if first > 1 else "the first one")
+        look = f"{look}, and go on while you find wrong ones." if first else "None stands out."
         return (
             f"About {expected:.1f} of {len(p)} labels are wrong, {low} to {high} with probability "
-            f"90% if slips come at random, and maybe more where they have a pattern; {is_one} more "
-            f"likely wrong than right. {look}"
+            f"90% if slips come at random, and perhaps more if they follow a pattern. {is_one} "
+            f"more likely wrong than right. {look}"
         )
 
     def __str__(self) -> str:
@@ -158,14 +158,20 @@ class Shares(NamedTuple):
     def said(self, classes: NDArray[Any], most: int = 6) -> str:
         """Return the shares in words."""
         each = [
-            f"{name} {p:.1%} ({a:.1%} to {b:.1%})"
+            f"{_class_in_words(name)} {p:.1%} ({a:.1%} to {b:.1%})"
             for name, p, a, b in zip(classes.tolist(), *(part.tolist() for part in self))
         ]
         more = f" and {len(each) - most} more" if len(each) > most else ""
         if np.array_equal(self.lower, self.upper):
-            each = [f"{name} {p:.1%}" for name, p in zip(classes.tolist(), self.estimate.tolist())]
+            known = zip(classes.tolist(), self.estimate.tolist())
+            each = [f"{_class_in_words(name)} {p:.1%}" for name, p in known]
             return f"Shares of the classes, as they are known: {', '.join(each[:most])}{more}."
         return f"Shares of the classes, with limits of 90%: {', '.join(each[:most])}{more}."
+
+
+def _class_in_words(name: Any) -> str:
+    """Return a class as it stands before a number, which another number would run into."""
+    return f"{name}" if isinstance(name, str) else f"class {name}:"
 
 
 def looks_picked(labels: PartialLabels, shares: Shares) -> bool:
