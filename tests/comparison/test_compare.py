@@ -39,7 +39,7 @@ from atoll.comparison.recommending import (
     sentence,
 )
 from atoll.core.preprocessing import prepare, with_category_weight
-from atoll.estimators import MODELS, AtollClassifier
+from atoll.estimators import MODELS, AtollClassifier, make_preprocessor
 from atoll.estimators.category_weight import CategoryWeight
 from atoll.estimators.held_out import held_out_probabilities, score
 
@@ -254,6 +254,20 @@ def test_a_table_of_words_and_blanks_is_compared_as_it_is(data):
     assert model.predict_proba(frame).shape == (40, 2)
     with pytest.raises(ValueError, match="X has 40 rows and y has 39"):
         compare_models(frame, y[:-1], models=["logistic"])
+
+
+def test_a_column_of_ids_is_refused_with_what_works_without_a_step(data):
+    X, y = data
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(id=[f"P{i}" for i in range(len(X))])
+    with pytest.raises(ValueError, match="'id' has 120 different values") as raised:
+        compare_models(table, y, models=["shares"], n_splits=2, progress=False)
+    fix = "X.drop(columns=['id'])"
+    assert f"leave it out ({fix})" in str(raised.value)
+    assert "make_preprocessor(texts=['id']).fit_transform(X) in the place" in str(raised.value)
+    mended = eval(fix, {"X": table})
+    assert compare_models(mended, y, models=["shares"], n_splits=2, progress=False).best == "atoll"
+    with pytest.raises(ValueError, match=r"leave it out \(make_preprocessor\(drop=\['id'\]\)\)"):
+        make_preprocessor().fit(table, y)
 
 
 def test_an_interruption_keeps_the_models_that_are_done_and_names_the_others(data):

@@ -108,7 +108,7 @@ def test_clarity_and_agreement_are_told():
 def test_the_verdict_says_how_far_probabilities_are_drawn_to_the_shares():
     X, y, _ = noise(0)
     model, _ = fitted(X, y)
-    share = f"drawn to the labels' shares by {model.weights_['nothing']:.0%}"
+    share = f"drawn {model.weights_['nothing']:.0%} of the way to the labels' shares"
     assert share in model.diagnostics_["verdict"]
     model, _ = fitted(*crescents()[:2])
     assert "shares by" not in model.diagnostics_["verdict"]
@@ -166,7 +166,7 @@ def test_copies_are_merged_counted_and_named():
     assert model.n_graph_rows_ == 32
     assert "copies" in said
     verdict = model.diagnostics_["verdict"]
-    assert verdict.endswith("The graph has 32 rows of 600 (copies of a row count as one).")
+    assert verdict.endswith("The graph has 32 of 600 rows (copies of a row count as one).")
     assert model.score(X, truth) > 0.9
 
 
@@ -211,7 +211,7 @@ def test_few_of_many_rows_make_the_graph():
     X, y, truth = crescents(n=1500)
     model, _ = fitted(X, y, max_graph_rows=300)
     assert model.n_graph_rows_ == 300
-    assert "The graph has 300 rows of 1500 (a part of them)." in model.diagnostics_["verdict"]
+    assert "The graph has 300 of 1500 rows (a part of them)." in model.diagnostics_["verdict"]
     assert model.score(X, truth) > 0.9
 
 

@@ -9,6 +9,7 @@ from atoll import AtollClassifier
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators.atoll_verdict import Facts, diagnose, troubles
 from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
+from atoll.estimators.informed import Shares
 from atoll.models.graph_posterior import ConePosterior
 
 FACTS = Facts(100, 100, 100, 0.0, False, False, 0.2, n_draws=256)
@@ -17,6 +18,9 @@ FOUND = Explanation(
     20,
     clarity=16.3,
     agreement=0.71,
+)
+FOUND_WITH_NOTHING = FOUND._replace(
+    assumptions=(*FOUND.assumptions, Assumption("nothing", 0.0, 0.0))
 )
 WEIGHTS = {"clusters": 0.9, "neighbours": 0.1}
 
@@ -41,12 +45,15 @@ def test_words_and_warnings_take_the_same_number_of_draws_for_enough(effective):
     facts = FACTS._replace(least_share=effective / S)
     warned, _ = troubles(facts, FOUND, chains, WEIGHTS)
     assert bool(warned) is ("probabilities are rough" in chains["verdict"])
+    assert bool(warned) is chains["few_draws"]  # what the report and the command line ask
     assert bool(warned) == (0.5 / np.sqrt(effective) > 0.071)  # the error of one of a half
 
 
 def test_an_explanation_says_what_its_percentages_and_odds_are_in_plain_numbers():
     said = str(FOUND)
-    assert "A percentage is what the assumption counts in the probabilities: now, and" in said
+    assert (
+        "A percentage is the weight of an assumption in the probabilities, now and before" in said
+    )
     assert "(labels 387 times likelier than by chance)" in said
     assert "(labels 122,000 times likelier than by chance)" in said
     assert "expect 1 wrong row for every 16 that a guess of the same rows would have" in said
@@ -84,7 +91,7 @@ def test_names_of_assumptions_are_quoted_in_sentences():
     close = (Assumption("line", 0.5, 4.0), Assumption("signal", 0.4, 3.9))
     said = str(FOUND._replace(assumptions=close)).splitlines()[0]
     assert said == (
-        'The labels seem to follow "a line through the columns"; 20 labels do not tell it from '
+        'The labels seem to follow "a line through the columns", but 20 labels cannot tell it from '
         '"near rows, once the noise of the columns is left out".'
     )
 
@@ -108,11 +115,13 @@ def test_a_verdict_that_labels_follow_nothing_says_not_that_they_seem_to_follow_
     parts = (Assumption("line", 0.6, 2.0), Assumption("clusters", 0.3, 1.8))
     weak = FOUND._replace(assumptions=(*parts, Assumption("nothing", 0.1, 0.0)))
     found, (warned,) = diagnose(FACTS, weak, {"verdict": "Well."}, "Shares.")
+    assert found["troubled"]
     assert warned.startswith("the labels follow no assumption")
     assert found["verdict"].startswith("I cannot tell: 20 labels follow nothing in the rows")
     assert "seem to follow" not in found["verdict"]
     strong = weak._replace(assumptions=(parts[0]._replace(log_odds=6.0), *weak.assumptions[1:]))
     found, warned = diagnose(FACTS, strong, {"verdict": "Well."}, "Shares.")
+    assert not found["troubled"]
     assert warned == ()
     assert found["verdict"].startswith('The labels follow "a line through the columns"')
 
@@ -159,3 +168,26 @@ def test_both_columns_of_percentages_sum_to_a_hundred():
 def test_progress_and_verdict_name_assumptions_alike():
     said = weights_in_words(FOUND.assumptions, [0.9, 0.1])
     assert said == "clusters of near rows without exceptions 90.0%, near rows with exceptions 10.0%"
+
+
+def test_every_trouble_after_the_first_begins_a_sentence():
+    """Each is a warning of its own as well, after the name of the model and a colon."""
+    copies = FACTS._replace(n_distinct=20, left_unlike=True)
+    found, warned = diagnose(copies, FOUND_WITH_NOTHING, {"verdict": "Well."}, "Shares.")
+    assert len(warned) == 2
+    assert "Beware: the columns have unlike scales" in found["verdict"]
+    starts = re.findall(r"\. (\S)", found["verdict"].partition("Beware: ")[2])
+    assert starts
+    assert not any(first.islower() for first in starts)
+    assert "The graph has 20 of 100 rows (copies of a row count as one)." in found["verdict"]
+    whole, _ = diagnose(FACTS, FOUND_WITH_NOTHING, {"verdict": "Well."}, "Shares.")
+    assert whole["verdict"].endswith("The graph has all 100 rows.")
+
+
+def test_shares_of_classes_that_are_numbers_do_not_run_into_them():
+    half = np.array([0.5, 0.5])
+    shares = Shares(half, half - 0.1, half + 0.1)
+    assert "class 0: 50.0% (40.0% to 60.0%), class 1: 50.0%" in shares.said(np.array([0, 1]))
+    assert "no 50.0% (40.0% to 60.0%), yes 50.0%" in shares.said(np.array(["no", "yes"]))
+    known = Shares(half, half, half)
+    assert "known: class 0: 50.0%, class 1: 50.0%." in known.said(np.array([0, 1]))

@@ -17,8 +17,10 @@ from atoll.estimators import (
     CLASSIFIERS,
     MODELS,
     ArchipelagoClassifier,
+    ArchipelagoDensity,
     NullCategoryClassifier,
     OrdinalGPClassifier,
+    SSGPRegressor,
     sampling,
 )
 from atoll.estimators.shell import MarginClassifier
@@ -370,6 +372,18 @@ def test_what_is_no_kernel_is_named_and_refused(model, kernel):
         ValueError, match=r'kernel must be "isotropic", "ard" or a scikit-learn kernel, got'
     ):
         short(model, kernel=kernel).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [(m, Y) for m in MODELS.values() if "kernel" in m.parameters]
+    + [(ArchipelagoDensity, None), (SSGPRegressor, X[:, 0])],
+)
+def test_a_kernels_class_in_the_place_of_a_kernel_is_refused_with_the_call_that_makes_one(model, y):
+    with pytest.raises(ValueError, match=r"^kernel must be .*, got the class RBF.* kernel=RBF\(\)"):
+        short(model, kernel=RBF).fit(X, y)
+    with pytest.raises(ValueError, match=r"^kernel must be .*, got <class 'int'>\.$"):
+        short(model, kernel=int).fit(X, y)
 
 
 @SAMPLED_MODEL

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import threading
 import time
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
-from atoll import AtollClassifier, GraphGPClassifier, ProbitGPClassifier, RowChunks
+from atoll import (
+    AtollClassifier,
+    GraphGPClassifier,
+    ProbitGPClassifier,
+    RowChunks,
+    load_model,
+    save_model,
+)
 from atoll.core.chunks import DaskRows, let_go
 from atoll.core.far_rows import MappedRows, SourceRows, survey
 from atoll.core.labels import parse_labels
@@ -86,6 +96,34 @@ def test_rows_elsewhere_give_the_answer_of_rows_in_memory(in_memory, data, tmp_p
         labels = np.asarray(far.predict(rows))
         chosen = far.classes_[expected.argmax(axis=1)]
         assert (labels == chosen).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [("transduction_", "predict(X)"), ("label_distributions_", "predict_proba(X)")],
+)
+def test_what_a_fit_from_a_file_lacks_is_named_with_the_call_that_gives_it(
+    data, tmp_path, name, call
+):
+    X, y = data
+    np.save(tmp_path / "X.npy", X)
+    model = classifier()
+    with pytest.raises(AttributeError, match=f"has no {name} yet; call fit first"):
+        getattr(model, name)
+    model.fit(tmp_path / "X.npy", y)
+    save_model(model, tmp_path / "far.atoll")
+    for far in (model, pickle.loads(pickle.dumps(model)), load_model(tmp_path / "far.atoll")):
+        assert not hasattr(far, name)
+        assert not hasattr(type(far), name)
+        check_is_fitted(far)
+        with pytest.raises(AttributeError) as raised:
+            getattr(far, name)
+        assert f"no {name}: its rows came from a file" in str(raised.value)
+        assert f"Ask for the rows you want: {call}," in str(raised.value)
+    assert not hasattr(clone(model), name)
+    with pytest.raises(ValueError, match=r"read them from a file.* Give them: explain_row\("):
+        model.explain_row(0)
+    assert len(getattr(model.fit(X, y), name)) == N
 
 
 def test_a_memory_map_is_fitted_and_transduced_as_an_array(in_memory, data, tmp_path):

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
 
-from atoll import AtollClassifier, GraphGPClassifier, load_model, save_model
+from atoll import AtollClassifier, GraphGPClassifier, load_model, make_preprocessor, save_model
 from atoll.datasets import hide_labels, make_crescents
 from atoll.diagnostics.wrong_rows import kept_error
 from atoll.estimators import MODELS
@@ -365,8 +366,9 @@ def test_rows_below_the_limit_get_none_and_others_their_class(crescents, classes
     assert error.lower <= error.error <= error.upper
     assert ("rows are kept" in str(error)) is not bool(kept.all())
     assert np.isclose(error.by_model, 1.0 - p.max(axis=1)[kept].mean())
-    assert f"by the model's own probabilities {error.by_model:.1%}" in str(error)
-    assert f"corrected by {error.n_held_out} labels of the fit, those which" in str(error)
+    assert f"The model's own probabilities say {error.by_model:.1%};" in str(error)
+    assert f"{error.n_held_out} labels of the fit" in str(error)
+    assert "each predicted from the others, correct that." in str(error)
     assert str(model.estimate_error(X)).startswith("About ")
     with pytest.raises(ValueError, match="reject_below must be a number at least 0 and at most 1"):
         model.predict(X, reject_below=90)
@@ -443,3 +445,37 @@ def test_suspects_show_the_label_that_was_given_and_the_class_instead():
     assert said[2].split() == ["2", "yes", f"{table['p_wrong'][0]:.0%}", "no"]
     assert said[-1] == "  and 10 more, in to_frame()"
     assert "<th>instead</th>" in found._repr_html_()
+
+
+def test_suspects_go_by_the_names_of_a_tables_rows_behind_a_pipeline_too(tmp_path):
+    """Of labels without an index the table has the names, by the recipe of the docstring."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat(["no", "yes"], 20)
+    names = [f"P{i}" for i in rng.permutation(40)]
+    table = pd.DataFrame(rng.standard_normal((40, 2)) + 6.0 * (truth == "yes")[:, None], names)
+    labels = np.where(np.arange(40) % 2 == 0, truth, None)
+    labels[2] = "yes"
+    y = pd.Series(labels, names)
+
+    def steps():
+        return make_pipeline(make_preprocessor(), GraphGPClassifier(n_draws=40, random_state=0))
+
+    piped = steps().fit(table, y)
+    save_model(piped[-1], tmp_path / "model.atoll")
+    for model in (
+        fit(GraphGPClassifier, table, y),
+        piped[-1],
+        load_model(tmp_path / "model.atoll"),
+    ):
+        found = model.suspect_labels()
+        assert found.names.tolist() == table.index[found.rows].tolist()
+        assert str(found).split("\n")[2].split()[:2] == [names[2], "yes"]
+        frame = found.to_frame()
+        assert frame.columns.tolist() == ["row", "name", "label", "p_wrong", "instead"]
+        assert frame["name"].tolist() == found.names.tolist()
+    found = steps().fit(table, labels)[-1].suspect_labels()
+    assert not len(found.names)
+    assert table.index[found.rows][0] == names[2]
+    numbered = fit(GraphGPClassifier, table.reset_index(drop=True), y)  # X has an index of its own
+    assert not len(numbered.suspect_labels().names)
+    assert not hasattr(numbered.fit(table.to_numpy(), labels), "label_names_")

@@ -1,6 +1,8 @@
 import inspect
 import re
 from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,7 @@ from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from atoll.cli.fitting import after_the_fit
 from atoll.core.labels import parse_labels
 from atoll.diagnostics import summarise, verdict
 from atoll.estimators import AtollClassifier, make_preprocessor
@@ -313,6 +316,25 @@ def test_marks_and_verdict_share_their_limits():
     defaults = inspect.signature(verdict).parameters
     assert defaults["r_hat_limit"].default == inference_section.R_HAT_LIMIT
     assert defaults["ess_limit"].default == inference_section.ESS_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "tone"),
+    [
+        ({}, "settled", "good"),
+        ({"few_draws": True}, "rough", ""),
+        ({"troubled": True}, "settled", ""),
+    ],
+)
+def test_how_sampling_went_is_read_from_flags_whatever_words_the_verdict_has(flags, status, tone):
+    said = "Beware: probabilities are rough. Fix: a larger n_draws." if not flags else "It went so."
+    model = SimpleNamespace(diagnostics_={"mixed": True, "verdict": said, **flags})
+    found = inference_section.inference_section(model)
+    assert (found["status"], found["tone"]) == (status, tone)
+    model.get_params = lambda deep: {"n_draws": 256}
+    labels = parse_labels(["a", "b"])
+    told = " ".join(after_the_fit(model, labels, Path("m.atoll")))
+    assert ("--set n_draws=1024" in told) is ("few_draws" in flags)
 
 
 @pytest.mark.usefixtures("blank_pictures")

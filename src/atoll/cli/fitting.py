@@ -252,7 +252,7 @@ def after_the_fit(estimator: Any, labels: PartialLabels, model: Path) -> list[st
 
 def _about_draws(estimator: Any) -> list[str]:
     """Return how the command is told to draw more, where the verdict asks for that."""
-    if "a larger n_draws" not in estimator.diagnostics_["verdict"]:
+    if not estimator.diagnostics_.get("few_draws", False):
         return []
     more = 4 * estimator.get_params(deep=False)["n_draws"]
     return [f"Here a larger n_draws is, for example, --set n_draws={more}."]

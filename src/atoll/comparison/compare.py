@@ -34,6 +34,7 @@ from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.preprocessing import PreparedTable, counts_as_category
 from atoll.core.progress import progress_bar
 from atoll.core.remarks import warn_user
+from atoll.core.table_fixes import FRAME
 from atoll.estimators.graph_rows import choose_rows
 from atoll.estimators.parameters import Whole, check_value
 from atoll.estimators.tables import TablePreprocessor, make_preprocessor
@@ -283,13 +284,25 @@ def _read(
     step = None
     if not sparse.issparse(rows) and not _is_finite(rows):
         step = make_preprocessor()
-        plain = make_preprocessor(category_weight=1.0).fit(X)
+        kind = _StepOfFrame if _has_named_columns(X) else TablePreprocessor
+        plain = kind(category_weight=1.0).fit(X)
         rows = plain.transform(X)
         rows = rows.tocsr() if sparse.issparse(rows) else rows
         X = PreparedTable(rows, None, plain.preprocessing_)
     if isinstance(X, PreparedTable) and X.preprocessing.standardised and not sparse.issparse(rows):
         return rows, labels, step, counts_as_category(X)
     return rows, labels, step, None
+
+
+class _StepOfFrame(TablePreprocessor):
+    """The step of a user who has given none, and can change the data frame alone."""
+
+    fixes = FRAME
+
+
+def _has_named_columns(X: Any) -> bool:
+    """Return whether X is a data frame of pandas whose columns are words, as errors name them."""
+    return hasattr(X, "iloc") and all(isinstance(name, str) for name in X.columns)
 
 
 def _is_finite(rows: NDArray[Any]) -> bool:

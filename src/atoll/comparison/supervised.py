@@ -140,23 +140,12 @@ class OnStandardisedColumns(PartlyLabelled):
     """A classifier on standardised columns, which takes labels as atoll does.
 
     Columns are standardised by all rows of the fit, the unlabelled ones among them, as
-    `AtollClassifier` does itself where their ranges are unlike.
-
-    Parameters
-    ----------
-    model : classifier with `predict_proba`
-        One without a parameter `unlabelled`, such as those of scikit-learn, is fitted to the
-        labelled rows alone.
-    unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls.
-    random_state : None or int, default=None
-        Seed of the classifier, where it takes one.
+    `AtollClassifier` does itself where their ranges are unlike. Parameters, `classes_` and `model_`
+    are those of `PartlyLabelled`.
 
     Attributes
     ----------
-    classes_ : (K,) the classes, sorted
     scaler_ : what standardises columns
-    model_ : the fitted classifier, whose classes are their places in `classes_`
 
     Examples
     --------

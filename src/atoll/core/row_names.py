@@ -22,3 +22,18 @@ def row_names(X: Any) -> tuple[str, ...] | None:
         return None
     names = index.tolist()
     return tuple(names) if names and all(isinstance(name, str) for name in names) else None
+
+
+def names_in_fit(X: Any, y: Any) -> tuple[str, ...] | None:
+    """Return the names of the rows of a fit: those of X, or of y where X is an array.
+
+    A step of a pipeline hands the next one an array of features; labels keep their index.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> names_in_fit(np.eye(2), pd.Series(["a", None], index=["P1", "P2"]))
+    ('P1', 'P2')
+    """
+    return row_names(X if hasattr(X, "iloc") else y)

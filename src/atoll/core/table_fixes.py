@@ -11,6 +11,7 @@ class Fixes(NamedTuple):
     """How a user leaves columns out, names texts, and so on.
 
     in_python : whether by arguments of `make_preprocessor`, or else by options of a command
+    of_frame : whether in Python by changes of the data frame X itself, where no step is at hand
 
     Examples
     --------
@@ -18,12 +19,17 @@ class Fixes(NamedTuple):
     ('--drop site', "--drop 'bill length'")
     >>> PYTHON.drop(["site"])
     "make_preprocessor(drop=['site'])"
+    >>> FRAME.drop(["site"])
+    "X.drop(columns=['site'])"
     """
 
     in_python: bool
+    of_frame: bool = False
 
     def drop(self, columns: Sequence[str], most: int = 3) -> str:
         """Return how columns are left out."""
+        if self.of_frame:
+            return f"X.drop(columns={list(columns)!r})"
         if self.in_python:
             return f"make_preprocessor(drop={list(columns)!r})"
         shown = " ".join(f"--drop {shlex.quote(name)}" for name in columns[:most])
@@ -32,7 +38,8 @@ class Fixes(NamedTuple):
     def text(self, column: str) -> str:
         """Return how a column is said to hold texts."""
         if self.in_python:
-            return f"make_preprocessor(texts=[{column!r}])"
+            call = f"make_preprocessor(texts=[{column!r}])"
+            return f"{call}.fit_transform(X) in the place of X" if self.of_frame else call
         return f"--text {shlex.quote(column)}"
 
     def identify(self, column: str) -> str:
@@ -69,3 +76,4 @@ class Fixes(NamedTuple):
 
 
 SHELL, PYTHON = Fixes(in_python=False), Fixes(in_python=True)
+FRAME = Fixes(in_python=True, of_frame=True)

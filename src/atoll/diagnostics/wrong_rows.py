@@ -138,23 +138,22 @@ class KeptError(NamedTuple):
     def __str__(self) -> str:
         if self.n_kept == 0:
             return f"None of {self.n_rows} rows is sure enough to be kept."
-        which = f"About {self.error:.1%} of these {self.n_rows} rows are wrong"
-        if self.n_kept < self.n_rows:
-            kept = f"{self.n_kept} of {self.n_rows} rows are kept"
-            which = f"{kept}; about {self.error:.1%} of them are wrong"
-        checked = "; no held-out label has checked that"
-        if self.n_held_out:
-            n = self.n_held_out
-            that = "those" if n > 1 else "that"
-            checked = f", corrected by {n} label{'s' if n > 1 else ''} of the fit, {that} which "
-            if self.n_kept < self.n_rows:
-                checked += "would be kept when predicted from the others"
-            else:
-                checked += "can be predicted from the others"
-            checked += ", if labelled rows are a random sample"
+        is_part, n = self.n_kept < self.n_rows, self.n_held_out
+        which = f"About {self.error:.1%} of these {self.n_rows} rows are predicted wrongly"
+        if is_part:
+            kept = f"{self.n_kept} of {self.n_rows} rows are kept."
+            which = f"{kept} About {self.error:.1%} of them are predicted wrongly"
+        assumed, checked = "", "no held-out label has checked that"
+        if n:
+            assumed = ", if the labelled rows are a random sample"
+            of_fit = "of the fit that would be kept" if is_part else "of the fit"
+            checked = f"{n} labels {of_fit}, each predicted from the others, correct that"
+            if n == 1:
+                checked = f"1 label {of_fit}, predicted from the others, corrects that"
         return (
-            f"{which}, {self.lower:.1%} to {self.upper:.1%} with probability "
-            f"{self.confidence:.0%}: by the model's own probabilities {self.by_model:.1%}{checked}."
+            f"{which} ({self.lower:.1%} to {self.upper:.1%} with probability "
+            f"{self.confidence:.0%}{assumed}). The model's own probabilities say "
+            f"{self.by_model:.1%}; {checked}."
         )
 
 

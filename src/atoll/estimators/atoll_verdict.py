@@ -41,7 +41,7 @@ class Facts(NamedTuple):
 def diagnose(
     facts: Facts, explanation: Explanation, chains: Mapping[str, Any], shares: str
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return `diagnostics_`, and the troubles to warn of.
+    """Return `diagnostics_`, and the troubles to warn of; "troubled" is whether there are any.
 
     Parameters
     ----------
@@ -51,9 +51,12 @@ def diagnose(
     weights = {one.name: one.weight for one in explanation.assumptions}
     warned, noted = troubles(facts, explanation, chains, weights)
     headline = str(explanation).splitlines()[0]
-    beware = " Beware: " + " ".join(warned + noted) if warned or noted else ""
+    every = [
+        said if i == 0 else said[0].upper() + said[1:] for i, said in enumerate(warned + noted)
+    ]
+    beware = " Beware: " + " ".join(every) if every else ""
     untold = weights["nothing"]
-    drawn = f" Probabilities are drawn to the labels' shares by {untold:.0%}."
+    drawn = f" Probabilities are drawn {untold:.0%} of the way to the labels' shares."
     drawn = drawn if untold > SEEN else ""
     scaled = " Columns were standardised." if facts.standardised else ""
     hardly_counts = weights["clusters"] < STRONG
@@ -72,8 +75,8 @@ def diagnose(
         "clarity": explanation.clarity,
         "agreement": explanation.agreement,
         "one_column": explanation.one_column,
-        "verdict": f"{headline}{drawn} {of_chains}{beware}{scaled} {shares} The graph has "
-        f"{facts.n_distinct} rows of {facts.n_rows}{_why_fewer(facts)}.",
+        "troubled": bool(warned or noted),
+        "verdict": f"{headline}{drawn} {of_chains}{beware}{scaled} {shares} {_about_graph(facts)}",
     }
     for name in ("mixed", "converged"):
         if name in found:
@@ -81,14 +84,16 @@ def diagnose(
     return found, tuple(warned)
 
 
-def _why_fewer(facts: Facts) -> str:
-    """Return why a graph has fewer rows than the data, in words; nothing where it has all."""
+def _about_graph(facts: Facts) -> str:
+    """Return how many rows the graph has, and why they are fewer than those of the data."""
+    if facts.n_distinct == facts.n_rows:
+        return f"The graph has all {facts.n_rows} rows."
     reasons = []
     if facts.n_kept < facts.n_rows:
         reasons.append("a part of them")
     if facts.n_distinct < facts.n_kept:
         reasons.append("copies of a row count as one")
-    return f" ({'; '.join(reasons)})" if reasons else ""
+    return f"The graph has {facts.n_distinct} of {facts.n_rows} rows ({'; '.join(reasons)})."
 
 
 def troubles(

@@ -133,16 +133,17 @@ class Explanation(NamedTuple):
         clear = "clear" if self.clarity >= CLEAR else "not clear"
         draws = "draws" if self.agreement >= AGREES else "hardly draws"
         said = (
-            "A percentage is what the assumption counts in the probabilities: now, and before the "
-            "labels. Now it is what it was before, times how likely the labels are if it holds; "
-            "all are then brought to 100%. Before the labels, clusters count the more the clearer "
-            "they are, and the more another assumption agrees. Here clusters of near rows are "
-            f"{clear}: they expect {_wrong(self.clarity)}. Another assumption {draws} the same "
-            f"classes: they agree by {self.agreement:.2f}, where 0 is chance and 1 is always."
+            "A percentage is the weight of an assumption in the probabilities, now and before the "
+            "labels. The weight now is the weight before, times how likely the labels are if the "
+            "assumption holds; all weights are then scaled to add up to 100%. Before the labels, "
+            "clusters weigh more the clearer they are, and the more another assumption agrees "
+            f"with them. Here clusters of near rows are {clear}: they expect "
+            f"{_wrong(self.clarity)}. Another assumption {draws} the same classes: the two agree "
+            f"by {self.agreement:.2f}, where 0 is chance and 1 is always."
         )
         if self.one_column >= AGREES:
             said += (
-                " But they are little more than the values of a single column "
+                " But clusters are little more than the values of a single column "
                 f"({self.one_column:.2f} of them beyond chance), which would be clear of each "
                 "other whatever the classes."
             )
@@ -178,10 +179,11 @@ class Explanation(NamedTuple):
             counts = "over 99%" if first.weight >= 0.995 else f"{first.weight:.0%}"
             return (
                 f"The labels are taken to follow {one}, which counts {counts}: the rows "
-                f"speak for it, but {self.n_labels} labels alone do not tell it from {other}."
+                f"speak for it, but {self.n_labels} labels alone cannot tell it from {other}."
             )
         return (
-            f"The labels seem to follow {one}; {self.n_labels} labels do not tell it from {other}."
+            f"The labels seem to follow {one}, but {self.n_labels} labels cannot tell it from "
+            f"{other}."
         )
 
 

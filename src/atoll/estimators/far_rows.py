@@ -64,6 +64,36 @@ def map_for(model: Any, X: Any) -> MappedRows | None:
     return rows
 
 
+class OfEveryRow:
+    """A fitted attribute with a number for every row of a fit, where its rows were in memory.
+
+    It is found on an estimator only where the estimator has none of its own, and then says what to
+    call; `hasattr` is False. On the class it is as if it were not there.
+
+    Parameters
+    ----------
+    instead : the call that answers for rows of the user's choice
+    """
+
+    def __init__(self, instead: str):
+        self.instead = instead
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type) -> Any:
+        if model is None:
+            raise AttributeError(f"type object {owner.__name__!r} has no attribute {self.name!r}")
+        missing = f"this {owner.__name__} has no {self.name}"
+        if not model.__sklearn_is_fitted__():
+            raise AttributeError(f"{missing} yet; call fit first.")
+        raise AttributeError(
+            f"{missing}: its rows came from a file, in chunks, from a cluster or by partial_fit, "
+            f"and the fit did not predict them. Ask for the rows you want: {self.instead}, where "
+            "X may be what fit was given."
+        )
+
+
 def by_chunks(method: Method) -> Method:
     """Let a method that answers for every row take rows which do not fit in memory.
 

@@ -16,6 +16,7 @@ from atoll.core.far_rows import SourceRows
 from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.labels import PartialLabels
 from atoll.core.progress import seconds_until_shown
+from atoll.core.row_names import names_in_fit
 from atoll.core.shown import readable
 from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
@@ -35,6 +36,7 @@ QUICKLY_DOUBTED = 1000  # labels times classes squared of which all doubts take 
 SHARE_LIMITS = (0.05, 0.95)
 SHOWN = 10  # suspect labels that are printed
 WORTH_A_LOOK = 0.05  # probability of being wrong
+NO_NAMES: NDArray[Any] = np.empty(0, dtype=object)
 FEWEST_OTHERS = 3  # labels of its class beside a label that is held out
 
 
@@ -48,6 +50,7 @@ class Suspects:
     chances : (l + 1,) probability of each number of wrong labels
     labels : (l,) as they were given
     instead : (l,) the most probable other class of each row, by all labels but its own
+    names : (l,) of the rows, where the data of the fit have an index of names; else none
     """
 
     rows: Index
@@ -55,6 +58,7 @@ class Suspects:
     chances: Array
     labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
     instead: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
+    names: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.rows, self.probabilities))
@@ -87,15 +91,15 @@ class Suspects:
         if expected < 0.05:
             return f"None of {len(p)} labels is expected to be wrong."
         n_likely = int((p > 0.5).sum())
-        is_one = "1 label is" if n_likely == 1 else f"{n_likely or 'no'} labels are"
+        is_one = f"{n_likely} labels are" if n_likely > 1 else f"{n_likely or 'No'} label is"
         first = int(np.searchsorted(np.cumsum(p), 0.9 * expected)) + 1
         first = min(first, int((p >= WORTH_A_LOOK).sum()))
-        look = "Look at " + (f"the first {first}" if first > 1 else "the first")
-        look = f"{look}, and go on while you find some." if first else "None stands out."
+        look = "Look at " + (f"the first {first}" if first > 1 else "the first one")
+        look = f"{look}, and go on while you find wrong ones." if first else "None stands out."
         return (
             f"About {expected:.1f} of {len(p)} labels are wrong, {low} to {high} with probability "
-            f"90% if slips come at random, and maybe more where they have a pattern; {is_one} more "
-            f"likely wrong than right. {look}"
+            f"90% if slips come at random, and perhaps more if they follow a pattern. {is_one} "
+            f"more likely wrong than right. {look}"
         )
 
     def __str__(self) -> str:
@@ -112,8 +116,9 @@ class Suspects:
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Return header and rows of the most suspect labels, as text."""
+        rows = self.names if len(self.names) else self.rows
         columns = [
-            [str(row) for row in self.rows[:SHOWN].tolist()],
+            [str(row) for row in rows[:SHOWN].tolist()],
             [str(label) for label in self.labels[:SHOWN].tolist()],
             [f"{p:.0%}" for p in self.probabilities[:SHOWN].tolist()],
             [str(label) for label in self.instead[:SHOWN].tolist()],
@@ -130,10 +135,11 @@ class Suspects:
     def to_frame(self) -> Any:
         """Return all labels as a data frame, the most suspect first.
 
-        Its columns are row, from 0, label, p_wrong and instead, as of `atoll suspects`.
+        Its columns are row, from 0, name where rows have names, label, p_wrong and instead, as of
+        `atoll suspects`.
         """
-        columns = {"row": self.rows, "label": self.labels, "p_wrong": self.probabilities}
-        columns["instead"] = self.instead
+        columns = {"row": self.rows, "name": self.names, "label": self.labels}
+        columns |= {"p_wrong": self.probabilities, "instead": self.instead}
         given = {name: cells for name, cells in columns.items() if len(cells) == len(self.rows)}
         return import_extra("pandas").DataFrame(given)
 
@@ -152,14 +158,20 @@ class Shares(NamedTuple):
     def said(self, classes: NDArray[Any], most: int = 6) -> str:
         """Return the shares in words."""
         each = [
-            f"{name} {p:.1%} ({a:.1%} to {b:.1%})"
+            f"{_class_in_words(name)} {p:.1%} ({a:.1%} to {b:.1%})"
             for name, p, a, b in zip(classes.tolist(), *(part.tolist() for part in self))
         ]
         more = f" and {len(each) - most} more" if len(each) > most else ""
         if np.array_equal(self.lower, self.upper):
-            each = [f"{name} {p:.1%}" for name, p in zip(classes.tolist(), self.estimate.tolist())]
+            known = zip(classes.tolist(), self.estimate.tolist())
+            each = [f"{_class_in_words(name)} {p:.1%}" for name, p in known]
             return f"Shares of the classes, as they are known: {', '.join(each[:most])}{more}."
         return f"Shares of the classes, with limits of 90%: {', '.join(each[:most])}{more}."
+
+
+def _class_in_words(name: Any) -> str:
+    """Return a class as it stands before a number, which another number would run into."""
+    return f"{name}" if isinstance(name, str) else f"class {name}:"
 
 
 def looks_picked(labels: PartialLabels, shares: Shares) -> bool:
@@ -217,6 +229,9 @@ class InformedClassifier(Classifier):
             return knowledge.with_groups(labels, found, codes)
 
         self._learn(X, y, know)
+        known = None if is_source(X) else names_in_fit(X, y)
+        if known is not None:
+            self.label_names_ = np.array(known, dtype=object)[self._record().rows]
         if groups is not None:
             self.group_names_ = np.empty(len(names), dtype=object)
             self.group_names_[:] = names
@@ -437,6 +452,10 @@ class InformedClassifier(Classifier):
         Each label is held against all the others, any of which may be wrong as well; how many are
         is learnt with the rest. Rows with the label of their group are left out.
 
+        Rows go by their names where the data of the fit have an index of names: a data frame X, or
+        behind another step of a pipeline, which hands on an array, a series y. Of other labels
+        `table.index[suspects.rows]` has the names.
+
         Parameters
         ----------
         verbose : bool, default=None
@@ -455,6 +474,7 @@ class InformedClassifier(Classifier):
             found.chances,
             self.classes_[codes[order]],
             self.classes_[others.argmax(axis=1)[order]],
+            self.label_names_[order] if hasattr(self, "label_names_") else NO_NAMES,
         )
 
     def _record(self) -> LabelRecord:

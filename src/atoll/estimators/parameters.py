@@ -30,6 +30,10 @@ class Rule(ABC):
     def allows(self, value: Any) -> bool:
         """Return whether the parameter may have this value."""
 
+    def allows_one_of(self, kind: type) -> bool:
+        """Return whether the parameter may have an instance of this class."""
+        return False
+
     def read(self, word: str) -> Any:
         """Return the value that a word of the command line stands for; ValueError if none."""
         raise ValueError(word)
@@ -61,6 +65,9 @@ class _Either(Rule):
 
     def allows(self, value: Any) -> bool:
         return any(rule.allows(value) for rule in self.rules)
+
+    def allows_one_of(self, kind: type) -> bool:
+        return any(rule.allows_one_of(kind) for rule in self.rules)
 
     def read(self, word: str) -> Any:
         for rule in self.rules:
@@ -194,7 +201,10 @@ class A(Rule):
         return tuple(f"{option} (in Python only)" for option in self.options)
 
     def allows(self, value: Any) -> bool:
-        return isinstance(value, self.types)
+        return isinstance(value, self.types) and not isinstance(value, type)
+
+    def allows_one_of(self, kind: type) -> bool:
+        return issubclass(kind, self.types)
 
 
 class Path(Rule):
@@ -352,8 +362,14 @@ def check_value(name: str, value: Any, rule: Rule) -> None:
         ...
     ValueError: n_chains must be a whole number, at least 1, got 0.
     """
-    if not rule.allows(value):
-        raise ValueError(f"{name} must be {rule}, got {value!r}.")
+    if rule.allows(value):
+        return
+    if isinstance(value, type) and rule.allows_one_of(value):
+        kind = value.__name__
+        raise ValueError(
+            f"{name} must be {rule}, got the class {kind} itself; add brackets: {name}={kind}()."
+        )
+    raise ValueError(f"{name} must be {rule}, got {value!r}.")
 
 
 def read_value(name: str, word: str, rule: Rule) -> Any:

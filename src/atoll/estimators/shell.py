@@ -42,7 +42,7 @@ from atoll.diagnostics import entropy
 from atoll.diagnostics import to_arviz as draws_to_arviz
 from atoll.diagnostics.wrong_rows import KeptError, kept_error
 from atoll.estimators import display
-from atoll.estimators.far_rows import by_chunks, is_far, map_for, read_source
+from atoll.estimators.far_rows import OfEveryRow, by_chunks, is_far, map_for, read_source
 from atoll.estimators.parameters import (
     PROBABILITY,
     RANDOM_STATE,
@@ -246,6 +246,8 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
     """Whether all but one of the classes that `classes` names may be without a label."""
     takes_far_rows: ClassVar[bool] = False
     """Whether `_fit` asks its rows for nothing but their shape and some of them by number."""
+    transduction_: Any = OfEveryRow("predict(X)")
+    label_distributions_: Any = OfEveryRow("predict_proba(X)")
 
     # What a subclass says -------------------------------------------------------------------------
 
@@ -605,8 +607,8 @@ class Classifier(SemiSupervisedClassifier):
             return X, y
         if kept is None:
             raise ValueError(
-                "the rows of the fit are not known: the model was loaded or copied, or they are "
-                f"too many to keep. Give them: {call}."
+                "the rows of the fit are not known: the model was loaded or copied, it read them "
+                f"from a file or in chunks, or they are too many to keep. Give them: {call}."
             )
         return kept.X, kept.y
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from atoll.core.fillings import carrying, fillings_of
 from atoll.core.label_copies import label_copies
 from atoll.core.labels import PartialLabels, parse_labels, placeholder_in
 from atoll.core.remarks import warn_user
-from atoll.core.table_fixes import PYTHON
+from atoll.core.table_fixes import PYTHON, Fixes
 from atoll.core.table_refusals import columns_in_words, is_or_are
 from atoll.core.tables import N_CELLS
 from atoll.estimators.category_weight import weigh_categories
@@ -84,6 +84,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     [0.0, 1.0, 1.0, 0.0]
     """
 
+    fixes: ClassVar[Fixes] = PYTHON
+    """How its errors say what to do."""
+
     def __init__(
         self,
         *,
@@ -124,7 +127,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             impute=self.impute,
             drop=[str(name) for name in self.drop],
             texts=[str(name) for name in self.texts],
-            fixes=PYTHON,
+            fixes=self.fixes,
         )
         labels = _labels_of(y, len(frame))
         if labels is not None and hasattr(self, "feature_names_in_"):
@@ -176,7 +179,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             found.reasons = X.reasons
             return found
         frame = self._frame(X, reset=False)
-        out = preprocessing.apply(self.preprocessing_, frame, PYTHON)
+        out = preprocessing.apply(self.preprocessing_, frame, self.fixes)
         for name, values in preprocessing.unseen(self.preprocessing_, frame).items():
             shown = ", ".join(map(repr, values[:5]))
             more = ", …" if len(values) > 5 else ""

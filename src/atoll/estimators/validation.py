@@ -98,8 +98,8 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     if isinstance(X, str | os.PathLike):
         raise ValueError(
             f"X is the path {str(X)!r}; read the rows first, for example with pandas.read_csv, or "
-            "chunk by chunk with atoll.RowChunks.from_csv. The path of a .npy file is taken as it "
-            "is."
+            "chunk by chunk with atoll.RowChunks.from_csv or from_parquet. The path of a .npy file "
+            "is taken as it is."
         )
     if sparse.issparse(X) and not takes_sparse:
         raise ValueError(

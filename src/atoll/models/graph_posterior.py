@@ -227,15 +227,18 @@ class PooledPosterior(NamedTuple):
     def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
         """Return how the chains of both went, in numbers and with a verdict in words."""
         votes, soft = self.votes.diagnostics(recipe), self.soft.diagnostics(recipe)
+        mixed = votes["mixed"] and soft["mixed"]
+        effective = votes["effective_draws"] + soft["effective_draws"]
         return {
             **votes,
             **soft,
             "likelihood": "pooled",
             "softmax_share": self.share,
             "n_draws": votes["n_draws"] + soft["n_draws"],
-            "effective_draws": votes["effective_draws"] + soft["effective_draws"],
+            "effective_draws": effective,
             "memory": max(votes["memory"], soft["memory"]),
-            "mixed": votes["mixed"] and soft["mixed"],
+            "mixed": mixed,
+            "few_draws": mixed and effective < ENOUGH_DRAWS,
             "verdict": _verdict_of_both(votes, soft),
             "sampling": f"Argmax and softmax were averaged, the softmax with a share of "
             f"{self.share:.0%}. Of the argmax, {votes['sampling']} Of the softmax, "
@@ -393,7 +396,10 @@ def _went_well(n_draws: int, effective: float) -> str:
 def _diagnostics_of_chains(
     found: ConePosterior | SoftmaxPosterior, count: int, steps: str, limit: float, cause: str
 ) -> dict[str, Any]:
-    """Return whether chains mixed after so many steps, and what their draws are worth."""
+    """Return whether chains mixed after so many steps, and what their draws are worth.
+
+    "few_draws": whether chains did mix, but probabilities are rough, and ask for more draws.
+    """
     n_draws, effective = len(found.weights), float(1.0 / np.sum(found.weights**2))
     mixed = found.memory < limit
     if mixed:
@@ -410,6 +416,7 @@ def _diagnostics_of_chains(
         "effective_draws": effective,
         "memory": found.memory,
         "mixed": mixed,
+        "few_draws": bool(mixed and effective < ENOUGH_DRAWS),
         "verdict": said,
         "sampling": technical,
     }

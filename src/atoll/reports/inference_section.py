@@ -59,11 +59,11 @@ def inference_section(model: Any) -> dict[str, Any]:
     if section["kind"] == "fit" and section["status"] == "mixed":
         section["status"] = "settled"  # its chains are too many and too short to speak of
         section["size"] = "the draws agree: more below"
-        if "probabilities are rough" in str(diagnostics.get("verdict", "")):
+        if diagnostics.get("few_draws", False):
             section["status"], section["tone"] = "rough", ""
             section["size"] = "few independent draws: more below"
     section["verdict"] = str(diagnostics.get("verdict", ""))
-    if "Beware: " in section["verdict"] and section["tone"] == "good":
+    if diagnostics.get("troubled", False) and section["tone"] == "good":
         section["tone"] = ""  # sampling went well, but what it says is no good news
     section["interrupted"] = bool(diagnostics.get("interrupted", False))
     if "n_chains" in diagnostics and "n_draws" in diagnostics:
