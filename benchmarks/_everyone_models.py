@@ -266,7 +266,8 @@ OURS: dict[str, Callable] = {
 }
 # As it comes it samples, for a minute and more; moment matching is its paper's own inference.
 OURS["null-category, adf"] = partial(ours, "null-category", inference="adf")
-# As it comes it samples up to 300 rows; beyond them it is this.
+# As it comes it samples up to 100 rows, and beyond them is its engine: here it is both on all.
+OURS["archipelago"] = partial(ours, "archipelago", inference="mcmc")
 OURS["archipelago, engine"] = partial(ours, "archipelago", inference="vi")
 SCIKIT_LEARN: dict[str, Callable] = {
     "LogisticRegression": partial(supervised, lambda seed: LogisticRegression(max_iter=2000)),

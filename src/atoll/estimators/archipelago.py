@@ -94,7 +94,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
     inference : {"auto", "mcmc", "vi", "vi+hmc"}, default="auto"
         "mcmc" is exact. "vi" is the engine's variational inference; "vi+hmc" goes on from there by
         Hamiltonian Monte Carlo over the inducing values and the kernel's parameters, up to 5000
-        rows. "auto" is exact up to 300 rows, and "vi" beyond them, where it can be; it says so.
+        rows. "auto" is exact up to 100 rows, and "vi" beyond them, where it can be; it says so.
     kernel : "auto", "isotropic", "ard" or a scikit-learn kernel, default="auto"
         "isotropic" has one length-scale, and "ard" one per feature; both have a prior on amplitude
         and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, where

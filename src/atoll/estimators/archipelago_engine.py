@@ -32,7 +32,7 @@ from atoll.models.archipelago.engine.schedule import STEPS_PER_ROUND, n_whole_st
 
 Array = NDArray[np.float64]
 
-EXACT_ROWS = 300  # up to which "auto" is exact: a fit of minutes
+EXACT_ROWS = 100  # up to which "auto" is exact: a fit of a minute or so
 CHAIN_ROWS = 5000  # that HMC takes at most
 REFUSED_SHARE = 0.05  # of the steps, from which on the verdict warns
 

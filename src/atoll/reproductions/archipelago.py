@@ -169,7 +169,7 @@ def make_model(name: str, *, ard: bool, chains: list[int] | None, random_state: 
         "random_state": random_state,
     }
     if name == "archipelago":
-        return ArchipelagoClassifier(**settings)
+        return ArchipelagoClassifier(inference="mcmc", **settings)
     if name == "probit":
         return ProbitGPClassifier(inference="mcmc", **settings)
     return SoftmaxGPClassifier(**settings)
