@@ -493,7 +493,7 @@ def test_features_that_are_no_numbers_are_named(data, tmp_path, change, message)
         ),
         (["--set", "null_width=-1"], "null_width must be .*, got -1.0"),
         (["--set", "null_width=wide"], "null_width must be .*, got 'wide'"),
-        (["--set", "nul_width=1"], "did you mean null_width"),
+        (["--set", "nul_width=1"], "did you mean 'null_width'"),
         (["--set", "null_width"], "write it as KEY=VALUE"),
         (["--set", "missing_rates=0.5,often"], "missing_rates must be .*, got '0.5,often'"),
         (["--set", "missing_rates=0.5"], "missing_rates.*2 numbers"),

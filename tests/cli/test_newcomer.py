@@ -86,7 +86,7 @@ def test_the_limits_of_the_shares_say_what_they_assume_where_labels_look_picked(
 
 def test_a_model_of_nearly_that_name_is_suggested(table, tmp_path):
     message = fail(*arguments(table, tmp_path), "--model", "graphgp")
-    assert "did you mean graph-gp?" in message
+    assert "did you mean 'graph-gp'?" in message
 
 
 def test_suspects_end_with_how_many_labels_are_expected_to_be_wrong(table, tmp_path):

@@ -31,10 +31,10 @@ from atoll.active.situation import Choice, Situation
 from atoll.active.stopping import StopAdvice, advise
 from atoll.active.strategies import STRATEGIES, Strategy, find_strategy
 from atoll.core.blank_rows import mostly_blank
+from atoll.core.near_names import near_name
 from atoll.core.remarks import warn_user
 from atoll.core.row_names import row_names
 from atoll.core.selection import some_rows
-from atoll.core.table_refusals import near_name
 from atoll.diagnostics.wrong_rows import ErrorBelief, ErrorEstimate, audits_alone, error_belief
 from atoll.estimators.parameters import (
     COMMON,

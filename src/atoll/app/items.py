@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from atoll.app.store import Subject, check_class_name
 from atoll.core.extras import import_extra
 from atoll.core.labels import parse_labels, read_target
-from atoll.core.table_refusals import near_name
+from atoll.core.near_names import near_name
 from atoll.core.tables import STANDARD_INPUT, read_table
 
 if TYPE_CHECKING:

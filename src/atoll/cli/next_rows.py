@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.cli.opening import labels_of
-from atoll.cli.settings import did_you_mean
 from atoll.cli.terminal import table_lines
 from atoll.core.extras import import_extra
+from atoll.core.near_names import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -71,7 +71,7 @@ def refuse_near_target(bundle: ModelBundle, frame: pd.DataFrame) -> None:
 
     Columns that the model takes are not meant: they are no labels.
     """
-    from atoll.core.table_refusals import near_name
+    from atoll.core.near_names import near_name
 
     if bundle.target in frame.columns:
         return

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
+
+from atoll.core.near_names import did_you_mean
 
 # Parameters that the command sets itself.
 BY_OPTION = {
@@ -17,18 +18,21 @@ BY_OPTION = {
 }
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint at the nearest name that is known, if any is near.
+def choose(registry: dict[str, Any], name: str, what: str, listing: str) -> Any:
+    """Return the thing of that name; ValueError that says which there are.
 
-    Examples
-    --------
-    >>> did_you_mean("GraphGP", ["atoll", "graph-gp"])
-    'did you mean graph-gp? '
+    Parameters
+    ----------
+    registry : things by name
+    what : one of them is called
+    listing : the command that lists them
     """
-    plain = {other.lower().replace("-", "").replace("_", ""): other for other in known}
-    asked = name.lower().replace("-", "").replace("_", "")
-    near = difflib.get_close_matches(asked, list(plain), n=1)
-    return f"did you mean {plain[near[0]]}? " if near else ""
+    if name not in registry:
+        hint = did_you_mean(name, registry)
+        raise ValueError(
+            f"there is no {what} {name!r}; {hint}`{listing}` lists them: {', '.join(registry)}."
+        )
+    return registry[name]
 
 
 def pairs(settings: list[str]) -> Iterator[tuple[str, str]]:

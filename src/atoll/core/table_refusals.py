@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
+from atoll.core.near_names import near_name
 from atoll.core.table_fixes import Fixes
 
 if TYPE_CHECKING:
@@ -116,24 +116,6 @@ def column_hint(name: str, frame: pd.DataFrame) -> str:
     if close is not None:
         return f"did you mean {close!r}?"
     return f"its columns are {listed(list(frame.columns))}.{_about_header(frame)}"
-
-
-def near_name(name: str, names: Sequence[str], alike: float = 0.6) -> str | None:
-    """Return the name that is most like one that is not there; None where none is like it.
-
-    Parameters
-    ----------
-    names : those that are there
-    alike : from 0 to 1, how much so a name has to be, whatever the case of its letters
-
-    Examples
-    --------
-    >>> near_name("SPECIES", ["island", "species"])
-    'species'
-    """
-    by_letters = {str(other).casefold().strip(): other for other in names}
-    close = get_close_matches(str(name).casefold().strip(), list(by_letters), n=1, cutoff=alike)
-    return by_letters[close[0]] if close else None
 
 
 def columns_in_words(columns: Sequence[str]) -> str:
