@@ -196,6 +196,7 @@ def next_rows(
     loop.check_files(files)
     new = tuple(new_class or ())
     wishes = loop.Wishes(n, strategy, target_error, seed, new, show_progress(quiet))
+    loop.check_wishes(wishes)
     source = source_of(data)
     frame, cells = read_table(source), read_cells(source)
     bundle = open_model(model, frame, target)

@@ -18,6 +18,7 @@ from atoll.cli.terminal import (
     speaker,
     table_lines,
 )
+from atoll.cli.wording import in_options
 from atoll.core.extras import import_extra
 
 datasets_app = typer.Typer(
@@ -187,10 +188,11 @@ def reproduce(
         )
         if result.skipped and not result.results:
             none_ran.append(one)
-            complain(f"{one}: no cell could be run: {result.skipped[0].reason}")
+            reason = in_options(result.skipped[0].reason, reproduce)
+            complain(f"{one}: no cell could be run: {reason}")
             continue
         for reason in dict.fromkeys(skipped.reason for skipped in result.skipped):
-            say(f"Left out: {reason}")
+            say(f"Left out: {in_options(reason, reproduce)}")
         n = len(result.results)
         say(f"{n} cell{'' if n == 1 else 's'}, in {result.csv}.")
         if result.figure is not None:

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from atoll.cli.fitting import (
+    about_marker,
     after_the_fit,
     bundle_of,
-    check_id,
+    check_columns,
     description,
     fit_rows,
     refuse_loop,
@@ -43,7 +44,9 @@ from atoll.cli.settings import (
 )
 from atoll.cli.stages import Stages, announce_reading
 from atoll.cli.terminal import make_folder, one_line_errors, show_progress, speaker, table_lines
+from atoll.cli.wording import in_options
 from atoll.core.extras import import_extra
+from atoll.core.near_names import did_you_mean
 
 Target = Annotated[str, typer.Option(help="Column of labels; its blank cells are unlabelled rows.")]
 ModelName = Annotated[str, typer.Option(help="Name of a model; `atoll models` lists them.")]
@@ -141,7 +144,7 @@ def fit(
         make_folder(checkpoint)
     kind = choose(_models(), model, "model", "atoll models")
     wanted = with_metric(settings or [], metric)
-    estimator = kind(**read_settings(kind, model, wanted))
+    estimator = kind(**read_settings(kind, model, settings or [], metric))
     # The labels are settled here, once: past this point only a null is unlabelled.
     set_where_known(estimator, unlabelled=None, verbose=show_progress(quiet), random_state=seed)
     set_or_refuse(estimator, model, n_jobs=n_jobs, checkpoint=checkpoint and str(checkpoint))
@@ -152,9 +155,11 @@ def fit(
     source = source_of(data)
     frame = read_table(source)
     stages.ended("reading")
-    check_id(id_column, frame, data)
+    check_columns(
+        *(frame, data, target), id=id_column, drop=drop, text=text, weights=weights, groups=groups
+    )
     told = Told(class_share or [], weights, groups)
-    told.check(kind, model, frame)
+    told.check(kind, model)
     dropped = [*(drop or ()), *told.columns, *([id_column] if id_column is not None else [])]
     dropped = without_index(frame, [target, *dropped], say)[1:]
     known = rows_to_learn_from(frame, [target, *dropped], say)
@@ -173,6 +178,7 @@ def fit(
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
     given = told.of_fit(known, labels)
     told_first = description(data, frame, labels, table.preprocessing, estimator)
+    told_first += about_marker(unlabelled, table.y, target)
     for line in [*told_first, *lines_about(estimator, table.preprocessing)]:
         say(line)
     table, about_categories = weigh(estimator, table, labels)
@@ -195,8 +201,8 @@ def fit(
     bundle = bundle_of(estimator, table, known, y, target)
     save_model(with_source(bundle, data, source, id_column), out)
     stages.ended("saving")
-    verdict = estimator.diagnostics_["verdict"]
-    after = after_the_fit(estimator, labels, out)
+    verdict = in_options(estimator.diagnostics_["verdict"], fit)
+    after = after_the_fit(estimator, out)
     stages.ended("doubting labels")
     for line in [verdict, *after, f"Model saved in {out}."]:
         say(line)
@@ -227,6 +233,7 @@ def compare(
     """Compare the models on the labelled rows of a table, and say which to use."""
     # Many parameters because a command's options are its parameters.
     from atoll.comparison import compare_models, write_comparison
+    from atoll.comparison.candidates import CANDIDATES
     from atoll.comparison.recommending import in_shell
     from atoll.core.column_scales import holds_numbers_alone
     from atoll.core.overwriting import PAGE, check_output
@@ -237,8 +244,14 @@ def compare(
         check_output(html, PAGE, [data], "--html")
         for package in ("matplotlib", "jinja2"):
             import_extra(package)
+    for option, names in (("--model", models), ("--without", without)):
+        for name in names or ():
+            if name not in CANDIDATES:
+                hint = did_you_mean(name, CANDIDATES)
+                there = f"{'The' if hint else 'the'} models to compare are {', '.join(CANDIDATES)}."
+                raise ValueError(f"{option} {name}: {hint}{there}")
     frame = read_table(data)
-    check_id(id_column, frame, data)
+    check_columns(frame, data, target, id=id_column, drop=drop)
     left_out = [target, *(drop or ()), *([] if id_column is None else [id_column])]
     dropped = without_index(frame, left_out, speaker(quiet))[1:]
     known = rows_to_learn_from(frame, [target, *dropped], speaker(quiet))

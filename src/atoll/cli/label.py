@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atoll.cli.settings import choose
 from atoll.cli.terminal import one_line_errors, speaker
 from atoll.core.extras import import_extra
 
@@ -210,11 +211,8 @@ def _learner(model: str, **settings: Any) -> Any:
     from atoll.active import ActiveLearner
     from atoll.estimators import CLASSIFIERS
 
-    if model not in CLASSIFIERS:
-        raise ValueError(
-            f"there is no model {model!r}; `atoll models` lists them: {', '.join(CLASSIFIERS)}."
-        )
-    return ActiveLearner(CLASSIFIERS[model](), **settings)
+    kind = choose(CLASSIFIERS, model, "model", "atoll models")
+    return ActiveLearner(kind(), **settings)
 
 
 def _describe(rows: Rows, features: Features, log: LabelLog, say: Callable[[str], None]) -> None:

@@ -83,6 +83,21 @@ def check_files(files: Files) -> None:
     check_output(files.state, MODEL, (files.model, files.data, files.answers), "--state")
 
 
+def check_wishes(wishes: Wishes) -> None:
+    """Raise a ValueError unless a loop can be kept with these wishes."""
+    from atoll.active import STRATEGIES, ActiveLearner
+
+    rule = ActiveLearner.parameters["target_error"]
+    if not rule.allows(wishes.target_error):
+        raise ValueError(
+            f"--target-error {wishes.target_error:g}: give a number above 0 and below 1."
+        )
+    if wishes.strategy is not None and wishes.strategy not in STRATEGIES:
+        hint = did_you_mean(wishes.strategy, STRATEGIES)
+        known = f"{'Give' if hint else 'give'} one of {', '.join(STRATEGIES)}."
+        raise ValueError(f"--strategy {wishes.strategy}: {hint}{known}")
+
+
 def run_round(
     bundle: ModelBundle,
     frame: pd.DataFrame,

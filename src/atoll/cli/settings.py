@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from atoll.cli.wording import shell_word
 from atoll.core.near_names import did_you_mean
 
 # Parameters that the command sets itself.
@@ -15,10 +17,11 @@ BY_OPTION = {
     "checkpoint": "--checkpoint",
     "unlabelled": "--unlabelled",
     "verbose": "--quiet",
+    "class_prior": "--class-share",
 }
 
 
-def choose(registry: dict[str, Any], name: str, what: str, listing: str) -> Any:
+def choose(registry: Mapping[str, Any], name: str, what: str, listing: str) -> Any:
     """Return the thing of that name; ValueError that says which there are.
 
     Parameters
@@ -55,7 +58,9 @@ def values_by_key(texts: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def read_settings(kind: Any, name: str, settings: list[str]) -> dict[str, Any]:
+def read_settings(
+    kind: Any, name: str, settings: list[str], metric: str | None = None
+) -> dict[str, Any]:
     """Return the constructor's arguments that the settings give.
 
     Parameters
@@ -63,9 +68,8 @@ def read_settings(kind: Any, name: str, settings: list[str]) -> dict[str, Any]:
     kind : class of an estimator
     name : of the model, as the user wrote it
     settings : each a KEY=VALUE
+    metric : word of the option of its own, or None
     """
-    from atoll.estimators.parameters import read_value
-
     options = {}
     for key, text in pairs(settings):
         if key in BY_OPTION:
@@ -77,22 +81,32 @@ def read_settings(kind: Any, name: str, settings: list[str]) -> dict[str, Any]:
                 f"--set {key}={text}: {name} has no parameter {key}; {hint}`atoll models {name}` "
                 f"lists them: {', '.join(known)}."
             )
-        options[key] = read_value(key, text, kind.parameters[key])
+        options[key] = _value(f"--set {key}={text}", text, kind.parameters[key])
+    if metric is not None:
+        if "metric" not in kind.parameters:
+            raise ValueError(f"--metric does not apply to the model {name!r}; leave it out.")
+        options["metric"] = _value(f"--metric {metric}", metric, kind.parameters["metric"])
     return options
+
+
+def _value(written: str, text: str, rule: Any) -> Any:
+    from atoll.estimators.parameters import read_value
+
+    try:
+        return read_value(written, text, rule)
+    except ValueError:
+        given = re.sub(r"(, | or )[^,]* \(in Python only\)", "", rule.in_shell())
+        raise ValueError(f"{written}: give {given}.") from None
 
 
 def settable_parameters(kind: Any) -> list[list[str]]:
     """Return name, default and allowed values of each parameter, for a table."""
     defaults = inspect.signature(kind).parameters
     return [
-        [name, _shown(defaults[name].default), rule.in_shell()]
+        [name, shell_word(defaults[name].default), rule.in_shell()]
         for name, rule in kind.parameters.items()
         if name not in BY_OPTION
     ]
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)
 
 
 def set_where_known(estimator: Any, **values: Any) -> None:

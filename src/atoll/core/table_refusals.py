@@ -100,11 +100,13 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> None:
+def require_columns(
+    frame: pd.DataFrame, names: Sequence[str], role: str, where: str = "the table"
+) -> None:
     """Raise a ValueError where the table lacks a column that the user named in this role."""
     for name in names:
         if name not in frame.columns:
-            raise ValueError(f"{role} {name!r} is not in the table; {column_hint(name, frame)}")
+            raise ValueError(f"{role} {name!r} is not in {where}; {column_hint(name, frame)}")
 
 
 def column_hint(name: str, frame: pd.DataFrame) -> str:
