@@ -334,7 +334,10 @@ def test_very_many_rows_are_fitted_without_predicting_each(table, tmp_path, monk
 
 def test_a_kernel_for_which_the_shell_has_no_word_is_said_to_be_for_python(table, tmp_path):
     said = fail(*arguments(table, tmp_path)[:6], "--model", "probit-gp", "--set", "kernel=Matern")
-    assert "or a scikit-learn kernel (in Python only), got 'Matern'" in said
+    assert (
+        "--set kernel=Matern: give isotropic, ard or a scikit-learn kernel (in Python only)."
+        in said
+    )
 
 
 def test_numbers_with_a_few_words_among_them_are_told_from_categories(tmp_path):

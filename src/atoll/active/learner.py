@@ -323,6 +323,18 @@ class ActiveLearner:
         self._open |= {audit.row for audit in last.audits}
         return self
 
+    def withdraw(self, rows: Any) -> Self:
+        """Take back the labels that rows were given since `fit`, however long ago.
+
+        Parameters
+        ----------
+        rows : int, str or (k,) of the pool, as in `update`
+            One without such a label stays as it is.
+        """
+        places = read_places(rows, self._pool_size(), self._names)
+        self._history = self._history.without(places)
+        return self
+
     def resume(self, events: Iterable[Event]) -> Self:
         """Take up what was said since `fit` on an earlier day, with the audits as they were then.
 

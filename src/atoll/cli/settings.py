@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -95,8 +94,7 @@ def _value(written: str, text: str, rule: Any) -> Any:
     try:
         return read_value(written, text, rule)
     except ValueError:
-        given = re.sub(r"(, | or )[^,]* \(in Python only\)", "", rule.in_shell())
-        raise ValueError(f"{written}: give {given}.") from None
+        raise ValueError(f"{written}: give {rule.in_shell()}.") from None
 
 
 def settable_parameters(kind: Any) -> list[list[str]]:

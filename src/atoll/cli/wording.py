@@ -51,6 +51,9 @@ def in_options(message: str, command: Callable[..., Any], target: str | None = N
         return message
     options = _options(command)
     message = _BOTH.sub(r"\1", message)
+    head, colon, rest = message.partition(": ")
+    if colon and head in options:  # the rest speaks of what the option was given
+        return f"{options[head].partition(' ')[0]}: {rest}"
     rule = _RULE.fullmatch(message)
     given = None if rule is None else _given(options, rule["name"], rule["value"])
     if rule is not None and given is not None:
@@ -68,11 +71,7 @@ def in_options(message: str, command: Callable[..., Any], target: str | None = N
             return found[0]
         if value is not None:
             return _given(options, name, value) or found[0]
-        begins = found.start() == 0 and message[found.end() :].startswith(": ")
-        if not begins and "_" not in name:
-            return name
-        named = _named(options, name) or name
-        return named.partition(" ")[0] if begins else named
+        return (_named(options, name) or name) if "_" in name else name
 
     message = re.sub(r"\bset (?=--set )", "add ", _WORDS.sub(worded, message))
     if given is not None:

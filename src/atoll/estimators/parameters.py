@@ -17,6 +17,8 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from atoll.inference.registry import METHODS
 
+PYTHON_ONLY = " (in Python only)"
+
 
 class Rule(ABC):
     """The values that a parameter may take.
@@ -204,7 +206,7 @@ class A(Rule):
 
     @property
     def shell_options(self) -> tuple[str, ...]:
-        return tuple(f"{option} (in Python only)" for option in self.options)
+        return tuple(f"{option}{PYTHON_ONLY}" for option in self.options)
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, self.types)
@@ -263,7 +265,7 @@ class Mask(Rule):
 
     @property
     def shell_options(self) -> tuple[str, ...]:
-        return tuple(f"{option} (in Python only)" for option in self.options)
+        return tuple(f"{option}{PYTHON_ONLY}" for option in self.options)
 
     def allows(self, value: Any) -> bool:
         if not hasattr(value, "__len__") or isinstance(value, str | Mapping):
@@ -279,7 +281,7 @@ class Shares(Rule):
 
     @property
     def shell_options(self) -> tuple[str, ...]:
-        return tuple(f"{option} (in Python only)" for option in self.options)
+        return tuple(f"{option}{PYTHON_ONLY}" for option in self.options)
 
     def allows(self, value: Any) -> bool:
         return hasattr(value, "__len__") and not isinstance(value, str)
