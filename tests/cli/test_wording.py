@@ -14,7 +14,7 @@ from atoll.cli.commands import next_rows
 from atoll.cli.data_commands import make_dataset, reproduce
 from atoll.cli.fit_commands import compare, fit
 from atoll.cli.wording import in_options
-from program import fail, succeed
+from program import fail, run, succeed
 
 FIT = "fit t.csv --target kind --out o.atoll"
 
@@ -138,3 +138,32 @@ def test_what_a_verdict_asks_for_is_an_option(made, monkeypatch, tmp_path):
     assert "give them as --class-share CLASS=SHARE." in said
     assert not re.search("labels_chosen=True|class_prior", said)
     assert not Path("o.atoll").exists()
+
+
+@pytest.mark.parametrize(
+    "command", ["fit", "predict", "explain", "report", "next", "label", "compare", "reproduce"]
+)
+def test_help_names_what_an_option_takes_and_no_type_of_python(command):
+    said = run(command, "--help").output
+    options = [line for line in said.splitlines() if re.match(r"  -", line)]
+    assert len(options) >= 5
+    assert not [line for line in options if "<" in line.split("  ")[1]]
+
+
+def test_models_can_be_read_at_eighty_characters(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = succeed("models").splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 50
+    assert "AtollClassifier" in " ".join(lines)
+
+
+def test_a_name_that_several_rows_have_is_answered_with_their_numbers(made, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.read_csv(made / "t.csv").assign(nest=["n1", "n2", "n1", *["n3"] * 21])
+    frame.to_csv("t.csv", index=False)
+    words = "fit t.csv --target kind --id nest --model graph-gp --set n_draws=40 --out m.atoll"
+    succeed(*shlex.split(words))
+    said = fail("explain", "m.atoll", "t.csv", "--row", "n1")
+    assert "2 rows have this name in the column 'nest'; give the number of one: 1, 3." in said
+    assert "Row n2: " in succeed("explain", "m.atoll", "t.csv", "--row", "n2")

@@ -60,9 +60,9 @@ def common(
 @app.command(short_help="Show the default classifier at work.")
 @one_line_errors
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = Path(
-        "demo-output"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for the picture and the report.")
+    ] = Path("demo-output"),
     seed: Seed = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, seconds only.")] = False,
 ) -> None:
@@ -79,15 +79,26 @@ def predict(
     model: ModelPath,
     data: DataPath,
     out: Annotated[
-        Path, typer.Option(help="Table to write, .csv or .parquet; - for CSV on standard output.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="Table to write, .csv or .parquet; - for CSV on standard output."
+        ),
     ],
     id_column: Annotated[
-        str | None, typer.Option("--id", help="Column of DATA to carry over, to tell rows apart.")
+        str | None,
+        typer.Option(
+            "--id", metavar="COLUMN", help="Column of DATA to carry over, to tell rows apart."
+        ),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Carry every column of DATA over.")] = False,
     reject_below: Annotated[
         float | None,
-        typer.Option(min=0.0, max=1.0, help="Leave the class blank where it is less probable."),
+        typer.Option(
+            metavar="SHARE",
+            min=0.0,
+            max=1.0,
+            help="Leave the class blank where it is less probable.",
+        ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -109,16 +120,18 @@ def predict(
 def report(
     model: ModelPath,
     out: Annotated[
-        Path | None, typer.Option(help="HTML file; beside the model by default.")
+        Path | None, typer.Option(metavar="FILE", help="HTML file; beside the model by default.")
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Table of the rows, for a model that was saved from Python.", callback=data_path
+            metavar="FILE",
+            help="Table of the rows, for a model that was saved from Python.",
+            callback=data_path,
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Its column of labels; `label` by default.")
+        str | None, typer.Option(metavar="COLUMN", help="Its column of labels; `label` by default.")
     ] = None,
     no_cross_validation: Annotated[
         bool,
@@ -153,28 +166,37 @@ def report(
 def next_rows(
     model: ModelPath,
     data: DataPath,
-    n: Annotated[int, typer.Option("-n", min=1, help="Rows to label.")] = 10,
+    n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Rows to label.")] = 10,
     answers: Annotated[
         Path | None,
-        typer.Option(help="Table of answers: columns `row` (from 1 on) and that of the labels."),
+        typer.Option(
+            metavar="FILE",
+            help="Table of answers: columns `row` (from 1 on) and that of the labels.",
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Table to write the rows to, for their labels.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Table to write the rows to, for their labels."),
     ] = None,
     labelled: Annotated[
-        Path | None, typer.Option(help="Table to write: DATA with every label that is known.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Table to write: DATA with every label that is known."),
     ] = None,
     state: Annotated[
-        Path | None, typer.Option(help="File of the loop; beside the model by default.")
+        Path | None,
+        typer.Option(metavar="FILE", help="File of the loop; beside the model by default."),
     ] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="How rows are picked: brier, margin, random, …")
+        str | None,
+        typer.Option(metavar="NAME", help="How rows are picked: brier, margin, random, …"),
     ] = None,
     target_error: Annotated[
-        float | None, typer.Option(help="Share of wrong rows at which labelling may stop.")
+        float | None,
+        typer.Option(metavar="SHARE", help="Share of wrong rows at which labelling may stop."),
     ] = None,
     new_class: Annotated[
-        list[str] | None, typer.Option(help="Class that answers may have; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="CLASS", help="Class that answers may have; may be repeated."),
     ] = None,
     target: TargetOfModel = None,
     seed: Seed = 0,

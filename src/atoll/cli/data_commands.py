@@ -41,10 +41,11 @@ def list_datasets() -> None:
 @one_line_errors
 def make_dataset(
     name: Annotated[str, typer.Argument(metavar="NAME", help="As in `atoll datasets list`.")],
-    out: Annotated[Path, typer.Option(help="Table to write, .csv or .parquet.")],
-    n_samples: Annotated[int | None, typer.Option(min=1, help="Rows.")] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Table to write, .csv or .parquet.")],
+    n_samples: Annotated[int | None, typer.Option(metavar="N", min=1, help="Rows.")] = None,
     labels_per_class: Annotated[
-        int | None, typer.Option(min=1, help="Labels to keep in each class; the rest is blank.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Labels to keep in each class; the rest is blank."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -128,11 +129,12 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="A smaller version of the same, in minutes.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for tables, pictures and pages.")] = Path(
-        "reproductions-output"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for tables, pictures and pages.")
+    ] = Path("reproductions-output"),
     data: Annotated[
-        Path | None, typer.Option(help="Folder of data files; ATOLL_DATA by default.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder of data files; ATOLL_DATA by default."),
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -143,7 +145,10 @@ def reproduce(
     ] = None,
     limit: Annotated[
         float | None,
-        typer.Option(help="Processor seconds after which a cell is stopped and reported as such."),
+        typer.Option(
+            metavar="SECONDS",
+            help="Processor seconds after which a cell is stopped and reported as such.",
+        ),
     ] = None,
     n_jobs: Jobs = None,
     seed: Seed = 0,

@@ -43,18 +43,38 @@ from atoll.cli.settings import (
     settable_parameters,
 )
 from atoll.cli.stages import Stages, announce_reading
-from atoll.cli.terminal import make_folder, one_line_errors, show_progress, speaker, table_lines
+from atoll.cli.terminal import (
+    make_folder,
+    one_line_errors,
+    show_progress,
+    speaker,
+    table_lines,
+    terminal_width,
+)
 from atoll.cli.wording import in_options
 from atoll.core.extras import import_extra
 from atoll.core.near_names import did_you_mean
 
-Target = Annotated[str, typer.Option(help="Column of labels; its blank cells are unlabelled rows.")]
-ModelName = Annotated[str, typer.Option(help="Name of a model; `atoll models` lists them.")]
+WIDE = 160  # characters of a terminal that has room for four columns of words
+
+Target = Annotated[
+    str,
+    typer.Option(metavar="COLUMN", help="Column of labels; its blank cells are unlabelled rows."),
+]
+ModelName = Annotated[
+    str, typer.Option(metavar="NAME", help="Name of a model; `atoll models` lists them.")
+]
 IdColumn = Annotated[
     str | None,
-    typer.Option("--id", help="Column that names the rows: not learnt from, and kept for reports."),
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="Column that names the rows: not learnt from, and kept for reports.",
+    ),
 ]
-Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; may be repeated.")
+]
 Encode = Annotated[
     bool,
     typer.Option("--encode/--no-encode", help="Turn categorical columns into indicators, or not."),
@@ -64,11 +84,16 @@ Impute = Annotated[
 ]
 Text = Annotated[
     list[str] | None,
-    typer.Option(help="Column of texts, if it is not seen to be one; may be repeated."),
+    typer.Option(
+        metavar="COLUMN", help="Column of texts, if it is not seen to be one; may be repeated."
+    ),
 ]
 Metric = Annotated[
     str | None,
-    typer.Option(help="How rows are compared; cosine for embeddings, whose columns are then left."),
+    typer.Option(
+        metavar="NAME",
+        help="How rows are compared; cosine for embeddings, whose columns are then left.",
+    ),
 ]
 NoStandardise = Annotated[
     bool,
@@ -81,8 +106,9 @@ NoStandardise = Annotated[
 Unlabelled = Annotated[
     str,
     typer.Option(
+        metavar="VALUE",
         help="What else than a blank cell is unlabelled: auto (-1 among integers, as in "
-        "scikit-learn), none, or a value."
+        "scikit-learn), none, or a value.",
     ),
 ]
 Settings = Annotated[
@@ -94,7 +120,7 @@ Settings = Annotated[
     ),
 ]
 Checkpoint = Annotated[
-    Path | None, typer.Option(help="Folder to resume from after an interruption.")
+    Path | None, typer.Option(metavar="FOLDER", help="Folder to resume from after an interruption.")
 ]
 
 
@@ -102,7 +128,7 @@ Checkpoint = Annotated[
 def fit(
     data: DataPath,
     target: Target,
-    out: Annotated[Path, typer.Option(help="File for the fitted model.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File for the fitted model.")],
     model: ModelName = "atoll",
     id_column: IdColumn = None,
     drop: Drop = None,
@@ -214,18 +240,26 @@ def fit(
 def compare(
     data: DataPath,
     target: Target,
-    html: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="HTML page to write.")] = None,
     models: Annotated[
         list[str] | None,
-        typer.Option("--model", help="Compare only this model with the default; repeatable."),
+        typer.Option(
+            "--model", metavar="NAME", help="Compare only this model with the default; repeatable."
+        ),
     ] = None,
     without: Annotated[
         list[str] | None,
-        typer.Option("--without", help="Leave this model out, such as a slow one; repeatable."),
+        typer.Option(
+            "--without",
+            metavar="NAME",
+            help="Leave this model out, such as a slow one; repeatable.",
+        ),
     ] = None,
     drop: Drop = None,
     id_column: IdColumn = None,
-    n_splits: Annotated[int, typer.Option(min=2, help="Folds of the labelled rows.")] = 5,
+    n_splits: Annotated[
+        int, typer.Option(metavar="N", min=2, help="Folds of the labelled rows.")
+    ] = 5,
     unlabelled: Unlabelled = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -289,6 +323,9 @@ def models(
     if name is None:
         header = ["name", "class", "paper", "what it is for"]
         rows = [[key, kind.__name__, kind.paper, kind.summary] for key, kind in _models().items()]
+        if (terminal_width() or WIDE) < WIDE:  # four columns would be folded to a word or two
+            header = ["name", "what it is for (class; paper)"]
+            rows = [[key, f"{what} ({kind}; {paper})"] for key, kind, paper, what in rows]
     else:
         kind = choose(_models(), name, "model", "atoll models")
         header, rows = ["parameter", "default", "may be"], settable_parameters(kind)

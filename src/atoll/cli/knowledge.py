@@ -146,9 +146,10 @@ class Told(NamedTuple):
 @one_line_errors
 def suspects(
     model: ModelPath,
-    n: Annotated[int, typer.Option("-n", min=1, help="Labels to show.")] = 10,
+    n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Labels to show.")] = 10,
     out: Annotated[
-        Path | None, typer.Option(help="Table to write all labels to, .csv or .parquet.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Table to write all labels to, .csv or .parquet."),
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Say nothing but the table.")

@@ -82,15 +82,19 @@ ModelPath = Annotated[
     ),
 ]
 TargetOfModel = Annotated[
-    str | None, typer.Option("--target", help="Column of labels; that of the fit by default.")
+    str | None,
+    typer.Option(
+        "--target", metavar="COLUMN", help="Column of labels; that of the fit by default."
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of every random number.")]
 Jobs = Annotated[
     int | None,
     typer.Option(
         "--n-jobs",
         "--jobs",
+        metavar="N",
         help="Processes to use at once; -1 is one for each core.",
         callback=number_of_jobs,
     ),
