@@ -150,12 +150,16 @@ def test_help_names_what_an_option_takes_and_no_type_of_python(command):
     assert not [line for line in options if "<" in line.split("  ")[1]]
 
 
-def test_models_can_be_read_at_eighty_characters(monkeypatch):
+@pytest.mark.parametrize(
+    ("command", "most", "said"),
+    [("models", 50, "(AtollClassifier;"), ("reproduce --list", 70, "(needs usps/usps_3vs5.npz)")],
+)
+def test_lists_can_be_read_at_eighty_characters(monkeypatch, command, most, said):
     monkeypatch.setenv("COLUMNS", "80")
-    lines = succeed("models").splitlines()
+    lines = succeed(*command.split()).splitlines()
     assert max(map(len, lines)) <= 80
-    assert len(lines) < 50
-    assert "AtollClassifier" in " ".join(lines)
+    assert len(lines) < most
+    assert said in " ".join(" ".join(lines).split())
 
 
 def test_a_name_that_several_rows_have_is_answered_with_their_numbers(made, monkeypatch, tmp_path):

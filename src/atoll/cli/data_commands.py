@@ -13,6 +13,7 @@ from atoll.cli.settings import choose, pairs, values_by_key
 from atoll.cli.terminal import (
     BAD_INPUT,
     complain,
+    is_narrow,
     one_line_errors,
     show_progress,
     speaker,
@@ -169,9 +170,16 @@ def reproduce(
             [e.name, *map(in_words, TIMES[e.name]), ", ".join(e.needs) or "-", e.title]
             for e in list_experiments()
         ]
-        for line in table_lines(["name", "quick", "full", "needs", "what it shows"], rows):
+        header = ["name", "quick", "full", "needs", "what it shows"]
+        if is_narrow():
+            header = ["name", "quick", "full", "what it shows, and the files that it needs"]
+            rows = [
+                [*row[:3], row[4] if row[3] == "-" else f"{row[4]} (needs {row[3]})"]
+                for row in rows
+            ]
+        for line in table_lines(header, rows):
             typer.echo(line)
-        typer.echo(
+        speaker(quiet=False)(
             "quick and full: about the time of one core, with --quick and without. Files that it "
             "needs are looked for in --data, or in the folder named by ATOLL_DATA."
         )

@@ -44,18 +44,16 @@ from atoll.cli.settings import (
 )
 from atoll.cli.stages import Stages, announce_reading
 from atoll.cli.terminal import (
+    is_narrow,
     make_folder,
     one_line_errors,
     show_progress,
     speaker,
     table_lines,
-    terminal_width,
 )
 from atoll.cli.wording import in_options
 from atoll.core.extras import import_extra
 from atoll.core.near_names import did_you_mean
-
-WIDE = 160  # characters of a terminal that has room for four columns of words
 
 Target = Annotated[
     str,
@@ -323,7 +321,7 @@ def models(
     if name is None:
         header = ["name", "class", "paper", "what it is for"]
         rows = [[key, kind.__name__, kind.paper, kind.summary] for key, kind in _models().items()]
-        if (terminal_width() or WIDE) < WIDE:  # four columns would be folded to a word or two
+        if is_narrow():
             header = ["name", "what it is for (class; paper)"]
             rows = [[key, f"{what} ({kind}; {paper})"] for key, kind, paper, what in rows]
     else:

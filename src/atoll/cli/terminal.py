@@ -28,6 +28,7 @@ UsageError: Any = typer.BadParameter.__base__
 BAD_INPUT = 2
 INTERRUPTED = 130
 GAP = 2  # blanks between the columns of a table
+WIDE = 160  # characters of a terminal that has room for several columns of words
 NARROWEST = 8  # characters that a column is narrowed to, at least
 
 
@@ -169,6 +170,12 @@ def terminal_width() -> int | None:
     if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
         return shutil.get_terminal_size().columns
     return None
+
+
+def is_narrow() -> bool:
+    """Return whether several columns of words would be folded to a word or two in a line."""
+    width = terminal_width()
+    return width is not None and width < WIDE
 
 
 def table_lines(
