@@ -161,28 +161,11 @@ def reproduce(
     """
     # Many parameters because a command's options are its parameters.
     from atoll.reproductions import list_experiments, run_experiment
-    from atoll.reproductions.times import TIMES, in_words
 
     if show_list or name is None:
         if not show_list:
             raise ValueError("name an experiment to run, or list them with --list.")
-        rows = [
-            [e.name, *map(in_words, TIMES[e.name]), ", ".join(e.needs) or "-", e.title]
-            for e in list_experiments()
-        ]
-        header = ["name", "quick", "full", "needs", "what it shows"]
-        if is_narrow():
-            header = ["name", "quick", "full", "what it shows, and the files that it needs"]
-            rows = [
-                [*row[:3], row[4] if row[3] == "-" else f"{row[4]} (needs {row[3]})"]
-                for row in rows
-            ]
-        for line in table_lines(header, rows):
-            typer.echo(line)
-        speaker(quiet=False)(
-            "quick and full: about the time of one core, with --quick and without. Files that it "
-            "needs are looked for in --data, or in the folder named by ATOLL_DATA."
-        )
+        _list_experiments()
         return
     if name == "all" and only:
         raise ValueError("--only picks cells of one experiment; name it instead of 'all'.")
@@ -213,3 +196,25 @@ def reproduce(
         say(f"Page: {result.page}")
     if none_ran and name != "all":  # of all, those with a missing file are named above
         raise typer.Exit(BAD_INPUT)
+
+
+def _list_experiments() -> None:
+    from atoll.reproductions import list_experiments
+    from atoll.reproductions.times import TIMES, in_words
+
+    rows = [
+        [e.name, *map(in_words, TIMES[e.name]), ", ".join(e.needs) or "-", e.title]
+        for e in list_experiments()
+    ]
+    header = ["name", "quick", "full", "needs", "what it shows"]
+    if is_narrow():
+        header = ["name", "quick", "full", "what it shows, and the files that it needs"]
+        rows = [
+            [*row[:3], row[4] if row[3] == "-" else f"{row[4]} (needs {row[3]})"] for row in rows
+        ]
+    for line in table_lines(header, rows):
+        typer.echo(line)
+    speaker(quiet=False)(
+        "quick and full: about the time of one core, with --quick and without. Files that it "
+        "needs are looked for in --data, or in the folder named by ATOLL_DATA."
+    )
