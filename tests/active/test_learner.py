@@ -261,6 +261,21 @@ def test_undo_goes_back_to_the_start_and_no_further(pool):
         learner.undo()
 
 
+def test_labels_are_withdrawn_as_if_they_had_never_been_given(pool):
+    _, truth = pool
+    learner, without = learner_of(pool, 3), learner_of(pool, 3)
+    first, second = learner.query(6).rows, without.query(6).rows
+    assert first.tolist() == second.tolist()
+    learner.update(first, truth[first])
+    kept = first[1:]
+    without.update(kept, truth[kept])
+    learner.withdraw([int(first[0])])
+    assert same(learner, without)
+    assert [audit.row for audit in learner.audits_] == [audit.row for audit in without.audits_]
+    every = np.flatnonzero(learner.labels_ != None)  # noqa: E711
+    assert learner.withdraw(every).n_labels_ == 0
+
+
 def test_no_answers_are_no_event(pool):
     learner = learner_of(pool, 3)
     learner.update([], []).skip([])

@@ -105,10 +105,12 @@ def test_every_model_is_listed_with_its_class_paper_and_purpose():
 def test_the_parameters_of_a_model_are_listed_with_defaults_and_what_they_may_be(name):
     lines = succeed("models", name).splitlines()
     parameters = {line.split()[0]: line for line in lines[1:]}
-    of_the_command = {"random_state", "n_jobs", "checkpoint", "unlabelled", "verbose"}
+    of_the_command = {*("random_state", "n_jobs", "checkpoint", "unlabelled", "verbose"),
+                      "class_prior"}  # fmt: skip
     assert parameters.keys() == MODELS[name]().get_params(deep=False).keys() - of_the_command
     for parameter, line in parameters.items():
-        assert str(MODELS[name].parameters[parameter]) in line
+        assert MODELS[name].parameters[parameter].in_shell() in line
+        assert not re.search(r"\b(None|True or|False)\b", line), "words of Python"
 
 
 LONG_FITS = ("archipelago", "laplacian-svc", "transductive-svc")
@@ -187,7 +189,9 @@ def test_fit_says_what_it_does(data, tmp_path):
     assert "30 rows, 12 labelled" in said
     assert "Classes: cat (6), dog (6)" in said
     assert "Numeric columns, standardised: height, weight" in said
-    assert load_model(tmp_path / "m.atoll").estimator.diagnostics_["verdict"] in said
+    verdict = load_model(tmp_path / "m.atoll").estimator.diagnostics_["verdict"]
+    assert verdict.endswith("Raise n_warmup, then n_samples.")
+    assert verdict.replace("n_warmup", "--set n_warmup").replace("n_sam", "--set n_sam") in said
     assert f"Model saved in {tmp_path / 'm.atoll'}" in said
 
 
@@ -375,7 +379,7 @@ def test_compare_says_which_model_to_use_and_writes_a_page(data, tmp_path):
     assert "logistic*" in said
     assert "atoll, the default" in said
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert "is none of" in fail("compare", data, *fixed, "--model", "forest")
+    assert "--model forest: the models" in fail("compare", data, *fixed, "--model", "forest")
 
 
 def test_minus_one_means_what_the_option_says(data, tmp_path):
@@ -485,20 +489,23 @@ def test_features_that_are_no_numbers_are_named(data, tmp_path, change, message)
     ("change", "message"),
     [
         (["--target", "kinds"], "did you mean 'kind'"),
-        (["--drop", "colour"], "'colour' is not in the table"),
+        (["--drop", "colour"], "the --drop column 'colour' is not in '"),
         (["--model", "random-forest"], "null-category, ordinal-gp, probit-gp, softmax-gp"),
         (
             ["--model", "probit-gp", "--set", "null_width=1"],
             "probit-gp has no parameter null_width",
         ),
-        (["--set", "null_width=-1"], "null_width must be .*, got -1.0"),
-        (["--set", "null_width=wide"], "null_width must be .*, got 'wide'"),
-        (["--set", "nul_width=1"], "did you mean null_width"),
+        (["--set", "null_width=-1"], "--set null_width=-1: give a number at least 0"),
+        (["--set", "null_width=wide"], "--set null_width=wide: give a number at least 0"),
+        (["--set", "nul_width=1"], "did you mean 'null_width'"),
         (["--set", "null_width"], "write it as KEY=VALUE"),
-        (["--set", "missing_rates=0.5,often"], "missing_rates must be .*, got '0.5,often'"),
-        (["--set", "missing_rates=0.5"], "missing_rates.*2 numbers"),
+        (
+            ["--set", "missing_rates=0.5,often"],
+            "=0.5,often: give none .*, sample, share or",
+        ),
+        (["--set", "missing_rates=0.5"], "--set missing_rates=0.5: .*2 numbers"),
         (["--set", "classes=a,b"], "null-category has no parameter classes"),
-        (["--set", "inference=map"], "inference must be .*, got 'map'"),
+        (["--set", "inference=map"], "--set inference=map: give auto, mcmc"),
         (["--set", "random_state=1"], "use --seed"),
         (["--out", "absent/model.atoll"], "does not exist"),
     ],
@@ -596,7 +603,7 @@ def test_an_id_column_must_be_there_and_be_distinct(data, model, tmp_path, colum
         (["rings", "--set", "depth=1"], "radii, width"),
         (["rings", "--set", "width=wide"], "not a number"),
         (["rings", "--set", "width=-1"], "width=-1"),
-        (["rings", "--labels-per-class", "900"], "per_class=900"),
+        (["rings", "--labels-per-class", "900"], "--labels-per-class 900, but class 0 has"),
     ],
 )
 def test_data_sets_that_cannot_be_made_are_refused(tmp_path, arguments, message):
@@ -615,7 +622,7 @@ def test_an_experiment_that_is_not_there_is_named():
         (["--only", "data"], "--only data: give KEY=VALUE"),
         (["--only", "data=iris"], "no cell has data='iris'; its values are: g241c"),
         (["--only", "data=BCI", "--only", "colour=red"], "no key 'colour'"),
-        (["--limit", "0"], "limit=0.0 is not a time"),
+        (["--limit", "0"], "--limit 0 is not a time"),
     ],
 )
 def test_a_part_of_an_experiment_that_is_not_there_is_refused(tmp_path, options, message):
@@ -645,7 +652,7 @@ def test_the_program_complains_and_warns_in_one_line_each(data, tmp_path):
     process = command(*fit_arguments(data, tmp_path / "m.atoll", "--target", "species"))
     out, err = process.communicate()
     assert (process.returncode, out) == (2, "")
-    assert re.fullmatch(r"atoll: the target column 'species'[^\n]+\n", err)
+    assert re.fullmatch(r"atoll: the --target column 'species'[^\n]+\n", err)
 
     process = command(*fit_arguments(data, tmp_path / "m.atoll"))
     out, err = process.communicate()
@@ -768,9 +775,9 @@ def test_embeddings_are_compared_by_direction_and_their_columns_left(tmp_path):
     np.testing.assert_allclose(bundle.X, X, rtol=1e-12)
     assert np.mean(bundle.estimator.transduction_ == np.array(["a", "b"])[kind]) > 0.95
     refusal = fail(*fixed, "--metric", "manhattan")
-    assert 'metric must be "euclidean" or "cosine", got \'manhattan\'' in refusal
+    assert "--metric manhattan: give euclidean or cosine." in refusal
     refusal = fail(*fixed, "--metric", "cosine", "--model", "probit-gp")
-    assert "probit-gp has no parameter metric" in refusal
+    assert "--metric does not apply to the model 'probit-gp'" in refusal
 
 
 def test_rows_with_blanks_have_the_probabilities_that_python_gives_them(tmp_path, monkeypatch):

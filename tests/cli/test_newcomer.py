@@ -86,7 +86,7 @@ def test_the_limits_of_the_shares_say_what_they_assume_where_labels_look_picked(
 
 def test_a_model_of_nearly_that_name_is_suggested(table, tmp_path):
     message = fail(*arguments(table, tmp_path), "--model", "graphgp")
-    assert "did you mean graph-gp?" in message
+    assert "did you mean 'graph-gp'?" in message
 
 
 def test_suspects_end_with_how_many_labels_are_expected_to_be_wrong(table, tmp_path):
@@ -334,7 +334,10 @@ def test_very_many_rows_are_fitted_without_predicting_each(table, tmp_path, monk
 
 def test_a_kernel_for_which_the_shell_has_no_word_is_said_to_be_for_python(table, tmp_path):
     said = fail(*arguments(table, tmp_path)[:6], "--model", "probit-gp", "--set", "kernel=Matern")
-    assert "or a scikit-learn kernel (in Python only), got 'Matern'" in said
+    assert (
+        "--set kernel=Matern: give isotropic, ard or a scikit-learn kernel (in Python only)."
+        in said
+    )
 
 
 def test_numbers_with_a_few_words_among_them_are_told_from_categories(tmp_path):

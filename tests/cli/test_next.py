@@ -73,14 +73,45 @@ def test_rows_are_shown_with_reasons_and_the_table_itself_may_bring_labels(folde
     assert "of 31 unlabelled rows" in succeed(*base)
 
 
+def test_an_answer_that_is_blank_now_is_withdrawn_and_the_command_says_so(folder):
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 6)
+    done = ("--labelled", folder / "done.csv")
+    succeed(*base, "--out", folder / "ask.csv")
+    asked = pd.read_csv(folder / "ask.csv")["row"].tolist()
+    answered(folder, "ask.csv")
+    succeed(*base, "--answers", folder / "ask.csv")
+    frame = pd.read_csv(folder / "ask.csv")
+    frame.loc[1, "kind"], frame.loc[2, "kind"] = None, "?"
+    frame.loc[len(frame), "row"] = 1  # labelled in the table of rows, and blank here
+    other = next(row for row in range(5, 41) if row not in asked)
+    frame.loc[len(frame), "row"] = other  # not answered before
+    frame.to_csv(folder / "ask.csv", index=False)
+    said = succeed(*base, "--answers", folder / "ask.csv", *done)
+    rows = ", ".join(map(str, sorted(asked[1:3])))
+    assert "4 answers taken" in said
+    assert "2 earlier answers are withdrawn, since the file has none for them now" in said
+    assert f"now: rows {rows}." in said
+    known = pd.read_csv(folder / "done.csv")["kind"].notna()
+    assert (np.flatnonzero(known) + 1).tolist() == sorted({*asked, 1, 2, 3, 4} - set(asked[1:3]))
+    assert "withdrawn" not in succeed(*base, "--answers", folder / "ask.csv")
+
+
+def test_a_bad_target_of_the_error_is_not_kept_in_the_loop(folder):
+    base = ("next", folder / "m.atoll", folder / "table.csv")
+    succeed(*base)
+    assert "--target-error 2: give a number above 0 and below 1" in fail(*base, "--target-error", 2)
+    succeed(*base)
+    assert "--strategy margn: did you mean 'margin'?" in fail(*base, "--strategy", "margn")
+
+
 def test_bad_answers_and_options_are_one_line_each(folder):
     base = ("next", folder / "m.atoll", folder / "table.csv")
     (folder / "bad.csv").write_text("row,kind\n41,cat\n")
     assert "row 41; the table has rows 1 to 40" in fail(*base, "--answers", folder / "bad.csv")
     (folder / "bad.csv").write_text("number,kind\n1,cat\n")
     assert "no column 'row'" in fail(*base, "--answers", folder / "bad.csv")
-    assert "strategy must be" in fail(*base, "--strategy", "best")
-    assert "target_error must be" in fail(*base, "--target-error", 3)
+    assert "--strategy best: give one of brier" in fail(*base, "--strategy", "best")
+    assert "--target-error 3: give a number" in fail(*base, "--target-error", 3)
     succeed(*base, "--quiet")
     assert "picks rows by brier" in fail(*base, "--strategy", "margin")
     other = pd.read_csv(folder / "table.csv").head(20)
@@ -190,7 +221,7 @@ def answers_of(folder, *labels):
 
 def test_an_answer_that_is_no_class_is_refused_and_nothing_is_learnt(folder):
     said = fail(*answers_of(folder, "cat", "dgo"))
-    assert "has the answer 'dgo', and the classes are cat, dog; did you mean dog?" in said
+    assert "has the answer 'dgo', and the classes are cat, dog; did you mean 'dog'?" in said
     assert "--new-class dgo" in said
     assert not (folder / "m.next.atoll").exists()
     done = folder / "done.csv"
@@ -200,6 +231,6 @@ def test_an_answer_that_is_no_class_is_refused_and_nothing_is_learnt(folder):
 
 def test_a_word_for_a_class_that_is_not_known_is_no_answer(folder):
     said = succeed(*answers_of(folder, "cat", "?", "unknown"), "--labelled", folder / "done.csv")
-    assert "1 answers taken" in said
+    assert "1 answer taken" in said
     assert "2 more say that the class is not known ('?', 'unknown')" in said
     assert set(pd.read_csv(folder / "done.csv")["kind"].dropna()) == {"cat", "dog"}

@@ -454,6 +454,20 @@ def test_ctrl_c_keeps_the_last_whole_iteration():
         ascend(model, total, state, np.zeros(2), np.ones(2), max_iter=50, tol=0.0)
 
 
+def test_ctrl_c_before_the_first_objective_is_known_keeps_nothing(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(50, 2)), np.full(50, -1)
+    model = mixture(2, 1, 3)
+    state = start_state(model, X, codes, rng, 0)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("atoll.models.dp_mixture.em.objective", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ascend(model, lambda f: f(X, codes), state, np.zeros(2), np.ones(2), max_iter=5, tol=0.0)
+
+
 # Draws --------------------------------------------------------------------------------------------
 
 

@@ -75,6 +75,20 @@ class History(NamedTuple):
         """Return the history without its last event."""
         return replay(self.start, self.events[:-1])
 
+    def without(self, rows: Iterable[int]) -> History:
+        """Return the history as if nobody had labelled these rows since the beginning."""
+        gone = set(rows)
+        kept = []
+        for event in self.events:
+            if event.labels is not None:
+                pairs = [(r, label) for r, label in zip(event.rows, event.labels) if r not in gone]
+                audits = tuple(audit for audit in event.audits if audit.row not in gone)
+                places, labels = tuple(r for r, _ in pairs), tuple(label for _, label in pairs)
+                event = Event(places, labels, audits)
+            if event.rows:
+                kept.append(event)
+        return replay(self.start, kept)
+
     def outcomes(self) -> list[bool]:
         """Return whether each audit's prediction was wrong, by the labels as they stand."""
         return [self.labels[a.row] != a.predicted for a in self.audits if a.row in self.labels]

@@ -31,10 +31,10 @@ from atoll.active.situation import Choice, Situation
 from atoll.active.stopping import StopAdvice, advise
 from atoll.active.strategies import STRATEGIES, Strategy, find_strategy
 from atoll.core.blank_rows import mostly_blank
+from atoll.core.near_names import near_name
 from atoll.core.remarks import warn_user
 from atoll.core.row_names import row_names
 from atoll.core.selection import some_rows
-from atoll.core.table_refusals import near_name
 from atoll.diagnostics.wrong_rows import ErrorBelief, ErrorEstimate, audits_alone, error_belief
 from atoll.estimators.parameters import (
     COMMON,
@@ -321,6 +321,18 @@ class ActiveLearner:
         last = self._history.events[-1]
         self._history = self._history.before_last()
         self._open |= {audit.row for audit in last.audits}
+        return self
+
+    def withdraw(self, rows: Any) -> Self:
+        """Take back the labels that rows were given since `fit`, however long ago.
+
+        Parameters
+        ----------
+        rows : int, str or (k,) of the pool, as in `update`
+            One without such a label stays as it is.
+        """
+        places = read_places(rows, self._pool_size(), self._names)
+        self._history = self._history.without(places)
         return self
 
     def resume(self, events: Iterable[Event]) -> Self:

@@ -21,8 +21,10 @@ from atoll.core.blank_rows import known_rows, mostly_blank
 from atoll.core.column_scales import holds_numbers_alone
 from atoll.core.extras import import_extra
 from atoll.core.labels import parse_labels
+from atoll.core.near_names import no_file
 from atoll.core.preprocessing import counts_as_category, prepare
 from atoll.core.progress import progress_bar
+from atoll.core.table_refusals import column_hint
 from atoll.core.tables import read_table
 from atoll.core.unusable import MAX_CATEGORIES
 from atoll.estimators.category_weight import weigh_features
@@ -113,7 +115,7 @@ def read_embedding(file: str | os.PathLike[str], n_rows: int) -> NDArray[np.floa
     path = Path(file)
     if path.suffix.lower() == ".npy":
         if not path.is_file():
-            raise ValueError(f"there is no file {str(path)!r}; check --features.")
+            raise ValueError(f"--features {path}: {no_file(path)}")
         try:
             X = np.load(path, allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
@@ -293,7 +295,9 @@ def _of_table(
 ) -> Features:
     for name in drop:
         if name not in rows.frame.columns:
-            raise ValueError(f"--drop {name}: the table has no such column.")
+            raise ValueError(
+                f"--drop {name}: the table has no such column; {column_hint(name, rows.frame)}"
+            )
     numeric = [column for column in numeric if rows.frame[column].notna().any()]
     others = [column for column in _others(rows, drop) if column not in numeric]
     groups = [column for column in others if encode and _is_grouping(rows.frame[column])]

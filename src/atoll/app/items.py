@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from atoll.app.store import Subject, check_class_name
 from atoll.core.extras import import_extra
 from atoll.core.labels import parse_labels, read_target
-from atoll.core.table_refusals import near_name
+from atoll.core.near_names import near_name
 from atoll.core.tables import STANDARD_INPUT, read_table
 
 if TYPE_CHECKING:
@@ -296,7 +296,9 @@ def _unseen(frame: pd.DataFrame, view: View) -> dict[int, str]:
     unseen = {}
     for row, value in enumerate(frame[view.column].tolist()):
         if not isinstance(value, str) or not value.strip():
-            unseen[row] = f"row {row + 1} has a blank cell in the column {view.column!r}"
+            is_number = isinstance(value, int | float) and value == value
+            holds = f"the number {value:g}" if is_number else "a blank cell"
+            unseen[row] = f"row {row + 1} has {holds} in the column {view.column!r}"
         elif view.kind in MEDIA and find_media(value, view) is None:
             shown = value if len(value) <= 80 else value[:80] + "…"
             unseen[row] = (

@@ -23,11 +23,12 @@ def explain(
     row: Annotated[
         str,
         typer.Option(
+            metavar="ROW",
             help="Which row of DATA: its number, of which the first under the header is 1, or its "
-            "name in the column that --id named in the fit."
+            "name in the column that --id named in the fit.",
         ),
     ],
-    n: Annotated[int, typer.Option("-n", min=1, help="Labels to show.")] = 5,
+    n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Labels to show.")] = 5,
     refit: Annotated[
         bool, typer.Option("--refit", help="Also fit the model again without each label.")
     ] = False,
@@ -94,6 +95,12 @@ def _place(row: str, frame: pd.DataFrame, data: Path, id_column: str) -> int:
         named = [i for i, name in enumerate(frame[id_column].astype(str)) if name == row]
         if len(named) == 1:
             return named[0]
+        if named:
+            rows = ", ".join(str(i + 1) for i in named[:8]) + ", …" * (len(named) > 8)
+            raise ValueError(
+                f"--row {row}: {len(named)} rows have this name in the column {id_column!r}; give "
+                f"the number of one: {rows}."
+            )
     number = int(row) if row.strip().isdigit() else 0
     if not 1 <= number <= len(frame):
         names = f", and the names of its column {id_column!r}" if id_column in frame.columns else ""

@@ -129,6 +129,20 @@ def unlabelled_value(text: str, y: Any) -> Any:
         ) from None
 
 
+def about_marker(text: str, y: Any, target: str) -> list[str]:
+    """Return a remark where the option names a marker of unlabelled rows that no row has.
+
+    Examples
+    --------
+    >>> about_marker("?", ["cat", None], "kind")
+    ["No cell of 'kind' is '?' (--unlabelled); blank cells are unlabelled in any case."]
+    """
+    if text in ("auto", "none", "") or unlabelled_value(text, y) in list(y):
+        return []
+    said = f"No cell of {target!r} is {text!r} (--unlabelled); blank cells are unlabelled in any"
+    return [f"{said} case."]
+
+
 def description(
     data: Path,
     frame: pd.DataFrame,
@@ -236,7 +250,7 @@ def fit_rows(estimator: Any, X: Any, y: NDArray[Any], more: dict[str, Any]) -> N
         estimator.fit(X, y, **more)
 
 
-def after_the_fit(estimator: Any, labels: PartialLabels, model: Path) -> list[str]:
+def after_the_fit(estimator: Any, model: Path) -> list[str]:
     """Return what the command line adds to a verdict, line by line.
 
     Parameters
@@ -245,7 +259,6 @@ def after_the_fit(estimator: Any, labels: PartialLabels, model: Path) -> list[st
     """
     return [
         *_about_draws(estimator),
-        *about_shares(estimator, labels),
         *about_exceptions(estimator, f"`atoll suspects {model}`"),
     ]
 
@@ -255,7 +268,7 @@ def _about_draws(estimator: Any) -> list[str]:
     if not estimator.diagnostics_.get("few_draws", False):
         return []
     more = 4 * estimator.get_params(deep=False)["n_draws"]
-    return [f"Here a larger n_draws is, for example, --set n_draws={more}."]
+    return [f"More draws are, for example, --set n_draws={more}."]
 
 
 def about_exceptions(estimator: Any, suspects: str) -> list[str]:
@@ -277,20 +290,6 @@ def about_exceptions(estimator: Any, suspects: str) -> list[str]:
     return [
         "Some labels are unlike those of near rows, as where classes overlap or labels are wrong: "
         f"{suspects} lists the labels that may be."
-    ]
-
-
-def about_shares(estimator: Any, labels: PartialLabels) -> list[str]:
-    """Return how the command is told what its verdict asks for, where labels look picked."""
-    from atoll.estimators.informed import looks_picked
-
-    shares = getattr(estimator, "class_shares_", None)
-    chosen = estimator.get_params(deep=False).get("labels_chosen", False)
-    if shares is None or chosen is not False or not looks_picked(labels, shares):
-        return []
-    return [
-        "Here labels_chosen=True is --set labels_chosen=true, and class_prior is --class-share "
-        "CLASS=SHARE."
     ]
 
 
@@ -333,15 +332,28 @@ def refuse_loop(out: Path) -> None:
         )
 
 
-def check_id(id_column: str | None, frame: pd.DataFrame, data: Path) -> None:
-    """Raise a ValueError if there is no such column."""
-    if id_column is not None and id_column not in frame.columns:
-        from atoll.core.table_refusals import column_hint
+def check_columns(frame: pd.DataFrame, data: Path, target: str | None, **named: Any) -> None:
+    """Raise a ValueError if an option names a column that is not there, or that of the labels.
 
-        raise ValueError(
-            f"the --id column {id_column!r} is not in {str(data)!r}; "
-            f"{column_hint(id_column, frame)}"
-        )
+    Parameters
+    ----------
+    data : path of the table
+    target : column of labels; None where the command does not need them
+    named : columns by option, such as id="name" or drop=["a", "b"]; None names none
+    """
+    from atoll.core.table_refusals import require_columns
+
+    where = repr(str(data))
+    if target is not None:
+        require_columns(frame, [target], "the --target column", where)
+    for option, names in named.items():
+        for name in [names] if isinstance(names, str) else names or ():
+            require_columns(frame, [name], f"the --{option} column", where)
+            if name == target:
+                raise ValueError(
+                    f"--{option} {shlex.quote(name)}: that is the column of labels (--target); "
+                    "name another."
+                )
 
 
 def with_source(

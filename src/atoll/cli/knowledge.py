@@ -59,9 +59,8 @@ class Told(NamedTuple):
         """Columns that are no features."""
         return [name for name in (self.weights, self.groups) if name is not None]
 
-    def check(self, kind: Any, model: str, frame: pd.DataFrame) -> None:
-        """Raise a ValueError where the model does not take it, or the table does not have it."""
-        from atoll.core.table_refusals import column_hint
+    def check(self, kind: Any, model: str) -> None:
+        """Raise a ValueError where the model does not take it."""
         from atoll.estimators.informed import InformedClassifier
 
         options = {
@@ -75,11 +74,6 @@ class Told(NamedTuple):
                 f"{asked[0]} does not apply to the model {model!r}; leave it out, or use the model "
                 "atoll or graph-gp."
             )
-        for option, name in (("--weights", self.weights), ("--groups", self.groups)):
-            if name is not None and name not in frame.columns:
-                raise ValueError(
-                    f"the {option} column {name!r} is not in the table; {column_hint(name, frame)}"
-                )
 
     def class_prior(self, classes: NDArray[Any]) -> dict[Any, float] | None:
         """Return the shares by class, in the type of the classes."""
@@ -104,6 +98,8 @@ class Told(NamedTuple):
                     f"--class-share {text}: there is no class {name.strip()!r}; the classes are "
                     f"{', '.join(names)}."
                 )
+            if names[name.strip()] in out:
+                raise ValueError(f"--class-share {text}: {name.strip()} has a share already.")
             out[names[name.strip()]] = number
         read_class_prior(out, classes, Wording(shares="--class-share"))
         return out
@@ -150,9 +146,10 @@ class Told(NamedTuple):
 @one_line_errors
 def suspects(
     model: ModelPath,
-    n: Annotated[int, typer.Option("-n", min=1, help="Labels to show.")] = 10,
+    n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Labels to show.")] = 10,
     out: Annotated[
-        Path | None, typer.Option(help="Table to write all labels to, .csv or .parquet.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Table to write all labels to, .csv or .parquet."),
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Say nothing but the table.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atoll.cli.settings import choose
 from atoll.cli.terminal import one_line_errors, speaker
 from atoll.core.extras import import_extra
 
@@ -25,21 +26,32 @@ Data = Annotated[
     Path,
     typer.Argument(metavar="DATA", help="Table, .csv, .tsv or .parquet, or a folder of pictures."),
 ]
-Target = Annotated[str, typer.Option(help="Column of labels; blank cells are to be labelled.")]
+Target = Annotated[
+    str, typer.Option(metavar="COLUMN", help="Column of labels; blank cells are to be labelled.")
+]
 Classes = Annotated[
     str | None, typer.Option(metavar="A,B,…", help="Classes, in the order of their keys.")
 ]
-Text = Annotated[str | None, typer.Option(help="Column of texts to show and to learn from.")]
-Image = Annotated[str | None, typer.Option(help="Column of paths of pictures.")]
-Audio = Annotated[str | None, typer.Option(help="Column of paths of sounds.")]
+Text = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column of texts to show and to learn from.")
+]
+Image = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of paths of pictures.")]
+Audio = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of paths of sounds.")]
 Media = Annotated[
-    Path | None, typer.Option(help="Folder of these files; that of the table by default.")
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Folder of these files; that of the table by default."),
 ]
 FeatureFile = Annotated[
     Path | None,
-    typer.Option("--features", help="Embedding to learn from, .npy or .parquet, a line per row."),
+    typer.Option(
+        "--features",
+        metavar="FILE",
+        help="Embedding to learn from, .npy or .parquet, a line per row.",
+    ),
 ]
-Drop = Annotated[list[str] | None, typer.Option(help="Column not to learn from; repeatable.")]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="Column not to learn from; repeatable.")
+]
 Encode = Annotated[
     bool,
     typer.Option("--encode/--no-encode", help="Learn from columns of categories too, or not."),
@@ -47,24 +59,39 @@ Encode = Annotated[
 ModelName = Annotated[
     str,
     typer.Option(
+        metavar="NAME",
         help="Name of a model, as in `atoll models`; the one of `atoll fit` and `atoll next` by "
-        "default, graph-gp is quicker."
+        "default, graph-gp is quicker.",
     ),
 ]
 TargetError = Annotated[
-    float, typer.Option(help="Share of wrong rows at which you may stop.", min=0.0001, max=0.5)
+    float,
+    typer.Option(
+        metavar="SHARE", help="Share of wrong rows at which you may stop.", min=0.0001, max=0.5
+    ),
 ]
-Confidence = Annotated[float, typer.Option(help="Of the limit of the error.", min=0.51, max=0.999)]
+Confidence = Annotated[
+    float, typer.Option(metavar="SHARE", help="Of the limit of the error.", min=0.51, max=0.999)
+]
 AuditEvery = Annotated[
-    int, typer.Option(help="One row in so many is drawn at random, to measure the error.", min=2)
+    int,
+    typer.Option(
+        metavar="N", help="One row in so many is drawn at random, to measure the error.", min=2
+    ),
 ]
-Labels = Annotated[Path | None, typer.Option(help="File of answers; DATA.labels.jsonl by default.")]
+Labels = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="File of answers; DATA.labels.jsonl by default.")
+]
 Export = Annotated[
     Path | None,
-    typer.Option("--export", help="Write the labels given so far to this table, and leave."),
+    typer.Option(
+        "--export", metavar="FILE", help="Write the labels given so far to this table, and leave."
+    ),
 ]
-Port = Annotated[int, typer.Option(help="Port; 0 takes any that is free.", min=0, max=65535)]
-Host = Annotated[str, typer.Option(help="Address to listen at.")]
+Port = Annotated[
+    int, typer.Option(metavar="N", help="Port; 0 takes any that is free.", min=0, max=65535)
+]
+Host = Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen at.")]
 AllowNetwork = Annotated[
     bool,
     typer.Option(
@@ -73,7 +100,7 @@ AllowNetwork = Annotated[
     ),
 ]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Only print the address.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of every random number.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the address.")]
 
 
@@ -210,11 +237,8 @@ def _learner(model: str, **settings: Any) -> Any:
     from atoll.active import ActiveLearner
     from atoll.estimators import CLASSIFIERS
 
-    if model not in CLASSIFIERS:
-        raise ValueError(
-            f"there is no model {model!r}; `atoll models` lists them: {', '.join(CLASSIFIERS)}."
-        )
-    return ActiveLearner(CLASSIFIERS[model](), **settings)
+    kind = choose(CLASSIFIERS, model, "model", "atoll models")
+    return ActiveLearner(kind(), **settings)
 
 
 def _describe(rows: Rows, features: Features, log: LabelLog, say: Callable[[str], None]) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.cli.opening import labels_of
-from atoll.cli.settings import did_you_mean
-from atoll.cli.terminal import table_lines
+from atoll.cli.terminal import shortened, table_lines
 from atoll.core.extras import import_extra
+from atoll.core.near_names import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,6 +83,21 @@ def check_files(files: Files) -> None:
     check_output(files.state, MODEL, (files.model, files.data, files.answers), "--state")
 
 
+def check_wishes(wishes: Wishes) -> None:
+    """Raise a ValueError unless a loop can be kept with these wishes."""
+    from atoll.active import STRATEGIES, ActiveLearner
+
+    rule = ActiveLearner.parameters["target_error"]
+    if not rule.allows(wishes.target_error):
+        raise ValueError(
+            f"--target-error {wishes.target_error:g}: give a number above 0 and below 1."
+        )
+    if wishes.strategy is not None and wishes.strategy not in STRATEGIES:
+        hint = did_you_mean(wishes.strategy, STRATEGIES)
+        known = f"{'Give' if hint else 'give'} one of {', '.join(STRATEGIES)}."
+        raise ValueError(f"--strategy {wishes.strategy}: {hint}{known}")
+
+
 def run_round(
     bundle: ModelBundle,
     frame: pd.DataFrame,
@@ -114,16 +129,9 @@ def run_round(
     X = apply(bundle.preprocessing, frame)
     learner = open_learner(bundle, frame, X, files.state, wishes)
     if files.answers is not None:
-        rows, labels = read_answers(files.answers, bundle.target, numbers, learner.classes_)
-        rows, labels, unknown = without_unknown(rows, labels, learner.classes_)
-        refuse_new_classes(files.answers, labels, learner.classes_, wishes.new_classes)
-        with warnings.catch_warnings():  # a class is new because the command line says so
-            warnings.filterwarnings("ignore", message="update was given", category=UserWarning)
-            learner.refit().update(rows, labels)
-        say(f"{len(rows)} answers taken from {files.answers}.")
-        if unknown:
-            words = ", ".join(repr(word) for word in sorted(set(unknown)))
-            say(f"{len(unknown)} more say that the class is not known ({words}): no answers.")
+        answers = read_answers(files.answers, bundle.target, numbers, learner.classes_)
+        for line in take_answers(learner, answers, files.answers, wishes, _labels(bundle, frame)):
+            say(line)
     is_blank_cell = is_filled(bundle.preprocessing, frame)
     n_blank, n_cells = is_blank_cell.sum(axis=1), is_blank_cell.shape[1]
     query = learner.query(wishes.n, later=np.flatnonzero(mostly_blank(n_blank / n_cells)))
@@ -219,10 +227,56 @@ def picked_in_fit(estimator: Any) -> bool:
     return last_step(estimator).get_params(deep=False).get("labels_chosen", False) is not False
 
 
-def read_answers(
-    path: Path, target: str, numbers: NDArray[np.intp], classes: Any
-) -> tuple[list[int], list[Any]]:
-    """Return rows of a pool, from 0, and labels of a table of answers, without blank ones.
+class Answers(NamedTuple):
+    """A table of answers.
+
+    rows : of the pool, from 0
+    labels : theirs, None where blank
+    numbers : (n,) of the rows of the pool in their table, from 1 on
+    """
+
+    rows: list[int]
+    labels: list[Any]
+    numbers: NDArray[np.intp]
+
+
+def take_answers(
+    learner: ActiveLearner, answers: Answers, path: Path, wishes: Wishes, in_data: NDArray[Any]
+) -> list[str]:
+    """Teach the loop what was answered, and return what is said of it, line by line.
+
+    A blank cell is no answer; where the row had one before, it is withdrawn, unless the table of
+    rows has it.
+
+    Parameters
+    ----------
+    path : of the answers
+    in_data : (n,) labels of the table of rows, None where blank
+    """
+    rows, labels, unknown = without_unknown(answers.rows, answers.labels, learner.classes_)
+    refuse_new_classes(path, labels, learner.classes_, wishes.new_classes)
+    with warnings.catch_warnings():  # a class is new because the command line says so
+        warnings.filterwarnings("ignore", message="update was given", category=UserWarning)
+        learner.refit().update(rows, labels)
+    lines = [f"{len(rows)} answer{'' if len(rows) == 1 else 's'} taken from {path}."]
+    if unknown:
+        words = ", ".join(repr(word) for word in sorted(set(unknown)))
+        lines.append(f"{len(unknown)} more say that the class is not known ({words}): no answers.")
+    blank = sorted(row for row in set(answers.rows) - set(rows) if in_data[row] is None)
+    before, after = learner.labels_, learner.withdraw(blank).labels_
+    gone = [row for row in blank if before[row] is not None and after[row] is None]
+    if gone:
+        named = shortened([str(answers.numbers[row]) for row in gone])
+        many = len(gone) > 1
+        lines.append(
+            f"{len(gone)} earlier answer{'s are' if many else ' is'} withdrawn, since the file has "
+            f"none for {'them' if many else 'it'} now: row{'s' if many else ''} {named}."
+        )
+    return lines
+
+
+def read_answers(path: Path, target: str, numbers: NDArray[np.intp], classes: Any) -> Answers:
+    """Return the rows of a table of answers, and their labels.
 
     Parameters
     ----------
@@ -244,22 +298,24 @@ def read_answers(
     place_of = {number: place for place, number in enumerate(numbers.tolist())}
     places, given = [], []
     for word, label in zip(answers[ROW].tolist(), labels.tolist()):
-        if label is None:
-            continue
         if not isinstance(word, int | float) or word not in place_of:
+            if label is None:
+                continue
             raise ValueError(
                 f"{str(path)!r} has an answer for row {word!r}; the table has rows 1 to "
                 f"{numbers[-1]}{'' if len(numbers) == numbers[-1] else ', but for blank ones'}."
             )
         places.append(place_of[int(word)])
-        given.append(_in_type(label, classes))
-    return places, given
+        given.append(None if label is None else _in_type(label, classes))
+    return Answers(places, given, numbers)
 
 
 def without_unknown(
     rows: list[int], labels: list[Any], classes: Any
 ) -> tuple[list[int], list[Any], list[str]]:
     """Return rows and labels of answers, and the words of others for a class that is not known.
+
+    Blank answers, which are None, are left out.
 
     Examples
     --------
@@ -270,9 +326,13 @@ def without_unknown(
 
     known = set(np.asarray(classes).tolist())
     told = [
-        label in known or str(label).strip().lower() not in WORDS_FOR_UNLABELLED for label in labels
+        label is not None
+        and (label in known or str(label).strip().lower() not in WORDS_FOR_UNLABELLED)
+        for label in labels
     ]
-    unknown = [str(label) for label, is_told in zip(labels, told) if not is_told]
+    unknown = [
+        str(label) for label, is_told in zip(labels, told) if not is_told and label is not None
+    ]
     pairs = [pair for pair, is_told in zip(zip(rows, labels), told) if is_told]
     return [row for row, _ in pairs], [label for _, label in pairs], unknown
 

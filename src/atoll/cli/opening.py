@@ -42,6 +42,11 @@ def open_model(
 
     found = load_model(path)
     if isinstance(found, ModelBundle):
+        if target is not None and target in found.preprocessing.columns:
+            raise ValueError(
+                f"--target {shlex.quote(target)}: the model learns from this column; name that of "
+                "the labels."
+            )
         return found if target is None else found._replace(target=target)
     if not hasattr(found, "predict_proba"):
         raise ValueError(
@@ -71,7 +76,7 @@ def refuse_near_target(bundle: ModelBundle, frame: pd.DataFrame) -> None:
 
     Columns that the model takes are not meant: they are no labels.
     """
-    from atoll.core.table_refusals import near_name
+    from atoll.core.near_names import near_name
 
     if bundle.target in frame.columns:
         return

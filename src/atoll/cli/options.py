@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from atoll.cli.terminal import BAD_INPUT, complain
+from atoll.core.near_names import no_file
 from atoll.core.overwriting import MODEL, TABLE, kind_of
 
 STANDARD_INPUT = "-"
@@ -41,11 +42,18 @@ def model_path(context: typer.Context, path: Path | None) -> Path | None:
     return found
 
 
+def number_of_jobs(n_jobs: int | None) -> int | None:
+    """Return how many processes there may be."""
+    if n_jobs == 0:
+        raise _refusal("--n-jobs 0: give a number of processes, or -1 for one on each core.")
+    return n_jobs
+
+
 def _there(path: Path | None, what: str, inside: str) -> Path | None:
     if path is None or (str(path) == STANDARD_INPUT and what == "file"):
         return path
     if not path.exists():
-        raise _refusal(f"there is no {what} {str(path)!r}; check the path.")
+        raise _refusal(no_file(path, what))
     if path.is_dir():
         raise _refusal(f"{str(path)!r} is a folder; name {inside}.")
     return path
@@ -74,11 +82,20 @@ ModelPath = Annotated[
     ),
 ]
 TargetOfModel = Annotated[
-    str | None, typer.Option("--target", help="Column of labels; that of the fit by default.")
+    str | None,
+    typer.Option(
+        "--target", metavar="COLUMN", help="Column of labels; that of the fit by default."
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of every random number.")]
 Jobs = Annotated[
     int | None,
-    typer.Option("--n-jobs", "--jobs", help="Processes to use at once; -1 is one for each core."),
+    typer.Option(
+        "--n-jobs",
+        "--jobs",
+        metavar="N",
+        help="Processes to use at once; -1 is one for each core.",
+        callback=number_of_jobs,
+    ),
 ]

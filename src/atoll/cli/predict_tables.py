@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.cli.fitting import check_id
+from atoll.cli.fitting import check_columns
 from atoll.cli.opening import as_fitted, open_model, refuse_fitted_table
 from atoll.cli.predicting import predicted_proba
 from atoll.cli.terminal import shortened
@@ -219,7 +219,7 @@ def _carried(
 ) -> list[str]:
     """Return the columns to carry over; say which of the others are ignored."""
     name = wishes.id_column
-    check_id(name, frame, data)
+    check_columns(frame, data, None, id=name)
     taken = [*answer_columns(bundle.estimator), BLANK_CELLS, "reason"]
     known = bundle.id_column  # the fit's, which is carried over where the rows have it
     if name is None and known in frame.columns and known not in taken:

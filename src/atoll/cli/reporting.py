@@ -35,6 +35,8 @@ def report_on(
     from atoll.core.tables import read_table
     from atoll.reports import write_report
 
+    if data is None and target is not None:
+        raise ValueError("--target names a column of --data; give both, or neither.")
     if data is None:
         bundle = open_model(model)
     else:

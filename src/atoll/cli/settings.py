@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from atoll.cli.wording import shell_word
+from atoll.core.near_names import did_you_mean
 
 # Parameters that the command sets itself.
 BY_OPTION = {
@@ -14,21 +16,25 @@ BY_OPTION = {
     "checkpoint": "--checkpoint",
     "unlabelled": "--unlabelled",
     "verbose": "--quiet",
+    "class_prior": "--class-share",
 }
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint at the nearest name that is known, if any is near.
+def choose(registry: Mapping[str, Any], name: str, what: str, listing: str) -> Any:
+    """Return the thing of that name; ValueError that says which there are.
 
-    Examples
-    --------
-    >>> did_you_mean("GraphGP", ["atoll", "graph-gp"])
-    'did you mean graph-gp? '
+    Parameters
+    ----------
+    registry : things by name
+    what : one of them is called
+    listing : the command that lists them
     """
-    plain = {other.lower().replace("-", "").replace("_", ""): other for other in known}
-    asked = name.lower().replace("-", "").replace("_", "")
-    near = difflib.get_close_matches(asked, list(plain), n=1)
-    return f"did you mean {plain[near[0]]}? " if near else ""
+    if name not in registry:
+        hint = did_you_mean(name, registry)
+        raise ValueError(
+            f"there is no {what} {name!r}; {hint}`{listing}` lists them: {', '.join(registry)}."
+        )
+    return registry[name]
 
 
 def pairs(settings: list[str]) -> Iterator[tuple[str, str]]:
@@ -51,7 +57,9 @@ def values_by_key(texts: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def read_settings(kind: Any, name: str, settings: list[str]) -> dict[str, Any]:
+def read_settings(
+    kind: Any, name: str, settings: list[str], metric: str | None = None
+) -> dict[str, Any]:
     """Return the constructor's arguments that the settings give.
 
     Parameters
@@ -59,9 +67,8 @@ def read_settings(kind: Any, name: str, settings: list[str]) -> dict[str, Any]:
     kind : class of an estimator
     name : of the model, as the user wrote it
     settings : each a KEY=VALUE
+    metric : word of the option of its own, or None
     """
-    from atoll.estimators.parameters import read_value
-
     options = {}
     for key, text in pairs(settings):
         if key in BY_OPTION:
@@ -73,22 +80,31 @@ def read_settings(kind: Any, name: str, settings: list[str]) -> dict[str, Any]:
                 f"--set {key}={text}: {name} has no parameter {key}; {hint}`atoll models {name}` "
                 f"lists them: {', '.join(known)}."
             )
-        options[key] = read_value(key, text, kind.parameters[key])
+        options[key] = _value(f"--set {key}={text}", text, kind.parameters[key])
+    if metric is not None:
+        if "metric" not in kind.parameters:
+            raise ValueError(f"--metric does not apply to the model {name!r}; leave it out.")
+        options["metric"] = _value(f"--metric {metric}", metric, kind.parameters["metric"])
     return options
+
+
+def _value(written: str, text: str, rule: Any) -> Any:
+    from atoll.estimators.parameters import read_value
+
+    try:
+        return read_value(written, text, rule)
+    except ValueError:
+        raise ValueError(f"{written}: give {rule.in_shell()}.") from None
 
 
 def settable_parameters(kind: Any) -> list[list[str]]:
     """Return name, default and allowed values of each parameter, for a table."""
     defaults = inspect.signature(kind).parameters
     return [
-        [name, _shown(defaults[name].default), rule.in_shell()]
+        [name, shell_word(defaults[name].default), rule.in_shell()]
         for name, rule in kind.parameters.items()
         if name not in BY_OPTION
     ]
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)
 
 
 def set_where_known(estimator: Any, **values: Any) -> None:

@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import typer
 import typer.core
 
+from atoll.cli.wording import in_options, shell_word
 from atoll.core.extras import MissingExtraError
 
 P = ParamSpec("P")
@@ -27,6 +28,7 @@ UsageError: Any = typer.BadParameter.__base__
 BAD_INPUT = 2
 INTERRUPTED = 130
 GAP = 2  # blanks between the columns of a table
+WIDE = 160  # characters of a terminal that has room for several columns of words
 NARROWEST = 8  # characters that a column is narrowed to, at least
 
 
@@ -37,18 +39,21 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
     variable ATOLL_TRACEBACK is set.
     """
 
+    def show_warning(message: Any, *details: Any, **more: Any) -> None:
+        complain(f"warning: {in_options(str(message), command)}")
+
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         if os.environ.get("ATOLL_TRACEBACK"):
             return command(*args, **kwargs)
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = _show_warning
+                warnings.showwarning = show_warning
                 return command(*args, **kwargs)
         except BrokenPipeError:  # the reader of a pipe has left; typer ends quietly
             raise
         except (ValueError, OSError, MemoryError, MissingExtraError) as error:
-            complain(_message(error))
+            complain(in_options(_message(error), command, target_of(kwargs)))
             raise typer.Exit(BAD_INPUT) from error
         except KeyboardInterrupt as interruption:
             complain(str(interruption) or "interrupted; nothing was written.")
@@ -79,10 +84,30 @@ def _one_line_usage() -> Iterator[None]:
         if type(error).__name__ == "NoArgsIsHelpError":  # which shows the help
             raise
         where = error.ctx.command_path if error.ctx is not None else "atoll"
-        message = error.format_message().rstrip(".")
+        message = _about_number(error) or error.format_message().rstrip(".")
         see = " See" if message.endswith("?") else "; see"
         complain(f"{message[0].lower()}{message[1:]}{see} `{where} --help`.")
         raise typer.Exit(BAD_INPUT) from error
+
+
+def _about_number(error: Any) -> str | None:
+    """Return what number an option needs, after the word that it was given; None of other slips."""
+    param, details = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
+    if details is None or param is None:
+        return None
+    first, least, most = details()[0], getattr(param, "min", None), getattr(param, "max", None)
+    kind = str(first.get("type"))
+    is_past_a_limit = kind in ("greater_than_equal", "less_than_equal")
+    if not is_past_a_limit and not kind.startswith(("int_", "float_")):
+        return None
+    limits = [(how, x) for how, x in (("at least", least), ("at most", most)) if x is not None]
+    is_whole = kind.startswith("int_") or all(isinstance(limit, int) for _, limit in limits)
+    if is_past_a_limit and not limits:
+        return None
+    said = " and ".join(f"{how} {limit:g}" for how, limit in limits)
+    number = "a whole number" if is_whole and not kind.startswith("float_") else "a number"
+    word = shell_word(first.get("input"))
+    return f"{param.opts[0]} {word}: give {number}{', ' if said else ''}{said}"
 
 
 def complain(message: str) -> None:
@@ -145,6 +170,12 @@ def terminal_width() -> int | None:
     if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
         return shutil.get_terminal_size().columns
     return None
+
+
+def is_narrow() -> bool:
+    """Return whether several columns of words would be folded to a word or two in a line."""
+    width = terminal_width()
+    return width is not None and width < WIDE
 
 
 def table_lines(
@@ -219,5 +250,7 @@ def _message(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _show_warning(message: Any, *details: Any, **more: Any) -> None:
-    complain(f"warning: {message}")
+def target_of(arguments: Mapping[str, Any]) -> str | None:
+    """Return the column of labels that a command was given, if it was."""
+    target = arguments.get("target")
+    return target if isinstance(target, str) else None

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
 from atoll.core.fillings import part_of
+from atoll.core.near_names import no_file
 from atoll.core.tables import MOST_MORE, LongRow, more_columns, unreadable_text, with_length
 
 CHUNK_ROWS = 100_000  # rows per chunk unless the caller chooses
@@ -464,7 +465,7 @@ def _check_lengths(n: int, y: Any) -> None:
 
 def _existing(path: str | os.PathLike[str]) -> Path:
     if not Path(path).is_file():
-        raise ValueError(f"there is no file {str(path)!r}; check the path.")
+        raise ValueError(no_file(Path(path)))
     return Path(path)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
+from atoll.core.near_names import near_name
 from atoll.core.table_fixes import Fixes
 
 if TYPE_CHECKING:
@@ -100,11 +100,13 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> None:
+def require_columns(
+    frame: pd.DataFrame, names: Sequence[str], role: str, where: str = "the table"
+) -> None:
     """Raise a ValueError where the table lacks a column that the user named in this role."""
     for name in names:
         if name not in frame.columns:
-            raise ValueError(f"{role} {name!r} is not in the table; {column_hint(name, frame)}")
+            raise ValueError(f"{role} {name!r} is not in {where}; {column_hint(name, frame)}")
 
 
 def column_hint(name: str, frame: pd.DataFrame) -> str:
@@ -116,24 +118,6 @@ def column_hint(name: str, frame: pd.DataFrame) -> str:
     if close is not None:
         return f"did you mean {close!r}?"
     return f"its columns are {listed(list(frame.columns))}.{_about_header(frame)}"
-
-
-def near_name(name: str, names: Sequence[str], alike: float = 0.6) -> str | None:
-    """Return the name that is most like one that is not there; None where none is like it.
-
-    Parameters
-    ----------
-    names : those that are there
-    alike : from 0 to 1, how much so a name has to be, whatever the case of its letters
-
-    Examples
-    --------
-    >>> near_name("SPECIES", ["island", "species"])
-    'species'
-    """
-    by_letters = {str(other).casefold().strip(): other for other in names}
-    close = get_close_matches(str(name).casefold().strip(), list(by_letters), n=1, cutoff=alike)
-    return by_letters[close[0]] if close else None
 
 
 def columns_in_words(columns: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
+from atoll.core.near_names import no_file
 from atoll.core.overwriting import TABLE, check_output
 
 if TYPE_CHECKING:
@@ -309,7 +310,7 @@ def _existing_format(source: Path) -> str:
     """Return the format of a file that can be read, as `_table_format` does."""
     kind = _table_format(source)
     if not source.exists():
-        raise ValueError(f"there is no file {str(source)!r}; check the path.")
+        raise ValueError(no_file(source))
     if source.is_dir():
         raise ValueError(f"{str(source)!r} is a folder; name a CSV or Parquet file inside it.")
     return kind

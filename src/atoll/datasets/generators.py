@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -247,7 +248,8 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _check_number(name: str, value: float, minimum: float = -np.inf) -> None:
-    if not (np.isfinite(value) and value >= minimum):
+def _check_number(name: str, value: Any, minimum: float = -np.inf) -> None:
+    is_number = isinstance(value, Real)
+    if not is_number or not (np.isfinite(value) and value >= minimum):
         wanted = "a finite number" if minimum == -np.inf else f"a finite number >= {minimum:g}"
         raise ValueError(f"{name}={value!r}; give {wanted}.")

@@ -183,7 +183,7 @@ class DPMixtureClassifier(GenerativeClassifier):
             "covariance_scale": (
                 Number(above=0)
                 | Listed("one positive number per feature", Number(above=0))
-                | Listed("a positive definite matrix")
+                | Listed("a positive definite matrix", Listed("a row of it", Number()))
             ),
             "scale_features": Flag(),
             "extra_classes": Whole(0) | Listed("a sequence of names"),

@@ -17,6 +17,8 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from atoll.inference.registry import METHODS
 
+PYTHON_ONLY = " (in Python only)"
+
 
 class Rule(ABC):
     """The values that a parameter may take.
@@ -140,6 +142,10 @@ class OneOf(Rule):
         self.words = words
         self.options = tuple(f'"{word}"' for word in words)
 
+    @property
+    def shell_options(self) -> tuple[str, ...]:
+        return self.words
+
     def allows(self, value: Any) -> bool:
         return isinstance(value, str) and value in self.words
 
@@ -153,6 +159,7 @@ class Flag(Rule):
     """True or False."""
 
     options = ("True", "False")
+    shell_options = ("true", "false")
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, bool | np.bool_)
@@ -174,6 +181,14 @@ class Nothing(Rule):
 
     def __init__(self, meaning: str = ""):
         self.options = (f"None ({meaning})" if meaning else "None",)
+
+    @property
+    def shell_options(self) -> tuple[str, ...]:
+        words = {"None": "none", "of y": "of the labels"}
+        said = self.options
+        for python, shell in words.items():
+            said = tuple(option.replace(python, shell) for option in said)
+        return said
 
     def allows(self, value: Any) -> bool:
         return value is None
@@ -198,7 +213,7 @@ class A(Rule):
 
     @property
     def shell_options(self) -> tuple[str, ...]:
-        return tuple(f"{option} (in Python only)" for option in self.options)
+        return tuple(f"{option}{PYTHON_ONLY}" for option in self.options)
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, self.types) and not isinstance(value, type)
@@ -258,6 +273,10 @@ class Mask(Rule):
     def __init__(self, text: str):
         self.options = (text,)
 
+    @property
+    def shell_options(self) -> tuple[str, ...]:
+        return tuple(f"{option}{PYTHON_ONLY}" for option in self.options)
+
     def allows(self, value: Any) -> bool:
         if not hasattr(value, "__len__") or isinstance(value, str | Mapping):
             return False
@@ -269,6 +288,10 @@ class Shares(Rule):
     """A mapping from class to share, or shares in the order of the classes; `fit` checks them."""
 
     options = ("a mapping from class to share", "an array of shares")
+
+    @property
+    def shell_options(self) -> tuple[str, ...]:
+        return tuple(f"{option}{PYTHON_ONLY}" for option in self.options)
 
     def allows(self, value: Any) -> bool:
         return hasattr(value, "__len__") and not isinstance(value, str)

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from atoll import __version__
 from atoll.core.files import atomic_path
 from atoll.core.memory import check_memory
+from atoll.core.near_names import no_file
 from atoll.core.overwriting import MODEL, check_output
 from atoll.core.preprocessing import Preprocessing, with_fillings
 from atoll.estimators import saved_format_1
@@ -308,7 +309,7 @@ def _read_archive(path: Path, max_bytes: int) -> tuple[int, str, bytes]:
     """
     name = repr(str(path))
     if not path.exists():
-        raise ValueError(f"there is no model file {name}; check the path.")
+        raise ValueError(no_file(path, "model file"))
     if path.is_dir():
         raise ValueError(f"{name} is a folder; name a model file inside it.")
     if not path.is_file():

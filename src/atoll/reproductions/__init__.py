@@ -5,10 +5,10 @@ To add a paper's results, write an `Experiment` in a file here and list it in `E
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 
+from atoll.core.near_names import did_you_mean
 from atoll.reproductions import engine
 from atoll.reproductions.archipelago import TABLE_1
 from atoll.reproductions.archipelago_figures import FIGURE_1, FIGURE_3, FIGURE_4
@@ -73,13 +73,11 @@ def find_experiment(name: str) -> Experiment:
     """
     experiments = {experiment.name: experiment for experiment in EXPERIMENTS}
     if name not in experiments:
-        closest = difflib.get_close_matches(name, experiments, n=1, cutoff=0.8)
         # One figure is not another's misspelling, however alike their names.
-        same = [found for found in closest if _digits(found) == _digits(name)]
-        hint = f"did you mean {same[0]!r}? There" if same else "there"
-        raise ValueError(
-            f"name {name!r} is not an experiment; {hint} are: {', '.join(experiments)}."
-        )
+        same = [other for other in experiments if _digits(other) == _digits(name)]
+        hint = did_you_mean(name, same, 0.8)
+        there = f"{hint}There are" if hint else "there are"
+        raise ValueError(f"name {name!r} is not an experiment; {there}: {', '.join(experiments)}.")
     return experiments[name]
 
 

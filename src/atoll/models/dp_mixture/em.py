@@ -291,8 +291,9 @@ def ascend(
         while len(objectives) <= max_iter and not _is_flat(objectives, statistics, least):
             candidate = state if statistics is None else m_step(model, statistics, state)
             found = total(partial(expect, e_step(model, candidate, shift, scale)))
+            reached = objective(model, candidate, found)
             state, statistics = candidate, found
-            objectives.append(objective(model, state, statistics))
+            objectives.append(reached)
             if report is not None:
                 report(stage_of(state, statistics, objectives))
     except KeyboardInterrupt:

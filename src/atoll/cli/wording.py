@@ -1,0 +1,142 @@
+"""Messages in the words of the shell: options, where the library speaks of parameters."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from typer.models import OptionInfo
+
+# Parameters of Python for which a command's own have another name.
+_SYNONYMS = {
+    "class_prior": "class_share",
+    "data_home": "data",
+    "per_class": "labels_per_class",
+    "random_state": "seed",
+    "sample_weight": "weights",
+    "texts": "text",
+    "verbose": "quiet",
+}
+_NAME = r"[a-z]\w*"
+_VALUE = r"\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[^\s;,:()]+?(?=[.;,:)]*(?:\s|$))"
+# What is quoted, and options with their values, stay as they are.
+_KEPT = r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`]*`|--[a-z][\w-]*(?: [^\s-]\S*)?"
+_WORDS = re.compile(rf"(?P<kept>{_KEPT})|\b(?P<name>{_NAME})(?:=(?P<value>{_VALUE}))?")
+_RULE = re.compile(rf"(?P<name>{_NAME}) must be (?P<rule>.*), got (?P<value>{_VALUE})\.", re.DOTALL)
+_BOTH = re.compile(rf"{_NAME}= \((--[\w-]+) of `[^`]*`\)")  # a parameter, and its option
+_NO_WORD = re.compile(r"None(?: \([^)]*\))?(?:, | or )| or a function of [^,]*")
+
+
+def in_options(message: str, command: Callable[..., Any], target: str | None = None) -> str:
+    """Return a message with the options of a command for the parameters that it names.
+
+    Parameters
+    ----------
+    message : of an error, a warning or a verdict
+    command : whose parameters are the options that may be given
+    target : column of labels, where it is known
+
+    Examples
+    --------
+    >>> from atoll.cli.fit_commands import fit
+    >>> in_options("n_draws must be a whole number, at least 20, got 5.", fit)
+    '--set n_draws=5: give a whole number, at least 20.'
+    >>> in_options("Raise n_chains, or use inference='ep'.", fit)
+    'Raise --set n_chains, or use --set inference=ep.'
+    """
+    if message.startswith("-"):  # in the command's own words
+        return message
+    options = _options(command)
+    message = _BOTH.sub(r"\1", message)
+    head, colon, rest = message.partition(": ")
+    if colon and head in options:  # the rest speaks of what the option was given
+        return f"{options[head].partition(' ')[0]}: {rest}"
+    rule = _RULE.fullmatch(message)
+    given = None if rule is None else _given(options, rule["name"], rule["value"])
+    if rule is not None and given is not None:
+        is_own = not given.startswith("--set ")  # which has no word for None
+        wanted = _NO_WORD.sub("", rule["rule"]) if is_own else rule["rule"]
+        message = f"give {wanted}."
+    if "--target" in options.values():
+        column = "column of labels" if target is None else f"column {target!r}"
+        message = re.sub(r"^(?:Unknown label type: )?y (?=has |holds )", f"the {column} ", message)
+        message = message.replace(" Bin the values, or use a regressor.", " Bin the values.")
+
+    def worded(found: re.Match[str]) -> str:
+        name, value = found["name"], found["value"]
+        if name is None:
+            return found[0]
+        if value is not None:
+            return _given(options, name, value) or found[0]
+        return (_named(options, name) or name) if "_" in name else name
+
+    message = re.sub(r"\bset (?=--set )", "add ", _WORDS.sub(worded, message))
+    if given is not None:
+        return f"{given}: {message}"
+    return re.sub(r"^(--[^;:]*);", r"\1:", message, count=1)
+
+
+def shell_word(value: Any) -> str:
+    """Return a value as it is written after an option.
+
+    Examples
+    --------
+    >>> shell_word(["a", "b"]), shell_word(True), shell_word(0.50), shell_word(None)
+    ('a,b', 'true', '0.5', 'none')
+    """
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(shell_word(part) for part in value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _given(options: Mapping[str, str], name: str, text: str) -> str | None:
+    """Return the option that gives a parameter the value of a text; None where none does."""
+    try:
+        word = shell_word(ast.literal_eval(text))
+    except (ValueError, SyntaxError):
+        word = text
+    own = options.get(_SYNONYMS.get(name, name))
+    if own is not None:
+        return f"{own.partition(' ')[0]} {word}"
+    return f"--set {name}={word}" if "settings" in options and name in _settable() else None
+
+
+def _named(options: Mapping[str, str], name: str) -> str | None:
+    """Return the option for a parameter without a value; None where there is none."""
+    own = options.get(_SYNONYMS.get(name, name))
+    if own is not None:
+        return own
+    return f"--set {name}" if "settings" in options and name in _settable() else None
+
+
+def _options(command: Callable[..., Any]) -> dict[str, str]:
+    """Return the options of a command by its parameters, with KEY=VALUE where that is theirs."""
+    found = {}
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        about = get_args(hint)[1] if get_origin(hint) is Annotated else None
+        if isinstance(about, OptionInfo):
+            # Of an annotation, the first of the words stands where a default would.
+            words = [about.default, *(about.param_decls or ())]
+            declared = [str(word).partition("/")[0] for word in words]
+            word = next((w for w in declared if w.startswith("--")), f"--{name.replace('_', '-')}")
+            pair = about.metavar if about.metavar and "=" in about.metavar else ""
+            found[name] = f"{word} {pair}".strip()
+    return found
+
+
+@cache
+def _settable() -> frozenset[str]:
+    """Return the names that some --set may have."""
+    import inspect
+
+    from atoll.datasets import DATASETS
+    from atoll.estimators import MODELS
+
+    of_models = {name for kind in MODELS.values() for name in kind.parameters}
+    of_data = {name for make in DATASETS.values() for name in inspect.signature(make).parameters}
+    return frozenset(of_models | of_data)

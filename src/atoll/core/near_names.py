@@ -1,0 +1,72 @@
+"""Which name may be meant by one that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+
+def near_name(name: str, names: Iterable[str], alike: float = 0.6) -> str | None:
+    """Return the name that is most like one that is not there; None where none is like it.
+
+    Parameters
+    ----------
+    names : those that are there
+    alike : from 0 to 1, how much so a name has to be; capitals, hyphens and underscores do not
+        count
+
+    Examples
+    --------
+    >>> near_name("SPECIES", ["island", "species"])
+    'species'
+    """
+    by_letters = {_letters(other): other for other in names}
+    close = get_close_matches(_letters(name), list(by_letters), n=1, cutoff=alike)
+    return by_letters[close[0]] if close else None
+
+
+def did_you_mean(name: str, names: Iterable[str], alike: float = 0.6) -> str:
+    """Return a question after the near name, to go before a sentence; nothing where none is near.
+
+    Examples
+    --------
+    >>> did_you_mean("GraphGP", ["atoll", "graph-gp"])
+    "did you mean 'graph-gp'? "
+    """
+    near = near_name(name, names, alike)
+    return "" if near is None else f"did you mean {near!r}? "
+
+
+def no_file(path: Path, what: str = "file") -> str:
+    """Return that there is no such file, and which one of its folder may be meant.
+
+    Parameters
+    ----------
+    what : it is called
+    """
+    near = _near_file(path)
+    hint = "check the path." if near is None else f"did you mean {str(near)!r}?"
+    return f"there is no {what} {str(path)!r}; {hint}"
+
+
+def _near_file(path: Path) -> Path | None:
+    """Return the file of the same folder that is most like one that is not there, if any is.
+
+    An ending that both have does not make names alike.
+    """
+    try:
+        others = sorted(other.name for other in path.parent.iterdir() if other.is_file())
+    except OSError:
+        return None
+    ending = path.suffix.lower()
+    alike = {Path(name).stem: name for name in others if Path(name).suffix.lower() == ending}
+    stem = near_name(path.stem, alike)
+    without = [name for name in others if not ending and Path(name).stem == path.name]
+    found = alike[stem] if stem is not None else next(iter(without), None)
+    found = found or near_name(path.name, [n for n in others if n not in alike.values()], 0.8)
+    return None if found is None else path.with_name(found)
+
+
+def _letters(name: str) -> str:
+    return str(name).casefold().strip().replace("-", "").replace("_", "")

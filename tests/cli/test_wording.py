@@ -1,0 +1,173 @@
+"""What a user of the shell reads names the option that was typed, not a parameter of Python."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from atoll.cli.commands import next_rows
+from atoll.cli.data_commands import make_dataset, reproduce
+from atoll.cli.fit_commands import compare, fit
+from atoll.cli.wording import in_options
+from program import fail, run, succeed
+
+FIT = "fit t.csv --target kind --out o.atoll"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A table of two clouds, with a column of each kind that an option may name."""
+    folder = tmp_path_factory.mktemp("made")
+    rng = np.random.default_rng(0)
+    kinds = np.array(["cat", "dog"] * 12, dtype=object)
+    frame = pd.DataFrame({"x": rng.standard_normal(24) + 4.0 * (kinds == "dog")})
+    frame["z"] = rng.standard_normal(24)
+    frame["kind"] = np.where(np.arange(24) < 10, kinds, None)
+    frame.to_csv(folder / "t.csv", index=False)
+    words = f"fit t.csv --target kind --out {folder / 'm.atoll'} --model graph-gp --quiet"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        succeed(*shlex.split(words), "--set", "n_draws=40")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (f"{FIT} --set n_draws=5", "--set n_draws=5: give a whole number, at least 20."),
+        (f"{FIT} --set n_draws=x", "--set n_draws=x: give a whole number, at least 20."),
+        (f"{FIT} --set scale=x", "--set scale=x: give auto, true or false."),
+        (
+            f"{FIT} --set labels_chosen=x",
+            "labels_chosen=x: give true, false or an array with",
+        ),
+        (f"{FIT} --set class_prior=1", "--set class_prior=1: use --class-share for that."),
+        (f"{FIT} --set classes=a,b", "the column 'kind' has labels ['cat', 'dog'] that --set "),
+        (f"{FIT} --set classes=cat,cat", "--set classes=cat,cat names a class twice: name each "),
+        (f"{FIT} --metric x", "--metric x: give euclidean or cosine."),
+        (f"{FIT} --metric cosine --model dp-mixture", "--metric does not apply to the model"),
+        (f"{FIT} --n-jobs 0", "--n-jobs 0: give a number of processes, or -1"),
+        (f"{FIT} --n-jobs x", "--n-jobs x: give a whole number; see `atoll fit --help`."),
+        (f"{FIT} --seed x", "--seed x: give a whole number, at least 0;"),
+        (f"{FIT} --seed -1", "--seed -1: give a whole number, at least 0;"),
+        (f"{FIT} --unlabelled cat", "the column 'kind' has one class ('dog') among 5 labelled"),
+        (f"{FIT} --id kind", "--id kind: that is the column of labels (--target);"),
+        (f"{FIT} --text kind", "--text kind: that is the column of labels (--target);"),
+        (f"{FIT} --weights kind", "--weights kind: that is the column of labels (--target);"),
+        (f"{FIT} --drop kind", "--drop kind: that is the column of labels (--target);"),
+        (f"{FIT} --drop y", "the --drop column 'y' is not in 't.csv';"),
+        (f"{FIT} --class-share cat=0.2 --class-share cat=0.8", "cat has a share already"),
+        (
+            f"{FIT} --model dp-mixture --set covariance_scale=x",
+            "--set covariance_scale=x: give a positive number",
+        ),
+        (
+            f"{FIT} --model dp-mixture --set concentration=0.5",
+            "--set concentration=0.5: give at least 1 with --set inference=map",
+        ),
+        ("fit t.csv --target x --out o.atoll", "the column 'x' holds continuous numbers such as"),
+        ("predict m.atoll t.csv --out p.csv --reject-below 2", "--reject-below 2: give a number, "),
+        ("next m.atoll t.csv --target x", "--target x: the model learns from this column;"),
+        ("score m.atoll t.csv --target x", "--target x: the model learns from this column;"),
+        ("report m.atoll --target kind", "--target names a column of --data;"),
+        ("compare t.csv --target kind --model x", "--model x: the models to compare are atoll, "),
+        (
+            "compare t.csv --target kind --without graf-gp",
+            "graf-gp: did you mean 'graph-gp'?",
+        ),
+        ("compare t.csv --target kind --without atoll", "--without atoll: the default is what"),
+        ("datasets make rings --out d.csv --n-samples 1", "--n-samples 1: 2 classes need"),
+        ("datasets make rings --out d.csv --labels-per-class 9000", "--labels-per-class 9000, but"),
+        ("datasets make crescents --out d.csv --set noise=-1", "--set noise=-1: give a finite"),
+        ("datasets make crescents --out d.csv --set noise=[1,2]", "--set noise=1,2: give a finite"),
+        ("reproduce archipelago-fig1 --limit 0", "--limit 0 is not a time: give a number of"),
+        ("reproduce archipelago-fig1 --only a=b", "--only: cells have no key 'a';"),
+        ("reproduce archipelago-fig1 --n-jobs 0", "--n-jobs 0: give a number of processes"),
+        ("label t.csv --target kind --drop y --no-browser", "--drop y: the table has no such colu"),
+        ("label t.csv --target kind --model graph --no-browser", "did you mean 'graph-gp'?"),
+        ("label t.csv --target kind --image x --no-browser", "row 1 has the number "),
+    ],
+)
+def test_a_bad_value_is_named_with_the_option_that_was_typed(made, monkeypatch, command, said):
+    monkeypatch.chdir(made)
+    message = fail(*shlex.split(command))
+    assert said in message
+    assert not re.search(r"(?<!--set )\b[a-z]+(_[a-z]+)+\b(?!')", re.sub(r"`.*?`", "", message))
+
+
+@pytest.mark.parametrize(
+    ("command", "message", "said"),
+    [
+        (fit, "n_jobs must be None or a whole number, got 0.", "--n-jobs 0: give a whole number."),
+        (fit, "y has no labelled row.", "the column 'kind' has no labelled row."),
+        (fit, "Raise n_warmup.", "Raise --set n_warmup."),
+        (fit, "give them as class_prior.", "give them as --class-share CLASS=SHARE."),
+        (fit, "set labels_chosen=True.", "add --set labels_chosen=true."),
+        (fit, "the column 'n_draws' is blank.", "the column 'n_draws' is blank."),
+        (fit, "--set scale=x: a n_draws=3 word.", "--set scale=x: a n_draws=3 word."),
+        (next_rows, "Raise n_warmup.", "Raise n_warmup."),
+        (next_rows, "random_state=-1; give others.", "--seed -1: give others."),
+        (compare, "without='x' is none.", "--without x is none."),
+        (make_dataset, "per_class=9, but no.", "--labels-per-class 9, but no."),
+        (reproduce, "with data_home= (--data of `atoll reproduce`) or", "with --data or"),
+    ],
+)
+def test_parameters_become_options(command, message, said):
+    assert in_options(message, command, "kind") == said
+
+
+def test_a_marker_that_no_row_has_is_remarked_on(made, monkeypatch, tmp_path):
+    monkeypatch.chdir(made)
+    words = ("fit", "t.csv", "--target", "kind", "--model", "graph-gp", "--set", "n_draws=40")
+    out = ("--out", tmp_path / "o.atoll")
+    assert "No cell of 'kind' is 'n/a' (--unlabelled)" in succeed(
+        *words, *out, "--unlabelled", "n/a"
+    )
+    assert "No cell of" not in succeed(*words, *out)
+
+
+def test_what_a_verdict_asks_for_is_an_option(made, monkeypatch, tmp_path):
+    monkeypatch.chdir(made)
+    said = succeed("fit", "t.csv", "--target", "kind", "--out", tmp_path / "o.atoll")
+    assert "add --set labels_chosen=true." in said
+    assert "give them as --class-share CLASS=SHARE." in said
+    assert not re.search("labels_chosen=True|class_prior", said)
+    assert not Path("o.atoll").exists()
+
+
+@pytest.mark.parametrize(
+    "command", ["fit", "predict", "explain", "report", "next", "label", "compare", "reproduce"]
+)
+def test_help_names_what_an_option_takes_and_no_type_of_python(command):
+    said = run(command, "--help").output
+    options = [line for line in said.splitlines() if re.match(r"  -", line)]
+    assert len(options) >= 5
+    assert not [line for line in options if "<" in line.split("  ")[1]]
+
+
+@pytest.mark.parametrize(
+    ("command", "most", "said"),
+    [("models", 50, "(AtollClassifier;"), ("reproduce --list", 70, "(needs usps/usps_3vs5.npz)")],
+)
+def test_lists_can_be_read_at_eighty_characters(monkeypatch, command, most, said):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = succeed(*command.split()).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < most
+    assert said in " ".join(" ".join(lines).split())
+
+
+def test_a_name_that_several_rows_have_is_answered_with_their_numbers(made, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.read_csv(made / "t.csv").assign(nest=["n1", "n2", "n1", *["n3"] * 21])
+    frame.to_csv("t.csv", index=False)
+    words = "fit t.csv --target kind --id nest --model graph-gp --set n_draws=40 --out m.atoll"
+    succeed(*shlex.split(words))
+    said = fail("explain", "m.atoll", "t.csv", "--row", "n1")
+    assert "2 rows have this name in the column 'nest'; give the number of one: 1, 3." in said
+    assert "Row n2: " in succeed("explain", "m.atoll", "t.csv", "--row", "n2")
