@@ -73,7 +73,7 @@ def test_rows_are_shown_with_reasons_and_the_table_itself_may_bring_labels(folde
     assert "of 31 unlabelled rows" in succeed(*base)
 
 
-def test_an_answer_that_is_blank_now_is_withdrawn_and_the_command_says_so(folder):
+def test_an_answer_is_withdrawn_by_a_question_mark_and_not_by_a_blank(folder):
     base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 6)
     done = ("--labelled", folder / "done.csv")
     succeed(*base, "--out", folder / "ask.csv")
@@ -87,13 +87,12 @@ def test_an_answer_that_is_blank_now_is_withdrawn_and_the_command_says_so(folder
     frame.loc[len(frame), "row"] = other  # not answered before
     frame.to_csv(folder / "ask.csv", index=False)
     said = succeed(*base, "--answers", folder / "ask.csv", *done)
-    rows = ", ".join(map(str, sorted(asked[1:3])))
     assert "4 answers taken" in said
-    assert "2 earlier answers are withdrawn, since the file has none for them now" in said
-    assert f"now: rows {rows}." in said
+    assert f"Withdrawn, since that is the answer now: row {asked[2]}." in said
+    assert f"Blank here, and answered before: row {asked[1]}. Write ? to withdraw." in said
     known = pd.read_csv(folder / "done.csv")["kind"].notna()
-    assert (np.flatnonzero(known) + 1).tolist() == sorted({*asked, 1, 2, 3, 4} - set(asked[1:3]))
-    assert "withdrawn" not in succeed(*base, "--answers", folder / "ask.csv")
+    assert (np.flatnonzero(known) + 1).tolist() == sorted({*asked, 1, 2, 3, 4} - {asked[2]})
+    assert "Withdrawn" not in succeed(*base, "--answers", folder / "ask.csv")
 
 
 def test_a_bad_target_of_the_error_is_not_kept_in_the_loop(folder):

@@ -245,8 +245,8 @@ def take_answers(
 ) -> list[str]:
     """Teach the loop what was answered, and return what is said of it, line by line.
 
-    A blank cell is no answer; where the row had one before, it is withdrawn, unless the table of
-    rows has it.
+    A blank cell is no answer, and leaves the one that the row had before: several people may fill
+    in parts of one file. A word such as "?" withdraws it, unless the table of rows has the label.
 
     Parameters
     ----------
@@ -262,16 +262,20 @@ def take_answers(
     if unknown:
         words = ", ".join(repr(word) for word in sorted(set(unknown)))
         lines.append(f"{len(unknown)} more say that the class is not known ({words}): no answers.")
-    blank = sorted(row for row in set(answers.rows) - set(rows) if in_data[row] is None)
-    before, after = learner.labels_, learner.withdraw(blank).labels_
-    gone = [row for row in blank if before[row] is not None and after[row] is None]
+    blank = {row for row, label in zip(answers.rows, answers.labels) if label is None}
+    doubted = sorted(set(answers.rows) - set(rows) - blank)
+    before = learner.labels_
+    after = learner.withdraw([row for row in doubted if in_data[row] is None]).labels_
+
+    def named(of: list[int]) -> str:
+        return f"row{'s' if len(of) > 1 else ''} {shortened([str(answers.numbers[i]) for i in of])}"
+
+    gone = [row for row in doubted if before[row] is not None and after[row] is None]
     if gone:
-        named = shortened([str(answers.numbers[row]) for row in gone])
-        many = len(gone) > 1
-        lines.append(
-            f"{len(gone)} earlier answer{'s are' if many else ' is'} withdrawn, since the file has "
-            f"none for {'them' if many else 'it'} now: row{'s' if many else ''} {named}."
-        )
+        lines.append(f"Withdrawn, since that is the answer now: {named(gone)}.")
+    left = [i for i in sorted(blank) if before[i] is not None and in_data[i] is None]
+    if left:
+        lines.append(f"Blank here, and answered before: {named(left)}. Write ? to withdraw.")
     return lines
 
 
