@@ -50,7 +50,8 @@ def test_a_model_of_a_data_frame_is_explained_without_a_warning():
     frame = pd.DataFrame(X, columns=["u", "v"])
     model = AtollClassifier(random_state=0).fit(frame, Y)
     plain = AtollClassifier(random_state=0).fit(X, Y)
-    assert str(model.explain_row(11)) == str(plain.explain_row(11))
+    found, other = model.explain_row(11), plain.explain_row(11)
+    assert str(found).replace("on v:", "on column 1:") == str(other)
 
 
 def test_near_is_along_the_graph_and_not_as_the_crow_flies():
@@ -221,3 +222,43 @@ def test_what_is_not_rows_and_labels_is_refused_in_words(probit):
         probit.explain_row(16, 24)
     with pytest.raises(ValueError, match="y must be the labels of the rows X"):
         probit.explain_row(16, X)
+
+
+def test_columns_that_tell_the_class_are_named_and_others_are_not():
+    rng = np.random.default_rng(0)
+    kind = np.repeat([0, 1], 60)
+    table = pd.DataFrame(
+        {"noise": rng.normal(size=120), "width": 4.0 * kind + rng.normal(size=120) / 2}
+    )
+    y = np.where(np.arange(120) % 6 == 0, kind, -1)
+    found = GraphGPClassifier(unlabelled=-1, random_state=0).fit(table, y).explain_row(1)
+    assert [column.name for column in found.columns] == ["width", "noise"]
+    width, noise = (column.otherwise for column in found.columns)
+    assert width < 0.8 < noise
+    said = f"rests most on width: with other rows' cells there the probability would be {width:.2f}"
+    assert said in found.headline()
+
+
+def test_columns_of_words_are_one_each_and_filled_cells_are_not_what_a_class_rests_on():
+    kind = np.repeat(["a", "b"], 30)
+    table = pd.DataFrame(
+        {
+            "colour": np.where(kind == "a", "red", "blue"),
+            "size": np.where(kind == "a", 1.0, 3.0) + np.arange(60) / 100,
+        }
+    )
+    table.loc[4, "size"] = np.nan
+    y = np.where(np.arange(60) % 6 == 0, kind, None)
+    model = make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0)).fit(table, y)
+    found = explain_table_row(model, table, 4)
+    assert sorted(column.name for column in found.columns) == ["colour", "size"]
+    assert "size:" not in found.headline()
+    assert "size (" not in found.headline()
+
+
+def test_where_no_column_decides_that_is_said():
+    x = np.repeat([[0.0], [5.0]], 40, axis=0)
+    X = np.hstack([x] * 6) + np.random.default_rng(1).normal(size=(80, 6)) / 10
+    y = np.where(np.arange(80) % 10 == 0, np.repeat([0, 1], 40), -1)
+    model = GraphGPClassifier(unlabelled=-1, random_state=0).fit(X, y)
+    assert "No single column decides" in model.explain_row(3).headline()

@@ -43,6 +43,7 @@ def explain(
     from atoll.cli.opening import open_model, rows_and_labels
     from atoll.core.preprocessing import apply, filled_cells, unreadable
     from atoll.core.tables import read_table
+    from atoll.estimators.column_explanation import columns_of_table, with_columns
     from atoll.estimators.row_explanation import explain_row
     from atoll.estimators.word_explanation import with_words
 
@@ -73,6 +74,8 @@ def explain(
         progress=show_progress(quiet),
     )
     found = with_words(found, x, bundle.X, bundle.preprocessing)
+    columns = columns_of_table(bundle.preprocessing)
+    found = with_columns(found, estimator, x, bundle.X, columns)
     found = found._replace(filled=filled, n_columns=len(bundle.preprocessing.columns))
     if hasattr(estimator, "explain"):
         say(str(estimator.explain()).split("\n", 1)[0])

@@ -273,7 +273,7 @@ def take_answers(
     gone = [row for row in doubted if before[row] is not None and after[row] is None]
     if gone:
         lines.append(f"Withdrawn, since that is the answer now: {named(gone)}.")
-    left = [i for i in sorted(blank) if before[i] is not None and in_data[i] is None]
+    left = [i for i in sorted(blank - set(rows)) if before[i] is not None and in_data[i] is None]
     if left:
         lines.append(f"Blank here, and answered before: {named(left)}. Write ? to withdraw.")
     return lines

@@ -37,6 +37,7 @@ MOST_LABELS = 1000  # of them, those nearest as the crow flies
 A_NEAREST_FOR = 3  # labels listed, of which one is the nearest, whatever its pull
 LEAST_PULL = 0.005  # below, a pull is shown as none
 MUCH_FARTHER, MUCH_STRONGER = 1.5, 1.5  # from which a strong pull from afar is remarked on
+MOST_COLUMNS_SAID, LEAST_EFFECT = 3, 0.01  # columns named, and what they change at least
 SAME_PLACE = 1e-100  # lengths below are those of rows that are alike
 
 
@@ -59,6 +60,13 @@ class NearLabel(NamedTuple):
     length: float
     pull: float | None
     without: Array | None
+
+
+class ColumnEffect(NamedTuple):
+    """A column, and the mean probability of the row's class with other rows' cells in it."""
+
+    name: str
+    otherwise: float
 
 
 class OtherLabels(NamedTuple):
@@ -85,6 +93,7 @@ class RowExplanation(NamedTuple):
     others : pulls of the labels that are not in `near`: all pulls, without signs, sum to one
     before : probability of the most probable class before any label; None where it is not known
     names : of the rows in `near`, where the table has an index of names
+    columns : what each does, that of most effect first; () where it was not asked for
     """
 
     classes: NDArray[Any]
@@ -99,6 +108,7 @@ class RowExplanation(NamedTuple):
     others: OtherLabels = OtherLabels()
     before: float | None = None
     names: tuple[str, ...] = ()
+    columns: tuple[ColumnEffect, ...] = ()
 
     def named(self, names: Sequence[str] | None) -> RowExplanation:
         """Return it with the names of rows, of which `names` has one for each row of the fit."""
@@ -124,7 +134,27 @@ class RowExplanation(NamedTuple):
             said += f" It, or a row just like it, was labelled {own} in the fit."
         if self.words:
             said += f" Its words of most weight: {', '.join(self.words)}."
-        return said + self._about_filled()
+        return said + self._about_columns() + self._about_filled()
+
+    def _about_columns(self) -> str:
+        """Say which columns the class rests on most; cells that were filled in are none of them."""
+        known = [column for column in self.columns if column.name not in self.filled]
+        if not known:
+            return ""
+        p = self.proba[self.code]
+        most = [c for c in known[:MOST_COLUMNS_SAID] if p - c.otherwise >= LEAST_EFFECT]
+        if not most:
+            least = _short_of_certain(known[0].otherwise)
+            return (
+                " No single column decides: with other rows' cells in any one of them the "
+                f"probability would be {least} or more."
+            )
+        first, *others = most
+        then = " and ".join(f"{c.name} ({_short_of_certain(c.otherwise)})" for c in others)
+        return (
+            f" It rests most on {first.name}: with other rows' cells there the probability would "
+            f"be {_short_of_certain(first.otherwise)}{'; then on ' * bool(then)}{then}."
+        )
 
     def _about_filled(self) -> str:
         """Say which cells were filled in, and what that means where they are many."""

@@ -42,6 +42,7 @@ from atoll.diagnostics import entropy
 from atoll.diagnostics import to_arviz as draws_to_arviz
 from atoll.diagnostics.wrong_rows import KeptError, kept_error
 from atoll.estimators import display
+from atoll.estimators.column_explanation import columns_of_array, with_columns
 from atoll.estimators.far_rows import OfEveryRow, by_chunks, is_far, map_for, read_source
 from atoll.estimators.parameters import (
     PROBABILITY,
@@ -598,7 +599,8 @@ class Classifier(SemiSupervisedClassifier):
         else:
             x = np.asarray(row, dtype=np.float64).reshape(1, -1)
         found = explain_row(self, x, rows, y, n_labels=int(n_labels), refit=refit)
-        return found.named(row_names(X))
+        columns = columns_of_array(getattr(self, "feature_names_in_", None), rows.shape[1])
+        return with_columns(found, self, x, rows, columns).named(row_names(X))
 
     def _rows_of_fit(self, X: Any, y: Any, call: str) -> tuple[Any, Any]:
         """Return rows and labels as given, or those that the fit was given."""

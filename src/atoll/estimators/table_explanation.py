@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.preprocessing import filled_cells
 from atoll.core.row_names import row_names
+from atoll.estimators.column_explanation import columns_of_table, with_columns
 from atoll.estimators.display import place_of
 from atoll.estimators.parameters import Whole, check_value
 from atoll.estimators.row_explanation import RowExplanation
@@ -98,6 +99,8 @@ def explain_row(
     filled = filled_cells(step.preprocessing_, step._frame(one, reset=False))[0]
     if len(model) == 2:  # between the two another step may have made other features
         found = with_words(found, features, rows, step.preprocessing_)
+        columns = columns_of_table(step.preprocessing_)
+        found = with_columns(found, classifier, features, rows, columns)
     return found._replace(filled=filled, n_columns=len(step.preprocessing_.columns))
 
 
