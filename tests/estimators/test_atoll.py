@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_iris, load_wine, make_blobs
 
 from atoll import AtollClassifier, GraphGPClassifier
 from atoll.datasets import hide_labels, make_crescents
@@ -282,3 +282,15 @@ def test_one_direction_of_signal_makes_no_graph_of_its_own():
         found = model.fit(noise + np.repeat(scores, 8 // n_directions, axis=1), y).weights_
         assert ("signal" in found) == (n_directions > 1)
         assert "whitened" in found
+
+
+def test_labels_that_are_likely_wrong_are_in_the_explanation_and_only_they():
+    X, truth = make_blobs(300, centers=3, cluster_std=0.8, random_state=0)
+    shown = np.arange(300) % 5 == 0
+    wrong = shown & (np.arange(300) % 50 == 0)
+    right = AtollClassifier(unlabelled=-1, random_state=0).fit(X, np.where(shown, truth, -1))
+    assert "suspect_labels" not in str(right.explain())
+    y = np.where(shown, np.where(wrong, (truth + 1) % 3, truth), -1)
+    found = AtollClassifier(unlabelled=-1, random_state=0).fit(X, y).explain()
+    assert 1 <= found.n_wrong <= wrong.sum() + 1
+    assert "more likely wrong than right: suspect_labels() lists them" in found.summary()

@@ -26,7 +26,7 @@ from atoll.estimators.graph_rows import (
     usable_labels,
     usable_rows,
 )
-from atoll.estimators.informed import InformedClassifier
+from atoll.estimators.informed import InformedClassifier, likely_wrong
 from atoll.estimators.label_records import record_of_assumptions
 from atoll.estimators.near_labels import (
     judged,
@@ -260,7 +260,7 @@ class AtollClassifier(InformedClassifier):
     def explain(self) -> Explanation:
         """Return what the classifier found to hold, as a table that prints in words."""
         check_is_fitted(self)
-        return self.explanation_
+        return self.explanation_._replace(n_wrong=likely_wrong(self))
 
     # Fitting --------------------------------------------------------------------------------------
 

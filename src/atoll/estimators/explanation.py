@@ -55,6 +55,7 @@ class Explanation(NamedTuple):
     clarity : of the graph's clusters: the error of a guess over the error that they state
     agreement : of the clusters with the assumption that agrees most, beyond chance: 0 to 1
     one_column : how far a single column of few values foretells the clusters: 0 to 1
+    n_wrong : labels that are more likely wrong than right
     """
 
     assumptions: tuple[Assumption, ...]
@@ -63,6 +64,7 @@ class Explanation(NamedTuple):
     clarity: float = 1.0
     agreement: float = 0.0
     one_column: float = 0.0
+    n_wrong: int = 0
 
     @property
     def log_odds_of_any(self) -> float:
@@ -111,8 +113,12 @@ class Explanation(NamedTuple):
         return ["now", *(["before"] * self.compared), "the labels follow", "which makes them"], rows
 
     def summary(self) -> str:
-        """Return what the table's numbers are, and why clusters are believed, or not."""
-        return self._clusters() if self.compared else ""
+        """Return how many labels look wrong, what the table's numbers are, and more of clusters."""
+        said = [self._clusters()] if self.compared else []
+        if self.n_wrong:
+            labels = "1 label is" if self.n_wrong == 1 else f"{self.n_wrong} labels are"
+            said.insert(0, f"{labels} more likely wrong than right: suspect_labels() lists them.")
+        return " ".join(said)
 
     def _ranked(self) -> list[Assumption]:
         return sorted(self.assumptions, key=lambda a: -a.weight)
