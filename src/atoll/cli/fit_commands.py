@@ -238,7 +238,9 @@ def fit(
 def compare(
     data: DataPath,
     target: Target,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="HTML page to write.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", "--out", metavar="FILE", help="HTML page to write.")
+    ] = None,
     models: Annotated[
         list[str] | None,
         typer.Option(
