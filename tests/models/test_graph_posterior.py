@@ -13,7 +13,7 @@ from atoll.kernels.graph_spectral import graph_modes
 from atoll.likelihoods import argmax
 from atoll.models import graph_gp as model
 from atoll.models.graph_gp import GraphLabels
-from atoll.models.graph_posterior import GraphPosterior, _features_by_weight
+from atoll.models.graph_posterior import ConePosterior, GraphPosterior, _features_by_weight
 from atoll.models.graph_recipe import RECIPE
 from atoll.models.label_pulls import mean_coefficients
 from atoll.models.posterior import FunctionPosterior
@@ -227,3 +227,11 @@ def test_the_mean_coefficients_of_a_pool_are_those_of_its_parts_by_their_shares(
     found = posterior("pooled", n_classes)
     votes, soft = mean_coefficients(found.votes), mean_coefficients(found.soft)
     np.testing.assert_allclose(mean_coefficients(found), 0.6 * votes + 0.4 * soft, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("memory", "mixed"), [(0.5, True), (0.6, False), (-0.9, True)])
+def test_chains_warn_only_where_they_remember_their_start(memory, mixed):
+    draws = np.ones((4, 2, 3))
+    found = ConePosterior(draws, np.full(4, 0.25), 512, memory).diagnostics()
+    assert found["mixed"] is mixed
+    assert ("may be too bold" in found["verdict"]) is not mixed

@@ -124,8 +124,8 @@ class ConePosterior(NamedTuple):
     def diagnostics(self, recipe: Recipe = RECIPE) -> dict[str, Any]:
         """Return how the chains went, in numbers and with a verdict in words."""
         slow = (
-            "Labels that contradict their neighbours make chains slow, right or wrong; the most "
-            "suspect ones are worth a second look."
+            "Labels that contradict their neighbours make chains slow, right or wrong. Fix: look "
+            "again at the most suspect labels."
         )
         found = _diagnostics_of_chains(
             self, self.n_sweeps, "sweeps", recipe.argmax.memory_limit, slow
@@ -401,7 +401,8 @@ def _diagnostics_of_chains(
     "few_draws": whether chains did mix, but probabilities are rough, and ask for more draws.
     """
     n_draws, effective = len(found.weights), float(1.0 / np.sum(found.weights**2))
-    mixed = found.memory < limit
+    # What is left of half of the way after the other half is left twice over of the start.
+    mixed = max(found.memory, 0.0) ** 2 < limit
     if mixed:
         said = _went_well(n_draws, effective)
         technical = f"{n_draws} chains forgot where they had been within {count // 2} {steps}; "
