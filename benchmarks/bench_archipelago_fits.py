@@ -6,9 +6,9 @@ search     pinwheels of the paper's toys: settings at which Bayes' error is belo
            softmax GP's errors at 1, 2, 4 and 8 labels per class
 toys       Archipelago and the softmax GP at the settings that the search found
 
-Every run writes one line of JSON to --out, and runs that the file holds are not repeated. `--tell`
-prints the tables. `--share 1/4` runs every fourth task, from the second on. One thread in each
-process.
+Every run writes one line of JSON to --out, and runs that the file holds are not repeated; one that
+fails writes its error, and the others go on. `--tell` prints the tables, and what failed.
+`--share 1/4` runs every fourth task, from the second on. One thread in each process.
 """
 
 from __future__ import annotations
@@ -160,18 +160,24 @@ def main():
         task = json.dumps([part, arguments])
         if task in done:
             continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = function(**arguments)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = function(**arguments)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            found = {"failed": f"{type(error).__name__}: {error}"}  # the others go on
         record = {"task": task, "part": part, **arguments, **found}
         with options.out.open("a") as file:
             file.write(json.dumps(record, default=float) + "\n")
 
 
 def tell(records):
-    """Print means over seeds, and how many fits had mixed."""
+    """Print means over seeds, and how many fits had mixed; and those that failed."""
     groups = defaultdict(list)
     for record in records:
+        if "failed" in record:
+            print("failed:", record["task"], record["failed"])
+            continue
         if record["part"] == "search":
             groups[tuple(record[k] for k in ("n_classes", "radial", "tangential", "rate"))].append(
                 record["errors"]

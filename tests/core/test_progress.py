@@ -56,6 +56,16 @@ def test_what_takes_less_than_ten_seconds_writes_nothing(clock, monkeypatch):
     assert log.getvalue() == ""
 
 
+def test_lines_do_not_begin_before_their_time(clock, monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    with progress_bar(total=100, desc="chains", delay=60.0) as bar:
+        for _ in range(80):
+            clock.now += 1.0
+            bar.refresh()  # as the thread that writes lines does
+    assert len(log.getvalue().splitlines()) == 3  # at 60, 70 and 80 seconds
+
+
 def test_a_terminal_has_a_bar_that_moves(monkeypatch):
     log = io.StringIO()
     log.isatty = lambda: True
@@ -74,7 +84,7 @@ def test_a_notebook_has_the_bar_that_tqdm_takes_for_notebooks(monkeypatch):
 
 
 def test_auto_shows_work_of_more_than_ten_seconds_to_who_watches(clock, monkeypatch):
-    assert seconds_until_shown("auto") is None  # in a file or a pipe
+    assert seconds_until_shown("auto") == 60.0  # in a file or a pipe
     monkeypatch.setattr(progress, "is_watched", lambda: True)
     assert seconds_until_shown("auto") == 10.0
     clock.now = 104.0

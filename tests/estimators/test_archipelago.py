@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from atoll.datasets import hide_labels, make_pinwheel
 from atoll.estimators import ArchipelagoClassifier, ArchipelagoDensity, sampling
+from atoll.models.archipelago import process, sweep
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -24,6 +25,18 @@ def fitted():
 
 def test_labels_of_islands_are_found_from_two_labels_each(fitted):
     assert np.mean(fitted.transduction_ == TRUTH) > 0.9
+
+
+@pytest.mark.parametrize("model", [ArchipelagoClassifier, ArchipelagoDensity])
+def test_a_sea_deeper_than_the_model_holds_is_remarked_on_and_ends_no_fit(monkeypatch, model):
+    """It was an error, after minutes."""
+    monkeypatch.setattr(process, "most_proposals", lambda n: n + 2)
+    monkeypatch.setattr(sweep, "MOST_REFUSED", 1)
+    labels = [Y[:20]] if model is ArchipelagoClassifier else []
+    deep = model(base_density="gaussian", **SHORTEST).fit(X[:20], *labels)
+    assert deep.draws_["n_rejections"].max() <= 2
+    assert "nearly as many rejections as the model allows (2)" in deep.diagnostics_["verdict"]
+    assert np.all(np.isfinite(deep.score_samples(X)))
 
 
 def test_rejection_is_likely_between_islands_and_not_on_them(fitted):

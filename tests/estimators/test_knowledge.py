@@ -328,6 +328,8 @@ def test_labels_that_a_group_spreads_are_not_doubted_nor_support_each_other(cres
     model = fit(GraphGPClassifier, X, y, groups=in_groups(truth, 5))
     known = np.flatnonzero([label is not None for label in y])
     assert np.array_equal(np.sort(model.suspect_labels().rows), known)
+    with pytest.raises(TypeError, match=r"^suspect_labels\(5\).*suspect_labels\(\).rows\[:5\]"):
+        model.suspect_labels(5)
 
 
 def test_noise_that_is_learnt_helps_where_labels_are_wrong_and_is_checked():

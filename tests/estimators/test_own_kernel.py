@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import (
     RBF,
     Hyperparameter,
     Kernel,
+    Matern,
     NormalizedKernelMixin,
     StationaryKernelMixin,
 )
@@ -23,6 +24,7 @@ from atoll import (
     SoftmaxGPClassifier,
     SSGPClassifier,
 )
+from atoll.estimators import sampling
 from atoll.kernels.hyperparameters import slopes_of
 
 SHORT = {"n_warmup": 5, "n_samples": 5, "n_chains": 1}
@@ -155,3 +157,43 @@ def test_a_kernel_that_contradicts_itself_is_refused_in_words(kernel, said):
     X = np.vstack([rng.normal(-1, 0.3, (8, 2)), rng.normal(1, 0.3, (8, 2))])
     with pytest.raises(ValueError, match=said):
         ProbitGPClassifier(kernel=RBF() * kernel, inference="vb").fit(X, np.repeat([0, 1], 8))
+
+
+class Begun(Exception):
+    """The chains have begun."""
+
+
+@pytest.mark.parametrize(
+    ("model", "n", "said"),
+    [
+        (ArchipelagoClassifier, 110, "slow at 110 rows: the engine does not take a kernel"),
+        (NullCategoryClassifier, 60, "4 chains of exact inference will take about"),
+    ],
+)
+def test_chains_that_take_minutes_are_announced_before_they_begin(monkeypatch, model, n, said):
+    """It was said with the finished fit, or not at all."""
+
+    def begin(*arguments):
+        raise Begun
+
+    rows = np.random.default_rng(0).normal(size=(n, 2))
+    y = np.where(np.arange(n) < 8, np.arange(n) % 2, -1)
+    estimator = model(kernel=2.0 * Matern(1.0, nu=1.5), random_state=0)
+    monkeypatch.setattr(sampling, "_run", begin)
+    monkeypatch.setattr(sampling, "seconds_of", lambda trial: 3.0 if trial() is None else 0.0)
+    with pytest.warns(UserWarning, match=said) as warned, pytest.raises(Begun):
+        estimator.fit(rows, y)
+    (message,) = [str(one.message) for one in warned]
+    assert "will take about" in message
+    assert "verbose=True shows how far" in message
+
+
+def test_chains_of_seconds_and_chains_with_bars_begin_without_a_word(monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(20, 2))
+    y = np.where(np.arange(20) < 8, np.arange(20) % 2, -1)
+    sampler = NullCategoryClassifier(n_warmup=60, n_samples=50, n_chains=1, random_state=0)
+    monkeypatch.setattr(sampling, "_run", lambda *arguments: 1 / 0)
+    for verbose, seconds in ((False, 0.1), (True, 9.0)):
+        monkeypatch.setattr(sampling, "seconds_of", lambda trial, seconds=seconds: seconds)
+        with pytest.raises(ZeroDivisionError):
+            clone(sampler).set_params(verbose=verbose).fit(rows, y)

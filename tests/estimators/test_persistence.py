@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import atoll
 from atoll.core.densities import StudentT
@@ -155,7 +158,8 @@ def test_a_model_of_ours_with_a_kernel_of_the_users_own_loads_only_when_trusted(
 
 
 def test_a_class_of_the_users_own_that_extends_ours_loads_only_when_trusted(path):
-    save_model(OwnClassifier(n_neighbors=7), path)
+    X, y = make_moons(40, noise=0.1, random_state=0)
+    save_model(OwnClassifier(n_neighbors=7).fit(X, y), path)
     with pytest.raises(ValueError, match=r"OwnClassifier.*trusted"):
         load_model(path)
     assert load_model(path, trusted=[OwnClassifier]).n_neighbors == 7
@@ -173,6 +177,25 @@ def test_every_trusted_type_exists():
     for name in TRUSTED_TYPES:
         module, _, attribute = name.rpartition(".")
         assert callable(getattr(importlib.import_module(module), attribute)), name
+
+
+def test_arguments_in_the_wrong_order_are_answered_with_the_right_one(fitted, path):
+    """The error was of `os.fspath`, and named a type alone."""
+    model, _ = fitted
+    with pytest.raises(TypeError, match=r"they are swapped: save_model\(model, 'x.atoll'\)"):
+        save_model("x.atoll", model)
+    with pytest.raises(TypeError, match=r"path=5 is not the name of a file"):
+        save_model(model, 5)
+    with pytest.raises(TypeError, match=r"model='x.atoll' is a name"):
+        save_model("x.atoll", "y.atoll")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("within", [lambda m: m, lambda m: make_pipeline(StandardScaler(), m)])
+def test_a_model_that_is_not_fitted_is_not_saved(path, within):
+    with pytest.raises(NotFittedError, match=r"AtollClassifier is not fitted.*call fit\(X, y\)"):
+        save_model(within(atoll.AtollClassifier()), path)
+    assert not path.exists()
 
 
 def test_a_file_cut_anywhere_is_refused(fitted, path):

@@ -80,6 +80,21 @@ def test_a_labelled_row_knows_its_own_label():
     assert f"It, or a row just like it, was labelled {Y[row]} in the fit" in str(found)
 
 
+def test_a_labelled_row_is_no_step_from_itself_and_steps_and_distances_are_explained(probit):
+    """It was one step from itself, and one more from all others."""
+    known = [row for row, label in enumerate(Y) if label is not None]
+    found = explain_row(probit, X[known[0]][None], X, Y, n_labels=6, refit=False)
+    steps = {label.row: label.n_steps for label in found.near}
+    assert steps[known[0]] == 0
+    beside = explain_row(probit, X[known[0]][None] + 1e-9, X, Y, n_labels=6, refit=False)
+    for label in beside.near:  # a step to the row itself, and on from there
+        assert label.n_steps >= steps[label.row]
+        assert steps[label.row] > 0 or label.n_steps == 1
+    assert "distance is the length of that way." in str(found)
+    without = [label._replace(n_steps=-1) for label in found.near]
+    assert "as the crow flies" in str(found._replace(near=tuple(without)))
+
+
 def test_the_only_label_of_a_class_cannot_be_left_out():
     y = np.full(80, None, dtype=object)
     y[0], y[int(np.flatnonzero(TRUTH[0] != TRUTH)[0])] = NAMES[0], NAMES[TRUTH[0] != TRUTH][0]

@@ -19,17 +19,20 @@ SECONDS_BETWEEN_LINES = 10.0
 """Where there is neither a terminal nor a notebook, a line is written so often."""
 
 AUTO = "auto"
-"""The `verbose` that shows long work to who watches, and else nothing."""
+"""The `verbose` that shows long work to who watches, and to files and pipes very long work."""
 
 QUICK = 10.0
-"""Seconds of work of which "auto" shows nothing."""
+"""Seconds of work of which "auto" shows nothing to who watches."""
+
+QUICK_UNWATCHED = 60.0
+"""The same where there is neither a terminal nor a notebook."""
 
 
 class ProgressLines(TextBar):
     """Progress as whole lines, the first of them after ten seconds: for files and pipes."""
 
     def __init__(self, *arguments: Any, **settings: Any):
-        self.line_at = time.monotonic()
+        self.line_at = self.began_at = time.monotonic()
         self.has_ended = threading.Event()
         width = {"ncols": 79, "dynamic_ncols": False, "position": 0, "leave": False}
         super().__init__(*arguments, **{**settings, **width})
@@ -45,7 +48,8 @@ class ProgressLines(TextBar):
     def display(self, msg: str | None = None, pos: int | None = None) -> bool:
         """Write a line, where the last was long enough ago and there is something to say."""
         line, now = str(self) if msg is None else msg, time.monotonic()
-        if line and now - self.line_at >= SECONDS_BETWEEN_LINES:
+        is_early = now - self.began_at < self.delay
+        if line and not is_early and now - self.line_at >= SECONDS_BETWEEN_LINES:
             self.line_at = now
             self.fp.write(line.rstrip() + "\n")
             self.fp.flush()
@@ -99,7 +103,7 @@ def seconds_until_shown(verbose: Any, began: float | None = None) -> float | Non
     Parameters
     ----------
     verbose : True shows it at once, False never, and "auto" of work that takes longer than ten
-        seconds, at a terminal or in a notebook; files and pipes have nothing of it
+        seconds, at a terminal or in a notebook, or than a minute, in files and pipes
     began : when the work began, by `time.monotonic`; None: now
 
     Examples
@@ -109,10 +113,8 @@ def seconds_until_shown(verbose: Any, began: float | None = None) -> float | Non
     """
     if not (isinstance(verbose, str) and verbose == AUTO):
         return 0.0 if verbose else None
-    if not is_watched():
-        return None
     gone = 0.0 if began is None else time.monotonic() - began
-    return max(0.0, QUICK - gone)
+    return max(0.0, (QUICK if is_watched() else QUICK_UNWATCHED) - gone)
 
 
 def in_shown_chunks(n: int, entries: int, what: str, shown: float | None) -> Iterator[slice]:

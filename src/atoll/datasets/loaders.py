@@ -119,7 +119,7 @@ def load_crescent(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     """
     from sklearn.datasets import load_svmlight_file
 
-    path = _find("ncnm_gpc/semisupercrescent.svml", data_home)
+    path = find_file("ncnm_gpc/semisupercrescent.svml", data_home)
     data, sign = load_svmlight_file(str(path), n_features=2)
     target = sign.astype(int).astype(object)
     target[sign == 0] = None  # the file's marker
@@ -165,8 +165,8 @@ def load_oil_flow(data_home: str | os.PathLike[str] | None = None) -> Bunch:
         description="Simulated gamma-ray readings of oil, water and gas in a pipe.",
     )
     for stem, suffix in (("Trn", ""), ("Vdn", "_validation"), ("Tst", "_test")):
-        X = np.loadtxt(_find(f"oil_flow/Data{stem}.txt", data_home))
-        path = _find(f"oil_flow/Data{stem}Lbls.txt", data_home)
+        X = np.loadtxt(find_file(f"oil_flow/Data{stem}.txt", data_home))
+        path = find_file(f"oil_flow/Data{stem}Lbls.txt", data_home)
         one_hot = np.loadtxt(path)
         if one_hot.shape != (len(X), 3) or not (one_hot.sum(axis=1) == 1).all():
             raise ValueError(
@@ -205,7 +205,7 @@ def load_usps_3vs5(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     >>> usps.data.shape, usps.data_test.shape  # doctest: +SKIP
     ((1214, 256), (326, 256))
     """
-    with np.load(_find("usps/usps_3vs5.npz", data_home)) as arrays:
+    with np.load(find_file("usps/usps_3vs5.npz", data_home)) as arrays:
         return _bunch(
             data=arrays["Xtrain"].astype(np.float64),
             target=arrays["ytrain"].astype(int),
@@ -244,7 +244,7 @@ def load_pcmac(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     >>> pcmac.data[pcmac.labelled_splits[0]].shape  # doctest: +SKIP
     (50, 7511)
     """
-    contents = read_matlab(_find("pcmac/text.mat", data_home))
+    contents = read_matlab(find_file("pcmac/text.mat", data_home))
     data = sparse.csr_array(contents["X"], dtype=np.float64)
     return _bunch(
         data=data,
@@ -321,7 +321,7 @@ def load_ordinal(name: str, data_home: str | os.PathLike[str] | None = None) -> 
     """
     if name not in ORDINAL_NAMES:
         raise ValueError(f"name={name!r}; choose one of {', '.join(ORDINAL_NAMES)}.")
-    path = _find(f"ordinal_skordinal/{name}.csv", data_home)
+    path = find_file(f"ordinal_skordinal/{name}.csv", data_home)
     with path.open(encoding="utf-8") as lines:
         n_samples, n_features, *classes = next(lines).strip().split(",")
         table = np.loadtxt(lines, delimiter=",", ndmin=2)
@@ -357,7 +357,7 @@ def _bunch(**fields: Any) -> Bunch:
     return Bunch(**fields)
 
 
-def _find(relative: str, data_home: str | os.PathLike[str] | None) -> Path:
+def find_file(relative: str, data_home: str | os.PathLike[str] | None) -> Path:
     """Return the path of a data file, or raise a FileNotFoundError that says where it should be."""
     how = (
         f"It comes from {SOURCES[relative.split('/')[0]]}. Name the folder of the data sets with "

@@ -378,6 +378,8 @@ class ArchipelagoClassifier(GenerativeClassifier):
         )
         chain = sampler(setting, sweep=SWEEPS[self.moves], n_clamped=int(self.n_warmup) // 3)
         names, unknown = self._parameter_names(prior.names), ~labels.is_labelled
+        if self.inference == "auto":
+            sampling.say_before(self, chain, remark)
 
         def traces_of(draws: Record) -> Record:
             return sampling.named_scalars(draws, names) | shares(draws, unknown)
@@ -410,7 +412,6 @@ class ArchipelagoClassifier(GenerativeClassifier):
                 "kernel_": kernels if self.own_kernels else kernels[0],
                 **known,
             },
-            remarks=(remark,) if remark else (),
         )
 
     def _parameter_names(self, names: tuple[str, ...]) -> tuple[str, ...]:

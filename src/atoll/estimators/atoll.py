@@ -144,7 +144,7 @@ class AtollClassifier(InformedClassifier):
         Processors for the search of neighbours of new rows.
     verbose : bool or "auto", default="auto"
         Whether progress is written to standard error; "auto": of a fit or a prediction that takes
-        longer than ten seconds, at a terminal or in a notebook.
+        longer than ten seconds, at a terminal or in a notebook, or than a minute elsewhere.
 
     Attributes
     ----------

@@ -94,6 +94,8 @@ def fit_by_chains(
         "unlabelled_probabilities", (u, K) of the unlabelled rows
     """
     sampler = sampler or probit_gp.regions_sampler(model.inputs, model.regions, model.prior)
+    if estimator.inference == "auto":
+        sampling.say_before(estimator, sampler)
     result = sampling.sample(estimator, sampler, X, labels)
     draws, prior = result.draws, model.prior
     traces = sampling.named_scalars(draws, prior.names)

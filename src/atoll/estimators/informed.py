@@ -446,7 +446,7 @@ class InformedClassifier(Classifier):
 
     # Labels that may be wrong ---------------------------------------------------------------------
 
-    def suspect_labels(self, *, verbose: bool | None = None) -> Suspects:
+    def suspect_labels(self, *given: Any, verbose: bool | None = None) -> Suspects:
         """Return the labels with the probability that each is wrong, the most suspect first.
 
         Each label is held against all the others, any of which may be wrong as well; how many are
@@ -461,6 +461,12 @@ class InformedClassifier(Classifier):
         verbose : bool, default=None
             Whether to show progress, for it may take longer than the fit; None: as in the fit.
         """
+        if given:
+            n = given[0] if isinstance(given[0], int) else "n"
+            raise TypeError(
+                f"suspect_labels({given[0]!r}): it takes verbose= alone and lists every label, the "
+                f"most suspect first; suspect_labels().rows[:{n}] has the first of them."
+            )
         check_is_fitted(self)
         shown = getattr(self, "verbose", False) if verbose is None else verbose
         with self._threads():

@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from atoll import __version__
 from atoll.core.files import atomic_path
@@ -36,6 +38,7 @@ from atoll.estimators import saved_format_1
 from atoll.estimators.saved_arrays import packed
 from atoll.estimators.saved_records import REBUILDING, from_records, to_records
 from atoll.estimators.saved_types import UnreadableRecord, present_layout
+from atoll.estimators.shell import Estimator
 
 FORMAT = 2
 """Raised when a file that an older atoll cannot read is written."""
@@ -222,6 +225,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """
     import skops.io
 
+    _check_model_and_path(model, path)
     check_output(path, MODEL)
     try:
         archive = skops.io.dumps(packed(model))
@@ -236,6 +240,29 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     header = f"atoll model, format {FORMAT}, atoll {__version__}, sha256 {digest}\n"
     with atomic_path(path) as temporary:
         temporary.write_bytes(header.encode("ascii") + archive)
+
+
+def _check_model_and_path(model: Any, path: Any) -> None:
+    """Refuse arguments in the wrong order, and a model of the library's that is not fitted."""
+    if not isinstance(path, str | os.PathLike):
+        swapped = isinstance(model, str | os.PathLike)
+        why = "they are swapped" if swapped else f"path={path!r} is not the name of a file"
+        raise TypeError(
+            f"save_model(model, path) takes the model first and then the name of the file; {why}: "
+            + (f"save_model(model, {str(model)!r})." if swapped else 'give one such as "my.atoll".')
+        )
+    if isinstance(model, str | os.PathLike):
+        raise TypeError(f"save_model(model, path): model={model!r} is a name; give a fitted model.")
+    head = model.estimator if isinstance(model, ModelBundle) else model
+    head = head.steps[-1][1] if hasattr(head, "steps") else head
+    try:
+        if isinstance(head, Estimator):
+            check_is_fitted(head)
+    except NotFittedError:
+        raise NotFittedError(
+            f"this {type(head).__name__} is not fitted, and a file of it would hold no more than "
+            "its parameters; call fit(X, y) before save_model."
+        ) from None
 
 
 def load_model(

@@ -46,7 +46,8 @@ class NearLabel(NamedTuple):
 
     row : which of the training rows, from 0
     label : its class
-    n_steps : from row to near row, along the graph; -1 where no path leads there
+    n_steps : from row to near row, along the graph; 0 of the row itself or one just like it, and -1
+        where no path leads there
     length : of that way; as the crow flies where there is none
     pull : share of all labels' pull on the row, positive towards its most probable class; None
         where the model cannot say
@@ -208,7 +209,7 @@ class RowExplanation(NamedTuple):
         """Return what the labels listed contribute together, in a sentence or two."""
         n, name = len(self.near), class_names(self.classes)[self.code]
         these = f"these {n} labels" if n > 1 else "this label"
-        said = []
+        said = [self._about_ways()]
         pulls = [label.pull for label in self.near if label.pull is not None]
         if pulls:
             said += [*self._about_pulls(pulls), *self._from_afar(), *self._crosswise()]
@@ -221,6 +222,15 @@ class RowExplanation(NamedTuple):
 
     def _parts(self) -> list[Any]:
         return [self.headline(), self.table(), self.summary()]
+
+    def _about_ways(self) -> str:
+        """Say what steps and distances are."""
+        said = (
+            "Steps go from row to near row up to the label, and distance is the length of that way"
+        )
+        if any(label.n_steps < 0 for label in self.near):
+            said += "; in brackets it is as the crow flies, where no such way leads there"
+        return f"{said}."
 
     def _about_pulls(self, pulls: list[float]) -> list[str]:
         """Say what pulls add up to, and how they stand to the probability."""
@@ -450,16 +460,19 @@ def _ways(values: Any, place: Any, known: NDArray[np.intp]) -> list[tuple[int, i
     found = []
     for i, row in enumerate(known, start=1):
         if np.isfinite(length[i]):
-            found.append((int(row), _n_steps(before, i), float(length[i])))
+            found.append((int(row), _n_steps(before, length, i), float(length[i])))
         else:
             found.append((int(row), -1, float(straight[row])))
     return sorted(found, key=lambda way: (way[1] < 0, way[2]))
 
 
-def _n_steps(before: NDArray[Any], place: int) -> int:
+def _n_steps(before: NDArray[Any], length: Array, place: int) -> int:
+    """Return the steps of the way to a place; from a row to one just like it there is none."""
     n = 0
     while place != 0:
-        place, n = int(before[place]), n + 1
+        earlier = int(before[place])
+        n += bool(length[place] - length[earlier] > SAME_PLACE)
+        place = earlier
     return n
 
 

@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from atoll import __version__
 from atoll.core.labels import PartialLabels
+from atoll.core.remarks import warn_user
+from atoll.core.threads import one_thread
 from atoll.diagnostics import summarise, verdict
 from atoll.diagnostics.convergence import ESS_LIMIT, R_HAT_LIMIT
 from atoll.estimators.shell import Need
+from atoll.estimators.timing import LONG, in_words, seconds_of, sweeps_of
 from atoll.estimators.validation import fingerprint, generator
 from atoll.inference.chains import ChainsResult, Record, Sampler, run_chains
 
@@ -26,9 +30,44 @@ _NOT_WATCHED = ("jitter", "acceptance")  # for mixing: they are not the model's
 # Draws of each chain where n_samples is "auto": after each of these it is seen whether more are
 # needed, and whether the last would be enough.
 DRAWS = (150, 200, 250, 300, 375, 450, 525, 600, 675, 750)
+TIMED_SWEEPS, LEAST_TIMED = 3, 100  # sweeps by which time is told, and from which on it is asked
 LEAST_TO_DESPAIR = 250  # draws, from which on chains stop where the most would not be enough
 # Not of the problem, but of how long it is worked on.
 _OF_THE_RUN = ("checkpoint", "n_jobs", "verbose", "n_samples", "n_chains", "max_iter")
+
+
+def say_before(estimator: Any, sampler: Sampler, remark: str = "") -> None:
+    """Warn, before they begin, of chains that nobody asked for by name and that take long.
+
+    A few sweeps are tried, with random numbers of their own. Progress bars have the time as well.
+
+    Parameters
+    ----------
+    remark : why there are chains; it is said however long they take
+    """
+    n_sweeps, said = sweeps_of(estimator), [remark] if remark else []
+    seconds = 0.0
+    if n_sweeps > LEAST_TIMED and not estimator.verbose:
+        rng = np.random.default_rng(0)
+        state = sampler.init(rng)
+
+        def trial() -> None:
+            nonlocal state
+            for _ in range(TIMED_SWEEPS):
+                state = sampler.sweep(rng, state, True)
+
+        with one_thread():
+            seconds = seconds_of(trial) * n_sweeps / TIMED_SWEEPS
+    if seconds > LONG:
+        said.append(
+            f"{estimator.n_chains} chains of exact inference will take about {in_words(seconds)} "
+            "or more; verbose=True shows how far they are."
+        )
+    if said:
+        warn_user(
+            f"{type(estimator).__name__}: {' '.join(said)}",
+            ConvergenceWarning if remark else UserWarning,
+        )
 
 
 def sample(

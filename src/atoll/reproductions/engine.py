@@ -558,7 +558,8 @@ def _how_text(experiment: Experiment, report: Report, command: str, n_full: int 
         lines.append(f"This is a part of the experiment; the full one has {n_full} cells.")
     if experiment.needs:
         needs = ", ".join(f"`{file}`" for file in experiment.needs)
-        lines.append(f"Data files: {needs}, in the data folder (`ATOLL_DATA`).")
+        where = "in the folder that `--data`, `data_home=` or `ATOLL_DATA` names"
+        lines.append(f"Data files: {needs}, {where}.")
     return " ".join(lines)
 
 

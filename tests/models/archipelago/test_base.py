@@ -58,6 +58,8 @@ def test_a_constant_column_stays_constant():
 def test_a_base_density_far_from_the_data_is_remarked_on():
     assert acceptance_remark(np.full(10, 5), n=20) == ""
     assert "one proposal in 31 is kept" in acceptance_remark(np.full(10, 600), n=20)
+    near = acceptance_remark(np.repeat([5, 970], [9, 1]), n=20)  # 1000 proposals at most
+    assert "10% of the draws have nearly as many rejections as the model allows (980)" in near
 
 
 def test_a_density_does_not_depend_on_the_unit_of_a_column():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.gaussian_process.kernels import RBF
 
 from atoll.core.densities import Gaussian, NormalInverseWishart
@@ -21,7 +22,7 @@ from atoll.models.archipelago import (
     together,
 )
 from atoll.models.archipelago.functions import gram_at_rows, kernels_at, unwhiten
-from atoll.models.archipelago.state import known_rows
+from atoll.models.archipelago.state import known_rows, make_state
 
 RATE = 0.3  # of candidates
 LINE = Gaussian(np.zeros(1), np.eye(1))
@@ -90,6 +91,62 @@ def test_a_renewal_that_is_refused_settles_which_are_the_rejections(monkeypatch)
     assert refused.n_refused == 1
     assert refused.candidate_rate == len(refused.candidates) == 0
     assert len(refused.whitened) == 8 + len(refused.rejections)
+
+
+def test_renewals_given_the_time_leave_the_process_as_it_is():
+    """States from the prior are of the process still after them."""
+    rng = np.random.default_rng(19)
+    found = {False: [], True: []}
+    for i in range(600):
+        rows, labels, state = sample_prior(rng, PRIOR, LINE, 4, 2)
+        if i % 2:
+            setting = Setting(rows, labels, 2, PRIOR, LINE)
+            for _ in range(3):
+                state = sweep.renew_given_time(rng, setting, state)
+        u = unwhiten(state.factors, state.whitened)[4:]
+        M = len(state.rejections)
+        found[bool(i % 2)].append((M, np.abs(state.rejections).sum(), u.sum()))
+        assert u.shape == (M, 2)
+    for one, other in zip(np.transpose(found[False]), np.transpose(found[True]), strict=True):
+        assert stats.mannwhitneyu(one, other).pvalue > 1e-6
+
+
+def test_renewals_given_the_time_find_the_number_of_rejections():
+    """Functions are zero: a proposal in three is rejected, and M is n/2 on average.
+
+    It is negative binomial, with autocorrelation 1/3.
+    """
+    rng, n, n_renewals = np.random.default_rng(20), 8, 600
+    theta = np.array([[np.log(1e-8), 0.0]])
+    setting = Setting(LINE.sample(rng, n), np.zeros(n, dtype=np.intp), 2, PRIOR, LINE)
+    state = make_state(setting, LINE.sample(rng, 300), np.zeros((n + 300, 2)), theta, np.zeros(0))
+    counts = []
+    for _ in range(20 + n_renewals):
+        before, state = state.rejections, sweep.renew_given_time(rng, setting, state)
+        assert not np.isin(state.rejections, before).any()
+        counts.append(len(state.rejections))
+    error = np.sqrt(n * (1 / 3) / (2 / 3) ** 2 * (1 + 1 / 3) / (1 - 1 / 3) / n_renewals)
+    assert abs(np.mean(counts[20:]) - n / 2) < 5.5 * error
+
+
+def test_a_sea_too_deep_to_reach_the_last_acceptance_ends_no_chain(monkeypatch):
+    """Refused runs were an error from some number on; rejections then still change."""
+    rng, n = np.random.default_rng(21), 8
+    rows, rejections = LINE.sample(rng, n), LINE.sample(rng, 4)
+    setting = Setting(rows, np.zeros(n, dtype=np.intp), 2, PRIOR, LINE)
+    u, theta = np.full((n + 4, 2), -7.0), np.array([[0.0, 5.0]])
+    state = make_state(setting, rejections, u, theta, np.zeros(0))
+    monkeypatch.setattr(process, "most_proposals", lambda n: n + 6)
+    monkeypatch.setattr(sweep, "MOST_REFUSED", 3 * (n + 6))
+    for i in range(60):
+        state = sweep.refresh_rejections(rng, setting, state, candidate_rate=RATE)
+        assert state.n_refused == min(i + 1, 3)
+        assert len(state.rejections) <= 6
+        assert state.candidate_rate == len(state.candidates) == 0
+        if i < 3:
+            assert np.array_equal(state.rejections, rejections)
+    assert not np.isin(state.rejections, rejections).any()
+    sweep.sweep(rng, setting, state, True)
 
 
 def test_a_refresh_leaves_the_functions_at_the_data():

@@ -19,6 +19,7 @@ from atoll.core.densities import (
     fit_student_t,
     niw_prior,
 )
+from atoll.models.archipelago import process
 from atoll.models.dp_mixture import fit_density
 
 Array = NDArray[np.float64]
@@ -36,6 +37,7 @@ MOST_COMPONENTS = 10
 COMPONENT_WIDTHS = (0.01, 0.1, 1.0, 3.0)  # that rows left out choose from: scales of the prior
 N_FOLDS = 5
 LOW_ACCEPTANCE = 0.05
+NEAR_THE_MOST = 0.9  # of the most proposals, from which on draws are remarked on
 
 
 def choose_base(
@@ -143,10 +145,17 @@ def gain(density: Density, other: Density, X: Array) -> Array:
 
 def acceptance_remark(n_rejections: NDArray[np.integer], n: int) -> str:
     """Return a sentence where the base density proposes much that is rejected, else nothing."""
-    rate = n / (n + float(np.mean(n_rejections)))
-    if rate > LOW_ACCEPTANCE:
-        return ""
-    return (
-        f" The base density is far from the data: one proposal in {1 / rate:.0f} is kept, and "
-        'sweeps are slow. Try base_density="mixture".'
-    )
+    rate, most = n / (n + float(np.mean(n_rejections))), process.most_proposals(n)
+    found = ""
+    if rate <= LOW_ACCEPTANCE:
+        found += (
+            f" The base density is far from the data: one proposal in {1 / rate:.0f} is kept, and "
+            'sweeps are slow. Try base_density="mixture".'
+        )
+    share = float(np.mean(n + n_rejections > NEAR_THE_MOST * most))
+    if share > 0:
+        found += (
+            f" {share:.0%} of the draws have nearly as many rejections as the model allows "
+            f"({most - n}): islands could be smaller still than it can say."
+        )
+    return found

@@ -190,6 +190,35 @@ def run_forward(
     )
 
 
+def run_given_time(
+    rng: np.random.Generator,
+    setting: Setting,
+    known: KnownFunctions,
+    density: Density,
+    n_rejections: int,
+) -> History:
+    """Run the process once more for as long as it may have taken, however few rows are accepted.
+
+    Let proposals come at the times of a Poisson process of rate one. Given the functions and the
+    time t of the n-th acceptance, the rejections before t do not depend on the data; and t, given
+    that there were M of them, is Gamma(n + M). So a run of about n + M proposals draws rejections
+    anew, where a run up to the n-th acceptance might take any number.
+
+    Parameters
+    ----------
+    known, density : as in `run_forward`
+    n_rejections : M, of the history so far
+    """
+    n = len(setting.inputs)
+    size = int(rng.poisson(rng.gamma(n + n_rejections)))
+    rows = density.sample(rng, max(size, 1))  # one is drawn, and left out, where there is none
+    covariances = covariances_at(setting, known.log_parameters)
+    history, _ = _propose(rng, setting, covariances, known, rows, Run(n, classes=False))
+    return History(
+        history.rows[:size], history.u[:size], history.outcomes[:size], history.bridge[:, :size, :n]
+    )
+
+
 def _joined(arrays: list[Any], axis: int = 0) -> Any:
     """Return one array of several; one alone is not copied."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=axis)

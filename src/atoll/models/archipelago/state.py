@@ -82,7 +82,8 @@ class ArchipelagoState(NamedTuple):
     parameter_step_size : of θ
     tuning : by which steps are scaled
     arc : of θ in the paper's sweep with whitened functions
-    n_refused : renewals of the rejections in a row that ran past the most proposals
+    n_refused : renewals of the rejections in a row that ran past the most proposals; many of them
+        stay, and say that the chain renews rejections otherwise
     start_codes : (n,) labels of every row, held while `n_clamped` sweeps are left
     n_clamped : sweeps to go with those labels
     """

@@ -56,13 +56,15 @@ from atoll.models.archipelago.steps import (
 )
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
 
 # Candidates: about so many, but at most so many for each proposal. More would free the functions
 # further of M, and each costs a row.
 CANDIDATES, MOST_CANDIDATE_RATE = 16.0, 0.3
 # Of the sweeps, in which θ moves: few log-parameters with the functions, or without, and many.
 SHARE_TOGETHER, SHARE_OF_FEW, SHARE_OF_MANY = 0.2, 1.0, 0.35
-MOST_REFUSED = 20_000  # proposals in renewals, one after the other, that ran past the most
+# Proposals in renewals, one after the other, that ran past the most: no more such runs are tried.
+MOST_REFUSED = 20_000
 
 
 def sweep(
@@ -114,26 +116,57 @@ def refresh_rejections(
     The process is run forward given the functions at every known row, the old rejections among
     them, until it has accepted as many rows as there are data. Its rejections are the new ones. A
     run past the most proposals is refused, and the old rejections stay: that is exact for the model
-    conditioned on no more proposals than that.
+    conditioned on no more proposals than that. Where many runs in a row were refused the sea is too
+    deep for such runs, and from then on the chain renews rejections by `renew_given_time`.
 
     Candidates are for the next move of the functions, in which it is open which are the rejections
     (see `joint.open_row_factors`). There are none where they could be rejections too many.
     """
     n = len(setting.inputs)
+    if state.n_refused * process.most_proposals(n) >= MOST_REFUSED:
+        return renew_given_time(rng, setting, settle_rejections(rng, setting, state))
     run = Run(n, classes=False, candidate_rate=candidate_rate)
     try:
         history = process.run_forward(
             rng, setting, known_functions(setting, state), current_base(setting, state), run
         )
     except TooManyRejections:
-        if (state.n_refused + 1) * process.most_proposals(n) >= MOST_REFUSED:
-            raise
         state = settle_rejections(rng, setting, state)
         return state._replace(n_refused=state.n_refused + 1)
     rejected = np.flatnonzero(history.outcomes == REJECTED)
     candidates = np.flatnonzero(history.outcomes == CANDIDATE)
     if n + len(rejected) + len(candidates) > process.most_proposals(n):
         candidate_rate, candidates = 0.0, candidates[:0]
+    state = _with_history(setting, state, history, rejected, candidates)
+    return state._replace(candidate_rate=candidate_rate, n_refused=0)
+
+
+def renew_given_time(
+    rng: np.random.Generator, setting: Setting, state: ArchipelagoState
+) -> ArchipelagoState:
+    """Draw all rejections anew given the whole function and the time that the process took.
+
+    This is exact as well, and takes about as many proposals as the history has now, so that it can
+    be done where only a few rows in a thousand are kept; but M then changes slowly. More rejections
+    than the most proposals allow are refused, as in `refresh_rejections`. There are no candidates.
+    """
+    n, known = len(setting.inputs), known_functions(setting, state)
+    base, n_rejections = current_base(setting, state), len(state.rejections)
+    history = process.run_given_time(rng, setting, known, base, n_rejections)
+    rejected = np.flatnonzero(history.outcomes == REJECTED)
+    if n + len(rejected) > process.most_proposals(n):
+        return state
+    return _with_history(setting, state, history, rejected, rejected[:0])
+
+
+def _with_history(
+    setting: Setting,
+    state: ArchipelagoState,
+    history: process.History,
+    rejected: Codes,
+    candidates: Codes,
+) -> ArchipelagoState:
+    """Return the state with the rejections and candidates of a history; places in it of both."""
     new = np.concatenate([rejected, candidates])
     rows, bridge = history.rows[new], history.bridge[:, new]
     between, nugget = covariances_at(setting, state.log_parameters)
@@ -143,9 +176,8 @@ def refresh_rejections(
     ]
     state = _with_others(state, history.u[new], bridge, corners)
     return state._replace(
-        rejections=rows[: len(rejected)], candidates=rows[len(rejected) :],
-        candidate_rate=candidate_rate, n_refused=0,
-    )  # fmt: skip
+        rejections=rows[: len(rejected)], candidates=rows[len(rejected) :], candidate_rate=0.0
+    )
 
 
 def settle_rejections(
