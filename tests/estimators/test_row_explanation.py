@@ -16,7 +16,12 @@ from atoll import GraphGPClassifier, make_preprocessor
 from atoll import explain_row as explain_table_row
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators import AtollClassifier, ProbitGPClassifier
-from atoll.estimators.row_explanation import NearLabel, RowExplanation, explain_row
+from atoll.estimators.row_explanation import (
+    NearLabel,
+    RowExplanation,
+    _worth_listing,
+    explain_row,
+)
 from atoll.models.label_pulls import terms, towards
 
 X, TRUTH = make_crescents(80, random_state=0)
@@ -137,8 +142,17 @@ def test_the_labels_listed_are_those_that_pull_hardest_and_the_nearest():
     assert pulls == sorted(pulls, reverse=True)
     assert np.isclose(sum(pulls), 1.0)
     nearest = min(every.near, key=lambda label: label.length)
-    expected = [label for label in every.near if label.row != nearest.row][:2]
-    assert {label.row for label in few.near} == {nearest.row, *(label.row for label in expected)}
+    others = [label for label in every.near if label.row != nearest.row]
+    towards = next(label.row for label in others if label.pull > 0)
+    strongest = next(label.row for label in others if label.row != towards)
+    assert {label.row for label in few.near} == {nearest.row, towards, strongest}
+
+
+def test_what_a_row_owes_its_class_to_is_listed_though_more_pulls_the_other_way():
+    ways = [(row, 1, float(row)) for row in range(9)]
+    pulls = {row: -0.2 + row / 100 for row in range(6)} | {6: 0.05, 7: 0.03, 8: 0.01}
+    listed = {way[0] for way in _worth_listing(ways, pulls, 5)}
+    assert listed == {0, 1, 2, 6, 7}
 
 
 @pytest.mark.parametrize("class_prior", [None, {"low": 0.3, "top": 0.7}])

@@ -332,8 +332,7 @@ def test_how_sampling_went_is_read_from_flags_whatever_words_the_verdict_has(fla
     found = inference_section.inference_section(model)
     assert (found["status"], found["tone"]) == (status, tone)
     model.get_params = lambda deep: {"n_draws": 256}
-    labels = parse_labels(["a", "b"])
-    told = " ".join(after_the_fit(model, labels, Path("m.atoll")))
+    told = " ".join(after_the_fit(model, Path("m.atoll")))
     assert ("--set n_draws=1024" in told) is ("few_draws" in flags)
 
 

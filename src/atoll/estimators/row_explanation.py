@@ -377,13 +377,18 @@ def _before(model: Any, code: int) -> float:
 def _worth_listing(
     ways: list[tuple[int, int, float]], pull_of: dict[int, float], n_labels: int
 ) -> list[tuple[int, int, float]]:
-    """Return the ways to the nearest labels, and before them to those that pull hardest."""
+    """Return the ways to the nearest labels, and to those that pull hardest, these first.
+
+    Half of the latter pull towards the class, where there are so many: what the row owes it to.
+    """
     if not pull_of:
         return ways[:n_labels]
     by_pull = sorted(ways, key=lambda way: -abs(pull_of[way[0]]))
     nearest = ways[: n_labels // A_NEAREST_FOR]
-    strongest = [way for way in by_pull if way not in nearest][: n_labels - len(nearest)]
-    listed = {way[0] for way in nearest + strongest}
+    others, n_left = [way for way in by_pull if way not in nearest], n_labels - len(nearest)
+    towards = [way for way in others if pull_of[way[0]] > 0][: n_left // 2]
+    strongest = [way for way in others if way not in towards][: n_left - len(towards)]
+    listed = {way[0] for way in nearest + towards + strongest}
     return [way for way in by_pull if way[0] in listed]
 
 
