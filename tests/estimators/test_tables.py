@@ -391,6 +391,18 @@ def test_labels_of_most_rows_that_mean_none_are_refused_and_taken_where_the_clas
     assert make_pipeline(make_preprocessor(), told).fit(table, y).classes_.tolist() == ["a", "b"]
 
 
+@pytest.mark.parametrize("kind", [list, lambda y: pd.DataFrame({"kind": y})])
+def test_a_pipeline_remarks_on_labels_once(kind):
+    table = pd.DataFrame({"x": np.arange(40.0), "site": list("ab") * 20})
+    y = kind(["a", "b", "b", "?"] + [None] * 36)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0)).fit(table, y)
+    about_y = [str(one.message) for one in said]
+    assert sum("unlabelled='?'" in one for one in about_y) == 1
+    assert sum("column-vector" in one for one in about_y) == isinstance(y, pd.DataFrame)
+
+
 def test_python_counts_the_rows_it_refuses_from_zero():
     frame = pd.DataFrame({"x": [1.0, None, 3.0, None], "hue": ["red", None, "blue", None]})
     with pytest.raises(ValueError, match=r"rows 1, 3: .*first row is row 0.*dropna\(how='all'\)"):

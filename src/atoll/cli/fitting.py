@@ -95,22 +95,21 @@ def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> P
 
 
 def refuse_placeholder(targets: Any) -> None:
-    """Raise a ValueError where most rows have a label that often means that there is none.
+    """Raise a ValueError where most labels are one that often means that there is none.
 
     Parameters
     ----------
     targets : (n,) cells of the column of labels
     """
-    from atoll.core.labels import placeholder_in
+    from atoll.core.labels import placeholders_in
 
-    found = placeholder_in(targets)
-    if found is not None:
-        name, count = found
-        raise ValueError(
-            f"{count} of {len(targets)} rows have the label {name!r}, which seems to mean that "
-            f"the label is not known; say so with --unlabelled {shlex.quote(name)}, or with "
-            "--unlabelled none that it is a class."
-        )
+    for name, _, is_most, share in placeholders_in(targets):
+        if is_most:
+            raise ValueError(
+                f"{share} have the label {name!r}, which seems to mean that the label is not "
+                f"known; say so with --unlabelled {shlex.quote(name)}, or with --unlabelled none "
+                "that it is a class."
+            )
 
 
 def unlabelled_value(text: str, y: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
 from atoll.core.fillings import carrying, fillings_of
 from atoll.core.label_copies import label_copies
-from atoll.core.labels import PartialLabels, parse_labels, placeholder_in
+from atoll.core.labels import PartialLabels, parse_labels, placeholders_in
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import PYTHON, Fixes
 from atoll.core.table_refusals import columns_in_words, is_or_are
@@ -255,9 +256,21 @@ def _labels_of(y: Any, n: int) -> PartialLabels | None:
     if y is None:
         return None
     y = y if hasattr(y, "__len__") else np.asarray(y)
-    marker = placeholder_in(y)  # the classifier behind this step may be told what it means
-    labels = parse_labels(y, unlabelled="auto" if marker is None else marker[0])
+    with warnings.catch_warnings():  # what there is to say of labels the classifier says
+        warnings.simplefilter("ignore")
+        labels = parse_labels(y, unlabelled=_likely_marker(y))
     return labels if len(labels.codes) == n else None  # the classifier says it if not
+
+
+def _likely_marker(y: Any) -> Any:
+    """Return the label that the classifier behind this step may be told to take for none."""
+    column = y.iloc[:, 0] if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else y
+    labels = np.asarray(column, dtype=object).ravel().tolist()
+    for found in placeholders_in(labels):
+        others = {value for value in labels if isinstance(value, str) and value != found.name}
+        if found.is_most or len(others) > 1:
+            return found.name
+    return "auto"
 
 
 def of_preprocessing(found: preprocessing.Preprocessing) -> TablePreprocessor:
