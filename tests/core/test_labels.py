@@ -296,7 +296,7 @@ def test_a_word_for_no_label_is_remarked_on_however_few_rows_have_it(count, shar
 
 def test_a_word_for_no_label_is_refused_where_most_labelled_rows_have_it():
     y = ["unknown"] * 41 + ["a", "b"] * 20 + [None] * 400
-    with pytest.raises(ValueError, match="^41 of 81 labelled rows have the label 'unknown'"):
+    with pytest.raises(ValueError, match=r"^41 of 81 labelled rows have the label 'unknown'"):
         parse_labels(y)
 
 

@@ -151,6 +151,7 @@ def description(
 ) -> list[str]:
     """Return what a fit says of a table before it begins."""
     from atoll.core.label_copies import label_copies
+    from atoll.core.table_refusals import is_numeric
     from atoll.core.unusable import row_counters
 
     counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
@@ -164,6 +165,9 @@ def description(
     if numeric:
         how = how_scaled(estimator, preprocessing)
         lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
+    as_text = [name for name in numeric if not is_numeric(frame[name])]
+    if as_text:
+        lines.append(f"Numbers written as text, and read as numbers: {shortened(as_text)}.")
     if preprocessing.categories:
         lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
     counters = row_counters(frame, numeric)

@@ -436,13 +436,13 @@ class Placeholder(NamedTuple):
     """A label that often means that there is none.
 
     name : the label
-    count : how many rows have it
+    n_rows : how many have it
     is_most : whether most rows that have a label have this one
-    share : the count in words, such as "3 of 40 rows" or "3 of 8 labelled rows"
+    share : these rows in words, such as "3 of 40 rows" or "3 of 8 labelled rows"
     """
 
     name: str
-    count: int
+    n_rows: int
     is_most: bool
     share: str
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from atoll.core.extras import import_extra
+from atoll.core.number_texts import FEW_WORDS, about_numbers
 from atoll.core.table_fixes import Fixes
 
 if TYPE_CHECKING:
@@ -37,9 +38,6 @@ _INDEX = re.compile(
 )
 _ARRAY = re.compile(r"\[[-+.e\d\s]*\]")  # as NumPy prints one
 _LOOKED_AT = 200  # values that tell whether a column holds lists
-
-
-_NUMBER = re.compile(r"\s*[+-]?[\d.,]*\d[\d.,]*(e[+-]?\d+)?\s*", re.IGNORECASE)
 
 
 class Fault(NamedTuple):
@@ -75,8 +73,14 @@ def fault_of_cells(column: pd.Series) -> Fault | None:
     return None
 
 
-def fault_of_categories(name: str, values: Sequence[str], fixes: Fixes) -> Fault | None:
+def fault_of_categories(
+    name: str, values: Sequence[str], fixes: Fixes, *, declared: bool = False
+) -> Fault | None:
     """Return what is wrong with a column of words, by its different values.
+
+    Parameters
+    ----------
+    declared : whether the column says that it holds categories, be they numbers
 
     Examples
     --------
@@ -93,12 +97,11 @@ def fault_of_categories(name: str, values: Sequence[str], fixes: Fixes) -> Fault
     if _are_lists(values[:_LOOKED_AT]):
         what = f"holds lists, such as {values[0][:40]!r}"
         return Fault(what, "spread it over columns of numbers")
-    words = [value for value in values if not _NUMBER.fullmatch(value)]
-    if len(values) > MAX_CATEGORIES and 0 < len(words) < 0.5 * len(values):
-        shown = ", ".join(map(repr, words[:4])) + (", …" if len(words) > 4 else "")
-        what = f"holds numbers, but for {shown}"
-        return Fault(what, "blank these cells or write numbers there")
-    if len(values) > MAX_CATEGORIES:
+    is_long = len(values) > MAX_CATEGORIES  # and refused in any case
+    said = None if declared else about_numbers(name, values, fixes, 0.5 if is_long else FEW_WORDS)
+    if said is not None:
+        return Fault(*said, fixes.identify(name) if said[1] == fixes.measured(name) else "")
+    if is_long:
         what = f"has {len(values)} different values, too many to encode (at most {MAX_CATEGORIES})"
         mend = f"group its values, or say that it has texts ({fixes.text(name)})"
         return Fault(what, mend, fixes.identify(name))

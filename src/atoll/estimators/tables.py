@@ -20,6 +20,7 @@ from atoll.core.extras import import_extra
 from atoll.core.fillings import carrying, fillings_of
 from atoll.core.label_copies import label_copies
 from atoll.core.labels import PartialLabels, parse_labels, placeholders_in
+from atoll.core.number_texts import were_texts, with_numbers
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import PYTHON, Fixes
 from atoll.core.table_refusals import columns_in_words, is_or_are
@@ -70,6 +71,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     preprocessing_ : how columns become features
     category_weight_ : float, what categories count
     few_values_ : tuple of the numeric columns of few values, which count as categories do
+    number_texts_ : tuple of the columns of numbers that were text in `fit`
     n_blank_ : dict of the number of blank cells in `fit`, for columns that have some
     n_features_in_ : int
     feature_names_in_ : (q,) array of str, the columns of a data frame
@@ -120,7 +122,10 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             check_value(name, getattr(self, name), Listed("a sequence of columns"))
         check_value("category_weight", self.category_weight, OneOf("auto") | Number(above=0))
         remark_on_order(X, y)
-        frame = self._frame(X, reset=True)
+        given = self._frame(X, reset=True)
+        read = [n for n in given.columns if n not in {*map(str, self.texts), *map(str, self.drop)}]
+        frame = with_numbers(given, read, known=False)
+        self.number_texts_ = tuple(n for n in read if were_texts(given[n], frame[n]))
         table = preprocessing.prepare(
             frame,
             standardise=self.standardise,
@@ -180,6 +185,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             found.reasons = X.reasons
             return found
         frame = self._frame(X, reset=False)
+        frame = with_numbers(frame, self.preprocessing_.numeric, known=True)
         out = preprocessing.apply(self.preprocessing_, frame, self.fixes)
         for name, values in preprocessing.unseen(self.preprocessing_, frame).items():
             shown = ", ".join(map(repr, values[:5]))
@@ -302,6 +308,7 @@ def what_became(step: TablePreprocessor) -> list[str]:
             said += "; and whether it is blank" * (len(values) < len(found.categories[name]))
         else:
             said = "a number" + " of few values" * (name in few)
+            said += ", written as text" * (name in getattr(step, "number_texts_", ()))
             said += ", standardised" * found.standardised + counts * (name in few)
             if n and name in found.fill:
                 by_rows = f"the mean of rows like {'its own' if n == 1 else 'theirs'}"
