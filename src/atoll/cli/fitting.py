@@ -152,7 +152,7 @@ def description(
     """Return what a fit says of a table before it begins."""
     from atoll.core.label_copies import label_copies
     from atoll.core.table_refusals import is_numeric
-    from atoll.core.unusable import row_counters
+    from atoll.core.unusable import row_numbers
 
     counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
     others = {*preprocessing.categories, *preprocessing.texts}
@@ -170,7 +170,7 @@ def description(
         lines.append(f"Numbers written as text, and read as numbers: {shortened(as_text)}.")
     if preprocessing.categories:
         lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
-    counters = row_counters(frame, numeric)
+    counters = row_numbers(frame, preprocessing.columns)
     for name in preprocessing.columns:
         if re.fullmatch(r"Unnamed: \d+", name) and name not in counters:
             lines.append(

@@ -36,6 +36,11 @@ _INDEX = re.compile(
     r"Unnamed: \d+|index|idx|id|row[ _.]?(id|index|name|names|nr|no|number)?|level_0|",
     re.IGNORECASE,
 )
+_ID = re.compile(r"(.*[ _.-])?(?i:ids?|idx|index|key|uid|uuid|guid)|.*[a-z]I[dD]")
+_TIME = re.compile(
+    r"(.*[ _.-])?(year|month|week|day|date|hour|minute|second|time|timestamp|t)([ _.-].*)?",
+    re.IGNORECASE,
+)
 _ARRAY = re.compile(r"\[[-+.e\d\s]*\]")  # as NumPy prints one
 _LOOKED_AT = 200  # values that tell whether a column holds lists
 
@@ -199,6 +204,37 @@ def index_columns(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """
     named = [name for name in columns if _INDEX.fullmatch(str(name).strip())]
     return [name for name in row_counters(frame, named) if frame[name].iloc[0] in (0, 1)]
+
+
+def row_numbers(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return the columns that seem to number or to name the rows, unless nothing else is left.
+
+    They count the rows in steps of one and are no times, or are called an id and hold whole
+    numbers, each of them once.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"n": range(7, 27), "year": range(20), "x": [1.5] * 20})
+    >>> frame["plot_id"] = frame["other"] = [(37 * i) % 101 for i in range(20)]
+    >>> row_numbers(frame, list(frame.columns))
+    ['n', 'plot_id']
+    """
+    found = [n for n in row_counters(frame, columns) if not _TIME.fullmatch(str(n).strip())]
+    named = [n for n in columns if _ID.fullmatch(str(n).strip()) and n not in found]
+    found += [name for name in named if _are_different(frame[name])]
+    return [name for name in columns if name in found] if len(found) < len(columns) else []
+
+
+def _are_different(cells: pd.Series) -> bool:
+    """Return whether these are whole numbers, each of them once."""
+    types = import_extra("pandas.api.types")
+    if len(cells) < FEWEST_COUNTED or not types.is_numeric_dtype(cells.dtype):
+        return False
+    if not types.is_integer_dtype(cells.dtype) and not types.is_float_dtype(cells.dtype):
+        return False
+    numbers = cells.to_numpy(dtype=np.float64, na_value=np.nan)
+    return bool(cells.is_unique and (numbers == np.floor(numbers)).all())
 
 
 def row_counters(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:

@@ -23,11 +23,13 @@ from atoll.core.labels import PartialLabels, parse_labels, placeholders_in
 from atoll.core.number_texts import were_texts, with_numbers
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import PYTHON, Fixes
-from atoll.core.table_refusals import columns_in_words, is_or_are
+from atoll.core.table_refusals import as_floats, columns_in_words, is_or_are
 from atoll.core.tables import N_CELLS
 from atoll.estimators.category_weight import weigh_categories
 from atoll.estimators.parameters import Flag, Listed, Number, OneOf, check_value
-from atoll.estimators.validation import remark_on_order
+from atoll.estimators.validation import remark_on_order, remark_on_row_numbers
+
+CONSTANT = "constant, tells nothing"
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
@@ -72,6 +74,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     category_weight_ : float, what categories count
     few_values_ : tuple of the numeric columns of few values, which count as categories do
     number_texts_ : tuple of the columns of numbers that were text in `fit`
+    constant_ : tuple of the numeric columns that have one value only
     n_blank_ : dict of the number of blank cells in `fit`, for columns that have some
     n_features_in_ : int
     feature_names_in_ : (q,) array of str, the columns of a data frame
@@ -135,6 +138,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             texts=[str(name) for name in self.texts],
             fixes=self.fixes,
         )
+        remark_on_row_numbers(frame, table.preprocessing.columns, self.fixes)
         labels = _labels_of(y, len(frame))
         if labels is not None and hasattr(self, "feature_names_in_"):
             self._remark_on_copies(frame, table.preprocessing.columns, labels)
@@ -146,6 +150,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         counted = preprocessing.counts_as_category(table)
         features = np.array(table.preprocessing.features, dtype=object)[counted]
         self.few_values_ = tuple(name for name in features if name in columns)
+        numbers = {n: as_floats(frame[n]) for n in table.preprocessing.numeric}
+        self.constant_ = tuple(n for n, x in numbers.items() if np.nanmin(x) == np.nanmax(x))
         self.n_blank_ = {n: int(frame[n].isna().sum()) for n in columns if frame[n].isna().any()}
         return self
 
@@ -303,9 +309,14 @@ def what_became(step: TablePreprocessor) -> list[str]:
         elif name in found.categories:
             values = [value for value in found.categories[name] if value != preprocessing.BLANK]
             shown = ", ".join(values[:5]) + (", …" if len(values) > 5 else "")
-            said = f"{len(values)} categories: {shown}{counts}"
+            is_told = len(found.categories[name]) > 1 or n > 0 or not hasattr(step, "n_blank_")
+            ending = "y" if len(values) == 1 else "ies"
+            said = f"{len(values)} categor{ending}: {shown}{counts}"
+            said = said if is_told else f"{CONSTANT}: {shown}"
             said += f"{cells} none of them" if n else ""
             said += "; and whether it is blank" * (len(values) < len(found.categories[name]))
+        elif name in getattr(step, "constant_", ()):
+            said = CONSTANT + ", but for whether it is blank" * (name in found.flagged)
         else:
             said = "a number" + " of few values" * (name in few)
             said += ", written as text" * (name in getattr(step, "number_texts_", ()))
