@@ -97,7 +97,7 @@ def test_more_rows_than_the_graph_holds_are_labelled_by_their_neighbours():
     known = np.flatnonzero([label is not None for label in y])
     assert np.isin(known, model.posterior_.kept).all()
     assert np.mean(model.transduction_ == truth) > 0.97
-    assert "500 of 3000 rows" in model.diagnostics_["verdict"]
+    assert "500 of 3,000 rows" in model.diagnostics_["verdict"]
 
 
 def test_many_labels_are_given_to_a_softmax():
