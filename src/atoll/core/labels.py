@@ -130,7 +130,7 @@ def parse_labels(
     codes[is_labelled] = known_codes
     labels = PartialLabels(codes, is_labelled, distinct)
     if classes is None and _is_auto(unlabelled):
-        _hint_at_words(labels)
+        hint_at_words(labels)
     if classes is None:
         _remark_on_blanks(distinct)
     return labels
@@ -476,7 +476,7 @@ def _placeholders(counts: Mapping[Any, int], n_rows: int) -> list[Placeholder]:
     ]
 
 
-def _hint_at_words(labels: PartialLabels) -> None:
+def hint_at_words(labels: PartialLabels) -> None:
     """Warn of a class whose name often means that there is no label.
 
     Raise a ValueError where it is the class of most labelled rows.
