@@ -582,3 +582,11 @@ def test_numbers_in_an_index_are_no_names(pool):
     assert not len(learner.query(2).names)
     with pytest.raises(ValueError, match="rows must be whole numbers"):
         learner.update(["3"], [0])
+
+
+def test_a_label_that_may_mean_none_is_remarked_on_where_a_pool_begins():
+    X = np.arange(12.0)[:, None]
+    y = ["a", "b", "?", *[None] * 9]
+    with pytest.warns(UserWarning, match=r"^y has the label '\?'.*pass unlabelled='\?'"):
+        ActiveLearner(random_state=0).fit(X, y)
+    ActiveLearner(unlabelled="?", random_state=0).fit(X, y)  # a warning would fail here

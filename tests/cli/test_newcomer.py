@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -71,6 +72,16 @@ def test_a_placeholder_in_most_rows_stops_the_fit_unless_it_is_said_to_be_a_clas
     assert "--unlabelled '?'" in compared
     assert "10 labelled" in succeed(*arguments(table, tmp_path, "--unlabelled", "?"))
     assert "? (30)" in succeed(*arguments(table, tmp_path, "--unlabelled", "none"))
+
+
+def test_a_placeholder_in_a_few_rows_is_remarked_on_once(table, tmp_path):
+    table.loc[20:22, "kind"] = "?"
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        said = run(*arguments(table, tmp_path)).stderr
+    assert said.count("--unlabelled '?'") == 1
+    assert "3 of 13 labelled rows have the label '?'" in said
+    succeed(*arguments(table, tmp_path, "--unlabelled", "none"))  # a warning would fail here
 
 
 def test_the_limits_of_the_shares_say_what_they_assume_where_labels_look_picked(table, tmp_path):

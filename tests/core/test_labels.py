@@ -158,7 +158,6 @@ def test_a_word_that_may_mean_unlabelled_is_remarked_on(word):
         warnings.simplefilter("error")
         assert len(parse_labels(y, unlabelled=word).classes) == 2
         assert len(parse_labels(y, unlabelled=None).classes) == 3
-        parse_labels(["a", word] + 20 * ["b"])  # one row is not many
         most = ["a", "b", word, word, word]
         assert parse_labels(most, unlabelled=word).n_labelled == 2
         assert parse_labels(most, unlabelled=None).n_labelled == 5
@@ -286,13 +285,19 @@ def test_unusable_extra_classes_are_refused_with_the_fix(classes, extra, message
         with_extra_classes(classes, extra)
 
 
-@pytest.mark.parametrize(("count", "is_many"), [(3, False), (4, True)])
-def test_a_word_for_no_label_is_remarked_on_from_a_tenth_of_the_rows_on(count, is_many):
-    y = ["unknown"] * count + ["a", "b"] * ((40 - count) // 2) + ["a"] * (count % 2)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
+@pytest.mark.parametrize(
+    ("count", "share"), [(1, "y has"), (2, "2 of 42 labelled rows"), (40, "40 of 80 labelled rows")]
+)
+def test_a_word_for_no_label_is_remarked_on_however_few_rows_have_it(count, share):
+    y = ["unknown"] * count + ["a", "b"] * 20 + [None] * 400
+    with pytest.warns(UserWarning, match=f"^{share}.* the label 'unknown'.*unlabelled='unknown'"):
         parse_labels(y)
-    assert any("unlabelled='unknown'" in str(one.message) for one in said) == is_many
+
+
+def test_a_word_for_no_label_is_refused_where_most_labelled_rows_have_it():
+    y = ["unknown"] * 41 + ["a", "b"] * 20 + [None] * 400
+    with pytest.raises(ValueError, match=r"^41 of 81 labelled rows have the label 'unknown'"):
+        parse_labels(y)
 
 
 def test_a_part_of_the_labels_has_one_of_each_class_and_no_more_than_it_may():

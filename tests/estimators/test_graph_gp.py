@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from atoll import AtollClassifier, GraphGPClassifier
 from atoll.core.graphs import neighbour_graph, self_tuning_weights, smoothest_modes
 from atoll.datasets import hide_labels
+from atoll.models.average.recipe import AVERAGE_RECIPE
 from atoll.models.graph_recipe import RECIPE
 
 
@@ -96,7 +97,7 @@ def test_more_rows_than_the_graph_holds_are_labelled_by_their_neighbours():
     known = np.flatnonzero([label is not None for label in y])
     assert np.isin(known, model.posterior_.kept).all()
     assert np.mean(model.transduction_ == truth) > 0.97
-    assert "500 of 3000 rows" in model.diagnostics_["verdict"]
+    assert "500 of 3,000 rows" in model.diagnostics_["verdict"]
 
 
 def test_many_labels_are_given_to_a_softmax():
@@ -244,6 +245,26 @@ def test_chains_of_a_softmax_that_have_not_mixed_are_said_to():
     model = GraphGPClassifier(recipe=recipe, random_state=0)
     with pytest.warns(ConvergenceWarning, match="Sampling had not settled after 40 steps"):
         model.fit(X, truth.astype(object))
+
+
+@pytest.mark.parametrize("kind", [AtollClassifier, GraphGPClassifier])
+def test_the_warning_says_what_went_wrong_and_leaves_the_rest_to_the_verdict(kind):
+    X, _, y = moons(100)
+    limits = {"memory_limit": -1.0}
+    recipe = replace(
+        RECIPE,
+        argmax=replace(RECIPE.argmax, most_sweeps=8, **limits),
+        softmax=replace(RECIPE.softmax, most_steps=20, **limits),
+    )
+    recipe = replace(AVERAGE_RECIPE, graph=recipe) if kind is AtollClassifier else recipe
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = kind(recipe=recipe, random_state=0).fit(X, y)
+    assert "Shares of the classes" in model.diagnostics_["verdict"]
+    (found,) = [str(w.message) for w in said if "had not settled" in str(w.message)]
+    assert found.startswith(f"{kind.__name__}: Sampling had not settled after")
+    assert "Shares" not in found
+    assert "The graph has" not in found
 
 
 def test_progress_is_said_on_standard_error(at_a_terminal):

@@ -203,7 +203,9 @@ def test_columns_are_found_by_name_and_others_are_ignored():
 def test_short_sentences_are_texts_and_cells_that_all_differ_are_remarked_on():
     step = make_preprocessor().fit(pd.DataFrame({"t": SENTENCES}))
     assert sparse.issparse(step.transform(pd.DataFrame({"t": ["bread and salt"]})))
-    names = pd.DataFrame({"who": [f"Smith {chr(65 + i)}." for i in range(12)], "x": range(12)})
+    names = pd.DataFrame(
+        {"who": [f"Smith {chr(65 + i)}." for i in range(12)], "x": range(0, 24, 2)}
+    )
     with pytest.warns(UserWarning, match=r"12 of its 12 cells are diff.*texts=\['who'\].*drop"):
         make_preprocessor().fit(names)
     with warnings.catch_warnings():
@@ -389,6 +391,64 @@ def test_labels_of_most_rows_that_mean_none_are_refused_and_taken_where_the_clas
         make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0)).fit(table, y)
     told = GraphGPClassifier(unlabelled="?", random_state=0)
     assert make_pipeline(make_preprocessor(), told).fit(table, y).classes_.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", [list, lambda y: pd.DataFrame({"kind": y})])
+def test_a_pipeline_remarks_on_labels_once(kind):
+    table = pd.DataFrame({"x": np.arange(40.0), "site": list("ab") * 20})
+    y = kind(["a", "b", "b", "?"] + [None] * 36)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0)).fit(table, y)
+    about_y = [str(one.message) for one in said]
+    assert sum("unlabelled='?'" in one for one in about_y) == 1
+    assert sum("column-vector" in one for one in about_y) == isinstance(y, pd.DataFrame)
+
+
+def test_a_column_of_one_value_is_said_to_tell_nothing():
+    table = pd.DataFrame({"study": ["PAL"] * 20, "unit": 1.0, "x": np.arange(20.0)})
+    table["known"] = ["yes", None] * 10
+    lines = str(make_preprocessor().fit(table)).splitlines()
+    assert "  study: constant, tells nothing: PAL" in lines
+    assert "  unit: constant, tells nothing" in lines
+    assert any(line.startswith("  known: 1 category: yes; 10 blank") for line in lines)
+
+
+def plots(**more):
+    """Twenty rows whose column `plot` counts them from 1000 on."""
+    x = np.random.default_rng(0).standard_normal(20)
+    return pd.DataFrame({"plot": np.arange(1000, 1020), "x": x, **more})
+
+
+def test_a_column_that_numbers_the_rows_is_remarked_on_once_with_the_fix():
+    y = ["a", "b"] * 4 + [None] * 12
+    model = make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.fit(plots(), y)
+    found = [str(one.message) for one in said if "row number" in str(one.message)]
+    assert len(found) == 1
+    assert "'plot'" in found[0]
+    assert "make_preprocessor(drop=['plot'])" in found[0]
+    with pytest.warns(UserWarning, match=r"'plot' looks .*X\.drop\(columns=\['plot'\]\)"):
+        GraphGPClassifier(random_state=0).fit(plots(), y)
+
+
+@pytest.mark.parametrize("name", ["id", "patient_id", "PassengerId", "row index"])
+def test_an_id_in_any_order_is_remarked_on(name):
+    ids = np.random.default_rng(0).permutation(10_000)[:20]
+    with pytest.warns(UserWarning, match=f"column '{name}' looks like a row number"):
+        make_preprocessor().fit(plots().drop(columns="plot").assign(**{name: ids}))
+
+
+def test_measurements_years_and_ids_of_several_rows_are_not_remarked_on():
+    years = plots().rename(columns={"plot": "year"})
+    steps = plots().assign(plot=lambda t: 2 * t["plot"])
+    mass = plots().assign(plot=lambda t: t["plot"][::-1].to_numpy())
+    visits = plots().drop(columns="plot").assign(patient_id=np.arange(20) // 2)
+    for table in (years, steps, mass, visits, plots()[["plot"]]):
+        make_preprocessor().fit(table)  # a warning would fail here
+    make_preprocessor(drop=["plot"]).fit(plots())
 
 
 def test_python_counts_the_rows_it_refuses_from_zero():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.core.labels import kind_of, parse_labels
+from atoll.core.labels import hint_at_words, kind_of, parse_labels
 
 MARKER = -1  # of an unlabelled row among integers, as in scikit-learn
 
@@ -27,6 +27,8 @@ def read_pool_labels(y: Any, n: int, unlabelled: Any, classes: Any) -> dict[int,
     if y is None:
         return {}
     labels = parse_labels(y, unlabelled=_marker(unlabelled, classes))
+    if classes is None and isinstance(unlabelled, str) and unlabelled == "auto":
+        hint_at_words(labels)
     if len(labels.codes) != n:
         raise ValueError(
             f"y has {len(labels.codes)} labels and X has {n} rows; pass one label per row, with "

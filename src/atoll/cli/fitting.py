@@ -95,22 +95,21 @@ def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> P
 
 
 def refuse_placeholder(targets: Any) -> None:
-    """Raise a ValueError where most rows have a label that often means that there is none.
+    """Raise a ValueError where most labels are one that often means that there is none.
 
     Parameters
     ----------
     targets : (n,) cells of the column of labels
     """
-    from atoll.core.labels import placeholder_in
+    from atoll.core.labels import placeholders_in
 
-    found = placeholder_in(targets)
-    if found is not None:
-        name, count = found
-        raise ValueError(
-            f"{count} of {len(targets)} rows have the label {name!r}, which seems to mean that "
-            f"the label is not known; say so with --unlabelled {shlex.quote(name)}, or with "
-            "--unlabelled none that it is a class."
-        )
+    for name, _, is_most, share in placeholders_in(targets):
+        if is_most:
+            raise ValueError(
+                f"{share} have the label {name!r}, which seems to mean that the label is not "
+                f"known; say so with --unlabelled {shlex.quote(name)}, or with --unlabelled none "
+                "that it is a class."
+            )
 
 
 def unlabelled_value(text: str, y: Any) -> Any:
@@ -152,7 +151,8 @@ def description(
 ) -> list[str]:
     """Return what a fit says of a table before it begins."""
     from atoll.core.label_copies import label_copies
-    from atoll.core.unusable import row_counters
+    from atoll.core.table_refusals import is_numeric
+    from atoll.core.unusable import row_numbers
 
     counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
     others = {*preprocessing.categories, *preprocessing.texts}
@@ -165,9 +165,12 @@ def description(
     if numeric:
         how = how_scaled(estimator, preprocessing)
         lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
+    as_text = [name for name in numeric if not is_numeric(frame[name])]
+    if as_text:
+        lines.append(f"Numbers written as text, and read as numbers: {shortened(as_text)}.")
     if preprocessing.categories:
         lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
-    counters = row_counters(frame, numeric)
+    counters = row_numbers(frame, preprocessing.columns)
     for name in preprocessing.columns:
         if re.fullmatch(r"Unnamed: \d+", name) and name not in counters:
             lines.append(

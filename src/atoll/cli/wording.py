@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -102,7 +103,7 @@ def _given(options: Mapping[str, str], name: str, text: str) -> str | None:
         word = text
     own = options.get(_SYNONYMS.get(name, name))
     if own is not None:
-        return f"{own.partition(' ')[0]} {word}"
+        return f"{own.partition(' ')[0]} {shlex.quote(word)}"
     return f"--set {name}={word}" if "settings" in options and name in _settable() else None
 
 

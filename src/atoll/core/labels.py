@@ -6,7 +6,7 @@ Past this boundary a missing label is a mask, never a number.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -21,9 +21,6 @@ WORDS_FOR_UNLABELLED = frozenset(
     ["", "?", "-", "-1", "-1.0", ".", "na", "n/a", "nan", "none", "null", "missing"]
 ) | {"tbd", "todo", "unknown", "unlabeled", "unlabelled", "not labeled", "not labelled"}
 """Labels, in lower case, that may well mean that there is none."""
-
-MANY = 0.1
-"""Share of the rows from which such a label is remarked on."""
 
 MOSTLY = 0.75
 """Share of -1 above which two classes, -1 and 1, are remarked on."""
@@ -79,8 +76,8 @@ def parse_labels(
     """Read a target vector in which some labels are missing.
 
     A null (None, NaN, NaT, pandas' NA, polars' null) is unlabelled in any `y`. What else is
-    unlabelled is settled by `unlabelled`. Under "auto" a warning is given where many rows have a
-    label such as "?" or "unknown", and an error where most have, a warning where -1 is a class for
+    unlabelled is settled by `unlabelled`. Under "auto" a warning is given where a label is "?",
+    "unknown" or the like, and an error where most labels are, a warning where -1 is a class for
     want of a second one, and where nulls and -1 stand beside each other.
 
     Parameters
@@ -133,7 +130,7 @@ def parse_labels(
     codes[is_labelled] = known_codes
     labels = PartialLabels(codes, is_labelled, distinct)
     if classes is None and _is_auto(unlabelled):
-        _hint_at_words(labels)
+        hint_at_words(labels)
     if classes is None:
         _remark_on_blanks(distinct)
     return labels
@@ -435,46 +432,71 @@ def _remark_on_two_markers(n_minus_one: int, n_nulls: int) -> None:
     )
 
 
-def placeholder_in(values: Iterable[Any]) -> tuple[str, int] | None:
-    """Return the label of most rows, and of how many, where it often means that there is none.
+class Placeholder(NamedTuple):
+    """A label that often means that there is none.
+
+    name : the label
+    n_rows : how many have it
+    is_most : whether most rows that have a label have this one
+    share : these rows in words, such as "3 of 40 rows" or "3 of 8 labelled rows"
+    """
+
+    name: str
+    n_rows: int
+    is_most: bool
+    share: str
+
+
+def placeholders_in(values: Iterable[Any]) -> list[Placeholder]:
+    """Return the labels that often mean that there is none, the most frequent first.
+
+    Their share is one of the rows that have a label, for most rows of a table may have none.
 
     Examples
     --------
-    >>> placeholder_in(["ant", "?", "?", "?"]), placeholder_in(["ant", "bee", "?", "?"])
-    (('?', 3), None)
+    >>> [found] = placeholders_in(["ant", "bee", "?", None, None, None])
+    >>> found.share, found.is_most
+    ('1 of 3 labelled rows', False)
+    >>> [found] = placeholders_in(["ant", "?", "?"])
+    >>> found.share, found.is_most
+    ('2 of 3 rows', True)
     """
     cells = list(values)
-    counts = Counter(value for value in cells if isinstance(value, str))
-    for name, count in counts.most_common(1):
-        if name.strip().lower() in WORDS_FOR_UNLABELLED and 1 < count > len(cells) / 2:
-            return name, count
-    return None
+    return _placeholders(Counter(v for v in cells if not _is_null_object(v)), len(cells))
 
 
-def _hint_at_words(labels: PartialLabels) -> None:
-    """Warn where a class of many rows has a name that often means that there is no label.
+def _placeholders(counts: Mapping[Any, int], n_rows: int) -> list[Placeholder]:
+    """Return the placeholders among labels, given how many of so many rows have each."""
+    n_known = sum(counts.values())
+    of = f"{n_known} {'rows' if n_known == n_rows else 'labelled rows'}"
+    return [
+        Placeholder(name, count, 1 < count > n_known / 2, f"{count} of {of}")
+        for name, count in sorted(counts.items(), key=lambda item: -item[1])
+        if isinstance(name, str) and name.strip().lower() in WORDS_FOR_UNLABELLED
+    ]
 
-    Raise a ValueError where it is the class of most rows.
+
+def hint_at_words(labels: PartialLabels) -> None:
+    """Warn of a class whose name often means that there is no label.
+
+    Raise a ValueError where it is the class of most labelled rows.
     """
     if labels.classes.dtype.kind not in "OUT":
         return
-    n_rows = len(labels.codes)
-    for name, count in zip(labels.classes.tolist(), labels.counts.tolist()):
-        if not isinstance(name, str) or name.strip().lower() not in WORDS_FOR_UNLABELLED:
-            continue
-        if count > 1 and count >= MANY * n_rows:
-            if count > n_rows / 2:
-                raise ValueError(
-                    f"{count} of {n_rows} rows have the label {name!r}, which seems to mean that "
-                    f"the label is not known; say so with unlabelled={name!r} (on the command line "
-                    f"--unlabelled {name!r}), or with unlabelled=None that it is a class."
-                )
-            warn_user(
-                f"{count} of {n_rows} rows have the label {name!r}, which is read as a class. If "
-                f"it means that the label is not known, pass unlabelled={name!r} (on the command "
-                f"line --unlabelled {name!r}), or None in its place.",
-                UserWarning,
+    counts = dict(zip(labels.classes.tolist(), labels.counts.tolist()))
+    for name, count, is_most, share in _placeholders(counts, len(labels.codes)):
+        who = "y has" if count == 1 else f"{share} have"  # of chunks each label is here once
+        if is_most:
+            raise ValueError(
+                f"{share} have the label {name!r}, which seems to mean that the label is not "
+                f"known; say so with unlabelled={name!r}, or with unlabelled=None that it is a "
+                "class."
             )
+        warn_user(
+            f"{who} the label {name!r}, which is read as a class. If it means that the label is "
+            f"not known, pass unlabelled={name!r}; if it is a class, unlabelled=None says so.",
+            UserWarning,
+        )
 
 
 def _is_auto(unlabelled: Any) -> bool:

@@ -18,6 +18,7 @@ from atoll.core.column_scales import holds_numbers_alone, unlike_scales
 from atoll.core.extras import import_extra
 from atoll.core.fillings import Fillings, carrying
 from atoll.core.labels import read_target
+from atoll.core.number_texts import with_numbers
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import SHELL, Fixes
 from atoll.core.table_refusals import (
@@ -93,6 +94,11 @@ class Preprocessing(NamedTuple):
         words = [f"{name}: {term}" for name, of in self.texts.items() for term in of.names]
         return [*self.features, *words]
 
+    @property
+    def numeric(self) -> list[str]:
+        """The columns of numbers."""
+        return [n for n in self.columns if n not in self.categories and n not in self.texts]
+
 
 class PreparedTable(NamedTuple):
     """What a classifier is fitted on.
@@ -124,7 +130,8 @@ def prepare(
     standard deviation 1; a constant column becomes 0. One of few values, such as a year or a grade,
     is divided further, so that two rows are as far apart in it as they would be by indicators:
     standardised, its values lie so far apart that near rows always share them. Any other column
-    becomes one indicator per value, left as 0 and 1.
+    becomes one indicator per value, left as 0 and 1. Numbers written as text are numbers, but for a
+    few whole ones, which may be codes of categories.
 
     A column of long and different texts becomes one feature per word, weighted by how few texts
     have it (TF-IDF), in rows of length one; X is then sparse.
@@ -170,6 +177,7 @@ def prepare(
     ([[-1.22, 0.0, 1.0], [0.0, 1.0, 0.0], [1.22, 0.0, 1.0]], ['a', None, 'b'])
     """
     columns = _columns(frame, target, drop)
+    frame = with_numbers(frame, [n for n in columns if n not in texts], known=False)
     found = _usable_texts(frame, columns, texts, encode, fixes)
     categorical = [n for n in columns if n not in found and not is_numeric(frame[n])]
     if categorical and not encode:
@@ -235,13 +243,8 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
     [[0.0], [3.0]]
     """
     require_known_columns(preprocessing.columns, frame)
-    not_numeric = [
-        name
-        for name in preprocessing.columns
-        if name not in preprocessing.categories
-        and name not in preprocessing.texts
-        and not is_numeric(frame[name])
-    ]
+    frame = with_numbers(frame, preprocessing.numeric, known=True)
+    not_numeric = [name for name in preprocessing.numeric if not is_numeric(frame[name])]
     if not_numeric:
         raise ValueError(
             f"{columns_in_words(not_numeric)} {is_or_are(not_numeric)} not numeric, but the model "
@@ -557,7 +560,8 @@ def _usable_texts(
         if name in faults or name in named or is_numeric(frame[name]):
             continue
         values = sorted(set(_as_strings(frame[name])) - {BLANK})
-        fault = fault_of_categories(name, values, fixes)
+        declared = str(frame[name].dtype) == "category"
+        fault = fault_of_categories(name, values, fixes, declared=declared)
         if fault is not None and (name not in found or fault is DATES):
             faults[name] = fault
     refuse({name: faults[name] for name in columns if name in faults}, fixes)

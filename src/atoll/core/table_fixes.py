@@ -48,6 +48,39 @@ class Fixes(NamedTuple):
             return ""
         return f", or if it names the rows `atoll fit --id {shlex.quote(column)}`"
 
+    def no_words(self, column: str) -> str:
+        """Return what is done about words among numbers."""
+        blank = "blank these cells or write numbers there"
+        if not self.in_python:
+            return blank
+        return (
+            f"{blank} (pd.to_numeric(X[{column!r}], errors='coerce') blanks them), or if its "
+            f"values are categories, say so (X[{column!r}].astype('category'))"
+        )
+
+    def measured(self, column: str) -> str:
+        """Return what is done about text that may be names, and may be numbers."""
+        call = f" (pd.to_numeric(X[{column!r}]))" if self.in_python else ""
+        return f"make it numbers if it is measured or counted{call}"
+
+    def decimal_comma(self, column: str) -> str:
+        """Return how text with decimal commas becomes numbers."""
+        if not self.in_python:
+            return "write them with a decimal point, or separate the cells by semicolons"
+        return (
+            "read the file with pd.read_csv(..., decimal=','), or make them numbers "
+            f"(X[{column!r}].str.replace(',', '.').astype(float))"
+        )
+
+    def thousands(self, column: str) -> str:
+        """Return how text with commas between thousands becomes numbers."""
+        if not self.in_python:
+            return "write them without these commas"
+        return (
+            "read the file with pd.read_csv(..., thousands=','), or make them numbers "
+            f"(X[{column!r}].str.replace(',', '').astype(float))"
+        )
+
     @property
     def first_row(self) -> int:
         """Number of the first row: 0 as in a data frame, 1 as in a file."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from atoll.core.extras import import_extra
+from atoll.core.number_texts import FEW_WORDS, about_numbers
 from atoll.core.table_fixes import Fixes
 
 if TYPE_CHECKING:
@@ -35,11 +36,13 @@ _INDEX = re.compile(
     r"Unnamed: \d+|index|idx|id|row[ _.]?(id|index|name|names|nr|no|number)?|level_0|",
     re.IGNORECASE,
 )
+_ID = re.compile(r"(.*[ _.-])?(?i:ids?|idx|index|key|uid|uuid|guid)|.*[a-z]I[dD]")
+_TIME = re.compile(
+    r"(.*[ _.-])?(year|month|week|day|date|hour|minute|second|time|timestamp|t)([ _.-].*)?",
+    re.IGNORECASE,
+)
 _ARRAY = re.compile(r"\[[-+.e\d\s]*\]")  # as NumPy prints one
 _LOOKED_AT = 200  # values that tell whether a column holds lists
-
-
-_NUMBER = re.compile(r"\s*[+-]?[\d.,]*\d[\d.,]*(e[+-]?\d+)?\s*", re.IGNORECASE)
 
 
 class Fault(NamedTuple):
@@ -75,8 +78,14 @@ def fault_of_cells(column: pd.Series) -> Fault | None:
     return None
 
 
-def fault_of_categories(name: str, values: Sequence[str], fixes: Fixes) -> Fault | None:
+def fault_of_categories(
+    name: str, values: Sequence[str], fixes: Fixes, *, declared: bool = False
+) -> Fault | None:
     """Return what is wrong with a column of words, by its different values.
+
+    Parameters
+    ----------
+    declared : whether the column says that it holds categories, be they numbers
 
     Examples
     --------
@@ -93,12 +102,11 @@ def fault_of_categories(name: str, values: Sequence[str], fixes: Fixes) -> Fault
     if _are_lists(values[:_LOOKED_AT]):
         what = f"holds lists, such as {values[0][:40]!r}"
         return Fault(what, "spread it over columns of numbers")
-    words = [value for value in values if not _NUMBER.fullmatch(value)]
-    if len(values) > MAX_CATEGORIES and 0 < len(words) < 0.5 * len(values):
-        shown = ", ".join(map(repr, words[:4])) + (", …" if len(words) > 4 else "")
-        what = f"holds numbers, but for {shown}"
-        return Fault(what, "blank these cells or write numbers there")
-    if len(values) > MAX_CATEGORIES:
+    is_long = len(values) > MAX_CATEGORIES  # and refused in any case
+    said = None if declared else about_numbers(name, values, fixes, 0.5 if is_long else FEW_WORDS)
+    if said is not None:
+        return Fault(*said, fixes.identify(name) if said[1] == fixes.measured(name) else "")
+    if is_long:
         what = f"has {len(values)} different values, too many to encode (at most {MAX_CATEGORIES})"
         mend = f"group its values, or say that it has texts ({fixes.text(name)})"
         return Fault(what, mend, fixes.identify(name))
@@ -196,6 +204,37 @@ def index_columns(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """
     named = [name for name in columns if _INDEX.fullmatch(str(name).strip())]
     return [name for name in row_counters(frame, named) if frame[name].iloc[0] in (0, 1)]
+
+
+def row_numbers(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return the columns that seem to number or to name the rows, unless nothing else is left.
+
+    They count the rows in steps of one and are no times, or are called an id and hold whole
+    numbers, each of them once.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"n": range(7, 27), "year": range(20), "x": [1.5] * 20})
+    >>> frame["plot_id"] = frame["other"] = [(37 * i) % 101 for i in range(20)]
+    >>> row_numbers(frame, list(frame.columns))
+    ['n', 'plot_id']
+    """
+    found = [n for n in row_counters(frame, columns) if not _TIME.fullmatch(str(n).strip())]
+    named = [n for n in columns if _ID.fullmatch(str(n).strip()) and n not in found]
+    found += [name for name in named if _are_different(frame[name])]
+    return [name for name in columns if name in found] if len(found) < len(columns) else []
+
+
+def _are_different(cells: pd.Series) -> bool:
+    """Return whether these are whole numbers, each of them once."""
+    types = import_extra("pandas.api.types")
+    if len(cells) < FEWEST_COUNTED or not types.is_numeric_dtype(cells.dtype):
+        return False
+    if not types.is_integer_dtype(cells.dtype) and not types.is_float_dtype(cells.dtype):
+        return False
+    numbers = cells.to_numpy(dtype=np.float64, na_value=np.nan)
+    return bool(cells.is_unique and (numbers == np.floor(numbers)).all())
 
 
 def row_counters(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:

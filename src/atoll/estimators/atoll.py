@@ -343,9 +343,9 @@ class AtollClassifier(InformedClassifier):
             return found
 
         posterior, found, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
-        diagnostics, remarks = diagnose(
-            facts, explanation, bold.diagnostics(recipe.graph), self._about_shares(labels, found)
-        )
+        chains = bold.diagnostics(recipe.graph)
+        said = self._about_shares(labels, found)
+        diagnostics, remarks = diagnose(facts, explanation, chains, said)
         return Fit(
             posterior.without_votes(),
             diagnostics,
@@ -359,6 +359,7 @@ class AtollClassifier(InformedClassifier):
                 "label_record_": record,
             },
             remarks=remarks,
+            trouble=chains["verdict"],
         )
 
     def _compares(self) -> bool:

@@ -87,13 +87,13 @@ def diagnose(
 def _about_graph(facts: Facts) -> str:
     """Return how many rows the graph has, and why they are fewer than those of the data."""
     if facts.n_distinct == facts.n_rows:
-        return f"The graph has all {facts.n_rows} rows."
+        return f"The graph has all {facts.n_rows:,} rows."
     reasons = []
     if facts.n_kept < facts.n_rows:
         reasons.append("a part of them")
     if facts.n_distinct < facts.n_kept:
         reasons.append("copies of a row count as one")
-    return f"The graph has {facts.n_distinct} of {facts.n_rows} rows ({'; '.join(reasons)})."
+    return f"The graph has {facts.n_distinct:,} of {facts.n_rows:,} rows ({'; '.join(reasons)})."
 
 
 def troubles(
@@ -113,7 +113,7 @@ def troubles(
     n_copies = facts.n_kept - facts.n_distinct
     if n_copies > MANY_COPIES * facts.n_kept:
         warned.append(
-            f"{n_copies} of {facts.n_kept} rows are copies of others: they were merged and "
+            f"{n_copies:,} of {facts.n_kept:,} rows are copies of others: they were merged and "
             "counted, and the graph has few rows to learn from. Fix: add columns that tell them "
             "apart, if there are any."
         )

@@ -249,6 +249,7 @@ class GraphGPClassifier(InformedClassifier):
 
         posterior, shares, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
         found = coefficients.diagnostics(recipe)
+        trouble = found["verdict"]
         found["verdict"] += f" {self._about_shares(labels, shares)}"
         found["verdict"] += f" {self._describe_graph(graph.rows, X.shape[0], len(modes.values))}"
         return Fit(
@@ -262,6 +263,7 @@ class GraphGPClassifier(InformedClassifier):
                 "class_shares_": shares,
                 "label_record_": record,
             },
+            trouble=trouble,
         )
 
     def _known(
@@ -343,8 +345,8 @@ class GraphGPClassifier(InformedClassifier):
         return self.metric in ("precomputed", "graph")
 
     def _describe_graph(self, rows: Any, n: int, n_modes: int) -> str:
-        part = "" if rows.shape[0] == n else f" of {n}"
-        sentence = f"The graph has {rows.shape[0]}{part} rows and {n_modes} modes."
+        part = "" if rows.shape[0] == n else f" of {n:,}"
+        sentence = f"The graph has {rows.shape[0]:,}{part} rows and {n_modes:,} modes."
         if not self._is_pairwise() and is_approximate(rows):
             sentence += " Its neighbours were searched by an approximate index (usearch)."
         return sentence

@@ -62,6 +62,7 @@ from atoll.estimators.validation import (
     read_labels,
     read_rows,
     remark_on_order,
+    remark_on_row_numbers,
 )
 
 Array = NDArray[np.float64]
@@ -85,6 +86,7 @@ class Fit(NamedTuple):
     objectives : `objectives_`, (t,) what was maximised or bounded, after every iteration
     attributes : further fitted attributes, by their names
     remarks : further warnings
+    trouble : what the warning of a False one says, with its fix; None: the verdict
     """
 
     posterior: Any
@@ -94,6 +96,7 @@ class Fit(NamedTuple):
     objectives: Array | None = None
     attributes: Mapping[str, Any] = NOTHING
     remarks: tuple[str, ...] = ()
+    trouble: str | None = None
 
 
 class Need(NamedTuple):
@@ -160,7 +163,8 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         }
         found |= outcomes
         went_wrong = not all(outcomes.values())
-        for remark in ((found["verdict"],) if went_wrong else ()) + fit.remarks:
+        trouble = found["verdict"] if fit.trouble is None else fit.trouble
+        for remark in ((trouble,) if went_wrong else ()) + fit.remarks:
             warn_user(f"{type(self).__name__}: {remark}", ConvergenceWarning)
         if self._until_shown() == 0.0:
             seconds = time.monotonic() - getattr(self, BEGAN_AT, time.monotonic())
@@ -374,6 +378,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
                 "one label per row, with None, NaN or -1 where it is unknown."
             )
         remark_on_order(X, y)
+        remark_on_row_numbers(X)
         mapped = map_for(self, X)
         rows = self._read_rows(X, reset=True) if mapped is None else mapped
         unlabelled, classes = getattr(self, "unlabelled", "auto"), self._class_order(y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -18,14 +19,17 @@ from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
 from atoll.core.fillings import carrying, fillings_of
 from atoll.core.label_copies import label_copies
-from atoll.core.labels import PartialLabels, parse_labels, placeholder_in
+from atoll.core.labels import PartialLabels, parse_labels, placeholders_in
+from atoll.core.number_texts import were_texts, with_numbers
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import PYTHON, Fixes
-from atoll.core.table_refusals import columns_in_words, is_or_are
+from atoll.core.table_refusals import as_floats, columns_in_words, is_or_are
 from atoll.core.tables import N_CELLS
 from atoll.estimators.category_weight import weigh_categories
 from atoll.estimators.parameters import Flag, Listed, Number, OneOf, check_value
-from atoll.estimators.validation import remark_on_order
+from atoll.estimators.validation import remark_on_order, remark_on_row_numbers
+
+CONSTANT = "constant, tells nothing"
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
@@ -69,6 +73,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     preprocessing_ : how columns become features
     category_weight_ : float, what categories count
     few_values_ : tuple of the numeric columns of few values, which count as categories do
+    number_texts_ : tuple of the columns of numbers that were text in `fit`
+    constant_ : tuple of the numeric columns that have one value only
     n_blank_ : dict of the number of blank cells in `fit`, for columns that have some
     n_features_in_ : int
     feature_names_in_ : (q,) array of str, the columns of a data frame
@@ -119,7 +125,10 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             check_value(name, getattr(self, name), Listed("a sequence of columns"))
         check_value("category_weight", self.category_weight, OneOf("auto") | Number(above=0))
         remark_on_order(X, y)
-        frame = self._frame(X, reset=True)
+        given = self._frame(X, reset=True)
+        read = [n for n in given.columns if n not in {*map(str, self.texts), *map(str, self.drop)}]
+        frame = with_numbers(given, read, known=False)
+        self.number_texts_ = tuple(n for n in read if were_texts(given[n], frame[n]))
         table = preprocessing.prepare(
             frame,
             standardise=self.standardise,
@@ -129,6 +138,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             texts=[str(name) for name in self.texts],
             fixes=self.fixes,
         )
+        remark_on_row_numbers(frame, table.preprocessing.columns, self.fixes)
         labels = _labels_of(y, len(frame))
         if labels is not None and hasattr(self, "feature_names_in_"):
             self._remark_on_copies(frame, table.preprocessing.columns, labels)
@@ -140,6 +150,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         counted = preprocessing.counts_as_category(table)
         features = np.array(table.preprocessing.features, dtype=object)[counted]
         self.few_values_ = tuple(name for name in features if name in columns)
+        numbers = {n: as_floats(frame[n]) for n in table.preprocessing.numeric}
+        self.constant_ = tuple(n for n, x in numbers.items() if np.nanmin(x) == np.nanmax(x))
         self.n_blank_ = {n: int(frame[n].isna().sum()) for n in columns if frame[n].isna().any()}
         return self
 
@@ -179,6 +191,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             found.reasons = X.reasons
             return found
         frame = self._frame(X, reset=False)
+        frame = with_numbers(frame, self.preprocessing_.numeric, known=True)
         out = preprocessing.apply(self.preprocessing_, frame, self.fixes)
         for name, values in preprocessing.unseen(self.preprocessing_, frame).items():
             shown = ", ".join(map(repr, values[:5]))
@@ -255,9 +268,21 @@ def _labels_of(y: Any, n: int) -> PartialLabels | None:
     if y is None:
         return None
     y = y if hasattr(y, "__len__") else np.asarray(y)
-    marker = placeholder_in(y)  # the classifier behind this step may be told what it means
-    labels = parse_labels(y, unlabelled="auto" if marker is None else marker[0])
+    with warnings.catch_warnings():  # what there is to say of labels the classifier says
+        warnings.simplefilter("ignore")
+        labels = parse_labels(y, unlabelled=_likely_marker(y))
     return labels if len(labels.codes) == n else None  # the classifier says it if not
+
+
+def _likely_marker(y: Any) -> Any:
+    """Return the label that the classifier behind this step may be told to take for none."""
+    column = y.iloc[:, 0] if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else y
+    labels = np.asarray(column, dtype=object).ravel().tolist()
+    for found in placeholders_in(labels):
+        others = {value for value in labels if isinstance(value, str) and value != found.name}
+        if found.is_most or len(others) > 1:
+            return found.name
+    return "auto"
 
 
 def of_preprocessing(found: preprocessing.Preprocessing) -> TablePreprocessor:
@@ -284,11 +309,17 @@ def what_became(step: TablePreprocessor) -> list[str]:
         elif name in found.categories:
             values = [value for value in found.categories[name] if value != preprocessing.BLANK]
             shown = ", ".join(values[:5]) + (", …" if len(values) > 5 else "")
-            said = f"{len(values)} categories: {shown}{counts}"
+            is_told = len(found.categories[name]) > 1 or n > 0 or not hasattr(step, "n_blank_")
+            ending = "y" if len(values) == 1 else "ies"
+            said = f"{len(values)} categor{ending}: {shown}{counts}"
+            said = said if is_told else f"{CONSTANT}: {shown}"
             said += f"{cells} none of them" if n else ""
             said += "; and whether it is blank" * (len(values) < len(found.categories[name]))
+        elif name in getattr(step, "constant_", ()):
+            said = CONSTANT + ", but for whether it is blank" * (name in found.flagged)
         else:
             said = "a number" + " of few values" * (name in few)
+            said += ", written as text" * (name in getattr(step, "number_texts_", ()))
             said += ", standardised" * found.standardised + counts * (name in few)
             if n and name in found.fill:
                 by_rows = f"the mean of rows like {'its own' if n == 1 else 'theirs'}"

@@ -16,6 +16,9 @@ from sklearn.utils.validation import validate_data
 
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.remarks import warn_user
+from atoll.core.table_fixes import FRAME, Fixes
+from atoll.core.table_refusals import columns_in_words, is_or_are
+from atoll.core.unusable import row_numbers
 
 Array = NDArray[np.float64]
 
@@ -56,6 +59,24 @@ def remark_on_order(X: Any, y: Any) -> None:
         warn_user(
             "the index of y has the names of X's rows in another order; labels are taken by their "
             "position, not by their names. Bring them into order first: y.loc[X.index].",
+            UserWarning,
+        )
+
+
+def remark_on_row_numbers(
+    X: Any, columns: Sequence[str] | None = None, fixes: Fixes = FRAME
+) -> None:
+    """Warn of columns of a data frame, of those learnt from, that only number or name its rows."""
+    if not hasattr(X, "iloc") or not getattr(getattr(X, "columns", None), "is_unique", False):
+        return
+    found = row_numbers(X, list(X.columns) if columns is None else columns)
+    if found:
+        what = "look like numbers of rows" if len(found) > 1 else "looks like a row number"
+        are = is_or_are(found)
+        warn_user(
+            f"{columns_in_words(found)} {what}, and {are} learnt from, though such numbers tell "
+            f"nothing of other rows. Leave {'them' if len(found) > 1 else 'it'} out: "
+            f"{fixes.drop(found)}.",
             UserWarning,
         )
 

@@ -1,0 +1,167 @@
+"""Numbers written as text: which columns hold them, and which hold something else besides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from atoll.core.extras import import_extra
+from atoll.core.labels import kind_of
+from atoll.core.table_fixes import Fixes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEW_CODES = 10
+"""Different whole numbers, written as text, up to which they are taken for codes of categories."""
+
+MANY_NAMES = 100
+"""Different whole numbers, written as text, above which they are names of rows if none is there
+twice."""
+
+FEW_WORDS = 0.1
+"""Share of the different values up to which words among numbers are taken for slips."""
+
+_POINT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
+_COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+\s*")
+_GROUPED = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
+_CODE = re.compile(r"\s*0\d+\s*")  # 007: a number would lose its zeros
+
+
+def are_numbers(values: Iterable[str]) -> bool:
+    """Return whether the different values of a column are numbers, and no codes of categories.
+
+    Examples
+    --------
+    >>> are_numbers(["18.7", "", "17.4"]), are_numbers(["1", "2", "3"]), are_numbers(["18.7", "NA"])
+    (True, False, False)
+    >>> are_numbers(map(str, range(11))), are_numbers(f"{i:03}" for i in range(11))
+    (True, False)
+    """
+    found = {value for value in values if value.strip()}
+    if not found or not all(_POINT.fullmatch(value) and not _is_code(value) for value in found):
+        return False
+    return len(found) > FEW_CODES or any("." in value for value in found)
+
+
+def with_numbers(frame: pd.DataFrame, columns: Sequence[str], *, known: bool) -> pd.DataFrame:
+    """Return the table with numbers where columns have numbers as text; blank text is a blank cell.
+
+    A column of pandas' categories stays as it is, and so do many whole numbers none of which is
+    there twice, as names of rows are.
+
+    Parameters
+    ----------
+    columns : those to look at; any that are not there are left out
+    known : whether these are known to hold numbers, or this is to be found out
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"depth": ["18.7", None, "17.4"], "site": ["1", "2", "3"]})
+    >>> with_numbers(frame, ["depth", "site"], known=False).to_dict("list")
+    {'depth': [18.7, nan, 17.4], 'site': ['1', '2', '3']}
+    """
+    read: dict[str, Any] = {}
+    for name in columns:
+        cells = frame[name] if name in frame.columns else None
+        if getattr(cells, "ndim", 0) != 1 or not _holds_words(cells):
+            continue
+        values = _different(cells)
+        if _are_all(values, known) and (known or not _are_names(cells, values)):
+            read[name] = _as_numbers(cells)
+    return frame.assign(**read) if read else frame
+
+
+def _are_names(cells: pd.Series, values: list[Any]) -> bool:
+    """Return whether texts of whole numbers may well be names of rows, given different ones."""
+    if len(values) <= MANY_NAMES or len(values) < cells.notna().sum():
+        return False
+    return all(isinstance(value, str) and value.strip().isdigit() for value in values)
+
+
+def were_texts(given: pd.Series, read: pd.Series) -> bool:
+    """Return whether cells that are numbers as read were text, some of them at least, as given."""
+    is_same = getattr(given, "dtype", None) == getattr(read, "dtype", None)
+    return not is_same and any(isinstance(value, str) for value in given)
+
+
+def _are_all(values: list[Any], known: bool) -> bool:
+    """Return whether different values, none a null, are numbers, some of them perhaps text."""
+    texts = [value for value in values if isinstance(value, str)]
+    others = [value for value in values if not isinstance(value, str)]
+    if not values or not all(kind_of(value) == "number" for value in others):
+        return False
+    if known or not texts:
+        return all(_POINT.fullmatch(text) or not text.strip() for text in texts)
+    return are_numbers([*texts, *map(str, others)])
+
+
+def about_numbers(
+    name: str, values: Sequence[str], fixes: Fixes, few_words: float = FEW_WORDS
+) -> tuple[str, str] | None:
+    """Return what is wrong with numbers that are text, and what to do; None if these are words.
+
+    Parameters
+    ----------
+    values : different ones of the column, none blank
+    few_words : share of them up to which words are taken for slips
+
+    Examples
+    --------
+    >>> from atoll.core.table_fixes import SHELL
+    >>> numbers = [f"{i / 2:.1f}" for i in range(20)]
+    >>> about_numbers("depth", [*numbers, "NA?"], SHELL)[0]
+    "holds numbers, but for 'NA?'"
+    >>> about_numbers("depth", [one.replace(".", ",") for one in numbers], SHELL)[0]
+    "holds numbers with a decimal comma, such as '0,0', as text"
+    """
+    values = [value for value in values if value.strip()]
+    forms = (_POINT, _COMMA, _GROUPED)
+    words = [v for v in values if not any(form.fullmatch(v) for form in forms)]
+    n_numbers = len(values) - len(words)
+    if n_numbers <= FEW_CODES or any(_is_code(value) for value in values):
+        return None
+    if words:
+        shown = ", ".join(map(repr, words[:4])) + (", …" if len(words) > 4 else "")
+        is_slip = len(words) <= few_words * len(values)
+        return (f"holds numbers, but for {shown}", fixes.no_words(name)) if is_slip else None
+    grouped = [value for value in values if _GROUPED.fullmatch(value)]
+    comma = [value for value in values if _COMMA.fullmatch(value) and value not in grouped]
+    if comma:
+        what = f"holds numbers with a decimal comma, such as {comma[0]!r}, as text"
+        return what, fixes.decimal_comma(name)
+    if grouped:
+        what = f"holds numbers with commas between thousands, such as {grouped[0]!r}, as text"
+        return what, fixes.thousands(name)
+    if len(values) > MANY_NAMES:
+        return f"has {len(values)} different values, whole numbers written as text", (
+            fixes.measured(name)
+        )
+    return None
+
+
+def _is_code(value: str) -> bool:
+    return _CODE.fullmatch(value) is not None
+
+
+def _holds_words(cells: pd.Series) -> bool:
+    """Return whether cells may be text: neither numbers, nor dates, nor pandas' categories."""
+    types = import_extra("pandas.api.types")
+    return bool(types.is_object_dtype(cells.dtype) or types.is_string_dtype(cells.dtype)) and (
+        str(cells.dtype) != "category"
+    )
+
+
+def _different(cells: pd.Series) -> list[Any]:
+    """Return the different values but for nulls; none where they cannot be told apart."""
+    try:
+        return list(cells[cells.notna()].unique())
+    except TypeError:  # lists and the like
+        return []
+
+
+def _as_numbers(cells: pd.Series) -> pd.Series:
+    pd = import_extra("pandas")
+    return pd.to_numeric(cells.astype(object).where(cells.notna()), errors="coerce").astype(float)
