@@ -12,6 +12,7 @@ from atoll.comparison.candidates import Candidate
 from atoll.estimators.shell import SemiSupervisedClassifier
 from atoll.estimators.timing import LONG, expected_seconds, in_words
 
+ANNOUNCED = 30.0  # seconds from which a comparison says how long it will take
 MOST = 0.5  # share of the time from which a single model is named for it
 
 
@@ -33,7 +34,7 @@ def seconds_of_models(
     """
     y = codes.astype(object)
     y[codes < 0] = None
-    long = LONG / (n_splits * max(1, len(candidates)))
+    long = ANNOUNCED / (n_splits * max(1, len(candidates)))
     found = {}
     for one in candidates:
         if isinstance(one.model, SemiSupervisedClassifier):
@@ -43,7 +44,7 @@ def seconds_of_models(
 
 
 def announcement(seconds: Mapping[str, float], default: str) -> str | None:
-    """Return what to say before a comparison of more than a minute; None before a shorter one.
+    """Return what to say before a comparison of half a minute or more; None before a shorter one.
 
     Parameters
     ----------
@@ -54,12 +55,15 @@ def announcement(seconds: Mapping[str, float], default: str) -> str | None:
     --------
     >>> announcement({"atoll": 5.0, "dp-mixture": 295.0}, "atoll").partition(";")[0]
     'This will take about 5 minutes on a machine with nothing else to do, most of it for dp-mixture'
+    >>> announcement({"atoll": 5.0, "dp-mixture": 36.0}, "atoll")[:33]
+    'This will take about 40 seconds o'
     >>> announcement({"atoll": 5.0}, "atoll")
     """
     total = sum(seconds.values())
-    if total <= LONG:
+    if total <= ANNOUNCED:
         return None
-    said = f"This will take about {in_words(total)} on a machine with nothing else to do"
+    time = in_words(total) if total >= LONG else f"{10 * round(total / 10)} seconds"
+    said = f"This will take about {time} on a machine with nothing else to do"
     others = [name for name in seconds if name != default]
     slowest = max(others, key=lambda name: seconds[name], default=default)
     if slowest == default:
