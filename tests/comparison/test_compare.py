@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 
-from atoll.comparison import candidates, compare_models, judging, write_comparison
+from atoll.comparison import candidates, compare_models, judging, timing, write_comparison
 from atoll.comparison.blending import BLEND, BlendClassifier, blend_of, blend_shares, with_blend
 from atoll.comparison.candidates import CANDIDATES, Candidate
 from atoll.comparison.folds import held_out_losses, row_losses
@@ -346,6 +346,23 @@ def test_a_smaller_number_of_folds_than_asked_for_is_said(data, found):
         "10 folds, not the 100 asked for: the rarest class that is held out has 10 labels" in said
     )
     assert "asked for" not in str(found)
+
+
+def test_how_long_a_comparison_takes_is_told_after_the_first_fit_of_a_slow_default(monkeypatch):
+    """Graphs of few rows are not tried; a clock that goes ten seconds a reading stands for them."""
+    times = iter(range(0, 1000, 10))
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(timing.time, "process_time", lambda: next(times))
+    said, chosen = [], [CANDIDATES[name] for name in ("atoll", "graph-gp", "dp-mixture")]
+    seconds = {"atoll": 0.0, "graph-gp": 0.0, "dp-mixture": 6.0}
+    forecast = timing.Forecast(chosen, seconds, 1, "atoll", said.append)
+    forecast.before_fit("logistic")
+    forecast.before_fit("atoll")
+    assert said == []
+    forecast.before_fit("atoll")
+    forecast.before_fit("atoll")
+    assert len(said) == 1
+    assert said[0].startswith("This will take about 50 seconds on a machine")  # 20 + 20 + 6
 
 
 def test_only_some_unlabelled_rows_are_used_where_they_are_many(data):

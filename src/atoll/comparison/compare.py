@@ -30,7 +30,7 @@ from atoll.comparison.recommending import (
     too_few,
 )
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
-from atoll.comparison.timing import announcement, seconds_of_models
+from atoll.comparison.timing import Forecast, seconds_of_models
 from atoll.core.column_scales import unlike_scales
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.preprocessing import PreparedTable, counts_as_category
@@ -77,7 +77,7 @@ def compare_models(
     are unlike, they are standardised for the others as well, and else every model takes them as
     they are. Classifiers of your own take them as they are in any case, and logistic regression
     standardises them. `classifier()` does the same to them. Where the fits will take more than half
-    a minute, trials on parts of the rows tell so before the first.
+    a minute, trials on parts of the rows tell so before them, or the first fit of the default does.
 
     An interruption (Ctrl-C, or "stop" in a notebook) keeps the models that are done, and says which
     are missing.
@@ -163,14 +163,17 @@ def compare_models(
     ours = [one for one in candidates if one.name not in own]  # those of the user come last
     total = len(candidates) * n_splits
     with progress_bar(total=total, desc="comparing", disable=not progress, bar_format=_BAR) as bar:
+        forecast: Forecast | None = None
 
         def tell(name: str) -> None:
+            if forecast is not None:
+                forecast.before_fit(name)
             bar.set_postfix_str(name)
             bar.update()
 
         if progress:
             seen = StandardScaler().fit_transform(rows) if unlike else rows
-            _say_how_long(ours, seen, codes, n_splits, bar)
+            forecast = _forecast(ours, seen, codes, n_splits, bar)
         if unlike:
             scaled = [one.on_standardised_columns() for one in ours]
             candidates = [*scaled, *candidates[len(ours) :]]
@@ -189,16 +192,16 @@ def compare_models(
     return replace(result, step=step, unlike=unlike, n_asked=n_asked)
 
 
-def _say_how_long(
+def _forecast(
     candidates: Sequence[Candidate], rows: Any, codes: NDArray[np.intp], n_splits: int, bar: Any
-) -> None:
-    """Say how long all fits will take, if that is more than half a minute."""
+) -> Forecast:
+    """Try the models, and say how long all fits will take, if that is more than half a minute."""
     seconds = seconds_of_models(
         candidates, rows, codes, n_splits, lambda name: bar.set_postfix_str(f"trying {name}")
     )
-    said = announcement(seconds, DEFAULT)
-    if said is not None:
-        bar.write(said, file=sys.stderr)
+    return Forecast(
+        candidates, seconds, n_splits, DEFAULT, lambda said: bar.write(said, file=sys.stderr)
+    )
 
 
 def _left_out(candidates: Sequence[Candidate], without: Sequence[str]) -> list[str]:
