@@ -68,7 +68,8 @@ def same(a, b):
             and a.estimate_error() == b.estimate_error()
             and same(a.query(3), b.query(3))
         )
-    return all(np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in zip(a, b))
+    pairs = [(np.asarray(x), np.asarray(y)) for x, y in zip(a, b)]
+    return all(np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in pairs)
 
 
 # Queries ------------------------------------------------------------------------------------------
