@@ -214,14 +214,17 @@ def found_prior(cells, **settings):
 def outcomes(cells, prior):
     """For each draw: what was recommended, and how far from the best single model it is."""
     from atoll.comparison.blending import BLEND
+    from atoll.comparison.candidates import CANDIDATES
     from atoll.comparison.judging import judge
-    from atoll.comparison.recommending import recommend
+    from atoll.comparison.recommending import ahead_of_blend, recommend
 
+    peers = [one.name for one in CANDIDATES.values() if one.is_peer]
     rows = []
     for cell in cells:
         names, folds, losses = arrays_of(cell)
         found = judge(names, folds, "atoll", cell["n_splits"], 0, prior)
-        advice = recommend(found, names, "atoll", cell["rarest"], cell["shares"])
+        ahead = ahead_of_blend(names, folds, peers, cell["n_splits"], cell["shares"])
+        advice = recommend(found, names, "atoll", cell["rarest"], cell["shares"], ahead)
         single = [i for i, name in enumerate(names) if name != BLEND]
         best = losses[single].min()
         rows.append(

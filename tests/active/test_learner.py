@@ -68,7 +68,8 @@ def same(a, b):
             and a.estimate_error() == b.estimate_error()
             and same(a.query(3), b.query(3))
         )
-    return all(np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in zip(a, b))
+    pairs = [(np.asarray(x), np.asarray(y)) for x, y in zip(a, b)]
+    return all(np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in pairs)
 
 
 # Queries ------------------------------------------------------------------------------------------
@@ -590,3 +591,34 @@ def test_a_label_that_may_mean_none_is_remarked_on_where_a_pool_begins():
     with pytest.warns(UserWarning, match=r"^y has the label '\?'.*pass unlabelled='\?'"):
         ActiveLearner(random_state=0).fit(X, y)
     ActiveLearner(unlabelled="?", random_state=0).fit(X, y)  # a warning would fail here
+
+
+# --- new rows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(), GraphGPClassifier(), Nearest()])
+def test_new_rows_are_predicted_in_the_words_and_the_order_of_the_classes(pool, estimator):
+    X, truth = pool
+    names = np.array(["yes", "no"])[truth]
+    new = X[60:] + 0.01
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a model without draws picks by margin
+        learner = ActiveLearner(estimator, classes=["yes", "no"], random_state=0).fit(X[:60])
+    with pytest.raises(ValueError, match="no model yet; label rows of two classes"):
+        learner.predict(new)
+    rows = [*np.flatnonzero(names[:60] == "no")[:8], *np.flatnonzero(names[:60] == "yes")[:8]]
+    learner.update(rows, names[rows])
+    p = learner.predict_proba(new)
+    assert p.shape == (20, 2)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    expected = np.array(learner.classes_)[p.argmax(axis=1)]
+    assert learner.predict(new).tolist() == expected.tolist()
+    assert (learner.predict(new) == names[60:]).mean() > 0.7
+
+
+def test_a_query_for_more_rows_than_are_left_says_so(pool):
+    learner = learner_of(pool, 4)
+    query = learner.query(1000)
+    assert len(query.rows) == 76
+    assert str(query).startswith("76 rows to label (of 1000 asked for: no other is left), the")
+    assert "asked for" not in str(learner.query(3))

@@ -16,6 +16,7 @@ from atoll.estimators import ArchipelagoClassifier, load_model, save_model
 from atoll.estimators.archipelago_engine import choose_inference, with_classes
 from atoll.estimators.progress import Progress
 from atoll.estimators.shell import Fit
+from atoll.estimators.timing import expected_seconds
 from atoll.models.archipelago.engine.posterior import EnginePosterior
 from atoll.models.posterior import DensityPosterior, FunctionPosterior
 
@@ -269,3 +270,9 @@ def test_chains_from_the_engine_are_near_exact_chains():
     p, q = (model.predict_proba(rows[40:]) for model in (exact, engine))
     assert np.abs(p - q).mean() < 0.06
     assert engine.label_distributions_.shape == (40, 2)
+
+
+def test_the_time_foretold_of_very_many_rows_is_that_of_the_engine():
+    many, truth = make_pinwheel(200_000, n_classes=3, random_state=0)
+    y = hide_labels(truth, per_class=1, marker=None, random_state=0)
+    assert expected_seconds(ArchipelagoClassifier(random_state=0), many, y) < 600

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 
 import matplotlib.pyplot as plt
@@ -96,7 +97,15 @@ def test_plot_leaves_out_what_too_few_labels_cannot_tell():
 def test_plot_says_why_there_is_no_reliability_where_refits_would_take_long(fitted, monkeypatch):
     monkeypatch.setattr(display, "MOST_SECONDS", 0.0)
     assert len(fitted.plot()) == 2
-    assert "5 more fits would take about 0 min; plot(n_splits=5)" in plt.gcf().get_supxlabel()
+    assert re.search(
+        r"5 more fits would take about \d+ s; plot\(n_splits=5\)", plt.gcf().get_supxlabel()
+    )
+    monkeypatch.undo()
+    assert display.folds_in_time(1.9) == (5, "")
+    n_splits, why = display.folds_in_time(7.0)  # nobody would wait so long in silence
+    assert n_splits == 0
+    assert "5 more fits would take about 35 s" in why
+    assert "about 5 min" in display.folds_in_time(60.0)[1]
     fitted.plot(n_splits=0)
     assert plt.gcf().get_supxlabel() == ""
 

@@ -258,7 +258,7 @@ def test_entropy_map_shows_the_entropy_on_a_scale_that_ends_at_log_k(unit, facto
     expected = -np.sum(np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0), axis=-1)
     np.testing.assert_allclose(ax.images[0].get_array(), expected * factor, atol=1e-12)
     np.testing.assert_allclose(ax.images[0].get_clim(), (0, np.log(3) * factor))
-    scales = [other.get_xlabel() for other in ax.figure.axes]
+    scales = [other.get_xlabel() for other in ax.child_axes]
     assert f"predictive entropy ({unit})" in scales
 
 
@@ -461,3 +461,32 @@ plotting.trace_plot(np.zeros((2, 5)), new_axes()).figure.savefig(os.devnull, for
 assert "matplotlib" in sys.modules and "matplotlib.pyplot" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def lightness_and_hues(colour):
+    """Return CIE L*, a*, b* of a colour, in which distances are those that are seen."""
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    x, y, z = np.cbrt(to_xyz @ linear / np.array([0.9505, 1.0, 1.089]))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_no_two_of_the_first_eight_colours_look_alike():
+    seen = np.array([lightness_and_hues(colour) for colour in class_colours(8)])
+    apart = np.linalg.norm(seen[:, None] - seen, axis=-1)[np.triu_indices(8, 1)]
+    assert apart.min() > 30  # two blues were 26 apart
+
+
+def test_the_scale_of_colours_is_close_below_its_map():
+    """Beside a picture with much below it, such as a legend, there was a wide gap."""
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = (X[:, 0] > 0).astype(int)
+    figure = Figure(layout="constrained", figsize=(8, 4))
+    ax, other = figure.subplots(1, 2)
+    other.set_xlabel("one\ntwo\nthree\nfour\nfive\nsix")
+    entropy_map(GaussianNB().fit(X, y), X, y, ax=ax)
+    figure.draw_without_rendering()
+    (scale,) = ax.child_axes
+    gap = ax.get_window_extent().y0 - scale.get_window_extent().y1
+    assert 0.4 < gap / figure.dpi < 0.6
+    assert scale.get_window_extent().y1 < ax.xaxis.label.get_window_extent().y0

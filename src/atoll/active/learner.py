@@ -23,6 +23,7 @@ from atoll.active.pool import (
     has_draws,
     last_step,
     n_rows,
+    object_array,
     prepared,
     same_rows,
 )
@@ -444,12 +445,22 @@ class ActiveLearner:
         now = self._current()
         out = np.full(self._n, None, dtype=object)
         if now.fitted is not None:
-            values = np.empty(len(now.known.classes), dtype=object)
-            values[:] = now.known.classes
-            out = values[np.argmax(now.fitted.proba, axis=1)]
+            out = object_array(now.known.classes)[np.argmax(now.fitted.proba, axis=1)]
         for row, label in now.labels.items():
             out[row] = label
         return out
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of new rows; X (m, d) -> (m,)."""
+        p = self.predict_proba(X)
+        return object_array(self._current().known.classes)[np.argmax(p, axis=1)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return probabilities of `classes_` for new rows; X (m, d) -> (m, K)."""
+        fitted = self._current().fitted
+        if fitted is None:
+            raise ValueError("there is no model yet; label rows of two classes, then predict.")
+        return fitted.predict_proba(X)
 
     def _current(self) -> Refit:
         self.refit()
@@ -464,7 +475,8 @@ class ActiveLearner:
         Parameters
         ----------
         n : int, default=1
-            How many. A batch is chosen as one, so that its rows do not tell the same twice.
+            How many; fewer come where fewer have no label. A batch is chosen as one, so that its
+            rows do not tell the same twice.
         later : (k,) rows of the pool, default=None
             Ask for them when no other is left, say because nobody could tell their class. None is
             the rows of a data frame with more than half of their cells blank.
@@ -499,7 +511,8 @@ class ActiveLearner:
         p = None if model.fitted is None else model.fitted.proba[rows]
         why = reasons_for(p, model.known.classes, scores, is_audit)
         left = np.setdiff1d(last, rows)
-        return Query(rows, scores, is_audit, why, left, self._named(rows), self._named(left))
+        named = self._named(rows), self._named(left)
+        return Query(rows, scores, is_audit, why, left, *named, n_asked=n)
 
     def _named(self, rows: Index) -> NDArray[Any]:
         """Return the names of rows, (k,); none where they have none."""

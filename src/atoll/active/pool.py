@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,10 @@ class FittedPool(NamedTuple):
     proba: Array
     columns: Index
 
+    def predict_proba(self, X: Any) -> Array:
+        """Return class probabilities of new rows, in the order of the classes; (m, d) -> (m, K)."""
+        return _in_order(self.estimator.predict_proba(X), self.columns)
+
     def draws(self, X: Any, n: int, seed: int) -> Array:
         """Return n joint draws of the class probabilities of rows X (m, d), (n, m, K)."""
         head, rows = last_step(self.estimator), X
@@ -88,6 +93,13 @@ def can_fit(estimator: Any, known: Known) -> bool:
     return enough >= 2
 
 
+def object_array(values: Sequence[Any]) -> NDArray[Any]:
+    """Return values in an array that takes each as it is, (k,)."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
 def prepared(estimator: Any, seed: int) -> Any:
     """Return a clone of the classifier for a loop of labels; `seed` is for one that has none."""
     found = clone(estimator)
@@ -117,8 +129,7 @@ def fit_pool(estimator: Any, X: Any, known: Known, verbose: bool = False) -> Fit
     head = last_step(estimator)
     if verbose and isinstance(head, SemiSupervisedClassifier):
         head.set_params(**{name: True for name in head.get_params(deep=False) if name == "verbose"})
-    values = np.empty(len(known.classes), dtype=object)
-    values[:] = known.classes
+    values = object_array(known.classes)
     if takes_missing_classes(estimator):
         chosen = np.ones(n_rows(X), bool)
         chosen[known.rows] = ~known.is_random

@@ -35,6 +35,7 @@ class Query(NamedTuple):
         they are mostly blank
     names : (k,) of the rows, where the pool has an index of names; else none
     later_names : of `later`, likewise
+    n_asked : how many were asked for; 0 where that is not known
     """
 
     rows: Index
@@ -44,6 +45,7 @@ class Query(NamedTuple):
     later: Index = NO_ROWS
     names: NDArray[Any] = NO_NAMES
     later_names: NDArray[Any] = NO_NAMES
+    n_asked: int = 0
 
     def __str__(self) -> str:
         if not len(self.rows):
@@ -60,7 +62,9 @@ class Query(NamedTuple):
 
     def _headline(self) -> str:
         n = len(self.rows)
-        return f"{n} row{'s' * (n != 1)} to label, the first first; then update(rows, labels)."
+        all_left = f" (of {self.n_asked} asked for: no other is left)" * (n < self.n_asked)
+        many = f"{n} row{'s' * (n != 1)} to label{all_left}"
+        return f"{many}, the first first; then update(rows, labels)."
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         why = self.why.tolist() or [f"score {score:.3g}" for score in self.scores]

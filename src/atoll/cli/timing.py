@@ -12,6 +12,7 @@ from atoll.estimators.timing import (
     expected_seconds,
     graph_rows,
     in_words,
+    is_by_engine,
     measured_cost,
     sweeps_of,
 )
@@ -22,12 +23,19 @@ MUCH = 0.5  # share of the time below which something else is called quicker
 def before_the_fit(estimator: Any, model: str, X: Any, y: NDArray[Any]) -> list[str]:
     """Return what to say before a fit, if that is long; parameters as in `quicker_options`."""
     seconds = expected_seconds(estimator, X, y)
-    said = announcement(estimator, model, seconds, quicker_options(estimator, model, X, y, seconds))
+    quicker = quicker_options(estimator, model, X, y, seconds)
+    has_chains = not is_by_engine(estimator, X, y)
+    said = announcement(estimator, model, seconds, quicker, has_chains=has_chains)
     return [] if said is None else [said]
 
 
 def announcement(
-    estimator: Any, model: str, seconds: float, quicker: tuple[str, ...] = ()
+    estimator: Any,
+    model: str,
+    seconds: float,
+    quicker: tuple[str, ...] = (),
+    *,
+    has_chains: bool = True,
 ) -> str | None:
     """Return what to say before a long fit; None before a short one.
 
@@ -36,10 +44,11 @@ def announcement(
     model : its name
     seconds : that the fit will take
     quicker : what would take much less, as options; see `quicker_options`
+    has_chains : whether they are made, of a model that can do without
     """
     if seconds <= LONG:
         return None
-    longer = _if_chains_go_on(estimator, seconds)
+    longer = _if_chains_go_on(estimator, seconds) if has_chains else ""
     said = (
         f"This will take about {in_words(seconds)}{longer}, on a machine with nothing else to do."
     )
@@ -86,6 +95,6 @@ def _may_be_variational(estimator: Any) -> bool:
 def _if_chains_go_on(estimator: Any, seconds: float) -> str:
     """Return how long chains may take that draw on until they have mixed, if they do so."""
     longest = sweeps_of(estimator, most=True) / max(sweeps_of(estimator), 1)
-    if longest <= 1.0:
+    if in_words(longest * seconds) == in_words(seconds):
         return ""
     return f", or up to {in_words(longest * seconds)} where the chains have not mixed by then"

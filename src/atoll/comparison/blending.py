@@ -6,7 +6,8 @@ they are the mode of
     Π_i Σ_m w_m p_m(y_i)  ·  Dirichlet(w | 1 + τ π),
 
 found by expectation and maximisation, where the prior is worth τ labels and gives the default most
-of the weight. Few labels say little of which model is best; a blend need not know.
+of the weight, and any other a twentieth at most. Few labels say little of which model is best; a
+blend need not know.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ Codes = NDArray[np.intp]
 
 BLEND = "blend"  # its name among the models
 OWN_SHARE = 0.8  # of the default, before any label
+MOST_SHARE = 0.05  # of any other model, before any label: few others leave the default more
 PRIOR_LABELS = 16.0  # labels that the prior is worth
 LEAST_SHARE = 0.03  # below which a model is not fitted for it
 _MOST_STEPS, _CHANGE = 2000, 1e-9
@@ -82,8 +84,10 @@ def blend_of(
     codes : (l,) their classes
     n_splits : parts of the labels; shares for a part are told by the others
     """
-    of_others = (1.0 - OWN_SHARE) / max(1, len(names) - 1)
-    prior = PRIOR_LABELS * np.array([OWN_SHARE if n == default else of_others for n in names])
+    n_others = len(names) - 1
+    of_others = min((1.0 - OWN_SHARE) / max(1, n_others), MOST_SHARE)
+    own = 1.0 - n_others * of_others
+    prior = PRIOR_LABELS * np.array([own if n == default else of_others for n in names])
     stacked = np.stack([proba[name] for name in names])  # (m, l, K)
     losses = np.stack([row_losses(p, codes)[0] for p in stacked], axis=1)
     right = np.exp(-losses)

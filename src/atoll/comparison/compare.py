@@ -18,9 +18,11 @@ from atoll.comparison.folds import HeldOutLosses, held_out_codes, held_out_losse
 from atoll.comparison.judging import FEWEST, NO_DIFFERENCE, Judgement, judge, paired_difference
 from atoll.comparison.recommending import (
     Lead,
+    about_ahead,
     about_interruption,
     about_peers,
     about_single_labels,
+    ahead_of_blend,
     better_here,
     recommend,
     sentence,
@@ -28,7 +30,7 @@ from atoll.comparison.recommending import (
     too_few,
 )
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
-from atoll.comparison.timing import announcement, seconds_of_models
+from atoll.comparison.timing import Forecast, seconds_of_models
 from atoll.core.column_scales import unlike_scales
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.preprocessing import PreparedTable, counts_as_category
@@ -50,7 +52,7 @@ def compare_models(
     X: Any,
     y: Any,
     *,
-    models: Sequence[str] | Mapping[str, Any] | None = None,
+    models: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] | None = None,
     without: Sequence[str] = (),
     n_splits: int = 5,
     max_rows: int = MOST_ROWS,
@@ -64,16 +66,18 @@ def compare_models(
     fit. Differences from the default are paired by row; their intervals are those of a correlated
     t-test. Few labels say little of which model is best, so that a blend of the models is
     recommended, in which each counts by what it said of held-out labels and the default has most of
-    the weight before any label speaks. Where the chance that a single model is clearly better than
-    the blend is above one fifth, the recommendation says that it cannot tell. With fewer than eight
-    labels in a class it keeps the default, and a warning tells so before the first fit. The only
-    label of a class is in every fit and is not scored; where every class has but one, no model is.
+    the weight before any label speaks. Where a classifier of your own is in it, and a single model
+    did better than it beyond doubt, that model is recommended instead. Where the chance that a
+    single model is clearly better than the blend is above one fifth, the recommendation says that
+    it cannot tell. With fewer than eight labels in a class it keeps the default, and a warning
+    tells so before the first fit. The only label of a class is in every fit and is not scored;
+    where every class has but one, no model is.
 
     Models are compared on the same columns: where the default standardises them, since their ranges
     are unlike, they are standardised for the others as well, and else every model takes them as
     they are. Classifiers of your own take them as they are in any case, and logistic regression
-    standardises them. `classifier()` does the same to them. Where the fits will take more than a
-    minute, trials on parts of the rows tell so before the first.
+    standardises them. `classifier()` does the same to them. Where the fits will take more than half
+    a minute, trials on parts of the rows tell so before them, or the first fit of the default does.
 
     An interruption (Ctrl-C, or "stop" in a notebook) keeps the models that are done, and says which
     are missing.
@@ -88,8 +92,9 @@ def compare_models(
     y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
     models : names, or names with classifiers, default=None
         Which models to compare, of `atoll models` and of the peers "shares", "logistic" and
-        "label-spreading"; or a mapping of names to classifiers of your own. None: all that are
-        quick, and the peers. The default classifier, "atoll", is always compared.
+        "label-spreading"; or a mapping of names to classifiers of your own, which may stand among
+        names as well: ["logistic", {"forest": forest}]. None: all that are quick, and the peers.
+        The default classifier, "atoll", is always compared.
     without : names, default=()
         Models to leave out, such as "dp-mixture", which is slow on many columns.
     n_splits : int, default=5
@@ -147,24 +152,28 @@ def compare_models(
             f"{DEFAULT}.",
             UserWarning,
         )
-    n_splits = min(n_splits, int(labels.counts[labels.counts > 1].min()))
+    n_asked, n_splits = n_splits, min(n_splits, int(labels.counts[labels.counts > 1].min()))
     rng = np.random.default_rng(random_state)
     used = choose_rows(rng, len(labels.codes), np.flatnonzero(labels.is_labelled), max_rows)
     rows, codes = rows[used], np.where(labels.is_labelled, labels.codes, -1)[used]
     unlike = None
     if categories is None and not sparse.issparse(rows):
         unlike = unlike_scales(rows.astype(np.float64, copy=False))
-    ours = candidates if not isinstance(models, Mapping) else candidates[:1]
+    own = _asked(models)[1]
+    ours = [one for one in candidates if one.name not in own]  # those of the user come last
     total = len(candidates) * n_splits
     with progress_bar(total=total, desc="comparing", disable=not progress, bar_format=_BAR) as bar:
+        forecast: Forecast | None = None
 
         def tell(name: str) -> None:
+            if forecast is not None:
+                forecast.before_fit(name)
             bar.set_postfix_str(name)
             bar.update()
 
         if progress:
             seen = StandardScaler().fit_transform(rows) if unlike else rows
-            _say_how_long(ours, seen, codes, n_splits, bar)
+            forecast = _forecast(ours, seen, codes, n_splits, bar)
         if unlike:
             scaled = [one.on_standardised_columns() for one in ours]
             candidates = [*scaled, *candidates[len(ours) :]]
@@ -180,19 +189,19 @@ def compare_models(
     judgement = judge(found.names, found.log_losses, DEFAULT, n_splits, random_state)
     left_out += tuple((name, "the comparison was stopped") for name in found.interrupted)
     result = _result(candidates, found, judgement, labels, used, n_splits, left_out)
-    return replace(result, step=step, unlike=unlike)
+    return replace(result, step=step, unlike=unlike, n_asked=n_asked)
 
 
-def _say_how_long(
+def _forecast(
     candidates: Sequence[Candidate], rows: Any, codes: NDArray[np.intp], n_splits: int, bar: Any
-) -> None:
-    """Say how long all fits will take, if that is more than a minute."""
+) -> Forecast:
+    """Try the models, and say how long all fits will take, if that is more than half a minute."""
     seconds = seconds_of_models(
         candidates, rows, codes, n_splits, lambda name: bar.set_postfix_str(f"trying {name}")
     )
-    said = announcement(seconds, DEFAULT)
-    if said is not None:
-        bar.write(said, file=sys.stderr)
+    return Forecast(
+        candidates, seconds, n_splits, DEFAULT, lambda said: bar.write(said, file=sys.stderr)
+    )
 
 
 def _left_out(candidates: Sequence[Candidate], without: Sequence[str]) -> list[str]:
@@ -224,35 +233,50 @@ def _stopped_too_soon(found: HeldOutLosses) -> str:
     )
 
 
-def _chosen(
-    models: Sequence[str] | Mapping[str, Any] | None, n_classes: int
-) -> tuple[list[Candidate], tuple[tuple[str, str], ...]]:
-    """Return the models to compare, the default among them, and why others are left out."""
-    default = CANDIDATES[DEFAULT]
-    if isinstance(models, Mapping):
-        own = [Candidate(str(name), model) for name, model in models.items()]
-        if any(one.name == DEFAULT for one in own):
+def _asked(models: Any) -> tuple[list[str] | None, dict[str, Any]]:
+    """Return the names of models that were asked for, and the user's own classifiers by name.
+
+    The names are None where none were asked for.
+    """
+    asked: list[Any] = [] if models is None else [models]
+    if models is not None and not isinstance(models, str | Mapping):
+        asked = list(models)
+    own: dict[str, Any] = {}
+    for one in asked:
+        if isinstance(one, Mapping):
+            own |= {str(name): model for name, model in one.items()}
+    names = [one for one in asked if not isinstance(one, Mapping)]
+    for name in names:
+        if not isinstance(name, str) or name not in CANDIDATES:
             raise ValueError(
-                f"models names a classifier {DEFAULT!r}, which is the default's name; call it "
+                f"models={name!r} is none of those that can be compared: "
+                f"{', '.join(CANDIDATES)}; to compare a classifier of your own pass "
+                "{name: classifier}."
+            )
+        if name in own:
+            raise ValueError(
+                f"models names {name!r} twice, once with a classifier of your own; call that "
                 "something else."
             )
-        if any(one.name == BLEND for one in own):
-            raise ValueError(
-                f"models names a classifier {BLEND!r}, which is what the blend of all is called; "
-                "call it something else."
-            )
-        return [default, *own], ()
-    if models is not None:
-        asked = [models] if isinstance(models, str) else list(models)
-        for name in asked:
-            if name not in CANDIDATES:
-                raise ValueError(
-                    f"models={name!r} is none of those that can be compared: "
-                    f"{', '.join(CANDIDATES)}; to compare a classifier of your own pass "
-                    "{name: classifier}."
-                )
-        names = dict.fromkeys([DEFAULT, *asked])
-        return [CANDIDATES[name] for name in names], ()
+    return (None if models is None else names), own
+
+
+def _chosen(models: Any, n_classes: int) -> tuple[list[Candidate], tuple[tuple[str, str], ...]]:
+    """Return the models to compare, the default among them, and why others are left out."""
+    names, own = _asked(models)
+    if DEFAULT in own:
+        raise ValueError(
+            f"models names a classifier {DEFAULT!r}, which is the default's name; call it "
+            "something else."
+        )
+    if BLEND in own:
+        raise ValueError(
+            f"models names a classifier {BLEND!r}, which is what the blend of all is called; "
+            "call it something else."
+        )
+    if names is not None:
+        named = [CANDIDATES[name] for name in dict.fromkeys([DEFAULT, *names])]
+        return [*named, *(Candidate(name, model) for name, model in own.items())], ()
     every = list(CANDIDATES.values())
     reasons = {one.name: one.why_not(n_classes) for one in every}
     left_out = tuple((name, f"{why}; compared if named") for name, why in reasons.items() if why)
@@ -345,15 +369,17 @@ def _result(
     )
     n_rarest = int(labels.counts.min())
     shares = of[BLEND].shares if BLEND in of else None
-    advice = recommend(judgement, found.names, DEFAULT, n_rarest, shares)
+    simple = [one.name for one in candidates if one.is_peer]
+    ahead = ahead_of_blend(found.names, found.log_losses, simple, n_splits, shares)
+    advice = recommend(judgement, found.names, DEFAULT, n_rarest, shares, ahead)
     best, can_tell = advice.best, advice.can_tell
     near_best = dict(zip(found.names, judgement.near_best.tolist()))
     said = sentence(advice, DEFAULT, n_rarest, near_best, shares)
     single = _single(labels)
     leads = _leads(found, best, n_splits, of)
     peers = [one.model for one in leads]
-    said += about_single_labels(single) + better_here(differences, best, DEFAULT, peers)
-    said += about_peers(leads, best)
+    said += about_single_labels(single) + about_ahead(ahead, best)
+    said += better_here(differences, best, DEFAULT, peers) + about_peers(leads, best)
     said += about_interruption(found.interrupted)
     return ModelComparison(
         table,

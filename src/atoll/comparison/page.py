@@ -59,7 +59,7 @@ def notebook_parts(found: ModelComparison) -> list[Any]:
 
 def _table(found: ModelComparison) -> tuple[list[str], list[list[str]]]:
     differences = {one.model: one for one in found.differences}
-    header = ["", "log-loss", "minus default", "95% interval", "error", "s a fit"]
+    header = ["", "log-loss", "minus default", "95% interval", "error", "seconds"]
     rows = []
     for row in found.table:
         loss = differences[row.model].log_loss
@@ -139,9 +139,15 @@ def _what_was_done(found: ModelComparison) -> str:
         )
     if found.single:  # a report holds out nothing then
         apart, report = ", but for those that are the only one of their class", ""
+    fewer = ""
+    if found.n_asked > found.n_splits:
+        fewer = (
+            f", not the {found.n_asked} asked for: the rarest class that is held out has "
+            f"{found.n_splits} labels"
+        )
     return (
         f"{found.n_labels:,} labels of {found.n_classes} classes, each held out once in "
-        f"{found.n_splits} folds{apart}; the rarest class has {found.n_rarest}."
+        f"{found.n_splits} folds{fewer}{apart}; the rarest class has {found.n_rarest}."
         f"{part}{scaled} Below zero a model is better than the default; intervals by a correlated "
         "t-test over rows. The last column has the seconds of one fit and its "
         f"predictions.{report}"

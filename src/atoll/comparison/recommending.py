@@ -5,12 +5,75 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from atoll.comparison.blending import BLEND
-from atoll.comparison.judging import FEWEST, NEAR, TELLING, Judgement, Paired
+from atoll.comparison.judging import (
+    FEWEST,
+    NEAR,
+    NO_DIFFERENCE,
+    TELLING,
+    Judgement,
+    Paired,
+    paired_difference,
+)
 from atoll.comparison.result import Difference
+from atoll.estimators import MODELS
 
 MOST_NAMED = 4  # models that a sentence names
-IN_PYTHON = " In Python, the result's own classifier().fit(X, y) fits it."
+IN_PYTHON = (
+    " In Python, the result's own classifier().fit(X, y) fits it; a blend has no explain(), which "
+    "single models have."
+)
+
+
+class Ahead(NamedTuple):
+    """A single model with a lower log-loss on held-out labels than the blend, beyond doubt.
+
+    model : its name
+    lead : log-loss of the blend less its own, with its uncertainty; all of it above zero
+    is_known : whether all models of the blend are the library's, whose blends were measured on
+        other tables: there such leads did not last
+    """
+
+    model: str
+    lead: Paired
+    is_known: bool
+
+
+def ahead_of_blend(
+    names: Sequence[str],
+    log_losses: NDArray[np.float64],
+    peers: Sequence[str],
+    n_splits: int,
+    shares: Mapping[str, float] | None,
+) -> Ahead | None:
+    """Return the best single model if it did better than the blend beyond doubt.
+
+    Parameters
+    ----------
+    names : of the models, the blend among them perhaps
+    log_losses : (models, l) of held-out labels
+    peers : names that are never blended
+    n_splits : folds
+    shares : of models in the blend, by name; None where there is none
+
+    Examples
+    --------
+    >>> losses = np.array([[0.1, 0.2, 0.1, 0.2], [0.3, 0.5, 0.4, 0.5], [0.2, 0.3, 0.2, 0.31]])
+    >>> ahead_of_blend(["atoll", "mine", "blend"], losses, [], 2, {"atoll": 0.9, "mine": 0.1}).model
+    'atoll'
+    """
+    if shares is None or len(shares) < 2:
+        return None
+    of = dict(zip(names, log_losses))
+    single = [name for name in names if name != BLEND and name not in peers]
+    best = min(single, key=lambda name: float(of[name].mean()))
+    lead = paired_difference(of[BLEND] - of[best], n_splits)
+    if lead.low <= 0 or lead.mean < NO_DIFFERENCE:
+        return None
+    return Ahead(best, lead, all(name in MODELS for name in single))
 
 
 class Recommendation(NamedTuple):
@@ -32,6 +95,7 @@ def recommend(
     default: str,
     n_rarest: int,
     shares: Mapping[str, float] | None,
+    ahead: Ahead | None = None,
 ) -> Recommendation:
     """Return which model to use, and how sure that is.
 
@@ -42,6 +106,7 @@ def recommend(
     default : name of the default
     n_rarest : labels of the rarest class
     shares : of models in the blend, by name; None where there is none
+    ahead : the single model that did better than the blend beyond doubt; None where none did
     """
     if n_rarest < FEWEST:
         return Recommendation(default, False, float(judgement.near_best[names.index(default)]))
@@ -49,9 +114,13 @@ def recommend(
         chance = float(judgement.near_best[judgement.best])
         can_tell = chance >= TELLING
         return Recommendation(names[judgement.best] if can_tell else default, can_tell, chance)
+    if ahead is not None and not ahead.is_known:
+        chance = float(judgement.near_best[names.index(ahead.model)])
+        return Recommendation(ahead.model, chance >= TELLING, chance)
     chance = float(judgement.near_best[names.index(BLEND)])
     best = BLEND if len(shares) > 1 else next(iter(shares))
-    return Recommendation(best, chance >= TELLING, chance)
+    is_far = ahead is not None and ahead.lead.mean > NEAR
+    return Recommendation(best, chance >= TELLING and not is_far, chance)
 
 
 def sentence(
@@ -171,7 +240,7 @@ def _contenders(near_best: Mapping[str, float]) -> str:
     order = sorted(near_best, key=lambda name: -near_best[name])
     names = [name for name in order if near_best[name] > 1.0 - TELLING]
     if len(names) < 2:
-        return "none is ahead of all others beyond doubt"
+        return "what they say of the models may be chance"
     if len(names) > MOST_NAMED:
         return f"{len(names)} of {len(order)} may be"
     each = [f"{name} ({100 * near_best[name]:.0f}%)" for name in names]
@@ -194,11 +263,6 @@ def better_here(
     best, default : names of what is recommended, and of the default
     peers : names of those that `about_peers` speaks of
     """
-    if best == BLEND and any(one.model == BLEND and one.log_loss.low > 0 for one in differences):
-        return (
-            f" On these labels {default} alone did better than the blend, which is recommended all "
-            "the same: with other labels of a table a blend is less often far from the best model."
-        )
     better = [one.model for one in differences if one.log_loss.high < 0 and one.model not in peers]
     if best != default or not better:
         return ""
@@ -206,6 +270,35 @@ def better_here(
     among = f"; of {len(differences) - 1} intervals, one in twenty misses by chance"
     than = f" On these labels {', '.join(better)} did better than {default}: "
     return f"{than}{its} below zero{among}."
+
+
+def about_ahead(ahead: Ahead | None, best: str) -> str:
+    """Return by how much a single model did better than the blend, and what to make of it.
+
+    Parameters
+    ----------
+    ahead : that model; None where there is none
+    best : name of what is recommended
+
+    Examples
+    --------
+    >>> about_ahead(Ahead("atoll", Paired(0.008, 0.002, 0.015, 0.01), True), "blend")[:64]
+    ' On these labels the blend did worse than atoll alone, by 0.008 '
+    """
+    if ahead is None or best not in (BLEND, ahead.model):
+        return ""
+    lead = ahead.lead
+    said = (
+        f" On these labels the blend did worse than {ahead.model} alone, by {lead.mean:.3f} nats a "
+        f"row (95% interval {lead.low:+.3f} to {lead.high:+.3f})"
+    )
+    if best != BLEND:
+        return f"{said}, and is not advised."
+    return (
+        f"{said}. It is advised all the same, because over many tables such leads did not last: on "
+        "rows whose labels nobody had seen, the blend was within "
+        f"{NEAR:g} nats of the best model more often than the model that led it."
+    )
 
 
 class Lead(NamedTuple):

@@ -69,6 +69,7 @@ class ModelComparison:
     single : classes with a single label, which was in every fit and is not scored
     unlike : whether columns had unlike ranges, and were standardised for every model; None where
         the table was prepared before, or is sparse
+    n_asked : folds that were asked for; there are no more than labels of the rarest class
     """
 
     table: tuple[ModelRow, ...]
@@ -88,6 +89,7 @@ class ModelComparison:
     step: Any = None
     single: tuple[Any, ...] = ()
     unlike: bool | None = None
+    n_asked: int = 0
 
     def classifier(self) -> Any:
         """Return the best model, to be fitted to all rows and labels: `classifier().fit(X, y)`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 
 from atoll.comparison.candidates import Candidate
 from atoll.estimators.shell import SemiSupervisedClassifier
-from atoll.estimators.timing import LONG, expected_seconds, in_words
+from atoll.estimators.timing import LONG, expected_seconds, graph_rows, in_words
 
+ANNOUNCED = 30.0  # seconds from which a comparison says how long it will take
 MOST = 0.5  # share of the time from which a single model is named for it
 
 
@@ -33,7 +35,7 @@ def seconds_of_models(
     """
     y = codes.astype(object)
     y[codes < 0] = None
-    long = LONG / (n_splits * max(1, len(candidates)))
+    long = ANNOUNCED / (n_splits * max(1, len(candidates)))
     found = {}
     for one in candidates:
         if isinstance(one.model, SemiSupervisedClassifier):
@@ -42,8 +44,62 @@ def seconds_of_models(
     return found
 
 
+class Forecast:
+    """Says once how long a comparison will take: before it, or after the default's first fit.
+
+    Graphs of few rows are not tried, since that would take as long as a fit: what the default
+    takes, whose graphs are the same, tells their time.
+
+    Parameters
+    ----------
+    candidates : the models that are tried
+    seconds : of all fits of each, by trials
+    n_splits : fits of each
+    default : name of the default
+    say : hears what there is to say
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        seconds: Mapping[str, float],
+        n_splits: int,
+        default: str,
+        say: Callable[[str], None],
+    ):
+        self._seconds = dict(seconds)
+        self._untried = [
+            one.name
+            for one in candidates
+            if seconds.get(one.name) == 0.0 and graph_rows(one.model) is not None
+        ]
+        self._n_splits, self._default, self._say = n_splits, default, say
+        self._began: tuple[float, float] | None = None
+        self._is_done = False
+        self._announce()
+
+    def before_fit(self, name: str) -> None:
+        """Hear the name of a model that is about to be fitted."""
+        if self._is_done:
+            return
+        now = time.perf_counter(), time.process_time()
+        if self._began is not None:
+            took = min(after - before for after, before in zip(now, self._began))
+            self._seconds |= dict.fromkeys(self._untried, self._n_splits * took)
+            self._announce()
+            self._is_done = True
+        elif name == self._default:
+            self._began = now
+
+    def _announce(self) -> None:
+        said = announcement(self._seconds, self._default)
+        if said is not None:
+            self._is_done = True
+            self._say(said)
+
+
 def announcement(seconds: Mapping[str, float], default: str) -> str | None:
-    """Return what to say before a comparison of more than a minute; None before a shorter one.
+    """Return what to say before a comparison of half a minute or more; None before a shorter one.
 
     Parameters
     ----------
@@ -54,12 +110,15 @@ def announcement(seconds: Mapping[str, float], default: str) -> str | None:
     --------
     >>> announcement({"atoll": 5.0, "dp-mixture": 295.0}, "atoll").partition(";")[0]
     'This will take about 5 minutes on a machine with nothing else to do, most of it for dp-mixture'
+    >>> announcement({"atoll": 5.0, "dp-mixture": 36.0}, "atoll")[:33]
+    'This will take about 40 seconds o'
     >>> announcement({"atoll": 5.0}, "atoll")
     """
     total = sum(seconds.values())
-    if total <= LONG:
+    if total <= ANNOUNCED:
         return None
-    said = f"This will take about {in_words(total)} on a machine with nothing else to do"
+    words = in_words(total) if total >= LONG else f"{10 * round(total / 10)} seconds"
+    said = f"This will take about {words} on a machine with nothing else to do"
     others = [name for name in seconds if name != default]
     slowest = max(others, key=lambda name: seconds[name], default=default)
     if slowest == default:

@@ -329,6 +329,10 @@ class ArchipelagoClassifier(GenerativeClassifier):
         self._keep(continue_online(self, online, rows, labels))
         return self
 
+    def _is_by_engine(self, n: int, y: Any) -> bool:
+        """Return whether a fit of n rows with labels y, None where there is none, is approximate."""
+        return choose_inference(self, n, parse_labels(y, unlabelled=None)).method != "mcmc"
+
     def _memory(self, X: Any, labels: PartialLabels) -> Need:
         n, K = len(X), len(labels.classes)
         if choose_inference(self, n, labels).method == "mcmc":

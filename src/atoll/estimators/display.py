@@ -17,7 +17,7 @@ from atoll.plotting.palette import class_names
 WIDTH = 88  # characters of a line of text
 MOST_CLASSES = 8  # named in a line
 MOST_BYTES = 2**26  # rows of more are not kept for `plot`
-MOST_SECONDS = 60.0  # refits that take longer are made only where they are asked for
+MOST_SECONDS = 10.0  # refits that take longer are made only where they are asked for
 N_FOLDS = 5
 MAP_RESOLUTION = 80  # per axis
 
@@ -137,10 +137,8 @@ def folds_in_time(seconds: float | None) -> tuple[int, str]:
     whole = N_FOLDS * seconds
     if whole < MOST_SECONDS:
         return N_FOLDS, ""
-    return 0, (
-        f"{N_FOLDS} more fits would take about {whole / 60:.0f} min; plot(n_splits={N_FOLDS}) "
-        "makes them."
-    )
+    time = f"{whole:.0f} s" if whole < 90 else f"{whole / 60:.0f} min"
+    return 0, f"{N_FOLDS} more fits would take about {time}; plot(n_splits={N_FOLDS}) makes them."
 
 
 class Panels(np.ndarray):

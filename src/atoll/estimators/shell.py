@@ -531,7 +531,7 @@ class Classifier(SemiSupervisedClassifier):
         y : (n,) labels, default=None
         n_splits : int or "auto", default="auto"
             Folds of the labels; 0 leaves the reliability out. "auto": five, where the refits will
-            take less than a minute.
+            take less than ten seconds; else a line below the maps says how long they would.
 
         Returns
         -------

@@ -26,6 +26,7 @@ from atoll.plotting.rows import feature_names_of, labels_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_BELOW_MAP = 0.52  # inches from a map to its scale of colours: room for the name of the axis
 _LONGEST_LEGEND = 20  # classes named; the others are only counted
 MOST_DOTS = 2000  # unlabelled rows drawn
 DIRECTIONS = 10  # of sparse rows, of which the plane is one through
@@ -346,7 +347,11 @@ def entropy_map(
 
 
 def _colour_scale(ax: Axes, colours: Any, label: str) -> None:
-    bar = ax.figure.colorbar(colours, ax=ax, label=label, location="bottom", aspect=40)
+    """Draw a scale of colours close below the map, whatever stands below the pictures beside it."""
+    ScaledTranslation = import_extra("matplotlib.transforms").ScaledTranslation
+    lower = ScaledTranslation(0, -_BELOW_MAP, ax.figure.dpi_scale_trans)
+    place = ax.inset_axes((0, -0.03, 1, 0.03), transform=ax.transAxes + lower)
+    bar = ax.figure.colorbar(colours, cax=place, label=label, orientation="horizontal")
     bar.outline.set_visible(False)
 
 

@@ -14,18 +14,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours (without their black and grey, since grey means unlabelled), then three of
-# Tol's. Those with the strongest contrast under every common colour blindness come first.
+# Four of Okabe and Ito's colours (none of their black and grey, since grey means unlabelled), then
+# theirs and Tol's in turn, so that no two of the first eight look alike, also to most of those who
+# are colour-blind: two blues among five classes were hard to tell apart.
 _COLOURS = (
     "#0072B2",
     "#E69F00",
     "#009E73",
     "#CC79A7",
-    "#56B4E9",
-    "#D55E00",
-    "#F0E442",
     "#332288",
+    "#D55E00",
+    "#88CCEE",
     "#882255",
+    "#F0E442",
     "#999933",
 )
 # Shape repeats what colour says. Coprime numbers of colours and shapes keep 90 pairs distinct.
