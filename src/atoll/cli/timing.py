@@ -95,6 +95,6 @@ def _may_be_variational(estimator: Any) -> bool:
 def _if_chains_go_on(estimator: Any, seconds: float) -> str:
     """Return how long chains may take that draw on until they have mixed, if they do so."""
     longest = sweeps_of(estimator, most=True) / max(sweeps_of(estimator), 1)
-    if in_words(longest * seconds) == in_words(seconds):
+    if longest <= 1.0 or in_words(longest * seconds) == in_words(seconds):
         return ""
     return f", or up to {in_words(longest * seconds)} where the chains have not mixed by then"

@@ -330,7 +330,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         return self
 
     def _is_by_engine(self, n: int, y: Any) -> bool:
-        """Return whether a fit of n rows with labels y, None where there is none, is approximate."""
+        """Return whether a fit of n rows with labels y, None where unknown, is approximate."""
         return choose_inference(self, n, parse_labels(y, unlabelled=None)).method != "mcmc"
 
     def _memory(self, X: Any, labels: PartialLabels) -> Need:
