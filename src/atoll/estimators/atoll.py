@@ -110,7 +110,8 @@ class AtollClassifier(InformedClassifier):
     max_graph_rows : int, default=10000
         Rows of the graphs, at most.
     n_draws : int, default=256
-        Draws of the graph without label noise, each from a chain of its own.
+        Draws of the graph without label noise, each from a chain of its own; a quarter as many
+        where labels are so many that a softmax takes its place.
     recipe : AverageRecipe, default=None
         Every tuned number, as `atoll.models.average.recipe` documents them; None is the tuned one.
     classes : sequence, default=None
