@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import subprocess
 import sys
+from dataclasses import make_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -208,3 +210,40 @@ def test_several_columns_named_at_once_are_to_be_named_one_by_one(tmp_path):
     said = fail("fit", tmp_path / "table.csv", "--target", "kind", "--drop", "x,seen",
                 "--out", tmp_path / "m.atoll")  # fmt: skip
     assert "name 'x', 'seen' one by one" in said
+
+
+def test_a_measurement_in_the_place_of_classes_is_refused_at_once(folder):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_normal(90), "kind": 2700 + 25 * (np.arange(90) // 2)})
+    said = fit_of(frame, *QUICK).stderr
+    assert "'kind' has 45 different numbers from 2700 to 3800, 45 of them in one or two" in said
+    assert "write them as words, such as class2700" in said
+    assert not Path("own.atoll").exists()
+    assert "looks like a measurement" in fail("compare", "own.csv", "--target", "kind")
+
+
+def test_the_fit_that_a_comparison_advises_has_its_options(folder, monkeypatch):
+    from types import SimpleNamespace
+
+    from atoll.comparison import recommending
+
+    heard = []
+    monkeypatch.setattr(recommending, "in_shell", lambda *given: heard.append(given[-1]) or "said")
+    candidate = SimpleNamespace(shares={"atoll": 1.0})
+    Found = make_dataclass("Found", ["recommendation", "candidate", "reference"])
+    found = Found("Use a blend.", candidate, "atoll")
+    monkeypatch.setattr("atoll.comparison.compare_models", lambda *given, **more: found)
+    succeed("compare", "table.csv", "--target", "kind", "--drop", "z", "--id", "tag",
+            "--unlabelled", "none", "--quiet")  # fmt: skip
+    assert heard == [
+        "atoll fit table.csv --target kind --drop z --id tag --unlabelled none --out MODEL"
+    ]
+
+
+def test_compressed_text_on_standard_input_is_read(folder):
+    packed = gzip.compress(Path("table.csv").read_bytes())
+    command = [sys.executable, "-m", "atoll", "predict", "m.atoll", "-", "--out", "p.csv"]
+    done = subprocess.run(command, input=packed, capture_output=True, check=True)
+    assert b"24 predictions saved in p.csv." in done.stdout
+    done = subprocess.run(command, input=packed[:40], capture_output=True, check=False)
+    assert b"standard input is broken gzip" in done.stderr

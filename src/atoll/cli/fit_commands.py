@@ -18,6 +18,7 @@ from atoll.cli.fitting import (
     description,
     fit_rows,
     refuse_loop,
+    refuse_measurement,
     refuse_placeholder,
     rows_to_learn_from,
     settle_labels,
@@ -270,6 +271,7 @@ def compare(
     from atoll.comparison.candidates import CANDIDATES
     from atoll.comparison.recommending import in_shell
     from atoll.core.column_scales import holds_numbers_alone
+    from atoll.core.labels import parse_labels
     from atoll.core.overwriting import PAGE, check_output
     from atoll.core.preprocessing import prepare
     from atoll.core.tables import read_table
@@ -291,20 +293,26 @@ def compare(
     known = rows_to_learn_from(frame, [target, *dropped], speaker(quiet))
     is_plain = holds_numbers_alone(known.frame, [target, *dropped])
     table = prepare(known.frame, target, standardise=not is_plain, drop=dropped)
+    marker = unlabelled_value(unlabelled, table.y)
     if unlabelled == "auto":
         refuse_placeholder(table.y)
+    refuse_measurement(parse_labels(table.y, unlabelled=marker))
     found = compare_models(
         table.X if is_plain else table,
         table.y,
         models=models,
         without=without or (),
         n_splits=n_splits,
-        unlabelled=unlabelled_value(unlabelled, table.y),
+        unlabelled=marker,
         random_state=seed,
         progress=show_progress(quiet),
     )
     if found.candidate.shares is not None:
-        fit_it = f"atoll fit {shlex.quote(str(data))} --target {shlex.quote(target)} --out MODEL"
+        options = [("--target", target), *(("--drop", name) for name in drop or ())]
+        options += [("--id", id_column)] if id_column is not None else []
+        options += [("--unlabelled", unlabelled)] if unlabelled != "auto" else []
+        given = " ".join(f"{option} {shlex.quote(word)}" for option, word in options)
+        fit_it = f"atoll fit {shlex.quote(str(data))} {given} --out MODEL"
         said = in_shell(found.recommendation, found.candidate.shares, found.reference, fit_it)
         found = replace(found, recommendation=said)
     typer.echo(found.recommendation if quiet else str(found))
