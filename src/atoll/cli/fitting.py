@@ -274,8 +274,16 @@ def after_the_fit(estimator: Any, model: Path) -> list[str]:
     """
     return [
         *_about_draws(estimator),
-        *about_exceptions(estimator, f"`atoll suspects {model}`"),
+        *_with_noise(estimator, about_exceptions(estimator, f"`atoll suspects {model}`")),
     ]
+
+
+def _with_noise(estimator: Any, said: list[str]) -> list[str]:
+    """Return lines about labels that may be wrong, with the option of a fit that allows for it."""
+    has = estimator.get_params(deep=False)
+    if not said or "label_noise" not in has or has["label_noise"] is not None:
+        return said
+    return [*said, "To fit with wrong labels among them: --set label_noise=learn."]
 
 
 def _about_draws(estimator: Any) -> list[str]:
