@@ -73,6 +73,7 @@ def folder(made, tmp_path, monkeypatch):
         ("fit table.csv --target kind --seed x --out n.atoll", "--seed x: give a whole"),
         ("fitt table.csv", "Did you mean 'fit'? See `atoll --help`."),
         ("datasets mak", "'mak'"),
+        ("suspects m.atoll table.csv", "(table.csv): the model alone is needed"),
         ("explain m.atoll table.csv --row a23x", "--row a23x: did you mean 'a23'?"),
         ("explain m.atoll table.csv --row elephant", "and the names of its column 'tag'."),
     ],
