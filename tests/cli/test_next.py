@@ -51,6 +51,7 @@ def test_rounds_of_rows_and_answers_go_on_where_they_were(folder):
     first = answered(folder, "ask.csv")
     said = succeed(*base, "--answers", folder / "ask.csv", "--labelled", folder / "done.csv")
     assert "6 answers taken" in said
+    assert f"with every label that is known saved in {folder / 'done.csv'}." in said
     assert re.search(r"own probabilities [\d.]+%, corrected by 1 audit, \d of them wrong", said)
     assert not first & answered(folder, "ask.csv")
     done = pd.read_csv(folder / "done.csv")
@@ -58,6 +59,22 @@ def test_rounds_of_rows_and_answers_go_on_where_they_were(folder):
     known = done["kind"].notna()
     assert known.sum() == 10
     assert (done["kind"] == truth["kind"])[known].all()
+
+
+def test_after_the_last_round_the_commands_of_the_final_predictions_are_named(folder):
+    truth = pd.read_csv(folder / "truth.csv")
+    truth.to_csv(folder / "table.csv", index=False)
+    base = ("next", folder / "m.atoll", folder / "table.csv", "--target-error", 0.3)
+    assert "Final predictions: run this again with --labelled labelled.csv" in succeed(*base)
+    said = succeed(*base, "--labelled", folder / "done.csv")
+    fit, predict = re.findall(r"`atoll ([^`]*)`", said.partition("Final predictions: ")[2])
+    assert "--set labels_chosen=true" in fit
+    assert predict == f"predict final.atoll {folder / 'table.csv'} --out predictions.csv"
+    quick = ("--model", "graph-gp", "--set", "n_draws=40", "--quiet")
+    succeed(*fit.replace("final.atoll", str(folder / "final.atoll")).split(), *quick)
+    words = predict.replace("final.atoll", str(folder / "final.atoll"))
+    succeed(*words.replace("predictions.csv", str(folder / "p.csv")).split(), "--quiet")
+    assert len(pd.read_csv(folder / "p.csv")) == len(truth)
 
 
 def test_rows_are_shown_with_reasons_and_the_table_itself_may_bring_labels(folder):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import subprocess
 import sys
+from dataclasses import make_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +73,9 @@ def folder(made, tmp_path, monkeypatch):
         ("fit table.csv --target kind --seed x --out n.atoll", "--seed x: give a whole"),
         ("fitt table.csv", "Did you mean 'fit'? See `atoll --help`."),
         ("datasets mak", "'mak'"),
+        ("suspects m.atoll table.csv", "(table.csv): the model alone is needed"),
+        ("explain m.atoll table.csv --row a23x", "--row a23x: did you mean 'a23'?"),
+        ("explain m.atoll table.csv --row elephant", "and the names of its column 'tag'."),
     ],
 )
 def test_a_slip_is_one_line_with_what_was_meant_and_makes_nothing(folder, command, said):
@@ -208,3 +213,78 @@ def test_several_columns_named_at_once_are_to_be_named_one_by_one(tmp_path):
     said = fail("fit", tmp_path / "table.csv", "--target", "kind", "--drop", "x,seen",
                 "--out", tmp_path / "m.atoll")  # fmt: skip
     assert "name 'x', 'seen' one by one" in said
+
+
+def test_a_measurement_in_the_place_of_classes_is_refused_at_once(folder):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_normal(90), "kind": 2700 + 25 * (np.arange(90) // 2)})
+    said = fit_of(frame, *QUICK).stderr
+    assert "'kind' has 45 different numbers from 2700 to 3800, 45 of them in one or two" in said
+    assert "write them as words, such as class2700" in said
+    assert not Path("own.atoll").exists()
+    assert "looks like a measurement" in fail("compare", "own.csv", "--target", "kind")
+
+
+def test_the_fit_that_a_comparison_advises_has_its_options(folder, monkeypatch):
+    from types import SimpleNamespace
+
+    from atoll.comparison import recommending
+
+    heard = []
+    monkeypatch.setattr(recommending, "in_shell", lambda *given: heard.append(given[-1]) or "said")
+    candidate = SimpleNamespace(shares={"atoll": 1.0})
+    Found = make_dataclass("Found", ["recommendation", "candidate", "reference"])
+    found = Found("Use a blend.", candidate, "atoll")
+    monkeypatch.setattr("atoll.comparison.compare_models", lambda *given, **more: found)
+    succeed("compare", "table.csv", "--target", "kind", "--drop", "z", "--id", "tag",
+            "--unlabelled", "none", "--quiet")  # fmt: skip
+    assert heard == [
+        "atoll fit table.csv --target kind --drop z --id tag --unlabelled none --out MODEL"
+    ]
+
+
+def test_compressed_text_on_standard_input_is_read(folder):
+    packed = gzip.compress(Path("table.csv").read_bytes())
+    command = [sys.executable, "-m", "atoll", "predict", "m.atoll", "-", "--out", "p.csv"]
+    done = subprocess.run(command, input=packed, capture_output=True, check=True)
+    assert b"24 predictions saved in p.csv." in done.stdout
+    done = subprocess.run(command, input=packed[:40], capture_output=True, check=False)
+    assert b"standard input is broken gzip" in done.stderr
+
+
+def test_a_name_of_a_row_needs_the_column_of_names_in_the_fit(folder):
+    succeed("fit", "table.csv", "--target", "kind", "--drop", "tag", "--quiet", *QUICK,
+            "--out", "n.atoll")  # fmt: skip
+    said = fail("explain", "n.atoll", "table.csv", "--row", "a3")
+    assert "rows have names where the fit was told their column with --id" in said
+    assert "--id" not in fail("explain", "n.atoll", "table.csv", "--row", "99")
+
+
+def test_texts_are_refused_in_words_of_the_shell_by_a_model_that_takes_none(folder):
+    words = ["a cat sat on the mat by the door", "two dogs ran over the green hill today"]
+    frame = pd.DataFrame({"doc": [f"{words[i % 2]} and {i} more of them" for i in range(24)]})
+    frame["kind"] = ["cat", "dog"] * 12
+    said = fit_of(frame, "--model", "probit-gp", "--text", "doc").stderr
+    assert "--model probit-gp: it takes no texts, and 'doc' is read as such" in said
+    assert "use --model atoll or graph-gp" in said
+    assert "Classifier" not in said
+
+
+def test_no_column_of_another_table_is_taken_for_one_of_the_fit_by_chance(folder):
+    frame = pd.read_csv("table.csv").rename(columns={"x": "weight_kg", "z": "height_cm"})
+    frame.to_csv("renamed.csv", index=False)
+    succeed("fit", "renamed.csv", "--target", "kind", "--id", "tag", "--quiet", *QUICK,
+            "--out", "n.atoll")  # fmt: skip
+    pd.DataFrame({"weekday": [1.0], "eight": [2.0]}).to_csv("other.csv", index=False)
+    said = fail("predict", "n.atoll", "other.csv", "--out", "p.csv")
+    assert "rename" not in said
+    assert "it has columns 'weekday', 'eight'" in said
+
+
+def test_learning_the_noise_is_named_after_likely_wrong_labels():
+    from atoll import AtollClassifier
+    from atoll.cli.fitting import _with_noise
+
+    assert "--set label_noise=learn" in _with_noise(AtollClassifier(), ["said"])[1]
+    assert _with_noise(AtollClassifier(label_noise="learn"), ["said"]) == ["said"]
+    assert _with_noise(AtollClassifier(), []) == []

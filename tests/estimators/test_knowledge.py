@@ -318,7 +318,7 @@ def test_few_doubts_send_nobody_through_all_labels():
     p = np.full(25, 0.004)
     said = Suspects(np.arange(25), p, np.r_[0.9, 0.1, np.zeros(24)]).said()
     assert said.startswith("About 0.1 of 25 labels are wrong, 0 to 1")
-    assert said.endswith("None stands out.")
+    assert said.endswith("No label stands out.")
     p[:2] = 0.4
     assert "Look at the first 2, and" in Suspects(np.arange(25), p, np.r_[0.3, 0.7]).said()
 

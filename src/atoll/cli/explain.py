@@ -9,6 +9,7 @@ import typer
 
 from atoll.cli.options import DataPath, ModelPath, Quiet, TargetOfModel
 from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines, wrapped
+from atoll.core.near_names import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,8 +107,14 @@ def _place(row: str, frame: pd.DataFrame, data: Path, id_column: str) -> int:
             )
     number = int(row) if row.strip().isdigit() else 0
     if not 1 <= number <= len(frame):
-        names = f", and the names of its column {id_column!r}" if id_column in frame.columns else ""
-        raise ValueError(f"--row {row}: {str(data)!r} has rows 1 to {len(frame)}{names}.")
+        where = f"{str(data)!r} has rows 1 to {len(frame)}"
+        if id_column in frame.columns:
+            near = did_you_mean(row, frame[id_column].astype(str), alike=0.75)
+            names = f"{where}, and the names of its column {id_column!r}."
+            raise ValueError(f"--row {row}: {near}{names}")
+        is_name = not row.strip().lstrip("-").isdigit()
+        names = "; rows have names where the fit was told their column with --id" if is_name else ""
+        raise ValueError(f"--row {row}: {where}{names}.")
     return number - 1
 
 

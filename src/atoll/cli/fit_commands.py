@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from atoll.cli.fitting import (
     description,
     fit_rows,
     refuse_loop,
+    refuse_measurement,
     refuse_placeholder,
     rows_to_learn_from,
     settle_labels,
@@ -32,6 +34,7 @@ from atoll.cli.rows import (
     compare_texts_by_direction,
     leave_units,
     lines_about,
+    refuse_texts,
     scaling_of,
     with_metric,
 )
@@ -197,6 +200,7 @@ def fit(
         drop=dropped,
         texts=text or (),
     )
+    refuse_texts(kind, model, table.preprocessing)
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
     labels = settle_labels(estimator, kind, table.y, unlabelled)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
@@ -270,6 +274,7 @@ def compare(
     from atoll.comparison.candidates import CANDIDATES
     from atoll.comparison.recommending import in_shell
     from atoll.core.column_scales import holds_numbers_alone
+    from atoll.core.labels import parse_labels
     from atoll.core.overwriting import PAGE, check_output
     from atoll.core.preprocessing import prepare
     from atoll.core.tables import read_table
@@ -291,20 +296,23 @@ def compare(
     known = rows_to_learn_from(frame, [target, *dropped], speaker(quiet))
     is_plain = holds_numbers_alone(known.frame, [target, *dropped])
     table = prepare(known.frame, target, standardise=not is_plain, drop=dropped)
+    marker = unlabelled_value(unlabelled, table.y)
     if unlabelled == "auto":
         refuse_placeholder(table.y)
+    targets: Any = table.y
+    refuse_measurement(parse_labels(targets, unlabelled=marker))
     found = compare_models(
         table.X if is_plain else table,
         table.y,
         models=models,
         without=without or (),
         n_splits=n_splits,
-        unlabelled=unlabelled_value(unlabelled, table.y),
+        unlabelled=marker,
         random_state=seed,
         progress=show_progress(quiet),
     )
     if found.candidate.shares is not None:
-        fit_it = f"atoll fit {shlex.quote(str(data))} --target {shlex.quote(target)} --out MODEL"
+        fit_it = _fit_with(data, target, drop or (), id_column, unlabelled)
         said = in_shell(found.recommendation, found.candidate.shares, found.reference, fit_it)
         found = replace(found, recommendation=said)
     typer.echo(found.recommendation if quiet else str(found))
@@ -331,6 +339,18 @@ def models(
         header, rows = ["parameter", "default", "may be"], settable_parameters(kind)
     for line in table_lines(header, rows):
         typer.echo(line)
+
+
+def _fit_with(
+    data: Path, target: str, drop: Sequence[str], id_column: str | None, unlabelled: str
+) -> str:
+    """Return the command that fits a model to a table with the options of a comparison."""
+    words = ["atoll", "fit", str(data), "--target", target]
+    for name in drop:
+        words += ["--drop", name]
+    words += [] if id_column is None else ["--id", id_column]
+    words += [] if unlabelled == "auto" else ["--unlabelled", unlabelled]
+    return shlex.join([*words, "--out", "MODEL"])
 
 
 def _models() -> dict[str, Any]:

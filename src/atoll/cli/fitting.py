@@ -91,7 +91,22 @@ def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> P
             labels = parse_labels(targets, unlabelled=marker, classes=estimator.classes)
             enough = 1
     require_classes(labels, at_least=enough)
+    if declared is None:
+        refuse_measurement(labels)
     return labels
+
+
+def refuse_measurement(labels: PartialLabels) -> None:
+    """Raise a ValueError where the labels look like a measurement, which has no classes."""
+    from atoll.core.measured_labels import about_measurement
+
+    found = about_measurement(labels)
+    if found is not None:
+        raise ValueError(
+            f"y has {found}: it looks like a measurement, not like classes. Name the column of "
+            "classes with --target; if these numbers are classes, write them as words, such as "
+            f"class{labels.classes[0]:.0f}."
+        )
 
 
 def refuse_placeholder(targets: Any) -> None:
@@ -262,8 +277,16 @@ def after_the_fit(estimator: Any, model: Path) -> list[str]:
     """
     return [
         *_about_draws(estimator),
-        *about_exceptions(estimator, f"`atoll suspects {model}`"),
+        *_with_noise(estimator, about_exceptions(estimator, f"`atoll suspects {model}`")),
     ]
+
+
+def _with_noise(estimator: Any, said: list[str]) -> list[str]:
+    """Return lines about labels that may be wrong, with the option of a fit that allows for it."""
+    has = estimator.get_params(deep=False)
+    if not said or "label_noise" not in has or has["label_noise"] is not None:
+        return said
+    return [*said, "To fit with wrong labels among them: --set label_noise=learn."]
 
 
 def _about_draws(estimator: Any) -> list[str]:

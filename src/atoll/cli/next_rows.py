@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -148,6 +149,7 @@ def run_round(
         given = _labels(bundle, frame)
         with_all = with_labels(learner, cells, given, bundle.target)
         write_table(_in_whole(with_all, all_cells, numbers), files.labelled)
+        say(f"{data_with_labels(files)} saved in {files.labelled}.")
     if files.out is not None:
         write_table(asked, files.out)
         where = "written to standard output" if str(files.out) == "-" else f"saved in {files.out}"
@@ -169,7 +171,35 @@ def run_round(
         say(left_to_the_end(numbers[query.later].tolist()))
     say(str(learner.estimate_error()))
     if learner.target_error is not None:
-        say(learner.should_stop().reason)
+        advice = learner.should_stop()
+        say(advice.reason)
+        if advice.stop:
+            say(after_the_loop(files, bundle))
+
+
+def data_with_labels(files: Files) -> str:
+    """Return what the table with every label is called in a sentence."""
+    data = "The table" if str(files.data) == "-" else str(files.data)
+    return f"{data} with every label that is known"
+
+
+def after_the_loop(files: Files, bundle: ModelBundle) -> str:
+    """Return how all rows are predicted once labelling has stopped, as commands.
+
+    Labels that the loop asked for were picked, and the fit is told so.
+
+    Parameters
+    ----------
+    bundle : the model that the loop began with
+    """
+    labelled = Path("labelled.csv") if files.labelled is None else files.labelled
+    data = "DATA" if str(files.data) == "-" else str(files.data)
+    fit = ["atoll", "fit", str(labelled), "--target", bundle.target]
+    fit += ["--id", bundle.id_column] if bundle.id_column else []
+    fit += ["--set", "labels_chosen=true", "--out", "final.atoll"]
+    predict = ["atoll", "predict", "final.atoll", data, "--out", "predictions.csv"]
+    first = "" if files.labelled else f"run this again with --labelled {labelled}, then "
+    return f"Final predictions: {first}`{shlex.join(fit)}`, then `{shlex.join(predict)}`."
 
 
 def open_learner(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,23 @@ def compare_texts_by_direction(estimator: Any, preprocessing: Any, settings: lis
     only_texts = preprocessing.texts and not preprocessing.features
     if only_texts and not any(setting.startswith("metric=") for setting in settings):
         set_where_known(estimator, metric=COSINE)
+
+
+def refuse_texts(kind: Any, model: str, preprocessing: Any) -> None:
+    """Raise a ValueError where a model is to learn from texts, and takes none.
+
+    Parameters
+    ----------
+    kind, model : class of the model, and its name
+    """
+    if preprocessing.texts and not getattr(kind, "takes_sparse", False):
+        names = list(preprocessing.texts)
+        drop = " ".join(f"--drop {shlex.quote(name)}" for name in names)
+        raise ValueError(
+            f"--model {model}: it takes no texts, and {', '.join(map(repr, names))} "
+            f"{'are' if len(names) > 1 else 'is'} read as such; use --model atoll or graph-gp, or "
+            f"leave out texts ({drop})."
+        )
 
 
 def lines_about(estimator: Any, preprocessing: Any) -> list[str]:

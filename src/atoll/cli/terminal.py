@@ -85,9 +85,19 @@ def _one_line_usage() -> Iterator[None]:
             raise
         where = error.ctx.command_path if error.ctx is not None else "atoll"
         message = _about_number(error) or error.format_message().rstrip(".")
+        message += _about_table(error, message)
         see = " See" if message.endswith("?") else "; see"
         complain(f"{message[0].lower()}{message[1:]}{see} `{where} --help`.")
         raise typer.Exit(BAD_INPUT) from error
+
+
+def _about_table(error: Any, message: str) -> str:
+    """Return that a command needs no table beside the model, where it was given one."""
+    takes = [] if error.ctx is None else error.ctx.command.params
+    arguments = [param.name for param in takes if param.param_type_name == "argument"]
+    if arguments != ["model"] or "unexpected extra argument" not in message:
+        return ""
+    return ": the model alone is needed, which has the rows of its fit"
 
 
 def _about_number(error: Any) -> str | None:

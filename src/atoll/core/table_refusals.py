@@ -73,7 +73,9 @@ def require_known_columns(columns: Sequence[str], frame: pd.DataFrame) -> None:
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         others = [name for name in frame.columns if name not in columns]
-        close = {name: near_name(name, others) for name in missing}
+        # Where no column is there it is another table, and names are alike by chance.
+        alike = 0.8 if len(missing) == len(columns) else 0.6
+        close = {name: near_name(name, others, alike) for name in missing}
         meant = ", ".join(f"{found!r} for {name!r}" for name, found in close.items() if found)
         hint = f"rename a column if it is one of them: {meant}" if meant else ""
         raise ValueError(

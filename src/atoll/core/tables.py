@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import warnings
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -57,6 +58,9 @@ class LongRow(ValueError):
         self.n_more = n_more
 
 
+GZIP = b"\x1f\x8b"  # with which compressed text begins
+
+
 class Form(NamedTuple):
     """How a text file writes a table.
 
@@ -73,7 +77,15 @@ class Form(NamedTuple):
 def source_of(path: str | os.PathLike[str]) -> Path | bytes:
     """Return where a table is read from, as often as need be: a path, or all of standard input."""
     source = Path(path)
-    return sys.stdin.buffer.read() if str(source) == STANDARD_INPUT else source
+    if str(source) != STANDARD_INPUT:
+        return source
+    found = sys.stdin.buffer.read()
+    if not found.startswith(GZIP):
+        return found
+    try:
+        return gzip.decompress(found)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"standard input is broken gzip ({error}); mend the file.") from None
 
 
 def read_table(path: str | os.PathLike[str] | bytes) -> pd.DataFrame:

@@ -96,10 +96,12 @@ class Suspects:
         first = min(first, int((p >= WORTH_A_LOOK).sum()))
         look = "Look at " + (f"the first {first}" if first > 1 else "the first one")
         look = f"{look}, and go on while you find wrong ones." if first else "None stands out."
+        likely = f"{is_one} more likely wrong than right. {look}"
+        if not n_likely and not first:
+            likely = "No label stands out."
         return (
             f"About {expected:.1f} of {len(p)} labels are wrong, {low} to {high} with probability "
-            f"90% if slips come at random, and perhaps more if they follow a pattern. {is_one} "
-            f"more likely wrong than right. {look}"
+            f"90% if slips come at random, and perhaps more if they follow a pattern. {likely}"
         )
 
     def __str__(self) -> str:

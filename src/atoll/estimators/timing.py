@@ -28,6 +28,7 @@ TRIAL_SWEEPS = 2  # of warm-up, and as many of draws
 TRIAL_ROWS = 2000  # predicted, to tell what a row beyond the graph takes
 SMALL_GRAPH = 2000  # rows of a graph that takes seconds, and is suggested in place of a larger one
 FEW_LABELS = 200  # with which it does
+MANY_CLASSES = 20  # above which the fit of any part of the rows is as long as most of the whole
 
 
 MANY_ROWS = 200_000  # above which a fit does not predict every row of its table
@@ -88,8 +89,10 @@ def expected_seconds(estimator: Any, X: Any, y: NDArray[Any], long: float = LONG
     if n <= SMALL:
         return _trial(estimator, X, y)[0] if sweeps_of(estimator) else 0.0
     most = graph_rows(estimator)
-    if most is not None and n <= SMALL_GRAPH and np.sum(y != np.array(None)) <= FEW_LABELS:
-        return 0.0  # a trial would take about as long as the fit
+    if most is not None and n <= SMALL_GRAPH:
+        known = y[y != np.array(None)]
+        if len(known) <= FEW_LABELS or len(set(known.tolist())) > MANY_CLASSES:
+            return 0.0  # a trial would take about as long as the fit, which shows its progress
     return measured_cost(estimator, X, y, long).of(n, most)
 
 

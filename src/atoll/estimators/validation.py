@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
+from atoll.core.measured_labels import about_measurement
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import FRAME, Fixes
 from atoll.core.table_refusals import columns_in_words, is_or_are
@@ -44,6 +45,14 @@ def read_labels(
         )
     if at_least:
         require_classes(labels, at_least=at_least)
+    found = about_measurement(labels) if classes is None else None
+    if found is not None:
+        warn_user(
+            f"y has {found}: it looks like a measurement, not like classes. Each number is taken "
+            "for a class, and the fit may take long. Bin the values, or use a regressor; if they "
+            "are classes, pass them as text, for example y.astype(str).",
+            UserWarning,
+        )
     return labels
 
 
