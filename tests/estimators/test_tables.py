@@ -373,7 +373,9 @@ def test_a_row_of_a_pipeline_is_explained_with_the_cells_that_were_filled_in():
     assert (found.filled, found.n_columns) == (("x", "z"), 3)
     assert "Blank in this row, and filled in: x, z. These are 2 of 3 columns" in str(found)
     plain = model[-1].explain_row(7)
-    assert str(explain_row(model, table, "r7")._replace(names=())) == str(plain)
+    named = explain_row(model, table, "r7")
+    assert {column.name for column in named.columns} == {"x", "z", "site"}
+    assert str(named._replace(names=(), columns=())) == str(plain._replace(columns=()))
     with pytest.raises(ValueError, match="row must be from 0 to 29, got 30"):
         explain_row(model, table, 30)
     with pytest.raises(ValueError, match="A classifier alone has the method"):
