@@ -46,10 +46,12 @@ class Browser:
         for name, value in sent.items():
             if value is not None:
                 connection.putheader(name, value)
+        # All at once: what comes after a server has hung up would take its answer with it.
+        connection.connect()
+        parts, send, connection.send = [], connection.send, lambda part: parts.append(part)
         connection.endheaders()
-        if body:
-            with suppress(OSError):  # the server may have hung up already
-                connection.send(body)
+        with suppress(OSError):  # a long body may come too late all the same
+            send(b"".join([*parts, body or b""]))
         answer = connection.getresponse()
         content = answer.read()
         connection.close()
