@@ -751,7 +751,8 @@ def test_a_column_of_texts_is_fitted_saved_and_predicted_by_one_command_each(tmp
     assert "Pulls are shares of all that labels do to this row" in told
     other = ["--model", "probit-gp", "--out", tmp_path / "no.atoll"]
     refusal = fail("fit", tmp_path / "notes.csv", "--target", "topic", *other)
-    assert "X is sparse, and ProbitGPClassifier takes dense rows only" in refusal
+    assert "--model probit-gp: it takes no texts" in refusal
+    assert "use --model atoll or graph-gp" in refusal
 
 
 def test_embeddings_are_compared_by_direction_and_their_columns_left(tmp_path):
