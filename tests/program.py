@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+import pandas as pd
 from typer.testing import CliRunner
 
 from atoll.cli.commands import app
@@ -26,3 +28,13 @@ def fail(*arguments):
     assert result.exit_code == 2, result.output
     assert re.fullmatch(r"atoll: [^\n]+\n", result.stderr), result.stderr
     return result.stderr
+
+
+def two_clouds(n_labels):
+    """A table of two clouds of twelve rows each, the first `n_labels` of all with their kinds."""
+    rng = np.random.default_rng(0)
+    kinds = np.array(["cat", "dog"] * 12, dtype=object)
+    frame = pd.DataFrame({"x": rng.standard_normal(24) + 4.0 * (kinds == "dog")})
+    frame["z"] = rng.standard_normal(24)
+    frame["kind"] = np.where(np.arange(24) < n_labels, kinds, None)
+    return frame

@@ -5,13 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from atoll import GraphGPClassifier, save_model
 from atoll.reports import write_report
-from program import fail, run, succeed
+from program import fail, run, succeed, two_clouds
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -22,11 +21,7 @@ QUICK = ("--model", "graph-gp", "--set", "n_draws=40", "--quiet")
 def made(tmp_path_factory):
     """Two clouds of 24 rows, six of them labelled, a model of them and a page."""
     tmp_path = tmp_path_factory.mktemp("made")
-    rng = np.random.default_rng(0)
-    kinds = np.array(["cat", "dog"] * 12, dtype=object)
-    frame = pd.DataFrame({"x": rng.standard_normal(24) + 4.0 * (kinds == "dog")})
-    frame["z"] = rng.standard_normal(24)
-    frame["kind"] = np.where(np.arange(24) < 6, kinds, None)
+    frame = two_clouds(n_labels=6)
     frame.to_csv(tmp_path / "table.csv", index=False)
     (tmp_path / "page.html").write_text("<!DOCTYPE html><html></html>")
     (tmp_path / "notes.txt").write_text("my notes\n")

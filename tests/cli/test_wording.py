@@ -6,7 +6,6 @@ import re
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,7 +13,7 @@ from atoll.cli.commands import next_rows
 from atoll.cli.data_commands import make_dataset, reproduce
 from atoll.cli.fit_commands import compare, fit
 from atoll.cli.wording import in_options
-from program import fail, run, succeed
+from program import fail, run, succeed, two_clouds
 
 FIT = "fit t.csv --target kind --out o.atoll"
 
@@ -23,11 +22,7 @@ FIT = "fit t.csv --target kind --out o.atoll"
 def made(tmp_path_factory):
     """A table of two clouds, with a column of each kind that an option may name."""
     folder = tmp_path_factory.mktemp("made")
-    rng = np.random.default_rng(0)
-    kinds = np.array(["cat", "dog"] * 12, dtype=object)
-    frame = pd.DataFrame({"x": rng.standard_normal(24) + 4.0 * (kinds == "dog")})
-    frame["z"] = rng.standard_normal(24)
-    frame["kind"] = np.where(np.arange(24) < 10, kinds, None)
+    frame = two_clouds(n_labels=10)
     frame.to_csv(folder / "t.csv", index=False)
     words = f"fit t.csv --target kind --out {folder / 'm.atoll'} --model graph-gp --quiet"
     with pytest.MonkeyPatch.context() as patch:

@@ -78,8 +78,8 @@ def explain(
     columns = columns_of_table(bundle.preprocessing)
     found = with_columns(found, estimator, x, bundle.X, columns)
     found = found._replace(filled=filled, n_columns=len(bundle.preprocessing.columns))
-    if hasattr(estimator, "explain"):
-        say(str(estimator.explain()).split("\n", 1)[0])
+    if hasattr(estimator, "explanation_"):
+        say(estimator.explanation_.headline())
     typer.echo(wrapped(f"Row {row}: {found.headline()}"))
     for line in table_lines(*_with_ids(found.table(first=1), bundle)):
         typer.echo(line)

@@ -304,12 +304,12 @@ def about_exceptions(estimator: Any, suspects: str) -> list[str]:
     ----------
     suspects : the command that lists them
     """
+    from atoll.estimators.explanation import likely_wrong_in_words
     from atoll.estimators.informed import likely_wrong
 
     n_wrong = likely_wrong(estimator)
     if n_wrong:
-        labels = "1 label is" if n_wrong == 1 else f"{n_wrong} labels are"
-        return [f"{labels} more likely wrong than right: {suspects} lists them."]
+        return [f"{likely_wrong_in_words(n_wrong)}: {suspects} lists them."]
     weights = getattr(estimator, "weights_", None)
     if not isinstance(weights, dict) or weights.get("neighbours", 0.0) < CLEARLY:
         return []

@@ -23,6 +23,8 @@ MUCH = 0.5  # share of the time below which something else is called quicker
 def before_the_fit(estimator: Any, model: str, X: Any, y: NDArray[Any]) -> list[str]:
     """Return what to say before a fit, if that is long; parameters as in `quicker_options`."""
     seconds = expected_seconds(estimator, X, y)
+    if seconds <= LONG:
+        return []
     quicker = quicker_options(estimator, model, X, y, seconds)
     has_chains = not is_by_engine(estimator, X, y)
     said = announcement(estimator, model, seconds, quicker, has_chains=has_chains)

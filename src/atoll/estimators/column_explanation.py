@@ -33,10 +33,10 @@ def with_columns(
     if sparse.issparse(X) or not 1 < len(columns) <= MOST_COLUMNS:
         return found
     own, X = np.asarray(x, dtype=np.float64), np.asarray(X, dtype=np.float64)
-    drawn = np.random.default_rng(0).permutation(len(X))[:N_OTHERS]
-    tried = np.tile(own, (len(columns), len(drawn), 1))
+    others = X[np.random.default_rng(0).permutation(len(X))[:N_OTHERS]]
+    tried = np.tile(own, (len(columns), len(others), 1))
     for one, (_, features) in zip(tried, columns):
-        one[:, features] = X[drawn][:, features]
+        one[:, features] = others[:, features]
     # Rows of the fit are answered for as such, others by rows near them: all are made others here,
     # and what a cell does is counted from what is said of the row itself in that way.
     asked = np.concatenate([own, tried.reshape(-1, own.shape[1])]) * (1 + NUDGE) + NUDGE

@@ -116,8 +116,7 @@ class Explanation(NamedTuple):
         """Return how many labels look wrong, what the table's numbers are, and more of clusters."""
         said = [self._clusters()] if self.compared else []
         if self.n_wrong:
-            labels = "1 label is" if self.n_wrong == 1 else f"{self.n_wrong} labels are"
-            said.insert(0, f"{labels} more likely wrong than right: suspect_labels() lists them.")
+            said.insert(0, f"{likely_wrong_in_words(self.n_wrong)}: suspect_labels() lists them.")
         return " ".join(said)
 
     def _ranked(self) -> list[Assumption]:
@@ -191,6 +190,17 @@ class Explanation(NamedTuple):
             f"The labels seem to follow {one}, but {self.n_labels} labels cannot tell it from "
             f"{other}."
         )
+
+
+def likely_wrong_in_words(n: int) -> str:
+    """Return that so many labels look wrong, as the beginning of a sentence.
+
+    Examples
+    --------
+    >>> likely_wrong_in_words(1)
+    '1 label is more likely wrong than right'
+    """
+    return f"{'1 label is' if n == 1 else f'{n} labels are'} more likely wrong than right"
 
 
 def weights_in_words(assumptions: Sequence[Any], weights: Iterable[float]) -> str:

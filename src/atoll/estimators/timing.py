@@ -92,7 +92,7 @@ def expected_seconds(estimator: Any, X: Any, y: NDArray[Any], long: float = LONG
     if most is not None and n <= SMALL_GRAPH:
         known = y[y != np.array(None)]
         if len(known) <= FEW_LABELS or len(set(known.tolist())) > MANY_CLASSES:
-            return 0.0  # a trial would take about as long as the fit, which shows its progress
+            return 0.0  # a trial would take about as long as the fit
     return measured_cost(estimator, X, y, long).of(n, most)
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.estimators.explanation import likely_wrong_in_words
 from atoll.reports.words import count, percent, percents
 
 ENOUGH = 0.95  # share of unlabelled rows with a clear class from which more labels add little
@@ -58,9 +59,8 @@ def _inference(state: State) -> list[str]:
 def _wrong_labels(state: State) -> list[str]:
     if not state.n_wrong:
         return []
-    labels = "1 label is" if state.n_wrong == 1 else f"{state.n_wrong} labels are"
     return [
-        f"Look at the labels given: {labels} more likely wrong than right, and "
+        f"Look at the labels given: {likely_wrong_in_words(state.n_wrong)}, and "
         "`atoll suspects MODEL` (in Python `suspect_labels()`) lists them."
     ]
 

@@ -129,9 +129,9 @@ def _has_chains(diagnostics: Mapping[str, Any]) -> bool:
 
 def _assumptions(model: Any) -> dict[str, Any] | None:
     """Return which assumption the labels follow: a sentence, a table, and what its numbers are."""
-    if not hasattr(model, "explain"):
+    if not hasattr(model, "explanation_"):
         return None
-    found = model.explain()
+    found = model.explanation_  # without wrong labels, which the advice above is about
     header, rows = found.table()
     return {
         "headline": found.headline(),
