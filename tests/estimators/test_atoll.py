@@ -1,6 +1,7 @@
 """The default classifier: what it finds to hold, and what it says of it."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.datasets import load_iris, load_wine, make_blobs
 from atoll import AtollClassifier, GraphGPClassifier
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators.explanation import WORDS
+from atoll.models.average.recipe import AVERAGE_RECIPE
 
 
 def fitted(X, y, seed=0, **parameters):
@@ -294,3 +296,54 @@ def test_labels_that_are_likely_wrong_are_in_the_explanation_and_only_they():
     found = AtollClassifier(unlabelled=-1, random_state=0).fit(X, y).explain()
     assert 1 <= found.n_wrong <= wrong.sum() + 1
     assert "more likely wrong than right: suspect_labels() lists them" in found.summary()
+
+
+def spirals(n, rng):
+    """Two arms that turn three times, so near each other that 15 neighbours are of both."""
+    arm = rng.integers(0, 2, n)
+    radius = np.sqrt(rng.uniform(0.05, 1.0, n))
+    angle = 6.0 * np.pi * radius + np.pi * arm
+    X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    return X + 0.01 * rng.standard_normal((n, 2)), arm
+
+
+def labelled_spirals(n_labels):
+    rng = np.random.default_rng(2)
+    X, arm = spirals(500, rng)
+    y = np.full(500, -1)
+    some = rng.choice(500, n_labels, replace=False)
+    y[some] = arm[some]
+    return X, y, arm
+
+
+def test_many_labels_choose_a_finer_graph_where_it_is_right():
+    X, y, arm = labelled_spirals(60)
+    usual = replace(AVERAGE_RECIPE, finer_labels=10**9)
+    found = {}
+    for recipe in (None, usual):
+        model = fitted(X, y, recipe=recipe)[0]
+        found[model.n_neighbors_] = np.mean(model.transduction_[y == -1] != arm[y == -1])
+    assert set(found) == {4, 15}
+    assert found[4] < 0.1 < 0.3 < found[15]
+
+
+def test_few_labels_leave_the_graph_as_it_is():
+    X, y, _ = labelled_spirals(AVERAGE_RECIPE.finer_labels - 1)
+    assert fitted(X, y)[0].n_neighbors_ == 15
+
+
+def test_a_finer_graph_is_left_where_labels_would_reach_few_rows():
+    rng = np.random.default_rng(0)
+    # Pairs far from each other: with one neighbour each pair is a piece of its own.
+    X = np.repeat(rng.standard_normal((150, 2)), 2, axis=0) + 1e-3 * rng.standard_normal((300, 2))
+    y = np.full(300, -1)
+    y[:40] = (X[:40, 0] > 0).astype(int)
+    assert fitted(X, y, n_neighbors=5)[0].n_neighbors_ == 5
+
+
+def test_labels_that_follow_no_graph_do_not_ask_for_a_finer_one():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 3))
+    y = np.full(300, -1)
+    y[:60] = rng.integers(0, 2, 60)
+    assert fitted(X, y)[0].n_neighbors_ == 15

@@ -99,7 +99,8 @@ class AtollClassifier(InformedClassifier):
     Parameters
     ----------
     n_neighbors : int, default=15
-        Neighbours of each row in the graphs.
+        Neighbours of each row in the graphs. From 32 labels on a graph with a quarter as many is
+        tried as well, and taken where the labels speak for it.
     metric : {"euclidean", "cosine"}, default="euclidean"
         How rows are compared: by their distances, or by their directions, as texts and embeddings
         are. Under "cosine" rows are divided by their lengths, and columns are never standardised.
@@ -157,6 +158,7 @@ class AtollClassifier(InformedClassifier):
     posterior_ : AveragePosterior, what prediction needs
     draws_ : empty dict: one draw of each chain is kept, and nothing is traced
     n_graph_rows_ : int, rows of the graph
+    n_neighbors_ : int, neighbours of each row in the graphs
     diagnostics_ : dict with weights, evidence, effective draws and a verdict in words
 
     References
@@ -297,7 +299,7 @@ class AtollClassifier(InformedClassifier):
         data = put_labels(scaled, X, kept, labels.of(labelled), labelled, self.metric)
         self._say(f"graph of {data.rows.shape[0]} rows")
         whole = views.place_of_rows(data.rows.shape[1])
-        first, graph = self._graph_view(memory, "neighbours", data, whole)
+        first, graph, n_neighbors = self._first_graph(memory, data, whole)
         if takes_near_labels(first, labels, recipe.graph.choice):
             first, data = with_near_labels(first, X, labels, data, scaled, labelled, self.metric)
         seen: dict[str, View] = {"neighbours": first}
@@ -305,7 +307,7 @@ class AtollClassifier(InformedClassifier):
         self._say("graph without label noise")
         bold = with_votes(self._bold(rng, known), first, data)
         if self._compares():
-            seen |= self._other_views(memory, data)
+            seen |= self._other_views(memory, data, n_neighbors)
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
         weights = average.weights(assumptions)
         self._say(f"weights: {weights_in_words(assumptions, weights)}")
@@ -356,6 +358,7 @@ class AtollClassifier(InformedClassifier):
                 "explanation_": explanation,
                 "scaled_": facts.standardised,
                 "n_graph_rows_": data.rows.shape[0],
+                "n_neighbors_": n_neighbors,
                 "class_shares_": found,
                 "label_record_": record,
             },
@@ -432,7 +435,7 @@ class AtollClassifier(InformedClassifier):
         """Return what the rows of the graphs depend on, beside the data."""
         return self.max_graph_rows, self.scale, self.metric
 
-    def _other_views(self, memory: RowMemory, data: Rows) -> dict[str, View]:
+    def _other_views(self, memory: RowMemory, data: Rows, n_neighbors: int) -> dict[str, View]:
         """Return the views beside the graph of all features, by the names of their assumptions."""
         recipe, settings = self._recipe(), self._row_settings()
         found = memory.get("principal", settings, lambda: views.principal(data.rows))
@@ -441,7 +444,7 @@ class AtollClassifier(InformedClassifier):
         place = views.place_of_signal(found, self.metric)
         # Along a single direction rows are near that have nothing else in common.
         if data.rows.shape[1] > PLANE and 1 < found.n_signal < len(found.variances):
-            seen["signal"], _ = self._graph_view(memory, "signal", data, place)
+            seen["signal"], _ = self._graph_view(memory, "signal", data, place, n_neighbors)
         if len(found.variances):
             if self.metric == rows_of.COSINE:  # stretching small directions is no help here
                 n_landmarks = recipe.most_labels
@@ -461,16 +464,40 @@ class AtollClassifier(InformedClassifier):
         """Return whether columns mean something one by one, as those of words hardly do."""
         return self.metric != rows_of.COSINE and not sparse.issparse(rows)
 
+    def _first_graph(
+        self, memory: RowMemory, data: Rows, place: Place
+    ) -> tuple[GraphView, RowGraph, int]:
+        """Return the graph of all features, its rows' features, and the neighbours of a row.
+
+        Many labels tell whether rows should have as many neighbours as asked for, or fewer.
+        """
+        name, recipe = "neighbours", self._recipe()
+        usual = self._graph_view(memory, name, data, place, self.n_neighbors)
+        fewer = recipe.fewer_neighbours(self.n_neighbors)
+        can_tell = len(data.codes) >= recipe.finer_labels and self._compares()
+        if fewer == self.n_neighbors or not can_tell:
+            return *usual, self.n_neighbors
+        finer = self._graph_view(memory, f"fewer {name}", data, place, fewer)
+        if parts.unreached_share(finer[1], data) > recipe.finer_unreached:
+            return *usual, self.n_neighbors
+        with_fewer, with_usual = (
+            parts.log_evidence(name, view, data, recipe, self._wrong_shares())
+            for view, _ in (finer, usual)
+        )
+        if with_fewer + np.log(recipe.finer_odds) <= with_usual:
+            return *usual, self.n_neighbors
+        return *finer, fewer
+
     def _graph_view(
-        self, memory: RowMemory, name: str, data: Rows, place: Place
+        self, memory: RowMemory, name: str, data: Rows, place: Place, n_neighbors: int
     ) -> tuple[GraphView, RowGraph]:
         """Return the graph of rows by their places, and their features on it."""
         prior, K = self._recipe().graph.prior, len(self.classes_)
-        settings = (name, *self._row_settings(), self.n_neighbors)
+        settings = (name, *self._row_settings(), n_neighbors)
         graph = memory.get(
             f"graph of {name}",
             settings,
-            lambda: RowGraph.of_neighbours(place(data.rows), self.n_neighbors),
+            lambda: RowGraph.of_neighbours(place(data.rows), n_neighbors),
         )
         near = near_labels(graph, data.labelled, place(data.outside))
         modes = labelled_modes(memory, settings, graph, prior.n_modes(K), near)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from atoll.core.labels import part_of_labels
 from atoll.estimators.atoll_rows import Rows, Scaled
 from atoll.estimators.atoll_verdict import Facts
 from atoll.estimators.explanation import Assumption, Explanation
@@ -87,6 +88,16 @@ def infer(
         for wrong in wrong_shares
     ]
     return parts[0] if len(parts) == 1 else heads.merged(parts)
+
+
+def log_evidence(
+    name: str, view: View, data: Rows, recipe: AverageRecipe, wrong_shares: tuple[float, ...]
+) -> float:
+    """Return that of the labels, or of a part of many, under an assumption's view of the rows."""
+    some = part_of_labels(np.random.default_rng(0), data.codes, recipe.most_labels)
+    problems = infer({name: view}, data, some, recipe, wrong_shares)
+    of_amplitudes = problems.amplitudes[0], problems.log_evidence(0)
+    return average.weigh(name, 0.0, getattr(recipe, name), *of_amplitudes).log_evidence
 
 
 def uncompared(recipe: AverageRecipe) -> list[Weighed]:

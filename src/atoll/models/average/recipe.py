@@ -84,6 +84,12 @@ class AverageRecipe:
         Of an assumption; below, it is left out of predictions.
     n_landmarks : int
         Rows by which functions of distance and sums over columns are represented.
+    finer_share, finer_odds : float
+        Share of the neighbours asked for that a finer graph has, and its odds before the labels.
+    finer_labels : int
+        Labels from which it is tried; fewer cannot tell.
+    finer_unreached : float
+        Share of rows, at most, that labels may fail to reach on it.
     graph : GraphRecipe
         Of the graph without label noise.
     """
@@ -109,11 +115,25 @@ class AverageRecipe:
     share_of_nothing: float = 0.02
     least_weight: float = 1e-3
     n_landmarks: int = 100
+    finer_share: float = 0.25
+    finer_odds: float = 0.05
+    finer_labels: int = 32
+    finer_unreached: float = 0.2
     graph: GraphRecipe = field(
         default_factory=lambda: replace(
             GRAPH_RECIPE, labellings=replace(GRAPH_RECIPE.labellings, least_effective_share=0.2)
         )
     )
+
+    def fewer_neighbours(self, n_neighbors: int) -> int:
+        """Return the neighbours of a finer graph.
+
+        Examples
+        --------
+        >>> AVERAGE_RECIPE.fewer_neighbours(15)
+        4
+        """
+        return max(1, round(self.finer_share * n_neighbors))
 
 
 AVERAGE_RECIPE = AverageRecipe()
