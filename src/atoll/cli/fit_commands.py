@@ -18,6 +18,7 @@ from atoll.cli.fitting import (
     check_columns,
     description,
     fit_rows,
+    options_given,
     refuse_loop,
     refuse_measurement,
     refuse_placeholder,
@@ -127,6 +128,7 @@ Checkpoint = Annotated[
 
 @one_line_errors
 def fit(
+    context: typer.Context,
     data: DataPath,
     target: Target,
     out: Annotated[Path, typer.Option(metavar="FILE", help="File for the fitted model.")],
@@ -227,6 +229,7 @@ def fit(
     stages.ended("fitting")
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = bundle_of(estimator, table, known, y, target)
+    bundle = bundle._replace(options=options_given(context))
     save_model(with_source(bundle, data, source, id_column), out)
     stages.ended("saving")
     verdict = in_options(estimator.diagnostics_["verdict"], fit)

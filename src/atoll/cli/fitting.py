@@ -15,9 +15,11 @@ from atoll.cli.settings import classes_in_type
 from atoll.cli.terminal import shortened
 
 CLEARLY = 0.5  # weight of an assumption from which it is told
+OF_THE_RUN = ("data", "target", "out", "checkpoint", "quiet")  # options that no model depends on
 
 if TYPE_CHECKING:
     import pandas as pd
+    import typer
     from numpy.typing import NDArray
 
     from atoll.core.blank_rows import KnownRows
@@ -345,6 +347,23 @@ def bundle_of(
     bundle = ModelBundle(estimator, read, table.X, y, target, __version__, created)
     blank, texts = blank_cells(read, known.frame), text_beginnings(read, known.frame)
     return bundle._replace(blank=blank, rows=known.numbers, texts=texts)
+
+
+def options_given(context: typer.Context) -> list[list[str]]:
+    """Return the options that the user gave and the model depends on, each with its value."""
+    found: list[list[str]] = []
+    for option in context.command.params:
+        name = str(option.name)
+        source = context.get_parameter_source(name)
+        if name in OF_THE_RUN or source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        if isinstance(value, bool):
+            found.append([(option.opts if value else option.secondary_opts)[0]])
+            continue
+        every = value if isinstance(value, list | tuple) else [value]
+        found += [[option.opts[0], str(one)] for one in every]
+    return found
 
 
 def refuse_loop(out: Path) -> None:
