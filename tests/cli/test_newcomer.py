@@ -126,6 +126,17 @@ def test_wrapping_loses_no_word(monkeypatch):
     assert wrapped(text) == text
 
 
+def test_wrapped_points_stay_apart(monkeypatch):
+    """The lines of a point begin where its words do."""
+    monkeypatch.setenv("COLUMNS", "40")
+    text = "A first line.\n- " + "word " * 20
+    first, point, *others = wrapped(text).splitlines()
+    assert first == "A first line."
+    assert point.startswith("- word")
+    assert others
+    assert all(line.startswith("  word") for line in others)
+
+
 def test_reasons_to_label_differ_and_kept_cells_stay(table, tmp_path):
     table.insert(0, "tag", [f"{i:03d}" for i in range(40)])
     succeed(*arguments(table, tmp_path, "--id", "tag"), "--quiet")

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from atoll.cli.rows import how_scaled
 from atoll.cli.settings import classes_in_type
 from atoll.cli.terminal import shortened
+from atoll.cli.wording import in_options
+from atoll.core.points import in_points, points_of
 
 CLEARLY = 0.5  # weight of an assumption from which it is told
 OF_THE_RUN = ("data", "target", "out", "checkpoint", "quiet")  # options that no model depends on
@@ -281,6 +283,44 @@ def after_the_fit(estimator: Any, model: Path) -> list[str]:
         *_about_draws(estimator),
         *_with_noise(estimator, about_exceptions(estimator, f"`atoll suspects {model}`")),
     ]
+
+
+def verdict_in_shell(estimator: Any, command: Callable[..., Any], model: Path) -> str:
+    """Return the verdict on a fit with the options of its command, and what that adds, in points.
+
+    Parameters
+    ----------
+    command : whose options are named
+    model : file of the model
+    """
+    from atoll.estimators.informed import likely_wrong
+    from atoll.estimators.trust import CARE, FIRST_LINES, YES
+
+    first, *others = points_of(estimator.diagnostics_["verdict"])
+    if likely_wrong(estimator) and first == FIRST_LINES[YES]:
+        first = FIRST_LINES[CARE]
+    lines = [in_options(point, command) for point in (first, *others)]
+    return in_points([*lines, *after_the_fit(estimator, model)])
+
+
+def next_step(estimator: Any, data: Path, model: Path) -> str:
+    """Return what to do once a model was saved, in a line.
+
+    Parameters
+    ----------
+    data : path of the table
+    model : file of the model
+    """
+    from atoll.estimators.trust import YES
+
+    name = shlex.quote(str(model))
+    table = "DATA" if str(data) == "-" else shlex.quote(str(data))
+    trust = estimator.diagnostics_.get("trust", YES)
+    first = "" if trust == YES else "mend what is named above and fit again; "
+    return (
+        f"Next: {first}`atoll report {name}` tests the probabilities on labels held out, and "
+        f"`atoll next {name} {table}` lists rows to label."
+    )
 
 
 def _with_noise(estimator: Any, said: list[str]) -> list[str]:
