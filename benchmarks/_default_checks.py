@@ -16,6 +16,7 @@ import numpy as np
 from _default_tasks import DEFAULT, GRAPH, markdown, shown
 from sklearn.datasets import load_digits, make_blobs, make_moons
 
+from atoll.core.points import points_of
 from atoll.datasets import make_pinwheel
 from atoll.reproductions.peers import Problem, import_graphlearning, pooled_reliability
 from atoll.reproductions.ssl_book import load_problem
@@ -28,14 +29,15 @@ WORDS = {
     "scale": r"scale|standardis|units|spread of the columns",
     "pieces": r"piece|disconnected|connected component|no label reaches|without (a|any) label",
     "labels": r"cannot tell|can't tell|nothing to (learn|tell)|no better than|labels['’]? (own )?"
-    r"shares|do not follow|follow (nothing|none)|at random|check the labels|contradict",
+    r"shares|do not follow|follow (nothing|none|no assumption)|at random"
+    r"|check the labels|contradict",
 }
 PLAIN_SETS = ("iris", "penguins", "wine")
 
 
 def verdict_of(model):
     """The verdict as text; change it here if it lives elsewhere."""
-    return str(model.diagnostics_["verdict"])
+    return " ".join(points_of(model.diagnostics_["verdict"]))
 
 
 def named(trouble, said):

@@ -18,6 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from atoll.core.points import DASH
 from atoll.estimators.display import WIDTH
 
 # A plain block that follows is an output written down for those who read the source.
@@ -55,7 +56,8 @@ def unwrapped(text):
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip())
         before = lines[-1] if lines else ""
-        same = 0 < indent == len(before) - len(before.lstrip())
+        at = len(before) - len(before.lstrip()) + len(DASH) * before.lstrip().startswith(DASH)
+        same = 0 < indent == at and not line.lstrip().startswith(DASH)
         if same and line.strip() and length + 1 + len(line.split()[0]) > WIDTH:
             lines[-1] += f" {line.strip()}"
         else:

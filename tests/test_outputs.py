@@ -79,3 +79,9 @@ def test_prose_that_was_wrapped_is_left_to_the_page_to_wrap(outputs):
     said = textwrap.fill(words.strip(), outputs.WIDTH, initial_indent="  ", subsequent_indent="  ")
     text = f"Classifier()\n  fitted on 9 rows\n{said}"
     assert outputs.unwrapped(text) == f"Classifier()\n  fitted on 9 rows\n  {words.strip()}"
+    said = textwrap.fill(
+        words.strip(), outputs.WIDTH, initial_indent="  - ", subsequent_indent="    "
+    )
+    text = f"Classifier()\n{said}\n{said}\n  Next."
+    point = f"  - {words.strip()}"
+    assert outputs.unwrapped(text) == f"Classifier()\n{point}\n{point}\n  Next."

@@ -192,7 +192,9 @@ def test_fit_says_what_it_does(data, tmp_path):
     verdict = load_model(tmp_path / "m.atoll").estimator.diagnostics_["verdict"]
     assert verdict.endswith("Raise n_warmup, then n_samples.")
     assert verdict.replace("n_warmup", "--set n_warmup").replace("n_sam", "--set n_sam") in said
+    assert "\nDo not trust this fit yet: the next line says why.\n- The chains have" in said
     assert f"Model saved in {tmp_path / 'm.atoll'}" in said
+    assert f"`atoll next {tmp_path / 'm.atoll'} {data}` lists rows to label." in said
 
 
 def test_quiet_commands_say_nothing(data, model, tmp_path):

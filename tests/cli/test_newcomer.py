@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -123,6 +124,17 @@ def test_wrapping_loses_no_word(monkeypatch):
     assert wrapped(text).split() == text.split()
     monkeypatch.delenv("COLUMNS")
     assert wrapped(text) == text
+
+
+def test_wrapped_points_stay_apart(monkeypatch):
+    """The lines of a point begin where its words do."""
+    monkeypatch.setenv("COLUMNS", "40")
+    text = "A first line.\n- " + "word " * 20
+    first, point, *others = wrapped(text).splitlines()
+    assert first == "A first line."
+    assert point.startswith("- word")
+    assert others
+    assert all(line.startswith("  word") for line in others)
 
 
 def test_reasons_to_label_differ_and_kept_cells_stay(table, tmp_path):
@@ -346,9 +358,14 @@ def test_very_many_rows_are_fitted_without_predicting_each(table, tmp_path, monk
 def test_a_kernel_for_which_the_shell_has_no_word_is_said_to_be_for_python(table, tmp_path):
     said = fail(*arguments(table, tmp_path)[:6], "--model", "probit-gp", "--set", "kernel=Matern")
     assert (
-        "--set kernel=Matern: give isotropic, ard or a scikit-learn kernel (in Python only)."
-        in said
+        "--set kernel=Matern: give isotropic, ard or a scikit-learn kernel (in Python only). "
+        "isotropic has one length-scale for all columns, ard one for each." in said
     )
+    assert 'see the guide "A kernel of your own" (docs/guide/own-kernel.md).' in said
+    page = Path(__file__).parents[2] / "docs/guide/own-kernel.md"
+    assert page.read_text(encoding="utf-8").startswith("# A kernel of your own")
+    said = fail(*arguments(table, tmp_path)[:6], "--set", "kernel=Matern")  # of the default model
+    assert "atoll has no parameter kernel; models that have it: archipelago" in said
 
 
 def test_numbers_with_a_few_words_among_them_are_told_from_categories(tmp_path):

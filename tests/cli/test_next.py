@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -68,13 +69,50 @@ def test_after_the_last_round_the_commands_of_the_final_predictions_are_named(fo
     assert "Final predictions: run this again with --labelled labelled.csv" in succeed(*base)
     said = succeed(*base, "--labelled", folder / "done.csv")
     fit, predict = re.findall(r"`atoll ([^`]*)`", said.partition("Final predictions: ")[2])
-    assert "--set labels_chosen=true" in fit
+    assert "--model graph-gp --set n_draws=40 --set labels_chosen=true" in fit
     assert predict == f"predict final.atoll {folder / 'table.csv'} --out predictions.csv"
-    quick = ("--model", "graph-gp", "--set", "n_draws=40", "--quiet")
-    succeed(*fit.replace("final.atoll", str(folder / "final.atoll")).split(), *quick)
+    succeed(*fit.replace("final.atoll", str(folder / "final.atoll")).split(), "--quiet")
     words = predict.replace("final.atoll", str(folder / "final.atoll"))
     succeed(*words.replace("predictions.csv", str(folder / "p.csv")).split(), "--quiet")
     assert len(pd.read_csv(folder / "p.csv")) == len(truth)
+
+
+def test_the_last_fit_has_every_option_of_the_first(folder):
+    """So that new labels are all that differs."""
+    every = pd.read_csv(folder / "truth.csv").assign(**{"a note": "x", "name": range(40)})
+    few = every.assign(kind=every["kind"].where(every.index < 20, "?"))
+    few.to_csv(folder / "table.csv", index=False)
+    given = (
+        "--id name --drop 'a note' --no-encode --no-impute --no-standardise --unlabelled '?' "
+        "--class-share cat=0.5 --set n_draws=40 --set scale=false --set labels_chosen=false "
+        "--set classes=cat,dog --n-jobs 1 --seed 3"
+    )
+    data, model, done = folder / "table.csv", folder / "own.atoll", folder / "done.csv"
+    succeed("fit", data, "--target", "kind", "--out", model, "--quiet", *shlex.split(given))
+    every.to_csv(data, index=False)
+    said = succeed("next", model, data, "--target-error", 0.9, "--labelled", done)
+    fit, _ = re.findall(r"`atoll ([^`]*)`", said.partition("Final predictions: ")[2])
+    words = shlex.split(fit)
+    assert words[:4] == ["fit", str(done), "--target", "kind"]
+    assert words[-4:] == ["--set", "labels_chosen=true", "--out", "final.atoll"]
+    wanted = shlex.split(given.replace(" --set labels_chosen=false", ""))
+    assert sorted(words[4:-4]) == sorted(wanted)
+    last = folder / "final.atoll"
+    succeed(*[str(last) if word == "final.atoll" else word for word in words], "--quiet")
+    first, final = load_model(model), load_model(last)
+    assert final.preprocessing.columns == first.preprocessing.columns
+    parameters = first.estimator.get_params(deep=False) | {"labels_chosen": True}
+    assert final.estimator.get_params(deep=False) == parameters
+
+
+def test_of_a_model_that_cannot_be_told_of_picked_labels_the_last_fit_does_not_tell_it(folder):
+    model, data = folder / "p.atoll", folder / "truth.csv"
+    succeed("fit", data, "--target", "kind", "--out", model, "--quiet", "--model", "laplacian-rls")
+    said = succeed("next", model, data, "--target-error", 0.9)
+    assert "--target kind --model laplacian-rls --out final.atoll`" in said
+    save_model(load_model(model)._replace(options=None), model)  # as older files are
+    said = succeed("next", model, data, "--target-error", 0.9)
+    assert "Add the options of your first fit, which this model file does not hold." in said
 
 
 def test_rows_are_shown_with_reasons_and_the_table_itself_may_bring_labels(folder):

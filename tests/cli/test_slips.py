@@ -111,11 +111,19 @@ def test_an_experiment_without_its_data_fails_in_one_line_that_says_where_they_a
     assert "The Elements of Statistical Learning" in said
 
 
-@pytest.mark.parametrize("name", ["rogers-fig51", "rogers-fig99", "elephant"])
-def test_another_figure_is_not_suggested_for_one_that_is_not_there(name, tmp_path):
+@pytest.mark.parametrize("name", ["rogers-fig51", "rogers-fig99", "roger-fig99"])
+def test_for_a_figure_that_is_not_there_those_of_its_paper_are_named(name, tmp_path):
     said = fail("reproduce", name, "--out", tmp_path)
-    assert "did you mean" not in said
-    assert "there are: archipelago-fig1" in said
+    assert "did you mean" not in said  # one figure is not another's misspelling
+    assert (
+        "near it are rogers-fig15, rogers-fig16, rogers-fig20, rogers-fig21, rogers-fig22. "
+        "There are: archipelago-fig1" in said
+    )
+
+
+def test_for_what_is_like_no_experiment_none_is_named_before_the_others(tmp_path):
+    said = fail("reproduce", "elephant", "--out", tmp_path)
+    assert "is not an experiment; there are: archipelago-fig1" in said
 
 
 def test_a_misspelt_experiment_is_suggested(tmp_path):
@@ -176,8 +184,9 @@ def test_labels_that_are_likely_wrong_are_pointed_at_and_only_then(folder):
     table.loc[[2, 3, 8, 9], "kind"] = ["dog", "cat", "dog", "cat"]
     said = fit_of(table.rename(columns=str), *QUICK).stdout
     assert re.search(
-        r"[34] labels are more likely wrong than right: `atoll suspects .*atoll` lists", said
+        r"- [34] labels are more likely wrong than right: `atoll suspects .*atoll` lists", said
     )
+    assert "No trouble was found" not in said  # the verdict, which knows nothing of them
     succeed("report", "own.atoll", "--no-cross-validation", "--quiet")
     assert re.search(r"[34] labels are more likely wrong than right", Path("own.html").read_text())
 

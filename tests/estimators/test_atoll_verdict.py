@@ -117,7 +117,8 @@ def test_a_verdict_that_labels_follow_nothing_says_not_that_they_seem_to_follow_
     found, (warned,) = diagnose(FACTS, weak, {"verdict": "Well."}, "Shares.")
     assert found["troubled"]
     assert warned.startswith("the labels follow no assumption")
-    assert found["verdict"].startswith("I cannot tell: 20 labels follow nothing in the rows")
+    assert found["tells_little"]
+    assert found["verdict"].startswith("Beware: the labels follow no assumption clearly more than")
     assert "seem to follow" not in found["verdict"]
     strong = weak._replace(assumptions=(parts[0]._replace(log_odds=6.0), *weak.assumptions[1:]))
     found, warned = diagnose(FACTS, strong, {"verdict": "Well."}, "Shares.")
@@ -170,16 +171,20 @@ def test_progress_and_verdict_name_assumptions_alike():
     assert said == "clusters of near rows without exceptions 90.0%, near rows with exceptions 10.0%"
 
 
-def test_every_trouble_after_the_first_begins_a_sentence():
+def test_every_trouble_is_a_line_with_its_fix_before_all_that_is_well():
     """Each is a warning of its own as well, after the name of the model and a colon."""
     copies = FACTS._replace(n_distinct=20, left_unlike=True)
     found, warned = diagnose(copies, FOUND_WITH_NOTHING, {"verdict": "Well."}, "Shares.")
     assert len(warned) == 2
-    assert "Beware: the columns have unlike scales" in found["verdict"]
-    starts = re.findall(r"\. (\S)", found["verdict"].partition("Beware: ")[2])
-    assert starts
-    assert not any(first.islower() for first in starts)
-    assert "The graph has 20 of 100 rows (copies of a row count as one)." in found["verdict"]
+    first, second, *others = found["verdict"].split("\n")
+    assert first.startswith("Beware: the columns have unlike scales")
+    assert second.startswith("Beware: 80 of 100 rows are copies of others")
+    assert all(" Fix: " in line for line in (first, second))
+    assert others[1:] == [
+        "Well.",
+        "Shares.",
+        "The graph has 20 of 100 rows (copies of a row count as one).",
+    ]
     whole, _ = diagnose(FACTS, FOUND_WITH_NOTHING, {"verdict": "Well."}, "Shares.")
     assert whole["verdict"].endswith("The graph has all 100 rows.")
 

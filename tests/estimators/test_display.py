@@ -41,7 +41,13 @@ def test_the_text_of_a_fitted_model_has_its_rows_labels_classes_and_verdict(fitt
     assert first == "AtollClassifier(random_state=0)"
     told = " ".join(" ".join(rest).split())
     assert "fitted on 60 rows, 8 of them labelled; 2 classes: <low> (4), upper (4)" in told
-    assert fitted.diagnostics_["verdict"] in told
+    trust, *points = fitted.diagnostics_["verdict"].split("\n")
+    assert rest[1].strip() == trust
+    assert trust.startswith("No trouble was found: this fit can be trusted")
+    assert points
+    assert " ".join(points) in told
+    assert [line[:4] for line in rest].count("  - ") == len(points)  # each begins a line
+    assert rest[-1] == "  Next: plot() tests the probabilities on labels held out."
     assert max(map(len, rest)) <= display.WIDTH
     assert repr(AtollClassifier(random_state=0)) == first
     assert "\n" not in repr(make_pipeline(StandardScaler(), fitted)).split("AtollClassifier")[1]
@@ -54,6 +60,8 @@ def test_a_notebook_shows_the_verdict_beside_the_box_of_scikit_learn(fitted):
     assert "60 rows, 8 of them labelled" in html
     assert "&lt;low&gt; (4)" in html
     assert "sk-top-container" in html
+    own = html.partition("sk-top-container")[0]
+    assert own.count("<li>") == len(fitted.diagnostics_["verdict"].split("\n")) - 1 > 2
     with config_context(display="text"):
         assert set(fitted._repr_mimebundle_()) == {"text/plain"}
     assert "labelled" not in AtollClassifier()._repr_html_().split("<style")[0]
@@ -63,6 +71,7 @@ def test_a_model_that_went_wrong_shows_it_in_red(fitted):
     odd = copy.copy(fitted)
     odd.diagnostics_ = {**fitted.diagnostics_, "mixed": False}
     assert "#b2182b" in display.as_html(odd)
+    assert "Next: mend what is named above, and fit again" in display.as_html(odd)
     assert "#b2182b" not in display.as_html(fitted)
 
 

@@ -229,7 +229,9 @@ def test_chains_long_enough_for_an_easy_problem_do_not_warn(model):
     lengths = {"n_chains": 4, "n_warmup": 30, "n_samples": 200, "thin": 2}
     estimator = short(model, kernel=RBF(2.0, "fixed"), **lengths).fit(X, ["a", "a", "b", "b"])
     assert estimator.diagnostics_["mixed"]
-    assert estimator.diagnostics_["verdict"].startswith("The chains have mixed")
+    first, second = estimator.diagnostics_["verdict"].split("\n")[:2]
+    assert first.startswith("No trouble was found: this fit can be trusted")
+    assert second.startswith("- The chains have mixed")
 
 
 # Kernels ------------------------------------------------------------------------------------------

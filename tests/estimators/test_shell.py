@@ -112,7 +112,7 @@ def test_a_fit_that_went_wrong_warns_at_the_callers_line_with_the_verdict():
         NearestMeans(sharpness=1000.0).fit(X, Y)
     (warning,) = caught
     assert warning.category is ConvergenceWarning
-    assert str(warning.message) == "NearestMeans: Too sharp."
+    assert str(warning.message) == "NearestMeans: Too sharp."  # the points alone, in one line
     assert warning.filename == __file__
 
 

@@ -37,14 +37,18 @@ def test_every_model_can_be_reported(fitted, tmp_path, monkeypatch):
     assert f"{type(model).__name__} on 24 rows" in page
     assert "24, of which 8 labelled" in page
     assert "Scores on 8 held-out labelled rows" in page
-    assert model.diagnostics_["verdict"].split(":")[0] in page
+    first, *points = model.diagnostics_["verdict"].split("\n")
+    assert f"<strong>{first}</strong>" in page
+    for point in points:
+        assert f"<li>{point.removeprefix('- ')}</li>" in page
     for name in model.draws_:
         assert f"<code>{name}</code>" in page
     # Only chains that were compared with one another are asked whether they mixed.
     assert ("Did the chains mix?" in page) == bool(model.diagnostics_.get("r_hat"))
     # Chains and ascents have a picture of their own; a model of neither kind has none.
-    has_path = bool(model.draws_) or hasattr(model, "objectives_")
-    assert page.count("<img ") == 4 + has_path
+    n_traces = sum(int(np.prod(np.shape(values)[2:])) for values in model.draws_.values())
+    n_paths = min(n_traces, 2) if model.draws_ else int(hasattr(model, "objectives_"))
+    assert page.count("<img ") == 4 + n_paths  # traces stand in two columns
 
 
 def test_every_model_can_be_mapped(fitted):

@@ -13,17 +13,19 @@ import typer
 
 from atoll.cli.fitting import (
     about_marker,
-    after_the_fit,
     bundle_of,
     check_columns,
     description,
     fit_rows,
+    next_step,
+    options_given,
     refuse_loop,
     refuse_measurement,
     refuse_placeholder,
     rows_to_learn_from,
     settle_labels,
     unlabelled_value,
+    verdict_in_shell,
     weigh,
     with_source,
     without_index,
@@ -54,7 +56,6 @@ from atoll.cli.terminal import (
     speaker,
     table_lines,
 )
-from atoll.cli.wording import in_options
 from atoll.core.extras import import_extra
 from atoll.core.near_names import did_you_mean
 
@@ -127,6 +128,7 @@ Checkpoint = Annotated[
 
 @one_line_errors
 def fit(
+    context: typer.Context,
     data: DataPath,
     target: Target,
     out: Annotated[Path, typer.Option(metavar="FILE", help="File for the fitted model.")],
@@ -227,12 +229,12 @@ def fit(
     stages.ended("fitting")
     set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
     bundle = bundle_of(estimator, table, known, y, target)
+    bundle = bundle._replace(options=options_given(context))
     save_model(with_source(bundle, data, source, id_column), out)
     stages.ended("saving")
-    verdict = in_options(estimator.diagnostics_["verdict"], fit)
-    after = after_the_fit(estimator, out)
+    verdict = verdict_in_shell(estimator, fit, out)
     stages.ended("doubting labels")
-    for line in [verdict, *after, f"Model saved in {out}."]:
+    for line in [verdict, f"Model saved in {out}.", next_step(estimator, data, out)]:
         say(line)
     if not quiet and stages.said() is not None:
         typer.echo(stages.said(), err=True)

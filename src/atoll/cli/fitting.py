@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 from atoll.cli.rows import how_scaled
 from atoll.cli.settings import classes_in_type
 from atoll.cli.terminal import shortened
+from atoll.cli.wording import in_options
+from atoll.core.points import in_points, points_of
 
 CLEARLY = 0.5  # weight of an assumption from which it is told
+OF_THE_RUN = ("data", "target", "out", "checkpoint", "quiet")  # options that no model depends on
 
 if TYPE_CHECKING:
     import pandas as pd
+    import typer
     from numpy.typing import NDArray
 
     from atoll.core.blank_rows import KnownRows
@@ -281,6 +285,44 @@ def after_the_fit(estimator: Any, model: Path) -> list[str]:
     ]
 
 
+def verdict_in_shell(estimator: Any, command: Callable[..., Any], model: Path) -> str:
+    """Return the verdict on a fit with the options of its command, and what that adds, in points.
+
+    Parameters
+    ----------
+    command : whose options are named
+    model : file of the model
+    """
+    from atoll.estimators.informed import likely_wrong
+    from atoll.estimators.trust import CARE, FIRST_LINES, YES
+
+    first, *others = points_of(estimator.diagnostics_["verdict"])
+    if likely_wrong(estimator) and first == FIRST_LINES[YES]:
+        first = FIRST_LINES[CARE]
+    lines = [in_options(point, command) for point in (first, *others)]
+    return in_points([*lines, *after_the_fit(estimator, model)])
+
+
+def next_step(estimator: Any, data: Path, model: Path) -> str:
+    """Return what to do once a model was saved, in a line.
+
+    Parameters
+    ----------
+    data : path of the table
+    model : file of the model
+    """
+    from atoll.estimators.trust import YES
+
+    name = shlex.quote(str(model))
+    table = "DATA" if str(data) == "-" else shlex.quote(str(data))
+    trust = estimator.diagnostics_.get("trust", YES)
+    first = "" if trust == YES else "mend what is named above and fit again; "
+    return (
+        f"Next: {first}`atoll report {name}` tests the probabilities on labels held out, and "
+        f"`atoll next {name} {table}` lists rows to label."
+    )
+
+
 def _with_noise(estimator: Any, said: list[str]) -> list[str]:
     """Return lines about labels that may be wrong, with the option of a fit that allows for it."""
     has = estimator.get_params(deep=False)
@@ -345,6 +387,23 @@ def bundle_of(
     bundle = ModelBundle(estimator, read, table.X, y, target, __version__, created)
     blank, texts = blank_cells(read, known.frame), text_beginnings(read, known.frame)
     return bundle._replace(blank=blank, rows=known.numbers, texts=texts)
+
+
+def options_given(context: typer.Context) -> list[list[str]]:
+    """Return the options that the user gave and the model depends on, each with its value."""
+    found: list[list[str]] = []
+    for option in context.command.params:
+        name = str(option.name)
+        source = context.get_parameter_source(name)
+        if name in OF_THE_RUN or source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        if isinstance(value, bool):
+            found.append([(option.opts if value else option.secondary_opts)[0]])
+            continue
+        every = value if isinstance(value, list | tuple) else [value]
+        found += [[option.opts[0], str(one)] for one in every]
+    return found
 
 
 def refuse_loop(out: Path) -> None:

@@ -174,7 +174,7 @@ def run_round(
         advice = learner.should_stop()
         say(advice.reason)
         if advice.stop:
-            say(after_the_loop(files, bundle))
+            say(after_the_loop(files, bundle, list(learner.classes_)))
 
 
 def data_with_labels(files: Files) -> str:
@@ -183,23 +183,44 @@ def data_with_labels(files: Files) -> str:
     return f"{data} with every label that is known"
 
 
-def after_the_loop(files: Files, bundle: ModelBundle) -> str:
+def after_the_loop(files: Files, bundle: ModelBundle, classes: list[Any]) -> str:
     """Return how all rows are predicted once labelling has stopped, as commands.
 
-    Labels that the loop asked for were picked, and the fit is told so.
+    The fit has the options of the first one. Labels that the loop asked for were picked, and it is
+    told so.
 
     Parameters
     ----------
     bundle : the model that the loop began with
+    classes : that the loop knows
     """
     labelled = Path("labelled.csv") if files.labelled is None else files.labelled
     data = "DATA" if str(files.data) == "-" else str(files.data)
     fit = ["atoll", "fit", str(labelled), "--target", bundle.target]
-    fit += ["--id", bundle.id_column] if bundle.id_column else []
-    fit += ["--set", "labels_chosen=true", "--out", "final.atoll"]
+    fit += [*_options_again(bundle, classes), "--out", "final.atoll"]
     predict = ["atoll", "predict", "final.atoll", data, "--out", "predictions.csv"]
     first = "" if files.labelled else f"run this again with --labelled {labelled}, then "
-    return f"Final predictions: {first}`{shlex.join(fit)}`, then `{shlex.join(predict)}`."
+    said = f"Final predictions: {first}`{shlex.join(fit)}`, then `{shlex.join(predict)}`."
+    if bundle.options is None:
+        said += " Add the options of your first fit, which this model file does not hold."
+    return said
+
+
+def _options_again(bundle: ModelBundle, classes: list[Any]) -> list[str]:
+    """Return the options of the first fit for one with all labels, word by word."""
+    from atoll.active.pool import last_step
+
+    own = [["--id", bundle.id_column]] if bundle.id_column else []
+    words: list[str] = []
+    for option, *value in own if bundle.options is None else bundle.options:
+        key = value[0].partition("=")[0].strip().replace("-", "_") if option == "--set" else ""
+        if key == "classes":  # answers may have brought more
+            value = [f"classes={','.join(map(str, classes))}"]
+        if key != "labels_chosen":
+            words += [option, *value]
+    if "labels_chosen" in last_step(bundle.estimator).get_params(deep=False):
+        words += ["--set", "labels_chosen=true"]
+    return words
 
 
 def open_learner(

@@ -75,7 +75,7 @@ def read_settings(
             raise ValueError(f"--set {key}={text}: use {BY_OPTION[key]} for that.")
         if key not in kind.parameters:
             known = [known for known in kind.parameters if known not in BY_OPTION]
-            hint = did_you_mean(key, known)
+            hint = did_you_mean(key, known) or _where_known(key)
             raise ValueError(
                 f"--set {key}={text}: {name} has no parameter {key}; {hint}`atoll models {name}` "
                 f"lists them: {', '.join(known)}."
@@ -88,13 +88,22 @@ def read_settings(
     return options
 
 
+def _where_known(key: str) -> str:
+    """Return which models have a parameter, to go before a sentence; nothing where none has."""
+    from atoll.estimators import MODELS
+
+    having = [name for name, kind in MODELS.items() if key in kind.parameters]
+    return f"models that have it: {', '.join(having)}. " if having else ""
+
+
 def _value(written: str, text: str, rule: Any) -> Any:
     from atoll.estimators.parameters import read_value
 
     try:
         return read_value(written, text, rule)
     except ValueError:
-        raise ValueError(f"{written}: give {rule.in_shell()}.") from None
+        said = [f"{written}: give {rule.in_shell()}.", rule.guide]
+        raise ValueError(" ".join(filter(None, said))) from None
 
 
 def settable_parameters(kind: Any) -> list[list[str]]:

@@ -19,6 +19,7 @@ import typer.core
 
 from atoll.cli.wording import in_options, shell_word
 from atoll.core.extras import MissingExtraError
+from atoll.core.points import DASH
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -149,7 +150,13 @@ def wrapped(text: str) -> str:
     if width is None:
         return text
     return "\n".join(
-        textwrap.fill(line, max(width, NARROWEST), break_long_words=False, break_on_hyphens=False)
+        textwrap.fill(
+            line,
+            max(width, NARROWEST),
+            subsequent_indent=" " * len(DASH) if line.startswith(DASH) else "",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
         for line in text.split("\n")
     )
 

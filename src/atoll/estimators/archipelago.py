@@ -392,7 +392,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         draws, traces = result.draws, traces_of(result.draws)
         weights = chain_weights(draws, found, labels)
         found["verdict"] += acceptance_remark(draws["n_rejections"], len(X))
-        found["verdict"] += f" {remark}" if remark else ""
+        found["verdict"] += f"\n{remark}" if remark else ""
         by_row = np.einsum(
             "c,cdnk->nk", weights / found["n_draws"], draws["row_probabilities"][:, :, unknown]
         )

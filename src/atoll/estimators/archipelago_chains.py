@@ -41,7 +41,7 @@ def chain_weights(draws: Record, found: dict[str, Any], labels: PartialLabels) -
     p = draws["row_probabilities"][:, :, known, labels.codes[known]]
     weights = stacking_weights(np.log(np.maximum(p, 1e-300)))
     found["verdict"] += (
-        " Chains give some rows different labels: predictions weight the chains by how well each "
+        "\nChains give some rows different labels: predictions weight the chains by how well each "
         f"predicts labels left out ({', '.join(f'{weight:.2f}' for weight in weights)})."
     )
     return weights

@@ -221,7 +221,7 @@ def _choose_online(model: Any, labels: PartialLabels) -> Choice:
 
 def _with_online(fit: Fit, online: Online) -> Fit:
     said = (
-        f"{fit.diagnostics['verdict']} {online.counts.sum()} rows have come in {online.n_calls} "
+        f"{fit.diagnostics['verdict']}\n{online.counts.sum()} rows have come in {online.n_calls} "
         "calls."
     )
     return fit._replace(
@@ -290,7 +290,7 @@ def fit_by_chains(model: Any, X: Array, labels: PartialLabels, start: Start, cho
     draws, traces = result.draws, traces_of(result.draws)
     weights = chain_weights(draws, diagnosis, labels)
     diagnosis |= {"bounds": done.found.bounds, "device": done.found.device}
-    diagnosis["verdict"] += f" {choice.remark}" if choice.remark else ""
+    diagnosis["verdict"] += f"\n{choice.remark}" if choice.remark else ""
     posterior = fitting.posterior_of_draws(done.found, done.problem, sampling.pool(draws), weights)
     by_row = np.einsum(
         "c,cdnk->nk", weights / diagnosis["n_draws"], draws["row_probabilities"][:, :, unknown]
@@ -361,4 +361,4 @@ def _verdict(found: Any, choice: Choice, converged: bool, n: float) -> str:
             f" {found.n_refused} steps were refused because they were not finite: scale the "
             "features, or give fewer inducing inputs (n_inducing)."
         )
-    return " ".join(filter(None, [sentence, choice.remark]))
+    return "\n".join(filter(None, [sentence, choice.remark]))

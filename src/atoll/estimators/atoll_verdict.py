@@ -43,6 +43,8 @@ def diagnose(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return `diagnostics_`, and the troubles to warn of; "troubled" is whether there are any.
 
+    The verdict has a line for each thing, and what is wrong comes first.
+
     Parameters
     ----------
     chains : diagnostics of the graph without label noise
@@ -50,22 +52,17 @@ def diagnose(
     """
     weights = {one.name: one.weight for one in explanation.assumptions}
     warned, noted = troubles(facts, explanation, chains, weights)
-    headline = str(explanation).splitlines()[0]
-    every = [
-        said if i == 0 else said[0].upper() + said[1:] for i, said in enumerate(warned + noted)
-    ]
-    beware = " Beware: " + " ".join(every) if every else ""
-    untold = weights["nothing"]
-    drawn = f" Probabilities are drawn {untold:.0%} of the way to the labels' shares."
-    drawn = drawn if untold > SEEN else ""
-    scaled = " Columns were standardised." if facts.standardised else ""
     hardly_counts = weights["clusters"] < STRONG
-    of_chains = chains["verdict"]
+    amiss = [f"Beware: {said}" for said in warned + noted]
+    of_chains = [chains["verdict"]]
     if hardly_counts and not chains.get("mixed", True):
-        of_chains = (
+        of_chains = [
             "Sampling of the clusters of near rows had not settled, but they count only "
             f"{weights['clusters']:.1%} here."
-        )
+        ]
+    elif not chains.get("mixed", True) or chains.get("few_draws", False):
+        amiss, of_chains = [*of_chains, *amiss], []
+    told = [*amiss, *_headline(explanation), *_about_rows(facts, weights, of_chains)]
     found = {
         **chains,
         "weights": weights,
@@ -76,12 +73,32 @@ def diagnose(
         "agreement": explanation.agreement,
         "one_column": explanation.one_column,
         "troubled": bool(warned or noted),
-        "verdict": f"{headline}{drawn} {of_chains}{beware}{scaled} {shares} {_about_graph(facts)}",
+        "tells_little": explanation.follows_nothing,
+        "verdict": "\n".join([*told, shares, _about_graph(facts)]),
     }
     for name in ("mixed", "converged"):
         if name in found:
             found[name] = bool(found[name] or hardly_counts)
     return found, tuple(warned)
+
+
+def _headline(explanation: Explanation) -> list[str]:
+    """Return which assumption the labels follow, unless a trouble says that it is none."""
+    if explanation.tells_little:
+        return []
+    fix = " Fix: label more rows." if explanation.follows_nothing else ""
+    return [f"{explanation.headline()}{fix}"]
+
+
+def _about_rows(facts: Facts, weights: Mapping[str, float], of_chains: list[str]) -> list[str]:
+    """Return what was made of the rows, line by line, with what is said of the chains."""
+    untold = weights["nothing"]
+    drawn = f"Probabilities are drawn {untold:.0%} of the way to the labels' shares."
+    return [
+        *([drawn] if untold > SEEN else []),
+        *of_chains,
+        *(["Columns were standardised."] if facts.standardised else []),
+    ]
 
 
 def _about_graph(facts: Facts) -> str:

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
+from atoll.core.points import DASH, points_of
+from atoll.estimators.trust import CARE, NO, YES
 from atoll.plotting import decision_map, entropy_map, probability_grid, reliability_diagram
 from atoll.plotting.palette import class_names
 
@@ -20,6 +22,7 @@ MOST_BYTES = 2**26  # rows of more are not kept for `plot`
 MOST_SECONDS = 10.0  # refits that take longer are made only where they are asked for
 N_FOLDS = 5
 MAP_RESOLUTION = 80  # per axis
+COLOURS = {YES: "#1b7837", CARE: "#b35806", NO: "#b2182b"}  # of the box, by trust
 
 
 class TrainingRows(NamedTuple):
@@ -47,13 +50,15 @@ class Summary(NamedTuple):
     """A fitted model in a few words.
 
     facts : what it was fitted on, in one line, or nothing where that is not known
-    verdict : how inference went
-    went_well : whether chains mixed and searches converged
+    points : of the verdict, the first of which says whether to trust the fit
+    next_step : what to do now, or nothing where that is not known
+    colour : of the box
     """
 
     facts: str
-    verdict: str
-    went_well: bool
+    points: list[str]
+    next_step: str
+    colour: str
 
 
 def summarise(model: Any) -> Summary:
@@ -70,7 +75,17 @@ def summarise(model: Any) -> Summary:
         share = "all of them" if n_labels == n_rows else f"{n_labels:,} of them"
         facts = f"{n_rows:,} rows, {share} labelled; {len(names)} classes: {', '.join(named)}"
     went_well = all(found.get(name, True) for name in ("mixed", "converged"))
-    return Summary(facts, str(found.get("verdict", "")), went_well)
+    trust = found.get("trust") if went_well else NO
+    colour = COLOURS.get(str(trust), COLOURS[YES])
+    return Summary(facts, points_of(str(found.get("verdict", ""))), _next(model, trust), colour)
+
+
+def _next(model: Any, trust: str | None) -> str:
+    """Return what to do with a fit that can be trusted so far."""
+    if trust is None or not hasattr(model, "plot"):
+        return ""
+    first = "" if trust == YES else "mend what is named above, and fit again; "
+    return f"Next: {first}plot() tests the probabilities on labels held out."
 
 
 def as_text(call: str, model: Any) -> str:
@@ -84,12 +99,15 @@ def as_text(call: str, model: Any) -> str:
     lines = [call]
     if summary.facts:
         lines += textwrap.wrap(f"fitted on {summary.facts}", WIDTH, **_INDENTED)
-    if summary.verdict:
-        lines += textwrap.wrap(summary.verdict, WIDTH, **_INDENTED)
+    for i, point in enumerate(summary.points):
+        lines += textwrap.wrap(point, WIDTH, **(_POINT if i else _INDENTED))
+    if summary.next_step:
+        lines += textwrap.wrap(summary.next_step, WIDTH, **_INDENTED)
     return "\n".join(lines)
 
 
 _INDENTED: dict[str, Any] = {"initial_indent": "  ", "subsequent_indent": "  "}
+_POINT: dict[str, Any] = {"initial_indent": f"  {DASH}", "subsequent_indent": "    "}
 
 
 def wrapped(call: str) -> str:
@@ -105,13 +123,16 @@ def wrapped(call: str) -> str:
 def as_html(model: Any) -> str:
     """Return a box that says what the model was fitted on, and how that went."""
     summary = summarise(model)
-    colour = "#1b7837" if summary.went_well else "#b2182b"
     name = escape(type(model).__name__)
     facts = f"<div>{escape(summary.facts)}</div>" if summary.facts else ""
+    first, *others = [escape(point) for point in summary.points] or [""]
+    points = "".join(f"<li>{point}</li>" for point in others)
+    points = f'<ul style="margin:.2em 0;padding-left:1.3em">{points}</ul>' if points else ""
+    step = f"<div>{escape(summary.next_step)}</div>" if summary.next_step else ""
     return (
-        f'<div style="border-left:4px solid {colour};padding:.3em .8em;margin:.3em 0;'
+        f'<div style="border-left:4px solid {summary.colour};padding:.3em .8em;margin:.3em 0;'
         f'max-width:50em;font-family:system-ui,sans-serif;font-size:.95em;line-height:1.45">'
-        f"<strong>{name}</strong>{facts}<div>{escape(summary.verdict)}</div></div>"
+        f"<strong>{name}</strong>{facts}<div><strong>{first}</strong></div>{points}{step}</div>"
     )
 
 

@@ -446,7 +446,7 @@ class DPMixtureClassifier(GenerativeClassifier):
             "interrupted": ascent.interrupted,
             "converged": ascent.converged,
             "n_held_out": 0 if held is None else held.n_held_out,
-            "verdict": " ".join([verdict, *of_labels, *remarks]),
+            "verdict": "\n".join([verdict, *of_labels, *remarks]),
         }, tuple(remarks if ascent.converged else ())
 
     # What else it answers -------------------------------------------------------------------------

@@ -91,6 +91,14 @@ class Explanation(NamedTuple):
         enough = self.compared and self.n_labels >= ENOUGH_LABELS
         return enough and self.log_odds_of_any < wanted
 
+    @property
+    def follows_nothing(self) -> bool:
+        """Whether the labels, be they few, show no assumption to hold."""
+        return self.compared and (self._by_chance() or self.tells_little)
+
+    def _by_chance(self) -> bool:
+        return self._ranked()[0].name == "nothing" or self.log_odds_of_any < UNSURE
+
     def headline(self) -> str:
         """Return which assumption the labels follow, in a sentence."""
         return self._headline(self._ranked())
@@ -158,14 +166,10 @@ class Explanation(NamedTuple):
         if not self.compared:
             return "With so many classes assumptions are not compared: the graph stands alone."
         first, second = ranked[:2]
-        if first.name == "nothing" or self.log_odds_of_any < UNSURE:
+        if self.follows_nothing:
+            clearly = "clearly " if self.tells_little and not self._by_chance() else ""
             return (
-                f"I cannot tell: {self.n_labels} labels follow nothing in the rows more than "
-                "chance would have it."
-            )
-        if self.tells_little:
-            return (
-                f"I cannot tell: {self.n_labels} labels follow nothing in the rows clearly more "
+                f"I cannot tell: {self.n_labels} labels follow nothing in the rows {clearly}more "
                 "than chance would have it."
             )
         one, other = f'"{WORDS[first.name]}"', f'"{WORDS[second.name]}"'

@@ -250,8 +250,8 @@ class GraphGPClassifier(InformedClassifier):
         posterior, shares, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
         found = coefficients.diagnostics(recipe)
         trouble = found["verdict"]
-        found["verdict"] += f" {self._about_shares(labels, shares)}"
-        found["verdict"] += f" {self._describe_graph(graph.rows, X.shape[0], len(modes.values))}"
+        found["verdict"] += f"\n{self._about_shares(labels, shares)}"
+        found["verdict"] += f"\n{self._describe_graph(graph.rows, X.shape[0], len(modes.values))}"
         return Fit(
             posterior,
             found,

@@ -340,7 +340,7 @@ class InformedClassifier(Classifier):
         if not looks_picked(labels, shares):
             return said
         return (
-            f"{said} The limits hold if the labelled rows are a random sample of all rows. But "
+            f"{said}\nThe limits hold if the labelled rows are a random sample of all rows. But "
             f"every class has {labels.counts[0]} labels. If you picked the rows by class, set "
             "labels_chosen=True. If you know the shares, give them as class_prior."
         )

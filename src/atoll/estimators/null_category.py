@@ -34,9 +34,9 @@ Array = NDArray[np.float64]
 
 BY_MATCHING = ("ep", "adf")
 DOUBTS = {
-    "shares": " Whatever the length-scale, the unlabelled rows did not fall to the classes as the "
+    "shares": "Whatever the length-scale, the unlabelled rows did not fall to the classes as the "
     "labels do, and were left out but for their shares; more labels would bring them in.",
-    "labels": " With the unlabelled rows, hidden labels were less probable than by their classes' "
+    "labels": "With the unlabelled rows, hidden labels were less probable than by their classes' "
     "shares alone: the null category does not hold here. The unlabelled rows were left out but for "
     "their shares; a model of another kind, such as GraphGPClassifier, may use them.",
 }
@@ -337,7 +337,7 @@ class NullCategoryClassifier(Classifier):
         if found.rows is None:
             return fit._replace(diagnostics={**fit.diagnostics, **used})
         remarks = () if found.predictive else (NOT_PREDICTIVE,)
-        verdict = " ".join([fit.diagnostics["verdict"] + DOUBTS[found.doubt], *remarks])
+        verdict = "\n".join([fit.diagnostics["verdict"], DOUBTS[found.doubt], *remarks])
         return fit._replace(
             posterior=approximate_posterior(
                 found.approximation,

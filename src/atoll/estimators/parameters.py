@@ -24,9 +24,11 @@ class Rule(ABC):
     """The values that a parameter may take.
 
     options : what they are, in words that go on from "must be"; alternatives are joined by "or"
+    guide : where it is told how to make one that the command line has no word for, in a sentence
     """
 
     options: tuple[str, ...]
+    guide: str = ""
 
     @abstractmethod
     def allows(self, value: Any) -> bool:
@@ -60,6 +62,7 @@ class _Either(Rule):
     def __init__(self, *rules: Rule):
         self.rules = rules
         self.options = tuple(option for rule in rules for option in rule.options)
+        self.guide = " ".join(rule.guide for rule in rules if rule.guide)
 
     @property
     def shell_options(self) -> tuple[str, ...]:
@@ -205,11 +208,13 @@ class A(Rule):
     ----------
     text : what it is, with its article
     types : of which it is an instance
+    guide : as of every rule
     """
 
-    def __init__(self, text: str, *types: type):
+    def __init__(self, text: str, *types: type, guide: str = ""):
         self.types = types
         self.options = (text,)
+        self.guide = guide
 
     @property
     def shell_options(self) -> tuple[str, ...]:
@@ -334,7 +339,13 @@ def inference(*names: str) -> Rule:
     return OneOf(*names)
 
 
-KERNEL = OneOf("isotropic", "ard") | A("a scikit-learn kernel", Kernel)
+KERNEL = OneOf("isotropic", "ard") | A(
+    "a scikit-learn kernel",
+    Kernel,
+    guide="isotropic has one length-scale for all columns, ard one for each. Any other kernel, of "
+    'scikit-learn\'s or your own, is for Python: see the guide "A kernel of your own" '
+    "(docs/guide/own-kernel.md).",
+)
 RANDOM_STATE = (
     Nothing()
     | Whole(0)

@@ -110,6 +110,9 @@ class ModelBundle(NamedTuple):
     rows : (n,) numbers of the rows in the table, from 1 on; None where the fit left none out
     texts : (n,) how the texts of each row begin, for reports; None where no column holds texts, and
         in older files
+    options : of the command that fitted it, each with its value, such as ["--drop", "name"]; not
+        the files, the column of labels and what is shown. None where they are not known, as in
+        older files
     """
 
     estimator: Any
@@ -126,6 +129,7 @@ class ModelBundle(NamedTuple):
     blank: NDArray[Any] | None = None
     rows: NDArray[Any] | None = None
     texts: NDArray[Any] | None = None
+    options: list[list[str]] | None = None
 
     def __repr__(self) -> str:
         """Return what the classifier says of itself, and which table it was fitted on."""

@@ -87,7 +87,7 @@ def search_of_active_sets(result: IVMResult) -> Search:
     remark = (
         ""
         if result.believed
-        else " Whatever the length-scale, the unlabelled rows did not fall to the classes as the "
+        else "\nWhatever the length-scale, the unlabelled rows did not fall to the classes as the "
         "labels do, and were left out; more labels would bring them in."
     )
     return Search(

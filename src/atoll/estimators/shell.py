@@ -34,6 +34,7 @@ from atoll.core.labels import (
     unlabelled_marker,
 )
 from atoll.core.memory import check_memory
+from atoll.core.points import in_points
 from atoll.core.progress import SECONDS_BETWEEN_LINES, is_watched, seconds_until_shown
 from atoll.core.remarks import warn_user
 from atoll.core.row_names import row_names
@@ -56,6 +57,7 @@ from atoll.estimators.parameters import (
 )
 from atoll.estimators.row_explanation import explain_row
 from atoll.estimators.row_memory import RowMemory, digest_of
+from atoll.estimators.trust import how_far, lines_of_trust
 from atoll.estimators.validation import (
     generator,
     read_chosen,
@@ -79,8 +81,9 @@ class Fit(NamedTuple):
     """What a subclass makes of the data; the shell makes fitted attributes of it.
 
     posterior : what prediction needs, `posterior_`
-    diagnostics : `diagnostics_`: "verdict", a sentence on how inference went; "mixed" for chains,
-        "converged" for everything else, of which a False one is a warning; and whatever else
+    diagnostics : `diagnostics_`: "verdict", lines on how inference went, which become points below
+        one that says whether to trust the fit; "mixed" for chains, "converged" for everything else,
+        of which a False one is a warning; and whatever else
     transduction : (u, K) class probabilities of the unlabelled rows; None: the posterior is asked
     traces : `draws_`, name -> (chain, draw) array
     objectives : `objectives_`, (t,) what was maximised or bounded, after every iteration
@@ -157,13 +160,16 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
             self.objectives_ = fit.objectives
         found = self.diagnostics_ = {"interrupted": False, **fit.diagnostics}
         if getattr(getattr(self, "kernel", None), "n_dims", None) == 0:
-            found["verdict"] += " The kernel has no free parameter: nothing of it was learnt."
+            found["verdict"] += "\nThe kernel has no free parameter: nothing of it was learnt."
         outcomes: dict[str, Any] = {
             name: bool(found[name]) for name in ("mixed", "converged") if name in found
         }
         found |= outcomes
         went_wrong = not all(outcomes.values())
-        trouble = found["verdict"] if fit.trouble is None else fit.trouble
+        trouble = " ".join(str(fit.trouble or found["verdict"]).split("\n"))
+        trust = how_far(found, bool(fit.remarks))
+        found |= {} if trust is None else {"trust": trust}
+        found["verdict"] = in_points([*lines_of_trust(found), *found["verdict"].split("\n")])
         for remark in ((trouble,) if went_wrong else ()) + fit.remarks:
             warn_user(f"{type(self).__name__}: {remark}", ConvergenceWarning)
         if self._until_shown() == 0.0:

@@ -220,7 +220,7 @@ class SSGPClassifier(Classifier):
             watched = summarise(traces)
             mixed, said = verdict(watched, n_chains=len(traces["log_prior"]))
             summary = {**watched, "mixed": mixed, "interrupted": interrupted}
-            sentence = f"{said} Parameters were found {found}"
+            sentence = f"{said}\nParameters were found {found}"
         if not selected.converged:
             sentence = (
                 "Expectation propagation, or the search for the parameters, had not converged, "

@@ -1,4 +1,4 @@
-"""What to do next, in one paragraph."""
+"""What to do next, step by step."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.core.points import points_of
 from atoll.estimators.explanation import likely_wrong_in_words
 from atoll.reports.words import count, percent, percents
 
@@ -40,19 +41,19 @@ class State(NamedTuple):
     n_wrong: int = 0
 
 
-def what_to_do_next(state: State) -> str:
-    """Return one paragraph: what to see to first, what to label, and when to stop."""
+def what_to_do_next(state: State) -> list[str]:
+    """Return in a few steps what to see to first, what to label, and when to stop."""
     said = [*_inference(state), *_wrong_labels(state), *_scarce_classes(state)]
-    said += [*_calibration(state), *_labels(state)]
-    return " ".join(said)
+    return [*said, *_calibration(state), *_labels(state)]
 
 
 def _inference(state: State) -> list[str]:
     if state.went_well:
         return []
+    why = " ".join(points_of(state.verdict)[:2][-1:])  # below the line that says not to trust it
     return [
         "First see to the fit itself: it did not settle, so that every number on this page is "
-        f"provisional. {state.verdict}"
+        f"provisional. {why}"
     ]
 
 

@@ -7,7 +7,7 @@ import io
 import warnings
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DOTS_PER_INCH = 150
-_MOST_TRACES = 12  # panels in the figure; further scalars are left out
+_MOST_TRACES = 12  # panels; further scalars are left out
+_TRACE_WIDTH = 4.6  # inches
 
 
 def png_address(figure: Any) -> str:
@@ -57,26 +58,36 @@ def scalar_draws(draws: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.flo
             yield name + place, values[(slice(None), slice(None), *index)]
 
 
-def trace_figure(draws: Mapping[str, Any]) -> tuple[Figure | None, list[str], int]:
-    """Plot traces of the first dozen scalars; return figure, names and how many were left out."""
+class Traces(NamedTuple):
+    """Pictures of traces, side by side where there is room and below one another elsewhere.
+
+    columns : figures, each with the names of its scalars
+    n_left_out : scalars that are not drawn
+    """
+
+    columns: list[tuple[Figure, list[str]]]
+    n_left_out: int
+
+
+def trace_figures(draws: Mapping[str, Any]) -> Traces:
+    """Plot traces of the first dozen scalars, in turn in the one and in the other column."""
     shown = list(islice(scalar_draws(draws), _MOST_TRACES))
-    if not shown:
-        return None, [], 0
     total = sum(int(np.prod(np.shape(values)[2:])) for values in draws.values())
-    n_columns = min(2, len(shown))
-    n_rows = -(-len(shown) // n_columns)
-    figure = new_figure(4.6 * n_columns, 0.3 + 1.9 * n_rows)
-    panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    columns = [part for part in (shown[::2], shown[1::2]) if part]
+    return Traces([_column_of_traces(part) for part in columns], total - len(shown))
+
+
+def _column_of_traces(shown: list[tuple[str, NDArray[np.float64]]]) -> tuple[Figure, list[str]]:
+    figure = new_figure(_TRACE_WIDTH, 0.3 + 1.9 * len(shown))
+    panels = figure.subplots(len(shown), 1, squeeze=False).ravel()
     for panel, (name, values) in zip(panels, shown):
         trace_plot(values, panel, name=name)
-    for panel in panels[len(shown) :]:
-        panel.set_visible(False)
-    return figure, [name for name, _ in shown], total - len(shown)
+    return figure, [name for name, _ in shown]
 
 
 def ascent_figure(objectives: NDArray[np.float64]) -> Figure:
     """Plot the objective of an iterative fit against the iteration."""
-    figure = new_figure(5.4, 2.6)
+    figure = new_figure(4.8, 2.6)
     axis = figure.subplots()
     axis.plot(np.arange(len(objectives)), objectives, color="#2166ac", linewidth=1.4)
     axis.set(xlabel="iteration", ylabel="objective")

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from atoll.core.points import points_of
 from atoll.inference.registry import METHODS
-from atoll.reports.figures import ascent_figure, png_address, trace_figure
+from atoll.reports.figures import ascent_figure, png_address, trace_figures
 from atoll.reports.words import count, percent
 
 _DIAGNOSTICS_SHOWN = 30  # quantities in the table of chain diagnostics
@@ -44,7 +45,7 @@ def inference_section(model: Any) -> dict[str, Any]:
     diagnostics = getattr(model, "diagnostics_", None)
     section: dict[str, Any] = {
         "status": "", "tone": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
-        "facts": [], "picture": None, "ascent": None,
+        "facts": [], "pictures": [], "ascent": None,
         "r_hat_limit": R_HAT_LIMIT, "ess_limit": ESS_LIMIT,
     }  # fmt: skip
     section["searched"] = "n_iterations" in (diagnostics or {})
@@ -63,6 +64,7 @@ def inference_section(model: Any) -> dict[str, Any]:
             section["status"], section["tone"] = "rough", ""
             section["size"] = "few independent draws: more below"
     section["verdict"] = str(diagnostics.get("verdict", ""))
+    section["points"] = points_of(section["verdict"])
     if diagnostics.get("troubled", False) and section["tone"] == "good":
         section["tone"] = ""  # sampling went well, but what it says is no good news
     section["interrupted"] = bool(diagnostics.get("interrupted", False))
@@ -78,13 +80,13 @@ def inference_section(model: Any) -> dict[str, Any]:
         section["facts"] += _objective(model, diagnostics)
     if "jitter" in diagnostics:
         section["facts"].append(("Largest jitter used", f"{diagnostics['jitter']:.1e}"))
-    figure, names, left_out = trace_figure(getattr(model, "draws_", None) or {})
+    traces = trace_figures(getattr(model, "draws_", None) or {})
     if hasattr(model, "objectives_"):
         section["ascent"] = png_address(ascent_figure(model.objectives_))
-    if figure is not None:
-        section["picture"] = png_address(figure)
-        section["traces"] = names
-        section["traces_left_out"] = left_out
+    section["pictures"] = [
+        {"address": png_address(figure), "names": names} for figure, names in traces.columns
+    ]
+    section["traces_left_out"] = traces.n_left_out
     return section
 
 

@@ -55,7 +55,7 @@ _ROWS_SHOWN = 10  # rows listed, to be labelled or looked at
 _MANY_ROWS = 20_000  # rows that are predicted at a time, where that is shown
 _COLUMNS_SHOWN = 5  # columns of each listed row
 _FEW_ROWS = 50  # with fewer held-out rows, the report cautions that scores are rough
-_HALF_PAGE = (5.4, 4.3)  # inches; small, so that the text stays legible at half the page's width
+_HALF_PAGE = (5.2, 4.2)  # inches; small, so that text is legible at half the page, and on a phone
 
 
 class Fitted(NamedTuple):
@@ -175,7 +175,7 @@ def write_report(
         calibration=calibration,
         maps=_maps(fitted),
         uncertain=rows,
-        next_step=_next_step(fitted, calibration, chains, rows),
+        next_steps=_next_steps(fitted, calibration, chains, rows),
         chains=chains,
     )
     with atomic_path(path) as temporary:
@@ -473,9 +473,9 @@ def _telling_columns(fitted: Fitted) -> list[int]:
     return list(range(min(_COLUMNS_SHOWN, len(fitted.table.columns))))
 
 
-def _next_step(
+def _next_steps(
     fitted: Fitted, calibration: dict[str, Any], chains: dict[str, Any], rows: dict[str, Any]
-) -> str:
+) -> list[str]:
     return what_to_do_next(
         State(
             went_well=chains["tone"] != "bad",

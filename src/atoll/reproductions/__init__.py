@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from atoll.core.near_names import did_you_mean
+from atoll.core.near_names import did_you_mean, near_name
 from atoll.reproductions import engine
 from atoll.reproductions.archipelago import TABLE_1
 from atoll.reproductions.archipelago_figures import FIGURE_1, FIGURE_3, FIGURE_4
@@ -73,16 +73,32 @@ def find_experiment(name: str) -> Experiment:
     """
     experiments = {experiment.name: experiment for experiment in EXPERIMENTS}
     if name not in experiments:
-        # One figure is not another's misspelling, however alike their names.
-        same = [other for other in experiments if _digits(other) == _digits(name)]
-        hint = did_you_mean(name, same, 0.8)
+        hint = _nearest(name, list(experiments))
         there = f"{hint}There are" if hint else "there are"
         raise ValueError(f"name {name!r} is not an experiment; {there}: {', '.join(experiments)}.")
     return experiments[name]
 
 
+def _nearest(name: str, names: Sequence[str]) -> str:
+    """Return which experiments may be meant, to go before a sentence; nothing where none is near.
+
+    One figure is not another's misspelling, however alike their names: where the number is none
+    that there is, all of the same paper are named.
+    """
+    same = [other for other in names if _digits(other) == _digits(name)]
+    meant = did_you_mean(name, same, 0.8)
+    near = near_name(_letters(name), [_letters(other) for other in names], 0.8)
+    if meant or near is None:
+        return meant
+    return f"near it are {', '.join(other for other in names if _letters(other) == near)}. "
+
+
 def _digits(name: str) -> list[str]:
     return [letter for letter in name if letter.isdigit()]
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name if not letter.isdigit())
 
 
 def run_experiment(

@@ -144,18 +144,18 @@ def gain(density: Density, other: Density, X: Array) -> Array:
 
 
 def acceptance_remark(n_rejections: NDArray[np.integer], n: int) -> str:
-    """Return a sentence where the base density proposes much that is rejected, else nothing."""
+    """Return lines where the base density proposes much that is rejected, else nothing."""
     rate, most = n / (n + float(np.mean(n_rejections))), process.most_proposals(n)
     found = ""
     if rate <= LOW_ACCEPTANCE:
         found += (
-            f" The base density is far from the data: one proposal in {1 / rate:.0f} is kept, and "
+            f"\nThe base density is far from the data: one proposal in {1 / rate:.0f} is kept, and "
             'sweeps are slow. Try base_density="mixture".'
         )
     share = float(np.mean(n + n_rejections > NEAR_THE_MOST * most))
     if share > 0:
         found += (
-            f" {share:.0%} of the draws have nearly as many rejections as the model allows "
+            f"\n{share:.0%} of the draws have nearly as many rejections as the model allows "
             f"({most - n}): islands could be smaller still than it can say."
         )
     return found
