@@ -7,7 +7,7 @@ import pytest
 
 from atoll import AtollClassifier
 from atoll.datasets import hide_labels, make_crescents
-from atoll.estimators.atoll_verdict import Facts, diagnose, troubles
+from atoll.estimators.atoll_verdict import Facts, diagnose, difference_of_seeds, troubles
 from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
 from atoll.estimators.informed import Shares
 from atoll.models.graph_posterior import ConePosterior
@@ -47,6 +47,44 @@ def test_words_and_warnings_take_the_same_number_of_draws_for_enough(effective):
     assert bool(warned) is ("probabilities are rough" in chains["verdict"])
     assert bool(warned) is chains["few_draws"]  # what the report and the command line ask
     assert bool(warned) == (0.5 / np.sqrt(effective) > 0.071)  # the error of one of a half
+
+
+SETTLED = {"n_draws": 64, "effective_draws": 20.0, "mixed": True, "few_draws": True,
+           "verdict": "of the chains"}  # fmt: skip
+
+
+def test_draws_are_few_where_another_seed_would_move_probabilities():
+    """Where the classes are clear, or hardly rest on draws, few draws are enough."""
+    clear = FACTS._replace(spread=0.1)
+    weak = FOUND_WITH_NOTHING._replace(
+        assumptions=(
+            Assumption("clusters", 0.2, 3.0),
+            Assumption("neighbours", 0.8, 5.0),
+            Assumption("nothing", 0.0, 0.0),
+        )
+    )
+    for facts, explanation, few in (
+        (FACTS, FOUND_WITH_NOTHING, True),
+        (clear, FOUND_WITH_NOTHING, False),
+        (FACTS, weak, False),
+    ):
+        found, _ = diagnose(facts, explanation, SETTLED, "")
+        assert found["few_draws"] is few
+        assert ("Fix: a larger n_draws" in found["verdict"]) is few
+        number = f"Another seed would move probabilities by {found['difference_of_seeds']:.3f}"
+        assert number in found["verdict"]
+
+
+def test_the_difference_of_seeds_is_what_seeds_differ_by():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.5, 1.0, 400)
+    effective, weight = 30, 0.9
+    means = rng.binomial(effective, p, (2000, 2, 400)) / effective
+    seen = weight * np.abs(means[:, 0] - means[:, 1]).mean()
+    facts = FACTS._replace(spread=float(np.sqrt(p * (1 - p)).mean()))
+    chains = {"effective_draws": effective}
+    told = difference_of_seeds(facts, chains, {"clusters": weight})
+    assert abs(told - seen) < 0.05 * seen
 
 
 def test_an_explanation_says_what_its_percentages_and_odds_are_in_plain_numbers():

@@ -346,6 +346,8 @@ class AtollClassifier(InformedClassifier):
             return found
 
         posterior, found, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
+        top = proba.max(axis=1, initial=0.0)
+        facts = facts._replace(spread=float(np.sqrt(top * (1.0 - top)).mean()))
         chains = bold.diagnostics(recipe.graph)
         said = self._about_shares(labels, found)
         diagnostics, remarks = diagnose(facts, explanation, chains, said)

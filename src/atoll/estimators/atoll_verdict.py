@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from atoll.estimators.explanation import Explanation
 from atoll.models.graph_posterior import ENOUGH_DRAWS
 
@@ -14,6 +16,7 @@ UNREACHED, MOST_UNREACHED = 0.05, 0.5  # share of rows on pieces without a label
 HEAVY = 0.5  # weight of an assumption from which what ails it is named
 SEEN = 0.1  # weight of the labels' shares from which it is said
 STRONG = 0.05  # weight of chains from which they have to mix
+MOST_BY_SEED = 0.05  # mean difference of probabilities between seeds, beyond which it is named
 
 
 class Facts(NamedTuple):
@@ -26,6 +29,7 @@ class Facts(NamedTuple):
     standardised : whether columns were standardised
     least_share : of effective draws, that weights by cuts and shares may leave
     n_draws : that were asked for
+    spread : standard deviation of a row's class given its probabilities, mean over rows
     """
 
     n_rows: int
@@ -36,6 +40,7 @@ class Facts(NamedTuple):
     standardised: bool
     least_share: float
     n_draws: int
+    spread: float = 0.5
 
 
 def diagnose(
@@ -60,8 +65,14 @@ def diagnose(
             "Sampling of the clusters of near rows had not settled, but they count only "
             f"{weights['clusters']:.1%} here."
         ]
-    elif not chains.get("mixed", True) or chains.get("few_draws", False):
+    elif not chains.get("mixed", True):
         amiss, of_chains = [*of_chains, *amiss], []
+    by_seed = difference_of_seeds(facts, chains, weights)
+    is_rough = bool(chains.get("mixed", True) and by_seed > MOST_BY_SEED)
+    if is_rough:
+        amiss, of_chains = [_about_seeds(by_seed, chains), *amiss], []
+    elif chains.get("few_draws", False):
+        of_chains = [f"Sampling settled. {_about_seeds(by_seed, chains)}"]
     told = [*amiss, *_headline(explanation), *_about_rows(facts, weights, of_chains)]
     found = {
         **chains,
@@ -73,6 +84,8 @@ def diagnose(
         "agreement": explanation.agreement,
         "one_column": explanation.one_column,
         "troubled": bool(warned or noted),
+        "few_draws": is_rough,
+        "difference_of_seeds": by_seed,
         "tells_little": explanation.follows_nothing,
         "verdict": "\n".join([*told, shares, _about_graph(facts)]),
     }
@@ -80,6 +93,29 @@ def diagnose(
         if name in found:
             found[name] = bool(found[name] or hardly_counts)
     return found, tuple(warned)
+
+
+def difference_of_seeds(
+    facts: Facts, chains: Mapping[str, Any], weights: Mapping[str, float]
+) -> float:
+    """Return how far another seed would move a probability, on average over rows.
+
+    A mean of E independent draws of a class has a standard deviation of √(p (1 − p) / E), two such
+    means differ by 2/√π of it on average, and they have the weight of the clusters.
+    """
+    effective = float(chains.get("effective_draws", np.inf))
+    deviation = weights["clusters"] * facts.spread / np.sqrt(effective)
+    return float(2.0 / np.sqrt(np.pi) * deviation)
+
+
+def _about_seeds(by_seed: float, chains: Mapping[str, Any]) -> str:
+    """Return what another seed would change, and why."""
+    fix = " Fix: a larger n_draws, or more labels." if by_seed > MOST_BY_SEED else ""
+    n_draws, effective = chains["n_draws"], chains["effective_draws"]
+    return (
+        f"Another seed would move probabilities by {by_seed:.3f} on average: {n_draws} draws are "
+        f"worth {effective:.0f} independent ones.{fix}"
+    )
 
 
 def _headline(explanation: Explanation) -> list[str]:
