@@ -188,8 +188,13 @@ def label_covariance(v: Array, nugget: float = RECIPE.argmax.nugget) -> Array:
 
 
 def at_functions(lower: Array, f: Array) -> Coloured:
-    """Return f (S, l, F) for `sweep`: classes first, then chains, and rows last."""
-    return coloured(lower, np.ascontiguousarray(f.transpose(2, 0, 1)))
+    """Return f (S, l, F) for `sweep`: classes first, then chains, and rows last.
+
+    In memory the functions have chains last: all that classes say of a row then lies together.
+    """
+    here = coloured(lower, np.ascontiguousarray(f.transpose(2, 0, 1)))
+    by_row = np.ascontiguousarray(f.transpose(2, 1, 0))
+    return here._replace(z=by_row.transpose(0, 2, 1))
 
 
 def functions_at(here: Coloured) -> Array:
@@ -208,23 +213,24 @@ def sweep(rng: np.random.Generator, here: Coloured, lower: Array, codes: Codes) 
     lower : (l, l) factor of the covariance there
     codes : (l,) in 0..K−1
     """
-    f, white = here.z.copy(), here.white.copy()
+    f, white = here.z.copy(order="K"), here.white.copy(order="K")
     if len(f) == 1:
         side = np.where(codes == 1, 1.0, -1.0)
         alone = Coloured(f[0], white[0])
         f[0], white[0] = cone_sampling.turn_beside(rng, lower, alone, side, np.zeros(1))
         return Coloured(f, white)
-    # (S, l), the function of each row's own class
-    winner = np.ascontiguousarray(f[codes, :, np.arange(len(codes))].T)
+    by_row = f.transpose(0, 2, 1)  # (F, l, S)
+    # (S, l), the function of each row's own class; where it is this one, the best of the others
+    limits = np.ascontiguousarray(by_row[codes, np.arange(len(codes))].T)
     for c in rng.permutation(len(f)):
         own = np.flatnonzero(codes == c)
-        limits, side = winner.copy(), np.full(len(codes), -1.0, f.dtype)
-        rivals = f[:, :, own]
+        side = np.full(len(codes), -1.0, f.dtype)
+        rivals = by_row.take(own, axis=1)
         rivals[c] = -np.inf
-        limits[:, own], side[own] = rivals.max(axis=0), 1.0
+        limits[:, own], side[own] = rivals.max(axis=0).T, 1.0
         turned = cone_sampling.turn_beside(rng, lower, Coloured(f[c], white[c]), side, limits)
         f[c], white[c] = turned
-        winner[:, own] = f[c][:, own]
+        limits[:, own] = turned.z[:, own]
     return Coloured(f, white)
 
 
