@@ -27,6 +27,7 @@ worth at least a twentieth of the draws. These numbers, and all others, are a `R
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -74,6 +75,9 @@ Codes = NDArray[np.intp]
 
 LABELS_AT_ONCE = 2**23  # bytes of labellings
 EDGES_AT_ONCE = 2**18  # ends of edges, each in every labelling
+
+Watch = Callable[[int, int | None], None]
+"""Told how many steps are made, and of how many; None: that is not known."""
 
 
 class GraphLabels(NamedTuple):
@@ -241,6 +245,7 @@ def sample_labelled(
     n_classes: int,
     n_draws: int,
     recipe: ArgmaxRecipe = RECIPE.argmax,
+    watch: Watch | None = None,
 ) -> tuple[Array, int, float]:
     """Draw f at the labelled rows given their labels, once from each of many chains.
 
@@ -257,6 +262,7 @@ def sample_labelled(
     lower : (l, l) factor of the covariance C there
     codes : (l,) in 0..K−1
     n_draws : S, the number of chains
+    watch : told of every sweep, and how many there are to be until the next look
 
     Returns
     -------
@@ -285,10 +291,12 @@ def sample_labelled(
 
     n_sweeps, here = 0, rescaled(here)
     while True:
-        before = direction(here)
-        for _ in range(max(recipe.first_sweeps, n_sweeps)):
+        before, wanted = direction(here), n_sweeps + max(recipe.first_sweeps, n_sweeps)
+        while n_sweeps < wanted:
             here = rescaled(sweep(rng, here, lower, codes))
-        n_sweeps += max(recipe.first_sweeps, n_sweeps)
+            n_sweeps += 1
+            if watch is not None:
+                watch(n_sweeps, wanted)
         memory = hmc_chains.memory(before, direction(here))
         forgotten = memory < recipe.memory_limit or n_sweeps >= recipe.most_sweeps
         if forgotten and n_sweeps > recipe.first_sweeps:
@@ -304,6 +312,7 @@ def infer(
     n_draws: int,
     likelihood: str = "auto",
     recipe: Recipe = RECIPE,
+    watch: Watch | None = None,
 ) -> FeaturePosterior:
     """Find the posterior of the coefficients.
 
@@ -311,12 +320,13 @@ def infer(
     ----------
     n_draws : of the argmax; a quarter as many of the softmax
     likelihood : "argmax", "softmax", or "auto" for that which the labels ask for
+    watch : told of steps that take long where classes are many
     """
     # Without label noise a label counts as much as any other, whatever its weight.
     shares = {"argmax": 0.0, "softmax": 1.0} | ({"auto": 1.0} if known.is_doubted else {})
     share = shares.get(likelihood, recipe.choice.softmax_share(known.n_labels, known.n_classes))
     if share == 0.0:
-        return draw(rng, known, n_draws, recipe)
+        return draw(rng, known, n_draws, recipe, watch)
     if known.features.shape[1] * known.n_classes > recipe.choice.most_coefficients:
         if known.weights is not None:
             raise ValueError(
@@ -324,14 +334,19 @@ def infer(
                 'out, or use GraphGPClassifier(likelihood="argmax") and leave doubtful labels out.'
             )
         v = known.features[known.rows]
-        return approximate(v, known.codes, known.n_classes, recipe=recipe.probit)
+        report = None if watch is None else lambda n, _: watch(n, None)
+        return approximate(v, known.codes, known.n_classes, report, recipe.probit)
     if share == 1.0:
         return draw_softmax(rng, known, max(1, n_draws // recipe.softmax.votes_per_draw), recipe)
     return draw_both(rng, known, n_draws, share, recipe)
 
 
 def draw(
-    rng: np.random.Generator, known: GraphLabels, n_draws: int, recipe: Recipe = RECIPE
+    rng: np.random.Generator,
+    known: GraphLabels,
+    n_draws: int,
+    recipe: Recipe = RECIPE,
+    watch: Watch | None = None,
 ) -> ConePosterior:
     """Draw the functions given the labels, and find the weights of their labellings.
 
@@ -342,7 +357,7 @@ def draw(
     lower = jittered_cholesky(label_covariance(v, recipe.argmax.nugget)).lower
     n_chains = recipe.argmax.n_chains(n_draws, len(v) * known.n_classes)
     f, n_sweeps, memory = sample_labelled(
-        rng, lower, known.codes, known.n_classes, n_chains, recipe.argmax
+        rng, lower, known.codes, known.n_classes, n_chains, recipe.argmax, watch
     )
     f = f[np.arange(n_draws) % n_chains]
     a = sample_coefficients(rng, v, lower, f, recipe.argmax.nugget)
