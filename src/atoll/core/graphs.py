@@ -379,8 +379,8 @@ def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Mod
     quarter of the modes, go to LAPACK. The rest are solved part by part, since modes of different
     parts have nothing to do with each other, by Lanczos iteration (ARPACK) on a Chebyshev
     polynomial of I − L, which spreads the crowded end of the spectrum: a dozen sparse products then
-    replace a dozen orthogonalisations of the whole basis. Many modes are found by blocks of vectors,
-    in a third of the time. The eigenvalue at which the wanted modes begin is estimated first, and
+    replace a dozen orthogonalisations of the whole basis. Many modes are found by the block, in
+    half of the time or less. The eigenvalue at which the wanted modes begin is estimated first, and
     residuals are checked at the end.
 
     Parameters

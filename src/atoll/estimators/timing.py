@@ -71,8 +71,8 @@ def expected_seconds(estimator: Any, X: Any, y: NDArray[Any], long: float = LONG
     Parts of the rows are fitted, twice as many each time, while that takes a second or two; the
     time of all rows follows from how it grew. A graph has `max_graph_rows` rows at most: a row
     beyond them costs what its prediction does. Chains make a few sweeps in a trial, and their time
-    is scaled by the sweeps that they will make. A graph of very many classes is not tried: its steps
-    are counted.
+    is scaled by the sweeps that they will make. A graph of very many classes is not tried: the
+    steps of its fit are counted.
 
     Parameters
     ----------
