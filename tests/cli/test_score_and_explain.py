@@ -22,6 +22,7 @@ from atoll.estimators import (
     make_preprocessor,
     save_model,
 )
+from atoll.estimators import timing as estimator_timing
 from atoll.estimators.timing import Cost
 from program import fail, run, succeed
 
@@ -425,6 +426,28 @@ def test_no_trial_is_made_before_a_fit_of_seconds():
     Slow.clock = 0.0
     assert timing.expected_seconds(Graph(), np.zeros((2000, 1)), y) == 0.0
     assert Slow.clock == 0.0
+
+
+def labels_of(n_classes, n_rows=3000, per_class=3):
+    y = np.full(n_rows, None, dtype=object)
+    y[: n_classes * per_class] = [f"class {i}" for i in range(n_classes)] * per_class
+    return y
+
+
+def test_the_time_of_very_many_classes_is_told_without_a_trial(monkeypatch):
+    def no_trial(*given):
+        raise AssertionError("a trial takes as long as the fit")
+
+    monkeypatch.setattr(estimator_timing, "_trial", no_trial)
+    X = np.zeros((3000, 20))
+    some, more = (timing.expected_seconds(AtollClassifier(), X, labels_of(K)) for K in (40, 160))
+    assert 0.0 < 4.0 * some < more
+    smaller = timing.seconds_by_classes(AtollClassifier(), 30_000, labels_of(160, 30_000), 2000)
+    larger = timing.seconds_by_classes(AtollClassifier(), 30_000, labels_of(160, 30_000), 10_000)
+    assert smaller < larger
+    assert timing.seconds_by_classes(AtollClassifier(), 3000, labels_of(3), 2000) is None
+    noisy = AtollClassifier(label_noise="learn")  # which draws nothing inside a cone
+    assert timing.seconds_by_classes(noisy, 3000, labels_of(160), 2000) is None
 
 
 def test_the_words_of_a_text_and_those_it_shares_with_labelled_ones_are_shown(tmp_path):

@@ -327,3 +327,32 @@ def test_an_index_is_asked_only_where_the_exact_search_is_long(monkeypatch):
     monkeypatch.setattr(graphs, "import_extra", lambda name: SimpleNamespace(Index=_BruteIndex))
     assert np.array_equal(graphs.nearest(rows, None, 3), exact[0])
     assert np.array_equal(graphs._approximate_nearest(rows, X, 3), exact[1])
+
+
+def laplacian_and_modes(n=900, n_modes=210):
+    X = np.random.default_rng(7).standard_normal((n, 3))
+    W = self_tuning_weights(neighbour_graph(X, 10))
+    return graphs.normalised_laplacian(W).toarray(), graphs.smoothest_modes(W, n_modes)
+
+
+def test_many_modes_are_found_by_blocks_as_lapack_finds_them(monkeypatch):
+    monkeypatch.setattr(graphs, "eigsh", None)  # ARPACK is not asked
+    L, modes = laplacian_and_modes()
+    values = np.linalg.eigvalsh(L)
+    np.testing.assert_allclose(modes.values, values[1:211], atol=1e-10)
+    np.testing.assert_allclose(modes.vectors.T @ modes.vectors, np.eye(210), atol=1e-10)
+    np.testing.assert_allclose(L @ modes.vectors, modes.vectors * modes.values, atol=1e-7)
+
+
+def test_modes_that_blocks_do_not_find_are_left_to_single_vectors(monkeypatch):
+    asked = []
+    monkeypatch.setattr(graphs, "_modes_by_block", lambda *given: asked.append(1))
+    L, modes = laplacian_and_modes()
+    assert asked
+    np.testing.assert_allclose(modes.values, np.linalg.eigvalsh(L)[1:211], atol=1e-10)
+    # A ring of few vertices has no more directions than blocks would take.
+    ring = sparse.csr_array(np.roll(np.eye(60), 1, axis=0) + np.roll(np.eye(60), -1, axis=0))
+    monkeypatch.undo()
+    trivial = np.full(60, 60**-0.5)
+    S = sparse.csr_array(ring / 2.0)
+    assert graphs._modes_by_block(S, trivial, 40, (6, 0.0), np.random.default_rng(0)) is None

@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from atoll import AtollClassifier, GraphGPClassifier
 from atoll.core.graphs import neighbour_graph, self_tuning_weights, smoothest_modes
 from atoll.datasets import hide_labels
+from atoll.estimators.progress import Progress
 from atoll.models.average.recipe import AVERAGE_RECIPE
 from atoll.models.graph_recipe import RECIPE
 
@@ -373,3 +374,27 @@ def test_probabilities_are_probabilities_whatever_the_rows(problem):
 @given(problems())
 def test_probabilities_are_probabilities_in_ten_thousand_hostile_problems(problem):
     check_hostile(problem)
+
+
+@pytest.mark.parametrize("kind", [AtollClassifier, GraphGPClassifier])
+def test_the_draws_of_a_fit_are_counted_on_a_bar_that_leaves_nothing(kind, monkeypatch):
+    told, reach = [], Progress.reach
+
+    def seen(bar, n, total):
+        reach(bar, n, total)
+        told.append((bar.bar.n, bar.bar.total, bar.bar.leave))
+
+    monkeypatch.setattr(Progress, "reach", seen)
+    X, truth = make_moons(80, noise=0.1, random_state=0)
+    y = hide_labels(truth, per_class=3, marker=None, random_state=0)
+    model = kind(n_draws=20, random_state=0, verbose=True).fit(X, y)
+    n_sweeps = model.diagnostics_["n_sweeps"]
+    assert told[0] == (1, 16, False)
+    assert told[-1] == (n_sweeps, n_sweeps, False)
+
+
+def test_a_bar_begins_anew_where_other_steps_follow():
+    with Progress(True, "draws", "steps", began=0.0) as bar:
+        bar.reach(30, 32)
+        bar.reach(1, None)
+        assert (bar.bar.n, bar.bar.total) == (1, None)

@@ -11,11 +11,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 from atoll import AtollClassifier, GraphGPClassifier, load_model, make_preprocessor, save_model
+from atoll.core.labels import parse_labels
 from atoll.datasets import hide_labels, make_crescents
 from atoll.diagnostics.wrong_rows import kept_error
 from atoll.estimators import MODELS
 from atoll.estimators.graph_rows import RowGraph
-from atoll.estimators.informed import Suspects
+from atoll.estimators.informed import Shares, Suspects, looks_picked
 from atoll.estimators.knowledge import read_class_prior, read_groups, read_weights
 from atoll.estimators.probit_gp import ProbitGPClassifier
 from atoll.kernels.graph_spectral import graph_modes
@@ -200,6 +201,25 @@ def test_the_verdict_says_what_the_limits_assume_where_labels_look_picked(kind, 
     drawn[np.flatnonzero(y != None)[0]] = None  # noqa: E711 - elementwise
     for model in (*told, fit(kind, X, drawn)):
         assert "random sample" not in model.diagnostics_["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "picked"),
+    [((20, 20, 19, 20), True), ((5, 5, 5), True), ((1, 1, 1), False), ((6, 5), False)],
+)
+def test_labels_look_picked_where_chance_would_hardly_make_them_so_even(counts, picked):
+    codes = np.repeat(np.arange(len(counts)), counts)
+    labels = parse_labels(codes, unlabelled=None)
+    shares = Shares(*np.array([[0.2], [0.1], [0.3]]) * np.ones(len(counts)))
+    assert looks_picked(labels, shares) == picked
+
+
+def test_numbers_of_labels_that_are_nearly_the_same_are_said():
+    X, _ = make_crescents(n_samples=240, random_state=0)
+    y = np.full(240, None, dtype=object)
+    y[:119] = [("a", "b", "c")[i % 3] for i in range(119)]
+    said = fit(GraphGPClassifier, X, y).diagnostics_["verdict"]
+    assert "every class has 39 to 40 labels" in said
 
 
 def test_effective_draws_stay_above_the_stated_share_whatever_the_shares(crescents):

@@ -10,6 +10,7 @@ import zipfile
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import make_moons
 from sklearn.exceptions import NotFittedError
@@ -21,7 +22,8 @@ from sklearn.preprocessing import StandardScaler
 import atoll
 from atoll.core.densities import StudentT
 from atoll.core.graphs import Modes
-from atoll.core.preprocessing import Preprocessing
+from atoll.core.preprocessing import Preprocessing, prepare
+from atoll.datasets import make_crescents
 from atoll.estimators.persistence import (
     FORMAT,
     TRUSTED_TYPES,
@@ -108,6 +110,24 @@ def test_a_bundle_survives_with_its_preprocessing_and_blank_labels(fitted, path)
     np.testing.assert_array_equal(loaded.X, X)
     assert loaded.y.tolist() == y.tolist()
     assert loaded.target == "kind"
+
+
+def test_a_bundle_has_what_its_classifier_found_and_says_what_a_large_fit_left_out():
+    X, truth = make_crescents(60, random_state=0)
+    y = np.full(60, None, dtype=object)
+    y[:20] = truth[:20]
+    model = atoll.GraphGPClassifier(n_draws=20, random_state=0).fit(X, y)
+    table = pd.DataFrame(X, columns=["a", "b"])
+    read = prepare(table, standardise=False).preprocessing
+    bundle = ModelBundle(model, read, X, y, "kind", atoll.__version__, "2001-01-01")
+    assert {"transduction_", "classes_", "diagnostics_", "predict_entropy", "X"} <= {*dir(bundle)}
+    assert "fit" not in dir(bundle)  # which would change the classifier alone
+    np.testing.assert_array_equal(bundle.transduction_, model.transduction_)
+    np.testing.assert_array_equal(bundle.predict_entropy(table), model.predict_entropy(X))
+    del model.transduction_  # as after a fit that reads its rows in chunks
+    with pytest.raises(AttributeError, match=r"60, were too many .* model\.estimator\.predict\("):
+        bundle.transduction_  # noqa: B018
+    assert len(bundle.estimator.predict(bundle.X)) == 60  # what it says to call
 
 
 def test_named_tuples_generators_and_special_floats_survive(path):

@@ -125,6 +125,23 @@ def test_a_cone_s_energy_is_chi_squared_and_its_draws_give_the_labels():
     assert (argmax.classes_of(f) == codes).all()
 
 
+def test_sweeps_are_told_of_and_watching_changes_no_draw():
+    features, _ = features_of(40, 3)
+    codes = np.arange(6) % 3
+    lower = np.linalg.cholesky(model.label_covariance(features[:6]))
+    told = []
+
+    def drawn(watch):
+        rng = np.random.default_rng(1)
+        return model.sample_labelled(rng, lower, codes, 3, 32, RECIPE.argmax, watch)
+
+    f, n_sweeps, _ = drawn(lambda *numbers: told.append(numbers))
+    assert [n for n, _ in told] == list(range(1, n_sweeps + 1))
+    assert told[0] == (1, 16)
+    assert told[-1] == (n_sweeps, n_sweeps)
+    np.testing.assert_array_equal(f, drawn(None)[0])
+
+
 @pytest.mark.parametrize("precision", [np.float64, np.float32])
 def test_a_normal_beside_its_limits_has_the_moments_of_a_truncated_one(precision):
     # Limits away from zero on both sides, and one that never binds.

@@ -159,8 +159,8 @@ def compare_models(
     unlike = None
     if categories is None and not sparse.issparse(rows):
         unlike = unlike_scales(rows.astype(np.float64, copy=False))
-    own = _asked(models)[1]
-    ours = [one for one in candidates if one.name not in own]  # those of the user come last
+    # Those of the user come last, and may have a name of ours.
+    ours = [one for one in candidates if CANDIDATES.get(one.name) is one]
     total = len(candidates) * n_splits
     with progress_bar(total=total, desc="comparing", disable=not progress, bar_format=_BAR) as bar:
         forecast: Forecast | None = None

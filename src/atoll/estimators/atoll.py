@@ -71,6 +71,7 @@ from atoll.models.average.views import (
 )
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import ConePosterior, FeaturePosterior
+from atoll.models.graph_recipe import Recipe
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -269,6 +270,10 @@ class AtollClassifier(InformedClassifier):
 
     def _recipe(self) -> AverageRecipe:
         return AVERAGE_RECIPE if self.recipe is None else self.recipe
+
+    def _recipe_of_draws(self) -> Recipe | None:
+        """Return how the graph's functions are drawn, where labels are believed; None elsewhere."""
+        return self._recipe().graph if self.label_noise is None else None
 
     def _wrong_shares(self) -> tuple[float, ...]:
         """Return the shares of wrong labels that are averaged over."""
@@ -543,7 +548,8 @@ class AtollClassifier(InformedClassifier):
         )
         doubted = contradicted or self.label_noise is not None
         likelihood = "softmax" if doubted else "auto"
-        found = graph_gp.infer(rng, known, self.n_draws, likelihood, recipe)
-        if isinstance(found, ConePosterior) and not found.diagnostics(recipe)["mixed"]:
-            found = graph_gp.infer(rng, known, self.n_draws, "softmax", recipe)
+        with self._progress("graph without label noise", "steps") as bar:
+            found = graph_gp.infer(rng, known, self.n_draws, likelihood, recipe, bar.reach)
+            if isinstance(found, ConePosterior) and not found.diagnostics(recipe)["mixed"]:
+                found = graph_gp.infer(rng, known, self.n_draws, "softmax", recipe, bar.reach)
         return found

@@ -218,7 +218,10 @@ class GraphGPClassifier(InformedClassifier):
         labelled = usable_labels(labelled, usable)
         kept, graph, modes, known = self._known(rng, X, labels.of(labelled), labelled)
         self._say(f"posterior of {known.n_classes} classes given {len(labelled)} labels")
-        coefficients = graph_gp.infer(rng, known, self.n_draws, self.likelihood, recipe)
+        with self._progress("posterior", "steps") as bar:
+            coefficients = graph_gp.infer(
+                rng, known, self.n_draws, self.likelihood, recipe, bar.reach
+            )
         posterior = GraphPosterior(
             graph.rows,
             known.features[: len(kept)],
@@ -320,6 +323,10 @@ class GraphGPClassifier(InformedClassifier):
             q = averaged(with_noise, self._read_rows(X), fillings_of(X))
         predicted = np.arange(len(q)), proba.argmax(axis=1)
         return 1.0 - 0.5 * (q[predicted] + proba[predicted])
+
+    def _recipe_of_draws(self) -> Recipe | None:
+        """Return how functions are drawn where labels are few; None under another likelihood."""
+        return None if self.likelihood == "softmax" else self._recipe()
 
     def _recipe(self) -> Recipe:
         return RECIPE if self.recipe is None else self.recipe

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtr
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.chunks import is_source
@@ -32,6 +33,7 @@ Index = NDArray[np.intp]
 
 SHARE_ROWS, SHARE_DRAWS = 300, 64  # by which the limits of the shares are found
 HARDLY = 0.1  # chance that all labels are right, from which on no word is said of wrong ones
+HARDLY_CHANCE = 0.01  # chance of numbers of labels as even as these, below which they look picked
 QUICKLY_DOUBTED = 1000  # labels times classes squared of which all doubts take a second or two
 SHARE_LIMITS = (0.05, 0.95)
 SHOWN = 10  # suspect labels that are printed
@@ -179,12 +181,14 @@ def _class_in_words(name: Any) -> str:
 def looks_picked(labels: PartialLabels, shares: Shares) -> bool:
     """Return whether labels seem to be picked by class, and limits of shares do not know of it.
 
-    All classes having the same number of labels, two or more, is hardly chance.
+    All classes having the same number of labels, two or more, is hardly chance; nor are numbers so
+    nearly the same that a random sample would seldom have them, even of classes of equal shares.
     """
     if labels.is_chosen is not None or np.array_equal(shares.lower, shares.upper):
         return False
-    counts = labels.counts
-    return bool(counts.min() >= 2 and counts.min() == counts.max())
+    counts, mean = labels.counts, labels.counts.mean()
+    spread = float(np.sum((counts - mean) ** 2)) / mean
+    return bool(counts.min() >= 2 and chdtr(len(counts) - 1, spread) < HARDLY_CHANCE)
 
 
 class InformedClassifier(Classifier):
@@ -339,9 +343,12 @@ class InformedClassifier(Classifier):
         said = shares.said(labels.classes)
         if not looks_picked(labels, shares):
             return said
+        least, most = labels.counts.min(), labels.counts.max()
+        each = f"{least} labels" if least == most else f"{least} to {most} labels"
         return (
-            f"{said}\nThe limits hold if the labelled rows are a random sample of all rows. But "
-            f"every class has {labels.counts[0]} labels. If you picked the rows by class, set "
+            f"{said}
+The limits hold if the labelled rows are a random sample of all rows. But "
+            f"every class has {each}. If you picked the rows by class, set "
             "labels_chosen=True. If you know the shares, give them as class_prior."
         )
 

@@ -35,6 +35,7 @@ from atoll.core.near_names import no_file
 from atoll.core.overwriting import MODEL, check_output
 from atoll.core.preprocessing import Preprocessing, with_fillings
 from atoll.estimators import saved_format_1
+from atoll.estimators.far_rows import OfEveryRow
 from atoll.estimators.saved_arrays import packed
 from atoll.estimators.saved_records import REBUILDING, from_records, to_records
 from atoll.estimators.saved_types import UnreadableRecord, present_layout
@@ -69,6 +70,7 @@ _HEADER = re.compile(
     rb"atoll model, format (\d{1,6}), atoll ([\w.+-]{1,40}), sha256 ([0-9a-f]{64})\n"
 )
 _LONGEST_HEADER = 160
+_LARGE = 2**20  # bytes of an array, from which on it is compressed in a quarter of the time
 
 # What skops, zipfile and the rebuilding of objects raise on a file that is not as it was written.
 _REBUILDING_ERRORS = (
@@ -182,6 +184,14 @@ class ModelBundle(NamedTuple):
         """Return what the classifier has; its methods that take rows take tables here."""
         if name.startswith("_"):
             raise AttributeError(name)
+        of_rows = inspect.getattr_static(self.estimator, name, None)
+        if isinstance(of_rows, OfEveryRow):
+            call = of_rows.instead.replace("(X)", "(model.X)")
+            raise AttributeError(
+                f"this model file has no {name!r}: its rows, {len(self.y)}, were too many for the "
+                f"fit to predict them all. With model = load_model(...), model.estimator.{call} "
+                "does; a part such as model.X[:1000] takes less time."
+            )
         if name in _CHANGING or not hasattr(self.estimator, name):
             raise AttributeError(
                 f"a model file of `atoll fit` has no {name!r} here; the classifier in it, a "
@@ -199,6 +209,11 @@ class ModelBundle(NamedTuple):
             return found(self._features(X), *arguments, **options)
 
         return of_table
+
+    def __dir__(self) -> list[str]:
+        """Return the names of what there is, the classifier's among them."""
+        names = [name for name in dir(self.estimator) if not name.startswith("_")]
+        return sorted({*object.__dir__(self), *names} - {*_CHANGING})
 
     def _features(self, X: Any) -> Any:
         """Return the features of a table's rows, (m, p)."""
@@ -409,7 +424,9 @@ def _with_schema(archive: bytes, change: Callable[[Any], Any], compression: int)
                 content = part.read(member.file_size)
             if member.filename == "schema.json":
                 content = json.dumps(change(json.loads(content)), separators=(",", ":")).encode()
-            new.writestr(member.filename, content)
+            # Numbers that were drawn hardly shrink further, however long that is tried.
+            quick = 1 if len(content) > _LARGE else None
+            new.writestr(member.filename, content, compresslevel=quick)
     return changed.getvalue()
 
 

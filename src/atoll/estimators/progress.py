@@ -17,6 +17,8 @@ class Progress:
     unit : what is counted, in the plural
     value : name of the number shown beside the count
     total : how many there will be, where that is known
+    began : when the work began of which this is a part, by `time.monotonic`; such a bar leaves
+        nothing behind. None: now
 
     Examples
     --------
@@ -25,13 +27,20 @@ class Progress:
     """
 
     def __init__(
-        self, verbose: Any, title: str, unit: str, *, value: str = "", total: int | None = None
+        self,
+        verbose: Any,
+        title: str,
+        unit: str,
+        *,
+        value: str = "",
+        total: int | None = None,
+        began: float | None = None,
     ):
         self.verbose, self.title, self.unit = verbose, title, unit
-        self.value, self.total = value, total
+        self.value, self.total, self.began = value, total, began
 
     def __enter__(self) -> Self:
-        shown = seconds_until_shown(self.verbose)
+        shown = seconds_until_shown(self.verbose, self.began)
         self.bar: Any = progress_bar(
             total=self.total,
             disable=shown is None,
@@ -39,6 +48,7 @@ class Progress:
             desc=self.title,
             unit=f" {self.unit}",
             unit_scale=self.total is not None,
+            leave=self.began is None,
         )
         return self
 
@@ -64,4 +74,11 @@ class Progress:
     def tell(self, n: int, **numbers: float) -> None:
         """Count up to n of a known total, and show numbers beside it."""
         self.bar.set_postfix({name: f"{number:.3g}" for name, number in numbers.items()})
+        self.bar.update(n - self.bar.n)
+
+    def reach(self, n: int, total: int | None) -> None:
+        """Count up to n, of a total that may have grown; fewer than before begin anew."""
+        if n < self.bar.n:
+            self.bar.reset()
+        self.bar.total = total
         self.bar.update(n - self.bar.n)

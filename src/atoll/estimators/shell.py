@@ -55,6 +55,7 @@ from atoll.estimators.parameters import (
     check_parameters,
     check_value,
 )
+from atoll.estimators.progress import Progress
 from atoll.estimators.row_explanation import explain_row
 from atoll.estimators.row_memory import RowMemory, digest_of
 from atoll.estimators.trust import how_far, lines_of_trust
@@ -190,6 +191,11 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         if self._until_shown() == 0.0 and (long_ago or is_watched()):
             setattr(self, SAID_AT, now)
             print(f"{type(self).__name__}: {what}", file=sys.stderr)
+
+    def _progress(self, what: str, unit: str) -> Progress:
+        """Return a bar for part of the fit, shown as soon as the fit itself has lasted."""
+        title, began = f"{type(self).__name__}: {what}", getattr(self, BEGAN_AT, None)
+        return Progress(getattr(self, "verbose", False), title, unit, began=began)
 
     def _joint_draws(self, X: Any, n: int, random_state: Any, n_numbers: int) -> Array:
         """Return n joint draws of the posterior at all rows, of so many numbers for each."""

@@ -191,7 +191,6 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             found.reasons = X.reasons
             return found
         frame = self._frame(X, reset=False)
-        frame = with_numbers(frame, self.preprocessing_.numeric, known=True)
         out = preprocessing.apply(self.preprocessing_, frame, self.fixes)
         for name, values in preprocessing.unseen(self.preprocessing_, frame).items():
             shown = ", ".join(map(repr, values[:5]))

@@ -29,8 +29,6 @@ TRIAL_ROWS = 2000  # predicted, to tell what a row beyond the graph takes
 SMALL_GRAPH = 2000  # rows of a graph that takes seconds, and is suggested in place of a larger one
 FEW_LABELS = 200  # with which it does
 MANY_CLASSES = 20  # above which the fit of any part of the rows is as long as most of the whole
-
-
 MANY_ROWS = 200_000  # above which a fit does not predict every row of its table
 
 
@@ -73,7 +71,8 @@ def expected_seconds(estimator: Any, X: Any, y: NDArray[Any], long: float = LONG
     Parts of the rows are fitted, twice as many each time, while that takes a second or two; the
     time of all rows follows from how it grew. A graph has `max_graph_rows` rows at most: a row
     beyond them costs what its prediction does. Chains make a few sweeps in a trial, and their time
-    is scaled by the sweeps that they will make.
+    is scaled by the sweeps that they will make. A graph of very many classes is not tried: the
+    steps of its fit are counted.
 
     Parameters
     ----------
@@ -81,19 +80,40 @@ def expected_seconds(estimator: Any, X: Any, y: NDArray[Any], long: float = LONG
     X, y : (n, p) and (n,) rows and labels, None where unlabelled
     long : seconds below which a limit is enough
     """
-    n = X.shape[0]
+    n, most = X.shape[0], graph_rows(estimator)
+    by_classes = None if most is None else seconds_by_classes(estimator, n, y, most)
+    if by_classes is not None:
+        return by_classes
     if is_by_engine(estimator, X, y):  # whose steps take as long however many the rows are
         rows = _part(y, min(n, SMALL + 20), every_label=False)
         took, fitted = _trial(estimator, part_of(X, rows), y[rows])
         return took + n * _seconds_of_a_row(fitted, part_of(X, slice(TRIAL_ROWS)))
     if n <= SMALL:
         return _trial(estimator, X, y)[0] if sweeps_of(estimator) else 0.0
-    most = graph_rows(estimator)
     if most is not None and n <= SMALL_GRAPH:
         known = y[y != np.array(None)]
         if len(known) <= FEW_LABELS or len(set(known.tolist())) > MANY_CLASSES:
             return 0.0  # a trial would take about as long as the fit
     return measured_cost(estimator, X, y, long).of(n, most)
+
+
+def seconds_by_classes(estimator: Any, n: int, y: NDArray[Any], most: int) -> float | None:
+    """Return about how long a fit of very many classes will take; None where a trial tells.
+
+    Parameters
+    ----------
+    n, y : rows, and their labels (n,), None where unlabelled
+    most : rows of the graph, at most
+    """
+    from atoll.estimators.class_timing import seconds_of_draws
+
+    recipe = getattr(estimator, "_recipe_of_draws", lambda: None)()
+    known = y[y != np.array(None)]
+    n_classes = len({*known.tolist(), *(estimator.get_params(deep=False).get("classes") or ())})
+    if recipe is None or n_classes <= MANY_CLASSES:
+        return None
+    n_labels, n_rows = min(len(known), recipe.choice.most_labels), min(n, most)
+    return seconds_of_draws(recipe, n_labels, n_classes, estimator.n_draws, n_rows, n - n_rows)
 
 
 def measured_cost(estimator: Any, X: Any, y: NDArray[Any], long: float = LONG) -> Cost:

@@ -138,17 +138,21 @@ def turn_beside(
     >>> bool(abs(here.z.mean() - 1.525) < 0.05)
     True
     """
-    precision = here.z.dtype
-    white = rng.standard_normal(here.z.shape, precision)
-    other = lower_times(lower, white.T).T
-    angle = rng.uniform(*arc_beside(here.z, other, side, limits))[:, None].astype(precision)
+    precision, z = here.z.dtype, np.ascontiguousarray(here.z)
+    white = rng.standard_normal(z.shape, precision)
+    other = np.ascontiguousarray(lower_times(lower, white.T).T)
+    first, last = np.asarray(arc_beside(z, other, side, limits), np.float64)
+    angle = (first + (last - first) * rng.random(len(z)))[:, None].astype(precision)
     cosine, sine = np.cos(angle), np.sin(angle)
-    proposal = cosine * here.z + sine * other
-    # Always inside, except for rounding at the ends.
-    kept = ~(side * (proposal - limits) > 0).all(axis=1)
+    proposal = cosine * z
+    proposal += np.multiply(sine, other, out=other)
+    beyond = np.subtract(proposal, limits, out=other)
+    beyond *= side
     white *= sine
     white += cosine * here.white
-    proposal[kept], white[kept] = here.z[kept], here.white[kept]
+    kept = ~(beyond.min(axis=1) > 0)
+    if kept.any():  # by rounding at the ends; all others are inside
+        proposal[kept], white[kept] = z[kept], here.white[kept]
     return Coloured(proposal, white)
 
 
@@ -169,20 +173,30 @@ def arc_beside(z: Array, other: Array, side: Array, limits: Array) -> tuple[Arra
     -------
     first, last : (S,), first ≤ 0 ≤ last; −π and π where no limit is ever met
     """
-    across, offset, beyond = side * other, side * limits, side * z
-    within = beyond - offset  # A + C
-    np.maximum(within, np.finfo(within.dtype).tiny, out=within)
-    beyond += offset  # A − C
-    root = within * beyond
-    root += np.square(across)
+    # The side is a sign of A, B and C alike, which both roots do without.
+    within = z - limits  # A + C
+    within += np.finfo(within.dtype).tiny * side  # never zero
+    beyond = -limits - z  # C − A
+    root = np.square(other)
+    root -= within * beyond
     # NaN where the limit is never met, and where both roots are zero: fmin and fmax pass it over.
     with np.errstate(divide="ignore", invalid="ignore"):
-        np.copysign(np.sqrt(root, out=root), across, out=root)
-        root += across
+        _put_signs(np.sqrt(root, out=root), other)
+        root += other
         one = np.divide(root, within, out=within)
-        two = np.negative(np.divide(beyond, root, out=beyond), out=beyond)
+        two = np.divide(beyond, root, out=beyond)
         ahead = np.fmin.reduce(np.fmin(one, two, out=root), axis=1)
-        behind = np.fmax.reduce(np.fmax(one, two, out=across), axis=1)
+        behind = np.fmax.reduce(np.fmax(one, two, out=one), axis=1)
     first, last = 2.0 * np.arctan2(1.0, -behind) - 2.0 * np.pi, 2.0 * np.arctan2(1.0, -ahead)
     free = np.isnan(ahead)  # the arc is the whole circle
     return np.where(free, -np.pi, first), np.where(free, np.pi, last)
+
+
+def _put_signs(values: Array, signs: Array) -> None:
+    """Give values that are not negative the signs of others: `copysign` in place, by its bits.
+
+    NumPy's own takes each number for itself, and as long as all else that an arc needs.
+    """
+    bits = np.dtype(f"u{values.itemsize}")
+    negative = signs.view(bits) & bits.type(1 << 8 * values.itemsize - 1)
+    np.bitwise_or(values.view(bits), negative, out=values.view(bits))

@@ -27,6 +27,7 @@ worth at least a twentieth of the draws. These numbers, and all others, are a `R
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -74,6 +75,9 @@ Codes = NDArray[np.intp]
 
 LABELS_AT_ONCE = 2**23  # bytes of labellings
 EDGES_AT_ONCE = 2**18  # ends of edges, each in every labelling
+
+Watch = Callable[[int, int | None], None]
+"""Told how many steps are made, and of how many; None: that is not known."""
 
 
 class GraphLabels(NamedTuple):
@@ -188,8 +192,13 @@ def label_covariance(v: Array, nugget: float = RECIPE.argmax.nugget) -> Array:
 
 
 def at_functions(lower: Array, f: Array) -> Coloured:
-    """Return f (S, l, F) for `sweep`: classes first, then chains, and rows last."""
-    return coloured(lower, np.ascontiguousarray(f.transpose(2, 0, 1)))
+    """Return f (S, l, F) for `sweep`: classes first, then chains, and rows last.
+
+    In memory the functions have chains last: all that classes say of a row then lies together.
+    """
+    here = coloured(lower, np.ascontiguousarray(f.transpose(2, 0, 1)))
+    by_row = np.ascontiguousarray(f.transpose(2, 1, 0))
+    return here._replace(z=by_row.transpose(0, 2, 1))
 
 
 def functions_at(here: Coloured) -> Array:
@@ -208,23 +217,24 @@ def sweep(rng: np.random.Generator, here: Coloured, lower: Array, codes: Codes) 
     lower : (l, l) factor of the covariance there
     codes : (l,) in 0..K−1
     """
-    f, white = here.z.copy(), here.white.copy()
+    f, white = here.z.copy(order="K"), here.white.copy(order="K")
     if len(f) == 1:
         side = np.where(codes == 1, 1.0, -1.0)
         alone = Coloured(f[0], white[0])
         f[0], white[0] = cone_sampling.turn_beside(rng, lower, alone, side, np.zeros(1))
         return Coloured(f, white)
-    # (S, l), the function of each row's own class
-    winner = np.ascontiguousarray(f[codes, :, np.arange(len(codes))].T)
+    by_row = f.transpose(0, 2, 1)  # (F, l, S)
+    # (S, l), the function of each row's own class; where it is this one, the best of the others
+    limits = np.ascontiguousarray(by_row[codes, np.arange(len(codes))].T)
     for c in rng.permutation(len(f)):
         own = np.flatnonzero(codes == c)
-        limits, side = winner.copy(), np.full(len(codes), -1.0, f.dtype)
-        rivals = f[:, :, own]
+        side = np.full(len(codes), -1.0, f.dtype)
+        rivals = by_row.take(own, axis=1)
         rivals[c] = -np.inf
-        limits[:, own], side[own] = rivals.max(axis=0), 1.0
+        limits[:, own], side[own] = rivals.max(axis=0).T, 1.0
         turned = cone_sampling.turn_beside(rng, lower, Coloured(f[c], white[c]), side, limits)
         f[c], white[c] = turned
-        winner[:, own] = f[c][:, own]
+        limits[:, own] = turned.z[:, own]
     return Coloured(f, white)
 
 
@@ -235,6 +245,7 @@ def sample_labelled(
     n_classes: int,
     n_draws: int,
     recipe: ArgmaxRecipe = RECIPE.argmax,
+    watch: Watch | None = None,
 ) -> tuple[Array, int, float]:
     """Draw f at the labelled rows given their labels, once from each of many chains.
 
@@ -251,6 +262,7 @@ def sample_labelled(
     lower : (l, l) factor of the covariance C there
     codes : (l,) in 0..K−1
     n_draws : S, the number of chains
+    watch : told of every sweep, and how many there are to be until the next look
 
     Returns
     -------
@@ -279,10 +291,12 @@ def sample_labelled(
 
     n_sweeps, here = 0, rescaled(here)
     while True:
-        before = direction(here)
-        for _ in range(max(recipe.first_sweeps, n_sweeps)):
+        before, wanted = direction(here), n_sweeps + max(recipe.first_sweeps, n_sweeps)
+        while n_sweeps < wanted:
             here = rescaled(sweep(rng, here, lower, codes))
-        n_sweeps += max(recipe.first_sweeps, n_sweeps)
+            n_sweeps += 1
+            if watch is not None:
+                watch(n_sweeps, wanted)
         memory = hmc_chains.memory(before, direction(here))
         forgotten = memory < recipe.memory_limit or n_sweeps >= recipe.most_sweeps
         if forgotten and n_sweeps > recipe.first_sweeps:
@@ -298,6 +312,7 @@ def infer(
     n_draws: int,
     likelihood: str = "auto",
     recipe: Recipe = RECIPE,
+    watch: Watch | None = None,
 ) -> FeaturePosterior:
     """Find the posterior of the coefficients.
 
@@ -305,12 +320,13 @@ def infer(
     ----------
     n_draws : of the argmax; a quarter as many of the softmax
     likelihood : "argmax", "softmax", or "auto" for that which the labels ask for
+    watch : told of steps that take long where classes are many
     """
     # Without label noise a label counts as much as any other, whatever its weight.
     shares = {"argmax": 0.0, "softmax": 1.0} | ({"auto": 1.0} if known.is_doubted else {})
     share = shares.get(likelihood, recipe.choice.softmax_share(known.n_labels, known.n_classes))
     if share == 0.0:
-        return draw(rng, known, n_draws, recipe)
+        return draw(rng, known, n_draws, recipe, watch)
     if known.features.shape[1] * known.n_classes > recipe.choice.most_coefficients:
         if known.weights is not None:
             raise ValueError(
@@ -318,14 +334,19 @@ def infer(
                 'out, or use GraphGPClassifier(likelihood="argmax") and leave doubtful labels out.'
             )
         v = known.features[known.rows]
-        return approximate(v, known.codes, known.n_classes, recipe=recipe.probit)
+        report = None if watch is None else lambda n, _: watch(n, None)
+        return approximate(v, known.codes, known.n_classes, report, recipe.probit)
     if share == 1.0:
         return draw_softmax(rng, known, max(1, n_draws // recipe.softmax.votes_per_draw), recipe)
     return draw_both(rng, known, n_draws, share, recipe)
 
 
 def draw(
-    rng: np.random.Generator, known: GraphLabels, n_draws: int, recipe: Recipe = RECIPE
+    rng: np.random.Generator,
+    known: GraphLabels,
+    n_draws: int,
+    recipe: Recipe = RECIPE,
+    watch: Watch | None = None,
 ) -> ConePosterior:
     """Draw the functions given the labels, and find the weights of their labellings.
 
@@ -336,7 +357,7 @@ def draw(
     lower = jittered_cholesky(label_covariance(v, recipe.argmax.nugget)).lower
     n_chains = recipe.argmax.n_chains(n_draws, len(v) * known.n_classes)
     f, n_sweeps, memory = sample_labelled(
-        rng, lower, known.codes, known.n_classes, n_chains, recipe.argmax
+        rng, lower, known.codes, known.n_classes, n_chains, recipe.argmax, watch
     )
     f = f[np.arange(n_draws) % n_chains]
     a = sample_coefficients(rng, v, lower, f, recipe.argmax.nugget)

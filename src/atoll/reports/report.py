@@ -16,7 +16,7 @@ from scipy import sparse
 
 from atoll.active.strategies import STRATEGIES
 from atoll.active.suggestion import suggest_rows
-from atoll.core.blank_rows import left_to_the_end, mostly_blank
+from atoll.core.blank_rows import MANY, left_to_the_end, mostly_blank
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
 from atoll.core.fillings import carrying, fillings_of
@@ -459,7 +459,7 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
         "strategy": strategy,
         "rows": rows,
         "any_blank": bool((blanks > 0.0).any()),
-        "mostly_blank": [row["row"] for row, share in zip(rows, blanks) if share >= 0.5],
+        "mostly_blank": [row["row"] for row, share in zip(rows, blanks) if share >= MANY],
         "later": left_to_the_end([fitted.table.number(i) for i in np.flatnonzero(later).tolist()]),
         "id_name": fitted.table.id_name if fitted.table.ids is not None else "",
         "first": fitted.table.first,

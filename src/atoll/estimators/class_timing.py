@@ -1,0 +1,76 @@
+"""How long a fit of very many classes will take, told by its steps and not by trials.
+
+A trial on part of the rows has all of the classes, and takes about as long as the fit. Its steps
+can be counted instead: turns of the chains, one for each class in every sweep, the modes of the
+graph and the classes of all rows. One of each is measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from atoll.inference.cone_sampling import Coloured, turn_beside
+from atoll.models.graph_recipe import Recipe
+
+SWEEPS = 4  # times the first look at the chains: most have forgotten their start by then
+MODES_FACTOR = 16.0  # multiplications for each number of the graph's rows and square of its modes
+DENSE_FACTOR = 2.0  # the same for each cube of its rows, where modes are more than a quarter
+PASSES = 4.0  # over all rows: draws weighed, votes counted, and what comparing costs beside
+N_TIMED = 3
+ROWS_TIMED = 200
+
+
+def seconds_of_draws(
+    recipe: Recipe, n_labels: int, n_classes: int, n_draws: int, n_rows: int, n_beyond: int = 0
+) -> float | None:
+    """Return the seconds of a fit by chains inside a cone; None where labels ask for others.
+
+    Parameters
+    ----------
+    n_draws : that the estimator is asked for
+    n_rows, n_beyond : rows on the graph, and beside it
+
+    Examples
+    --------
+    Ten labels for each of 94 classes are more than these chains take.
+
+    >>> from atoll.models.graph_recipe import RECIPE
+    >>> print(seconds_of_draws(RECIPE, 940, 94, 256, 3000))
+    None
+    """
+    if recipe.choice.softmax_share(n_labels, n_classes) > 0.0:
+        return None
+    rng = np.random.default_rng(0)
+    single: Any = np.float32
+    n_chains = recipe.argmax.n_chains(n_draws, n_labels * n_classes)
+    start = np.ones((n_chains, n_labels), single)
+    here, lower = Coloured(start, start), np.eye(n_labels, dtype=single)
+    side, limits = np.ones(n_labels, single), np.zeros((n_chains, n_labels), single)
+    turn = _best(lambda: turn_beside(rng, lower, here, side, limits))
+    drawing = SWEEPS * recipe.argmax.first_sweeps * n_classes * turn
+
+    n_modes = recipe.prior.n_modes(n_classes)
+    basis, block = np.ones((ROWS_TIMED, n_rows)), np.ones((n_rows, 16))
+    a_product = _best(lambda: basis @ block) / (basis.size * block.shape[1])
+    is_dense = n_modes > n_rows // 4
+    size = DENSE_FACTOR * n_rows**2 if is_dense else MODES_FACTOR * n_modes**2
+    modes = a_product * n_rows * size
+
+    features = np.ones((ROWS_TIMED, n_modes + 1), single)
+    coefficients = np.ones((n_modes + 1, n_draws), single)
+    a_row = _best(lambda: (features @ coefficients).max(axis=1)) * n_classes / ROWS_TIMED
+    return float(drawing + modes + PASSES * a_row * (n_rows + n_beyond))
+
+
+def _best(call: Callable[[], object]) -> float:
+    """Return the seconds of a call: the least of a few, since other programs run beside it."""
+    found = []
+    for _ in range(N_TIMED + 1):  # the first one wakes the memory
+        began = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - began)
+    return min(found[1:])
