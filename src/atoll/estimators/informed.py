@@ -346,8 +346,7 @@ class InformedClassifier(Classifier):
         least, most = labels.counts.min(), labels.counts.max()
         each = f"{least} labels" if least == most else f"{least} to {most} labels"
         return (
-            f"{said}
-The limits hold if the labelled rows are a random sample of all rows. But "
+            f"{said}\nThe limits hold if the labelled rows are a random sample of all rows. But "
             f"every class has {each}. If you picked the rows by class, set "
             "labels_chosen=True. If you know the shares, give them as class_prior."
         )
