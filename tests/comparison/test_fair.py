@@ -15,7 +15,10 @@ from atoll.comparison.recommending import Lead, about_peers
 from atoll.datasets import hide_labels
 from program import succeed
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.usefixtures("hurried"),  # the classifiers are not on trial
+]
 
 RIVALS = ["graph-gp", "label-spreading"]
 

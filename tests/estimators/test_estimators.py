@@ -27,6 +27,7 @@ from walking import (
     RANDOM,
     fit_of,
     over,
+    over_kinds,
     problem,
     queries,
     short,
@@ -37,6 +38,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*in the order of the alphabet:UserWarning"),
 ]
 MODEL = over(CLASSIFIERS)
+KIND = over_kinds(CLASSIFIERS)
 
 
 def scores_of(model, X):
@@ -145,7 +147,7 @@ def test_score_is_the_accuracy(model):
     assert fitted.score(X[labelled], y[labelled]) == pytest.approx(right.mean())
 
 
-@MODEL
+@KIND
 def test_score_is_the_accuracy_over_labelled_rows_however_they_are_marked(model):
     X, truth = make_crescents(n_samples=24, random_state=5)
     fitted = short(model).fit(X, truth)
@@ -224,7 +226,7 @@ def test_the_names_of_the_classes_are_of_no_account(model):
     assert p_values.min() > 1e-7  # the least possible is 5e-8
 
 
-@MODEL
+@KIND
 def test_the_type_of_the_labels_is_of_no_account(model):
     X, y = problem()
     codes = {name: code for code, name in enumerate(CLASSES, start=1)}
@@ -239,7 +241,7 @@ def test_the_type_of_the_labels_is_of_no_account(model):
 # scikit-learn's company ---------------------------------------------------------------------------
 
 
-@MODEL
+@KIND
 def test_a_data_frame_gives_its_names_and_the_same_fit_as_its_values(model):
     of_values, X, y = fit_of(model)
     frame = pd.DataFrame(X, columns=["height", "width"])
@@ -283,7 +285,7 @@ def test_predicting_changes_no_prediction(model):
     np.testing.assert_array_equal(scores_of(fitted, X), before)
 
 
-@MODEL
+@KIND
 def test_a_model_serves_in_a_pipeline(model):
     X, y = problem()
     units = np.array([1e-3, 1e6])
@@ -296,7 +298,7 @@ def test_a_model_serves_in_a_pipeline(model):
 
 
 @pytest.mark.parametrize("marker", [None, -1])
-@MODEL
+@KIND
 def test_cross_validation_trains_on_unlabelled_rows_and_scores_labelled_ones(model, marker):
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(-4, 0.5, (12, 2)), rng.normal(4, 0.5, (12, 2))])
