@@ -58,6 +58,7 @@ def hurried(monkeypatch: Any) -> None:
 
     monkeypatch.setattr("atoll.estimators.graph_gp.RECIPE", QUICK)
     monkeypatch.setattr("atoll.estimators.atoll.AVERAGE_RECIPE", QUICK_AVERAGE)
+    monkeypatch.setattr("atoll.estimators.display.MAP_RESOLUTION", 12)
     monkeypatch.setattr("atoll.reports.report.MAP_RESOLUTION", 12)
     monkeypatch.setattr("atoll.reports.figures.DOTS_PER_INCH", 40)
 

@@ -46,10 +46,7 @@ from atoll.estimators.category_weight import CategoryWeight
 from atoll.estimators.held_out import held_out_probabilities, score
 
 # Chains of a random seed may need longer; what is compared here does not depend on it.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    pytest.mark.usefixtures("hurried"),  # the classifiers are not on trial
-]
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 QUICK = ["shares", "logistic", "label-spreading"]
 

@@ -15,10 +15,7 @@ from atoll.comparison.recommending import Lead, about_peers
 from atoll.datasets import hide_labels
 from program import succeed
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    pytest.mark.usefixtures("hurried"),  # the classifiers are not on trial
-]
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 RIVALS = ["graph-gp", "label-spreading"]
 
