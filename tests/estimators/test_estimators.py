@@ -172,7 +172,7 @@ def test_the_same_seed_gives_the_same_fit(model):
     assert_same_fit(fit_of(model)[0], short(model).fit(X, y), queries(X))
 
 
-@over(RANDOM)
+@over_kinds(RANDOM)
 def test_a_generator_or_a_random_state_may_be_the_seed(model):
     from_seed, X, y = fit_of(model)
     assert_same_fit(from_seed, short(model, random_state=np.random.default_rng(0)).fit(X, y), X)
