@@ -532,6 +532,7 @@ def test_percentages_round_to_all_and_none_only_when_exact(share, text):
     assert words.percent(share) == text
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_sparse_rows_are_reported_without_being_made_dense(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     code = np.arange(40) % 2
@@ -566,6 +567,7 @@ NOTES = [
 ]
 
 
+@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("kind", ["list", "table"])
 def test_rows_of_texts_are_shown_by_how_they_begin(tmp_path, kind):
     y = np.array(["sea", "kitchen", "sea", "kitchen", None, None], dtype=object)
