@@ -41,9 +41,18 @@ help: ## show this list
 demo: $(RUNTIME) ## the default classifier, its supervised twin and islands, in demo-output/
 	@$(ONE_THREAD) $(BIN)/atoll demo --out demo-output
 
-test: lint ## every check: lint, types, import rule, doctests and tests
-	@echo "running the tests"
-	@$(TESTED) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+# Types take a minute of one core if nothing is remembered: they are checked beside the tests.
+test: $(TESTING) ## every check: lint, types, import rule, doctests and tests
+	@echo "checking style and imports"
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/lint-imports
+	@echo "running the tests, and checking types beside them"
+	@$(BIN)/mypy > $(VENV)/.types 2>&1 & types=$$!; \
+	$(TESTED) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal; tests=$$?; \
+	wait $$types; types=$$?; \
+	cat $(VENV)/.types; \
+	[ $$types -eq 0 ] && exit $$tests
 
 test-slow: $(TESTING) ## the tests that take minutes each
 	@$(TESTED) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m slow

@@ -52,6 +52,18 @@ def data_home() -> Path:
 
 
 @pytest.fixture
+def hurried(monkeypatch: Any) -> None:
+    """Default classifiers make few sweeps, reports small pictures: for tests of what is around."""
+    from walking import QUICK, QUICK_AVERAGE
+
+    monkeypatch.setattr("atoll.estimators.graph_gp.RECIPE", QUICK)
+    monkeypatch.setattr("atoll.estimators.atoll.AVERAGE_RECIPE", QUICK_AVERAGE)
+    monkeypatch.setattr("atoll.estimators.display.MAP_RESOLUTION", 12)
+    monkeypatch.setattr("atoll.reports.report.MAP_RESOLUTION", 12)
+    monkeypatch.setattr("atoll.reports.figures.DOTS_PER_INCH", 40)
+
+
+@pytest.fixture
 def at_a_terminal(capsys: Any, monkeypatch: Any) -> Any:
     """Progress as at a terminal, and what it wrote there."""
     for user in ("atoll.core.progress", "atoll.estimators.shell"):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import numpy as np
 import pandas as pd
+import typer.testing
 from typer.testing import CliRunner
 
 from atoll.cli.commands import app
+
+# A runner would make the command anew from all its functions, which takes longer than most calls.
+typer.testing._get_command = cache(typer.testing._get_command)
 
 
 def run(*arguments, **settings):

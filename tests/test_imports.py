@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def run_python(code, *, cwd=ROOT, path=None):
     )
 
 
+@cache
 def modules_after(code):
     run = run_python(f"{code}\nimport sys\nprint(*sys.modules)")
     assert run.returncode == 0, run.stderr

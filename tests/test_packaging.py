@@ -83,21 +83,40 @@ def link(distributions, folder):
             (folder / top).symlink_to(Path(distribution.locate_file(top)).resolve())
 
 
-@pytest.fixture(scope="session")
-def empty_environment(wheel, tmp_path_factory):
-    """The bin folder of a virtual environment with the wheel and what it says that it needs."""
-    folder = tmp_path_factory.mktemp("environment")
+def new_environment(folder):
+    """A virtual environment with nothing in it: its interpreter and its folder of packages."""
     venv.create(folder, with_pip=False, symlinks=True)
-    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python")
-    done = run(*pip, "install", "--quiet", "--no-index", "--no-deps", "--no-compile", wheel)
-    assert done.returncode == 0, done.stderr
     (packages,) = folder.glob("lib/python*/site-packages")
+    return folder / "bin" / "python", packages
+
+
+def link_what_is_needed(packages):
+    """Make importable what the wheel that is unpacked there says that it needs."""
     (metadata,) = packages.glob("atoll-*.dist-info")
     wanted = map(Requirement, importlib.metadata.PathDistribution(metadata).requires)
     link(with_what_they_need(w.name for w in wanted if not w.marker), packages)
+
+
+@pytest.fixture(scope="session")
+def empty_environment(wheel, tmp_path_factory):
+    """The interpreter of an environment with the wheel and what it says that it needs."""
+    python, packages = new_environment(tmp_path_factory.mktemp("environment"))
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(packages)
+    link_what_is_needed(packages)
+    return python
+
+
+@pytest.mark.slow
+def test_pip_installs_the_wheel_and_misses_nothing(wheel, tmp_path):
+    python, packages = new_environment(tmp_path / "environment")
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    done = run(*pip, "install", "--quiet", "--no-index", "--no-deps", "--no-compile", wheel)
+    assert done.returncode == 0, done.stderr
+    link_what_is_needed(packages)
     done = run(*pip, "check")
     assert done.returncode == 0, done.stdout
-    return folder / "bin"
+    assert_needs_its_extra(run(python.with_name("atoll"), "models"))
 
 
 def test_the_sdist_holds_what_its_tests_need(unpacked_sdist):
@@ -152,18 +171,20 @@ print("done")
 
 
 def test_an_estimator_is_fitted_saved_and_loaded_with_the_core_alone(empty_environment, tmp_path):
-    python = empty_environment / "python"
-    done = run(python, "-W", "ignore", "-c", USE_OF_THE_CORE, cwd=tmp_path)
+    done = run(empty_environment, "-W", "ignore", "-c", USE_OF_THE_CORE, cwd=tmp_path)
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
 
 
-def test_the_command_without_its_extra_says_what_to_install(empty_environment):
-    done = run(empty_environment / "atoll", "models")
+def assert_needs_its_extra(done):
     assert (done.stdout, done.returncode) == ("", 2)
     assert done.stderr == (
         "atoll: The command line needs typer, which is not installed. Install it with: "
         'pip install "atoll[cli]"\n'
     )
+
+
+def test_the_command_without_its_extra_says_what_to_install(empty_environment):
+    assert_needs_its_extra(run(empty_environment, "-m", "atoll", "models"))
 
 
 def test_a_package_that_is_there_is_imported():

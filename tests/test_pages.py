@@ -88,7 +88,7 @@ def nothing_is_run(name, *, quick=False, seed=0, only=MappingProxyType({}), **op
 
 
 @pytest.fixture
-def at_the_readers(tmp_path, monkeypatch):
+def at_the_readers(tmp_path, monkeypatch, hurried):
     """A folder with the reader's tables; no cluster, no hours, and a server that ends at once."""
     monkeypatch.chdir(tmp_path)  # what it writes is not left in the repository
     monkeypatch.setattr(atoll.app.server, "serve", lambda app, listener, started: started())

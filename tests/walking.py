@@ -8,8 +8,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from atoll.estimators import CLASSIFIERS, MODELS
+from atoll.estimators import CLASSIFIERS, MODELS, AtollClassifier
 from atoll.estimators.parameters import KERNEL
+from atoll.models.average.recipe import AverageRecipe
+from atoll.models.graph_recipe import ArgmaxRecipe, Recipe
 
 
 def parameters_of(model):
@@ -32,21 +34,37 @@ def over(models, argument="model", slow=()):
     return pytest.mark.parametrize(argument, cases)
 
 
+# Chains, a regression, a machine, and one that may be told more than labels: what the shell does
+# alike for every classifier is shown by these, and by all in the slow tests.
+OF_EACH_KIND = ("probit-gp", "ssgp", "laplacian-rls", "graph-gp")
+
+
+def over_kinds(models):
+    """Parametrise a test of what models share: one of each kind, all in the slow tests."""
+    return over(models, slow=models.keys() - set(OF_EACH_KIND))
+
+
 SHORT = {
     "n_chains": 2,
-    "n_warmup": 3,
-    "n_samples": 5,
+    "n_warmup": 1,
+    "n_samples": 4,  # as few as can be judged
     "n_draws": 20,
     "n_components": 3,
     "n_starts": 1,
     "n_folds": 2,
-    "max_iter": 30,
+    "max_iter": 10,
     "base_density": "gaussian",  # the choice of one takes longer than these chains
     "C": 1.0,  # as the next two: a search at every fit takes seconds
     "gamma": "scale",
     "unlabelled_cost": 1.0,
     "random_state": 0,
 }
+
+# Chains of few sweeps, functions of two sizes.
+QUICK = Recipe(argmax=ArgmaxRecipe(first_sweeps=4, most_sweeps=16))
+QUICK_AVERAGE = AverageRecipe(
+    most_labels=60, amplitudes=(2.4, 38.0), graph_amplitudes=(2.4, 38.0), graph=QUICK
+)
 
 
 def short(model, **options):
@@ -55,6 +73,8 @@ def short(model, **options):
     settings = {name: value for name, value in SHORT.items() if name in known}
     if "selection" in known:  # a search at every fit takes seconds
         settings["selection"] = None
+    if "recipe" in known:
+        settings["recipe"] = QUICK_AVERAGE if model is AtollClassifier else QUICK
     return model(**{**settings, **options})
 
 

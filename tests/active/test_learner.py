@@ -20,6 +20,8 @@ from atoll.active import STRATEGIES, ActiveLearner
 from atoll.datasets import make_crescents
 from atoll.estimators import MODELS, GraphGPClassifier, ProbitGPClassifier
 
+pytestmark = pytest.mark.usefixtures("hurried")  # the classifiers are not on trial
+
 
 class Nearest(ClassifierMixin, BaseEstimator):
     """Classes by distance to their labels' means, with joint draws: a quick stand-in."""

@@ -11,6 +11,8 @@ from atoll.app import features as features_module
 from atoll.app.export import export_labels
 from atoll.estimators.category_weight import CategoryWeight
 
+pytestmark = pytest.mark.usefixtures("hurried")  # the classifiers are not on trial
+
 
 def front(session, tab="a"):
     return session.state(tab)["queue"][0]

@@ -653,10 +653,10 @@ def test_bad_input_keeps_its_traceback_on_request(tmp_path, monkeypatch):
 
 
 def test_the_program_complains_and_warns_in_one_line_each(data, tmp_path):
-    process = command(*fit_arguments(data, tmp_path / "m.atoll", "--target", "species"))
+    process = command(*fit_arguments(tmp_path / "gone.csv", tmp_path / "m.atoll"))
     out, err = process.communicate()
     assert (process.returncode, out) == (2, "")
-    assert re.fullmatch(r"atoll: the --target column 'species'[^\n]+\n", err)
+    assert re.fullmatch(r"atoll: there is no [^\n]+gone.csv[^\n]+\n", err)
 
     process = command(*fit_arguments(data, tmp_path / "m.atoll"))
     out, err = process.communicate()

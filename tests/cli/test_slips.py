@@ -254,11 +254,13 @@ def test_the_fit_that_a_comparison_advises_has_its_options(folder, monkeypatch):
 
 def test_compressed_text_on_standard_input_is_read(folder):
     packed = gzip.compress(Path("table.csv").read_bytes())
-    command = [sys.executable, "-m", "atoll", "predict", "m.atoll", "-", "--out", "p.csv"]
-    done = subprocess.run(command, input=packed, capture_output=True, check=True)
-    assert b"24 predictions saved in p.csv." in done.stdout
-    done = subprocess.run(command, input=packed[:40], capture_output=True, check=False)
-    assert b"standard input is broken gzip" in done.stderr
+    command = ["predict", "m.atoll", "-", "--out", "p.csv"]
+    done = run(*command, input=packed)
+    assert done.exit_code == 0
+    assert "24 predictions saved in p.csv." in done.stdout
+    done = run(*command, input=packed[:40])
+    assert done.exit_code == 2
+    assert "standard input is broken gzip" in done.stderr
 
 
 def test_a_name_of_a_row_needs_the_column_of_names_in_the_fit(folder):

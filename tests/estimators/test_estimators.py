@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from scipy.stats import mannwhitneyu
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
@@ -27,6 +28,7 @@ from walking import (
     RANDOM,
     fit_of,
     over,
+    over_kinds,
     problem,
     queries,
     short,
@@ -37,6 +39,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*in the order of the alphabet:UserWarning"),
 ]
 MODEL = over(CLASSIFIERS)
+KIND = over_kinds(CLASSIFIERS)
 
 
 def scores_of(model, X):
@@ -145,7 +148,7 @@ def test_score_is_the_accuracy(model):
     assert fitted.score(X[labelled], y[labelled]) == pytest.approx(right.mean())
 
 
-@MODEL
+@KIND
 def test_score_is_the_accuracy_over_labelled_rows_however_they_are_marked(model):
     X, truth = make_crescents(n_samples=24, random_state=5)
     fitted = short(model).fit(X, truth)
@@ -169,7 +172,7 @@ def test_the_same_seed_gives_the_same_fit(model):
     assert_same_fit(fit_of(model)[0], short(model).fit(X, y), queries(X))
 
 
-@over(RANDOM)
+@over_kinds(RANDOM)
 def test_a_generator_or_a_random_state_may_be_the_seed(model):
     from_seed, X, y = fit_of(model)
     assert_same_fit(from_seed, short(model, random_state=np.random.default_rng(0)).fit(X, y), X)
@@ -178,9 +181,11 @@ def test_a_generator_or_a_random_state_may_be_the_seed(model):
 
 
 @over(PARALLEL)
-def test_processes_change_nothing(model):
+def test_two_jobs_change_nothing(model):
     X, y = problem()
-    assert_same_fit(fit_of(model)[0], short(model, n_jobs=2).fit(X, y), queries(X))
+    with parallel_config(backend="threading"):  # processes are a slow test, of determinism
+        two = short(model, n_jobs=2).fit(X, y)
+    assert_same_fit(fit_of(model)[0], two, queries(X))
 
 
 @MODEL
@@ -224,7 +229,7 @@ def test_the_names_of_the_classes_are_of_no_account(model):
     assert p_values.min() > 1e-7  # the least possible is 5e-8
 
 
-@MODEL
+@KIND
 def test_the_type_of_the_labels_is_of_no_account(model):
     X, y = problem()
     codes = {name: code for code, name in enumerate(CLASSES, start=1)}
@@ -239,7 +244,7 @@ def test_the_type_of_the_labels_is_of_no_account(model):
 # scikit-learn's company ---------------------------------------------------------------------------
 
 
-@MODEL
+@KIND
 def test_a_data_frame_gives_its_names_and_the_same_fit_as_its_values(model):
     of_values, X, y = fit_of(model)
     frame = pd.DataFrame(X, columns=["height", "width"])
@@ -283,7 +288,7 @@ def test_predicting_changes_no_prediction(model):
     np.testing.assert_array_equal(scores_of(fitted, X), before)
 
 
-@MODEL
+@KIND
 def test_a_model_serves_in_a_pipeline(model):
     X, y = problem()
     units = np.array([1e-3, 1e6])
@@ -296,7 +301,7 @@ def test_a_model_serves_in_a_pipeline(model):
 
 
 @pytest.mark.parametrize("marker", [None, -1])
-@MODEL
+@KIND
 def test_cross_validation_trains_on_unlabelled_rows_and_scores_labelled_ones(model, marker):
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(-4, 0.5, (12, 2)), rng.normal(4, 0.5, (12, 2))])

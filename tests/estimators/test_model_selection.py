@@ -16,6 +16,8 @@ from atoll.estimators import AtollClassifier, OrdinalGPClassifier, ProbitGPClass
 from atoll.estimators import cross_val_score as atoll_cross_val_score
 from atoll.estimators.model_selection import SemiSupervisedKFold, cross_val_predict
 
+pytestmark = pytest.mark.usefixtures("hurried")  # the classifiers are not on trial
+
 
 def partly_labelled(rng, counts=(7, 12, 20), n_unlabelled=61):
     """X (n, 2) and y (n,) with classes 0, 1, ... and -1 where unlabelled, in random order."""

@@ -34,6 +34,8 @@ from atoll.estimators.persistence import (
 from atoll.estimators.saved_arrays import pack_words
 from atoll.estimators.saved_types import TYPES, SavedType
 
+pytestmark = pytest.mark.usefixtures("hurried")  # the classifiers are not on trial
+
 
 class Draws(NamedTuple):
     values: np.ndarray

@@ -14,6 +14,8 @@ from atoll.estimators import (
 )
 from atoll.reports import write_report
 
+pytestmark = pytest.mark.usefixtures("hurried")  # the classifiers are not on trial
+
 pl = pytest.importorskip("polars")
 
 X, TRUTH = make_crescents(60, random_state=0)

@@ -149,7 +149,7 @@ def test_draws_have_one_row_per_chain_and_the_names_of_the_kernel(fitted):
     if isinstance(model, ArchipelagoClassifier):
         expected |= {"n_rejections", *(f"share_of_class_{k}" for k in range(3))}
     assert set(model.draws_) == expected
-    assert {values.shape for values in model.draws_.values()} == {(2, 5)}
+    assert {values.shape for values in model.draws_.values()} == {(2, 4)}
     assert all(np.isfinite(values).all() for values in model.draws_.values())
 
 
@@ -159,7 +159,7 @@ def test_diagnostics_name_every_quantity_drawn(fitted):
     for key in ("r_hat", "ess_bulk", "ess_tail"):
         of_rows = {"row_probabilities"} if isinstance(model, ArchipelagoClassifier) else set()
         assert set(report[key]) == set(model.draws_) | of_rows
-    assert (report["n_chains"], report["n_draws"], report["interrupted"]) == (2, 5, False)
+    assert (report["n_chains"], report["n_draws"], report["interrupted"]) == (2, 4, False)
     assert isinstance(report["mixed"], bool)
     assert report["verdict"].endswith(".")
     assert 0 <= report["jitter"] < 1e-2
@@ -267,7 +267,7 @@ def test_a_users_kernel_has_its_free_parameters_sampled_and_is_not_changed(model
     before = kernel.theta.copy()
     estimator = short(model, kernel=kernel).fit(X, y)
     assert [name for name in estimator.draws_ if name not in OF_ANY_KERNEL] == names
-    assert estimator.posterior_.log_parameters.shape == (10, len(names))
+    assert estimator.posterior_.log_parameters.shape == (8, len(names))
     of_draws = [estimator.draws_[name].mean() for name in names]
     np.testing.assert_allclose(estimator.kernel_.theta, of_draws, atol=1e-12)
     assert type(estimator.kernel_) is type(kernel)

@@ -25,6 +25,8 @@ from atoll import (
 from atoll.core.preprocessing import prepare
 from program import succeed
 
+pytestmark = pytest.mark.usefixtures("hurried")  # the classifiers are not on trial
+
 
 def penguins(rng, n=60):
     """Two kinds, told by a number and a category, with blank cells in both."""

@@ -8,17 +8,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atoll import TransductiveSVC
 from atoll.datasets import hide_labels, make_crescents, make_pinwheel
 from atoll.estimators import load_model, save_model, transductive_svm
 from atoll.models.transductive_svm import assign, doubled_costs, measure_costs, positive_count
-
-
-@parametrize_with_checks([TransductiveSVC(C=1.0, gamma="scale", unlabelled_cost=1.0)])
-def test_scikit_learn_estimator_checks(estimator, check):
-    check(estimator)
 
 
 def test_with_every_row_labelled_it_is_the_svm():

@@ -25,6 +25,9 @@ from atoll.estimators import (
     save_model,
 )
 
+# JAX, where an earlier test has loaded it, warns of every fork; those made here do not use it.
+pytestmark = pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
+
 X = np.random.default_rng(0).normal(size=(12, 2))
 Y = ["a", "b", None] * 4
 FEW = {"n_warmup": 2, "n_samples": 4, "random_state": 0}

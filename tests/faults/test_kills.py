@@ -15,7 +15,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from kills import JOBS, begin, finish, try_job
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
+    # JAX, where an earlier test has loaded it, warns of every fork; those made here do not use it.
+    pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"),
+]
 
 
 def over(quick):

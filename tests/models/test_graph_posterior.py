@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -31,8 +33,10 @@ def known(n_classes, graph=W):
     return GraphLabels(features, rows, np.arange(6) % n_classes, n_classes, graph)
 
 
-def posterior(kind, n_classes, n_draws=40, graph=W):
-    labels = known(n_classes, graph)
+@cache
+def posterior(kind, n_classes, n_draws=40):
+    """Found once; not to be changed by a test."""
+    labels = known(n_classes)
     if kind == "probit":
         return model.approximate(labels.features[labels.rows], labels.codes, n_classes)
     rng = np.random.default_rng(1)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from atoll.datasets import make_rings
-from atoll.reproductions import run_experiment
+from atoll.reproductions import kimura, run_experiment
 from atoll.reproductions.kimura import draw_rows, unlabelled_steps
 
 
@@ -25,7 +25,9 @@ def run(name, tmp_path_factory):
     scope="module", params=["dpem-rings", pytest.param("dpem-spirals", marks=pytest.mark.slow)]
 )
 def example(request, tmp_path_factory):
-    return run(request.param, tmp_path_factory)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kimura, "N_QUICK_REPLICATES", 1)
+        return run(request.param, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,13 @@ def figure_22(tmp_path_factory):
     return run_experiment("rogers-fig22", out=tmp_path_factory.mktemp("out"), progress=False)
 
 
+@pytest.fixture(scope="module")
+def diagrams(tmp_path_factory):
+    """The four diagrams of the figure, and nothing beside them."""
+    out = tmp_path_factory.mktemp("quick")
+    return run_experiment("rogers-fig22", quick=True, out=out, progress=False)
+
+
 def values(result, kind):
     return [value for key, value in result.values.items() if key.startswith(f"{kind}_")]
 
@@ -34,8 +41,9 @@ def test_draws_of_z_fall_into_each_region_as_often_as_the_library_says(figure_22
     assert min(p_values) * len(p_values) > LEAST_P_VALUE
 
 
-def test_without_a_null_region_every_z_has_a_class(figure_22):
-    for result in figure_22.results:
+def test_without_a_null_region_every_z_has_a_class(diagrams):
+    assert len({result.cell["null_width"] > 0 for result in diagrams.results}) == 2
+    for result in diagrams.results:
         total = sum(values(result, "probability"))
         assert abs(total - 1) < 1e-12
         assert sum(values(result, "share")) == pytest.approx(1, abs=1e-12)
@@ -68,11 +76,11 @@ def test_two_functions_give_the_probabilities_of_one(null_width):
         np.testing.assert_allclose(two, one, atol=1e-10)
 
 
-def test_the_page_and_the_table_show_every_figure(figure_22):
-    page = figure_22.page.read_text()
+def test_the_page_and_the_table_show_every_figure(diagrams):
+    page = diagrams.page.read_text()
     for figure in ("18", "19", "22a", "22b"):
         assert f"| {figure} | " in page
     assert "too large for chance" not in page
-    with figure_22.csv.open() as file:
-        assert len(list(csv.DictReader(file))) == len(figure_22.results)
-    assert figure_22.figure.read_bytes().startswith(b"\x89PNG")
+    with diagrams.csv.open() as file:
+        assert len(list(csv.DictReader(file))) == len(diagrams.results)
+    assert diagrams.figure.read_bytes().startswith(b"\x89PNG")

@@ -23,10 +23,12 @@ from atoll.core.labels import parse_labels
 from atoll.diagnostics import summarise, verdict
 from atoll.estimators import AtollClassifier, make_preprocessor
 from atoll.estimators.held_out import score
-from atoll.reports import figures, inference_section, report, words, write_report
+from atoll.reports import inference_section, report, words, write_report
 from atoll.reports.advice import State, what_to_do_next
 from atoll.reports.confusion import confusion_section
 from atoll.reports.table import RowTable, SparseTable
+
+pytestmark = pytest.mark.usefixtures("hurried")  # the classifiers are not on trial
 
 SECTIONS = ["fitted", "classes", "calibration", "maps", "uncertain", "chains"]
 
@@ -108,12 +110,6 @@ def problem(n_features=2, n_classes=2, n_per_class=25, n_labelled=6, seed=0):
     y = names[truth]
     y[np.arange(len(y)) % n_per_class >= n_labelled] = None
     return X, y
-
-
-@pytest.fixture(autouse=True)
-def coarse_pictures(monkeypatch):
-    monkeypatch.setattr(report, "MAP_RESOLUTION", 12)
-    monkeypatch.setattr(figures, "DOTS_PER_INCH", 40)
 
 
 @pytest.fixture
@@ -588,6 +584,7 @@ def test_percentages_round_to_all_and_none_only_when_exact(share, text):
     assert words.percent(share) == text
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_sparse_rows_are_reported_without_being_made_dense(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     code = np.arange(40) % 2
@@ -622,6 +619,7 @@ NOTES = [
 ]
 
 
+@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("kind", ["list", "table"])
 def test_rows_of_texts_are_shown_by_how_they_begin(tmp_path, kind):
     y = np.array(["sea", "kitchen", "sea", "kitchen", None, None], dtype=object)

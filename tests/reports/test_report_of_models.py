@@ -10,7 +10,10 @@ from atoll.reports import figures, inference_section, report, write_report
 from walking import short
 
 # Chains this short do not mix, and the models say so; here only the report is on trial.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.usefixtures("hurried"),  # the classifiers are not on trial
+]
 
 # One with chains, one with an ascent, one with neither.
 RENDERED = (ProbitGPClassifier, DPMixtureClassifier, GraphGPClassifier)

@@ -195,7 +195,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
     >>> warnings.simplefilter("ignore")  # short chains say that they are short
     >>> X, y = make_pinwheel(n_samples=30, n_classes=3, random_state=0)
     >>> y = hide_labels(y, per_class=3, random_state=0)
-    >>> model = ArchipelagoClassifier(n_chains=2, n_warmup=30, n_samples=50, random_state=0)
+    >>> model = ArchipelagoClassifier(n_chains=2, n_warmup=10, n_samples=20, random_state=0)
     >>> model.fit(X, y).predict_proba(X[:2]).shape
     (2, 3)
     >>> model.predict_rejection([[0.0, 0.0], [9.0, 9.0]]).shape
@@ -482,7 +482,7 @@ object, default="auto"
     >>> import warnings
     >>> warnings.simplefilter("ignore")  # short chains say that they are short
     >>> X = np.random.default_rng(0).normal(size=(30, 1))
-    >>> model = ArchipelagoDensity(n_chains=2, n_warmup=50, n_samples=50, random_state=0).fit(X)
+    >>> model = ArchipelagoDensity(n_chains=2, n_warmup=20, n_samples=20, random_state=0).fit(X)
     >>> bool(model.score_samples([[0.0]])[0] > model.score_samples([[5.0]])[0])
     True
     """

@@ -78,8 +78,10 @@ class SoftmaxGPClassifier(Classifier):
     --------
     >>> from atoll.datasets import make_pinwheel
     >>> from atoll.estimators import SoftmaxGPClassifier
+    >>> import warnings
+    >>> warnings.simplefilter("ignore")  # short chains say that they are short
     >>> X, y = make_pinwheel(n_samples=30, n_classes=3, random_state=0)
-    >>> model = SoftmaxGPClassifier(n_chains=2, random_state=0)
+    >>> model = SoftmaxGPClassifier(n_chains=2, n_warmup=30, n_samples=50, random_state=0)
     >>> model.fit(X, y).predict_proba(X[:2]).shape
     (2, 3)
     """

@@ -141,10 +141,10 @@ class TransductiveSVC(MarginClassifier):
     --------
     >>> from atoll import TransductiveSVC
     >>> from atoll.datasets import hide_labels, make_crescents
-    >>> X, truth = make_crescents(n_samples=80, random_state=0)
+    >>> X, truth = make_crescents(n_samples=40, random_state=0)
     >>> y = hide_labels(truth, per_class=3, marker=None, random_state=0)
     >>> TransductiveSVC().fit(X, y).transduction_.shape
-    (80,)
+    (40,)
     """
 
     paper: ClassVar[str] = "Vapnik 1998; Joachims 1999"

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.special import digamma, gammaln, multigammaln
 
-from atoll.core.linalg import jittered_cholesky
+from atoll.core.linalg import jittered_cholesky, solve_lower
 
 Array = NDArray[np.float64]
 
@@ -146,7 +145,7 @@ def log_determinants(lower: Array) -> Array:
 def _inverses(lower: Array) -> Array:
     """Return the inverses of lower factors, (J, d, d)."""
     identity = np.eye(lower.shape[1])
-    return np.stack([solve_triangular(L, identity, lower=True) for L in lower])
+    return np.stack([solve_lower(L, identity) for L in lower])
 
 
 def _pairs(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
