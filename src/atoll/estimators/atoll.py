@@ -335,8 +335,6 @@ class AtollClassifier(InformedClassifier):
         explanation = parts.explanation_of(
             assumptions, weights, len(data.codes), problems is not None, seconded
         )
-        facts = parts.facts_of(n, scaled, data, parts.unreached_share(graph, data), recipe)
-        facts = facts._replace(n_draws=self.n_draws)
         if isinstance(X, SourceRows):
             own = scaled.rows[scaled.place]  # the rows of the graph stand for all
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
@@ -351,8 +349,8 @@ class AtollClassifier(InformedClassifier):
             return found
 
         posterior, found, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
-        top = proba.max(axis=1, initial=0.0)
-        facts = facts._replace(spread=float(np.sqrt(top * (1.0 - top)).mean()))
+        facts = parts.facts_of(scaled, data, parts.unreached_share(graph, data), recipe, proba)
+        facts = facts._replace(n_rows=n, n_draws=self.n_draws)
         chains = bold.diagnostics(recipe.graph)
         said = self._about_shares(labels, found)
         diagnostics, remarks = diagnose(facts, explanation, chains, said)

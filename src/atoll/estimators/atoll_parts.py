@@ -182,12 +182,18 @@ def average_of(
 
 
 def facts_of(
-    n_rows: int, scaled: Scaled, data: Rows, unreached: float, recipe: AverageRecipe
+    scaled: Scaled, data: Rows, unreached: float, recipe: AverageRecipe, proba: Array
 ) -> Facts:
-    """Return what the verdict is made from."""
+    """Return what the verdict is made from, but for the rows of the data and the draws asked for.
+
+    Parameters
+    ----------
+    proba : (n, K) of the rows
+    """
     standardised = bool(np.any(scaled.scale != 1.0))
+    top = proba.max(axis=1)
     return Facts(
-        n_rows=n_rows,
+        n_rows=0,
         n_kept=int(data.copies.sum()),
         n_distinct=data.rows.shape[0],
         unreached=unreached,
@@ -195,6 +201,7 @@ def facts_of(
         standardised=standardised,
         least_share=recipe.graph.labellings.least_effective_share,
         n_draws=0,
+        spread=float(np.sqrt(top * (1.0 - top)).mean()),
     )
 
 
