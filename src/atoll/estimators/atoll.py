@@ -349,8 +349,7 @@ class AtollClassifier(InformedClassifier):
             return found
 
         posterior, found, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
-        facts = parts.facts_of(scaled, data, parts.unreached_share(graph, data), recipe, proba)
-        facts = facts._replace(n_rows=n, n_draws=self.n_draws)
+        facts = parts.facts_of(scaled, data, graph, recipe, proba, (n, self.n_draws))
         chains = bold.diagnostics(recipe.graph)
         said = self._about_shares(labels, found)
         diagnostics, remarks = diagnose(facts, explanation, chains, said)

@@ -182,25 +182,31 @@ def average_of(
 
 
 def facts_of(
-    scaled: Scaled, data: Rows, unreached: float, recipe: AverageRecipe, proba: Array
+    scaled: Scaled,
+    data: Rows,
+    graph: RowGraph,
+    recipe: AverageRecipe,
+    proba: Array,
+    asked: tuple[int, int],
 ) -> Facts:
-    """Return what the verdict is made from, but for the rows of the data and the draws asked for.
+    """Return what the verdict is made from.
 
     Parameters
     ----------
     proba : (n, K) of the rows
+    asked : rows of the data, and draws
     """
     standardised = bool(np.any(scaled.scale != 1.0))
     top = proba.max(axis=1)
     return Facts(
-        n_rows=0,
+        n_rows=asked[0],
         n_kept=int(data.copies.sum()),
         n_distinct=data.rows.shape[0],
-        unreached=unreached,
+        unreached=unreached_share(graph, data),
         left_unlike=scaled.unlike and not standardised,
         standardised=standardised,
         least_share=recipe.graph.labellings.least_effective_share,
-        n_draws=0,
+        n_draws=asked[1],
         spread=float(np.sqrt(top * (1.0 - top)).mean()),
     )
 
