@@ -8,8 +8,10 @@ import pytest
 from sklearn.datasets import load_iris, load_wine, make_blobs
 
 from atoll import AtollClassifier, GraphGPClassifier
+from atoll.core.graphs import neighbour_graph
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators.explanation import WORDS
+from atoll.estimators.graph_rows import with_fewer_neighbours
 from atoll.models.average.recipe import AVERAGE_RECIPE
 
 
@@ -347,3 +349,12 @@ def test_labels_that_follow_no_graph_do_not_ask_for_a_finer_one():
     y = np.full(300, -1)
     y[:60] = rng.integers(0, 2, 60)
     assert fitted(X, y)[0].n_neighbors_ == 15
+
+
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_fewer_neighbours_need_no_other_search(k):
+    X = np.random.default_rng(k).standard_normal((80, 3))
+    wanted = neighbour_graph(X, k)
+    found = with_fewer_neighbours(neighbour_graph(X, 9), k)
+    assert (found.distances != wanted.distances).nnz == 0
+    assert np.array_equal(found.scales, wanted.scales)

@@ -481,7 +481,7 @@ class AtollClassifier(InformedClassifier):
         can_tell = len(data.codes) >= recipe.finer_labels and self._compares()
         if fewer == self.n_neighbors or not can_tell:
             return *usual, self.n_neighbors
-        finer = self._graph_view(memory, f"fewer {name}", data, place, fewer)
+        finer = self._graph_view(memory, f"fewer {name}", data, place, fewer, usual[1])
         if parts.unreached_share(finer[1], data) > recipe.finer_unreached:
             return *usual, self.n_neighbors
         with_fewer, with_usual = (
@@ -493,16 +493,29 @@ class AtollClassifier(InformedClassifier):
         return *finer, fewer
 
     def _graph_view(
-        self, memory: RowMemory, name: str, data: Rows, place: Place, n_neighbors: int
+        self,
+        memory: RowMemory,
+        name: str,
+        data: Rows,
+        place: Place,
+        n_neighbors: int,
+        within: RowGraph | None = None,
     ) -> tuple[GraphView, RowGraph]:
-        """Return the graph of rows by their places, and their features on it."""
+        """Return the graph of rows by their places, and their features on it.
+
+        Parameters
+        ----------
+        within : a graph of the same places with more neighbours, if there is one
+        """
         prior, K = self._recipe().graph.prior, len(self.classes_)
         settings = (name, *self._row_settings(), n_neighbors)
-        graph = memory.get(
-            f"graph of {name}",
-            settings,
-            lambda: RowGraph.of_neighbours(place(data.rows), n_neighbors),
-        )
+
+        def join() -> RowGraph:
+            if within is not None:
+                return within.with_fewer_neighbours(n_neighbors)
+            return RowGraph.of_neighbours(place(data.rows), n_neighbors)
+
+        graph = memory.get(f"graph of {name}", settings, join)
         near = near_labels(graph, data.labelled, place(data.outside))
         modes = labelled_modes(memory, settings, graph, prior.n_modes(K), near)
         values = graph_gp.row_features(modes, K, len(data.codes), prior)

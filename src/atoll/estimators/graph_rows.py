@@ -17,6 +17,7 @@ from scipy import sparse
 
 from atoll.core.graphs import (
     Modes,
+    NeighbourGraph,
     connected_components,
     neighbour_graph,
     self_tuning_weights,
@@ -35,11 +36,13 @@ class RowGraph(NamedTuple):
     rows : (n, q) in the coordinates in which they are near; (n, 0) where only edges are known
     weights : (n, n) of the edges
     part : (n,) which connected part each row is on
+    nearest : the rows that each was joined to; None where that is not known
     """
 
     rows: Any
     weights: sparse.csr_array
     part: Index
+    nearest: NeighbourGraph | None = None
 
     @classmethod
     def of(cls, rows: Any, weights: sparse.csr_array) -> RowGraph:
@@ -49,8 +52,17 @@ class RowGraph(NamedTuple):
     @classmethod
     def of_neighbours(cls, rows: Any, n_neighbors: int) -> RowGraph:
         """Return the graph in which every row is joined to its nearest ones."""
-        k = min(n_neighbors, rows.shape[0] - 1)
-        return cls.of(rows, self_tuning_weights(neighbour_graph(rows, k)))
+        return cls._of_nearest(rows, neighbour_graph(rows, min(n_neighbors, rows.shape[0] - 1)))
+
+    def with_fewer_neighbours(self, n_neighbors: int) -> RowGraph:
+        """Return the graph of the same rows, each joined to fewer."""
+        assert self.nearest is not None
+        k = min(n_neighbors, self.rows.shape[0] - 1)
+        return self._of_nearest(self.rows, with_fewer_neighbours(self.nearest, k))
+
+    @classmethod
+    def _of_nearest(cls, rows: Any, nearest: NeighbourGraph) -> RowGraph:
+        return cls.of(rows, self_tuning_weights(nearest))._replace(nearest=nearest)
 
     def reached(self, labelled: Index) -> NDArray[np.bool_]:
         """Return which rows are on a part with any of the rows given."""
@@ -66,6 +78,38 @@ class Places(NamedTuple):
 
     on_graph: Index
     is_outside: NDArray[np.bool_]
+
+
+def with_fewer_neighbours(graph: NeighbourGraph, n_neighbors: int) -> NeighbourGraph:
+    """Return the graph of the same rows with fewer neighbours each, without another search.
+
+    The nearest of a row's neighbours are the nearest of its edges.
+
+    Parameters
+    ----------
+    n_neighbors : no more than those of the graph
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [1.0], [3.0]])
+    >>> with_fewer_neighbours(neighbour_graph(rows, 2), 1).distances.toarray()
+    array([[0., 1., 0.],
+           [1., 0., 2.],
+           [0., 2., 0.]])
+    """
+    edges = graph.distances.tocoo()
+    order = np.lexsort((edges.data, edges.row))
+    first = np.searchsorted(edges.row[order], np.arange(edges.shape[0]))
+    chosen = order[(first[:, None] + np.arange(n_neighbors)).ravel()]
+    sources, targets = edges.row[chosen].astype(np.int64), edges.col[chosen].astype(np.int64)
+    scales = edges.data[chosen].reshape(-1, n_neighbors).max(axis=1)
+    n = edges.shape[0]
+    both = np.concatenate([sources * n + targets, targets * n + sources])
+    kept, place = np.unique(both, return_index=True)
+    lengths = np.tile(edges.data[chosen], 2)[place]
+    return NeighbourGraph(
+        sparse.coo_array((lengths, (kept // n, kept % n)), shape=(n, n)).tocsr(), scales
+    )
 
 
 def usable_rows(X: Any, metric: str) -> NDArray[np.bool_] | None:
