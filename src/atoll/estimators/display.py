@@ -85,7 +85,10 @@ def _next(model: Any, trust: str | None) -> str:
     if trust is None or not hasattr(model, "plot"):
         return ""
     first = "" if trust == YES else "mend what is named above, and fit again; "
-    return f"Next: {first}plot() tests the probabilities on labels held out."
+    return (
+        f"Next: {first}plot(n_splits={N_FOLDS}) tests the probabilities on labels held out, "
+        f"by {N_FOLDS} more fits."
+    )
 
 
 def as_text(call: str, model: Any) -> str:

@@ -17,11 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from atoll.core import preprocessing
 from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
-from atoll.core.fillings import carrying, fillings_of
+from atoll.core.fillings import carrying, fillings_of, with_remarks
 from atoll.core.label_copies import label_copies
 from atoll.core.labels import PartialLabels, parse_labels, placeholders_in
 from atoll.core.number_texts import were_texts, with_numbers
-from atoll.core.remarks import warn_user
+from atoll.core.remarks import hearing, warn_user
 from atoll.core.table_fixes import PYTHON, Fixes
 from atoll.core.table_refusals import as_floats, columns_in_words, is_or_are
 from atoll.core.tables import N_CELLS
@@ -175,6 +175,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 f"{PYTHON.drop(found)}.",
                 UserWarning,
             )
+
+    def fit_transform(self, X: Any, y: Any = None, **more: Any) -> Any:
+        """Learn what the columns hold, and return the features, as `fit` and `transform` do.
+
+        The features know what was warned of, so that the verdict of a classifier can say it.
+        """
+        with hearing() as heard:
+            features = self.fit(X, y, **more).transform(X)
+        return with_remarks(features, heard)
 
     def transform(self, X: Any) -> Any:
         """Return the features, (n, p): an array, or a sparse one where a column holds texts.
