@@ -20,7 +20,7 @@ from atoll.core.extras import import_extra
 from atoll.core.fillings import carrying, fillings_of, with_remarks
 from atoll.core.label_copies import label_copies
 from atoll.core.labels import PartialLabels, parse_labels, placeholders_in
-from atoll.core.number_texts import were_texts, with_numbers
+from atoll.core.number_texts import were_texts, with_decimal_commas, with_numbers
 from atoll.core.remarks import hearing, warn_user
 from atoll.core.table_fixes import PYTHON, Fixes
 from atoll.core.table_refusals import as_floats, columns_in_words, is_or_are
@@ -200,6 +200,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             found.reasons = X.reasons
             return found
         frame = self._frame(X, reset=False)
+        self._refuse_commas(frame)
         out = preprocessing.apply(self.preprocessing_, frame, self.fixes)
         for name, values in preprocessing.unseen(self.preprocessing_, frame).items():
             shown = ", ".join(map(repr, values[:5]))
@@ -207,6 +208,17 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             message = f"column {name!r}: {shown}{more} not seen in fit; taken as blank."
             warn_user(message, UserWarning)
         return out
+
+    def _refuse_commas(self, frame: Any) -> None:
+        """Raise where numbers have decimal commas: all rows would be refused one by one."""
+        found = with_decimal_commas(frame, self.preprocessing_.numeric)
+        if found:
+            cell = next(cell for cell in frame[found[0]] if isinstance(cell, str))
+            raise ValueError(
+                f"{columns_in_words(found)} {'have' if len(found) > 1 else 'has'} decimal commas, "
+                f"such as {cell!r}, and the model was fitted on numbers there; "
+                "read the file with decimal=','."
+            )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the features, (p,)."""
@@ -351,6 +363,8 @@ def _transformed(step: TablePreprocessor, chunks: Any) -> Iterator[tuple[Any, An
 
 def _features_of_readable(step: TablePreprocessor, rows: Any) -> tuple[Any, dict[int, str]]:
     """Return features (b, p), and why rows cannot be read, by their places."""
+    if hasattr(rows, "columns"):
+        step._refuse_commas(rows)
     try:
         if N_CELLS not in getattr(rows, "columns", ()):
             return step.transform(rows), {}
