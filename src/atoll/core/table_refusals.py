@@ -85,6 +85,18 @@ def require_known_columns(columns: Sequence[str], frame: pd.DataFrame) -> None:
         )
 
 
+def refuse_repeated_columns(X: Any) -> None:
+    """Raise a ValueError for a data frame of pandas that has a name of a column more than once."""
+    columns = getattr(X, "columns", None) if hasattr(X, "iloc") else None
+    if columns is None or not hasattr(columns, "duplicated") or columns.is_unique:
+        return
+    repeated = sorted({str(name) for name in columns[columns.duplicated()]})
+    raise ValueError(
+        f"X has {columns_in_words(repeated)} more than once; rename them, or keep the first of "
+        "each: X.loc[:, ~X.columns.duplicated()]."
+    )
+
+
 def about_separator(frame: pd.DataFrame, missing: Sequence[str]) -> str:
     r"""Say which mark stands between cells, where a column's name holds the names of others.
 

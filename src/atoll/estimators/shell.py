@@ -625,7 +625,7 @@ class Classifier(SemiSupervisedClassifier):
                 raise ValueError(f"row must be from 0 to {rows.shape[0] - 1}, got {row}.")
             x = part_of(carrying(rows, fillings_of(X)), slice(row, row + 1))
         else:
-            x = np.asarray(row, dtype=np.float64).reshape(1, -1)
+            x = display.row_of_numbers(row, rows.shape[1])
         found = explain_row(self, x, rows, y, n_labels=int(n_labels), refit=refit)
         columns = columns_of_array(getattr(self, "feature_names_in_", None), rows.shape[1])
         return with_columns(found, self, x, rows, columns).named(row_names(X))

@@ -23,7 +23,12 @@ from atoll.core.labels import PartialLabels, parse_labels, placeholders_in
 from atoll.core.number_texts import were_texts, with_decimal_commas, with_numbers
 from atoll.core.remarks import hearing, warn_user
 from atoll.core.table_fixes import PYTHON, Fixes
-from atoll.core.table_refusals import as_floats, columns_in_words, is_or_are
+from atoll.core.table_refusals import (
+    as_floats,
+    columns_in_words,
+    is_or_are,
+    refuse_repeated_columns,
+)
 from atoll.core.tables import N_CELLS
 from atoll.estimators.category_weight import weigh_categories
 from atoll.estimators.parameters import Flag, Listed, Number, OneOf, check_value
@@ -233,6 +238,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             X = X.to_pandas()
         if sparse.issparse(X):
             raise ValueError("X is sparse: it holds numbers already. Leave this step out.")
+        refuse_repeated_columns(X)
         if not isinstance(X, pd.DataFrame):
             X = np.asarray(X)
             if X.ndim != 2:
@@ -415,6 +421,8 @@ def _not_two_dimensions(given: Any, X: NDArray[Any]) -> str:
         fix = (
             f"Pass a table of one row: table.iloc[[{name!r}]] in the place of table.iloc[{name!r}]"
         )
+    elif X.ndim == 1 and name is None and hasattr(given, "to_frame"):
+        fix = "Pass a table of one column: X.to_frame('text') in the place of X"
     elif X.ndim == 1 and hasattr(given, "to_numpy"):
         fix = f"Pass a table of one column: table[[{name!r}]] in the place of table[{name!r}]"
     elif X.ndim == 1 and X.dtype.kind in "OUT":
