@@ -345,6 +345,8 @@ def test_a_smaller_number_of_folds_than_asked_for_is_said(data, found):
     assert (
         "10 folds, not the 100 asked for: the rarest class that is held out has 10 labels" in said
     )
+    assert "the rarest class has" not in said  # once is enough
+    assert "the rarest class has 10" in str(found)
     assert "asked for" not in str(found)
 
 
