@@ -156,7 +156,7 @@ def with_decimal_commas(frame: pd.DataFrame, columns: Iterable[str]) -> list[str
     """
     found = []
     for name in columns:
-        cells = frame[name] if name in frame.columns else None
+        cells: Any = frame[name] if name in frame.columns else None
         if getattr(cells, "ndim", 0) != 1 or not _holds_words(cells):
             continue
         some = cells[cells.notna()].iloc[:SOME_CELLS]

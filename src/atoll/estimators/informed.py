@@ -105,7 +105,10 @@ class Suspects:
         about = f"About {n} of {len(p)} labels {'is' if n == 1 else 'are'} wrong"
         if expected < 0.5:
             about = f"Hardly any of {len(p)} labels is wrong"
-        return f"{about}, {low} to {high} with probability 90% if slips come at random, and perhaps more if they follow a pattern. {likely}"
+        return (
+            f"{about}, {low} to {high} with probability 90% if slips come at random, and perhaps "
+            f"more if they follow a pattern. {likely}"
+        )
 
     def __str__(self) -> str:
         header, rows = self._table()

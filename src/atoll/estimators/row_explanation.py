@@ -146,9 +146,10 @@ class RowExplanation(NamedTuple):
         most = [c for c in known[:MOST_COLUMNS_SAID] if p - c.otherwise >= LEAST_EFFECT]
         if not most:
             least = _short_of_certain(known[0].otherwise)
+            least += "" if least.startswith("more") else " or more"
             return (
                 " No single column matters much: with other rows' cells in any one of them the "
-                f"probability would be {least} or more."
+                f"probability would be {least}."
             )
         first, *others = most
         then = " and ".join(f"{c.name} ({_short_of_certain(c.otherwise)})" for c in others)

@@ -249,7 +249,7 @@ def compare_figure_15(results: list[Result]) -> str:
             ["true probabilities", "", "", best_possible[0], "", best_possible[1]],
         ],
     )
-    worst_r_hat = max(r.values["worst_r_hat"] for r in results)
+    worst_r_hat = about_r_hat(max(r.values["worst_r_hat"] for r in results))
     n_averaged = min(r.values["draws_averaged"] for r in results)
     return f"""## The lecture and ours
 
@@ -257,7 +257,7 @@ The lecture prints no numbers, and its data (figure 14, “some simple classific
 available. Ours are two unit Gaussians in the plane, {DISTANCE} standard deviations apart:
 {N_TRAIN} training rows and {N_TEST} held-out rows, {held_out[best].n_cells} times over, under the
 covariance exp(−γ‖x − x′‖²), held fixed. As in the figure, {N_CHAINS * N_SAMPLES} Gibbs samples are
-drawn (R-hat at most {about_r_hat(worst_r_hat)}); predictions average {n_averaged} of them, evenly spread.
+drawn (R-hat at most {worst_r_hat}); predictions average {n_averaged} of them, evenly spread.
 ± is one standard error over the data sets; changes are paired, data set by data set, and a sign
 counts as established if it is more than three standard errors from zero.
 
