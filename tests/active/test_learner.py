@@ -624,3 +624,9 @@ def test_a_query_for_more_rows_than_are_left_says_so(pool):
     assert len(query.rows) == 76
     assert str(query).startswith("76 rows to label (of 1000 asked for: no other is left), the")
     assert "asked for" not in str(learner.query(3))
+
+
+def test_a_mask_of_rows_is_answered_with_their_numbers():
+    learner = ActiveLearner(classes=[0, 1]).fit(np.eye(30))
+    with pytest.raises(ValueError, match=r"a mask of 30 booleans; .*np\.flatnonzero\(mask\)"):
+        learner.update(np.arange(30) < 2, [0, 1])

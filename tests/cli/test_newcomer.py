@@ -450,3 +450,11 @@ def test_help_lists_the_commands_as_they_are_needed():
     names = ["demo", "fit", "predict", "explain", "report", "next", "label", "compare", "reproduce"]
     places = [re.search(rf"^ +{name} ", said, re.MULTILINE).start() for name in names]
     assert places == sorted(places)
+
+
+def test_a_copy_of_the_labels_is_in_the_verdict_of_the_shell(table, tmp_path):
+    table["copy"] = np.where(np.arange(40) < 10, table["kind"], "cat")
+    said = " ".join(succeed(*arguments(table, tmp_path)).split())
+    assert "can be trusted" not in said
+    assert "Trust this fit with care" in said
+    assert "Beware: copy is the same as the labels in all 10 labelled rows" in said

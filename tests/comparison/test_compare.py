@@ -345,6 +345,8 @@ def test_a_smaller_number_of_folds_than_asked_for_is_said(data, found):
     assert (
         "10 folds, not the 100 asked for: the rarest class that is held out has 10 labels" in said
     )
+    assert "the rarest class has" not in said  # once is enough
+    assert "the rarest class has 10" in str(found)
     assert "asked for" not in str(found)
 
 
@@ -752,3 +754,19 @@ def test_troubles_of_a_blends_models_which_its_weights_know_are_not_told_of_code
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         BlendClassifier([Troubled(), LogisticRegression()], [1, 1]).fit(X, y)
+
+
+def test_a_class_in_the_place_of_a_classifier_is_refused_before_any_fit():
+    X, y = np.eye(4), [0, 1, 0, 1]
+    with pytest.raises(ValueError, match=r"the class GaussianNB.*\{'nb': GaussianNB\(\)\}"):
+        compare_models(X, y, models=[{"nb": GaussianNB}])
+    with pytest.raises(ValueError, match=r"'nb' with 'GaussianNB', which has no fit"):
+        compare_models(X, y, models={"nb": "GaussianNB"})
+
+
+def test_a_model_that_is_misspelt_is_answered_with_the_one_that_is_meant():
+    X, y = np.eye(4), [0, 1, 0, 1]
+    with pytest.raises(ValueError, match=r"models='atol' is none .*\(did you mean 'atoll'\?\)"):
+        compare_models(X, y, models=["atol"])
+    with pytest.raises(ValueError, match=r"without='logistik' .*\(did you mean 'logistic'\?\)"):
+        compare_models(X, y, without=["logistik"])

@@ -169,3 +169,9 @@ def test_a_missing_second_file_is_named_too(data_home, tmp_path):
     shutil.copy(os.path.join(data_home, "oil_flow", "DataTrn.txt"), tmp_path / "oil_flow")
     with pytest.raises(FileNotFoundError, match=r"DataTrnLbls\.txt"):
         load_oil_flow(tmp_path)
+
+
+def test_a_file_without_a_folder_to_look_in_is_said_to_lack_one(monkeypatch):
+    monkeypatch.delenv("ATOLL_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match=r"^no data folder given, and .* is needed"):
+        load_crescent()

@@ -215,7 +215,7 @@ def test_few_of_many_rows_make_the_graph():
     X, y, truth = crescents(n=1500)
     model, _ = fitted(X, y, max_graph_rows=300)
     assert model.n_graph_rows_ == 300
-    assert "The graph has 300 of 1,500 rows (a part of them)." in model.diagnostics_["verdict"]
+    assert "The graph has 300 of 1,500 rows." in model.diagnostics_["verdict"]
     assert model.score(X, truth) > 0.9
 
 

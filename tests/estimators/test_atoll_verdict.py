@@ -71,8 +71,11 @@ def test_draws_are_few_where_another_seed_would_move_probabilities():
         found, _ = diagnose(facts, explanation, SETTLED, "")
         assert found["few_draws"] is few
         assert ("Fix: a larger n_draws" in found["verdict"]) is few
-        number = f"Another seed would move probabilities by {found['difference_of_seeds']:.3f}"
+        number = f"Another seed would move probabilities by {found['difference_of_seeds']:.2f}"
         assert number in found["verdict"]
+    settled, _ = diagnose(FACTS._replace(spread=0.01), FOUND_WITH_NOTHING, SETTLED, "")
+    assert settled["difference_of_seeds"] < 0.01
+    assert "Sampling settled." in settled["verdict"].split("\n")  # and no more
 
 
 def test_the_difference_of_seeds_is_what_seeds_differ_by():
@@ -101,6 +104,11 @@ def test_an_explanation_says_what_its_percentages_and_odds_are_in_plain_numbers(
         in str(one)
     )
     assert "(labels 2.72 times less likely than by chance)" in str(one)
+    far = FOUND._replace(
+        assumptions=(Assumption("clusters", 0.99, 30.0), Assumption("line", 0.01, -30.0))
+    )
+    assert str(far).count("more than a million times") == 3  # not a number that is but a limit
+    assert "1,000,000" not in str(far)
     none = FOUND._replace(assumptions=(FOUND.assumptions[1], Assumption("nothing", 0.01, 0.0)))
     assert "nothing in the rows (labels as likely as by chance)" in str(none)
     assert "e+" not in said

@@ -49,7 +49,9 @@ def test_the_text_of_a_fitted_model_has_its_rows_labels_classes_and_verdict(fitt
     assert points
     assert " ".join(points) in told
     assert [line[:4] for line in rest].count("  - ") == len(points)  # each begins a line
-    assert rest[-1] == "  Next: plot() tests the probabilities on labels held out."
+    assert rest[-1] == (
+        "  Next: plot(n_splits=5) tests the probabilities on labels held out, by 5 more fits."
+    )
     assert max(map(len, rest)) <= display.WIDTH
     assert repr(AtollClassifier(random_state=0)) == first
     assert "\n" not in repr(make_pipeline(StandardScaler(), fitted)).split("AtollClassifier")[1]

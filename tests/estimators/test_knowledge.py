@@ -337,10 +337,16 @@ def test_wrong_labels_are_the_most_suspect(kind):
 def test_few_doubts_send_nobody_through_all_labels():
     p = np.full(25, 0.004)
     said = Suspects(np.arange(25), p, np.r_[0.9, 0.1, np.zeros(24)]).said()
-    assert said.startswith("About 0.1 of 25 labels are wrong, 0 to 1")
+    assert said.startswith("Hardly any of 25 labels is wrong, 0 to 1")
     assert said.endswith("No label stands out.")
     p[:2] = 0.4
     assert "Look at the first 2, and" in Suspects(np.arange(25), p, np.r_[0.3, 0.7]).said()
+    p[:6] = [0.999, 0.9, 0.9, 0.9, 0.9, 0.4]
+    found = Suspects(np.arange(25), p, np.r_[np.zeros(5), 1.0])
+    assert found.said().startswith("About 5 of 25 labels are wrong")
+    shown = [line.split()[-1] for line in str(found).splitlines()]
+    assert ">99%" in shown
+    assert "<1%" in shown
 
 
 def test_labels_that_a_group_spreads_are_not_doubted_nor_support_each_other(crescents):

@@ -290,4 +290,10 @@ def test_where_no_column_decides_that_is_said():
     X = np.hstack([x] * 6) + np.random.default_rng(1).normal(size=(80, 6)) / 10
     y = np.where(np.arange(80) % 10 == 0, np.repeat([0, 1], 40), -1)
     model = GraphGPClassifier(unlabelled=-1, random_state=0).fit(X, y)
-    assert "No single column decides" in model.explain_row(3).headline()
+    found = model.explain_row(3)
+    said = "No single column matters much: with other rows' cells in any one of them the"
+    assert f"{said} probability would be more than 0.99." in found.headline()
+    hardly = found._replace(
+        proba=np.array([0.96, 0.04]), columns=(found.columns[0]._replace(otherwise=0.95),)
+    )
+    assert f"{said} probability would be 0.95 or more." in hardly.headline()

@@ -503,3 +503,38 @@ def test_a_row_in_the_place_of_a_table_and_a_list_of_texts_are_told_the_fix():
         step.transform(table["kind"])
     with pytest.raises(ValueError, match=r"list of texts.*make_pipeline\(TfidfVectorizer\(\)"):
         AtollClassifier().fit(["a moon", "a star", "fur", "a tail"], ["sky", "sky", "cat", "cat"])
+
+
+def test_files_that_are_written_otherwise_are_answered_with_the_option_that_reads_them(tmp_path):
+    frame = pd.DataFrame({"mass": [3.5, 4.25, 3.75, 5.5] * 5, "site": ["a", "b"] * 10})
+    step = make_preprocessor().fit(frame)
+    path = tmp_path / "t.csv"
+    frame.to_csv(path, index=False, sep=";", decimal=",")
+    chunks = RowChunks.from_csv(path, chunk_rows=3)
+    with pytest.raises(ValueError, match=r"lacks columns 'mass', 'site'.*with sep=';'"):
+        step.transform(chunks).total(lambda number, X, y: len(X))
+    with pytest.raises(ValueError, match=r"target='site' is not a column .*with sep=';'"):
+        next(RowChunks.from_csv(path, "site").make())
+    chunks = RowChunks.from_csv(path, sep=";", chunk_rows=3)
+    with pytest.raises(ValueError, match=r"'mass' has decimal commas, such as '3,5'.*decimal=','"):
+        next(step.transform(chunks).make())
+    with pytest.raises(ValueError, match=r"'mass' has decimal commas"):
+        step.transform(pd.read_csv(path, sep=";"))
+    chunks = RowChunks.from_csv(path, sep=";", decimal=",", chunk_rows=3)
+    assert step.transform(chunks).total(lambda number, X, y: len(X)) == 20
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"PAR1\xff\xfe", r"it is a Parquet file: read it with RowChunks.from_parquet"),
+        (b"PK\x03\x04\xff\xfe", r"it is a zip file, as those of Excel are"),
+        (b"caf\xe9,x\n1,2\n", r"encoding='latin-1'"),
+        (b"", r"is empty; it needs a header"),
+    ],
+)
+def test_a_file_that_is_no_csv_is_named_with_what_to_do(tmp_path, content, said):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"rows\.csv' .*{said}"):
+        next(RowChunks.from_csv(path).make())

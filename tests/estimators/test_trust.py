@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
 from atoll.core.points import points_of
-from atoll.estimators.trust import CARE, NO, YES, how_far, lines_of_trust
+from atoll.estimators import GraphGPClassifier, make_preprocessor
+from atoll.estimators.trust import (
+    CARE,
+    FIRST_LINES,
+    NO,
+    YES,
+    about_single_labels,
+    how_far,
+    lines_of_trust,
+    verdict_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,3 +57,58 @@ def test_the_first_line_fits_the_level():
 def test_a_text_of_one_paragraph_is_one_point():
     """As the verdicts of models are that were saved by atoll 0.1."""
     assert points_of("It went well. All rows.") == ["It went well. All rows."]
+
+
+def cares(model, said):
+    """Return whether a verdict is with care, and has a point, which begins with "Beware"."""
+    first, *points = points_of(model.diagnostics_["verdict"])
+    assert model.diagnostics_["trust"] == CARE
+    assert first == FIRST_LINES[CARE]
+    return any(point.startswith("Beware: ") and said in point for point in points)
+
+
+def clouds(n_labels):
+    """Return 40 rows of two clouds, of which some have a label, by class."""
+    truth = np.array(["noise", "signal"] * 20)
+    X = np.random.default_rng(0).normal(size=(40, 2)) + 6.0 * (truth == "signal")[:, None]
+    y = np.full(40, None, dtype=object)
+    for name, n in n_labels.items():
+        y[np.flatnonzero(truth == name)[:n]] = name
+    return X, y
+
+
+def test_what_a_fit_warns_of_is_in_its_verdict():
+    X, y = clouds({"noise": 5, "signal": 5})
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(kind=["noise", "signal"] * 20)
+    model = make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0))
+    with pytest.warns(UserWarning, match="'kind' is the same as y"):
+        model.fit(frame, y)
+    assert cares(model[-1], "'kind' is the same as y in all 10 labelled rows")
+    numbered = pd.DataFrame(X, columns=["a", "b"]).assign(id=np.arange(40))
+    with pytest.warns(UserWarning, match="id"):
+        plain = GraphGPClassifier(random_state=0).fit(numbered, y)
+    assert cares(plain, "'id'")
+    model.fit(frame[["a", "b"]], y)
+    assert model[-1].diagnostics_["trust"] == YES
+
+
+def test_a_class_with_a_single_label_is_no_clean_bill_and_no_warning():
+    X, y = clouds({"noise": 5, "signal": 1})
+    model = GraphGPClassifier(random_state=0).fit(X, y)
+    assert cares(model, "class 'signal' has one label: what is said of it rests on that one row")
+    X, y = clouds({"noise": 1, "signal": 1})
+    model = GraphGPClassifier(random_state=0).fit(X, y)
+    assert cares(model, "every class has one label")
+    assert model.diagnostics_["verdict"].count("one label") == 1
+
+
+def test_what_to_beware_of_does_not_come_before_why_a_fit_is_not_to_be_trusted():
+    found = {"mixed": False, "trust": NO, "verdict": "Chains have not mixed.\nAll 9 rows."}
+    said = points_of(verdict_of(found, ["class 'a' has one label."]))
+    assert said[1:] == ["Chains have not mixed.", "Beware: class 'a' has one label.", "All 9 rows."]
+
+
+def test_very_many_classes_of_a_single_label_are_not_all_named():
+    said = about_single_labels([*"abcdefgh"], [1] * 7 + [2])[0]
+    assert "'e' and 2 more have one label each" in said
+    assert about_single_labels([3, 4], [2, 2]) == ()

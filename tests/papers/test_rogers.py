@@ -14,7 +14,7 @@ import pytest
 
 from atoll.reproductions import rogers, run_experiment
 from atoll.reproductions.rogers import DRAWN_GAMMAS, true_probability, two_gaussians
-from atoll.reproductions.tables import estimate_value, group, paired_difference
+from atoll.reproductions.tables import Estimate, estimate_value, group, paired_difference
 
 
 @pytest.fixture(scope="module", params=[pytest.param(rogers.N_SAMPLES, marks=pytest.mark.slow)])
@@ -86,3 +86,20 @@ def test_the_true_probability_is_calibrated():
         error = np.sqrt(np.sum(p[inside] * (1 - p[inside])))
         assert inside.sum() > 1000
         assert abs(np.sum(y[inside] - p[inside])) < 6 * error
+
+
+def test_what_the_lecture_does_not_mention_is_expected_and_no_agreement():
+    rise = Estimate(0.3, 0.01, 20)
+    said = [
+        rogers.verdict(rise, above=above, expected="it rises", is_said=is_said)
+        for above in (True, False)
+        for is_said in (True, False)
+    ]
+    assert [one.partition(":")[0] for one in said] == [
+        *("agrees", "as expected", "disagrees", "not as expected"),
+    ]
+
+
+def test_chains_above_the_limit_of_a_fit_are_not_passed_over():
+    assert rogers.about_r_hat(1.05) == "1.050"
+    assert "above the 1.05 that a fit is held to" in rogers.about_r_hat(1.0521)

@@ -103,3 +103,15 @@ def test_kept_pictures_of_results_are_small():
     pictures = list((Path(__file__).parents[2] / "docs" / "results").glob("*.png"))
     assert pictures
     assert {p.name for p in pictures if p.stat().st_size > 100_000} == set()
+
+
+def test_an_experiment_shows_itself_in_words():
+    shown = repr(list_experiments()[0])
+    assert shown.startswith("archipelago-fig1: ")
+    assert "About 35 s of one core; 2 s with quick=True." in shown
+    assert "<function" not in shown
+
+
+def test_a_wrong_name_is_answered_before_a_folder_is_asked_for():
+    with pytest.raises(ValueError, match=r"did you mean 'rogers-fig15'"):
+        run_experiment("rogers-15")

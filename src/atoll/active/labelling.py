@@ -84,6 +84,11 @@ def read_places(rows: Any, n: int, names: Sequence[str] | None = None) -> tuple[
     values = np.atleast_1d(np.asarray(rows))
     if names is not None and values.ndim == 1 and values.size:
         values = _by_name(values, names)
+    if values.dtype.kind == "b":
+        raise ValueError(
+            f"rows is a mask of {values.size} booleans; give the numbers of the rows instead: "
+            "np.flatnonzero(mask)."
+        )
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         raise ValueError(f"rows must be whole numbers, row numbers of the pool, got {rows!r}.")
     places = tuple(int(value) for value in values)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from atoll.active.strategies import STRATEGIES
 from atoll.core.blank_rows import left_to_the_end
-from atoll.core.shown import readable
+from atoll.core.shown import percent, readable
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -109,8 +109,9 @@ def doubt(p: Array, names: Sequence[str]) -> str:
     'bee (98%), which stands for many rows'
     """
     first, second = np.argsort(-p, kind="stable")[:2]
+    one, other = (f"{names[k]} ({percent(p[k])})" for k in (first, second))
     if p[first] - p[second] < CLOSE:
-        return f"{names[first]} ({p[first]:.0%}) or {names[second]} ({p[second]:.0%})?"
-    if p[first] < CLEAR:
-        return f"{names[first]} ({p[first]:.0%}), less likely {names[second]} ({p[second]:.0%})"
-    return f"{names[first]} ({p[first]:.0%}), which stands for many rows"
+        return f"{one} or {other}?"
+    return (
+        f"{one}, less likely {other}" if p[first] < CLEAR else f"{one}, which stands for many rows"
+    )

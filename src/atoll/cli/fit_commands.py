@@ -13,6 +13,7 @@ import typer
 
 from atoll.cli.fitting import (
     about_marker,
+    amiss_in,
     bundle_of,
     check_columns,
     description,
@@ -162,6 +163,7 @@ def fit(
     from sklearn.exceptions import ConvergenceWarning
 
     from atoll.cli.timing import before_the_fit
+    from atoll.core.fillings import with_remarks
     from atoll.core.overwriting import MODEL, check_output
     from atoll.core.preprocessing import blank_cells, prepare, with_fillings
     from atoll.core.tables import read_table, source_of
@@ -217,6 +219,7 @@ def fit(
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
     X = with_fillings(table.preprocessing, table.X, blank_cells(table.preprocessing, frame))
+    X = with_remarks(X, amiss_in(frame, labels, table.preprocessing))
     if not quiet:
         for line in before_the_fit(estimator, model, X, y):
             say(line)

@@ -169,9 +169,7 @@ def description(
     estimator: Any,
 ) -> list[str]:
     """Return what a fit says of a table before it begins."""
-    from atoll.core.label_copies import label_copies
     from atoll.core.table_refusals import is_numeric
-    from atoll.core.unusable import row_numbers
 
     counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
     others = {*preprocessing.categories, *preprocessing.texts}
@@ -189,6 +187,24 @@ def description(
         lines.append(f"Numbers written as text, and read as numbers: {shortened(as_text)}.")
     if preprocessing.categories:
         lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
+    lines += amiss_in(frame, labels, preprocessing)
+    blank = frame[list(preprocessing.columns)].isna().sum()
+    blank = blank[blank > 0]
+    if len(blank):
+        where = shortened([f"{name} ({count})" for name, count in blank.items()])
+        lines.append(
+            f"Blank cells: {where}. Numbers take the mean of rows like theirs, categories none "
+            "of their values; where a twentieth or more are blank, that is a feature as well."
+        )
+    return lines
+
+
+def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing) -> list[str]:
+    """Return what to beware of in the columns of a table that is to be fitted, line by line."""
+    from atoll.core.label_copies import label_copies
+    from atoll.core.unusable import row_numbers
+
+    lines = []
     counters = row_numbers(frame, preprocessing.columns)
     for name in preprocessing.columns:
         if re.fullmatch(r"Unnamed: \d+", name) and name not in counters:
@@ -207,14 +223,6 @@ def description(
             f"{name} is the same as the labels in all {labels.n_labelled} labelled rows, and is "
             f"learnt from: if it is a copy of what is to be predicted, leave it out (--drop "
             f"{shlex.quote(name)})."
-        )
-    blank = frame[list(preprocessing.columns)].isna().sum()
-    blank = blank[blank > 0]
-    if len(blank):
-        where = shortened([f"{name} ({count})" for name, count in blank.items()])
-        lines.append(
-            f"Blank cells: {where}. Numbers take the mean of rows like theirs, categories none "
-            "of their values; where a twentieth or more are blank, that is a feature as well."
         )
     return lines
 

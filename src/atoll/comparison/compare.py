@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,7 @@ from atoll.comparison.result import Difference, ModelComparison, ModelRow
 from atoll.comparison.timing import Forecast, seconds_of_models
 from atoll.core.column_scales import unlike_scales
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
+from atoll.core.near_names import did_you_mean
 from atoll.core.preprocessing import PreparedTable, counts_as_category
 from atoll.core.progress import progress_bar
 from atoll.core.remarks import warn_user
@@ -216,7 +217,8 @@ def _left_out(candidates: Sequence[Candidate], without: Sequence[str]) -> list[s
     for name in names:
         if name not in known:
             raise ValueError(
-                f"without={name!r} is none of the models that can be compared: {', '.join(known)}."
+                f"without={name!r} is none of the models that can be compared"
+                f"{_meant(name, known)}: {', '.join(known)}."
             )
     return names
 
@@ -245,11 +247,13 @@ def _asked(models: Any) -> tuple[list[str] | None, dict[str, Any]]:
     for one in asked:
         if isinstance(one, Mapping):
             own |= {str(name): model for name, model in one.items()}
+    for name, model in own.items():
+        _refuse_no_classifier(name, model)
     names = [one for one in asked if not isinstance(one, Mapping)]
     for name in names:
         if not isinstance(name, str) or name not in CANDIDATES:
             raise ValueError(
-                f"models={name!r} is none of those that can be compared: "
+                f"models={name!r} is none of those that can be compared{_meant(name)}: "
                 f"{', '.join(CANDIDATES)}; to compare a classifier of your own pass "
                 "{name: classifier}."
             )
@@ -259,6 +263,26 @@ def _asked(models: Any) -> tuple[list[str] | None, dict[str, Any]]:
                 "something else."
             )
     return (None if models is None else names), own
+
+
+def _meant(name: Any, names: Iterable[str] = CANDIDATES) -> str:
+    """Return which model may be meant, in brackets; nothing where none is near."""
+    meant = did_you_mean(name, names).strip() if isinstance(name, str) else ""
+    return meant and f" ({meant})"
+
+
+def _refuse_no_classifier(name: str, model: Any) -> None:
+    """Raise for a classifier of the user's own that cannot be fitted, before anything else is."""
+    if isinstance(model, type):
+        raise ValueError(
+            f"models names {name!r} with the class {model.__name__}, not with a classifier; add "
+            f"brackets: {{{name!r}: {model.__name__}()}}."
+        )
+    if not hasattr(model, "fit"):
+        raise ValueError(
+            f"models names {name!r} with {model!r}, which has no fit(X, y); give a classifier, "
+            "such as sklearn.ensemble.RandomForestClassifier()."
+        )
 
 
 def _chosen(models: Any, n_classes: int) -> tuple[list[Candidate], tuple[tuple[str, str], ...]]:

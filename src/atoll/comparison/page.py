@@ -145,9 +145,12 @@ def _what_was_done(found: ModelComparison) -> str:
             f", not the {found.n_asked} asked for: the rarest class that is held out has "
             f"{found.n_splits} labels"
         )
+    rarest = f"; the rarest class has {found.n_rarest}"
+    if fewer and found.n_rarest == found.n_splits:  # said already
+        rarest = ""
     return (
         f"{found.n_labels:,} labels of {found.n_classes} classes, each held out once in "
-        f"{found.n_splits} folds{fewer}{apart}; the rarest class has {found.n_rarest}."
+        f"{found.n_splits} folds{fewer}{apart}{rarest}."
         f"{part}{scaled} Below zero a model is better than the default; intervals by a correlated "
         "t-test over rows. The last column has the seconds of one fit and its "
         f"predictions.{report}"

@@ -7,6 +7,7 @@ is wanted of every row, such as a prediction, comes from `each`, or from Dask it
 
 from __future__ import annotations
 
+import gzip
 import mmap
 import os
 import sys
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from atoll.core.extras import import_extra
 from atoll.core.fillings import part_of
 from atoll.core.near_names import no_file
+from atoll.core.table_refusals import about_separator
 from atoll.core.tables import MOST_MORE, LongRow, more_columns, unreadable_text, with_length
 
 CHUNK_ROWS = 100_000  # rows per chunk unless the caller chooses
@@ -404,11 +406,32 @@ def _of_csv(
                         n_done += 1
                         yield _split(with_length(frame, n_more), target, path)
             return
+        except pd.errors.EmptyDataError:
+            raise ValueError(f"{str(path)!r} is empty; it needs a header and rows.") from None
+        except UnicodeError as error:
+            raise ValueError(_no_text(path, error)) from None
+        except (gzip.BadGzipFile, EOFError) as error:
+            raise unreadable_text(repr(str(path)), error) from None
         except pd.errors.ParserError as error:
             found = unreadable_text(repr(str(path)), error)
             if not (takes_long and isinstance(found, LongRow)) or found.n_more > MOST_MORE - n_more:
                 raise found from None
             n_more += found.n_more
+
+
+def _no_text(path: Path, error: UnicodeError) -> str:
+    """Return what to do about a file whose bytes are no text."""
+    with path.open("rb") as file:
+        start = file.read(4)
+    fix = (
+        "if it is text, name its encoding, such as encoding='latin-1'; if it is another kind of "
+        "file, save it as CSV first"
+    )
+    if start == b"PAR1":
+        fix = "it is a Parquet file: read it with RowChunks.from_parquet"
+    elif start == b"PK\3\4":
+        fix = "it is a zip file, as those of Excel are: save the table as CSV first"
+    return f"{str(path)!r} cannot be read as CSV ({error}); {fix}."
 
 
 def _reader(path: Path, chunk_rows: int, options: dict[str, Any], n_more: int) -> Any:
@@ -453,7 +476,7 @@ def _split(frame: Any, target: str | None, path: Path) -> Chunk:
     if target not in frame.columns:
         raise ValueError(
             f"target={target!r} is not a column of {str(path)!r}; its columns are "
-            f"{', '.join(map(repr, frame.columns))}."
+            f"{', '.join(map(repr, frame.columns))}.{about_separator(frame, [target])}"
         )
     return frame.drop(columns=target), frame[target]
 

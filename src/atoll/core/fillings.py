@@ -8,7 +8,7 @@ stay so. No chance is in it: the same row has the same fillings wherever it stan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +88,7 @@ class FilledRows(np.ndarray[Any, np.dtype[Any]]):
     """
 
     fillings: Fillings | None = None
+    remarks: tuple[str, ...] = ()
 
 
 def carrying(X: Any, fillings: Fillings | None) -> Any:
@@ -97,6 +98,22 @@ def carrying(X: Any, fillings: Fillings | None) -> Any:
     out: Any = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X).view(FilledRows)
     out.fillings = fillings
     return out
+
+
+def with_remarks(X: Any, remarks: Sequence[str]) -> Any:
+    """Return rows (n, p) that know what was warned of when they were made; a frame knows none."""
+    if not remarks or not (isinstance(X, np.ndarray) or sparse.issparse(X)):
+        return X
+    known = fillings_of(X)
+    out: Any = sparse.csr_array(X) if sparse.issparse(X) else X.view(FilledRows)
+    out.fillings, out.remarks = known, tuple(remarks)
+    return out
+
+
+def remarks_of(X: Any) -> tuple[str, ...]:
+    """Return what was warned of when rows were made, where they know it."""
+    found = getattr(X, "remarks", ())
+    return found if isinstance(found, tuple) else ()  # a column may have that name
 
 
 def fillings_of(X: Any) -> Fillings | None:

@@ -359,6 +359,13 @@ def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
         fix = "make them all strings, or all numbers."
         if words and all(word.strip().lower() in WORDS_FOR_UNLABELLED for word in words):
             fix = f"if {sorted(words)[0]!r} means unlabelled, put None or NaN in its place."
+        elif kinds == {"number", "string"} and all(
+            v == -1 for v in known if not isinstance(v, str)
+        ):
+            fix = (
+                "if -1 means unlabelled, leave those cells as they were, blank: None or NaN in the "
+                "place of -1."
+            )
         raise ValueError(f"y mixes labels of several types ({', '.join(sorted(kinds))}); {fix}")
     if kinds <= {"boolean", "number"}:
         return np.array(known.tolist())

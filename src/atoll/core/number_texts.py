@@ -23,6 +23,9 @@ twice."""
 FEW_WORDS = 0.1
 """Share of the different values up to which words among numbers are taken for slips."""
 
+SOME_CELLS = 200
+"""Cells of a column by which its decimal mark is told."""
+
 _POINT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
 _COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+\s*")
 _GROUPED = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
@@ -140,6 +143,27 @@ def about_numbers(
             fixes.measured(name)
         )
     return None
+
+
+def with_decimal_commas(frame: pd.DataFrame, columns: Iterable[str]) -> list[str]:
+    """Return the columns most of whose first cells are numbers with a decimal comma.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> with_decimal_commas(pd.DataFrame({"mass": ["3,5", "4,25"], "site": ["a", "b"]}), ["mass"])
+    ['mass']
+    """
+    found = []
+    for name in columns:
+        cells: Any = frame[name] if name in frame.columns else None
+        if getattr(cells, "ndim", 0) != 1 or not _holds_words(cells):
+            continue
+        some = cells[cells.notna()].iloc[:SOME_CELLS]
+        commas = [cell for cell in some if isinstance(cell, str) and _COMMA.fullmatch(cell)]
+        if 2 * len(commas) > len(some) and not all(map(_GROUPED.fullmatch, commas)):
+            found.append(name)
+    return found
 
 
 def _is_code(value: str) -> bool:

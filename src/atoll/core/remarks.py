@@ -4,15 +4,46 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 LIBRARIES = ("atoll.", "sklearn.", "joblib.")
+_HEARD: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 
 
-def warn_user(message: str, category: type[Warning]) -> None:
+@contextmanager
+def hearing() -> Iterator[list[str]]:
+    """Collect what is warned of meanwhile, each once, for a verdict; warnings are given as ever.
+
+    Examples
+    --------
+    >>> with hearing() as heard, warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     warn_user("the rows are in another order", UserWarning)
+    >>> heard
+    ['the rows are in another order']
+    """
+    heard: list[str] = []
+    token = _HEARD.set(heard)
+    try:
+        yield heard
+    finally:
+        _HEARD.reset(token)
+
+
+def warn_user(message: str, category: type[Warning], *, is_passing: bool = False) -> None:
     """Warn at the line that called the library, however deep inside it this is.
 
     Where scikit-learn called it, as a step of a pipeline, the line is the one that called that.
+
+    Parameters
+    ----------
+    is_passing : whether it matters no more once the work is done, as how long that will take
     """
+    heard = _HEARD.get()
+    if heard is not None and not is_passing and message not in heard:
+        heard.append(message)
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(LIBRARIES):
         level, frame = level + 1, frame.f_back

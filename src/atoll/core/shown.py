@@ -34,6 +34,19 @@ def readable(result: type[Shown]) -> type[Shown]:
     return result
 
 
+def percent(p: float) -> str:
+    """Return a probability in whole percent, which say neither 0 nor 100 where it is not.
+
+    Examples
+    --------
+    >>> percent(0.25), percent(0.9992), percent(0.0004), percent(1.0)
+    ('25%', '>99%', '<1%', '100%')
+    """
+    if 0.995 <= p < 1.0:
+        return ">99%"
+    return "<1%" if 0.0 < p < 0.005 else f"{p:.0%}"
+
+
 def _in_words(result: Any) -> str:
     return str(result)
 

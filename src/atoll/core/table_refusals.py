@@ -80,8 +80,37 @@ def require_known_columns(columns: Sequence[str], frame: pd.DataFrame) -> None:
         hint = f"rename a column if it is one of them: {meant}" if meant else ""
         raise ValueError(
             f"the table lacks {columns_in_words(missing)}, which the model was fitted on; "
-            f"{hint or f'it has {columns_in_words(list(frame.columns))}'}.{_about_header(frame)}"
+            f"{hint or f'it has {columns_in_words(list(frame.columns))}'}."
+            f"{about_separator(frame, missing) or _about_header(frame)}"
         )
+
+
+def refuse_repeated_columns(X: Any) -> None:
+    """Raise a ValueError for a data frame of pandas that has a name of a column more than once."""
+    columns = getattr(X, "columns", None) if hasattr(X, "iloc") else None
+    if columns is None or not hasattr(columns, "duplicated") or columns.is_unique:
+        return
+    repeated = sorted({str(name) for name in columns[columns.duplicated()]})
+    raise ValueError(
+        f"X has {columns_in_words(repeated)} more than once; rename them, or keep the first of "
+        "each: X.loc[:, ~X.columns.duplicated()]."
+    )
+
+
+def about_separator(frame: pd.DataFrame, missing: Sequence[str]) -> str:
+    r"""Say which mark stands between cells, where a column's name holds the names of others.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> about_separator(pd.DataFrame({"island;mass": ["Dream;3,5"]}), ["mass"])
+    " Cells seem to be separated by ';': read the file with sep=';'."
+    """
+    for name in map(str, frame.columns):
+        for mark in ";\t|,":
+            if mark in name and {part.strip(" \"'") for part in name.split(mark)} & {*missing}:
+                return f" Cells seem to be separated by {mark!r}: read the file with sep={mark!r}."
+    return ""
 
 
 def _about_header(frame: pd.DataFrame) -> str:

@@ -16,6 +16,7 @@ UNREACHED, MOST_UNREACHED = 0.05, 0.5  # share of rows on pieces without a label
 HEAVY = 0.5  # weight of an assumption from which what ails it is named
 SEEN = 0.1  # weight of the labels' shares from which it is said
 STRONG = 0.05  # weight of chains from which they have to mix
+SEEN_BY_SEED = 0.01  # mean difference of probabilities between seeds, from which it is said
 MOST_BY_SEED = 0.05  # mean difference of probabilities between seeds, beyond which it is named
 
 
@@ -72,7 +73,8 @@ def diagnose(
     if is_rough:
         amiss, of_chains = [_about_seeds(by_seed, chains), *amiss], []
     elif chains.get("few_draws", False):
-        of_chains = [f"Sampling settled. {_about_seeds(by_seed, chains)}"]
+        more = "" if by_seed < SEEN_BY_SEED else f" {_about_seeds(by_seed, chains)}"
+        of_chains = [f"Sampling settled.{more}"]
     told = [*amiss, *_headline(explanation), *_about_rows(facts, weights, of_chains)]
     found = {
         **chains,
@@ -113,7 +115,7 @@ def _about_seeds(by_seed: float, chains: Mapping[str, Any]) -> str:
     fix = " Fix: a larger n_draws, or more labels." if by_seed > MOST_BY_SEED else ""
     n_draws, effective = chains["n_draws"], chains["effective_draws"]
     return (
-        f"Another seed would move probabilities by {by_seed:.3f} on average: {n_draws} draws are "
+        f"Another seed would move probabilities by {by_seed:.2f} on average: {n_draws} draws are "
         f"worth {effective:.0f} independent ones.{fix}"
     )
 
@@ -138,15 +140,11 @@ def _about_rows(facts: Facts, weights: Mapping[str, float], of_chains: list[str]
 
 
 def _about_graph(facts: Facts) -> str:
-    """Return how many rows the graph has, and why they are fewer than those of the data."""
+    """Return how many rows the graph has, and that copies are fewer rows."""
     if facts.n_distinct == facts.n_rows:
         return f"The graph has all {facts.n_rows:,} rows."
-    reasons = []
-    if facts.n_kept < facts.n_rows:
-        reasons.append("a part of them")
-    if facts.n_distinct < facts.n_kept:
-        reasons.append("copies of a row count as one")
-    return f"The graph has {facts.n_distinct:,} of {facts.n_rows:,} rows ({'; '.join(reasons)})."
+    copies = " (copies of a row count as one)" if facts.n_distinct < facts.n_kept else ""
+    return f"The graph has {facts.n_distinct:,} of {facts.n_rows:,} rows{copies}."
 
 
 def troubles(

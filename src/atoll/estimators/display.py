@@ -85,7 +85,10 @@ def _next(model: Any, trust: str | None) -> str:
     if trust is None or not hasattr(model, "plot"):
         return ""
     first = "" if trust == YES else "mend what is named above, and fit again; "
-    return f"Next: {first}plot() tests the probabilities on labels held out."
+    return (
+        f"Next: {first}plot(n_splits={N_FOLDS}) tests the probabilities on labels held out, "
+        f"by {N_FOLDS} more fits."
+    )
 
 
 def as_text(call: str, model: Any) -> str:
@@ -146,6 +149,23 @@ def place_of(name: str, X: Any) -> int:
             "number of a row, from 0, for example table.index.get_loc(name), or a row of numbers."
         )
     return int(places[0])
+
+
+def row_of_numbers(row: Any, d: int) -> NDArray[np.float64]:
+    """Return a row of the user's own as the model takes it, (1, d)."""
+    try:
+        x = np.asarray(row, dtype=np.float64).reshape(1, -1)
+    except (TypeError, ValueError):
+        x = np.empty((1, 0))
+    if x.shape[1] == d:
+        return x
+    name = getattr(row, "name", None)
+    number = name if isinstance(name, int | np.integer) else 17
+    raise ValueError(
+        f"row is not {d} numbers, which the model takes; give the number of a row of the fit, from "
+        f"0, such as explain_row({number}), or what the steps before the model make of a new row: "
+        "model[-1].explain_row(model[:-1].transform(table.iloc[[0]])[0])."
+    )
 
 
 def folds_in_time(seconds: float | None) -> tuple[int, str]:

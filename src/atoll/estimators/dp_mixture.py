@@ -269,7 +269,7 @@ class DPMixtureClassifier(GenerativeClassifier):
         with Progress(self.verbose, "pass", "rows", total=rows.summary.n_rows) as bar:
             heard = rows._replace(total=partial(rows.total, tick=bar.advance))
             fit, _ = self._fit_rows(heard, rng, settings)
-        self._keep(fit)
+        self._keep(fit._replace(beware=self._beware()))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:

@@ -26,6 +26,7 @@ UNSURE = 0.4  # log odds against chance below which nothing is told
 # Log odds of the best assumption against none that labels should give: a part, one per label, and
 # no more than the last, which chance hardly reaches however many labels there are.
 TELLING, TELLING_PER_LABEL, MOST_TELLING = 1.0, 0.15, 5.0
+SAME = np.log(1.005)  # of odds: nearer to one they are said to be the same
 TELLS = 3.0  # times likelier, from which labels tell one assumption from another
 TWICE = 2.0  # what the first has to count beside the second, to be named alone
 DOMINANT = 0.9  # what an assumption counts where it is followed, whatever the labels tell
@@ -173,11 +174,12 @@ class Explanation(NamedTuple):
                 "than chance would have it."
             )
         one, other = f'"{WORDS[first.name]}"', f'"{WORDS[second.name]}"'
-        ratio = np.exp(np.clip(first.log_odds - second.log_odds, -20, np.log(MOST_ODDS)))
+        apart = first.log_odds - second.log_odds
+        ratio = np.exp(np.clip(apart, -20, np.log(MOST_ODDS)))
         if ratio >= TELLS and first.weight >= TWICE * second.weight:
             return (
                 f"The labels follow {one}, rather than {other}: that makes them "
-                f"{_plain(float(ratio))} times likelier."
+                f"{_times(apart)} likelier."
             )
         if ratio >= TELLS:
             return (
@@ -239,16 +241,28 @@ def _odds(log_odds: float, first: float | None = None) -> str:
     if log_odds >= np.log(MOST_ODDS):
         if first is None:
             return "more than a million times likelier than by chance"
-        times = float(np.exp(np.clip(abs(first - log_odds), 0.0, np.log(MOST_ODDS))))
-        if float(f"{times:.3g}") == 1.0:
+        apart = abs(first - log_odds)
+        if apart < SAME:
             return "as likely as by the first"
         word = "less likely" if first > log_odds else "likelier"
-        return f"{_plain(times)} times {word} than by the first"
-    times = np.exp(abs(log_odds))
-    if float(f"{times:.3g}") == 1.0:
+        return f"{_times(apart)} {word} than by the first"
+    if abs(log_odds) < SAME:
         return "as likely as by chance"
     word = "likelier" if log_odds > 0 else "less likely"
-    return f"{_plain(min(float(times), MOST_ODDS))} times {word} than by chance"
+    return f"{_times(abs(log_odds))} {word} than by chance"
+
+
+def _times(log_ratio: float) -> str:
+    """Say how many times, by its log; beyond a million no more is said than that.
+
+    Examples
+    --------
+    >>> _times(np.log(333_333)), _times(30.0)
+    ('333,000 times', 'more than a million times')
+    """
+    if log_ratio >= np.log(MOST_ODDS):
+        return "more than a million times"
+    return f"{_plain(float(np.exp(log_ratio)))} times"
 
 
 def _plain(number: float) -> str:

@@ -23,6 +23,7 @@ from atoll.core.graphs import (
     self_tuning_weights,
 )
 from atoll.core.labels import PartialLabels, part_of_labels
+from atoll.core.remarks import warn_user
 from atoll.core.rows import COSINE, has_direction
 from atoll.estimators.row_memory import RowMemory
 from atoll.kernels.graph_spectral import modes_of_part, nearest_rows
@@ -137,6 +138,15 @@ def usable_labels(labelled: Index, usable: NDArray[np.bool_] | None) -> Index:
         raise ValueError(
             f"all {len(labelled)} labelled rows of X are all zeros, which have no direction to "
             "compare; label other rows, or use metric='euclidean'."
+        )
+    n_lost = int((~usable[labelled]).sum())
+    if n_lost:
+        are = "are" if n_lost > 1 else "is"
+        warn_user(
+            f"{n_lost} of {len(labelled)} labelled rows {are} all zeros, as texts without a known "
+            "word are: zeros have no direction to compare, and the labels there are not learnt "
+            "from. Fix: leave such rows out, or write what is missing there.",
+            UserWarning,
         )
     return labelled[usable[labelled]]
 

@@ -18,7 +18,7 @@ from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.labels import PartialLabels
 from atoll.core.progress import seconds_until_shown
 from atoll.core.row_names import names_in_fit
-from atoll.core.shown import readable
+from atoll.core.shown import percent, readable
 from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
 from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
@@ -86,7 +86,7 @@ class Suspects:
         --------
         >>> p = np.array([0.6, 0.3, 0.1, 0.0])
         >>> Suspects(np.arange(4), p, np.array([0.3, 0.5, 0.15, 0.05, 0.0])).said()[:63]
-        'About 1.0 of 4 labels are wrong, 0 to 2 with probability 90% if'
+        'About 1 of 4 labels is wrong, 0 to 2 with probability 90% if sl'
         """
         p = self.probabilities
         expected, (low, high) = float(p.sum()), self.limits()
@@ -101,9 +101,13 @@ class Suspects:
         likely = f"{is_one} more likely wrong than right. {look}"
         if not n_likely and not first:
             likely = "No label stands out."
+        n = max(1, round(expected))
+        about = f"About {n} of {len(p)} labels {'is' if n == 1 else 'are'} wrong"
+        if expected < 0.5:
+            about = f"Hardly any of {len(p)} labels is wrong"
         return (
-            f"About {expected:.1f} of {len(p)} labels are wrong, {low} to {high} with probability "
-            f"90% if slips come at random, and perhaps more if they follow a pattern. {likely}"
+            f"{about}, {low} to {high} with probability 90% if slips come at random, and perhaps "
+            f"more if they follow a pattern. {likely}"
         )
 
     def __str__(self) -> str:
@@ -124,7 +128,7 @@ class Suspects:
         columns = [
             [str(row) for row in rows[:SHOWN].tolist()],
             [str(label) for label in self.labels[:SHOWN].tolist()],
-            [f"{p:.0%}" for p in self.probabilities[:SHOWN].tolist()],
+            [percent(p) for p in self.probabilities[:SHOWN].tolist()],
             [str(label) for label in self.instead[:SHOWN].tolist()],
         ]
         header = ["row", "label", "wrong", "instead"]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.labels import PartialLabels
+from atoll.core.near_names import did_you_mean
 from atoll.core.remarks import warn_user
 
 Array = NDArray[np.float64]
@@ -207,9 +208,12 @@ def read_class_prior(
     if isinstance(class_prior, Mapping):
         strangers = [name for name in class_prior if name not in names]
         if strangers:
+            words = [name for name in names if isinstance(name, str)]
+            meant = did_you_mean(str(strangers[0]), words)
             raise ValueError(
                 f"{said} names {strangers[0]!r}, which is none of the classes {names!r}; "
-                "leave it out, or name it in classes= as well."
+                f"{f'{meant}If not, ' if meant else ''}leave it out, or name it in classes= as "
+                "well."
             )
         shares = _numbers([class_prior.get(name, np.nan) for name in names])
         unknown = np.isnan(shares)

@@ -403,7 +403,10 @@ def check_value(name: str, value: Any, rule: Rule) -> None:
         raise ValueError(
             f"{name} must be {rule}, got the class {kind} itself; add brackets: {name}={kind}()."
         )
-    raise ValueError(f"{name} must be {rule}, got {value!r}.")
+    fix = ""
+    if isinstance(value, str) and rule.allows([value]):
+        fix = f"; put it in a list: {name}=[{value!r}]"
+    raise ValueError(f"{name} must be {rule}, got {value!r}{fix}.")
 
 
 def read_value(name: str, word: str, rule: Rule) -> Any:

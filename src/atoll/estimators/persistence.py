@@ -18,7 +18,7 @@ import re
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from html import escape
 from pathlib import Path
@@ -313,6 +313,7 @@ def load_model(
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
+    _check_trusted(trusted)
     name = repr(str(path))
     file_format, writer, archive = _read_archive(Path(path), max_bytes)
     trusted_names = {*TRUSTED_TYPES, *map(_type_name, trusted)}
@@ -428,6 +429,18 @@ def _with_schema(archive: bytes, change: Callable[[Any], Any], compression: int)
             quick = 1 if len(content) > _LARGE else None
             new.writestr(member.filename, content, compresslevel=quick)
     return changed.getvalue()
+
+
+def _check_trusted(trusted: Any) -> None:
+    """Raise a ValueError for what is no sequence of types."""
+    is_one = isinstance(trusted, str | type)
+    if not is_one and isinstance(trusted, Iterable):
+        return
+    shown = trusted.__name__ if isinstance(trusted, type) else repr(trusted)
+    fix = f"put it in a list: trusted=[{shown}]" if is_one else "name them: trusted=[MyKernel]"
+    raise ValueError(
+        f"trusted must be a list of types of your own, or of their names, got {shown}; {fix}."
+    )
 
 
 def _type_name(trusted: str | type) -> str:

@@ -37,7 +37,7 @@ MOST_LABELS = 1000  # of them, those nearest as the crow flies
 A_NEAREST_FOR = 3  # labels listed, of which one is the nearest, whatever its pull
 LEAST_PULL = 0.005  # below, a pull is shown as none
 MUCH_FARTHER, MUCH_STRONGER = 1.5, 1.5  # from which a strong pull from afar is remarked on
-MOST_COLUMNS_SAID, LEAST_EFFECT = 3, 0.01  # columns named, and what they change at least
+MOST_COLUMNS_SAID, LEAST_EFFECT = 3, 0.05  # columns named, and what they change at least
 SAME_PLACE = 1e-100  # lengths below are those of rows that are alike
 
 
@@ -146,9 +146,10 @@ class RowExplanation(NamedTuple):
         most = [c for c in known[:MOST_COLUMNS_SAID] if p - c.otherwise >= LEAST_EFFECT]
         if not most:
             least = _short_of_certain(known[0].otherwise)
+            least += "" if least.startswith("more") else " or more"
             return (
-                " No single column decides: with other rows' cells in any one of them the "
-                f"probability would be {least} or more."
+                " No single column matters much: with other rows' cells in any one of them the "
+                f"probability would be {least}."
             )
         first, *others = most
         then = " and ".join(f"{c.name} ({_short_of_certain(c.otherwise)})" for c in others)

@@ -67,6 +67,7 @@ def say_before(estimator: Any, sampler: Sampler, remark: str = "") -> None:
         warn_user(
             f"{type(estimator).__name__}: {' '.join(said)}",
             ConvergenceWarning if remark else UserWarning,
+            is_passing=True,
         )
 
 

@@ -25,7 +25,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.chunks import RowSource, is_source, source_of
-from atoll.core.fillings import Fillings, averaged, carrying, fillings_of, part_of
+from atoll.core.fillings import Fillings, averaged, carrying, fillings_of, part_of, remarks_of
 from atoll.core.labels import (
     PartialLabels,
     parse_labels,
@@ -34,9 +34,8 @@ from atoll.core.labels import (
     unlabelled_marker,
 )
 from atoll.core.memory import check_memory
-from atoll.core.points import in_points
 from atoll.core.progress import SECONDS_BETWEEN_LINES, is_watched, seconds_until_shown
-from atoll.core.remarks import warn_user
+from atoll.core.remarks import hearing, warn_user
 from atoll.core.row_names import row_names
 from atoll.core.threads import one_thread
 from atoll.diagnostics import entropy
@@ -58,7 +57,7 @@ from atoll.estimators.parameters import (
 from atoll.estimators.progress import Progress
 from atoll.estimators.row_explanation import explain_row
 from atoll.estimators.row_memory import RowMemory, digest_of
-from atoll.estimators.trust import how_far, lines_of_trust
+from atoll.estimators.trust import about_single_labels, how_far, verdict_of
 from atoll.estimators.validation import (
     generator,
     read_chosen,
@@ -91,6 +90,7 @@ class Fit(NamedTuple):
     attributes : further fitted attributes, by their names
     remarks : further warnings
     trouble : what the warning of a False one says, with its fix; None: the verdict
+    beware : what the verdict is to name besides, of which nothing has to be warned any more
     """
 
     posterior: Any
@@ -101,6 +101,7 @@ class Fit(NamedTuple):
     attributes: Mapping[str, Any] = NOTHING
     remarks: tuple[str, ...] = ()
     trouble: str | None = None
+    beware: tuple[str, ...] = ()
 
 
 class Need(NamedTuple):
@@ -168,9 +169,9 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         found |= outcomes
         went_wrong = not all(outcomes.values())
         trouble = " ".join(str(fit.trouble or found["verdict"]).split("\n"))
-        trust = how_far(found, bool(fit.remarks))
+        trust = how_far(found, bool(fit.remarks or fit.beware))
         found |= {} if trust is None else {"trust": trust}
-        found["verdict"] = in_points([*lines_of_trust(found), *found["verdict"].split("\n")])
+        found["verdict"] = verdict_of(found, fit.beware)
         for remark in ((trouble,) if went_wrong else ()) + fit.remarks:
             warn_user(f"{type(self).__name__}: {remark}", ConvergenceWarning)
         if self._until_shown() == 0.0:
@@ -308,14 +309,16 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
             return self._fit_source(source_of(X, y))
         self._begin()
         began, given = time.perf_counter(), X
-        X, labels = self._read_training(X, y, know)
-        need = self._memory(X, labels)
-        if need is not None:
-            need.check()
-        self._keep_labels(labels)
+        with hearing() as heard:
+            X, labels = self._read_training(X, y, know)
+            need = self._memory(X, labels)
+            if need is not None:
+                need.check()
+            self._keep_labels(labels)
+            with self._threads():
+                fit = self._fit(X, labels)
         with self._threads():
-            fit = self._fit(X, labels)
-            self._keep(fit)
+            self._keep(fit._replace(beware=self._beware(remarks_of(given), heard)))
             self._transduce(X, labels, fit.transduction, fillings_of(given))
         if display.worth_keeping(given):
             seconds = time.perf_counter() - began
@@ -331,14 +334,22 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
                 "DPMixtureClassifier or ArchipelagoClassifier."
             )
         self._begin()
-        rows, labels = read_source(self, source)
-        need = self._memory(rows, labels)
-        if need is not None:
-            need.check()
-        self._keep_labels(labels)
-        with self._threads():
-            self._keep(self._fit(rows, labels))
+        with hearing() as heard:
+            rows, labels = read_source(self, source)
+            need = self._memory(rows, labels)
+            if need is not None:
+                need.check()
+            self._keep_labels(labels)
+            with self._threads():
+                fit = self._fit(rows, labels)
+        self._keep(fit._replace(beware=self._beware(heard)))
         return self
+
+    def _beware(self, *heard: Sequence[str]) -> tuple[str, ...]:
+        """Return what a verdict is to name: what was warned of, and classes of a single label."""
+        said = [one.removeprefix(f"{type(self).__name__}: ") for some in heard for one in some]
+        counts = self._counts_of_fit[1]
+        return *dict.fromkeys(said), *about_single_labels(self.classes_.tolist(), counts)
 
     @by_chunks
     def predict(self, X: Any) -> NDArray[Any]:
@@ -614,7 +625,7 @@ class Classifier(SemiSupervisedClassifier):
                 raise ValueError(f"row must be from 0 to {rows.shape[0] - 1}, got {row}.")
             x = part_of(carrying(rows, fillings_of(X)), slice(row, row + 1))
         else:
-            x = np.asarray(row, dtype=np.float64).reshape(1, -1)
+            x = display.row_of_numbers(row, rows.shape[1])
         found = explain_row(self, x, rows, y, n_labels=int(n_labels), refit=refit)
         columns = columns_of_array(getattr(self, "feature_names_in_", None), rows.shape[1])
         return with_columns(found, self, x, rows, columns).named(row_names(X))

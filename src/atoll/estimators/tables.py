@@ -17,13 +17,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from atoll.core import preprocessing
 from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
-from atoll.core.fillings import carrying, fillings_of
+from atoll.core.fillings import carrying, fillings_of, with_remarks
 from atoll.core.label_copies import label_copies
 from atoll.core.labels import PartialLabels, parse_labels, placeholders_in
-from atoll.core.number_texts import were_texts, with_numbers
-from atoll.core.remarks import warn_user
+from atoll.core.number_texts import were_texts, with_decimal_commas, with_numbers
+from atoll.core.remarks import hearing, warn_user
 from atoll.core.table_fixes import PYTHON, Fixes
-from atoll.core.table_refusals import as_floats, columns_in_words, is_or_are
+from atoll.core.table_refusals import (
+    as_floats,
+    columns_in_words,
+    is_or_are,
+    refuse_repeated_columns,
+)
 from atoll.core.tables import N_CELLS
 from atoll.estimators.category_weight import weigh_categories
 from atoll.estimators.parameters import Flag, Listed, Number, OneOf, check_value
@@ -176,6 +181,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 UserWarning,
             )
 
+    def fit_transform(self, X: Any, y: Any = None, **more: Any) -> Any:
+        """Learn what the columns hold, and return the features, as `fit` and `transform` do.
+
+        The features know what was warned of, so that the verdict of a classifier can say it.
+        """
+        with hearing() as heard:
+            features = self.fit(X, y, **more).transform(X)
+        return with_remarks(features, heard)
+
     def transform(self, X: Any) -> Any:
         """Return the features, (n, p): an array, or a sparse one where a column holds texts.
 
@@ -191,6 +205,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             found.reasons = X.reasons
             return found
         frame = self._frame(X, reset=False)
+        self._refuse_commas(frame)
         out = preprocessing.apply(self.preprocessing_, frame, self.fixes)
         for name, values in preprocessing.unseen(self.preprocessing_, frame).items():
             shown = ", ".join(map(repr, values[:5]))
@@ -198,6 +213,17 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             message = f"column {name!r}: {shown}{more} not seen in fit; taken as blank."
             warn_user(message, UserWarning)
         return out
+
+    def _refuse_commas(self, frame: Any) -> None:
+        """Raise where numbers have decimal commas: all rows would be refused one by one."""
+        found = with_decimal_commas(frame, self.preprocessing_.numeric)
+        if found:
+            cell = next(cell for cell in frame[found[0]] if isinstance(cell, str))
+            raise ValueError(
+                f"{columns_in_words(found)} {'have' if len(found) > 1 else 'has'} decimal commas, "
+                f"such as {cell!r}, and the model was fitted on numbers there; "
+                "read the file with decimal=','."
+            )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the features, (p,)."""
@@ -212,6 +238,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             X = X.to_pandas()
         if sparse.issparse(X):
             raise ValueError("X is sparse: it holds numbers already. Leave this step out.")
+        refuse_repeated_columns(X)
         if not isinstance(X, pd.DataFrame):
             X = np.asarray(X)
             if X.ndim != 2:
@@ -342,6 +369,8 @@ def _transformed(step: TablePreprocessor, chunks: Any) -> Iterator[tuple[Any, An
 
 def _features_of_readable(step: TablePreprocessor, rows: Any) -> tuple[Any, dict[int, str]]:
     """Return features (b, p), and why rows cannot be read, by their places."""
+    if hasattr(rows, "columns"):
+        step._refuse_commas(rows)
     try:
         if N_CELLS not in getattr(rows, "columns", ()):
             return step.transform(rows), {}
@@ -392,6 +421,8 @@ def _not_two_dimensions(given: Any, X: NDArray[Any]) -> str:
         fix = (
             f"Pass a table of one row: table.iloc[[{name!r}]] in the place of table.iloc[{name!r}]"
         )
+    elif X.ndim == 1 and name is None and hasattr(given, "to_frame"):
+        fix = "Pass a table of one column: X.to_frame('text') in the place of X"
     elif X.ndim == 1 and hasattr(given, "to_numpy"):
         fix = f"Pass a table of one column: table[[{name!r}]] in the place of table[{name!r}]"
     elif X.ndim == 1 and X.dtype.kind in "OUT":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from atoll.core.points import in_points
 
 YES, CARE, NO = "yes", "with care", "no"
 FIRST_LINES = {
@@ -12,6 +14,7 @@ FIRST_LINES = {
     NO: "Do not trust this fit yet: the next line says why.",
 }
 SAYS_LITTLE = "Do not rely on this fit yet: its labels tell little of the classes."
+MOST_NAMED = 5  # classes of a single label
 INTERRUPTED = (
     "Beware: the fit was interrupted, and what it had until then was kept. Fix: fit again to the "
     "end."
@@ -34,6 +37,50 @@ def how_far(found: Mapping[str, Any], has_remarks: bool = False) -> str | None:
         return NO
     careful = any(found.get(name, False) for name in ("troubled", "few_draws", "interrupted"))
     return CARE if careful or has_remarks else YES
+
+
+def verdict_of(found: Mapping[str, Any], beware: Sequence[str] = ()) -> str:
+    """Return a verdict in points: the line on trust, what to beware of, and all else.
+
+    Parameters
+    ----------
+    found : `diagnostics_`, with "trust" where that is known
+    beware : what the fit does not know by itself, such as what its data were warned of
+    """
+    first, lines = lines_of_trust(found), str(found["verdict"]).split("\n")
+    others = [f"Beware: {said}" for said in beware]
+    at = 0 if first and found.get("trust") != NO else 1  # what stands first there says why
+    return in_points([*first, *lines[:at], *others, *lines[at:]])
+
+
+def about_single_labels(classes: Iterable[Any], counts: Iterable[int]) -> tuple[str, ...]:
+    """Return what to beware of where classes have a single label.
+
+    Examples
+    --------
+    >>> about_single_labels(["noise", "signal"], [4, 1])[0].partition(":")[0]
+    "class 'signal' has one label"
+    >>> about_single_labels(["noise", "signal"], [1, 1])
+    ('every class has one label, and all rests on those. Fix: label more rows.',)
+    """
+    labels = [(name, int(n)) for name, n in zip(classes, counts) if n > 0]
+    single = [name for name, n in labels if n == 1]
+    if not single:
+        return ()
+    if len(single) == len(labels):
+        return ("every class has one label, and all rests on those. Fix: label more rows.",)
+    names = [repr(name) for name in single]
+    if len(names) == 1:
+        return (
+            f"class {names[0]} has one label: what is said of it rests on that one row. Fix: label "
+            "more rows of it.",
+        )
+    if len(names) > MOST_NAMED:
+        names[MOST_NAMED:] = [f"{len(names) - MOST_NAMED} more"]
+    return (
+        f"classes {', '.join(names[:-1])} and {names[-1]} have one label each: what is said of "
+        "each rests on that one row. Fix: label more rows of them.",
+    )
 
 
 def lines_of_trust(found: Mapping[str, Any]) -> list[str]:

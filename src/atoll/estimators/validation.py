@@ -18,7 +18,7 @@ from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.measured_labels import about_measurement
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import FRAME, Fixes
-from atoll.core.table_refusals import columns_in_words, is_or_are
+from atoll.core.table_refusals import columns_in_words, is_or_are, refuse_repeated_columns
 from atoll.core.unusable import row_numbers
 
 Array = NDArray[np.float64]
@@ -137,6 +137,7 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             "AtollClassifier or GraphGPClassifier, or make fewer, dense columns first, for "
             "example with sklearn.decomposition.TruncatedSVD."
         )
+    refuse_repeated_columns(X)
     single = getattr(estimator, "keeps_single", False)
     try:
         X = validate_data(
@@ -154,11 +155,12 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             raise
         why = "dates beside numbers" if is_promotion else error
         if len(np.shape(X)) == 1:
+            cosine = 'metric="cosine"' if hasattr(estimator, "metric") else ""
             raise ValueError(
                 "X is a list of texts. Turn them into numbers first: "
-                f"make_pipeline(TfidfVectorizer(), {type(estimator).__name__}()), with "
+                f"make_pipeline(TfidfVectorizer(), {type(estimator).__name__}({cosine})), with "
                 "make_pipeline of sklearn.pipeline and TfidfVectorizer of "
-                'sklearn.feature_extraction.text; metric="cosine" suits texts where it is taken.'
+                "sklearn.feature_extraction.text."
             ) from error
         raise ValueError(
             f"X holds text or other values that are no numbers ({why}). Turn a table into "

@@ -104,7 +104,7 @@ def _letters(name: str) -> str:
 def run_experiment(
     name: str,
     *,
-    out: str | os.PathLike[str],
+    out: str | os.PathLike[str] = "reproductions-output",
     quick: bool = False,
     n_jobs: int | None = None,
     seed: int = 0,
@@ -123,7 +123,7 @@ def run_experiment(
     ----------
     name : str
         One of the names in `list_experiments`.
-    out : path
+    out : path, default="reproductions-output"
         A folder, created if it does not exist.
     quick : bool, default=False
         Whether to run a smaller version of the same experiment.

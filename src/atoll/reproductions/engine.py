@@ -41,6 +41,7 @@ from atoll.reproductions.cache import (
     plain_values,
     save_values,
 )
+from atoll.reproductions.times import TIMES, in_words
 
 Cell = dict[str, Any]
 DataHome = str | os.PathLike[str] | None
@@ -60,7 +61,7 @@ class Skipped(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Experiment:
     """A table or figure of a paper, as cells that can be run one by one.
 
@@ -107,6 +108,13 @@ class Experiment:
     cells_name: str = ""
     cell_limit: float | None = None
     more_files: Callable[[list[Result]], dict[str, str]] | None = None
+
+    def __repr__(self) -> str:
+        """Return what the experiment is, and about how long it takes."""
+        times = TIMES.get(self.name)
+        quick, full = ("", "") if times is None else map(in_words, times)
+        took = f" About {full} of one core; {quick} with quick=True." if times else ""
+        return f"{self.name}: {self.title}.{took}"
 
 
 @readable

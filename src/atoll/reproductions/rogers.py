@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import log_loss, zero_one_loss
 
+from atoll.diagnostics.convergence import R_HAT_LIMIT
 from atoll.estimators import ProbitGPClassifier
 from atoll.plotting.palette import new_figure
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
@@ -230,7 +231,9 @@ def compare_figure_15(results: list[Result]) -> str:
                 "too small a γ",
                 "not mentioned",
                 f"held-out log-loss at γ = {smallest:g} is {under:+} from the lowest",
-                verdict(under, above=True, expected="too smooth a function underfits"),
+                verdict(
+                    under, above=True, expected="too smooth a function underfits", is_said=False
+                ),
             ],
         ],
     )
@@ -246,7 +249,7 @@ def compare_figure_15(results: list[Result]) -> str:
             ["true probabilities", "", "", best_possible[0], "", best_possible[1]],
         ],
     )
-    worst_r_hat = max(r.values["worst_r_hat"] for r in results)
+    worst_r_hat = about_r_hat(max(r.values["worst_r_hat"] for r in results))
     n_averaged = min(r.values["draws_averaged"] for r in results)
     return f"""## The lecture and ours
 
@@ -254,7 +257,7 @@ The lecture prints no numbers, and its data (figure 14, “some simple classific
 available. Ours are two unit Gaussians in the plane, {DISTANCE} standard deviations apart:
 {N_TRAIN} training rows and {N_TEST} held-out rows, {held_out[best].n_cells} times over, under the
 covariance exp(−γ‖x − x′‖²), held fixed. As in the figure, {N_CHAINS * N_SAMPLES} Gibbs samples are
-drawn (R-hat at most {worst_r_hat:.3f}); predictions average {n_averaged} of them, evenly spread.
+drawn (R-hat at most {worst_r_hat}); predictions average {n_averaged} of them, evenly spread.
 ± is one standard error over the data sets; changes are paired, data set by data set, and a sign
 counts as established if it is more than three standard errors from zero.
 
@@ -273,13 +276,30 @@ Carlo error but not the limit.
 """
 
 
-def verdict(difference: Estimate, *, above: bool, expected: str) -> str:
-    """Say whether the sign is as expected, by more than three standard errors."""
+def about_r_hat(worst: float) -> str:
+    """Return the largest R-hat, and what it means where it is above the limit of a fit.
+
+    Examples
+    --------
+    >>> about_r_hat(1.013), about_r_hat(1.0521)
+    ('1.013', '1.052, above the 1.05 that a fit is held to: some chains are too short')
+    """
+    over = f", above the {R_HAT_LIMIT:g} that a fit is held to: some chains are too short"
+    return f"{worst:.3f}{over if worst > R_HAT_LIMIT else ''}"
+
+
+def verdict(difference: Estimate, *, above: bool, expected: str, is_said: bool = True) -> str:
+    """Say whether the sign is as expected, by more than three standard errors.
+
+    Parameters
+    ----------
+    is_said : whether the paper says so too
+    """
     signed = difference.mean if above else -difference.mean
     if signed > 3 * difference.standard_error:
-        return f"agrees: {expected}"
+        return f"{'agrees' if is_said else 'as expected'}: {expected}"
     if signed < -3 * difference.standard_error:
-        return "disagrees: the sign is the opposite one"
+        return f"{'disagrees' if is_said else 'not as expected'}: the sign is the opposite one"
     return f"not settled by {difference.n_cells} data sets: within three standard errors of zero"
 
 

@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss, zero_one_loss
 from atoll.estimators import ProbitGPClassifier
 from atoll.plotting.palette import class_colours, class_markers, new_figure
 from atoll.reproductions.engine import Cell, DataHome, Experiment, Result
-from atoll.reproductions.rogers import PAPER, fit_quietly, fixed_kernel, verdict
+from atoll.reproductions.rogers import PAPER, about_r_hat, fit_quietly, fixed_kernel, verdict
 from atoll.reproductions.tables import (
     Estimate,
     estimate_value,
@@ -189,7 +189,12 @@ def compare_figure_16(results: list[Result]) -> str:
                 "more rows",
                 "not mentioned",
                 f"from {smallest} to {largest} rows the log-loss changes by {learnt:+}",
-                verdict(learnt, above=False, expected="it falls towards the best possible"),
+                verdict(
+                    learnt,
+                    above=False,
+                    expected="it falls towards the best possible",
+                    is_said=False,
+                ),
             ],
             [
                 "far from every row",
@@ -212,7 +217,7 @@ def compare_figure_16(results: list[Result]) -> str:
         ],
     )  # fmt: skip
     n_draws = N_CHAINS * results[0].cell["n_samples"]
-    worst_r_hat = max(r.values["worst_r_hat"] for r in results)
+    worst_r_hat = about_r_hat(max(r.values["worst_r_hat"] for r in results))
     return f"""## The lecture and ours
 
 The caption is “Multi-class classification example. RBF covariance, γ = 1”; the lecture prints no
@@ -220,7 +225,7 @@ numbers, and its data are not available. Ours are three classes in four round Ga
 standard deviation {SPREAD}, class 0 in two of them, so that no straight line separates it from the
 others. There are {N_TEST} held-out rows, {len(by_size[largest])} times over, and one function per
 class under the covariance exp(−‖x − x′‖²), held fixed; {n_draws} Gibbs samples are drawn (R-hat at
-most {worst_r_hat:.3f}). ± is one standard error over the data sets; changes are paired, data set by
+most {worst_r_hat}). ± is one standard error over the data sets; changes are paired, data set by
 data set, and a sign counts as established if it is more than three standard errors from zero.
 
 {claims}

@@ -1,0 +1,79 @@
+"""Slips of newcomers in Python: each is answered with what to write instead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+
+from atoll.estimators import (
+    AtollClassifier,
+    GraphGPClassifier,
+    load_model,
+    make_preprocessor,
+)
+
+ROWS = np.random.default_rng(0).normal(size=(12, 2))
+TEXTS = [f"{'cat purrs' if i % 2 else 'dog barks'} word{i % 4}" for i in range(12)]
+SOME = [0, 1] * 3 + [None] * 6
+
+
+def test_columns_of_the_same_name_are_named():
+    frame = pd.DataFrame(np.c_[ROWS, ROWS], columns=["a", "b", "a", "c"])
+    for model in (AtollClassifier(), make_preprocessor()):
+        with pytest.raises(ValueError, match=r"X has column 'a' more than once; rename"):
+            model.fit(frame, SOME)
+
+
+def test_a_series_of_texts_without_a_name_is_made_a_table():
+    with pytest.raises(ValueError, match=r"X\.to_frame\('text'\)"):
+        make_preprocessor().fit(pd.Series(TEXTS))
+
+
+def test_a_metric_that_was_given_is_not_advised():
+    with pytest.raises(ValueError, match=r'AtollClassifier\(metric="cosine"\)\)') as caught:
+        AtollClassifier(metric="cosine").fit(TEXTS, SOME)
+    assert "where it is taken" not in str(caught.value)
+
+
+def test_labels_of_empty_texts_are_said_to_be_lost():
+    model = make_pipeline(TfidfVectorizer(), GraphGPClassifier(metric="cosine", random_state=0))
+    with pytest.warns(UserWarning, match="2 of 6 labelled rows are all zeros, as texts without"):
+        model.fit(["", "", *TEXTS[2:]], SOME)
+    assert "Beware: 2 of 6 labelled rows are all zeros" in model[-1].diagnostics_["verdict"]
+
+
+def test_a_row_to_explain_that_the_model_cannot_take_is_answered_with_its_number():
+    model = GraphGPClassifier(random_state=0).fit(ROWS, SOME)
+    table = pd.DataFrame({"a": ROWS[:, 0], "site": "north"})
+    for row in (table.iloc[7], np.ones(3)):
+        with pytest.raises(ValueError, match=r"row is not 2 numbers.*explain_row\((7|17)\)"):
+            model.explain_row(row)
+
+
+def test_minus_one_among_words_is_to_be_left_blank():
+    y = pd.Series(["x", "y"] * 3 + [None] * 6, dtype=object).fillna(-1)
+    with pytest.raises(ValueError, match=r"if -1 means unlabelled, .* None or NaN in the place"):
+        AtollClassifier().fit(ROWS, y)
+
+
+def test_a_single_name_is_put_in_a_list():
+    with pytest.raises(ValueError, match=r"got 'a'; put it in a list: drop=\['a'\]"):
+        make_preprocessor(drop="a").fit(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]}))
+
+
+def test_a_share_of_a_misspelt_class_is_answered_with_the_class():
+    y = ["Gentoo", "Adelie"] * 3 + [None] * 6
+    with pytest.raises(ValueError, match=r"'Gento'.*did you mean 'Gentoo'\?"):
+        AtollClassifier(class_prior={"Gento": 0.4}).fit(ROWS, y)
+
+
+@pytest.mark.parametrize(
+    ("trusted", "said"),
+    [(True, "got True"), (AtollClassifier, r"trusted=\[AtollClassifier\]"), ("a.B", r"\['a.B'\]")],
+)
+def test_types_to_trust_are_a_list(trusted, said):
+    with pytest.raises(ValueError, match=rf"trusted must be a list of types.*{said}"):
+        load_model("absent.atoll", trusted=trusted)
