@@ -160,7 +160,7 @@ def compare_models(
     if categories is None and not sparse.issparse(rows):
         unlike = unlike_scales(rows.astype(np.float64, copy=False))
     # Those of the user come last, and may have a name of ours.
-    ours = [one for one in candidates if CANDIDATES.get(one.name) is one]
+    ours = [one for one in candidates if _is_ours(one)]
     total = len(candidates) * n_splits
     with progress_bar(total=total, desc="comparing", disable=not progress, bar_format=_BAR) as bar:
         forecast: Forecast | None = None
@@ -202,6 +202,11 @@ def _forecast(
     return Forecast(
         candidates, seconds, n_splits, DEFAULT, lambda said: bar.write(said, file=sys.stderr)
     )
+
+
+def _is_ours(one: Candidate) -> bool:
+    """Return whether a candidate is one of the list, whatever was learnt of its columns."""
+    return one.name in CANDIDATES and one.model is CANDIDATES[one.name].model
 
 
 def _left_out(candidates: Sequence[Candidate], without: Sequence[str]) -> list[str]:
