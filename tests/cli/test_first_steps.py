@@ -168,3 +168,45 @@ def test_a_comparison_refuses_metrics_that_are_none_and_options_of_a_fit_alone(f
     assert "--metric taxi: give" in fail(*base, "--metric", "taxi")
     assert "leave its column out with --drop, and give --weights" in fail(*base, "--weights", "x")
     assert "give --class-share to `atoll fit`" in fail(*base, "--class-share", "cat=0.5")
+
+
+def test_names_with_commas_are_quoted_in_lists(folder):
+    frame = two_clouds(8).rename(columns={"x": "body mass, g"})
+    frame.loc[3, "body mass, g"] = np.nan
+    said = fit_of(frame)
+    assert "standardised: 'body mass, g', z." in said
+    assert "Blank cells: 'body mass, g' (1)." in said
+
+
+def test_a_file_whose_name_has_a_blank_is_to_be_quoted(folder):
+    two_clouds(8).to_csv("peng few.csv", index=False)
+    said = fail("fit", "peng", "few.csv", "--target", "kind", "--out", "m.atoll")
+    assert "if you mean 'peng few.csv', put it in quotation marks" in said
+
+
+@pytest.mark.parametrize(("log_odds", "said"), [(2.04, "7.7 times"), (20.0, "far"), (800.0, "far")])
+def test_odds_past_a_thousand_are_far_more_probable(log_odds, said):
+    from atoll.cli.fitting import _times
+
+    assert _times(log_odds) == said
+
+
+def test_a_figure_without_its_paper_is_looked_for_in_all_of_them(folder):
+    said = fail("reproduce", "fig1", "--out", "out")
+    assert "did you mean 'archipelago-fig1' or 'ncnm-fig1' or 'ssgp-fig1'?" in said
+
+
+def test_a_missing_file_of_data_is_named_once_and_plainly(folder, monkeypatch):
+    """By the experiment; what is left out was named when it was."""
+    from atoll.datasets.loaders import find_file
+    from atoll.reproductions import Report, Result, Skipped
+
+    monkeypatch.delenv("ATOLL_DATA", raising=False)
+    with pytest.raises(FileNotFoundError) as missing:
+        find_file("usps/train.csv", None)
+    assert "was not looked for, since no folder of data sets is named (" in str(missing.value)
+    assert "None" not in str(missing.value)
+    left_out = [Skipped({"data": "the paper's"}, str(missing.value))]
+    done = Report([Result({}, {})], left_out, Path("c.csv"), Path("p.md"), None)
+    monkeypatch.setattr("atoll.reproductions.run_experiment", lambda *given, **more: done)
+    assert "was not looked for" not in run("reproduce", "ncnm-fig4", "--out", "out").output

@@ -445,7 +445,7 @@ def test_doubts_about_labels_show_their_progress_where_asked(at_a_terminal):
     quiet = model.suspect_labels()
     assert at_a_terminal.readouterr().err == ""
     shown = model.suspect_labels(verbose=True)
-    assert re.search(r"doubting labels: 100%.*6/6", at_a_terminal.readouterr().err)
+    assert re.search(r"checking labels: 100%.*6/6", at_a_terminal.readouterr().err)
     assert (shown.rows == quiet.rows).all()
     assert (shown.probabilities == quiet.probabilities).all()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.cli.rows import how_scaled
 from atoll.cli.settings import classes_in_type
-from atoll.cli.terminal import shortened
+from atoll.cli.terminal import quoted, shortened
 from atoll.cli.wording import in_options
 from atoll.core.points import in_points, points_of
 
@@ -185,12 +185,14 @@ def description(
     lines += about_order(type(estimator), estimator.get_params().get("classes"), labels)
     if numeric:
         how = how_scaled(estimator, preprocessing)
-        lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
+        lines.append(f"Numeric columns, {how}: {shortened(quoted(numeric))}.")
     as_text = [name for name in numeric if not is_numeric(frame[name])]
     if as_text:
-        lines.append(f"Numbers written as text, and read as numbers: {shortened(as_text)}.")
+        texts = shortened(quoted(as_text))
+        lines.append(f"Numbers written as text, and read as numbers: {texts}.")
     if preprocessing.categories:
-        lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
+        encoded = shortened(quoted(preprocessing.categories))
+        lines.append(f"Columns encoded as indicators: {encoded}.")
     counters = row_numbers(frame, preprocessing.columns)
     for name in preprocessing.columns:
         if re.fullmatch(r"Unnamed: \d+", name) and name not in counters:
@@ -213,7 +215,8 @@ def description(
     blank = frame[list(preprocessing.columns)].isna().sum()
     blank = blank[blank > 0]
     if len(blank):
-        where = shortened([f"{name} ({count})" for name, count in blank.items()])
+        pairs = zip(quoted(blank.index), blank.tolist())
+        where = shortened([f"{name} ({count})" for name, count in pairs])
         lines.append(
             f"Blank cells: {where}. Numbers take the mean of rows like theirs, categories none "
             "of their values; where a twentieth or more are blank, that is a feature as well."

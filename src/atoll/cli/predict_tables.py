@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from atoll.cli.fitting import check_columns
 from atoll.cli.opening import as_fitted, open_model, refuse_fitted_table
 from atoll.cli.predicting import predicted_proba
-from atoll.cli.terminal import shortened
+from atoll.cli.terminal import quoted, shortened
 from atoll.core.blank_rows import MANY
 from atoll.core.extras import import_extra
 from atoll.core.preprocessing import (
@@ -256,7 +256,7 @@ def _carried(
     unused = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
     ignored = [n for n in unused if n != bundle.target]
     if ignored:
-        say(f"Ignored columns that the model was not fitted on: {', '.join(ignored)}.")
+        say(f"Ignored columns that the model was not fitted on: {', '.join(quoted(ignored))}.")
     if bundle.target in unused:
         say(f"{bundle.target!r}, the column of labels, is not used; `atoll score` compares it.")
     clash = [n for n in carried if n in taken]

@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
@@ -272,6 +272,17 @@ def shortened(names: list[str], most: int = 8) -> str:
     """Return names with commas between, the first few of many."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def quoted(names: Iterable[str]) -> list[str]:
+    """Return names of columns for a list, in quotation marks where they have a comma themselves.
+
+    Examples
+    --------
+    >>> quoted(["sex", "body mass, g"])
+    ['sex', "'body mass, g'"]
+    """
+    return [repr(name) if "," in name else name for name in names]
 
 
 def _message(error: BaseException) -> str:
