@@ -366,8 +366,8 @@ def find_file(relative: str, data_home: str | os.PathLike[str] | None) -> Path:
     folder = os.environ.get("ATOLL_DATA") if data_home is None else data_home
     if not folder:
         raise FileNotFoundError(
-            f"{relative!r} was not looked for, since no folder of data sets is named (ATOLL_DATA is "
-            f"not set). {how}"
+            f"{relative!r} was not looked for, since no folder of data sets is named "
+            f"(ATOLL_DATA is not set). {how}"
         )
     path = (Path(folder).expanduser() / relative).absolute()
     if not path.is_file():
