@@ -510,7 +510,7 @@ def test_it_advises_to_stop_only_after_audits_and_for_a_target(pool):
     assert advice.stop == (advice.probability >= 0.95)
     assert f"of {learner.estimate_error().n_audits} audits" in advice.reason or not advice.stop
     few = learner_of(pool, 8, target_error=0.9)
-    assert "more audits must bear that out" in few.should_stop().reason
+    assert "more audits must confirm it. An audit is a row" in few.should_stop().reason
     assert not few.should_stop().stop
     assert "No target_error" in learner_of(pool, 8).should_stop().reason
 

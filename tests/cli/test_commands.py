@@ -242,7 +242,7 @@ def test_encoded_columns_are_said_and_used(data, tmp_path):
     frame["hue"] = "mauve"
     frame.to_parquet(tmp_path / "new.parquet")
     said = succeed("predict", out, tmp_path / "new.parquet", "--out", tmp_path / "p.csv")
-    assert "hue: the model has not seen mauve; taken as blank." in said
+    assert "hue: the model has not seen mauve (30 rows); taken as blank." in said
 
 
 def test_blank_cells_are_filled_and_said(data, tmp_path):

@@ -406,7 +406,7 @@ def test_categories_that_count_half_are_told_in_the_report(table, tmp_path):
                    tmp_path / "m.atoll", *quick)  # fmt: skip
     succeed("report", tmp_path / "m.atoll", "--out", tmp_path / "r.html", "--no-cross-validation")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "count half beside measurements" in said
+    assert "of few values, count half as much as those in measurements" in said
     assert "count 0.5 beside measurements" in page
 
 

@@ -48,7 +48,7 @@ def test_rounds_of_rows_and_answers_go_on_where_they_were(folder):
     assert "6 rows to label" in said
     assert re.search(r"By the model's own probabilities [\d.]+% of 36 unlabelled rows are", said)
     assert "No audit has checked that yet" in said
-    assert "more audits must bear that out" in said
+    assert "more audits must confirm it. An audit is a row drawn at random" in said
     first = answered(folder, "ask.csv")
     said = succeed(*base, "--answers", folder / "ask.csv", "--labelled", folder / "done.csv")
     assert "6 answers taken" in said

@@ -57,7 +57,7 @@ def contents(folder):
         ("report m.atoll --out m.atoll", "'m.atoll' would be overwritten"),
         ("report m.atoll --data table.csv --target kind --out table.csv", "would be overwritten"),
         ("report m.atoll --out notes.txt", "is not a web page"),
-        ("compare table.csv --target kind --html table.csv", "another file with --html"),
+        ("compare table.csv --target kind --html table.csv", "another file with --out"),
         ("suspects copy.csv --out copy.csv", "'copy.csv' would be overwritten"),
         ("suspects m.atoll --out table.csv", "the table that the model was fitted on"),
         ("predict m.atoll other.csv --out table.csv", "the table that the model was fitted on"),

@@ -31,12 +31,10 @@ from atoll.comparison.judging import (
 from atoll.comparison.page import intervals_figure, terminal_lines
 from atoll.comparison.prior import PRIOR
 from atoll.comparison.recommending import (
-    IN_PYTHON,
     Recommendation,
     about_ahead,
     ahead_of_blend,
     better_here,
-    in_shell,
     recommend,
     sentence,
 )
@@ -720,16 +718,6 @@ def test_dense_rows_are_standardised_for_the_peer_and_sparse_ones_are_left(data)
     np.testing.assert_array_equal(candidates.DenseScaler().fit_transform(X), expected)
     thin = sparse.csr_array(X)
     assert candidates.DenseScaler().fit(thin).transform(thin) is thin
-
-
-def test_the_shell_is_told_the_command_of_the_main_model():
-    said = f"Use a blend.{IN_PYTHON} On these labels"
-    fit = "atoll fit t.csv --target y --out MODEL"
-    found = in_shell(said, {"atoll": 0.4, "ssgp": 0.6}, "atoll", fit)
-    assert found.startswith(f"Use a blend. `{fit} --model ssgp` fits ssgp, 60% of it;")
-    assert found.endswith(" On these labels")
-    assert f"`{fit}` fits atoll, 93%" in in_shell(said, {"atoll": 0.93}, "atoll", fit)
-    assert in_shell("Use atoll.", {"atoll": 1.0}, "atoll", fit) == "Use atoll."
 
 
 def test_models_left_out_for_one_reason_are_told_together(found):

@@ -49,7 +49,7 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one_in_place(tmp_path):
         ("header.csv", b"x,y\n", "has no rows"),
         ("ragged.csv", b"x,y\n1,2\n1,2,3,4\n", "has 4 cells in line 3, and 2 columns: mend"),
         ("long.csv", b"x,y\n1,2,3\n4,5,6\n", "more cells than its header"),
-        ("bytes.csv", b"x,y\n\xff\xfe\xfa,1\n", "cannot be read as CSV"),
+        ("bytes.csv", b"x,y\n\xff\xfe\xfa,1\n", "is not written in UTF-8"),
         ("broken.parquet", b"PAR1 is not enough", "cannot be read as Parquet"),
         ("empty.parquet", b"", "cannot be read as Parquet"),
     ],

@@ -375,6 +375,12 @@ def test_what_is_no_kernel_is_named_and_refused(model, kernel):
         short(model, kernel=kernel).fit(X, Y)
 
 
+@pytest.mark.parametrize("kernel", ["rbf", lambda a, b: 1.0], ids=["word", "function"])
+def test_for_what_is_no_kernel_the_guide_to_one_is_named(kernel):
+    with pytest.raises(ValueError, match=r"such as RBF\(\) of sklearn.*own-kernel\.md"):
+        short(MODELS["probit-gp"], kernel=kernel).fit(X, Y)
+
+
 @pytest.mark.parametrize(
     ("model", "y"),
     [(m, Y) for m in MODELS.values() if "kernel" in m.parameters]

@@ -16,7 +16,7 @@ from atoll.datasets import hide_labels, make_crescents
 from atoll.diagnostics.wrong_rows import kept_error
 from atoll.estimators import MODELS
 from atoll.estimators.graph_rows import RowGraph
-from atoll.estimators.informed import Shares, Suspects, looks_picked
+from atoll.estimators.informed import PROVISO, Shares, Suspects, looks_picked
 from atoll.estimators.knowledge import read_class_prior, read_groups, read_weights
 from atoll.estimators.probit_gp import ProbitGPClassifier
 from atoll.kernels.graph_spectral import graph_modes
@@ -451,7 +451,7 @@ def test_doubts_about_labels_show_their_progress_where_asked(at_a_terminal):
     quiet = model.suspect_labels()
     assert at_a_terminal.readouterr().err == ""
     shown = model.suspect_labels(verbose=True)
-    assert re.search(r"doubting labels: 100%.*6/6", at_a_terminal.readouterr().err)
+    assert re.search(r"checking labels: 100%.*6/6", at_a_terminal.readouterr().err)
     assert (shown.rows == quiet.rows).all()
     assert (shown.probabilities == quiet.probabilities).all()
 
@@ -471,7 +471,7 @@ def test_suspects_show_the_label_that_was_given_and_the_class_instead():
     said = str(found).split("\n")
     assert said[1].split() == ["row", "label", "wrong", "instead"]
     assert said[2].split() == ["2", "yes", f"{table['p_wrong'][0]:.0%}", "no"]
-    assert said[-1] == "  and 10 more, in to_frame()"
+    assert said[-2:] == ["  and 10 more, in to_frame()", PROVISO]
     assert "<th>instead</th>" in found._repr_html_()
 
 

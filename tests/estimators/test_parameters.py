@@ -46,7 +46,8 @@ def test_a_rule_allows_what_it_says(rule, allowed, refused, text):
     for value in refused:
         with pytest.raises(ValueError, match=r"^x must be ") as error:
             check_value("x", value, rule)
-        assert str(error.value) == f"x must be {text}, got {value!r}."
+        said = f"x must be {text}, got {value!r}. {rule.guide_of_python}"
+        assert str(error.value) == said.rstrip()
 
 
 @pytest.mark.parametrize("seed", [None, 0, np.int64(3), np.random.default_rng(0)])

@@ -226,6 +226,19 @@ def test_a_pipeline_of_words_that_ends_in_a_classifier_is_explained():
     assert found.words == ("purr", "cat")
     assert found.near[0].row == 0
     assert found.shared[0] == ("purr", "cat")
+
+
+def test_words_such_as_the_are_shared_only_where_no_others_are():
+    texts = ["the cat or the dog of the", "the or of a cat", "sky on the moon", "the or of"]
+    y = ["pet", "pet", "space", None]
+    model = make_pipeline(TfidfVectorizer(), GraphGPClassifier(metric="cosine", random_state=0))
+    model.fit(texts, y)
+    of_first = explain_table_row(model, texts, 0, n_labels=3)
+    shared = dict(zip((label.row for label in of_first.near), of_first.shared))
+    assert shared[1] == ("cat",)
+    of_last = explain_table_row(model, texts, 3, n_labels=3)
+    shared = dict(zip((label.row for label in of_last.near), of_last.shared))
+    assert shared[2] == ("the",)
     with pytest.raises(ValueError, match="type Pipeline that ends in LogisticRegression"):
         explain_table_row(make_pipeline(LogisticRegression()), X, 2)
 

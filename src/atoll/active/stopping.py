@@ -8,6 +8,7 @@ from atoll.core.shown import readable
 from atoll.diagnostics.wrong_rows import ErrorBelief, ErrorEstimate
 
 LEAST_AUDITS = 5
+AUDIT = "An audit is a row drawn at random, whose label checks what was predicted."
 
 
 @readable
@@ -50,7 +51,7 @@ def advise(
     missing = LEAST_AUDITS - estimate.n_audits
     if missing > 0:
         more = f"{missing} more audit{'s' * (missing > 1)}"
-        said = f"{chance.capitalize()} {sure}; {more} must bear that out."
+        said = f"{chance.capitalize()} {sure}; {more} must confirm it. {AUDIT}"
         return StopAdvice(False, probability, said)
     if probability >= estimate.confidence:
         how = f"{estimate.n_wrong} of {estimate.n_audits} audits were wrong"

@@ -146,7 +146,7 @@ def read_rows(
     classes : sequence of str, default=()
         Classes in the order wanted; those of the table that it does not name come after it.
     unlabelled : default="auto"
-        What else than a blank is unlabelled, as in `atoll.core.labels.parse_labels`.
+        What means unlabelled besides a blank, as in `atoll.core.labels.parse_labels`.
 
     Returns
     -------

@@ -128,7 +128,7 @@ def reproduce(
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A smaller version of the same, in minutes.")
+        bool, typer.Option("--quick", help="A smaller version of the same, in a minute or less.")
     ] = False,
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Folder for tables, pictures and pages.")
@@ -187,8 +187,7 @@ def reproduce(
             reason = in_options(result.skipped[0].reason, reproduce)
             complain(f"{one}: no cell could be run: {reason}")
             continue
-        for reason in dict.fromkeys(skipped.reason for skipped in result.skipped):
-            say(f"Left out: {in_options(reason, reproduce)}")
+        # Cells that are left out were named as they were.
         n = len(result.results)
         say(f"{n} cell{'' if n == 1 else 's'}, in {result.csv}.")
         if result.figure is not None:

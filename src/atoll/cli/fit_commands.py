@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +11,7 @@ import typer
 
 from atoll.cli.fitting import (
     about_marker,
+    about_order,
     amiss_in,
     bundle_of,
     check_columns,
@@ -34,6 +33,7 @@ from atoll.cli.fitting import (
 from atoll.cli.knowledge import ClassShares, Groups, Told, Weights
 from atoll.cli.options import DataPath, Jobs, Quiet, Seed
 from atoll.cli.rows import (
+    COSINE,
     compare_texts_by_direction,
     leave_units,
     lines_about,
@@ -44,6 +44,7 @@ from atoll.cli.rows import (
 from atoll.cli.settings import (
     choose,
     read_settings,
+    refuse_several,
     set_or_refuse,
     set_where_known,
     settable_parameters,
@@ -57,7 +58,6 @@ from atoll.cli.terminal import (
     speaker,
     table_lines,
 )
-from atoll.core.extras import import_extra
 from atoll.core.near_names import did_you_mean
 
 Target = Annotated[
@@ -110,7 +110,7 @@ Unlabelled = Annotated[
     str,
     typer.Option(
         metavar="VALUE",
-        help="What else than a blank cell is unlabelled: auto (-1 among integers, as in "
+        help="What means unlabelled, besides a blank cell: auto (-1 among integers, as in "
         "scikit-learn), none, or a value.",
     ),
 ]
@@ -173,6 +173,7 @@ def fit(
     refuse_loop(out)
     if checkpoint is not None:
         make_folder(checkpoint)
+    refuse_several("--model", model, _models(), "a fit has one; `atoll compare {}` compares them.")
     kind = choose(_models(), model, "model", "atoll models")
     wanted = with_metric(settings or [], metric)
     estimator = kind(**read_settings(kind, model, settings or [], metric))
@@ -236,8 +237,8 @@ def fit(
     save_model(with_source(bundle, data, source, id_column), out)
     stages.ended("saving")
     verdict = verdict_in_shell(estimator, fit, out)
-    stages.ended("doubting labels")
-    for line in [verdict, f"Model saved in {out}.", next_step(estimator, data, out)]:
+    stages.ended("checking labels")
+    for line in [verdict, f"Model saved in {out}.", next_step(estimator, data, out, labels)]:
         say(line)
     if not quiet and stages.said() is not None:
         typer.echo(stages.said(), err=True)
@@ -247,8 +248,11 @@ def fit(
 def compare(
     data: DataPath,
     target: Target,
-    html: Annotated[
-        Path | None, typer.Option("--html", "--out", metavar="FILE", help="HTML page to write.")
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "--html", metavar="FILE", help="Page (.html) or table (.csv) to write."
+        ),
     ] = None,
     models: Annotated[
         list[str] | None,
@@ -266,6 +270,8 @@ def compare(
     ] = None,
     drop: Drop = None,
     id_column: IdColumn = None,
+    text: Text = None,
+    metric: Metric = None,
     n_splits: Annotated[
         int, typer.Option(metavar="N", min=2, help="Folds of the labelled rows.")
     ] = 5,
@@ -275,55 +281,63 @@ def compare(
 ) -> None:
     """Compare the models on the labelled rows of a table, and say which to use."""
     # Many parameters because a command's options are its parameters.
-    from atoll.comparison import compare_models, write_comparison
+    # Long because a third of it are these.
+    from atoll.cli.comparing import check_comparison, fit_with, folds_said, save_comparison
+    from atoll.comparison import compare_models
     from atoll.comparison.candidates import CANDIDATES
     from atoll.comparison.recommending import in_shell
     from atoll.core.column_scales import holds_numbers_alone
     from atoll.core.labels import parse_labels
-    from atoll.core.overwriting import PAGE, check_output
     from atoll.core.preprocessing import prepare
     from atoll.core.tables import read_table
 
-    if html is not None:
-        check_output(html, PAGE, [data], "--html")
-        for package in ("matplotlib", "jinja2"):
-            import_extra(package)
+    say = speaker(quiet)
+    check_comparison(out, data)
     for option, names in (("--model", models), ("--without", without)):
         for name in names or ():
+            refuse_several(option, name, CANDIDATES, "name them one by one: {}.")
             if name not in CANDIDATES:
                 hint = did_you_mean(name, CANDIDATES)
                 there = f"{'The' if hint else 'the'} models to compare are {', '.join(CANDIDATES)}."
                 raise ValueError(f"{option} {name}: {hint}{there}")
+    read_settings(_models()["atoll"], "atoll", [], metric)  # which refuses what is no metric
     frame = read_table(data)
-    check_columns(frame, data, target, id=id_column, drop=drop)
+    check_columns(frame, data, target, id=id_column, drop=drop, text=text)
     left_out = [target, *(drop or ()), *([] if id_column is None else [id_column])]
-    dropped = without_index(frame, left_out, speaker(quiet))[1:]
-    known = rows_to_learn_from(frame, [target, *dropped], speaker(quiet))
-    is_plain = holds_numbers_alone(known.frame, [target, *dropped])
-    table = prepare(known.frame, target, standardise=not is_plain, drop=dropped)
+    dropped = without_index(frame, left_out, say)[1:]
+    known = rows_to_learn_from(frame, [target, *dropped], say)
+    is_plain = not text and holds_numbers_alone(known.frame, [target, *dropped])
+    scaled = not is_plain and metric != COSINE
+    table = prepare(known.frame, target, standardise=scaled, drop=dropped, texts=text or ())
+    only_texts = table.preprocessing.texts and not table.preprocessing.features
     marker = unlabelled_value(unlabelled, table.y)
     if unlabelled == "auto":
         refuse_placeholder(table.y)
     targets: Any = table.y
-    refuse_measurement(parse_labels(targets, unlabelled=marker))
+    labels = parse_labels(targets, unlabelled=marker)
+    refuse_measurement(labels)
+    if "ordinal-gp" in (models or ()):
+        for line in about_order(_models()["ordinal-gp"], None, labels):
+            say(line)
+    for line in folds_said(labels, n_splits):
+        say(line)
     found = compare_models(
         table.X if is_plain else table,
         table.y,
         models=models,
         without=without or (),
         n_splits=n_splits,
+        metric=COSINE if metric is None and only_texts else metric,
         unlabelled=marker,
         random_state=seed,
         progress=show_progress(quiet),
     )
-    if found.candidate.shares is not None:
-        fit_it = _fit_with(data, target, drop or (), id_column, unlabelled)
-        said = in_shell(found.recommendation, found.candidate.shares, found.reference, fit_it)
-        found = replace(found, recommendation=said)
+    options = {"--drop": drop, "--text": text, "--id": id_column, "--metric": metric}
+    fit_it = fit_with(data, target, options, unlabelled)
+    found = replace(found, recommendation=in_shell(found, fit_it))
     typer.echo(found.recommendation if quiet else str(found))
-    if html is not None:
-        write_comparison(found, html, title=f"Models compared: {target} of {data.name}")
-        speaker(quiet)(f"Page saved in {html}.")
+    if out is not None:
+        say(save_comparison(found, out, f"Models compared: {target} of {data.name}"))
 
 
 @one_line_errors
@@ -344,18 +358,6 @@ def models(
         header, rows = ["parameter", "default", "may be"], settable_parameters(kind)
     for line in table_lines(header, rows):
         typer.echo(line)
-
-
-def _fit_with(
-    data: Path, target: str, drop: Sequence[str], id_column: str | None, unlabelled: str
-) -> str:
-    """Return the command that fits a model to a table with the options of a comparison."""
-    words = ["atoll", "fit", str(data), "--target", target]
-    for name in drop:
-        words += ["--drop", name]
-    words += [] if id_column is None else ["--id", id_column]
-    words += [] if unlabelled == "auto" else ["--unlabelled", unlabelled]
-    return shlex.join([*words, "--out", "MODEL"])
 
 
 def _models() -> dict[str, Any]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.cli.rows import how_scaled
 from atoll.cli.settings import classes_in_type
-from atoll.cli.terminal import shortened
+from atoll.cli.terminal import quoted, shortened
 from atoll.cli.wording import in_options
 from atoll.core.points import in_points, points_of
 
+FAR = 1000.0  # times as probable, from which on it is just far more
 CLEARLY = 0.5  # weight of an assumption from which it is told
 OF_THE_RUN = ("data", "target", "out", "checkpoint", "quiet")  # options that no model depends on
 
@@ -179,19 +180,23 @@ def description(
         f"Classes: {counts}.",
     ]
     lines += _alike(labels.classes.tolist())
+    lines += about_order(type(estimator), estimator.get_params().get("classes"), labels)
     if numeric:
         how = how_scaled(estimator, preprocessing)
-        lines.append(f"Numeric columns, {how}: {shortened(numeric)}.")
+        lines.append(f"Numeric columns, {how}: {shortened(quoted(numeric))}.")
     as_text = [name for name in numeric if not is_numeric(frame[name])]
     if as_text:
-        lines.append(f"Numbers written as text, and read as numbers: {shortened(as_text)}.")
+        texts = shortened(quoted(as_text))
+        lines.append(f"Numbers written as text, and read as numbers: {texts}.")
     if preprocessing.categories:
-        lines.append(f"Columns encoded as indicators: {shortened(list(preprocessing.categories))}.")
+        encoded = shortened(quoted(preprocessing.categories))
+        lines.append(f"Columns encoded as indicators: {encoded}.")
     lines += amiss_in(frame, labels, preprocessing)
     blank = frame[list(preprocessing.columns)].isna().sum()
     blank = blank[blank > 0]
     if len(blank):
-        where = shortened([f"{name} ({count})" for name, count in blank.items()])
+        pairs = zip(quoted(blank.index), blank.tolist())
+        where = shortened([f"{name} ({count})" for name, count in pairs])
         lines.append(
             f"Blank cells: {where}. Numbers take the mean of rows like theirs, categories none "
             "of their values; where a twentieth or more are blank, that is a feature as well."
@@ -227,6 +232,29 @@ def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preproce
     return lines
 
 
+def about_order(kind: Any, declared: Any, labels: PartialLabels) -> list[str]:
+    """Return in which order classes are taken that are words, by a model for classes in order.
+
+    Parameters
+    ----------
+    kind : class of the model
+    declared : classes in the order that the user gave; None where none was given
+    """
+    from atoll.estimators import OrdinalGPClassifier
+
+    names = labels.classes.tolist()
+    if not issubclass(kind, OrdinalGPClassifier) or declared is not None:
+        return []
+    if not any(isinstance(name, str) for name in names):
+        return []
+    order = shlex.quote(",".join(map(str, names)))
+    return [
+        f"Classes are taken in this order, that of the alphabet: {' < '.join(map(str, names))}. If "
+        f"it is another, give it: --set classes={order}, in its order; if there is none, use "
+        "another model."
+    ]
+
+
 def _alike(classes: list[Any]) -> list[str]:
     """Return a remark on classes whose names differ by the case of letters only."""
     by_letters: dict[str, list[str]] = {}
@@ -254,12 +282,16 @@ def weigh(
     found = weigh_categories(table, labels)
     if found.weight == 1.0:
         return table, []
-    times = math.exp(min(found.log_odds, 20.0))
     said = (
-        "Categories, and numbers of few values, count half beside measurements: the "
-        f"labels are {times:.1f} times as probable so."
+        "Differences in categories, and in numbers of few values, count half as much as those in "
+        f"measurements: that makes the labels {_times(found.log_odds)} more probable."
     )
     return with_category_weight(table, found.weight), [said]
+
+
+def _times(log_odds: float) -> str:
+    """Return how many times more probable, in words; past a thousand the number says nothing."""
+    return f"{math.exp(log_odds):.1f} times" if log_odds < math.log(FAR) else "far"
 
 
 def fit_rows(estimator: Any, X: Any, y: NDArray[Any], more: dict[str, Any]) -> None:
@@ -311,13 +343,14 @@ def verdict_in_shell(estimator: Any, command: Callable[..., Any], model: Path) -
     return in_points([*lines, *after_the_fit(estimator, model)])
 
 
-def next_step(estimator: Any, data: Path, model: Path) -> str:
+def next_step(estimator: Any, data: Path, model: Path, labels: PartialLabels) -> str:
     """Return what to do once a model was saved, in a line.
 
     Parameters
     ----------
     data : path of the table
     model : file of the model
+    labels : of the fit; a report holds some out where every class has two or more
     """
     from atoll.estimators.trust import YES
 
@@ -325,9 +358,15 @@ def next_step(estimator: Any, data: Path, model: Path) -> str:
     table = "DATA" if str(data) == "-" else shlex.quote(str(data))
     trust = estimator.diagnostics_.get("trust", YES)
     first = "" if trust == YES else "mend what is named above and fit again; "
+    to_label = f"`atoll next {name} {table}` lists rows to label"
+    if labels.counts.min() < 2:
+        return (
+            f"Next: {first}{to_label}. With two labels of every class or more, `atoll report` "
+            "tests the probabilities on labels held out."
+        )
     return (
         f"Next: {first}`atoll report {name}` tests the probabilities on labels held out, and "
-        f"`atoll next {name} {table}` lists rows to label."
+        f"{to_label}."
     )
 
 
@@ -359,7 +398,7 @@ def about_exceptions(estimator: Any, suspects: str) -> list[str]:
 
     n_wrong = likely_wrong(estimator)
     if n_wrong:
-        return [f"{likely_wrong_in_words(n_wrong)}: {suspects} lists them."]
+        return [likely_wrong_in_words(n_wrong, suspects)]
     weights = getattr(estimator, "weights_", None)
     if not isinstance(weights, dict) or weights.get("neighbours", 0.0) < CLEARLY:
         return []

@@ -175,7 +175,8 @@ def suspects(
     shown = table.head(n).assign(p_wrong=[f"{p:.2f}" for p in table["p_wrong"].head(n)])
     for line in table_lines(list(table.columns), shown.astype(str).values.tolist()):
         typer.echo(line)
-    say(f"{found.said()} Rows count from 1.")
+    for line in (f"{found.said()} Rows count from 1.", *found.provisos()):
+        say(line)
 
 
 def _suspects(estimator: Any, say: Callable[[str], None], progress: bool) -> Suspects:

@@ -128,9 +128,11 @@ def run_round(
     frame, all_cells, cells = known.frame, cells, known.of(cells).reset_index(drop=True)
     numbers = np.arange(1, len(frame) + 1) if known.numbers is None else known.numbers
     X = apply(bundle.preprocessing, frame)
+    answers = None
+    if files.answers is not None:  # read before the fit, which may take long
+        answers = read_answers(files.answers, bundle.target, numbers, bundle.estimator.classes_)
     learner = open_learner(bundle, frame, X, files.state, wishes)
-    if files.answers is not None:
-        answers = read_answers(files.answers, bundle.target, numbers, learner.classes_)
+    if files.answers is not None and answers is not None:
         for line in take_answers(learner, answers, files.answers, wishes, _labels(bundle, frame)):
             say(line)
     is_blank_cell = is_filled(bundle.preprocessing, frame)
@@ -149,11 +151,11 @@ def run_round(
         given = _labels(bundle, frame)
         with_all = with_labels(learner, cells, given, bundle.target)
         write_table(_in_whole(with_all, all_cells, numbers), files.labelled)
-        say(f"{data_with_labels(files)} saved in {files.labelled}.")
+        where = _where(files.labelled)
+        say(f"{data_with_labels(files)} {where}.")
     if files.out is not None:
         write_table(asked, files.out)
-        where = "written to standard output" if str(files.out) == "-" else f"saved in {files.out}"
-        say(f"{len(asked)} rows to label {where}; fill in {bundle.target!r}.")
+        say(f"{len(asked)} rows to label {_where(files.out)}; fill in {bundle.target!r}.")
     else:
         shown = [ROW, "predicted", "probability", "why"]
         if bundle.id_column in asked.columns:
@@ -170,11 +172,21 @@ def run_round(
     if len(query.later):
         say(left_to_the_end(numbers[query.later].tolist()))
     say(str(learner.estimate_error()))
+    may_stop = False
     if learner.target_error is not None:
         advice = learner.should_stop()
+        may_stop = advice.stop
         say(advice.reason)
-        if advice.stop:
-            say(after_the_loop(files, bundle, list(learner.classes_)))
+    if may_stop:
+        say(after_the_loop(files, bundle, list(learner.classes_)))
+    elif files.labelled is not None and str(files.labelled) != "-":
+        fit = fit_again(files.labelled, bundle, list(learner.classes_))
+        say(f"A model of all labels so far: `{fit}`.{_about_options(bundle)}")
+
+
+def _where(path: Path) -> str:
+    """Return where a table is written to, in words."""
+    return "written to standard output" if str(path) == "-" else f"saved in {path}"
 
 
 def data_with_labels(files: Files) -> str:
@@ -186,9 +198,6 @@ def data_with_labels(files: Files) -> str:
 def after_the_loop(files: Files, bundle: ModelBundle, classes: list[Any]) -> str:
     """Return how all rows are predicted once labelling has stopped, as commands.
 
-    The fit has the options of the first one. Labels that the loop asked for were picked, and it is
-    told so.
-
     Parameters
     ----------
     bundle : the model that the loop began with
@@ -196,14 +205,32 @@ def after_the_loop(files: Files, bundle: ModelBundle, classes: list[Any]) -> str
     """
     labelled = Path("labelled.csv") if files.labelled is None else files.labelled
     data = "DATA" if str(files.data) == "-" else str(files.data)
-    fit = ["atoll", "fit", str(labelled), "--target", bundle.target]
-    fit += [*_options_again(bundle, classes), "--out", "final.atoll"]
+    fit = fit_again(labelled, bundle, classes)
     predict = ["atoll", "predict", "final.atoll", data, "--out", "predictions.csv"]
     first = "" if files.labelled else f"run this again with --labelled {labelled}, then "
-    said = f"Final predictions: {first}`{shlex.join(fit)}`, then `{shlex.join(predict)}`."
-    if bundle.options is None:
-        said += " Add the options of your first fit, which this model file does not hold."
-    return said
+    said = f"Final predictions: {first}`{fit}`, then `{shlex.join(predict)}`."
+    return said + _about_options(bundle)
+
+
+def fit_again(labelled: Path, bundle: ModelBundle, classes: list[Any]) -> str:
+    """Return the command that fits a model to all labels, with the options of the first fit.
+
+    Labels that the loop asked for were picked, and it is told so.
+
+    Parameters
+    ----------
+    labelled : the table with them
+    bundle, classes : as in `after_the_loop`
+    """
+    fit = ["atoll", "fit", str(labelled), "--target", bundle.target]
+    return shlex.join([*fit, *_options_again(bundle, classes), "--out", "final.atoll"])
+
+
+def _about_options(bundle: ModelBundle) -> str:
+    """Return that options are to be added which a model file does not hold, if it has none."""
+    if bundle.options is not None:
+        return ""
+    return " Add the options of your first fit, which this model file does not hold."
 
 
 def _options_again(bundle: ModelBundle, classes: list[Any]) -> list[str]:
@@ -362,7 +389,23 @@ def read_answers(path: Path, target: str, numbers: NDArray[np.intp], classes: An
             )
         places.append(place_of[int(word)])
         given.append(None if label is None else _in_type(label, classes))
-    return Answers(places, given, numbers)
+    kept = _once(path, places, given, numbers)
+    return Answers([places[i] for i in kept], [given[i] for i in kept], numbers)
+
+
+def _once(path: Path, places: list[int], given: list[Any], numbers: NDArray[np.intp]) -> list[int]:
+    """Return which answers to keep: one for each row; a ValueError where a row has two unlike."""
+    first: dict[int, int] = {}
+    for i, (place, label) in enumerate(zip(places, given)):
+        before = given[first[place]] if place in first else None
+        if label is not None and before is not None and label != before:
+            raise ValueError(
+                f"{str(path)!r} answers row {numbers[place]} twice: {before}, {label}; leave the "
+                "right one, and delete the other line."
+            )
+        if before is None:
+            first[place] = i
+    return sorted(first.values())
 
 
 def without_unknown(

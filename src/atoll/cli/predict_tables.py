@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from atoll.cli.fitting import check_columns
 from atoll.cli.opening import as_fitted, open_model, refuse_fitted_table
 from atoll.cli.predicting import predicted_proba
-from atoll.cli.terminal import shortened
+from atoll.cli.terminal import quoted, shortened
 from atoll.core.blank_rows import MANY
 from atoll.core.extras import import_extra
 from atoll.core.preprocessing import (
@@ -183,7 +184,7 @@ def _survey(
     n_rows, n_unreadable, n_mostly_blank, n_chunks, first_reason = 0, 0, 0, 0, ""
     n_wordless = 0
     carried: list[str] = []
-    strangers: dict[str, set[str]] = {}
+    strangers: dict[str, Counter[str]] = {}
     chunk = None
     preprocessing: Preprocessing = bundle.preprocessing
     with progress_bar(desc="reading", unit=" rows", disable=not progress) as bar:
@@ -200,7 +201,9 @@ def _survey(
             if only_texts(preprocessing) and can_be_read.any():
                 n_wordless += int(_is_wordless(apply(preprocessing, read[can_be_read])).sum())
             for column, values in unseen(preprocessing, read[can_be_read]).items():
-                strangers.setdefault(column, set()).update(values)
+                cells = read.loc[can_be_read, column].dropna().astype(str)
+                seen_here = cells[cells.isin(values)].value_counts().to_dict()
+                strangers.setdefault(column, Counter()).update(seen_here)
             n_rows, n_chunks = n_rows + len(frame), n_chunks + 1
             chunk = frame if n_chunks == 1 else None
             bar.update(len(frame))
@@ -209,9 +212,34 @@ def _survey(
             f"no row of {str(data)!r} can be read; the first: {first_reason}. Correct the file."
         )
     for column, strange in strangers.items():
-        names = shortened(sorted(strange))
-        say(f"{column}: the model has not seen {names}; taken as blank.")
+        say(about_strangers(column, strange, preprocessing.categories[column]))
     return Survey(n_rows, n_unreadable, carried, chunk, n_mostly_blank, n_wordless)
+
+
+def about_strangers(column: str, strange: Mapping[str, int], known: Sequence[str]) -> str:
+    """Return which values of a column the model has not seen, and what may be meant by them.
+
+    Parameters
+    ----------
+    strange : rows by value
+    known : values that it has seen
+
+    Examples
+    --------
+    >>> about_strangers("sex", {"Male": 12}, ["female", "male"])
+    "sex: the model has not seen Male (12 rows); taken as blank. Did you mean 'male'?"
+    """
+    names = sorted(strange)
+    rows = [f"{name} ({strange[name]} row{'' if strange[name] == 1 else 's'})" for name in names]
+    said = f"{column}: the model has not seen {shortened(rows)}; taken as blank."
+    by_letters = {_letters(value): value for value in known}
+    meant = [repr(by_letters[_letters(name)]) for name in names if _letters(name) in by_letters]
+    return f"{said} Did you mean {shortened(list(dict.fromkeys(meant)))}?" if meant else said
+
+
+def _letters(value: str) -> str:
+    """Return a value without what a slip of the hand changes: capitals and blanks."""
+    return "".join(value.casefold().split())
 
 
 def _carried(
@@ -228,7 +256,7 @@ def _carried(
     unused = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
     ignored = [n for n in unused if n != bundle.target]
     if ignored:
-        say(f"Ignored columns that the model was not fitted on: {', '.join(ignored)}.")
+        say(f"Ignored columns that the model was not fitted on: {', '.join(quoted(ignored))}.")
     if bundle.target in unused:
         say(f"{bundle.target!r}, the column of labels, is not used; `atoll score` compares it.")
     clash = [n for n in carried if n in taken]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from atoll.cli.wording import shell_word
@@ -35,6 +35,19 @@ def choose(registry: Mapping[str, Any], name: str, what: str, listing: str) -> A
             f"there is no {what} {name!r}; {hint}`{listing}` lists them: {', '.join(registry)}."
         )
     return registry[name]
+
+
+def refuse_several(option: str, name: str, known: Collection[str], how: str) -> None:
+    """Raise a ValueError where one option names several things that are known, with commas.
+
+    Parameters
+    ----------
+    how : to name them, with a place {} for the option once for each
+    """
+    several = [part.strip() for part in name.split(",")]
+    if len(several) > 1 and set(several) <= set(known):
+        again = " ".join(f"{option} {part}" for part in several)
+        raise ValueError(f"{option} {name}: {how.format(again)}")
 
 
 def pairs(settings: list[str]) -> Iterator[tuple[str, str]]:

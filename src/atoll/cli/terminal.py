@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
@@ -29,6 +29,7 @@ UsageError: Any = typer.BadParameter.__base__
 BAD_INPUT = 2
 INTERRUPTED = 130
 GAP = 2  # blanks between the columns of a table
+OF_FIT_ALONE = ("--class-share", "--weights", "--groups")  # and not of `compare`
 WIDE = 160  # characters of a terminal that has room for several columns of words
 NARROWEST = 8  # characters that a column is narrowed to, at least
 
@@ -86,7 +87,7 @@ def _one_line_usage() -> Iterator[None]:
             raise
         where = error.ctx.command_path if error.ctx is not None else "atoll"
         message = _about_number(error) or error.format_message().rstrip(".")
-        message += _about_table(error, message)
+        message += _about_table(error, message) + _about_fit(error)
         see = " See" if message.endswith("?") else "; see"
         complain(f"{message[0].lower()}{message[1:]}{see} `{where} --help`.")
         raise typer.Exit(BAD_INPUT) from error
@@ -99,6 +100,19 @@ def _about_table(error: Any, message: str) -> str:
     if arguments != ["model"] or "unexpected extra argument" not in message:
         return ""
     return ": the model alone is needed, which has the rows of its fit"
+
+
+def _about_fit(error: Any) -> str:
+    """Return where an option of `fit` is given that a comparison does not take."""
+    option = getattr(error, "option_name", None)
+    if option not in OF_FIT_ALONE or error.ctx is None or error.ctx.info_name != "compare":
+        return ""
+    return (
+        f": models are compared without what it says; leave its column out with --drop, and give "
+        f"{option} to `atoll fit`"
+        if option != "--class-share"
+        else f": models are compared without known shares; give {option} to `atoll fit`"
+    )
 
 
 def _about_number(error: Any) -> str | None:
@@ -258,6 +272,17 @@ def shortened(names: list[str], most: int = 8) -> str:
     """Return names with commas between, the first few of many."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def quoted(names: Iterable[str]) -> list[str]:
+    """Return names of columns for a list, in quotation marks where they have a comma themselves.
+
+    Examples
+    --------
+    >>> quoted(["sex", "body mass, g"])
+    ['sex', "'body mass, g'"]
+    """
+    return [repr(name) if "," in name else name for name in names]
 
 
 def _message(error: BaseException) -> str:

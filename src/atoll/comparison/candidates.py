@@ -59,6 +59,12 @@ class Candidate(NamedTuple):
         """Return it with columns standardised before its fits; itself where it does not need it."""
         return self if self.scales else self._replace(model=OnStandardisedColumns(self.model))
 
+    def by_metric(self, metric: str | None) -> Candidate:
+        """Return it with rows compared so; itself where it is not told, or has no such setting."""
+        if metric is None or "metric" not in self.model.get_params(deep=False):
+            return self
+        return self._replace(model=clone(self.model).set_params(metric=metric))
+
     def why_not(self, n_classes: int) -> str:
         """Return why it is not compared unless it is asked for by name; nothing where it is."""
         if self.most_classes is not None and n_classes > self.most_classes:

@@ -24,6 +24,7 @@ from atoll.comparison.recommending import (
     about_single_labels,
     ahead_of_blend,
     better_here,
+    main_model,
     recommend,
     sentence,
     to_keep,
@@ -38,11 +39,14 @@ from atoll.core.preprocessing import PreparedTable, counts_as_category
 from atoll.core.progress import progress_bar
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import FRAME
+from atoll.estimators import AtollClassifier
 from atoll.estimators.graph_rows import choose_rows
-from atoll.estimators.parameters import Whole, check_value
+from atoll.estimators.parameters import Nothing, Whole, check_value
 from atoll.estimators.tables import TablePreprocessor, make_preprocessor
 
 DEFAULT = "atoll"
+COSINE = "cosine"
+_METRICS = AtollClassifier.parameters["metric"]
 MOST_ROWS = 2000  # rows that models are fitted to: some take the cube of their number
 
 # Without the time left: quick models come first, and would foretell too little.
@@ -57,6 +61,7 @@ def compare_models(
     without: Sequence[str] = (),
     n_splits: int = 5,
     max_rows: int = MOST_ROWS,
+    metric: str | None = None,
     unlabelled: Any = "auto",
     random_state: int = 0,
     progress: bool = True,
@@ -102,6 +107,9 @@ def compare_models(
         Folds; no more than the rarest class has labels, of those with two or more.
     max_rows : int, default=2000
         Rows that models are fitted to: all labelled ones, and unlabelled ones drawn at random.
+    metric : {None, "euclidean", "cosine"}, default=None
+        How rows are compared by the models that may be told: "cosine" for embeddings and texts,
+        whose columns are then taken as they are. None: as each model does by itself.
     unlabelled : "auto", None or a value, default="auto"
         What in y means unlabelled beside nulls, as in the classifiers.
     random_state : int, default=0
@@ -134,6 +142,7 @@ def compare_models(
     check_value("n_splits", n_splits, Whole(2))
     check_value("max_rows", max_rows, Whole(2))
     check_value("random_state", random_state, Whole(0))
+    check_value("metric", metric, Nothing("as each model does") | _METRICS)
     rows, labels, step, categories = _read(X, y, unlabelled)
     candidates, left_out = _chosen(models, len(labels.classes))
     not_wanted = _left_out(candidates, without)
@@ -158,10 +167,11 @@ def compare_models(
     used = choose_rows(rng, len(labels.codes), np.flatnonzero(labels.is_labelled), max_rows)
     rows, codes = rows[used], np.where(labels.is_labelled, labels.codes, -1)[used]
     unlike = None
-    if categories is None and not sparse.issparse(rows):
+    if categories is None and not sparse.issparse(rows) and metric != COSINE:
         unlike = unlike_scales(rows.astype(np.float64, copy=False))
     # Those of the user come last, and may have a name of ours.
-    ours = [one for one in candidates if CANDIDATES.get(one.name) is one]
+    ours = [one.by_metric(metric) for one in candidates if _is_ours(one)]
+    candidates = [*ours, *candidates[len(ours) :]]
     total = len(candidates) * n_splits
     with progress_bar(total=total, desc="comparing", disable=not progress, bar_format=_BAR) as bar:
         forecast: Forecast | None = None
@@ -190,7 +200,8 @@ def compare_models(
     judgement = judge(found.names, found.log_losses, DEFAULT, n_splits, random_state)
     left_out += tuple((name, "the comparison was stopped") for name in found.interrupted)
     result = _result(candidates, found, judgement, labels, used, n_splits, left_out)
-    return replace(result, step=step, unlike=unlike, n_asked=n_asked)
+    words = _is_words(X, rows)
+    return replace(result, step=step, unlike=unlike, n_asked=n_asked, only_words=words)
 
 
 def _forecast(
@@ -203,6 +214,18 @@ def _forecast(
     return Forecast(
         candidates, seconds, n_splits, DEFAULT, lambda said: bar.write(said, file=sys.stderr)
     )
+
+
+def _is_words(X: Any, rows: Any) -> bool:
+    """Return whether rows are sparse and X no table with other columns than texts."""
+    return sparse.issparse(rows) and not (
+        isinstance(X, PreparedTable) and len(X.preprocessing.features) > 0
+    )
+
+
+def _is_ours(one: Candidate) -> bool:
+    """Return whether a candidate is one of the list, whatever was learnt of its columns."""
+    return one.name in CANDIDATES and one.model is CANDIDATES[one.name].model
 
 
 def _left_out(candidates: Sequence[Candidate], without: Sequence[str]) -> list[str]:
@@ -405,6 +428,13 @@ def _result(
     said += about_single_labels(single) + about_ahead(ahead, best)
     said += better_here(differences, best, DEFAULT, peers) + about_peers(leads, best)
     said += about_interruption(found.interrupted)
+    alone = None
+    if best == BLEND and shares is not None:
+        main = max(shares, key=lambda name: shares[name])
+        more = about_single_labels(single) + about_peers(_leads(found, main, n_splits, of), main)
+        more += about_interruption(found.interrupted)
+        losses = {row.model: row.log_loss for row in table}
+        alone = main_model(advice, near_best, shares, losses, more)
     return ModelComparison(
         table,
         differences,
@@ -421,6 +451,7 @@ def _result(
         left_out,
         of[best],
         single=single,
+        alone=alone,
     )
 
 

@@ -132,6 +132,9 @@ def _what_was_done(found: ModelComparison) -> str:
             "where there are such, its scores may differ from these."
         ),
     )
+    if found.only_words:
+        all_rows = ", but fits all rows" if part else ""
+        report = f" A report of the fitted model holds the same labels out{all_rows}."
     if found.unlike is not None and not part:
         report = (
             f" A report of {found.reference}, fitted with the same seed, holds the same labels out "

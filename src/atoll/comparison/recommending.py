@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.comparison.blending import BLEND
+from atoll.comparison.candidates import CANDIDATES
 from atoll.comparison.judging import (
     FEWEST,
     NEAR,
@@ -18,7 +19,7 @@ from atoll.comparison.judging import (
     Paired,
     paired_difference,
 )
-from atoll.comparison.result import Difference
+from atoll.comparison.result import Alone, Difference, ModelComparison
 from atoll.estimators import MODELS
 
 MOST_NAMED = 4  # models that a sentence names
@@ -164,26 +165,71 @@ def sentence(
     )
 
 
-def in_shell(said: str, shares: Mapping[str, float], default: str, fit: str) -> str:
-    """Return a recommendation with the command that fits the main model of a blend.
+def main_model(
+    found: Recommendation,
+    near_best: Mapping[str, float],
+    shares: Mapping[str, float],
+    losses: Mapping[str, float],
+    more: str,
+) -> Alone:
+    """Return the main model of a blend that is recommended, with what is said of it.
 
     Parameters
     ----------
-    said : in words, for Python
-    shares : of models in the blend, by name
-    default : name of the model that the command fits if it is told of none
-    fit : the command
-
-    Examples
-    --------
-    >>> said = f"Use a blend.{IN_PYTHON}"
-    >>> in_shell(said, {"atoll": 0.93, "ssgp": 0.07}, "atoll", "atoll fit t.csv")
-    'Use a blend. `atoll fit t.csv` fits atoll, 93% of it; the blend itself is fitted in Python.'
+    found, near_best, shares : as in `sentence`
+    losses : log-loss by name
+    more : what else there is to say of it, in sentences
     """
     main = max(shares, key=lambda name: shares[name])
-    command = fit if main == default else f"{fit} --model {main}"
-    here = f" `{command}` fits {main}, {100 * shares[main]:.0f}% of it; the blend itself is fitted"
-    return said.replace(IN_PYTHON, f"{here} in Python.")
+    before = ""
+    if not found.can_tell:
+        others = {name: value for name, value in near_best.items() if name != BLEND}
+        before = (
+            f"These labels cannot tell which model is best: {_contenders(others)}. Until more "
+            "labels decide, "
+        )
+    blend = (
+        f"a blend of {_listed([f'{n} ({100 * w:.0f}%)' for n, w in shares.items()])}: with what is "
+        f"known from other tables, the chance that no single model is better by more than {NEAR:g} "
+        f"nats a row is about {100 * found.chance:.0f}%"
+    )
+    return Alone(main, losses[BLEND] > losses[main], before, blend, more)
+
+
+def in_shell(found: ModelComparison, fit: str) -> str:
+    """Return a recommendation for the shell, which fits single models: the model first, by command.
+
+    Parameters
+    ----------
+    found : what was found
+    fit : the command that fits the default
+    """
+    name = found.best if found.alone is None else found.alone.model
+    if name not in MODELS:  # a peer, which is no model of the shell
+        return found.recommendation
+    command = f"{fit}{_of_model(name, found)}"
+    if found.alone is None:
+        return f"{found.recommendation} `{command}` fits {name}."
+    use = "use" if found.alone.before else "Use"
+    what = f"{name}, the default" if name == found.reference else name
+    said = f"{found.alone.before}{use} {what}: `{command}` fits it."
+    if not found.alone.is_ahead:
+        said += (
+            f" In Python you may fit {found.alone.blend}; `compare_models(X, y).classifier()` is "
+            "the blend."
+        )
+    return said + found.alone.more
+
+
+def _of_model(name: str, found: ModelComparison) -> str:
+    """Return the options of a fit with which a model is as it was compared."""
+    if name == found.reference:
+        return ""
+    model = CANDIDATES[name].model
+    usual = MODELS[name]().get_params(deep=False)
+    changed = [f" --set {k}={v}" for k, v in model.get_params(deep=False).items() if v != usual[k]]
+    units = " --no-standardise" if found.unlike is False else ""
+    return f" --model {name}{''.join(changed)}{units}"
 
 
 def to_keep(default: str, why: str) -> str:

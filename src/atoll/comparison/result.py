@@ -48,6 +48,23 @@ class Difference(NamedTuple):
     error: Paired
 
 
+class Alone(NamedTuple):
+    """The main model of a blend that is recommended, for who fits single models.
+
+    model : its name
+    is_ahead : whether the blend did worse than it on these labels
+    before : what goes before its name: that labels cannot tell, where they cannot
+    blend : of which models the blend is, and how sure it is to be near the best, in words
+    more : what else there is to say of it, in sentences
+    """
+
+    model: str
+    is_ahead: bool
+    before: str
+    blend: str
+    more: str
+
+
 @readable
 @dataclass(frozen=True, repr=False)
 class ModelComparison:
@@ -70,6 +87,8 @@ class ModelComparison:
     unlike : whether columns had unlike ranges, and were standardised for every model; None where
         the table was prepared before, or is sparse
     n_asked : folds that were asked for; there are no more than labels of the rarest class
+    alone : the main model of the blend that is recommended; None where that is no blend
+    only_words : whether rows are sparse, as those of texts are, with no other columns
     """
 
     table: tuple[ModelRow, ...]
@@ -90,6 +109,8 @@ class ModelComparison:
     single: tuple[Any, ...] = ()
     unlike: bool | None = None
     n_asked: int = 0
+    alone: Alone | None = None
+    only_words: bool = False
 
     def classifier(self) -> Any:
         """Return the best model, to be fitted to all rows and labels: `classifier().fit(X, y)`."""

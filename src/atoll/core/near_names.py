@@ -45,9 +45,25 @@ def no_file(path: Path, what: str = "file") -> str:
     ----------
     what : it is called
     """
+    spaced = _file_with_blanks(path)
+    if spaced is not None:
+        return (
+            f"there is no {what} {str(path)!r}; if you mean {str(spaced)!r}, put it in quotation "
+            "marks, for it holds a blank."
+        )
     near = _near_file(path)
     hint = "check the path." if near is None else f"did you mean {str(near)!r}?"
     return f"there is no {what} {str(path)!r}; {hint}"
+
+
+def _file_with_blanks(path: Path) -> Path | None:
+    """Return the file of the same folder that begins with the name and a blank, if there is one."""
+    try:
+        names = sorted(other.name for other in path.parent.iterdir() if other.is_file())
+    except OSError:
+        return None
+    found = [name for name in names if name.startswith(f"{path.name} ")]
+    return path.with_name(found[0]) if found and path.name else None
 
 
 def _near_file(path: Path) -> Path | None:

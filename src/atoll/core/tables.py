@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 import re
+import shlex
 import sys
 import warnings
 import zlib
@@ -435,6 +436,14 @@ def _text_errors(name: str) -> Iterator[None]:
 
 def unreadable_text(name: str, error: Exception) -> ValueError:
     """Return in a sentence what pandas raised on a text; `name` is how it calls the file."""
+    if isinstance(error, UnicodeDecodeError):
+        file = "IN.csv" if name == "standard input" else shlex.quote(name[1:-1])
+        begins = error.object[:2] in (b"\xff\xfe", b"\xfe\xff")
+        code = "utf16" if begins and error.start == 0 else "latin1"
+        return ValueError(
+            f"{name} is not written in UTF-8: save it as UTF-8, or run `iconv -f {code} -t utf8 "
+            f"{file} > OUT.csv` and name OUT.csv."
+        )
     long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
     if long is None:
         return ValueError(f"{name} cannot be read as CSV: {error}")

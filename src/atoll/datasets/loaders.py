@@ -366,8 +366,7 @@ def find_file(relative: str, data_home: str | os.PathLike[str] | None) -> Path:
     folder = os.environ.get("ATOLL_DATA") if data_home is None else data_home
     if not folder:
         raise FileNotFoundError(
-            f"no data folder given, and {relative!r} is needed (data_home={data_home!r}, "
-            f"ATOLL_DATA is not set). {how}"
+            f"no data folder given, and {relative!r} is needed (ATOLL_DATA is not set). {how}"
         )
     path = (Path(folder).expanduser() / relative).absolute()
     if not path.is_file():

@@ -125,7 +125,7 @@ class Explanation(NamedTuple):
         """Return how many labels look wrong, what the table's numbers are, and more of clusters."""
         said = [self._clusters()] if self.compared else []
         if self.n_wrong:
-            said.insert(0, f"{likely_wrong_in_words(self.n_wrong)}: suspect_labels() lists them.")
+            said.insert(0, likely_wrong_in_words(self.n_wrong, "suspect_labels()"))
         return " ".join(said)
 
     def _ranked(self) -> list[Assumption]:
@@ -198,15 +198,24 @@ class Explanation(NamedTuple):
         )
 
 
-def likely_wrong_in_words(n: int) -> str:
-    """Return that so many labels look wrong, as the beginning of a sentence.
+def likely_wrong_in_words(n: int, suspects: str = "") -> str:
+    """Return that so many labels look wrong, as the beginning of a sentence, or a whole one.
+
+    Parameters
+    ----------
+    suspects : what lists them; the sentence then ends with it
 
     Examples
     --------
     >>> likely_wrong_in_words(1)
     '1 label is more likely wrong than right'
+    >>> likely_wrong_in_words(1, "suspect_labels()")
+    '1 label is more likely wrong than right: suspect_labels() lists it first.'
     """
-    return f"{'1 label is' if n == 1 else f'{n} labels are'} more likely wrong than right"
+    said = f"{'1 label is' if n == 1 else f'{n} labels are'} more likely wrong than right"
+    if not suspects:
+        return said
+    return f"{said}: {suspects} lists {'it' if n == 1 else 'them'} first."
 
 
 def weights_in_words(assumptions: Sequence[Any], weights: Iterable[float]) -> str:

@@ -32,8 +32,12 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 SHARE_ROWS, SHARE_DRAWS = 300, 64  # by which the limits of the shares are found
-HARDLY = 0.1  # chance that all labels are right, from which on no word is said of wrong ones
 HARDLY_CHANCE = 0.01  # chance of numbers of labels as even as these, below which they look picked
+LEAST_EXPECTED = 0.05  # wrong labels, below which none is said to be
+PROVISO = (
+    "This holds if wrong labels come at random. If one class is often taken for another, more may "
+    "be wrong than this says."
+)
 QUICKLY_DOUBTED = 1000  # labels times classes squared of which all doubts take a second or two
 SHARE_LIMITS = (0.05, 0.95)
 SHOWN = 10  # suspect labels that are printed
@@ -86,11 +90,11 @@ class Suspects:
         --------
         >>> p = np.array([0.6, 0.3, 0.1, 0.0])
         >>> Suspects(np.arange(4), p, np.array([0.3, 0.5, 0.15, 0.05, 0.0])).said()[:63]
-        'About 1 of 4 labels is wrong, 0 to 2 with probability 90% if sl'
+        'About 1 of 4 labels is wrong, 0 to 2 with probability 90%. 1 la'
         """
         p = self.probabilities
         expected, (low, high) = float(p.sum()), self.limits()
-        if expected < 0.05:
+        if expected < LEAST_EXPECTED:
             return f"None of {len(p)} labels is expected to be wrong."
         n_likely = int((p > 0.5).sum())
         is_one = f"{n_likely} labels are" if n_likely > 1 else f"{n_likely or 'No'} label is"
@@ -105,10 +109,11 @@ class Suspects:
         about = f"About {n} of {len(p)} labels {'is' if n == 1 else 'are'} wrong"
         if expected < 0.5:
             about = f"Hardly any of {len(p)} labels is wrong"
-        return (
-            f"{about}, {low} to {high} with probability 90% if slips come at random, and perhaps "
-            f"more if they follow a pattern. {likely}"
-        )
+        return f"{about}, {low} to {high} with probability 90%. {likely}"
+
+    def provisos(self) -> list[str]:
+        """Return under what condition the number of wrong labels holds, where some are expected."""
+        return [PROVISO] if float(self.probabilities.sum()) >= LEAST_EXPECTED else []
 
     def __str__(self) -> str:
         header, rows = self._table()
@@ -117,10 +122,10 @@ class Suspects:
             "  " + "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
             for cells in (header, *rows)
         ]
-        return "\n".join([self.said(), *lines, *self._about_others()])
+        return "\n".join([self.said(), *lines, *self._about_others(), *self.provisos()])
 
     def _parts(self) -> list[Any]:
-        return [self.said(), self._table(), *self._about_others()]
+        return [self.said(), self._table(), *self._about_others(), *self.provisos()]
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Return header and rows of the most suspect labels, as text."""
@@ -517,9 +522,9 @@ class InformedClassifier(Classifier):
 
 
 def likely_wrong(model: Any) -> int:
-    """Return how many labels are more likely wrong than right; none if all may well be right.
+    """Return how many labels are more likely wrong than right.
 
-    Nor are any where it would take long to find out, or where the model does not doubt labels.
+    None are where it would take long to find out, or where the model does not doubt labels.
     """
     record: LabelRecord | None = getattr(model, "label_record_", None)
     if record is None or not hasattr(model, "suspect_labels"):
@@ -527,7 +532,7 @@ def likely_wrong(model: Any) -> int:
     if len(record.codes) * record.n_classes**2 > QUICKLY_DOUBTED:
         return 0
     found = model.suspect_labels(verbose=False)
-    return int((found.probabilities > 0.5).sum()) if found.chances[0] < HARDLY else 0
+    return int((found.probabilities > 0.5).sum())
 
 
 def _for_new(as_new: Array, unknown: NDArray[np.bool_], left: Array, known: Array) -> Array:

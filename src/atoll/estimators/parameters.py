@@ -25,10 +25,12 @@ class Rule(ABC):
 
     options : what they are, in words that go on from "must be"; alternatives are joined by "or"
     guide : where it is told how to make one that the command line has no word for, in a sentence
+    guide_of_python : the same for Python, where a value is refused
     """
 
     options: tuple[str, ...]
     guide: str = ""
+    guide_of_python: str = ""
 
     @abstractmethod
     def allows(self, value: Any) -> bool:
@@ -63,6 +65,8 @@ class _Either(Rule):
         self.rules = rules
         self.options = tuple(option for rule in rules for option in rule.options)
         self.guide = " ".join(rule.guide for rule in rules if rule.guide)
+        of_python = (rule.guide_of_python for rule in rules)
+        self.guide_of_python = " ".join(filter(None, of_python))
 
     @property
     def shell_options(self) -> tuple[str, ...]:
@@ -208,13 +212,13 @@ class A(Rule):
     ----------
     text : what it is, with its article
     types : of which it is an instance
-    guide : as of every rule
+    guide, guide_of_python : as of every rule
     """
 
-    def __init__(self, text: str, *types: type, guide: str = ""):
+    def __init__(self, text: str, *types: type, guide: str = "", guide_of_python: str = ""):
         self.types = types
         self.options = (text,)
-        self.guide = guide
+        self.guide, self.guide_of_python = guide, guide_of_python
 
     @property
     def shell_options(self) -> tuple[str, ...]:
@@ -345,6 +349,9 @@ KERNEL = OneOf("isotropic", "ard") | A(
     guide="isotropic has one length-scale for all columns, ard one for each. Any other kernel, of "
     'scikit-learn\'s or your own, is for Python: see the guide "A kernel of your own" '
     "(docs/guide/own-kernel.md).",
+    guide_of_python="Those of scikit-learn are objects, such as RBF() of "
+    'sklearn.gaussian_process.kernels; the guide "A kernel of your own" (docs/guide/own-kernel.md) '
+    "makes others.",
 )
 RANDOM_STATE = (
     Nothing()
@@ -406,7 +413,9 @@ def check_value(name: str, value: Any, rule: Rule) -> None:
     fix = ""
     if isinstance(value, str) and rule.allows([value]):
         fix = f"; put it in a list: {name}=[{value!r}]"
-    raise ValueError(f"{name} must be {rule}, got {value!r}{fix}.")
+    said = f"{name} must be {rule}, got {value!r}{fix}."
+    guide = "" if isinstance(value, type) else rule.guide_of_python
+    raise ValueError(f"{said} {guide}" if guide else said)
 
 
 def read_value(name: str, word: str, rule: Rule) -> Any:

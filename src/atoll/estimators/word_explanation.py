@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from atoll.core.preprocessing import Preprocessing
 from atoll.estimators.row_explanation import RowExplanation
@@ -48,8 +49,15 @@ def with_words_of(found: RowExplanation, x: Any, X: Any, words: list[str]) -> Ro
     shared = others.multiply(own).tocsr()
     return found._replace(
         words=_heaviest(own, 0, words, OWN),
-        shared=tuple(_heaviest(shared, i, words, SHARED) for i in range(len(found.near))),
+        shared=tuple(_telling(shared, i, words) for i in range(len(found.near))),
     )
+
+
+def _telling(shared: Any, place: int, words: list[str]) -> tuple[str, ...]:
+    """Return the heaviest words that two rows share, without "the" and its like if others are."""
+    every = _heaviest(shared, place, words, shared.shape[1])
+    telling = [word for word in every if word not in ENGLISH_STOP_WORDS]
+    return tuple(telling[:SHARED]) or every[:SHARED]
 
 
 def _heaviest(rows: Any, place: int, words: list[str], most: int) -> tuple[str, ...]:

@@ -62,7 +62,8 @@ def _wrong_labels(state: State) -> list[str]:
         return []
     return [
         f"Look at the labels given: {likely_wrong_in_words(state.n_wrong)}, and "
-        "`atoll suspects MODEL` (in Python `suspect_labels()`) lists them."
+        "`atoll suspects MODEL` (in Python `suspect_labels()`) lists "
+        f"{'it' if state.n_wrong == 1 else 'them'}."
     ]
 
 

@@ -85,6 +85,9 @@ def _nearest(name: str, names: Sequence[str]) -> str:
     One figure is not another's misspelling, however alike their names: where the number is none
     that there is, all of the same paper are named.
     """
+    ends = [other for other in names if other.endswith(f"-{name}")]
+    if ends:
+        return f"did you mean {' or '.join(map(repr, ends))}? "
     same = [other for other in names if _digits(other) == _digits(name)]
     meant = did_you_mean(name, same, 0.8)
     near = near_name(_letters(name), [_letters(other) for other in names], 0.8)

@@ -217,7 +217,7 @@ def run(
     left_out = [(c, o.missing or o.late) for c, o in zip(cells, outcomes)]
     skipped = [Skipped(c, reason) for c, reason in left_out if reason is not None]
     if skipped and results and progress:
-        print(missing_data_text(skipped), file=sys.stderr)
+        print(missing_in_short(skipped), file=sys.stderr)
     report = Report(
         results,
         skipped,
@@ -542,18 +542,38 @@ def missing_data_text(skipped: list[Skipped]) -> str:
     Examples
     --------
     >>> print(missing_data_text([Skipped({"labels": n}, "no file 'usps.csv'.") for n in (1, 2)]))
-    no file 'usps.csv'. Skipped:
+    no file 'usps.csv'. Cells that need it:
     <BLANKLINE>
     - labels=1
     - labels=2
     """
-    waiting: dict[str, list[str]] = {}
-    for cell, reason in skipped:
-        waiting.setdefault(" ".join(reason.split()), []).append(describe(cell))
     return "\n\n".join(
-        "\n".join([f"{reason} Skipped:", "", *(f"- {cell}" for cell in cells)])
-        for reason, cells in waiting.items()
+        "\n".join([f"{reason} Cells that need it:", "", *(f"- {cell}" for cell in cells)])
+        for reason, cells in _waiting(skipped).items()
     )
+
+
+def missing_in_short(skipped: list[Skipped]) -> str:
+    """Name each missing file in a line, with the first of the cells that need it.
+
+    Examples
+    --------
+    >>> missing_in_short([Skipped({"labels": n}, "There is no file 'usps.csv'.") for n in (1, 2)])
+    "2 cells are left out (the first: labels=1). There is no file 'usps.csv'."
+    """
+    lines = []
+    for reason, cells in _waiting(skipped).items():
+        n = f"{len(cells)} cells are left out (the first: {cells[0]})"
+        lines.append(f"{n if len(cells) > 1 else f'A cell is left out ({cells[0]})'}. {reason}")
+    return "\n".join(lines)
+
+
+def _waiting(skipped: list[Skipped]) -> dict[str, list[str]]:
+    """Return the cells that were skipped, in words, by the reason."""
+    found: dict[str, list[str]] = {}
+    for cell, reason in skipped:
+        found.setdefault(" ".join(reason.split()), []).append(describe(cell))
+    return found
 
 
 def _how_text(experiment: Experiment, report: Report, command: str, n_full: int | None) -> str:

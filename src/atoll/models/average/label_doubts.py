@@ -212,7 +212,7 @@ def doubts(record: LabelRecord, shown: float | None = None) -> Doubts:
     """
     total = len(EXTREMES) + len(WRONG_SHARES)
     settings = {"unit": " fits", "disable": shown is None, "delay": shown or 0.0}
-    with progress_bar(total=total, desc="doubting labels", **settings) as bar:
+    with progress_bar(total=total, desc="checking labels", **settings) as bar:
         record = _with_what_matters(record, bar)
         parts = [_compared_under(record, wrong, bar) for wrong in WRONG_SHARES]
     found = Compared(*(np.concatenate(field) for field in zip(*parts)))

@@ -1,0 +1,91 @@
+"""What `atoll compare` makes of its options, and what it writes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from atoll.core.extras import import_extra
+
+if TYPE_CHECKING:
+    from atoll.comparison.result import ModelComparison
+    from atoll.core.labels import PartialLabels
+
+PAGES = (".html", ".htm")
+TABLES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
+
+
+def check_comparison(out: Path | None, data: Path) -> None:
+    """Raise a ValueError unless a comparison can be written to a file, as its ending says.
+
+    Parameters
+    ----------
+    out : the file; None where nothing is written
+    data : the table that is read
+    """
+    from atoll.core.overwriting import PAGE, check_output
+    from atoll.core.tables import check_table_path
+
+    if out is None:
+        return
+    name = out.name.lower()
+    if name.endswith(PAGES):
+        check_output(out, PAGE, [data], "--out")
+        for package in ("matplotlib", "jinja2"):
+            import_extra(package)
+    elif name.endswith(TABLES):
+        check_table_path(out, [data], "--out")
+    else:
+        raise ValueError(
+            f"--out {shlex.quote(str(out))}: a comparison is written as a page, to a file that "
+            "ends in .html, or as a table of scores, to one that ends in .csv or .tsv."
+        )
+
+
+def save_comparison(found: ModelComparison, out: Path, title: str) -> str:
+    """Write a comparison as a page or as a table of scores, and return that in a sentence.
+
+    Parameters
+    ----------
+    title : of the page
+    """
+    from atoll.comparison import write_comparison
+    from atoll.core.tables import write_table
+
+    if out.name.lower().endswith(PAGES):
+        write_comparison(found, out, title=title)
+        return f"Page saved in {out}."
+    write_table(found.to_frame().reset_index(), out)
+    return f"Table of scores saved in {out}; a file that ends in .html gets a page."
+
+
+def folds_said(labels: PartialLabels, n_splits: int) -> list[str]:
+    """Return that there are fewer folds than asked for, if there are; said before the long work."""
+    several = labels.counts[labels.counts > 1]
+    if not len(several) or n_splits <= several.min():
+        return []
+    n = int(several.min())
+    return [
+        f"{n} folds instead of {n_splits}: the rarest class that is held out has {n} labels, and "
+        "every fold holds one out."
+    ]
+
+
+def fit_with(
+    data: Path, target: str, options: Mapping[str, str | list[str] | None], unlabelled: str
+) -> str:
+    """Return the command that fits a model to a table with the options of a comparison.
+
+    Parameters
+    ----------
+    options : values by option; None where it was not given
+    unlabelled : value of that option
+    """
+    words = ["atoll", "fit", str(data), "--target", target]
+    for option, given in options.items():
+        for value in [given] if isinstance(given, str) else given or ():
+            words += [option, value]
+    words += [] if unlabelled == "auto" else ["--unlabelled", unlabelled]
+    return shlex.join([*words, "--out", "MODEL"])
