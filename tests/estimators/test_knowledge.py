@@ -501,3 +501,25 @@ def test_suspects_go_by_the_names_of_a_tables_rows_behind_a_pipeline_too(tmp_pat
     numbered = fit(GraphGPClassifier, table.reset_index(drop=True), y)  # X has an index of its own
     assert not len(numbered.suspect_labels().names)
     assert not hasattr(numbered.fit(table.to_numpy(), labels), "label_names_")
+
+
+def test_suspects_of_a_filtered_table_have_its_index_beside_their_rows(tmp_path):
+    rng = np.random.default_rng(4)
+    truth = np.repeat(["no", "yes"], 20)
+    table = pd.DataFrame(rng.standard_normal((40, 2)) + 6.0 * (truth == "yes")[:, None])
+    table.index = np.arange(100, 180, 2)
+    labels = np.where(np.arange(40) % 2 == 0, truth, None)
+    labels[2] = "yes"
+    model = fit(GraphGPClassifier, table, labels)
+    save_model(model, tmp_path / "model.atoll")
+    for one in (model, load_model(tmp_path / "model.atoll")):
+        found = one.suspect_labels()
+        assert found.in_index.tolist() == table.index[found.rows].tolist()
+        header, first = (line.split() for line in str(found).split("\n")[1:3])
+        assert header[:3] == ["row", "index", "label"]
+        assert first[:3] == ["2", "104", "yes"]
+        assert found.to_frame()["index"].tolist() == found.in_index.tolist()
+    piped = make_pipeline(make_preprocessor(), GraphGPClassifier(n_draws=40, random_state=0))
+    found = piped.fit(table, pd.Series(labels, table.index))[-1].suspect_labels()
+    assert found.in_index[0] == 104
+    assert not len(fit(GraphGPClassifier, table.to_numpy(), labels).suspect_labels().in_index)

@@ -17,7 +17,7 @@ from atoll.core.far_rows import SourceRows
 from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.labels import PartialLabels
 from atoll.core.progress import seconds_until_shown
-from atoll.core.row_names import names_in_fit
+from atoll.core.row_names import index_in_fit, names_in_fit
 from atoll.core.shown import readable
 from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
@@ -53,6 +53,7 @@ class Suspects:
     labels : (l,) as they were given
     instead : (l,) the most probable other class of each row, by all labels but its own
     names : (l,) of the rows, where the data of the fit have an index of names; else none
+    in_index : (l,) of the rows, where that index is neither 0, 1, 2 ... nor names; else none
     """
 
     rows: Index
@@ -61,6 +62,7 @@ class Suspects:
     labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
     instead: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
     names: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
+    in_index: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.rows, self.probabilities))
@@ -120,17 +122,15 @@ class Suspects:
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Return header and rows of the most suspect labels, as text."""
-        rows = self.names if len(self.names) else self.rows
-        columns = [
-            [str(row) for row in rows[:SHOWN].tolist()],
-            [str(label) for label in self.labels[:SHOWN].tolist()],
-            [f"{p:.0%}" for p in self.probabilities[:SHOWN].tolist()],
-            [str(label) for label in self.instead[:SHOWN].tolist()],
-        ]
-        header = ["row", "label", "wrong", "instead"]
-        if not len(self.labels):
-            header, columns = header[::2], columns[::2]
-        return header, [list(cells) for cells in zip(*columns)]
+        columns = {
+            "row": self.names if len(self.names) else self.rows,
+            "index": self.in_index,
+            "label": self.labels,
+            "wrong": np.array([f"{p:.0%}" for p in self.probabilities.tolist()]),
+            "instead": self.instead,
+        }
+        told = {name: cells[:SHOWN].tolist() for name, cells in columns.items() if len(cells)}
+        return [*told], [[str(cell) for cell in cells] for cells in zip(*told.values())]
 
     def _about_others(self) -> list[str]:
         n = len(self.rows) - SHOWN
@@ -139,10 +139,15 @@ class Suspects:
     def to_frame(self) -> Any:
         """Return all labels as a data frame, the most suspect first.
 
-        Its columns are row, from 0, name where rows have names, label, p_wrong and instead, as of
-        `atoll suspects`.
+        Its columns are row, from 0, name where rows have names, or index where theirs is not 0, 1,
+        2 ..., label, p_wrong and instead, as of `atoll suspects`.
         """
-        columns = {"row": self.rows, "name": self.names, "label": self.labels}
+        columns = {
+            "row": self.rows,
+            "name": self.names,
+            "index": self.in_index,
+            "label": self.labels,
+        }
         columns |= {"p_wrong": self.probabilities, "instead": self.instead}
         given = {name: cells for name, cells in columns.items() if len(cells) == len(self.rows)}
         return import_extra("pandas").DataFrame(given)
@@ -238,6 +243,9 @@ class InformedClassifier(Classifier):
         known = None if is_source(X) else names_in_fit(X, y)
         if known is not None:
             self.label_names_ = np.array(known, dtype=object)[self._record().rows]
+        index = None if is_source(X) else index_in_fit(X, y)
+        if index is not None:
+            self.label_index_ = index[self._record().rows]
         if groups is not None:
             self.group_names_ = np.empty(len(names), dtype=object)
             self.group_names_[:] = names
@@ -461,8 +469,8 @@ class InformedClassifier(Classifier):
         is learnt with the rest. Rows with the label of their group are left out.
 
         Rows go by their names where the data of the fit have an index of names: a data frame X, or
-        behind another step of a pipeline, which hands on an array, a series y. Of other labels
-        `table.index[suspects.rows]` has the names.
+        behind another step of a pipeline, which hands on an array, a series y. Where that index
+        has other numbers than 0, 1, 2 ..., both are shown.
 
         Parameters
         ----------
@@ -489,6 +497,7 @@ class InformedClassifier(Classifier):
             self.classes_[codes[order]],
             self.classes_[others.argmax(axis=1)[order]],
             self.label_names_[order] if hasattr(self, "label_names_") else NO_NAMES,
+            self.label_index_[order] if hasattr(self, "label_index_") else NO_NAMES,
         )
 
     def _record(self) -> LabelRecord:
