@@ -25,6 +25,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.chunks import RowSource, is_source, source_of
+from atoll.core.class_slips import Slip, class_slips
 from atoll.core.fillings import Fillings, averaged, carrying, fillings_of, part_of
 from atoll.core.labels import (
     PartialLabels,
@@ -168,7 +169,9 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         found |= outcomes
         went_wrong = not all(outcomes.values())
         trouble = " ".join(str(fit.trouble or found["verdict"]).split("\n"))
-        trust = how_far(found, bool(fit.remarks))
+        slips = [f"Beware: {slip.said()}" for slip in self._slips()]
+        found["verdict"] = "\n".join([*slips, found["verdict"]])
+        trust = how_far(found, bool(slips or fit.remarks))
         found |= {} if trust is None else {"trust": trust}
         found["verdict"] = in_points([*lines_of_trust(found), *found["verdict"].split("\n")])
         for remark in ((trouble,) if went_wrong else ()) + fit.remarks:
@@ -176,6 +179,13 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         if self._until_shown() == 0.0:
             seconds = time.monotonic() - getattr(self, BEGAN_AT, time.monotonic())
             print(f"{type(self).__name__}: fitted in {seconds:.1f} s", file=sys.stderr)
+
+    def _slips(self) -> list[Slip]:
+        """Return classes that may be slips for others, unless they were declared."""
+        known = getattr(self, "_counts_of_fit", None)
+        if known is None or getattr(self, "classes", None) is not None:
+            return []
+        return class_slips(self.classes_.tolist(), known[1].tolist())
 
     def _until_shown(self) -> float | None:
         """Return in how many seconds progress of the fit is to be shown; None: never."""
