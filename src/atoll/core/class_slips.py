@@ -66,7 +66,7 @@ def class_slips(classes: Iterable[Any], counts: Iterable[int]) -> list[Slip]:
 
 
 def remark_on_slips(classes: Iterable[Any], counts: Iterable[int]) -> None:
-    """Warn of the classes that may be slips for others; `parse_labels` does of blanks around them."""
+    """Warn of classes that may be slips for others; of blanks around them `parse_labels` does."""
     for slip in class_slips(classes, counts):
         if slip.name.strip() != slip.meant.strip():
             warn_user(f"y: {slip.said()}", UserWarning)
