@@ -14,13 +14,14 @@ from atoll import AtollClassifier, GraphGPClassifier, load_model, make_preproces
 from atoll.core.labels import parse_labels
 from atoll.datasets import hide_labels, make_crescents
 from atoll.diagnostics.wrong_rows import kept_error
-from atoll.estimators import MODELS
+from atoll.estimators import MODELS, informed
 from atoll.estimators.graph_rows import RowGraph
 from atoll.estimators.informed import Shares, Suspects, looks_picked
 from atoll.estimators.knowledge import read_class_prior, read_groups, read_weights
 from atoll.estimators.probit_gp import ProbitGPClassifier
 from atoll.kernels.graph_spectral import graph_modes
 from atoll.models import graph_gp
+from atoll.models.average import label_doubts
 from atoll.models.average.pooling import shifted
 from atoll.models.average.recipe import AverageRecipe
 
@@ -452,9 +453,26 @@ def test_doubts_about_labels_show_their_progress_where_asked(at_a_terminal):
     quiet = model.suspect_labels()
     assert at_a_terminal.readouterr().err == ""
     shown = model.suspect_labels(verbose=True)
-    assert re.search(r"doubting labels: 100%.*6/6", at_a_terminal.readouterr().err)
+    assert re.search(r"doubting labels: 100%.*4/4", at_a_terminal.readouterr().err)
     assert (shown.rows == quiet.rows).all()
     assert (shown.probabilities == quiet.probabilities).all()
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.001, ""), (0.8, "20 seconds"), (5.0, "2 minu")])
+def test_long_doubts_say_beforehand_how_long_they_take(seconds, said, capsys, monkeypatch):
+    rng = np.random.default_rng(0)
+    truth = np.arange(60) % 5
+    X = rng.standard_normal((60, 2)) + 6.0 * np.eye(5)[truth][:, :2]
+    model = GraphGPClassifier(random_state=0, n_draws=20).fit(X, truth)
+    monkeypatch.setattr(informed, "seconds_of", lambda call: call() or seconds)
+    monkeypatch.setattr(label_doubts, "one_of_many", lambda record: 24.0)
+    model.suspect_labels()
+    found = capsys.readouterr().err
+    assert found.startswith(f"GraphGPClassifier: to doubt 60 labels will take about {said}") is (
+        bool(said)
+    )
+    model.suspect_labels(verbose=False)
+    assert capsys.readouterr().err == ""
 
 
 def test_suspects_show_the_label_that_was_given_and_the_class_instead():

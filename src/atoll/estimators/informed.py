@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
@@ -16,7 +17,7 @@ from atoll.core.extras import import_extra
 from atoll.core.far_rows import SourceRows
 from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.labels import PartialLabels
-from atoll.core.progress import seconds_until_shown
+from atoll.core.progress import QUICK, seconds_until_shown
 from atoll.core.row_names import index_in_fit, names_in_fit
 from atoll.core.shown import readable
 from atoll.estimators import knowledge
@@ -24,6 +25,7 @@ from atoll.estimators.far_rows import by_chunks
 from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
 from atoll.estimators.parameters import PROBABILITY, check_value
 from atoll.estimators.shell import Classifier
+from atoll.estimators.timing import LONG, in_words, seconds_of
 from atoll.models.average import label_doubts, pooling
 from atoll.models.average.label_doubts import LabelRecord
 from atoll.models.groups import group_proba
@@ -475,7 +477,8 @@ class InformedClassifier(Classifier):
         Parameters
         ----------
         verbose : bool, default=None
-            Whether to show progress, for it may take longer than the fit; None: as in the fit.
+            Whether to show progress, for it may take longer than the fit; None: as in the fit. If
+            it will take more than ten seconds, it says so first, unless that is False.
         """
         if given:
             n = given[0] if isinstance(given[0], int) else "n"
@@ -486,6 +489,8 @@ class InformedClassifier(Classifier):
         check_is_fitted(self)
         shown = getattr(self, "verbose", False) if verbose is None else verbose
         with self._threads():
+            if shown:
+                self._announce_doubts()
             found = label_doubts.doubts(self._record(), seconds_until_shown(shown))
         order = np.argsort(-found.probabilities, kind="stable")
         codes, others = self._record().codes, found.proba.copy()
@@ -499,6 +504,22 @@ class InformedClassifier(Classifier):
             self.label_names_[order] if hasattr(self, "label_names_") else NO_NAMES,
             self.label_index_[order] if hasattr(self, "label_index_") else NO_NAMES,
         )
+
+    def _announce_doubts(self) -> None:
+        """Say how long it takes to doubt all labels, where that is long."""
+        record = self._record()
+        if len(record.codes) * record.n_classes**2 <= QUICKLY_DOUBTED:
+            return
+        worth: list[float] = []
+        took = seconds_of(lambda: worth.append(label_doubts.one_of_many(record)))
+        seconds = took * worth[0]
+        if seconds > QUICK:
+            words = in_words(seconds) if seconds >= LONG else f"{10 * round(seconds / 10)} seconds"
+            print(
+                f"{type(self).__name__}: to doubt {len(record.codes)} labels will take about "
+                f"{words} on a machine with nothing else to do.",
+                file=sys.stderr,
+            )
 
     def _record(self) -> LabelRecord:
         found: LabelRecord | None = getattr(self, "label_record_", None)
