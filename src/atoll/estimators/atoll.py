@@ -15,7 +15,7 @@ from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators import atoll_parts as parts
 from atoll.estimators.atoll_rows import Rows, put_labels, scale_rows
-from atoll.estimators.atoll_verdict import diagnose
+from atoll.estimators.atoll_verdict import Facts, diagnose
 from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
 from atoll.estimators.graph_rows import (
     RowGraph,
@@ -352,12 +352,9 @@ class AtollClassifier(InformedClassifier):
             return found
 
         posterior, found, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
-        facts = parts.facts_of(scaled, data, graph, recipe, proba, (n, self.n_draws))._replace(
-            wrong_share=parts.wrong_share(assumptions, weights, self._wrong_shares()),
-            wrong_is_learnt=self.label_noise == "learn",
-        )
-        chains = bold.diagnostics(recipe.graph)
-        said = self._about_shares(labels, found)
+        facts = parts.facts_of(scaled, data, graph, recipe, proba, (n, self.n_draws))
+        facts = self._with_noise(facts, assumptions, weights)
+        chains, said = bold.diagnostics(recipe.graph), self._about_shares(labels, found)
         diagnostics, remarks = diagnose(facts, explanation, chains, said)
         return Fit(
             posterior.without_votes(),
@@ -374,6 +371,13 @@ class AtollClassifier(InformedClassifier):
             },
             remarks=remarks,
             trouble=chains["verdict"],
+        )
+
+    def _with_noise(self, facts: Facts, assumptions: list[Weighed], weights: Array) -> Facts:
+        """Return the facts with the share of wrong labels, where labels are not believed."""
+        return facts._replace(
+            wrong_share=parts.wrong_share(assumptions, weights, self._wrong_shares()),
+            wrong_is_learnt=self.label_noise == "learn",
         )
 
     def _compares(self) -> bool:
