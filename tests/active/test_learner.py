@@ -170,7 +170,8 @@ def test_an_audit_keeps_the_prediction_from_before_it_was_learnt(pool):
     assert audit.doubt == pytest.approx(doubt, abs=1e-12)
     found = learner.estimate_error()
     assert found.n_wrong >= 1
-    learner.update(row, before)  # a slip of the hand is corrected: the audit was right after all
+    with pytest.warns(UserWarning, match="which had the label"):
+        learner.update(row, before)  # a slip of the hand is corrected: the audit was right
     assert learner.estimate_error().n_wrong == found.n_wrong - 1
     assert learner.estimate_error().n_audits == found.n_audits
 
@@ -630,3 +631,82 @@ def test_a_mask_of_rows_is_answered_with_their_numbers():
     learner = ActiveLearner(classes=[0, 1]).fit(np.eye(30))
     with pytest.raises(ValueError, match=r"a mask of 30 booleans; .*np\.flatnonzero\(mask\)"):
         learner.update(np.arange(30) < 2, [0, 1])
+
+
+# --- rows of a filtered table, and labels that may not be meant so -------------------------------
+
+
+@pytest.fixture
+def filtered(pool):
+    """A learner of a table's later rows, whose index begins with 30, and their classes."""
+    X, truth = pool
+    frame = pd.DataFrame(X, columns=["u", "v"]).iloc[30:]
+    classes = pd.Series(np.array(["no", "yes"])[truth]).iloc[30:]
+    model = GraphGPClassifier(random_state=0)
+    return ActiveLearner(model, random_state=0).fit(frame), frame, classes
+
+
+def test_rows_of_a_filtered_table_are_printed_with_their_index(filtered, tmp_path):
+    learner, frame, _ = filtered
+    asked = learner.query(2)
+    row = int(asked.rows[0])
+    assert asked.in_index.tolist() == frame.index[asked.rows].tolist()
+    assert f"  row {row}, index {row + 30}: " in str(asked)
+    learner.save(tmp_path / "learner.atoll")
+    assert str(ActiveLearner.load(tmp_path / "learner.atoll").query(2)) == str(asked)
+    whole = ActiveLearner(random_state=0).fit(frame.reset_index(drop=True)).query(2)
+    assert "index" not in str(whole)
+    assert not len(whole.in_index)
+
+
+def test_labels_of_other_rows_of_the_table_are_remarked_on(filtered):
+    learner, frame, classes = filtered
+    rows = [3, 15, 5]
+    shown = r"^the index of labels \(33, 45, 35\) is not that of the pool's rows \(63, 75, 65\)"
+    with pytest.warns(UserWarning, match=shown + r".*\.iloc\[rows\].*to_numpy\(\)"):
+        learner.update([33, 45, 35], classes[[33, 45, 35]])  # by names, though rows are places
+    learner.undo()
+    with pytest.warns(UserWarning, match="the index of labels"):
+        learner.update(rows, classes.iloc[sorted(rows)])  # in another order
+    learner.undo()
+    for right in (classes.iloc[rows], classes.iloc[rows].reset_index(drop=True)):
+        learner.update(rows, right)  # a warning would fail here
+        assert learner.labels_[rows].tolist() == classes.iloc[rows].tolist()
+        learner.undo()
+    array = ActiveLearner(random_state=0).fit(frame.to_numpy())
+    array.update(rows, classes.iloc[rows])  # nothing tells which rows these are
+
+
+def test_a_pool_remarks_on_labels_in_another_order(pool):
+    X, truth = pool
+    y = pd.Series(np.where(np.arange(len(X)) < 20, truth, None))
+    with pytest.warns(UserWarning, match="the index of y has the names of X's rows in another"):
+        ActiveLearner(random_state=0).fit(pd.DataFrame(X), y[::-1])
+
+
+def test_a_label_that_changes_is_remarked_on(filtered, pool):
+    learner, _, _ = filtered
+    learner.update([3, 4], ["yes", "no"])
+    learner.update([4], ["no"])  # the same again: a warning would fail here
+    with pytest.warns(
+        UserWarning,
+        match="'no' for row 3, index 33, which had the label 'yes'. The new label counts; undo()",
+    ):
+        learner.update([3, 5], ["no", "yes"])
+    assert learner.labels_[[3, 5]].tolist() == ["no", "yes"]
+
+
+def test_audits_count_after_undo_whether_or_not_the_error_was_asked_for(pool):
+    _, truth = pool
+    found = []
+    for asks in (False, True):
+        learner = learner_of(pool, 12)
+        query = learner.query(10)
+        assert query.is_audit.any()
+        learner.update(query.rows, truth[query.rows])
+        if asks:
+            learner.estimate_error()
+        learner.undo().update(query.rows, truth[query.rows])
+        found.append((learner.audits_, learner.estimate_error()))
+    assert found[0] == found[1]
+    assert found[1][1].n_audits > 0

@@ -362,7 +362,19 @@ def test_how_long_a_comparison_takes_is_told_after_the_first_fit_of_a_slow_defau
     forecast.before_fit("atoll")
     forecast.before_fit("atoll")
     assert len(said) == 1
-    assert said[0].startswith("This will take about 50 seconds on a machine")  # 20 + 20 + 6
+    assert said[0].startswith("This will take about 30 seconds on a machine")  # 20 + 8 + 6
+    assert "most of it for atoll; a smaller max_rows=" in said[0]
+
+
+def test_graphs_of_few_rows_are_not_tried_however_many_their_labels(monkeypatch):
+    """A trial on part of the rows took longer than the fit, and was wrong by a factor of ten."""
+    tried = []
+    monkeypatch.setattr(timing, "expected_seconds", lambda model, *_: tried.append(model) or 2.0)
+    names = ["atoll", "graph-gp", "dp-mixture"]
+    chosen, codes = [CANDIDATES[name] for name in names], np.arange(1000) % 2
+    found = timing.seconds_of_models(chosen, np.zeros((1000, 3)), codes, 5, lambda name: None)
+    assert found == {"atoll": 0.0, "graph-gp": 0.0, "dp-mixture": 10.0}
+    assert tried == [CANDIDATES["dp-mixture"].model]
 
 
 def test_only_some_unlabelled_rows_are_used_where_they_are_many(data):

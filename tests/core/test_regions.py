@@ -756,3 +756,18 @@ def test_a_row_update_chooses_among_intervals_by_their_masses(distance):
     z = np.array([update(0, 0.0, 0.0, 1.0, [0.5, u]) for u in choices])
     assert np.all(np.abs(z) > distance)
     assert np.array_equal(z > 0, choices > 0.25)
+
+
+@pytest.mark.parametrize("wrong", [0.01, 0.25])
+@pytest.mark.parametrize("spread", [0.5, 3.0, 12.0])
+def test_rough_gradients_of_labels_that_may_be_wrong_have_five_decimals(wrong, spread):
+    rng = np.random.default_rng(0)
+    K, n = 6, 60
+    mean = spread * rng.standard_normal((n, K))
+    sd = 1.0 + rng.random(n)
+    log_weight = np.full((n, K), np.log(wrong / (K - 1)))
+    log_weight[np.arange(n), rng.integers(0, K, n)] = np.log1p(-wrong)
+    exact = Margins(log_weight, 0.0).gradients(mean, sd)
+    rough = Margins(log_weight, 0.0, is_rough=True).gradients(mean, sd)
+    for field in ("log_probability", "mean", "curvature"):
+        np.testing.assert_allclose(getattr(rough, field), getattr(exact, field), atol=2e-5)

@@ -14,13 +14,14 @@ from atoll import AtollClassifier, GraphGPClassifier, load_model, make_preproces
 from atoll.core.labels import parse_labels
 from atoll.datasets import hide_labels, make_crescents
 from atoll.diagnostics.wrong_rows import kept_error
-from atoll.estimators import MODELS
+from atoll.estimators import MODELS, informed
 from atoll.estimators.graph_rows import RowGraph
 from atoll.estimators.informed import PROVISO, Shares, Suspects, looks_picked
 from atoll.estimators.knowledge import read_class_prior, read_groups, read_weights
 from atoll.estimators.probit_gp import ProbitGPClassifier
 from atoll.kernels.graph_spectral import graph_modes
 from atoll.models import graph_gp
+from atoll.models.average import label_doubts
 from atoll.models.average.pooling import shifted
 from atoll.models.average.recipe import AverageRecipe
 
@@ -366,11 +367,18 @@ def test_noise_that_is_learnt_helps_where_labels_are_wrong_and_is_checked():
     y[wrong] = 1 - truth[wrong]
     hidden = np.setdiff1d(np.arange(160), known)
 
-    def loss(**more):
-        p = fit(AtollClassifier, X, y, **more).label_distributions_[hidden, truth[hidden]]
-        return -np.log(p).mean()
+    def loss(model):
+        return -np.log(model.label_distributions_[hidden, truth[hidden]]).mean()
 
-    assert loss(label_noise="learn") < loss()
+    learnt, believed = fit(AtollClassifier, X, y, label_noise="learn"), fit(AtollClassifier, X, y)
+    assert loss(learnt) < loss(believed)
+    share = learnt.diagnostics_["wrong_share"]
+    assert 0.08 < share < 0.25  # 8 of 40 are
+    said = f"About {share:.0%} of the labels are wrong, by what was learnt: predict corrects them"
+    assert said in learnt.diagnostics_["verdict"]
+    assert "wrong_share" not in believed.diagnostics_
+    assert (learnt.predict(X[wrong]) == truth[wrong]).mean() > 0.5  # as the verdict says
+    assert (learnt.transduction_[wrong] == y[wrong]).all()
     with pytest.raises(ValueError, match="label_noise must be"):
         AtollClassifier(label_noise=0.7).fit(X, y)
 
@@ -451,9 +459,26 @@ def test_doubts_about_labels_show_their_progress_where_asked(at_a_terminal):
     quiet = model.suspect_labels()
     assert at_a_terminal.readouterr().err == ""
     shown = model.suspect_labels(verbose=True)
-    assert re.search(r"checking labels: 100%.*6/6", at_a_terminal.readouterr().err)
+    assert re.search(r"checking labels: 100%.*4/4", at_a_terminal.readouterr().err)
     assert (shown.rows == quiet.rows).all()
     assert (shown.probabilities == quiet.probabilities).all()
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.001, ""), (0.8, "20 seconds"), (5.0, "2 minu")])
+def test_long_doubts_say_beforehand_how_long_they_take(seconds, said, capsys, monkeypatch):
+    rng = np.random.default_rng(0)
+    truth = np.arange(60) % 5
+    X = rng.standard_normal((60, 2)) + 6.0 * np.eye(5)[truth][:, :2]
+    model = GraphGPClassifier(random_state=0, n_draws=20).fit(X, truth)
+    monkeypatch.setattr(informed, "seconds_of", lambda call: call() or seconds)
+    monkeypatch.setattr(label_doubts, "one_of_many", lambda record: 24.0)
+    model.suspect_labels()
+    found = capsys.readouterr().err
+    assert found.startswith(f"GraphGPClassifier: to doubt 60 labels will take about {said}") is (
+        bool(said)
+    )
+    model.suspect_labels(verbose=False)
+    assert capsys.readouterr().err == ""
 
 
 def test_suspects_show_the_label_that_was_given_and_the_class_instead():
@@ -507,3 +532,25 @@ def test_suspects_go_by_the_names_of_a_tables_rows_behind_a_pipeline_too(tmp_pat
     numbered = fit(GraphGPClassifier, table.reset_index(drop=True), y)  # X has an index of its own
     assert not len(numbered.suspect_labels().names)
     assert not hasattr(numbered.fit(table.to_numpy(), labels), "label_names_")
+
+
+def test_suspects_of_a_filtered_table_have_its_index_beside_their_rows(tmp_path):
+    rng = np.random.default_rng(4)
+    truth = np.repeat(["no", "yes"], 20)
+    table = pd.DataFrame(rng.standard_normal((40, 2)) + 6.0 * (truth == "yes")[:, None])
+    table.index = np.arange(100, 180, 2)
+    labels = np.where(np.arange(40) % 2 == 0, truth, None)
+    labels[2] = "yes"
+    model = fit(GraphGPClassifier, table, labels)
+    save_model(model, tmp_path / "model.atoll")
+    for one in (model, load_model(tmp_path / "model.atoll")):
+        found = one.suspect_labels()
+        assert found.in_index.tolist() == table.index[found.rows].tolist()
+        header, first = (line.split() for line in str(found).split("\n")[1:3])
+        assert header[:3] == ["row", "index", "label"]
+        assert first[:3] == ["2", "104", "yes"]
+        assert found.to_frame()["index"].tolist() == found.in_index.tolist()
+    piped = make_pipeline(make_preprocessor(), GraphGPClassifier(n_draws=40, random_state=0))
+    found = piped.fit(table, pd.Series(labels, table.index))[-1].suspect_labels()
+    assert found.in_index[0] == 104
+    assert not len(fit(GraphGPClassifier, table.to_numpy(), labels).suspect_labels().in_index)

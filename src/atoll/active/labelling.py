@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.core.class_slips import remark_on_slips
 from atoll.core.labels import hint_at_words, kind_of, parse_labels
 
 MARKER = -1  # of an unlabelled row among integers, as in scikit-learn
@@ -29,6 +30,8 @@ def read_pool_labels(y: Any, n: int, unlabelled: Any, classes: Any) -> dict[int,
     labels = parse_labels(y, unlabelled=_marker(unlabelled, classes))
     if classes is None and isinstance(unlabelled, str) and unlabelled == "auto":
         hint_at_words(labels)
+    if classes is None:
+        remark_on_slips(labels.classes.tolist(), labels.counts.tolist())
     if len(labels.codes) != n:
         raise ValueError(
             f"y has {len(labels.codes)} labels and X has {n} rows; pass one label per row, with "

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.active import saving
+from atoll.active import remarks, saving
 from atoll.active.coverage import comparable
 from atoll.active.history import Audit, Event, History, replay
 from atoll.active.labelling import class_list, plain_label, read_places, read_pool_labels
@@ -32,9 +32,8 @@ from atoll.active.situation import Choice, Situation
 from atoll.active.stopping import StopAdvice, advise
 from atoll.active.strategies import STRATEGIES, Strategy, find_strategy
 from atoll.core.blank_rows import mostly_blank
-from atoll.core.near_names import near_name
 from atoll.core.remarks import warn_user
-from atoll.core.row_names import row_names
+from atoll.core.row_names import index_values, row_index, row_names
 from atoll.core.selection import some_rows
 from atoll.diagnostics.wrong_rows import ErrorBelief, ErrorEstimate, audits_alone, error_belief
 from atoll.estimators.parameters import (
@@ -49,12 +48,11 @@ from atoll.estimators.parameters import (
     Whole,
     check_value,
 )
-from atoll.estimators.validation import generator
+from atoll.estimators.validation import generator, remark_on_order
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-NEARLY = 0.8  # how alike names are of which one is a slip for the other
 AUDIT_STREAM, QUERY_STREAM = 1, 2  # of the learner's random numbers
 
 
@@ -196,6 +194,7 @@ class ActiveLearner:
         """
         check_value("picked", picked, Flag())
         labels = read_pool_labels(y, n_rows(X), self.unlabelled, self.classes)
+        remark_on_order(X, y)
         seed = int(generator(self.random_state).integers(2**62))
         self._begin(X, replay(labels, ()), seed, picked)
         if self.strategy_.startswith("margin, "):
@@ -219,13 +218,14 @@ class ActiveLearner:
         self._random = strategy is STRATEGIES["random"]
         self._X = X
         self._n = n_rows(X)
-        self._names = row_names(X)
+        self._names, self._index = row_names(X), row_index(X)
         self._seed = seed
         self._classifier = prepared(estimator, seed % 2**31)
         self._history, self._picked = history, picked
         self._later = np.flatnonzero(mostly_blank(blank_shares(X)))
         self._refit: Refit | None = None
         self._open: frozenset[int] = frozenset()
+        self._undone: dict[int, Audit] = {}
         self._audit_order = self._stream(AUDIT_STREAM).permutation(self._n)
         class_list(self.classes, history.labels.values())  # refuses classes of several types
         return self
@@ -250,14 +250,15 @@ class ActiveLearner:
     def update(self, rows: Any, labels: Any) -> Self:
         """Take labels in; the model learns them at its next refit.
 
-        A row that has a label already gets the new one. An audit's prediction is kept as the model
-        had it before.
+        A row that has a label already gets the new one, with a warning. An audit's prediction is
+        kept as the model had it before.
 
         Parameters
         ----------
         rows : int, str or (k,) of the pool
             By their numbers, from 0, or their names in the index of a data frame.
         labels : one or (k,) their classes, new ones among them perhaps
+            Of a series the order counts, and not its index.
         """
         places = read_places(rows, self._pool_size(), self._names)
         values = [labels] if np.ndim(rows) == 0 else list(labels)
@@ -269,37 +270,28 @@ class ActiveLearner:
         if not places:
             return self
         plain = tuple(plain_label(value, self.unlabelled, self.classes) for value in values)
-        self._remark_on_new(plain)
         class_list(self.classes, [*self._history.labels.values(), *plain])
+        self._remark_on(places, plain, labels)
         audits = tuple(audit for row in places if (audit := self._audit_of(row)) is not None)
         self._history = self._history.after(Event(places, plain, audits))
         self._open -= set(places)
         return self
 
-    def _remark_on_new(self, labels: tuple[Any, ...]) -> None:
-        """Warn of labels that are of none of the classes so far, which may be slips.
+    def _remark_on(self, rows: tuple[int, ...], labels: tuple[Any, ...], given: Any) -> None:
+        """Warn of labels that may not be meant so; `given` is what they were read from."""
+        before = self._history.labels
+        known = {*(self.classes or ()), *before.values()}
+        few = self.classes is None and len(set(self._history.start.values())) < 2
+        remarks.on_new_classes(labels, known, self.classes, few)
+        remarks.on_changes(rows, labels, before, {row: self._called(row) for row in rows})
+        if hasattr(getattr(self._X, "index", None), "get_indexer_for"):
+            remarks.on_index(given, index_values(self._X.index[list(rows)]))
 
-        A pool that began without labels of two classes learns its classes on the way: there only
-        names that are nearly those of other classes are.
-        """
-        begun = set(self._history.start.values())
-        known = {*(self.classes or ()), *self._history.labels.values()}
-        new = sorted({label for label in labels if label not in known}, key=str)
-        near = {label: near_name(label, [*known], NEARLY) for label in new if type(label) is str}
-        if self.classes is None and len(begun) < 2:
-            new = [label for label in new if near.get(label) is not None]
-        if new:
-            named = ", ".join(
-                repr(label) + (f" (did you mean {near[label]!r}?)" if near.get(label) else "")
-                for label in new
-            )
-            declared = f"none of classes={list(self.classes or ())!r}"
-            what = "a class that no label had so far" if self.classes is None else declared
-            warn_user(
-                f"update was given {named}, {what}; taken as a new class. If it is a slip, undo() "
-                "takes it back.",
-                UserWarning,
-            )
+    def _called(self, row: int) -> str:
+        """Return what a row is called in print."""
+        if self._names is not None:
+            return self._names[row]
+        return str(row) if self._index is None else f"{row}, index {self._index[row]}"
 
     def skip(self, rows: Any) -> Self:
         """Put rows off: they come back when no other is left.
@@ -322,6 +314,7 @@ class ActiveLearner:
         last = self._history.events[-1]
         self._history = self._history.before_last()
         self._open |= {audit.row for audit in last.audits}
+        self._undone |= {audit.row: audit for audit in last.audits}
         return self
 
     def withdraw(self, rows: Any) -> Self:
@@ -347,7 +340,7 @@ class ActiveLearner:
         self._pool_size()
         history = replay(self._history.start, events)
         class_list(self.classes, history.labels.values())
-        self._history, self._open = history, frozenset()
+        self._history, self._open, self._undone = history, frozenset(), {}
         return self
 
     def _audit_of(self, row: int) -> Audit | None:
@@ -356,7 +349,7 @@ class ActiveLearner:
         if row not in self._open or row in self._history.labels:
             return None
         if model is None or model.fitted is None or row in model.labels:
-            return None
+            return self._undone.get(row)  # the model has learnt the label that was taken back
         p = model.fitted.proba[row]
         best = int(np.argmax(p))
         return Audit(row, model.known.classes[best], float(1.0 - p[best]))
@@ -511,12 +504,9 @@ class ActiveLearner:
         p = None if model.fitted is None else model.fitted.proba[rows]
         why = reasons_for(p, model.known.classes, scores, is_audit)
         left = np.setdiff1d(last, rows)
-        named = self._named(rows), self._named(left)
-        return Query(rows, scores, is_audit, why, left, *named, n_asked=n)
-
-    def _named(self, rows: Index) -> NDArray[Any]:
-        """Return the names of rows, (k,); none where they have none."""
-        return NO_NAMES if self._names is None else np.array(self._names, dtype=object)[rows]
+        names = _part(self._names, rows), _part(self._names, left)
+        index = _part(self._index, rows), _part(self._index, left)
+        return Query(rows, scores, is_audit, why, left, *names, n, *index)
 
     def _is_unlabelled(self, history: History) -> NDArray[np.bool_]:
         out = np.ones(self._n, bool)
@@ -661,6 +651,7 @@ class ActiveLearner:
             self._open,
             self._picked,
             self._names,
+            None if self._index is None else tuple(self._index.tolist()),
         )
         saving.write(saved, path)
 
@@ -680,6 +671,7 @@ class ActiveLearner:
         learner = cls(saved.estimator, **saved.parameters)
         learner._begin(saved.X, saved.history, saved.seed, saved.picked)
         learner._names = saved.names
+        learner._index = None if saved.in_index is None else object_array(saved.in_index)
         learner._open = saved.open_audits
         return learner
 
@@ -693,3 +685,8 @@ class ActiveLearner:
         if not hasattr(self, "_history"):
             return f"ActiveLearner({self.estimator!r}, strategy={self.strategy!r})"
         return f"ActiveLearner({self._n} rows, {len(self._history.labels)} labels)"
+
+
+def _part(values: Any, rows: Index) -> NDArray[Any]:
+    """Return what some rows are called, (k,); nothing where `values` is None."""
+    return NO_NAMES if values is None else np.array(values, dtype=object)[rows]

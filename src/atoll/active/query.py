@@ -36,6 +36,9 @@ class Query(NamedTuple):
     names : (k,) of the rows, where the pool has an index of names; else none
     later_names : of `later`, likewise
     n_asked : how many were asked for; 0 where that is not known
+    in_index : (k,) what the rows are in the index of their data frame, where that is neither 0, 1,
+        2 ... nor names; else none
+    later_in_index : of `later`, likewise
     """
 
     rows: Index
@@ -46,19 +49,26 @@ class Query(NamedTuple):
     names: NDArray[Any] = NO_NAMES
     later_names: NDArray[Any] = NO_NAMES
     n_asked: int = 0
+    in_index: NDArray[Any] = NO_NAMES
+    later_in_index: NDArray[Any] = NO_NAMES
 
     def __str__(self) -> str:
         if not len(self.rows):
             return "No row is left to label."
-        lines = [f"  row {row}: {why}" for row, why in self._table()[1]]
+        lines = [
+            f"  row {row}{''.join(f', index {place}' for place in index)}: {why}"
+            for row, *index, why in self._table()[1]
+        ]
         return "\n".join([self._headline(), *lines, *self._about_later()])
 
     def _parts(self) -> list[Any]:
         return [self._headline(), self._table(), *self._about_later()]
 
     def _about_later(self) -> list[str]:
-        later = self.later_names if len(self.later_names) else self.later
-        return [left_to_the_end(later.tolist())] if len(self.later) else []
+        later = (self.later_names if len(self.later_names) else self.later).tolist()
+        if len(self.later_in_index):
+            later = [f"{row} (index {i})" for row, i in zip(later, self.later_in_index.tolist())]
+        return [left_to_the_end(later)] if later else []
 
     def _headline(self) -> str:
         n = len(self.rows)
@@ -68,8 +78,10 @@ class Query(NamedTuple):
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         why = self.why.tolist() or [f"score {score:.3g}" for score in self.scores]
-        rows = self.names if len(self.names) else self.rows
-        return ["row", "why"], [[str(row), said] for row, said in zip(rows.tolist(), why)]
+        rows = (self.names if len(self.names) else self.rows).tolist()
+        columns = {"row": rows, "index": self.in_index.tolist(), "why": why}
+        told = {name: cells for name, cells in columns.items() if cells}
+        return [*told], [[str(cell) for cell in cells] for cells in zip(*told.values())]
 
 
 def reasons_for(

@@ -35,6 +35,8 @@ class SavedLearner(NamedTuple):
     open_audits : rows asked as audits that have no answer yet
     picked : whether the rows labelled from the beginning were picked, and not drawn at random
     names : (n,) of the rows; None where they have none
+    in_index : (n,) numbers or texts of the rows' index, where it is neither 0, 1, 2 ... nor names;
+        None where it is
     """
 
     estimator: Any
@@ -45,6 +47,7 @@ class SavedLearner(NamedTuple):
     open_audits: frozenset[int]
     picked: bool = True
     names: tuple[str, ...] | None = None
+    in_index: tuple[Any, ...] | None = None
 
 
 def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
@@ -61,6 +64,7 @@ def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
         "open": sorted(saved.open_audits),
         "picked": saved.picked,
         "names": saved.names,
+        "index": saved.in_index,
     }
     try:
         text = json.dumps(told, default=_plain)
@@ -101,7 +105,7 @@ def read(path: str | os.PathLike[str]) -> SavedLearner:
     known = found.get("fillings")  # older files have none
     X = found["X"]
     if isinstance(X, dict):
-        X = _table(X, told.get("names"))
+        X = _table(X, told.get("names") or told.get("index"))
     return SavedLearner(
         found["estimator"],
         told["parameters"],
@@ -111,6 +115,7 @@ def read(path: str | os.PathLike[str]) -> SavedLearner:
         frozenset(told["open"]),
         told.get("picked", True),
         None if told.get("names") is None else tuple(told["names"]),
+        None if told.get("index") is None else tuple(told["index"]),
     )
 
 

@@ -294,7 +294,9 @@ def open_learner(
     known = learner.labels_
     changed = [i for i in range(len(y)) if y[i] is not None and y[i] != known[i]]
     if changed:
-        learner.refit().update(changed, y[changed])
+        with warnings.catch_warnings():  # the table says so
+            warnings.filterwarnings("ignore", message="update was given", category=UserWarning)
+            learner.refit().update(changed, y[changed])
     return learner
 
 

@@ -32,6 +32,7 @@ from atoll.comparison.recommending import (
 )
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
 from atoll.comparison.timing import Forecast, seconds_of_models
+from atoll.core.class_slips import remark_on_slips
 from atoll.core.column_scales import unlike_scales
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.near_names import did_you_mean
@@ -342,6 +343,7 @@ def _read(
     categories : (d,) which columns are of categories; None where that is not known
     """
     labels = parse_labels(y, unlabelled=unlabelled)
+    remark_on_slips(labels.classes.tolist(), labels.counts.tolist())
     given = X.X if isinstance(X, PreparedTable) else X
     rows = given.tocsr() if sparse.issparse(given) else np.asarray(given)
     if rows.ndim != 2:

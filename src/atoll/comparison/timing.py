@@ -11,10 +11,18 @@ from numpy.typing import NDArray
 
 from atoll.comparison.candidates import Candidate
 from atoll.estimators.shell import SemiSupervisedClassifier
-from atoll.estimators.timing import LONG, expected_seconds, graph_rows, in_words
+from atoll.estimators.timing import (
+    LONG,
+    SMALL_GRAPH,
+    expected_seconds,
+    graph_rows,
+    in_words,
+    seconds_by_classes,
+)
 
 ANNOUNCED = 30.0  # seconds from which a comparison says how long it will take
 MOST = 0.5  # share of the time from which a single model is named for it
+PART_OF_DEFAULT = 0.4  # of the default's time, that another model of the same graphs takes
 
 
 def seconds_of_models(
@@ -25,6 +33,9 @@ def seconds_of_models(
     tell: Callable[[str], None],
 ) -> dict[str, float]:
     """Return about how long all fits of each model will take; peers are quick, and left out.
+
+    A graph of few rows takes no time here: it is not tried, since a trial would take longer than
+    the fit itself, and tell less.
 
     Parameters
     ----------
@@ -40,15 +51,23 @@ def seconds_of_models(
     for one in candidates:
         if isinstance(one.model, SemiSupervisedClassifier):
             tell(one.name)
-            found[one.name] = n_splits * expected_seconds(one.model, X, y, long)
+            is_small = X.shape[0] <= SMALL_GRAPH and _is_tried_on_graph(one.model, X, y)
+            each = 0.0 if is_small else expected_seconds(one.model, X, y, long)
+            found[one.name] = n_splits * each
     return found
+
+
+def _is_tried_on_graph(model: SemiSupervisedClassifier, X: Any, y: NDArray[Any]) -> bool:
+    """Return whether a model has a graph, and trials rather than counted steps tell its time."""
+    most = graph_rows(model)
+    return most is not None and seconds_by_classes(model, X.shape[0], y, most) is None
 
 
 class Forecast:
     """Says once how long a comparison will take: before it, or after the default's first fit.
 
-    Graphs of few rows are not tried, since that would take as long as a fit: what the default
-    takes, whose graphs are the same, tells their time.
+    Graphs of few rows are not tried, since that would take as long as a fit: the default's first
+    fit tells its own time, and about that of others, whose graphs are the same.
 
     Parameters
     ----------
@@ -85,7 +104,8 @@ class Forecast:
         now = time.perf_counter(), time.process_time()
         if self._began is not None:
             took = min(after - before for after, before in zip(now, self._began))
-            self._seconds |= dict.fromkeys(self._untried, self._n_splits * took)
+            self._seconds |= dict.fromkeys(self._untried, PART_OF_DEFAULT * self._n_splits * took)
+            self._seconds[self._default] = self._n_splits * took
             self._announce()
             self._is_done = True
         elif name == self._default:
@@ -112,6 +132,8 @@ def announcement(seconds: Mapping[str, float], default: str) -> str | None:
     'This will take about 5 minutes on a machine with nothing else to do, most of it for dp-mixture'
     >>> announcement({"atoll": 5.0, "dp-mixture": 36.0}, "atoll")[:33]
     'This will take about 40 seconds o'
+    >>> announcement({"atoll": 65.0, "graph-gp": 25.0}, "atoll").partition("do, ")[2]
+    'most of it for atoll; a smaller max_rows= takes less.'
     >>> announcement({"atoll": 5.0}, "atoll")
     """
     total = sum(seconds.values())
@@ -121,8 +143,9 @@ def announcement(seconds: Mapping[str, float], default: str) -> str | None:
     said = f"This will take about {words} on a machine with nothing else to do"
     others = [name for name in seconds if name != default]
     slowest = max(others, key=lambda name: seconds[name], default=default)
-    if slowest == default:
-        return f"{said}; a smaller max_rows= takes less."
+    if slowest == default or seconds.get(default, 0.0) > MOST * total:
+        which = f", most of it for {default}" if len(seconds) > 1 else ""
+        return f"{said}{which}; a smaller max_rows= takes less."
     which = f", most of it for {slowest}" if seconds[slowest] > MOST * total else ""
     return (
         f"{said}{which}; without=[{slowest!r}], or in the shell --without {slowest}, leaves "

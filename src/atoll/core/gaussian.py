@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 OFFSETS_AT_ONCE = 2**13  # so that what is made of them stays near the processor
 SMALL_FOR_SLOPES = 1e-6  # mass below which slopes are found in log space
 SMALL_FOR_ROUGH_SLOPES = 1e-3  # and where five digits are enough
+NOTHING_IN_SUMS = 1e-12  # mass that is none beside others
 CLOSE_TO_PEAK = 1e-3  # for nodes around it, which reach eight deviations to either side
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
@@ -262,12 +263,16 @@ class ProductSlopes(NamedTuple):
     curvature: Array
 
 
-def expected_product_of_ndtr_slopes(offsets: Array, *, rough: bool = False) -> ProductSlopes:
+def expected_product_of_ndtr_slopes(
+    offsets: Array, *, rough: bool = False, in_sums: NDArray[np.bool_] | None = None
+) -> ProductSlopes:
     """Return `log_expected_product_of_ndtr` and its derivatives; offsets (n, m).
 
     Parameters
     ----------
     rough : whether five digits are enough, at three fifths of the cost; else there are nine
+    in_sums : (n,) rows that are a part of sums with larger ones: of small masses and what they are
+        multiplied by five decimals are enough then; None: no row is
 
     Examples
     --------
@@ -284,6 +289,10 @@ def expected_product_of_ndtr_slopes(offsets: Array, *, rough: bool = False) -> P
         second /= mass
     smallest = SMALL_FOR_ROUGH_SLOPES if rough and by_nodes else SMALL_FOR_SLOPES
     small = mass < min(smallest, small_mass(t.shape[1]))
+    if in_sums is not None:
+        gone = in_sums & (mass < NOTHING_IN_SUMS)
+        value[gone], first[gone], second[gone] = -np.inf, 0.0, 0.0
+        small &= ~in_sums
     if np.any(small):
         log_terms, u = _centred_log_terms(t[small])
         value[small] = _log_sum(log_terms)

@@ -422,7 +422,8 @@ class Margins(NamedTuple):
         n, K = self.log_weight.shape
         rows, winners, losers = self._candidates()
         t = self._offsets(mean, sd, rows, winners, losers)
-        slopes = expected_product_of_ndtr_slopes(t, rough=self.is_rough)
+        in_sums = self._in_sums(rows, winners) if self.is_rough else None
+        slopes = expected_product_of_ndtr_slopes(t, rough=self.is_rough, in_sums=in_sums)
         weighted = np.full((n, K), -np.inf)
         weighted[rows, winners] = self.log_weight[rows, winners] + slopes.value
         log_probability = np.logaddexp.reduce(weighted, axis=1)
@@ -441,6 +442,18 @@ class Margins(NamedTuple):
         by_margin = np.zeros(n)
         np.subtract.at(by_margin, rows, own * of_winner)
         return RegionGradients(log_probability, by_mean, curvature, share, (by_margin,))
+
+    def _in_sums(
+        self, rows: NDArray[np.intp], winners: NDArray[np.intp]
+    ) -> NDArray[np.bool_] | None:
+        """Return the regions of which a small mass does not matter, (e,); None where all do.
+
+        A row that may be of any class has one whose mass is large; that of less weight than
+        another matters little where it is not the one.
+        """
+        if not (np.isfinite(self.log_weight).all() and self.margin == 0.0):
+            return None
+        return np.asarray(self.log_weight[rows, winners] < self.log_weight.max(axis=1)[rows])
 
     def _candidates(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
         """Return the row and class of each region with weight, (e,), and the others, (e, K−1)."""

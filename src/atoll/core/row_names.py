@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 def row_names(X: Any) -> tuple[str, ...] | None:
     """Return the names of the rows of a data frame or a series; None where they have none.
@@ -37,3 +40,36 @@ def names_in_fit(X: Any, y: Any) -> tuple[str, ...] | None:
     ('P1', 'P2')
     """
     return row_names(X if hasattr(X, "iloc") else y)
+
+
+def row_index(X: Any) -> NDArray[Any] | None:
+    """Return the index of a data frame or a series, (n,); None where it tells no more than places.
+
+    Nor does an index of names, which `row_names` has. Numbers stay numbers, and anything else
+    becomes text.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> row_index(pd.DataFrame({"x": [1, 2]}, index=[7, 8])).tolist()
+    [7, 8]
+    >>> row_index(pd.DataFrame({"x": [1, 2]}))
+    """
+    index: Any = getattr(X, "index", None)
+    if not hasattr(index, "get_indexer_for") or row_names(X) is not None:
+        return None
+    values = index_values(index)
+    return None if np.array_equal(values, np.arange(len(values))) else values
+
+
+def index_in_fit(X: Any, y: Any) -> NDArray[Any] | None:
+    """Return `row_index` of the rows of a fit: that of X, or of y where X is an array."""
+    return row_index(X if hasattr(X, "iloc") else y)
+
+
+def index_values(index: Any) -> NDArray[Any]:
+    """Return an index as whole numbers, or else as texts, (n,)."""
+    values = np.asarray(index)
+    if values.dtype.kind in "iu":
+        return values
+    return np.array([str(value) for value in index.tolist()], dtype=object)

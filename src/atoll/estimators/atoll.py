@@ -15,7 +15,7 @@ from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators import atoll_parts as parts
 from atoll.estimators.atoll_rows import Rows, put_labels, scale_rows
-from atoll.estimators.atoll_verdict import diagnose
+from atoll.estimators.atoll_verdict import Facts, diagnose
 from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
 from atoll.estimators.graph_rows import (
     RowGraph,
@@ -125,10 +125,11 @@ class AtollClassifier(InformedClassifier):
         read as shares. None: labels and rows tell the shares, as far as they do.
     label_noise : None, "learn" or float, default=None
         Share of the labels that say another class than they should: a number below one half;
-        "learn" averages over such shares by their evidence, up to a quarter. Probabilities are then
-        those of the right class, and no assumption follows labels without exceptions. None: labels
-        are believed, but for the noise that every assumption but clusters has. Takes some three
-        times as long.
+        "learn" averages over such shares by their evidence, up to a quarter, and the verdict says
+        what share it found. `predict` and `predict_proba` then tell the right class, also of rows
+        with a label, and no assumption follows labels without exceptions. None: labels are
+        believed, but for the noise that every assumption but clusters has. Takes some three times
+        as long.
     labels_chosen : bool or (n,) bool array, default=False
         Whether labels were picked, as by active learning or so many of each class, and not drawn at
         random: their numbers are then not read as shares of the classes. An array says it of each
@@ -155,7 +156,9 @@ class AtollClassifier(InformedClassifier):
     weights_ : dict, the weight of each assumption
     scaled_ : bool, whether columns were standardised
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
-    transduction_ : (n,) the most probable class of each training row
+        here, also with `label_noise`: `predict_proba` doubts them
+    transduction_ : (n,) the label of each training row, or its most probable class where it has
+        none; with `label_noise` it is `predict` that corrects labels
     posterior_ : AveragePosterior, what prediction needs
     draws_ : empty dict: one draw of each chain is kept, and nothing is traced
     n_graph_rows_ : int, rows of the graph
@@ -350,8 +353,8 @@ class AtollClassifier(InformedClassifier):
 
         posterior, found, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
         facts = parts.facts_of(scaled, data, graph, recipe, proba, (n, self.n_draws))
-        chains = bold.diagnostics(recipe.graph)
-        said = self._about_shares(labels, found)
+        facts = self._with_noise(facts, assumptions, weights)
+        chains, said = bold.diagnostics(recipe.graph), self._about_shares(labels, found)
         diagnostics, remarks = diagnose(facts, explanation, chains, said)
         return Fit(
             posterior.without_votes(),
@@ -368,6 +371,13 @@ class AtollClassifier(InformedClassifier):
             },
             remarks=remarks,
             trouble=chains["verdict"],
+        )
+
+    def _with_noise(self, facts: Facts, assumptions: list[Weighed], weights: Array) -> Facts:
+        """Return the facts with the share of wrong labels, where labels are not believed."""
+        return facts._replace(
+            wrong_share=parts.wrong_share(assumptions, weights, self._wrong_shares()),
+            wrong_is_learnt=self.label_noise == "learn",
         )
 
     def _compares(self) -> bool:

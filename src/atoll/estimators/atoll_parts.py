@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,29 @@ def log_evidence(
     problems = infer({name: view}, data, some, recipe, wrong_shares)
     of_amplitudes = problems.amplitudes[0], problems.log_evidence(0)
     return average.weigh(name, 0.0, getattr(recipe, name), *of_amplitudes).log_evidence
+
+
+def wrong_share(
+    assumptions: Sequence[Weighed], weights: Array, wrong_shares: tuple[float, ...]
+) -> float | None:
+    """Return the share of wrong labels by what was learnt; None where labels are believed.
+
+    Parameters
+    ----------
+    weights : of the assumptions
+    wrong_shares : over which `infer` has averaged, one after the other in the shares of amplitudes
+    """
+    if wrong_shares == (0.0,):
+        return None
+    told = [
+        (w, a.shares.reshape(len(wrong_shares), -1).sum(axis=1))
+        for a, w in zip(assumptions, weights)
+        if len(a.shares)
+    ]
+    total = sum(w for w, _ in told)
+    if not total > 0:
+        return None
+    return float(sum(w * (shares @ wrong_shares) for w, shares in told) / total)
 
 
 def uncompared(recipe: AverageRecipe) -> list[Weighed]:

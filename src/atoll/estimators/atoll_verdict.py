@@ -31,6 +31,8 @@ class Facts(NamedTuple):
     least_share : of effective draws, that weights by cuts and shares may leave
     n_draws : that were asked for
     spread : standard deviation of a row's class given its probabilities, mean over rows
+    wrong_share : of the labels that are wrong, given or learnt; None where they are believed
+    wrong_is_learnt : whether it is learnt
     """
 
     n_rows: int
@@ -42,6 +44,8 @@ class Facts(NamedTuple):
     least_share: float
     n_draws: int
     spread: float = 0.5
+    wrong_share: float | None = None
+    wrong_is_learnt: bool = False
 
 
 def diagnose(
@@ -89,8 +93,10 @@ def diagnose(
         "few_draws": is_rough,
         "difference_of_seeds": by_seed,
         "tells_little": explanation.follows_nothing,
-        "verdict": "\n".join([*told, shares, _about_graph(facts)]),
+        "verdict": "\n".join([*told, *_about_wrong_labels(facts), shares, _about_graph(facts)]),
     }
+    if facts.wrong_share is not None:
+        found["wrong_share"] = facts.wrong_share
     for name in ("mixed", "converged"):
         if name in found:
             found[name] = bool(found[name] or hardly_counts)
@@ -136,6 +142,20 @@ def _about_rows(facts: Facts, weights: Mapping[str, float], of_chains: list[str]
         *([drawn] if untold > SEEN else []),
         *of_chains,
         *(["Columns were standardised."] if facts.standardised else []),
+    ]
+
+
+def _about_wrong_labels(facts: Facts) -> list[str]:
+    """Return what share of the labels is wrong, and who corrects them."""
+    share = facts.wrong_share
+    if share is None:
+        return []
+    said = f"{share:.0%} of the labels are taken to be wrong, as label_noise says"
+    if facts.wrong_is_learnt:
+        said = f"About {share:.0%} of the labels are wrong, by what was learnt"
+    return [
+        f"{said}: predict corrects them, transduction_ keeps them as given, and suspect_labels() "
+        "lists them."
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
@@ -16,14 +17,15 @@ from atoll.core.extras import import_extra
 from atoll.core.far_rows import SourceRows
 from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.labels import PartialLabels
-from atoll.core.progress import seconds_until_shown
-from atoll.core.row_names import names_in_fit
+from atoll.core.progress import QUICK, seconds_until_shown
+from atoll.core.row_names import index_in_fit, names_in_fit
 from atoll.core.shown import percent, readable
 from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
 from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
 from atoll.estimators.parameters import PROBABILITY, check_value
 from atoll.estimators.shell import Classifier
+from atoll.estimators.timing import LONG, in_words, seconds_of
 from atoll.models.average import label_doubts, pooling
 from atoll.models.average.label_doubts import LabelRecord
 from atoll.models.groups import group_proba
@@ -57,6 +59,7 @@ class Suspects:
     labels : (l,) as they were given
     instead : (l,) the most probable other class of each row, by all labels but its own
     names : (l,) of the rows, where the data of the fit have an index of names; else none
+    in_index : (l,) of the rows, where that index is neither 0, 1, 2 ... nor names; else none
     """
 
     rows: Index
@@ -65,6 +68,7 @@ class Suspects:
     labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
     instead: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
     names: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
+    in_index: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.rows, self.probabilities))
@@ -129,17 +133,15 @@ class Suspects:
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Return header and rows of the most suspect labels, as text."""
-        rows = self.names if len(self.names) else self.rows
-        columns = [
-            [str(row) for row in rows[:SHOWN].tolist()],
-            [str(label) for label in self.labels[:SHOWN].tolist()],
-            [percent(p) for p in self.probabilities[:SHOWN].tolist()],
-            [str(label) for label in self.instead[:SHOWN].tolist()],
-        ]
-        header = ["row", "label", "wrong", "instead"]
-        if not len(self.labels):
-            header, columns = header[::2], columns[::2]
-        return header, [list(cells) for cells in zip(*columns)]
+        columns = {
+            "row": self.names if len(self.names) else self.rows,
+            "index": self.in_index,
+            "label": self.labels,
+            "wrong": np.array([percent(p) for p in self.probabilities.tolist()]),
+            "instead": self.instead,
+        }
+        told = {name: cells[:SHOWN].tolist() for name, cells in columns.items() if len(cells)}
+        return [*told], [[str(cell) for cell in cells] for cells in zip(*told.values())]
 
     def _about_others(self) -> list[str]:
         n = len(self.rows) - SHOWN
@@ -148,10 +150,15 @@ class Suspects:
     def to_frame(self) -> Any:
         """Return all labels as a data frame, the most suspect first.
 
-        Its columns are row, from 0, name where rows have names, label, p_wrong and instead, as of
-        `atoll suspects`.
+        Its columns are row, from 0, name where rows have names, or index where theirs is not 0, 1,
+        2 ..., label, p_wrong and instead, as of `atoll suspects`.
         """
-        columns = {"row": self.rows, "name": self.names, "label": self.labels}
+        columns = {
+            "row": self.rows,
+            "name": self.names,
+            "index": self.in_index,
+            "label": self.labels,
+        }
         columns |= {"p_wrong": self.probabilities, "instead": self.instead}
         given = {name: cells for name, cells in columns.items() if len(cells) == len(self.rows)}
         return import_extra("pandas").DataFrame(given)
@@ -247,6 +254,9 @@ class InformedClassifier(Classifier):
         known = None if is_source(X) else names_in_fit(X, y)
         if known is not None:
             self.label_names_ = np.array(known, dtype=object)[self._record().rows]
+        index = None if is_source(X) else index_in_fit(X, y)
+        if index is not None:
+            self.label_index_ = index[self._record().rows]
         if groups is not None:
             self.group_names_ = np.empty(len(names), dtype=object)
             self.group_names_[:] = names
@@ -470,13 +480,14 @@ class InformedClassifier(Classifier):
         is learnt with the rest. Rows with the label of their group are left out.
 
         Rows go by their names where the data of the fit have an index of names: a data frame X, or
-        behind another step of a pipeline, which hands on an array, a series y. Of other labels
-        `table.index[suspects.rows]` has the names.
+        behind another step of a pipeline, which hands on an array, a series y. Where that index
+        has other numbers than 0, 1, 2 ..., both are shown.
 
         Parameters
         ----------
         verbose : bool, default=None
-            Whether to show progress, for it may take longer than the fit; None: as in the fit.
+            Whether to show progress, for it may take longer than the fit; None: as in the fit. If
+            it will take more than ten seconds, it says so first, unless that is False.
         """
         if given:
             n = given[0] if isinstance(given[0], int) else "n"
@@ -487,6 +498,8 @@ class InformedClassifier(Classifier):
         check_is_fitted(self)
         shown = getattr(self, "verbose", False) if verbose is None else verbose
         with self._threads():
+            if shown:
+                self._announce_doubts()
             found = label_doubts.doubts(self._record(), seconds_until_shown(shown))
         order = np.argsort(-found.probabilities, kind="stable")
         codes, others = self._record().codes, found.proba.copy()
@@ -498,7 +511,24 @@ class InformedClassifier(Classifier):
             self.classes_[codes[order]],
             self.classes_[others.argmax(axis=1)[order]],
             self.label_names_[order] if hasattr(self, "label_names_") else NO_NAMES,
+            self.label_index_[order] if hasattr(self, "label_index_") else NO_NAMES,
         )
+
+    def _announce_doubts(self) -> None:
+        """Say how long it takes to doubt all labels, where that is long."""
+        record = self._record()
+        if len(record.codes) * record.n_classes**2 <= QUICKLY_DOUBTED:
+            return
+        worth: list[float] = []
+        took = seconds_of(lambda: worth.append(label_doubts.one_of_many(record)))
+        seconds = took * worth[0]
+        if seconds > QUICK:
+            words = in_words(seconds) if seconds >= LONG else f"{10 * round(seconds / 10)} seconds"
+            print(
+                f"{type(self).__name__}: to doubt {len(record.codes)} labels will take about "
+                f"{words} on a machine with nothing else to do.",
+                file=sys.stderr,
+            )
 
     def _record(self) -> LabelRecord:
         found: LabelRecord | None = getattr(self, "label_record_", None)

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from atoll.core.class_slips import remark_on_slips
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.measured_labels import about_measurement
 from atoll.core.remarks import warn_user
@@ -45,6 +46,8 @@ def read_labels(
         )
     if at_least:
         require_classes(labels, at_least=at_least)
+    if classes is None:
+        remark_on_slips(labels.classes.tolist(), labels.counts.tolist())
     found = about_measurement(labels) if classes is None else None
     if found is not None:
         warn_user(

@@ -16,6 +16,7 @@ that of the label, and w_k the weight of k given all labels. ε is learnt with t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ Codes = NDArray[np.intp]
 
 WRONG_SHARES = (0.01, 0.05, 0.12, 0.25)  # ε, each as likely as the others before the labels
 EXTREMES = (WRONG_SHARES[0], WRONG_SHARES[-1])  # of these; they tell which views matter
+PART_AT_WORK = 0.4  # of all posteriors, or of their steps, that doubts take
 LEAST_WEIGHT = 1e-2  # of a view at an amplitude, relative to the weightiest, to be looked at
 
 
@@ -80,7 +82,10 @@ class LabelRecord(NamedTuple):
         return [one[self.part] for one in self.features]
 
     def infer(self, wrong: float = 0.0) -> heads.Problems:
-        """Find the posteriors of the part's labels, of which a share may be wrong."""
+        """Find the posteriors of the part's labels, of which a share may be wrong.
+
+        Where that is so, posteriors that cannot matter are rough.
+        """
         return heads.infer(
             self.features_of_part(),
             list(self.amplitudes),
@@ -89,6 +94,7 @@ class LabelRecord(NamedTuple):
             self.nugget,
             self.weights_of_part,
             wrong,
+            None if wrong == 0.0 else list(self.log_priors),
         )
 
 
@@ -210,11 +216,15 @@ def doubts(record: LabelRecord, shown: float | None = None) -> Doubts:
     ----------
     shown : in how many seconds progress is shown; None: never
     """
-    total = len(EXTREMES) + len(WRONG_SHARES)
+    total = len(WRONG_SHARES)
     settings = {"unit": " fits", "disable": shown is None, "delay": shown or 0.0}
     with progress_bar(total=total, desc="checking labels", **settings) as bar:
-        record = _with_what_matters(record, bar)
-        parts = [_compared_under(record, wrong, bar) for wrong in WRONG_SHARES]
+        known = {wrong: _compared_under(record, wrong, bar) for wrong in EXTREMES}
+        record, known = _with_what_matters(record, known)
+        parts = [
+            known[wrong] if wrong in known else _compared_under(record, wrong, bar)
+            for wrong in WRONG_SHARES
+        ]
     found = Compared(*(np.concatenate(field) for field in zip(*parts)))
     given_k = np.empty((len(found.wrong), len(record.codes)))
     given_k[:, record.part] = found.suspicion(record.of_part)
@@ -231,6 +241,21 @@ def doubts(record: LabelRecord, shown: float | None = None) -> Doubts:
     kept = np.flatnonzero(weights >= LEAST_WEIGHT * weights.max())
     chances = weights[kept] @ [number_chances(given_k[k]) for k in kept]
     return Doubts(weights @ given_k, chances / chances.sum(), proba)
+
+
+def one_of_many(record: LabelRecord) -> float:
+    """Find a single posterior, to see how long it takes, and return of how many `doubts` is worth.
+
+    Many are left early, since they cannot matter.
+    """
+    view = len(record.features) // 2
+    middle = slice(len(record.amplitudes[view]) // 2, None)
+    record._replace(
+        features=(record.features[view],),
+        amplitudes=(record.amplitudes[view][middle][:1],),
+        log_priors=(record.log_priors[view][middle][:1],),
+    ).infer(WRONG_SHARES[1])
+    return PART_AT_WORK * len(WRONG_SHARES) * sum(len(a) for a in record.amplitudes)
 
 
 def number_chances(p: Array) -> Array:
@@ -259,21 +284,26 @@ def _compared_under(record: LabelRecord, wrong: float, bar: Any) -> Compared:
     return found
 
 
-def _with_what_matters(record: LabelRecord, bar: Any) -> LabelRecord:
-    """Return the record with the views and amplitudes that some share of wrong labels bears out."""
-    best: Array | None = None
-    sizes = [len(a) for a in record.amplitudes]
-    for wrong in EXTREMES:
-        found = _compared_under(record, wrong, bar).log_weights[:-1]
-        best = found if best is None else np.maximum(best, found - found.max())
-        best = best - best.max()
-    assert best is not None
-    kept = np.split(best >= np.log(LEAST_WEIGHT), np.cumsum(sizes)[:-1])
+def _with_what_matters(
+    record: LabelRecord, known: Mapping[float, Compared]
+) -> tuple[LabelRecord, dict[float, Compared]]:
+    """Return the record with the views and amplitudes that some share of wrong labels bears out.
+
+    Parameters
+    ----------
+    known : what a fit says of the labels, by shares; of this too only what matters is returned
+    """
+    of_shares = [found.log_weights[:-1] for found in known.values()]
+    best = np.max([log_w - log_w.max() for log_w in of_shares], axis=0)
+    matters = best >= np.log(LEAST_WEIGHT)
+    kept = np.split(matters, np.cumsum([len(a) for a in record.amplitudes])[:-1])
     used = [i for i, mask in enumerate(kept) if mask.any()]
     if not used:
-        return record
+        return record, dict(known)
+    places = np.flatnonzero(np.append(matters, True))  # and that rows tell nothing
+    less = {wrong: Compared(*(part[places] for part in found)) for wrong, found in known.items()}
     return record._replace(
         features=tuple(record.features[i] for i in used),
         amplitudes=tuple(record.amplitudes[i][kept[i]] for i in used),
         log_priors=tuple(record.log_priors[i][kept[i]] for i in used),
-    )
+    ), less

@@ -1,0 +1,86 @@
+"""Classes that may be slips for others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atoll import AtollClassifier
+from atoll.active import ActiveLearner
+from atoll.core.class_slips import class_slips
+
+
+@pytest.mark.parametrize(
+    "slip",
+    ["adelie", "Adelie.", "Adele", "ADELIE", " Adelie", "Adélie", "Aedlie", "Adelia", "Adeliee"],
+)
+def test_a_name_that_is_one_slip_away_is_found(slip):
+    (found,) = class_slips([slip, "Adelie", "Gentoo"], [1, 12, 9])
+    assert (found.name, found.meant) == (slip, "Adelie")
+    assert f"{slip!r} has a single label" in found.said()
+    assert f"y.replace({slip!r}, 'Adelie')" in found.said()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("class1", "class2"),
+        ("class 11", "class 1"),
+        ("A1", "A2"),
+        ("1", "2"),
+        ("grade 1", "grade 2"),
+        ("grade A", "grade B"),
+        ("classA", "classB"),
+        ("class_a", "class_b"),
+        ("stage II", "stage III"),
+        ("A", "a"),
+        ("AA", "Aa"),
+        ("HIV+", "HIV-"),
+        ("HIV", "HIV+"),
+        ("normal", "abnormal"),
+        ("typical", "atypical"),
+        ("male", "female"),
+        ("house", "mouse"),
+        ("horse", "house"),
+        ("cat", "car"),
+        ("hypotension", "hypertension"),
+        ("setosa", "virginica"),
+        (1, 2),
+    ],
+)
+def test_names_that_tell_classes_apart_are_no_slips(one, other):
+    assert class_slips([one, other], [1, 20]) == []
+    assert class_slips([one, other], [20, 1]) == []
+
+
+@pytest.mark.parametrize("counts", [(3, 20), (2, 2), (1, 1), (0, 20)])
+def test_classes_of_several_labels_or_as_many_are_no_slips(counts):
+    assert class_slips(["Adele", "Adelie"], counts) == []
+
+
+@pytest.fixture
+def penguins():
+    """Two classes of ten labels each, one of which is written otherwise."""
+    truth = np.repeat(["Adelie", "Gentoo"], 30)
+    X = np.random.default_rng(0).normal(size=(60, 2)) + 5.0 * (truth == "Gentoo")[:, None]
+    y = np.where(np.arange(60) % 3 == 0, truth, None)
+    y[0] = "Adele"
+    return X, y
+
+
+def test_a_fit_remarks_on_a_slip_and_is_to_be_trusted_with_care(penguins):
+    X, y = penguins
+    quick = {"n_draws": 40, "random_state": 0}
+    with pytest.warns(UserWarning, match=r"^y: the class 'Adele' has a single label.*'Adelie'"):
+        found = AtollClassifier(**quick).fit(X, y).diagnostics_
+    assert found["trust"] == "with care"
+    assert "Beware: the class 'Adele' has a single label" in found["verdict"]
+    names = ["Adele", "Adelie", "Gentoo"]
+    found = AtollClassifier(classes=names, **quick).fit(X, y).diagnostics_  # no warning now
+    assert "'Adele'" not in found["verdict"]
+
+
+def test_a_pool_that_begins_with_a_slip_remarks_on_it(penguins):
+    X, y = penguins
+    with pytest.warns(UserWarning, match="the class 'Adele' has a single label"):
+        ActiveLearner(random_state=0).fit(X, y)
