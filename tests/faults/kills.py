@@ -285,9 +285,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--job", choices=list(JOBS), help="one job alone, once")
     parser.add_argument("--out", help="a CSV file for what was found")
     options = parser.parse_args()
-    found = many_kills(options.kills, options.seed)
+    if options.job:
+        with tempfile.TemporaryDirectory() as folder:
+            rng = np.random.default_rng(options.seed)
+            found = [try_job(JOBS[options.job], Path(folder), options.kills, rng)]
+    else:
+        found = many_kills(options.kills, options.seed)
     if options.out:
         with open(options.out, "w", newline="") as file:
             writer = csv.writer(file)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import sys
 import tempfile
-import traceback
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +22,6 @@ from atoll.estimators import (
     SSGPClassifier,
     save_model,
 )
-
-# JAX, where an earlier test has loaded it, warns of every fork; those made here do not use it.
-pytestmark = pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 Y = ["a", "b", None] * 4
@@ -118,27 +113,22 @@ def read_only():
 
 
 def as_nobody(work):
-    """Run a function in a copy of the process that is not root, and fail where it fails."""
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            if os.geteuid() == 0:
-                os.setuid(65534)
-            work()
-            status = 0
-        except BaseException:
-            traceback.print_exc(file=sys.__stderr__)
-        finally:
-            os._exit(status)
-    assert os.waitpid(pid, 0)[1] == 0
+    """Run a function as a user who is not root."""
+    if os.geteuid() != 0:
+        work()
+        return
+    os.setresuid(65534, 65534, 0)
+    try:
+        work()
+    finally:
+        os.setresuid(0, 0, 0)
 
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+needs_users = pytest.mark.skipif(not hasattr(os, "setresuid"), reason="needs users")
 
 
 @MODEL
-@needs_fork
+@needs_users
 def test_a_checkpoint_in_a_read_only_folder_is_refused_in_words(make, read_only):
     def work():
         for path in (read_only, read_only / "checkpoint"):
@@ -148,7 +138,7 @@ def test_a_checkpoint_in_a_read_only_folder_is_refused_in_words(make, read_only)
     as_nobody(work)
 
 
-@needs_fork
+@needs_users
 def test_a_model_in_a_read_only_folder_is_refused_in_words(read_only):
     def work():
         with pytest.raises(ValueError, match="is not writable; choose another path"):
@@ -157,7 +147,7 @@ def test_a_model_in_a_read_only_folder_is_refused_in_words(read_only):
     as_nobody(work)
 
 
-@needs_fork
+@needs_users
 def test_atoll_fit_into_a_read_only_folder_is_one_line(read_only):
     open_to_all = Path(tempfile.mkdtemp())  # as tmp_path is not
     open_to_all.chmod(0o755)
