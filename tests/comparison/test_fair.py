@@ -109,6 +109,7 @@ def test_a_long_comparison_says_so_before_its_first_fit(unlike, monkeypatch, cap
         return 100.0 if isinstance(model, GraphGPClassifier) else 1.0
 
     monkeypatch.setattr(timing, "expected_seconds", expected)
+    monkeypatch.setattr(timing, "SMALL_GRAPH", 10)  # smaller graphs are not tried
     compare_models(*unlike, models=RIVALS, n_splits=2)
     said = capsys.readouterr().err
     assert "This will take about 3 minutes on a machine with nothing else to do, most of" in said

@@ -74,10 +74,10 @@ def test_a_fit_remarks_on_a_slip_and_is_to_be_trusted_with_care(penguins):
     with pytest.warns(UserWarning, match=r"^y: the class 'Adele' has a single label.*'Adelie'"):
         found = AtollClassifier(**quick).fit(X, y).diagnostics_
     assert found["trust"] == "with care"
-    assert "Beware: the class 'Adele' has a single label" in found["verdict"]
+    assert "Beware: y: the class 'Adele' has a single label" in found["verdict"]
     names = ["Adele", "Adelie", "Gentoo"]
     found = AtollClassifier(classes=names, **quick).fit(X, y).diagnostics_  # no warning now
-    assert "'Adele'" not in found["verdict"]
+    assert "nearly called" not in found["verdict"]
 
 
 def test_a_pool_that_begins_with_a_slip_remarks_on_it(penguins):

@@ -72,7 +72,9 @@ def test_rows_of_zeros_have_the_shares_of_the_classes_under_cosine(kind_of):
     X, kind = words(np.random.default_rng(2))
     X[[3, 20, 40]] = 0.0  # with a label and without
     y = hidden(kind)
-    model = AtollClassifier(metric="cosine", n_draws=30, random_state=0).fit(kind_of(X), y)
+    model = AtollClassifier(metric="cosine", n_draws=30, random_state=0)
+    with pytest.warns(UserWarning, match="1 of 12 labelled rows is all zeros"):
+        model.fit(kind_of(X), y)
     p = model.predict_proba(kind_of(np.zeros((2, 80))))
     np.testing.assert_allclose(p[0], model.posterior_.shares, atol=1e-12)
     np.testing.assert_allclose(p[1], p[0])
@@ -80,7 +82,9 @@ def test_rows_of_zeros_have_the_shares_of_the_classes_under_cosine(kind_of):
     assert model.label_distributions_[3].tolist() == [0.0, 1.0]
     draws = model.sample_proba(kind_of(X[[40, 0]]), 4, random_state=0)
     np.testing.assert_allclose(draws[:, 0], np.tile(model.posterior_.shares, (4, 1)), atol=1e-9)
-    graph = GraphGPClassifier(metric="cosine", n_draws=30, random_state=0).fit(kind_of(X), y)
+    graph = GraphGPClassifier(metric="cosine", n_draws=30, random_state=0)
+    with pytest.warns(UserWarning, match="1 of 12 labelled rows is all zeros"):
+        graph.fit(kind_of(X), y)
     np.testing.assert_array_equal(graph.posterior_._attach(kind_of(np.zeros((1, 80))))[0, :-2], 0.0)
     assert abs(graph.predict_proba(kind_of(np.zeros((1, 80))))[0, 0] - 0.5) < 0.5
 
