@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 from scipy import sparse
 from scipy.stats import t as student
 from sklearn.exceptions import ConvergenceWarning
@@ -533,6 +534,13 @@ def test_lines_fit_the_terminal(found, width):
     assert found.recommendation in text
     for row in found.table:
         assert row.model in text
+
+
+def test_text_in_the_picture_has_nine_pixels_or_more_on_a_phone(found):
+    figure = intervals_figure(found)
+    pixels = (390 - 2 * 16) / (72 * figure.get_figwidth())  # of a point
+    sizes = [t.get_size() for t in figure.findobj(Text) if t.get_text() and t.get_visible()]
+    assert min(sizes) * pixels >= 9
 
 
 def test_the_page_is_one_file_with_a_picture(found, tmp_path):

@@ -236,7 +236,7 @@ def _colour(loss: Paired) -> str:
 def intervals_figure(found: ModelComparison) -> Figure:
     """Draw the models' differences of log-loss from the reference, with their intervals."""
     shown = [one for one in found.differences if one.model != found.reference][::-1]
-    figure = new_figure(6.2, 0.9 + 0.36 * max(len(shown), 1))
+    figure = new_figure(5.2, 1.05 + 0.36 * max(len(shown), 1))
     axis = figure.add_subplot()
     peers = {row.model for row in found.table if row.is_peer}
     for place, one in enumerate(shown):
@@ -248,7 +248,7 @@ def intervals_figure(found: ModelComparison) -> Figure:
     axis.axvline(0.0, color=INK, linewidth=1.0)
     axis.set_yticks(range(len(shown)), [plain_text(one.model) for one in shown])
     axis.set_ylim(-0.6, max(len(shown), 1) - 0.4)
-    axis.set_xlabel(f"log-loss less that of {found.reference}, nats a row (left is better)")
+    axis.set_xlabel(f"log-loss less that of {found.reference},\nnats a row (left is better)")
     axis.grid(axis="x", color=GRID, linewidth=0.6)
     axis.set_axisbelow(True)
     if shown:  # one long interval must not squeeze the others
