@@ -210,7 +210,8 @@ def fit(
     labels = settle_labels(estimator, kind, table.y, unlabelled)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
     given = told.of_fit(known, labels)
-    told_first = description(data, frame, labels, table.preprocessing, estimator)
+    amiss = amiss_in(frame, labels, table.preprocessing)
+    told_first = description(data, frame, labels, table.preprocessing, estimator, amiss)
     told_first += about_marker(unlabelled, table.y, target)
     for line in [*told_first, *lines_about(estimator, table.preprocessing)]:
         say(line)
@@ -220,7 +221,7 @@ def fit(
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
     X = with_fillings(table.preprocessing, table.X, blank_cells(table.preprocessing, frame))
-    X = with_remarks(X, amiss_in(frame, labels, table.preprocessing))
+    X = with_remarks(X, amiss)
     if not quiet:
         for line in before_the_fit(estimator, model, X, y):
             say(line)

@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,8 +168,9 @@ def description(
     labels: PartialLabels,
     preprocessing: Preprocessing,
     estimator: Any,
+    amiss: Sequence[str] = (),
 ) -> list[str]:
-    """Return what a fit says of a table before it begins."""
+    """Return what a fit says of a table before it begins; `amiss` is what `amiss_in` found."""
     from atoll.core.table_refusals import is_numeric
 
     counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
@@ -191,7 +192,7 @@ def description(
     if preprocessing.categories:
         encoded = shortened(quoted(preprocessing.categories))
         lines.append(f"Columns encoded as indicators: {encoded}.")
-    lines += amiss_in(frame, labels, preprocessing)
+    lines += amiss
     blank = frame[list(preprocessing.columns)].isna().sum()
     blank = blank[blank > 0]
     if len(blank):
@@ -312,17 +313,16 @@ def fit_rows(estimator: Any, X: Any, y: NDArray[Any], more: dict[str, Any]) -> N
         estimator.fit(X, y, **more)
 
 
-def after_the_fit(estimator: Any, model: Path) -> list[str]:
+def after_the_fit(estimator: Any, model: Path, n_wrong: int = 0) -> list[str]:
     """Return what the command line adds to a verdict, line by line.
 
     Parameters
     ----------
     model : file of the model
+    n_wrong : labels that are more likely wrong than right
     """
-    return [
-        *_about_draws(estimator),
-        *_with_noise(estimator, about_exceptions(estimator, f"`atoll suspects {model}`")),
-    ]
+    told = about_exceptions(estimator, f"`atoll suspects {model}`", n_wrong)
+    return [*_about_draws(estimator), *_with_noise(estimator, told)]
 
 
 def verdict_in_shell(estimator: Any, command: Callable[..., Any], model: Path) -> str:
@@ -337,10 +337,11 @@ def verdict_in_shell(estimator: Any, command: Callable[..., Any], model: Path) -
     from atoll.estimators.trust import CARE, FIRST_LINES, YES
 
     first, *others = points_of(estimator.diagnostics_["verdict"])
-    if likely_wrong(estimator) and first == FIRST_LINES[YES]:
+    n_wrong = likely_wrong(estimator)
+    if n_wrong and first == FIRST_LINES[YES]:
         first = FIRST_LINES[CARE]
     lines = [in_options(point, command) for point in (first, *others)]
-    return in_points([*lines, *after_the_fit(estimator, model)])
+    return in_points([*lines, *after_the_fit(estimator, model, n_wrong)])
 
 
 def next_step(estimator: Any, data: Path, model: Path, labels: PartialLabels) -> str:
@@ -386,17 +387,16 @@ def _about_draws(estimator: Any) -> list[str]:
     return [f"More draws are, for example, --set n_draws={more}."]
 
 
-def about_exceptions(estimator: Any, suspects: str) -> list[str]:
+def about_exceptions(estimator: Any, suspects: str, n_wrong: int) -> list[str]:
     """Return where to look for wrong labels, if some are likely, or labels have exceptions.
 
     Parameters
     ----------
     suspects : the command that lists them
+    n_wrong : labels that are more likely wrong than right
     """
     from atoll.estimators.explanation import likely_wrong_in_words
-    from atoll.estimators.informed import likely_wrong
 
-    n_wrong = likely_wrong(estimator)
     if n_wrong:
         return [likely_wrong_in_words(n_wrong, suspects)]
     weights = getattr(estimator, "weights_", None)

@@ -311,12 +311,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         began, given = time.perf_counter(), X
         with hearing() as heard:
             X, labels = self._read_training(X, y, know)
-            need = self._memory(X, labels)
-            if need is not None:
-                need.check()
-            self._keep_labels(labels)
-            with self._threads():
-                fit = self._fit(X, labels)
+            fit = self._fit_read(X, labels)
         with self._threads():
             self._keep(fit._replace(beware=self._beware(remarks_of(given), heard)))
             self._transduce(X, labels, fit.transduction, fillings_of(given))
@@ -335,15 +330,18 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
             )
         self._begin()
         with hearing() as heard:
-            rows, labels = read_source(self, source)
-            need = self._memory(rows, labels)
-            if need is not None:
-                need.check()
-            self._keep_labels(labels)
-            with self._threads():
-                fit = self._fit(rows, labels)
+            fit = self._fit_read(*read_source(self, source))
         self._keep(fit._replace(beware=self._beware(heard)))
         return self
+
+    def _fit_read(self, X: Any, labels: PartialLabels) -> Fit:
+        """Fit to what was read, if there is memory for it."""
+        need = self._memory(X, labels)
+        if need is not None:
+            need.check()
+        self._keep_labels(labels)
+        with self._threads():
+            return self._fit(X, labels)
 
     def _beware(self, *heard: Sequence[str]) -> tuple[str, ...]:
         """Return what a verdict is to name: what was warned of, and classes of a single label."""
