@@ -14,7 +14,7 @@ from atoll.core import rows as rows_of
 from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.estimators import atoll_parts as parts
-from atoll.estimators.atoll_rows import Rows, put_labels, scale_rows
+from atoll.estimators.atoll_rows import Rows, metric_of, put_labels, scale_rows
 from atoll.estimators.atoll_verdict import Facts, diagnose
 from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
 from atoll.estimators.graph_rows import (
@@ -102,9 +102,11 @@ class AtollClassifier(InformedClassifier):
     n_neighbors : int, default=15
         Neighbours of each row in the graphs. From 32 labels on a graph with a quarter as many is
         tried as well, and taken where the labels speak for it.
-    metric : {"euclidean", "cosine"}, default="euclidean"
+    metric : {"auto", "euclidean", "cosine"}, default="auto"
         How rows are compared: by their distances, or by their directions, as texts and embeddings
         are. Under "cosine" rows are divided by their lengths, and columns are never standardised.
+        "auto": by their directions where all rows in memory have length one, as `TfidfVectorizer`
+        makes them, else by their distances.
     scale : "auto" or bool, default="auto"
         Whether columns are standardised; "auto": where their ranges are unlike, by a factor of ten,
         and they are not mostly zero, as counts of words are; the command line does the same to
@@ -163,6 +165,7 @@ class AtollClassifier(InformedClassifier):
     draws_ : empty dict: one draw of each chain is kept, and nothing is traced
     n_graph_rows_ : int, rows of the graph
     n_neighbors_ : int, neighbours of each row in the graphs
+    metric_ : "euclidean" or "cosine", how rows were compared
     diagnostics_ : dict with weights, evidence, effective draws and a verdict in words
 
     References
@@ -218,7 +221,7 @@ class AtollClassifier(InformedClassifier):
         | WATCHED
         | {
             "n_neighbors": Whole(1),
-            "metric": OneOf("euclidean", "cosine"),
+            "metric": OneOf("auto", "euclidean", "cosine"),
             "scale": OneOf("auto") | Flag(),
             "max_graph_rows": Whole(100),
             "n_draws": Whole(20),
@@ -233,7 +236,7 @@ class AtollClassifier(InformedClassifier):
         self,
         *,
         n_neighbors: int = 15,
-        metric: str = "euclidean",
+        metric: str = "auto",
         scale: Any = "auto",
         max_graph_rows: int = 10_000,
         n_draws: int = 256,
@@ -295,21 +298,22 @@ class AtollClassifier(InformedClassifier):
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
         recipe, rng = self._recipe(), generator(self.random_state)
         memory, n, most = self._remembered(X), X.shape[0], self.max_graph_rows
-        usable = usable_rows(X, self.metric)
+        metric = metric_of(X, self.metric)
+        usable = usable_rows(X, metric)
         labelled = some_labels(rng, labels, recipe.graph.choice.most_labels)
         labelled = usable_labels(labelled, usable)
         kept = memory.get(
-            "kept", (most, self.metric), lambda: choose_rows(rng, n, labelled, most, usable)
+            "kept", (most, metric), lambda: choose_rows(rng, n, labelled, most, usable)
         )
         scaled = memory.get(
-            "rows", self._row_settings(), lambda: scale_rows(X[kept], self.scale, self.metric)
+            "rows", self._row_settings(metric), lambda: scale_rows(X[kept], self.scale, metric)
         )
-        data = put_labels(scaled, X, kept, labels.of(labelled), labelled, self.metric)
+        data = put_labels(scaled, X, kept, labels.of(labelled), labelled, metric)
         self._say(f"graph of {data.rows.shape[0]} rows")
         whole = views.place_of_rows(data.rows.shape[1])
         first, graph, n_neighbors = self._first_graph(memory, data, whole)
         if takes_near_labels(first, labels, recipe.graph.choice):
-            first, data = with_near_labels(first, X, labels, data, scaled, labelled, self.metric)
+            first, data = with_near_labels(first, X, labels, data, scaled, labelled, metric)
         seen: dict[str, View] = {"neighbours": first}
         known = parts.known_labels(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")
@@ -327,7 +331,7 @@ class AtollClassifier(InformedClassifier):
         )
         posterior = posterior._replace(
             sharpness=self._sharpness(problems, assumptions, weights, data.labels.of(some), shares),
-            metric=self.metric,
+            metric=metric,
         )
         record = record_of_assumptions(
             {name: parts.at_labels(view, data) for name, view in seen.items()},
@@ -366,6 +370,7 @@ class AtollClassifier(InformedClassifier):
                 "scaled_": facts.standardised,
                 "n_graph_rows_": data.rows.shape[0],
                 "n_neighbors_": n_neighbors,
+                "metric_": metric,
                 "class_shares_": found,
                 "label_record_": record,
             },
@@ -400,7 +405,7 @@ class AtollClassifier(InformedClassifier):
         seconded : what rows without labels say of the graph without label noise
         some : labels by which they were weighed
         """
-        recipe = self._recipe()
+        recipe = self._recipe_for(data)
         if not self._compares():
             return None, parts.uncompared(recipe), NOTHING_SEEN, np.arange(0)
         self._say(f"{len(seen)} assumptions given {len(data.codes)} labels")
@@ -445,22 +450,26 @@ class AtollClassifier(InformedClassifier):
         log_power = (2.0 - of_clusters) * float(np.log(recipe.pooled_sharpness))
         return sureness.power(told, codes, counts, shares, log_power, recipe.sharpness_spread)
 
-    def _row_settings(self) -> tuple[Any, ...]:
+    def _row_settings(self, metric: str) -> tuple[Any, ...]:
         """Return what the rows of the graphs depend on, beside the data."""
-        return self.max_graph_rows, self.scale, self.metric
+        return self.max_graph_rows, self.scale, metric
+
+    def _recipe_for(self, data: Rows) -> AverageRecipe:
+        """Return the recipe with the odds of assumptions about rows of this kind."""
+        return self._recipe().for_rows(data.rows.shape[1], data.metric == rows_of.COSINE)
 
     def _other_views(self, memory: RowMemory, data: Rows, n_neighbors: int) -> dict[str, View]:
         """Return the views beside the graph of all features, by the names of their assumptions."""
-        recipe, settings = self._recipe(), self._row_settings()
+        recipe, settings = self._recipe(), self._row_settings(data.metric)
         found = memory.get("principal", settings, lambda: views.principal(data.rows))
         constant = float(np.sqrt(recipe.constant_variance))
         seen: dict[str, View] = {}
-        place = views.place_of_signal(found, self.metric)
+        place = views.place_of_signal(found, data.metric)
         # Along a single direction rows are near that have nothing else in common.
         if data.rows.shape[1] > PLANE and 1 < found.n_signal < len(found.variances):
             seen["signal"], _ = self._graph_view(memory, "signal", data, place, n_neighbors)
         if len(found.variances):
-            if self.metric == rows_of.COSINE:  # stretching small directions is no help here
+            if data.metric == rows_of.COSINE:  # stretching small directions is no help here
                 n_landmarks = recipe.most_labels
                 seen["line"] = views.directions(data.every, data.labelled, n_landmarks, constant)
                 seen["whitened"] = SignalView(place, constant)
@@ -468,15 +477,11 @@ class AtollClassifier(InformedClassifier):
                 seen["line"] = views.line(found, constant)
                 seen["whitened"] = views.whitened(found, constant)
             seen["smooth"] = views.smooth(data.every, data.labelled, recipe.n_landmarks, constant)
-        if PLANE < data.rows.shape[1] <= views.MOST_COLUMNS and self._reads_columns(data.rows):
+        if PLANE < data.rows.shape[1] <= views.MOST_COLUMNS and _reads_columns(data):
             seen["columns"] = views.columns(
                 data.every, data.copies, data.labelled, recipe.n_landmarks, constant
             )
         return seen
-
-    def _reads_columns(self, rows: Any) -> bool:
-        """Return whether columns mean something one by one, as those of words hardly do."""
-        return self.metric != rows_of.COSINE and not sparse.issparse(rows)
 
     def _first_graph(
         self, memory: RowMemory, data: Rows, place: Place
@@ -518,7 +523,7 @@ class AtollClassifier(InformedClassifier):
         within : a graph of the same places with more neighbours, if there is one
         """
         prior, K = self._recipe().graph.prior, len(self.classes_)
-        settings = (name, *self._row_settings(), n_neighbors)
+        settings = (name, *self._row_settings(data.metric), n_neighbors)
 
         def join() -> RowGraph:
             if within is not None:
@@ -539,7 +544,7 @@ class AtollClassifier(InformedClassifier):
         self, problems: heads.Problems, names: list[str], data: Rows, some: Index
     ) -> list[Weighed]:
         """Weigh every assumption with label noise, and nothing, by some of the labels."""
-        recipe, K = self._recipe(), len(self.classes_)
+        recipe, K = self._recipe_for(data), len(self.classes_)
         codes, label_weights = data.codes, data.labels.weights
         per_class = average.labels_per_class(codes, K, label_weights)
         out = []
@@ -555,7 +560,7 @@ class AtollClassifier(InformedClassifier):
 
     def _clusters(self, problems: heads.Problems, data: Rows, seconded: Corroboration) -> Weighed:
         """Weigh the graph without label noise."""
-        recipe = self._recipe()
+        recipe = self._recipe_for(data)
         per_class = average.labels_per_class(data.codes, len(self.classes_), data.labels.weights)
         odds = recipe.clusters.log_odds(per_class) + seconded.log_odds(recipe.corroboration)
         return Weighed("clusters", odds, parts.flat_evidence(problems.log_evidence(0)), np.empty(0))
@@ -573,3 +578,8 @@ class AtollClassifier(InformedClassifier):
             if isinstance(found, ConePosterior) and not found.diagnostics(recipe)["mixed"]:
                 found = graph_gp.infer(rng, known, self.n_draws, "softmax", recipe, bar.reach)
         return found
+
+
+def _reads_columns(data: Rows) -> bool:
+    """Return whether columns mean something one by one, as those of words hardly do."""
+    return data.metric != rows_of.COSINE and not sparse.issparse(data.rows)

@@ -10,7 +10,9 @@ from scipy import sparse
 
 from atoll.core import rows as rows_of
 from atoll.core.column_scales import unlike_scales
+from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels
+from atoll.core.memory import in_chunks
 from atoll.estimators.graph_rows import places_of
 from atoll.kernels.conditioning import distinct_rows
 from atoll.models.average import average
@@ -19,6 +21,10 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 HUGE = 1e50  # numbers from which columns are divided by a common unit
+AUTO, EUCLIDEAN = "auto", "euclidean"
+FEWEST_OF_DIRECTIONS = 3  # columns; rows of fewer may have length one for other reasons
+GLANCE = 100  # rows by which most tables are told not to be directions
+UNIT_TOLERANCE = 1e-5  # of a squared length, in single precision as well
 
 
 class Scaled(NamedTuple):
@@ -58,6 +64,7 @@ class Rows(NamedTuple):
     labelled : (l,) which of them have a label; one may have several; n, n + 1, … are `outside`
     outside : (e, d) labelled rows that are not on the graph, scaled
     labels : (l,) the labels
+    metric : by which rows are compared
     judges : labelled rows by which assumptions are weighed, where labels are very many
     """
 
@@ -66,6 +73,7 @@ class Rows(NamedTuple):
     labelled: Index
     outside: Any
     labels: PartialLabels
+    metric: str = "euclidean"
     judges: Judges | None = None
 
     @property
@@ -85,6 +93,20 @@ class Rows(NamedTuple):
         if labels.is_chosen is not None:
             labels = labels.of(~labels.is_chosen)
         return average.smoothed_shares(labels.codes, len(labels.classes), labels.weights)
+
+
+def metric_of(X: Any, wanted: str) -> str:
+    """Return how rows are compared: as wanted, or where that is "auto" as they ask for.
+
+    Rows of more than two columns that all have length one, but for rows of zeros, are directions.
+    Rows that stay elsewhere are not looked at, which would be one more pass over them.
+    """
+    if wanted != AUTO:
+        return wanted
+    if isinstance(X, SourceRows) or X.shape[1] < FEWEST_OF_DIRECTIONS:
+        return EUCLIDEAN
+    some = np.linspace(0, X.shape[0] - 1, min(X.shape[0], GLANCE)).astype(np.intp)
+    return rows_of.COSINE if _are_unit(X[some]) and _are_unit(X) else EUCLIDEAN
 
 
 def scale_rows(X: Any, wanted: Any, metric: str) -> Scaled:
@@ -128,7 +150,19 @@ def put_labels(
     place[~is_outside] = scaled.place[on_graph[~is_outside]]
     some = X[labelled[is_outside]]
     outside = rows_of.rescaled(some, scaled.shift, scaled.scale, metric)
-    return Rows(scaled.rows, scaled.copies, place, outside, labels)
+    return Rows(scaled.rows, scaled.copies, place, outside, labels, metric)
+
+
+def _are_unit(X: Any) -> bool:
+    """Return whether all rows have length one, but for rows of zeros, and some are not zeros."""
+    any_row = False
+    for piece in in_chunks(X.shape[0], rows_of.width(X)):
+        with np.errstate(over="ignore"):
+            squares = rows_of.row_squares(X[piece])
+        if not np.all((squares == 0.0) | (np.abs(squares - 1.0) < UNIT_TOLERANCE)):
+            return False
+        any_row = any_row or bool(squares.any())
+    return any_row
 
 
 def _unit(X: Array) -> float:

@@ -33,7 +33,7 @@ Codes = NDArray[np.intp]
 FARTHEST = 1e60  # of a scaled column: squares of it are numbers
 WIDTH = 1000  # numbers that a row takes while it is predicted, about
 LEAST_SHARE_WEIGHT = 1e-9  # so that a row that no assumption reaches has the shares
-SHARE_COUNT = 0.5  # of each class, before any label (Jeffreys)
+SHARE_COUNT = 1.0  # of each class, before any label: all shares are equally likely (Laplace)
 
 
 class Head(Protocol):

@@ -43,6 +43,10 @@ class Belief:
         """
         return float(np.log(self.odds) + self.slope * np.log(max(labels_per_class, 1.0)))
 
+    def times(self, factor: float) -> Belief:
+        """Return the belief with odds that many times as large."""
+        return replace(self, odds=factor * self.odds)
+
 
 @dataclass(frozen=True)
 class AverageRecipe:
@@ -90,6 +94,11 @@ class AverageRecipe:
         Labels from which it is tried; fewer cannot tell.
     finer_unreached : float
         Share of rows, at most, that labels may fail to reach on it.
+    many_columns : int
+        Columns beyond which functions of distance and sums over columns are less likely, in
+        proportion: where columns are many, all distances are alike.
+    direction_odds : tuple of (name, factor)
+        By which odds are multiplied where rows are compared by their directions, as texts are.
     graph : GraphRecipe
         Of the graph without label noise.
     """
@@ -119,6 +128,15 @@ class AverageRecipe:
     finer_odds: float = 0.05
     finer_labels: int = 32
     finer_unreached: float = 0.2
+    many_columns: int = 50
+    direction_odds: tuple[tuple[str, float], ...] = (
+        ("clusters", 2.0),
+        ("neighbours", 4.0),
+        ("signal", 3.0),
+        ("line", 0.1),
+        ("whitened", 0.2),
+        ("smooth", 0.1),
+    )
     graph: GraphRecipe = field(
         default_factory=lambda: replace(
             GRAPH_RECIPE, labellings=replace(GRAPH_RECIPE.labellings, least_effective_share=0.2)
@@ -134,6 +152,23 @@ class AverageRecipe:
         4
         """
         return max(1, round(self.finer_share * n_neighbors))
+
+    def for_rows(self, n_columns: int, by_direction: bool) -> AverageRecipe:
+        """Return the recipe with the odds that assumptions have for rows of a kind.
+
+        Parameters
+        ----------
+        by_direction : whether rows are compared by their directions
+
+        Examples
+        --------
+        >>> AVERAGE_RECIPE.for_rows(240, False).smooth.odds / AVERAGE_RECIPE.smooth.odds
+        0.25
+        """
+        rarer = min(1.0, self.many_columns / max(n_columns, 1))
+        factors = self.direction_odds if by_direction else (("smooth", rarer), ("columns", rarer))
+        beliefs: dict[str, Belief] = {name: getattr(self, name).times(f) for name, f in factors}
+        return replace(self, **beliefs)  # type: ignore[arg-type]
 
 
 AVERAGE_RECIPE = AverageRecipe()
