@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.pipeline import make_pipeline
 
 from atoll import AtollClassifier, GraphGPClassifier, load_model, save_model
 from atoll.active import ActiveLearner
+from atoll.core.rows import unit_rows
 from atoll.estimators import CLASSIFIERS
 from atoll.estimators import atoll as atoll_estimator
 from atoll.models.average import corroboration, spans, views
@@ -237,3 +239,40 @@ def test_dates_beside_numbers_are_refused_with_the_fix():
     frame = pd.DataFrame({"x": np.arange(6.0), "day": pd.date_range("2020-01-01", periods=6)})
     with pytest.raises(ValueError, match=r"dates beside numbers.*make_preprocessor"):
         AtollClassifier().fit(frame, [0, 1, None, 0, 1, None])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, np.float32])
+def test_rows_of_length_one_are_compared_by_their_directions(form):
+    X, kind = words(np.random.default_rng(0))
+    X[20] = 0.0  # a text without a known word
+    unit = form(unit_rows(X))
+    found = AtollClassifier(n_draws=20, random_state=0).fit(unit, hidden(kind))
+    told = AtollClassifier(metric="cosine", n_draws=20, random_state=0).fit(unit, hidden(kind))
+    assert found.metric_ == "cosine"
+    np.testing.assert_array_equal(found.label_distributions_, told.label_distributions_)
+    assert clone(found).metric == "auto"
+
+
+def test_rows_of_other_lengths_and_of_few_columns_are_compared_by_their_distances():
+    X, kind = words(np.random.default_rng(0))
+    unit = unit_rows(X)
+    unit[-1] *= 1.001  # which the first glance at some rows may miss
+    angle = np.linspace(0.0, 6.0, 60)
+    plane = np.column_stack([np.cos(angle), np.sin(angle)])
+    for rows in (X, unit, plane, np.zeros((60, 4))):
+        found = AtollClassifier(n_draws=20, random_state=0).fit(rows, hidden(kind))
+        assert found.metric_ == "euclidean"
+
+
+def test_graphs_are_likelier_where_rows_are_directions():
+    X, kind = words(np.random.default_rng(0))
+    model = AtollClassifier(n_draws=20, random_state=0)
+
+    def odds(metric):  # before the labels, beside those of nothing
+        found = model.set_params(metric=metric).fit(unit_rows(X), hidden(kind)).explain()
+        before = {one.name: one.weight / np.exp(one.log_odds) for one in found.assumptions}
+        return {name: one / before["nothing"] for name, one in before.items()}
+
+    by_direction, by_distance = odds("cosine"), odds("euclidean")
+    assert by_direction["neighbours"] / by_distance["neighbours"] == pytest.approx(4.0)
+    assert by_direction["line"] / by_distance["line"] == pytest.approx(0.1)

@@ -351,6 +351,20 @@ def test_odds_follow_the_labels_per_class():
     assert Belief(3.0, 2.0).log_odds(0.5) == pytest.approx(np.log(3.0))  # fewer than one is one
 
 
+def test_odds_follow_the_kind_of_rows():
+    few, many = (AVERAGE_RECIPE.for_rows(d, False) for d in (AVERAGE_RECIPE.many_columns, 500))
+    assert few == AVERAGE_RECIPE
+    assert many.smooth.odds == pytest.approx(AVERAGE_RECIPE.smooth.odds / 10.0)
+    assert many.columns.odds == pytest.approx(AVERAGE_RECIPE.columns.odds / 10.0)
+    assert many.line == AVERAGE_RECIPE.line
+    directions = AVERAGE_RECIPE.for_rows(500, True)
+    for name, factor in AVERAGE_RECIPE.direction_odds:
+        before, after = getattr(AVERAGE_RECIPE, name), getattr(directions, name)
+        assert after.odds == pytest.approx(factor * before.odds)
+        assert after.slope == before.slope
+    assert directions.nothing == AVERAGE_RECIPE.nothing
+
+
 def test_where_a_graph_does_not_reach_the_others_speak():
     X = np.linspace(0.0, 1.0, 8)[:, None] + np.array([0.0, 0, 0, 0, 9, 9, 9, 9])[:, None]
     values = np.zeros((8, 3))

@@ -21,7 +21,8 @@ def with_metric(settings: list[str], metric: str | None) -> list[str]:
 
 def compares_directions(estimator: Any) -> bool:
     """Return whether only the directions of rows count, so that no column is standardised."""
-    return bool(estimator.get_params(deep=False).get("metric") == COSINE)
+    asked = estimator.get_params(deep=False).get("metric")
+    return bool(getattr(estimator, "metric_", asked) == COSINE)
 
 
 def scaling_of(

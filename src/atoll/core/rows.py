@@ -36,6 +36,24 @@ def width(X: Any) -> int:
     return max(1, int(X.shape[1]))
 
 
+def n_varying_columns(X: Any) -> int:
+    """Return how many columns are not constant.
+
+    Examples
+    --------
+    >>> n_varying_columns(np.array([[1.0, 2.0, 0.0], [1.0, 3.0, 4.0]]))
+    2
+    >>> n_varying_columns(sparse.csr_array(np.array([[1.0, 2.0, 0.0], [1.0, 3.0, 4.0]])))
+    2
+    """
+    if not X.shape[0]:
+        return 0
+    largest, smallest = X.max(axis=0), X.min(axis=0)
+    if sparse.issparse(X):
+        largest, smallest = largest.toarray(), smallest.toarray()
+    return int(np.count_nonzero(largest != smallest))
+
+
 def has_direction(X: Any) -> NDArray[np.bool_]:
     """Return which rows are not all zeros, (n,).
 

@@ -456,7 +456,7 @@ class AtollClassifier(InformedClassifier):
 
     def _recipe_for(self, data: Rows) -> AverageRecipe:
         """Return the recipe with the odds of assumptions about rows of this kind."""
-        return self._recipe().for_rows(data.rows.shape[1], data.metric == rows_of.COSINE)
+        return self._recipe().for_rows(data.n_telling, data.metric == rows_of.COSINE)
 
     def _other_views(self, memory: RowMemory, data: Rows, n_neighbors: int) -> dict[str, View]:
         """Return the views beside the graph of all features, by the names of their assumptions."""

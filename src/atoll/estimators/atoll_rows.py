@@ -35,6 +35,7 @@ class Scaled(NamedTuple):
     rows : (n, d) that differ
     copies : (n,) how many each stands for
     place : (kept,) which of them each row of the graph is
+    n_telling : columns that are not constant
     """
 
     shift: Array
@@ -43,6 +44,7 @@ class Scaled(NamedTuple):
     rows: Any
     copies: Array
     place: Index
+    n_telling: int
 
 
 class Judges(NamedTuple):
@@ -65,6 +67,7 @@ class Rows(NamedTuple):
     outside : (e, d) labelled rows that are not on the graph, scaled
     labels : (l,) the labels
     metric : by which rows are compared
+    n_telling : columns that are not constant
     judges : labelled rows by which assumptions are weighed, where labels are very many
     """
 
@@ -73,7 +76,8 @@ class Rows(NamedTuple):
     labelled: Index
     outside: Any
     labels: PartialLabels
-    metric: str = "euclidean"
+    metric: str
+    n_telling: int
     judges: Judges | None = None
 
     @property
@@ -132,13 +136,13 @@ def scale_rows(X: Any, wanted: Any, metric: str) -> Scaled:
         shift, scale = unit * mean, unit * np.where(deviation > 0, deviation, 1.0)
         rows = rows_of.rescaled_alike(X, shift, scale)
     distinct, place = distinct_rows(rows)
-    n, n_distinct = rows.shape[0], distinct.shape[0]
+    n, n_distinct, n_telling = rows.shape[0], distinct.shape[0], rows_of.n_varying_columns(distinct)
     if n_distinct == n:
-        return Scaled(shift, scale, unlike, rows, np.ones(n), np.arange(n))
+        return Scaled(shift, scale, unlike, rows, np.ones(n), np.arange(n), n_telling)
     if n_distinct == 1:  # a graph needs two rows
         distinct, place = rows[:2], np.zeros(n, np.intp)
     copies = np.bincount(place, minlength=distinct.shape[0]).astype(float)
-    return Scaled(shift, scale, unlike, distinct, np.maximum(copies, 1.0), place)
+    return Scaled(shift, scale, unlike, distinct, np.maximum(copies, 1.0), place, n_telling)
 
 
 def put_labels(
@@ -150,7 +154,8 @@ def put_labels(
     place[~is_outside] = scaled.place[on_graph[~is_outside]]
     some = X[labelled[is_outside]]
     outside = rows_of.rescaled(some, scaled.shift, scaled.scale, metric)
-    return Rows(scaled.rows, scaled.copies, place, outside, labels, metric)
+    n_telling = scaled.n_telling
+    return Rows(scaled.rows, scaled.copies, place, outside, labels, metric, n_telling)
 
 
 def _are_unit(X: Any) -> bool:
