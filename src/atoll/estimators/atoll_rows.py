@@ -102,7 +102,7 @@ class Rows(NamedTuple):
 def metric_of(X: Any, wanted: str) -> str:
     """Return how rows are compared: as wanted, or where that is "auto" as they ask for.
 
-    Rows of more than two columns that all have length one, but for rows of zeros, are directions.
+    Rows of more than two columns that all have length one, but for a few of zeros, are directions.
     Rows that stay elsewhere are not looked at, which would be one more pass over them.
     """
     if wanted != AUTO:
@@ -159,15 +159,15 @@ def put_labels(
 
 
 def _are_unit(X: Any) -> bool:
-    """Return whether all rows have length one, but for rows of zeros, and some are not zeros."""
-    any_row = False
+    """Return whether all rows have length one, but for rows of zeros, which are fewer than half."""
+    n_zeros = 0
     for piece in in_chunks(X.shape[0], rows_of.width(X)):
         with np.errstate(over="ignore"):
             squares = rows_of.row_squares(X[piece])
         if not np.all((squares == 0.0) | (np.abs(squares - 1.0) < UNIT_TOLERANCE)):
             return False
-        any_row = any_row or bool(squares.any())
-    return any_row
+        n_zeros += int(np.count_nonzero(squares == 0.0))
+    return 2 * n_zeros < X.shape[0]
 
 
 def _unit(X: Array) -> float:
