@@ -477,7 +477,7 @@ class AtollClassifier(InformedClassifier):
                 seen["line"] = views.line(found, constant)
                 seen["whitened"] = views.whitened(found, constant)
             seen["smooth"] = views.smooth(data.every, data.labelled, recipe.n_landmarks, constant)
-        if PLANE < data.rows.shape[1] <= views.MOST_COLUMNS and _reads_columns(data):
+        if PLANE < data.rows.shape[1] <= views.MOST_COLUMNS and data.has_plain_columns:
             seen["columns"] = views.columns(
                 data.every, data.copies, data.labelled, recipe.n_landmarks, constant
             )
@@ -578,8 +578,3 @@ class AtollClassifier(InformedClassifier):
             if isinstance(found, ConePosterior) and not found.diagnostics(recipe)["mixed"]:
                 found = graph_gp.infer(rng, known, self.n_draws, "softmax", recipe, bar.reach)
         return found
-
-
-def _reads_columns(data: Rows) -> bool:
-    """Return whether columns mean something one by one, as those of words hardly do."""
-    return data.metric != rows_of.COSINE and not sparse.issparse(data.rows)

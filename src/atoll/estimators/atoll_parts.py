@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from atoll.core.labels import part_of_labels
 from atoll.estimators.atoll_rows import Rows, Scaled
@@ -164,7 +163,7 @@ def corroborate(
             values = view.values[rows] if isinstance(view, GraphView) else None
             features = view.features(data.rows[rows]) if values is None else values
             guesses.append(problems.classes(i, assumptions[i].shares, features))
-    seen_rows = np.empty((len(rows), 0)) if sparse.issparse(data.rows) else data.rows[rows]
+    seen_rows = data.rows[rows] if data.has_plain_columns else np.empty((len(rows), 0))
     return corroboration(bold.proba(graph.values[rows]), guesses, seen_rows)
 
 

@@ -86,6 +86,11 @@ class Rows(NamedTuple):
         return self.labels.codes
 
     @property
+    def has_plain_columns(self) -> bool:
+        """Whether columns mean something one by one, as those of words hardly do."""
+        return self.metric != rows_of.COSINE and not sparse.issparse(self.rows)
+
+    @property
     def every(self) -> Any:
         """(n + e, d) the rows, and those outside."""
         return rows_of.stacked(self.rows, self.outside)
