@@ -94,9 +94,9 @@ class AverageRecipe:
         Labels from which it is tried; fewer cannot tell.
     finer_unreached : float
         Share of rows, at most, that labels may fail to reach on it.
-    many_columns : int
-        Columns beyond which functions of distance and sums over columns are less likely, in
-        proportion: where columns are many, all distances are alike.
+    many_columns : tuple of (name, columns)
+        Columns beyond which an assumption is less likely, in proportion: where they are many, all
+        distances are alike, and so are sums over columns.
     direction_odds : tuple of (name, factor)
         By which odds are multiplied where rows are compared by their directions, as texts are.
     graph : GraphRecipe
@@ -128,7 +128,7 @@ class AverageRecipe:
     finer_odds: float = 0.05
     finer_labels: int = 32
     finer_unreached: float = 0.2
-    many_columns: int = 50
+    many_columns: tuple[tuple[str, int], ...] = (("smooth", 30), ("columns", 50))
     direction_odds: tuple[tuple[str, float], ...] = (
         ("clusters", 2.0),
         ("neighbours", 4.0),
@@ -163,11 +163,14 @@ class AverageRecipe:
         Examples
         --------
         >>> AVERAGE_RECIPE.for_rows(240, False).smooth.odds / AVERAGE_RECIPE.smooth.odds
-        0.25
+        0.125
         """
-        rarer = min(1.0, self.many_columns / max(n_columns, 1))
-        factors = self.direction_odds if by_direction else (("smooth", rarer), ("columns", rarer))
-        beliefs: dict[str, Belief] = {name: getattr(self, name).times(f) for name, f in factors}
+        factors = {name: min(1.0, many / max(n_columns, 1)) for name, many in self.many_columns}
+        if by_direction:
+            factors = dict(self.direction_odds)
+        beliefs: dict[str, Belief] = {
+            name: getattr(self, name).times(factor) for name, factor in factors.items()
+        }
         return replace(self, **beliefs)  # type: ignore[arg-type]
 
 
