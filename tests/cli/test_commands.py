@@ -780,7 +780,7 @@ def test_embeddings_are_compared_by_direction_and_their_columns_left(tmp_path):
     np.testing.assert_allclose(bundle.X, X, rtol=1e-12)
     assert np.mean(bundle.estimator.transduction_ == np.array(["a", "b"])[kind]) > 0.95
     refusal = fail(*fixed, "--metric", "manhattan")
-    assert "--metric manhattan: give euclidean or cosine." in refusal
+    assert "--metric manhattan: give auto, euclidean or cosine." in refusal
     refusal = fail(*fixed, "--metric", "cosine", "--model", "probit-gp")
     assert "--metric does not apply to the model 'probit-gp'" in refusal
 

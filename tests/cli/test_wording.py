@@ -44,7 +44,7 @@ def made(tmp_path_factory):
         (f"{FIT} --set class_prior=1", "--set class_prior=1: use --class-share for that."),
         (f"{FIT} --set classes=a,b", "the column 'kind' has labels ['cat', 'dog'] that --set "),
         (f"{FIT} --set classes=cat,cat", "--set classes=cat,cat names a class twice: name each "),
-        (f"{FIT} --metric x", "--metric x: give euclidean or cosine."),
+        (f"{FIT} --metric x", "--metric x: give auto, euclidean or cosine."),
         (f"{FIT} --metric cosine --model dp-mixture", "--metric does not apply to the model"),
         (f"{FIT} --n-jobs 0", "--n-jobs 0: give a number of processes, or -1"),
         (f"{FIT} --n-jobs x", "--n-jobs x: give a whole number; see `atoll fit --help`."),

@@ -79,7 +79,8 @@ class Half(NamedTuple):
 def test_assumptions_are_judged_by_labels_that_were_kept_from_all():
     rows, codes = np.zeros((6, 1)), np.array([0, 0, 1, 1, 1, 0])
     labels = parse_labels(np.array([0, 1, 1, 1]))
-    data = Rows(rows, np.ones(6), np.arange(4), rows[:0], labels, Judges(rows, codes))
+    judges = Judges(rows, codes)
+    data = Rows(rows, np.ones(6), np.arange(4), rows[:0], labels, "euclidean", 1, judges)
     shares = data.smoothed_shares
     parts = [Weighed(name, 0.0, 7.0, np.ones(1)) for name in ("neighbours", "clusters", "nothing")]
     head, bold = Half(np.array([0.3, 0.7])), Half(np.array([0.9, 0.1]))

@@ -33,6 +33,7 @@ from atoll.cli.fitting import (
 from atoll.cli.knowledge import ClassShares, Groups, Told, Weights
 from atoll.cli.options import DataPath, Jobs, Quiet, Seed
 from atoll.cli.rows import (
+    AUTO,
     COSINE,
     compare_texts_by_direction,
     leave_units,
@@ -302,6 +303,7 @@ def compare(
                 there = f"{'The' if hint else 'the'} models to compare are {', '.join(CANDIDATES)}."
                 raise ValueError(f"{option} {name}: {hint}{there}")
     read_settings(_models()["atoll"], "atoll", [], metric)  # which refuses what is no metric
+    metric = None if metric == AUTO else metric
     frame = read_table(data)
     check_columns(frame, data, target, id=id_column, drop=drop, text=text)
     left_out = [target, *(drop or ()), *([] if id_column is None else [id_column])]

@@ -11,7 +11,7 @@ from atoll.cli.settings import pairs, set_where_known
 if TYPE_CHECKING:
     import pandas as pd
 
-COSINE = "cosine"
+AUTO, COSINE = "auto", "cosine"
 
 
 def with_metric(settings: list[str], metric: str | None) -> list[str]:

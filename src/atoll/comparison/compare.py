@@ -39,15 +39,14 @@ from atoll.core.near_names import did_you_mean
 from atoll.core.preprocessing import PreparedTable, counts_as_category
 from atoll.core.progress import progress_bar
 from atoll.core.remarks import warn_user
-from atoll.core.rows import COSINE
+from atoll.core.rows import COSINE, EUCLIDEAN
 from atoll.core.table_fixes import FRAME
-from atoll.estimators import AtollClassifier
 from atoll.estimators.graph_rows import choose_rows
-from atoll.estimators.parameters import Nothing, Whole, check_value
+from atoll.estimators.parameters import Nothing, OneOf, Whole, check_value
 from atoll.estimators.tables import TablePreprocessor, make_preprocessor
 
 DEFAULT = "atoll"
-_METRICS = AtollClassifier.parameters["metric"]
+_METRICS = OneOf(EUCLIDEAN, COSINE)
 MOST_ROWS = 2000  # rows that models are fitted to: some take the cube of their number
 
 # Without the time left: quick models come first, and would foretell too little.

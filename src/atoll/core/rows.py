@@ -22,6 +22,12 @@ PAIRS_AT_ONCE = 2**22  # numbers of pairs of rows: 32 MiB
 COSINE = "cosine"
 """The metric under which rows are compared by their directions, whatever their lengths."""
 
+EUCLIDEAN = "euclidean"
+"""The metric under which rows are compared by their distances."""
+
+AUTO = "auto"
+"""One of the two, by what the rows are."""
+
 
 def width(X: Any) -> int:
     """Return how many numbers a row takes, on average, at least one.

@@ -21,7 +21,6 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 HUGE = 1e50  # numbers from which columns are divided by a common unit
-AUTO, EUCLIDEAN = "auto", "euclidean"
 FEWEST_OF_DIRECTIONS = 3  # columns; rows of fewer may have length one for other reasons
 GLANCE = 100  # rows by which most tables are told not to be directions
 UNIT_TOLERANCE = 1e-5  # of a squared length, in single precision as well
@@ -110,12 +109,12 @@ def metric_of(X: Any, wanted: str) -> str:
     Rows of more than two columns that all have length one, but for a few of zeros, are directions.
     Rows that stay elsewhere are not looked at, which would be one more pass over them.
     """
-    if wanted != AUTO:
+    if wanted != rows_of.AUTO:
         return wanted
     if isinstance(X, SourceRows) or X.shape[1] < FEWEST_OF_DIRECTIONS:
-        return EUCLIDEAN
+        return rows_of.EUCLIDEAN
     some = np.linspace(0, X.shape[0] - 1, min(X.shape[0], GLANCE)).astype(np.intp)
-    return rows_of.COSINE if _are_unit(X[some]) and _are_unit(X) else EUCLIDEAN
+    return rows_of.COSINE if _are_unit(X[some]) and _are_unit(X) else rows_of.EUCLIDEAN
 
 
 def scale_rows(X: Any, wanted: Any, metric: str) -> Scaled:

@@ -14,6 +14,7 @@ from atoll.core.extras import import_extra
 from atoll.core.far_rows import MappedRows, SourceRows, check_finite, survey
 from atoll.core.labels import PartialLabels, require_classes
 from atoll.core.remarks import warn_user
+from atoll.core.rows import AUTO, EUCLIDEAN
 from atoll.estimators.progress import Progress
 from atoll.estimators.validation import read_chosen
 
@@ -32,7 +33,7 @@ def read_source(model: Any, source: RowSource) -> tuple[SourceRows, PartialLabel
 
     The rows are read again, in one more pass, when the fit has chosen some of them.
     """
-    if getattr(model, "metric", "euclidean") != "euclidean":
+    if getattr(model, "metric", EUCLIDEAN) not in (AUTO, EUCLIDEAN):
         raise ValueError(
             f"metric={model.metric!r} needs rows in memory; rows in chunks or on a cluster are "
             'joined by metric="euclidean".'
