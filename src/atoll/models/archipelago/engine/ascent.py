@@ -130,7 +130,11 @@ def advance(state: AscentState, rounds: Round, fixed: Fixed) -> tuple[AscentStat
             (keys, inputs.batches, inputs.paces),
         )
         batch, pace = jax.tree.map(lambda v: v[-1], (inputs.batches, inputs.paces))
-        return _learn(state, for_theta, batch, pace, inputs.learning_rate, fixed)
+        return jax.lax.cond(
+            inputs.learning_rate > 0,
+            lambda: _learn(state, for_theta, batch, pace, inputs.learning_rate, fixed),
+            lambda: (state, _told(state, _bound_at(state, for_theta, batch, pace, fixed)[0])),
+        )
 
     return jax.lax.scan(one, state, rounds)
 
@@ -155,22 +159,27 @@ def _step(state: AscentState, key: Array, batch: Batch, pace: Pace, fixed: Fixed
     )
 
 
+def _bound_at(
+    state: AscentState, key: Array, batch: Batch, pace: Pace, fixed: Fixed, with_slope: bool = False
+) -> tuple[Array, ...]:
+    """Return an estimate of the bound, where asked for its slope, and q ready to be carried."""
+    carried = objective.carry(state.log_parameters, state.q, fixed.inducing)
+    prior = (fixed.prior_mean, fixed.prior_sd)
+    rest = (carried, fixed.inducing, batch, pace, state.norm, prior, (key, N_DRAWS))
+    if not with_slope:
+        return objective.bound(state.log_parameters, *rest), carried
+    return *jax.value_and_grad(objective.bound)(state.log_parameters, *rest), carried
+
+
+def _told(state: AscentState, value: Array) -> Report:
+    return Report(value, state.norm, state.log_parameters)
+
+
 def _learn(
     state: AscentState, key: Array, batch: Batch, pace: Pace, rate: Array, fixed: Fixed
 ) -> tuple[AscentState, Report]:
     """Take one step of Adam on the log-parameters; the functions at inducing inputs nearly stay."""
-    prior = (fixed.prior_mean, fixed.prior_sd)
-    carried = objective.carry(state.log_parameters, state.q, fixed.inducing)
-    value, slope = jax.value_and_grad(objective.bound)(
-        state.log_parameters,
-        carried,
-        fixed.inducing,
-        batch,
-        pace,
-        state.norm,
-        prior,
-        (key, N_DRAWS),
-    )
+    value, slope, carried = _bound_at(state, key, batch, pace, fixed, with_slope=True)
     n = batch.label_weights.sum() + pace.row_weight * batch.row_weights.sum()
     slope = jnp.where(jnp.isfinite(slope), slope, 0.0) / n
     first = DECAYS[0] * state.adam[0] + (1.0 - DECAYS[0]) * slope
@@ -188,12 +197,11 @@ def _learn(
     q = natural_gradient.changed_basis(state.q, forward, back)
     q = q._replace(precision=q.precision + REWHITENED * jnp.eye(len(lower), dtype=lower.dtype))
     ok = jnp.isfinite(q.mean).all() & jnp.isfinite(jnp.linalg.cholesky(q.precision)).all()
-    ok = ok & (rate > 0)
     state = state._replace(
         log_parameters=jnp.where(ok, theta, state.log_parameters),
         q=jax.tree.map(lambda new, old: jnp.where(ok, new, old), q, state.q),
         adam=jnp.stack([first, second]),
         n_learned=t,
-        n_refused=state.n_refused + ((rate > 0) & ~ok),
+        n_refused=state.n_refused + ~ok,
     )
-    return state, Report(value, state.norm, state.log_parameters)
+    return state, _told(state, value)
