@@ -131,9 +131,9 @@ def advance(state: AscentState, rounds: Round, fixed: Fixed) -> tuple[AscentStat
         )
         batch, pace = jax.tree.map(lambda v: v[-1], (inputs.batches, inputs.paces))
         return jax.lax.cond(
-            inputs.learning_rate > 0,
-            lambda: _learn(state, for_theta, batch, pace, inputs.learning_rate, fixed),
+            pace.averaged > 0,  # there is nothing left to learn
             lambda: (state, _told(state, _bound_at(state, for_theta, batch, pace, fixed)[0])),
+            lambda: _learn(state, for_theta, batch, pace, inputs.learning_rate, fixed),
         )
 
     return jax.lax.scan(one, state, rounds)
@@ -178,7 +178,11 @@ def _told(state: AscentState, value: Array) -> Report:
 def _learn(
     state: AscentState, key: Array, batch: Batch, pace: Pace, rate: Array, fixed: Fixed
 ) -> tuple[AscentState, Report]:
-    """Take one step of Adam on the log-parameters; the functions at inducing inputs nearly stay."""
+    """Take one step of Adam on the log-parameters; the functions at inducing inputs nearly stay.
+
+    At a rate of zero nothing moves, but the averages of Adam go on: steps that follow are measured
+    by the slopes of all rounds before.
+    """
     value, slope, carried = _bound_at(state, key, batch, pace, fixed, with_slope=True)
     n = batch.label_weights.sum() + pace.row_weight * batch.row_weights.sum()
     slope = jnp.where(jnp.isfinite(slope), slope, 0.0) / n
@@ -197,11 +201,12 @@ def _learn(
     q = natural_gradient.changed_basis(state.q, forward, back)
     q = q._replace(precision=q.precision + REWHITENED * jnp.eye(len(lower), dtype=lower.dtype))
     ok = jnp.isfinite(q.mean).all() & jnp.isfinite(jnp.linalg.cholesky(q.precision)).all()
+    ok = ok & (rate > 0)
     state = state._replace(
         log_parameters=jnp.where(ok, theta, state.log_parameters),
         q=jax.tree.map(lambda new, old: jnp.where(ok, new, old), q, state.q),
         adam=jnp.stack([first, second]),
         n_learned=t,
-        n_refused=state.n_refused + ~ok,
+        n_refused=state.n_refused + ((rate > 0) & ~ok),
     )
     return state, _told(state, value)
