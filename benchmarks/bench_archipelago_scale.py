@@ -7,7 +7,8 @@ million     the same with a million rows
 default     AtollClassifier on the same rows
 real        real data, four labels per class: the engine, the graph that it starts from, the default
 small       ten small tasks: class probabilities of the engine with HMC beside those of exact
-            chains, and exact chains of two seeds beside each other
+            chains, exact chains of two seeds beside each other, and the same with the draws of two
+            seeds put together
 disk        ten million rows from a file, in chunks
 few         the engine on fewer rows, for the picture
 exact       exact chains of a hundred sweeps, for the picture
@@ -273,11 +274,11 @@ def tasks(parts, seeds):
         ],
         "small": [
             (run_small, {"number": i, "inference": how, "seed": s})
-            for how, s in (("vi+hmc", 1), ("mcmc", 1), ("mcmc", 2)) for i in range(10)
+            for s in (1, 2, 3, 4) for how in ("vi+hmc", "mcmc") for i in range(10)
         ],
         "steps": [
             (run_pinwheels, {"n": 20_000, "n_classes": 5, "seed": s, "n_steps": steps})
-            for s in first[:3] for steps in (100, 200, 400)
+            for s in first[:8] for steps in (100, 200)
         ],
         "few": [
             (run_pinwheels, {"n": n, "n_classes": 5, "seed": s})
@@ -414,20 +415,44 @@ def draw(records, path):
 
 
 def tell_small(records):
+    """Mean differences of class probabilities, of one seed and of two put together."""
+    apart = {}
     for (number,), some in sorted(groups(records, "number")):
-        p = {(r["inference"], r["seed"]): r for r in some}
-        exact, again, engine = (p.get(k) for k in (("mcmc", 1), ("mcmc", 2), ("vi+hmc", 1)))
-        if exact is None or engine is None:
-            continue
-        apart = np.abs(np.array(exact["p"]) - engine["p"]).mean()
-        same = np.nan if again is None else np.abs(np.array(exact["p"]) - again["p"]).mean()
+        p = {(r["inference"], r["seed"]): np.array(r["p"]) for r in some}
+        engine, exact = ([p.get((how, s)) for s in (1, 2, 3, 4)] for how in ("vi+hmc", "mcmc"))
+        found = {
+            "engine + HMC against MCMC": difference(engine[:1], exact[:1]),
+            "MCMC against MCMC": difference(exact[:1], exact[1:2]),
+            "HMC against HMC": difference(engine[:1], engine[1:2]),
+            "engine + HMC against MCMC, twice the draws": difference(engine[:2], exact[:2]),
+            "MCMC against MCMC, twice the draws": difference(exact[:2], exact[2:]),
+            "engine + HMC against MCMC, four times": difference(engine, exact),
+        }
+        for name, value in found.items():
+            apart.setdefault(name, []).append(value)
+        by_how = {how: list(rs) for (how,), rs in groups(some, "inference")}
         print(
-            f"small {number} {small_task(number)[0]}: engine + HMC against MCMC {apart:.4f}, MCMC "
-            f"against MCMC {same:.4f}; error {engine['error']:.3f}, {exact['error']:.3f}; mixed "
-            f"{engine['mixed']}, {exact['mixed']}; CPU s {engine['cpu']:.0f}, {exact['cpu']:.0f}; "
-            f"tail rank < .01 {engine['tail_home']:.3f}, {exact['tail_home']:.3f} at home, "
-            f"{engine['tail_far']:.3f}, {exact['tail_far']:.3f} far away"
+            f"small {number} {small_task(number)[0]}:", {k: round(v, 4) for k, v in found.items()}
         )
+        for how, rs in by_how.items():
+            print(
+                f"    {how}: {len(rs)} fits, error {mean(rs, 'error'):.3f}, log-loss "
+                f"{mean(rs, 'log_loss'):.3f}, mixed {sum(bool(r['mixed']) for r in rs)}, CPU s "
+                f"{mean(rs, 'cpu'):.0f}, tail rank < .01 {mean(rs, 'tail_home'):.3f} at home, "
+                f"{mean(rs, 'tail_far'):.3f} far away"
+            )
+    for name, values in apart.items():
+        values = [v for v in values if not np.isnan(v)]
+        if values:
+            print(f"small, {len(values)} tasks, {name}: mean {np.mean(values):.4f}, "
+                  f"{min(values):.4f} to {max(values):.4f}")  # fmt: skip
+
+
+def difference(first, second):
+    """Mean difference of class probabilities, each averaged over its fits; NaN where one lacks."""
+    if any(p is None for p in (*first, *second)):
+        return np.nan
+    return np.abs(np.mean(first, axis=0) - np.mean(second, axis=0)).mean()
 
 
 if __name__ == "__main__":

@@ -186,14 +186,14 @@ def run_fingerprint(estimator: Any, X: Any, labels: PartialLabels | None) -> str
     return fingerprint(__version__, X, *of_labels, type(estimator).__name__, *settings)
 
 
-def pool(draws: Record) -> Record:
-    """Return draws of all chains, at most PREDICTIVE_DRAWS, evenly spread; (S, …) each.
+def pool(draws: Record, most: int = PREDICTIVE_DRAWS) -> Record:
+    """Return draws of all chains, at most so many, evenly spread; (S, …) each.
 
     "chain" says which each came from.
     """
     n_chains, n_draws = draws["log_likelihood"].shape
     total = n_chains * n_draws
-    kept = np.unique(np.linspace(0, total - 1, min(total, PREDICTIVE_DRAWS)).round().astype(int))
+    kept = np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(int))
     pooled = {name: v.reshape(total, *v.shape[2:])[kept] for name, v in draws.items()}
     return pooled | {"chain": kept // n_draws}
 

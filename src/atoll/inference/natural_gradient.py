@@ -69,9 +69,9 @@ def step(
     -------
     q, whether the step was refused
     """
-    m = features.shape[0]
-    weighted = jax.vmap(lambda w: (features * w) @ features.T)(curvatures.T)
-    target = jnp.eye(m, dtype=features.dtype) + weighted
+    m, b = features.shape
+    weighted = (features * curvatures.T[:, None, :]).reshape(-1, b) @ features.T  # one product
+    target = jnp.eye(m, dtype=features.dtype) + weighted.reshape(-1, m, m)
     precision = (1.0 - rate) * q.precision + rate * target
     lowers = jnp.linalg.cholesky(precision)
     slopes = scores.T @ features.T - q.mean

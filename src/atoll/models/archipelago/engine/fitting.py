@@ -414,8 +414,7 @@ def chains_of(
             prior_mean=problem.prior.mean - shifts,
             prior_sd=problem.prior.sd,
         )
-        jnp = import_extra("jax.numpy")
-        in_float32 = hmc.SparseData(*(jnp.asarray(part, jnp.float32) for part in data))
+        in_float32 = hmc.SparseData(*(np.asarray(part, np.float32) for part in data))
         made.append(hmc.sampler(in_float32, shifts, order))
     return made
 

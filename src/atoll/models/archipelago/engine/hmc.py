@@ -6,8 +6,11 @@ The model is the sparse one with π replaced by J points of it, so that Z is the
                          − ½ |v|² + log p(θ).
 
 What inducing values leave open of g at a row is averaged over a few fixed draws, row by row. v_k
-is moved in the coordinates in which q is a standard normal, v_k = μ_k + C_kᵀ x. One sweep in
-`THETA_EVERY` moves all of θ with v, the others the amplitude alone: A(x) then stays the same.
+moves in the coordinates in which q has the same width everywhere, v_k + C_kᵀ x. One sweep moves v
+and the amplitude, for which A(x) stays the same. The next moves all of θ with v: a shorter
+length-scale says much the same of the rows with other values, and either alone hardly moves.
+
+In NumPy: a chain goes from gradient to gradient, and one alone is too little work for a device.
 """
 
 from __future__ import annotations
@@ -17,27 +20,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, log_expit, softmax
 
-from atoll.core.extras import import_extra
+from atoll.core.linalg import solve_lower
 from atoll.inference import hmc
 from atoll.inference.chains import Sampler
 from atoll.inference.hmc import StepSize
-from atoll.models.archipelago.engine import sparse
+from atoll.models.archipelago.engine.posterior import JITTER, correlation
 
-jax = import_extra("jax")
-jnp = import_extra("jax.numpy")
+Array = NDArray[Any]  # in float32, or whatever the data are in
 
-Array = NDArray[np.float64]
-JaxArray = Any
-
-THETA_EVERY = 3
+THETA_EVERY = 2
 THETA_SCALE = 0.3  # of its prior standard deviation: the unit in which θ moves
-LEAPFROG, LEAPFROG_THETA = (8, 16), (5, 9)  # the smallest number, and one more than the largest
+LEAPFROG, LEAPFROG_THETA = (25, 50), (15, 30)  # the smallest number, one more than the largest
 FIRST_STEP = 0.1
+LEAST_LEFT = 1e-12  # added to what inducing values leave open, under its root
+WIDEST = 20.0  # prior standard deviations of θ, beyond which a trajectory is refused
 
 
 class SparseData(NamedTuple):
-    """What the density is one over, in float32, and what does not change; rows are scaled.
+    """What the density is one over, and what does not change; rows are scaled.
 
     labelled : (l, d)
     labels : (l, K) one at their classes
@@ -50,29 +52,36 @@ class SparseData(NamedTuple):
     theta_centre, prior_mean, prior_sd : (p,) of the log-parameters
     """
 
-    labelled: Any
-    labels: Any
-    rows: Any
-    base: Any
-    inducing: Any
-    noise: Any
-    centre: Any
-    factors: Any
-    theta_centre: Any
-    prior_mean: Any
-    prior_sd: Any
+    labelled: Array
+    labels: Array
+    rows: Array
+    base: Array
+    inducing: Array
+    noise: Array
+    centre: Array
+    factors: Array
+    theta_centre: Array
+    prior_mean: Array
+    prior_sd: Array
+
+    @property
+    def inputs(self) -> Array:
+        """All rows and points, (N, d) with N = l + u + J."""
+        return np.concatenate([self.labelled, self.rows, self.base])
 
 
 class SparseState(NamedTuple):
     """What the next sweep needs.
 
-    position : (K·m + p,) coordinates of v, then of θ
+    values : (K, m) v
+    theta : (p,)
     of_values, of_theta : step sizes of the two moves
     n_sweeps : so far
     acceptance : of the last move
     """
 
-    position: Array
+    values: Array
+    theta: Array
     of_values: StepSize
     of_theta: StepSize
     n_sweeps: int
@@ -82,78 +91,141 @@ class SparseState(NamedTuple):
 # The density --------------------------------------------------------------------------------------
 
 
-def unpack(position: JaxArray, data: SparseData) -> tuple[JaxArray, JaxArray]:
-    """Return v (K, m) and θ (p,) of a position."""
-    K, m = data.centre.shape
-    x = position[: K * m].reshape(K, m)
-    v = data.centre + jnp.einsum("kji,kj->ki", data.factors, x)
-    return v, data.theta_centre + THETA_SCALE * data.prior_sd * position[K * m :]
+class Features(NamedTuple):
+    """What the length-scales decide.
+
+    theta : (p,)
+    among : (m, m) correlation of the inducing inputs
+    lower, inverse : (m, m) L and L^{-1}
+    across : (m, N) correlation of inducing inputs and rows
+    A : (m, N)
+    root : (N,) root of what A leaves of the variance
+    noise : (S, K, N) the draws, times that root
+    """
+
+    theta: Array
+    among: Array
+    lower: Array
+    inverse: Array
+    across: Array
+    A: Array
+    root: Array
+    noise: Array
 
 
-def features_at(theta: JaxArray, data: SparseData) -> tuple[JaxArray, JaxArray]:
-    """Return A (m, l + u + J) and what it leaves of the variance."""
-    inputs = jnp.concatenate([data.labelled, data.rows, data.base])
-    lower = sparse.factor(theta, data.inducing)
-    return sparse.features(theta, lower, data.inducing, inputs)
+class Terms(NamedTuple):
+    """The log-likelihood and what its slopes are made of.
+
+    log_likelihood, log_norm : numbers; the norm is Z
+    latent : (S, K, N) g
+    slope : (S, K, N) of the log-likelihood by g
+    shares : (S, K, N) e^{g_k}/Λ
+    """
+
+    log_likelihood: float
+    log_norm: float
+    latent: Array
+    slope: Array
+    shares: Array
 
 
-def log_likelihood(
-    v: JaxArray, theta: JaxArray, known: tuple[JaxArray, JaxArray], data: SparseData
-) -> tuple[JaxArray, JaxArray]:
-    """Return the log-likelihood, and log Z, where A and what it leaves are known."""
-    A, left = known
-    a, l, u = sparse.amplitude(theta), len(data.labelled), len(data.rows)  # noqa: E741
-    g = a * (A.T @ v.T + jnp.sqrt(left + 1e-12)[:, None] * data.noise)
-    log_total = jax.nn.logsumexp(g, axis=-1)
-    log_kept = jax.nn.log_sigmoid(log_total)
-    of_labels = (data.labels * g[:, :l]).sum(axis=-1) - jnp.logaddexp(0.0, log_total[:, :l])
-    log_norm = _log_mean(_log_mean(log_kept[:, l + u :]))
-    of_rows = _log_mean(of_labels).sum() + _log_mean(log_kept[:, l : l + u]).sum()
-    return of_rows - (l + u) * log_norm, log_norm
+def features_at(theta: Array, data: SparseData) -> Features:
+    """Return A and what belongs to it."""
+    among = correlation(theta, data.inducing, data.inducing)
+    jittered = among.astype(np.float64)
+    jittered[np.diag_indices_from(jittered)] += JITTER
+    lower: NDArray[np.float64] = np.linalg.cholesky(jittered).astype(np.float64)
+    inverse = solve_lower(lower, np.eye(len(lower))).astype(among.dtype)
+    across = correlation(theta, data.inducing, data.inputs)
+    A = inverse @ across
+    left = np.maximum(1.0 - np.einsum("ij,ij->j", A, A), 0.0)
+    root = np.sqrt(left + left.dtype.type(LEAST_LEFT))
+    noise = root * np.swapaxes(data.noise, 1, 2)
+    return Features(theta, among, lower.astype(among.dtype), inverse, across, A, root, noise)
 
 
-def log_density(position: JaxArray, data: SparseData) -> JaxArray:
-    """Return the log density of a position, up to a constant."""
-    v, theta = unpack(position, data)
-    return _log_posterior(v, theta, features_at(theta, data), data)
+def terms_at(v: Array, theta: Array, known: Features, data: SparseData) -> Terms:
+    """Return the log-likelihood, and its slope by g = a (Aᵀ v + what is left open)."""
+    l, J, S = len(data.labelled), len(data.base), len(data.noise)  # noqa: E741
+    n = l + len(data.rows)
+    g = np.exp(0.5 * theta[0]) * (v @ known.A + known.noise)
+    top = g.max(axis=1)
+    shares = np.exp(g - top[:, None])
+    total = shares.sum(axis=1)
+    shares /= total[:, None]
+    log_total = top + np.log(total)
+    kept, rejected = expit(log_total), expit(-log_total)
+
+    ones = data.labels.T
+    of_labels = (ones * g[:, :, :l]).sum(axis=1) - np.logaddexp(0.0, log_total[:, :l])
+    of_rows = log_expit(log_total[:, l:n])
+    norm = float(kept[:, n:].mean(dtype=np.float64))
+    likelihood = _log_means(of_labels) + _log_means(of_rows) - n * float(np.log(norm))
+    by_label, by_row = softmax(of_labels, axis=0), softmax(of_rows, axis=0)
+    by_base = kept.dtype.type(-n / (norm * J * S))
+    weights = [-by_label * kept[:, :l], by_row * rejected[:, l:n]]
+    weights.append(by_base * kept[:, n:] * rejected[:, n:])
+    slope = shares * np.concatenate(weights, axis=1)[:, None]
+    slope[:, :, :l] += by_label[:, None] * ones
+    return Terms(likelihood, float(np.log(norm)), g, slope, shares)
 
 
-def log_density_of_values(
-    x: JaxArray, rest: JaxArray, known: tuple[JaxArray, JaxArray], data: SparseData
-) -> JaxArray:
-    """Return the same with length-scales held, (K·m + 1,) and (p − 1,), where A is known."""
-    v, theta = unpack(jnp.concatenate([x, rest]), data)
-    return _log_posterior(v, theta, known, data)
+def _log_means(x: Array) -> float:
+    """Return the logs of the means of exp x over the first axis, summed over the second."""
+    if x.shape[1] == 0:
+        return 0.0
+    top = x.max(axis=0)
+    return float((top + np.log(np.exp(x - top).mean(axis=0))).sum(dtype=np.float64))
 
 
-def _log_posterior(
-    v: JaxArray, theta: JaxArray, known: tuple[JaxArray, JaxArray], data: SparseData
-) -> JaxArray:
+def log_density(
+    v: Array, theta: Array, known: Features, data: SparseData, with_all: bool
+) -> tuple[float, Array, Array]:
+    """Return the log density up to a constant, and its slopes by v (K, m) and θ (p,).
+
+    Parameters
+    ----------
+    known : of θ, or, without `with_all`, of one with the same length-scales
+    with_all : whether the slopes by the log length-scales are wanted; else they are the prior's
+    """
+    terms = terms_at(v, theta, known, data)
     away = (theta - data.prior_mean) / data.prior_sd
-    likelihood, _ = log_likelihood(v, theta, known, data)
-    return likelihood - 0.5 * (v**2).sum() - 0.5 * (away**2).sum()
+    value = terms.log_likelihood - 0.5 * float(np.vdot(v, v)) - 0.5 * float(away @ away)
+    by_functions = np.exp(0.5 * theta[0]) * terms.slope.sum(axis=0)
+    by_theta = -away / data.prior_sd
+    by_theta[0] += 0.5 * np.vdot(terms.slope, terms.latent)
+    if with_all:
+        by_theta[1:] += _slope_of_length_scales(v, by_functions, terms, known, data)
+    return value, by_functions @ known.A.T - v, by_theta
 
 
-def _log_mean(x: JaxArray) -> JaxArray:
-    """Return the log of the mean of exp x over the first axis."""
-    return jax.nn.logsumexp(x, axis=0) - jnp.log(x.shape[0])
+def _slope_of_length_scales(
+    v: Array, by_functions: Array, terms: Terms, known: Features, data: SparseData
+) -> Array:
+    """Return the slope of the log-likelihood by the log length-scales, (p − 1,), backwards.
+
+    Parameters
+    ----------
+    by_functions : (K, N) slope by Aᵀ v
+    """
+    a = np.exp(0.5 * known.theta[0])
+    by_left = a * np.einsum("skn,skn->n", terms.slope, known.noise) / (2.0 * known.root**2)
+    by_A = v.T @ by_functions - 2.0 * known.A * by_left
+    by_across = known.inverse.T @ by_A
+    # Through L: its slope, −(by_across Aᵀ), is taken to that of L Lᵀ (Murray 2016, equation 10).
+    inner = np.tril(known.lower.T @ np.tril(by_across @ known.A.T))
+    inner[np.diag_indices_from(inner)] *= 0.5
+    by_among = -known.inverse.T @ inner @ known.inverse
+    by_squares = _weighted_squares(by_across * known.across, data.inducing, data.inputs)
+    by_squares += _weighted_squares(by_among * known.among, data.inducing, data.inducing)
+    scales = np.exp(-2.0 * known.theta[1:])
+    return scales * (by_squares if len(scales) > 1 else by_squares.sum())
 
 
-_slope = jax.jit(jax.value_and_grad(log_density))
-_slope_of_values = jax.jit(jax.value_and_grad(log_density_of_values))
-_features = jax.jit(features_at)
-_unpack = jax.jit(unpack)
-
-
-@jax.jit
-def _described(position: JaxArray, data: SparseData) -> tuple[JaxArray, ...]:
-    """Return v, θ, log-likelihood, log Z and class probabilities of the data's rows."""
-    v, theta = unpack(position, data)
-    A, left = features_at(theta, data)
-    n = len(data.labelled) + len(data.rows)
-    g = sparse.amplitude(theta) * (A.T @ v.T + jnp.sqrt(left + 1e-12)[:, None] * data.noise)
-    shares = jax.nn.softmax(g[:, :n], axis=-1).mean(axis=0)
-    return v, theta, *log_likelihood(v, theta, (A, left), data), shares
+def _weighted_squares(W: Array, first: Array, second: Array) -> Array:
+    """Return Σ_ab W_ab (x_aj − y_bj)² of every feature j; (n, m), (n, d), (m, d) -> (d,)."""
+    both = (first * (W @ second)).sum(axis=0)
+    return W.sum(axis=1) @ first**2 + W.sum(axis=0) @ second**2 - 2.0 * both
 
 
 # The chain ----------------------------------------------------------------------------------------
@@ -173,48 +245,80 @@ def sampler(data: SparseData, in_own_units: Array, order: NDArray[np.intp]) -> S
 
 
 def _init(data: SparseData, rng: np.random.Generator) -> SparseState:
-    n = data.centre.size + len(data.prior_mean)
-    return make_state(rng.standard_normal(n))
+    """Start at a draw of q, near the log-parameters that the ascent found."""
+    x = rng.standard_normal(data.centre.shape).astype(data.centre.dtype)
+    away = rng.standard_normal(len(data.prior_sd)).astype(data.prior_sd.dtype)
+    return make_state(
+        data.centre + _along(data.factors, x),
+        data.theta_centre + THETA_SCALE * data.prior_sd * away,
+    )
 
 
-def make_state(position: Array) -> SparseState:
-    """Return the state at a position, before any adaptation."""
+def make_state(values: Array, theta: Array) -> SparseState:
+    """Return the state at values and log-parameters, before any adaptation."""
     first = hmc.init_step_size(FIRST_STEP)
-    return SparseState(position, first, first, 0, 1.0)
+    return SparseState(values, theta, first, first, 0, 1.0)
 
 
 def sweep(
     data: SparseData, rng: np.random.Generator, state: SparseState, adapt: bool
 ) -> SparseState:
     """Move v and the amplitude, in one sweep of `THETA_EVERY` the length-scales as well."""
-    held = len(data.prior_mean) - 1
-    q = state.position
-    if state.n_sweeps % THETA_EVERY == THETA_EVERY - 1:
-        q, info, tuned = hmc.tuned_step(
-            rng,
-            q,
-            lambda x: _as_numpy(_slope(_f32(x), data)),
-            state.of_theta,
-            LEAPFROG_THETA,
-            adapt,
-        )
-        state = state._replace(of_theta=tuned)
-    else:
-        rest = _f32(q[-held:])
-        known = _features(_unpack(_f32(q), data)[1], data)
-        x, info, tuned = hmc.tuned_step(
-            rng,
-            q[:-held],
-            lambda x: _as_numpy(_slope_of_values(_f32(x), rest, known, data)),
-            state.of_values,
-            LEAPFROG,
-            adapt,
-        )
-        q = np.concatenate([x, q[-held:]])
-        state = state._replace(of_values=tuned)
+    with_all = state.n_sweeps % THETA_EVERY == THETA_EVERY - 1
+    target = _Around(data, state, None if with_all else features_at(state.theta, data))
+    tuned, lengths = (state.of_theta, LEAPFROG_THETA) if with_all else (state.of_values, LEAPFROG)
+    start = np.zeros(state.values.size + target.n_moved)
+    x, info, tuned = hmc.tuned_step(rng, start, target.density, tuned, lengths, adapt)
+    values, theta = target.at(x)
     return state._replace(
-        position=q, n_sweeps=state.n_sweeps + 1, acceptance=float(info.acceptance)
+        values=values,
+        theta=theta,
+        of_theta=tuned if with_all else state.of_theta,
+        of_values=state.of_values if with_all else tuned,
+        n_sweeps=state.n_sweeps + 1,
+        acceptance=float(info.acceptance),
     )
+
+
+class _Around(NamedTuple):
+    """The log density in coordinates x of a move, which begins at zero.
+
+    known : features where the length-scales stay as they are, else None
+    """
+
+    data: SparseData
+    state: SparseState
+    known: Features | None
+
+    @property
+    def n_moved(self) -> int:
+        """Log-parameters that move: the amplitude alone, or all."""
+        return len(self.state.theta) if self.known is None else 1
+
+    def at(self, x: Array) -> tuple[Array, Array]:
+        """Return v and θ."""
+        state, p = self.state, self.n_moved
+        x = x.astype(state.values.dtype)
+        values = state.values + _along(self.data.factors, x[:-p].reshape(state.values.shape))
+        theta = state.theta.copy()
+        theta[:p] += THETA_SCALE * self.data.prior_sd[:p] * x[-p:]
+        return values, theta
+
+    def density(self, x: Array) -> tuple[float, Array]:
+        """Return the log density at x, and its slope there."""
+        data, p = self.data, self.n_moved
+        v, theta = self.at(x)
+        if not (np.abs(theta - data.prior_mean) < WIDEST * data.prior_sd).all():
+            return -np.inf, x
+        known = features_at(theta, data) if self.known is None else self.known
+        value, by_values, by_theta = log_density(v, theta, known, data, self.known is None)
+        by_x = np.matmul(data.factors, by_values[:, :, None]).ravel()
+        return value, np.concatenate([by_x, THETA_SCALE * data.prior_sd[:p] * by_theta[:p]])
+
+
+def _along(factors: Array, x: Array) -> Array:
+    """Return Cᵀ x of every function; (K, m, m), (K, m) -> (K, m)."""
+    return np.matmul(x[:, None, :], factors)[:, 0]
 
 
 def _record(
@@ -224,22 +328,14 @@ def _record(
     rng: np.random.Generator,
     state: SparseState,
 ) -> dict[str, Any]:
-    found = [np.asarray(part, np.float64) for part in _described(_f32(state.position), data)]
-    values, theta, likelihood, log_norm, shares = found
+    terms = terms_at(state.values, state.theta, features_at(state.theta, data), data)
+    shares = terms.shares[:, :, : len(order)].mean(axis=0, dtype=np.float64).T
     return {
-        "log_likelihood": float(likelihood),
-        "log_norm": float(log_norm),
-        "log_parameters": theta + in_own_units,
-        "values": values,
+        "log_likelihood": terms.log_likelihood,
+        "log_norm": terms.log_norm,
+        "log_parameters": state.theta + in_own_units,
+        "values": state.values.astype(np.float64),
         "row_probabilities": shares[order],
         "acceptance": state.acceptance,
-        "jitter": sparse.JITTER,
+        "jitter": JITTER,
     }
-
-
-def _f32(x: Array) -> Any:
-    return np.asarray(x, np.float32)
-
-
-def _as_numpy(pair: tuple[JaxArray, JaxArray]) -> tuple[float, Array]:
-    return float(pair[0]), np.asarray(pair[1], np.float64)

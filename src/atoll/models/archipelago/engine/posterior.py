@@ -240,7 +240,7 @@ def _average(
     return np.concatenate(
         [
             of_latent(mean[piece, None, :] + deviation[piece, None, :] * points).mean(axis=1)
-            for piece in in_chunks(len(mean), points.size, most=CHUNK_ENTRIES // 4)
+            for piece in in_chunks(len(mean), points.size, most=CHUNK_ENTRIES // 16)
         ]
     )
 

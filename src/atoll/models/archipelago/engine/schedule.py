@@ -4,6 +4,10 @@ With t from 0 to 1 over the steps: unlabelled rows gain their weight κ until t 
 labels hold with weight τ = 1 until then, and are released by t = .6; curvatures are taken with
 caution until then, and as they are from .8; the rate ρ falls from .5 to .05; what is kept is the
 average over the last steps.
+
+The log-parameters stay at their start until all rows count: learned from few of them they go astray
+and have not come back when the steps end. From then on they move less and less, to nothing where
+the average begins, so that single batches leave no trace in them.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ ONWARD_RATE = 0.15  # at which an ascent goes on where more rows have come
 FIRST_ROWS = 300.0  # unlabelled rows that count at the start
 CLAMPED, RELEASED, BOLD = 0.3, 0.6, 0.8  # ends of the stages, as shares of the steps
 FIRST_RATE, LAST_RATE = 0.5, 0.05
-LEARNING, AVERAGED = 0.1, 0.86  # from which on log-parameters move, and steps are averaged
-LEARNING_RATE = 0.3  # of the log-parameters
+AVERAGED = 0.86  # from which on log-parameters rest, and steps are averaged
+LEARNING_RATE, ONWARD_LEARNING_RATE = 0.15, 0.15  # of the log-parameters, at first
 STEPS_PER_ROUND = 4  # of natural gradients, after which the log-parameters take one
 ROUNDS_AT_ONCE = 5  # between two reports
 
@@ -57,14 +61,14 @@ def make_schedule(n_steps: int, n: int) -> Schedule:
     t = np.arange(n_steps) / n_steps
     rounds = t[STEPS_PER_ROUND - 1 :: STEPS_PER_ROUND]
     growth = np.log(min(1.0, FIRST_ROWS / max(n, 1)))
-    learning = (rounds >= LEARNING) & (rounds <= AVERAGED)
+    slowing = np.clip((AVERAGED - rounds) / (AVERAGED - CLAMPED), 0.0, 1.0)
     columns = {
         "rate": FIRST_RATE * (LAST_RATE / FIRST_RATE) ** np.clip((t - 0.15) / 0.75, 0.0, 1.0),
         "row_weight": np.exp(growth * np.maximum(0.0, 1.0 - t / CLAMPED)),
         "graph_weight": np.clip(1.0 - (t - CLAMPED) / (RELEASED - CLAMPED), 0.0, 1.0),
         "caution": np.clip(1.0 - (t - RELEASED) / (BOLD - RELEASED), 0.0, 1.0),
         "averaged": 1.0 * (t >= AVERAGED),
-        "learning_rate": LEARNING_RATE * learning * np.minimum(1.0, 2.0 * (1.0 - rounds)),
+        "learning_rate": LEARNING_RATE * (rounds >= CLAMPED) * slowing,
     }
     return Schedule(**{name: column.astype(np.float32) for name, column in columns.items()})
 
@@ -80,6 +84,6 @@ def onward_schedule(n_steps: int) -> Schedule:
         "graph_weight": 0.0 * one,
         "caution": 0.0 * one,
         "averaged": 1.0 * (t >= BOLD),
-        "learning_rate": 0.5 * LEARNING_RATE * (rounds <= BOLD) * (1.0 - rounds),
+        "learning_rate": ONWARD_LEARNING_RATE * (rounds <= BOLD) * (1.0 - rounds),
     }
     return Schedule(**{name: column.astype(np.float32) for name, column in columns.items()})
