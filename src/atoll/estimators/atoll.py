@@ -300,8 +300,7 @@ class AtollClassifier(InformedClassifier):
         memory, n, most = self._remembered(X), X.shape[0], self.max_graph_rows
         metric = metric_of(X, self.metric)
         usable = usable_rows(X, metric)
-        labelled = some_labels(rng, labels, recipe.graph.choice.most_labels)
-        labelled = usable_labels(labelled, usable)
+        labelled = usable_labels(some_labels(rng, labels, recipe.graph.choice.most_labels), usable)
         kept = memory.get(
             "kept", (most, metric), lambda: choose_rows(rng, n, labelled, most, usable)
         )
@@ -315,7 +314,8 @@ class AtollClassifier(InformedClassifier):
         if takes_near_labels(first, labels, recipe.graph.choice):
             first, data = with_near_labels(first, X, labels, data, scaled, labelled, metric)
         seen: dict[str, View] = {"neighbours": first}
-        known = parts.known_labels(first, data, graph, self._known_shares(labels))
+        known_shares = self._known_shares(labels)
+        known = parts.known_labels(first, data, graph, known_shares)
         self._say("graph without label noise")
         bold = with_votes(self._bold(rng, known), first, data)
         if self._compares():
@@ -323,9 +323,7 @@ class AtollClassifier(InformedClassifier):
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
         weights = average.weights(assumptions)
         self._say(f"weights: {weights_in_words(assumptions, weights)}")
-        shares = self._known_shares(labels)
-        if shares is None:
-            shares = data.smoothed_shares
+        shares = data.smoothed_shares if known_shares is None else known_shares
         posterior = parts.average_of(
             scaled, seen, problems, assumptions, weights, bold, shares, recipe
         )
