@@ -186,6 +186,8 @@ def subtract_square(matrix: Array, right: Array) -> None:
     A, turned = (right, 1) if right.flags.f_contiguous else (right.T, 0)
     if matrix.flags.c_contiguous:
         blas.dsyrk(-1.0, A, beta=1.0, c=matrix.T, trans=turned, lower=0, overwrite_c=1)
+    elif matrix.flags.f_contiguous:
+        blas.dsyrk(-1.0, A, beta=1.0, c=matrix, trans=turned, lower=1, overwrite_c=1)
     else:
         matrix -= blas.dsyrk(1.0, A, trans=turned, lower=1)
 

@@ -93,6 +93,7 @@ def step_by_gradients(
     gradient: Callable[[Array], Array],
     step_size: float,
     n_leapfrog: int,
+    momentum: Array | None = None,
 ) -> tuple[Array, HMCInfo]:
     """Make one transition, with the density evaluated only at the two ends of the trajectory.
 
@@ -103,6 +104,7 @@ def step_by_gradients(
     position : (d,)
     log_density : position -> log density
     gradient : position -> (d,); a NaN in its first entry ends the trajectory and refuses the move
+    momentum : (d,) standard normal noise, which is overwritten; None draws it
 
     Returns
     -------
@@ -116,7 +118,7 @@ def step_by_gradients(
     >>> info.acceptance > 0.99
     True
     """
-    p = rng.standard_normal(len(position))
+    p = rng.standard_normal(len(position)) if momentum is None else momentum
     threshold = np.log1p(-rng.random())
     before = log_density(position) - 0.5 * float(p @ p)
     p += 0.5 * step_size * gradient(position)

@@ -119,7 +119,7 @@ def gram_at_rows(setting: Setting, rows: Any) -> Callable[[Array], Array]:
 def kernels_at(gram_at: Callable[[Array], Array], log_parameters: Array) -> Kernels:
     """Return the kernels at θ, (F, p), where `gram_at_rows` has been prepared."""
     grams = [gram_at(theta) for theta in log_parameters]
-    factors = [jittered_cholesky(C) for C in grams]
+    factors = [jittered_cholesky(C.T) for C in grams]  # symmetric; by columns LAPACK is quicker
     lowers = stacked([factor.lower for factor in factors])
     return Kernels(log_parameters, grams, lowers, max(factor.jitter for factor in factors))
 
@@ -275,6 +275,7 @@ def corner_factor(covariance: Array, nugget: float, bridge: Array) -> Factor:
     covariance : (m, m) of the rows, without a nugget; it is overwritten
     bridge : (m, T)
     """
+    covariance = covariance.T  # symmetric; by columns, as LAPACK has it
     diagonal = np.einsum("ii->i", covariance)  # a view
     diagonal += nugget
     subtract_square(covariance, bridge.T)
