@@ -165,7 +165,8 @@ def half_through_cholesky(lower: Array, slope: Array, whitened: Array) -> Array:
     triangle = np.tril(slope @ whitened.T)
     np.einsum("ii->i", triangle)[:] *= 0.5
     half = solve_lower(lower, triangle, transposed=True)
-    return solve_lower(lower, half.T, transposed=True)
+    # By rows, which BLAS solves in less time.
+    return solve_lower(lower, np.ascontiguousarray(half.T), transposed=True)
 
 
 def subtract_square(matrix: Array, right: Array) -> None:

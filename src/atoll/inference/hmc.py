@@ -160,12 +160,17 @@ def nested_step(
     target: Nested,
     step_size: float,
     n_leapfrog: int,
+    momenta: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array, Any, HMCInfo]:
     """Make one transition in which the cheap block takes two half-steps per step of the dear block.
 
     One of the two half-steps comes before the dear block moves and one after, so that the whole is
     reversible. The density stays invariant under any slope that is a function of the position; a
     poor slope only makes refusals more frequent.
+
+    Parameters
+    ----------
+    momenta : standard normal noise in the shapes of both blocks; None draws it
 
     Returns
     -------
@@ -186,7 +191,9 @@ def nested_step(
     >>> info.acceptance > 0.99
     True
     """
-    p, q = rng.standard_normal(dear.shape), rng.standard_normal(cheap.shape)
+    if momenta is None:
+        momenta = rng.standard_normal(dear.shape), rng.standard_normal(cheap.shape)
+    p, q = momenta
     threshold = np.log1p(-rng.random())
     prepared = target.prepare(dear)
     start, half = (dear, cheap, prepared), 0.5 * step_size

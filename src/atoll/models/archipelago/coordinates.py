@@ -17,7 +17,11 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from atoll.core.linalg import jittered_cholesky, lower_times, solve_lower
-from atoll.models.archipelago.functions import Setting
+from atoll.models.archipelago.functions import (
+    Setting,
+    unwhiten_by_class,
+    unwhiten_by_class_transposed,
+)
 from atoll.models.archipelago.state import ArchipelagoState
 
 Array = NDArray[np.float64]
@@ -53,9 +57,7 @@ class Coordinates(NamedTuple):
             return np.matmul(coordinates.astype(np.float32)[:, None, :], self.maps)[:, 0].astype(
                 float
             )
-        if len(self.factors) == 1:
-            return coordinates @ self.factors[0].T
-        return np.matmul(self.factors, coordinates[:, :, None])[:, :, 0]
+        return unwhiten_by_class(self.factors, coordinates)
 
     def slope(self, coordinates: Array, u: Array, slope: Array, *, out: Array) -> None:
         """Find the gradient of −|ν|²/2 and of what has this gradient in u, (K, T) all."""
@@ -63,10 +65,8 @@ class Coordinates(NamedTuple):
             by_u = self.weights * u
             by_u += slope
             found = np.matmul(self.maps, by_u.astype(np.float32)[:, :, None])[:, :, 0]
-        elif len(self.factors) == 1:
-            found = slope @ self.factors[0]
         else:
-            found = np.matmul(slope[:, None, :], self.factors)[:, 0]
+            found = unwhiten_by_class_transposed(self.factors, slope)
         np.subtract(found, coordinates, out=out)
 
     def of_whitened(self, whitened: Array) -> Array:

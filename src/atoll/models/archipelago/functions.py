@@ -176,6 +176,20 @@ def whiten(factors: Array, u: Array) -> Array:
     return np.stack([solve_lower(low, column) for low, column in zip(factors, u.T)], axis=1)
 
 
+def unwhiten_by_class(factors: Array, whitened: Array) -> Array:
+    """Return u = L ν with ν class by class, (K, T) -> (K, T)."""
+    if len(factors) == 1:
+        return whitened @ factors[0].T
+    return np.matmul(factors, whitened[:, :, None])[:, :, 0]
+
+
+def unwhiten_by_class_transposed(factors: Array, slope: Array) -> Array:
+    """Return Lᵀ times a gradient in u, class by class, (K, T): the gradient in ν."""
+    if len(factors) == 1:
+        return slope @ factors[0]
+    return np.matmul(slope[:, None, :], factors)[:, 0]
+
+
 def mixing_matrix(mixing: Array, n_classes: int) -> Array:
     """Return A, (K, K): lower triangular, with rows of length one.
 
