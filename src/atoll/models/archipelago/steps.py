@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ from atoll.core.linalg import (
     cholesky_solve,
     half_through_cholesky,
     jittered_cholesky,
-    lower_of_inverse,
     lower_times,
+    rounded_lower_of_inverse,
 )
 from atoll.inference import hmc, slice_sampling
 from atoll.kernels.hyperparameters import gram_gradient_function
@@ -320,9 +320,15 @@ def slopes_given_copies(
         a, r = at.of_copies[:, k], at.weights[:, k]
         h = cholesky_solve(Q, by_weights[:, k])
         by_whitened = lower_times(lower, -h, transposed=True)
-        by_gram = np.hstack([0.5 * a, -h]) @ np.hstack([a, r]).T
-        by_gram -= _without_half_of_diagonal(a.shape[1] * lower_of_inverse(Q))
-        by_gram += half_through_cholesky(lower, by_whitened, given.whitened[:, k])
+        # What takes cubic time is in float32: any slope leaves the density invariant.
+        left, right = np.hstack([0.5 * a, -h]), np.hstack([a, r])
+        by_gram = left.astype(np.float32) @ right.astype(np.float32).T
+        inverse = rounded_lower_of_inverse(np.asfortranarray(Q, dtype=np.float32))
+        by_gram -= _without_half_of_diagonal(a.shape[1] * inverse)
+        by_gram += half_through_cholesky(
+            np.asfortranarray(lower, dtype=np.float32), by_whitened.astype(np.float32),
+            given.whitened[:, k].astype(np.float32),
+        )  # fmt: skip
         by_gram = 0.5 * (by_gram + by_gram.T)
         slopes.by_theta[f] = gram_slope(theta[f], at.kernels.grams[f], by_gram)
         slopes.by_whitened[:, k] = by_whitened
@@ -330,7 +336,7 @@ def slopes_given_copies(
     return slopes
 
 
-def _without_half_of_diagonal(triangle: Array) -> Array:
+def _without_half_of_diagonal(triangle: NDArray[Any]) -> NDArray[Any]:
     """Halve the diagonal in place: the rest of a triangle stands for both halves of a matrix."""
     np.einsum("ii->i", triangle)[:] *= 0.5
     return triangle
