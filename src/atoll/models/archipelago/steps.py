@@ -65,7 +65,7 @@ PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS = 2.0, 10  # of θ, in its standard d
 COPIES_PRECISION = 0.3
 MOST_STEPS_TOGETHER = 40  # of θ with the functions
 FEW_PARAMETERS = 3  # that move with the functions, or one by one
-SLICE_WIDTH = 1.5  # standard deviations of the prior
+SLICE_WIDTH = 2.5  # standard deviations of the prior
 # Of tuning in warm-up: the least weight of a new state, the weight of what it begins with, and the
 # least that θ's standard deviation may be of its prior's.
 SLOWEST_TUNING, FIRST_WEIGHT, LEAST_SPREAD = 0.02, 5.0, 0.5
