@@ -34,7 +34,7 @@ from atoll import ArchipelagoClassifier, SoftmaxGPClassifier
 from atoll.datasets import hide_labels, make_pinwheel
 
 OUTPUT = Path(__file__).parent / "output" / "archipelago_fits.jsonl"
-FIRST_SEED = 2000  # none below was used while the sampler was built
+FIRST_SEED = 3000  # none from here on was used while the sampler was built; 2000 to 2019 were told
 ARMS = {"three noisy": (3, 0.2), "five noisy": (5, 0.2), "three": (3, 0.1)}
 LABELS = (1, 2, 4, 8)
 # Table 1, the softmax GP's errors; and spreads and rate nearest to them, of those below .03.
@@ -87,6 +87,8 @@ def fitted(model, X, y, X_test, y_test):
         "perplexity": np.exp(-np.log(of_truth).mean()), "mixed": bool(found["mixed"]),
         "r_hat": max(found["r_hat"].values()), "worst": max(found["r_hat"], key=found["r_hat"].get),
         "ess": min(found["ess_bulk"].values()), "draws": int(found["n_draws"]),
+        **({"rejections": model.draws_["n_rejections"].mean()} if "n_rejections" in model.draws_
+           else {}),
     }  # fmt: skip
 
 

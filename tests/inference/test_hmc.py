@@ -72,6 +72,18 @@ def test_a_step_by_gradients_is_the_plain_one():
         assert same == pytest.approx(info)
 
 
+def test_a_momentum_that_is_given_takes_the_place_of_one_drawn():
+    y, x = np.array([1, 0, 1]), np.array([0.3, -1.0, 0.2])
+    functions = (lambda x: log_joint(x, y)[0]), (lambda x: log_joint(x, y)[1])
+    for seed in range(5):
+        expected = hmc.step_by_gradients(np.random.default_rng(seed), x, *functions, 0.9, 4)
+        rng = np.random.default_rng(seed)
+        given = rng.standard_normal(3)
+        found = hmc.step_by_gradients(rng, x, *functions, 0.9, 4, given)
+        np.testing.assert_array_equal(found[0], expected[0])
+        assert found[1] == expected[1]
+
+
 def ridge(y):
     """Two blocks: x ~ N(0, 1) is dear, z ~ N(0, I₂), and y_i ~ Bernoulli(logit⁻¹(3 x z_i))."""
     signed = np.where(y == 1, 3.0, -3.0)

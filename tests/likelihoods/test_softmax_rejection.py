@@ -105,6 +105,21 @@ def test_prepared_rows_of_any_two_factors_have_their_total_and_its_gradient():
     )
 
 
+@pytest.mark.parametrize("size", [1.0, 30.0, 400.0, 1e4])
+def test_class_by_class_the_gradient_is_the_same_whatever_the_size_of_functions(size):
+    rng = np.random.default_rng(12)
+    latent = size * rng.normal(size=(9, 3))
+    labels = np.eye(3)[rng.integers(3, size=9)] * (np.arange(9) < 3)[:, None]
+    fixed = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.2, 1.2])
+    by_total = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.2, 0.2])
+    outcomes = Outcomes(labels, fixed, by_total, np.ones(3))
+    expected = outcomes.gradient(latent)
+    with np.errstate(all="ignore"):
+        found, product = outcomes.by_class().gradient(np.ascontiguousarray(latent.T))
+    np.testing.assert_allclose(found.T, expected, rtol=1e-9, atol=1e-12)
+    assert product == pytest.approx(np.sum(expected * latent), rel=1e-9)
+
+
 @pytest.mark.parametrize("codes", [CODES[:4], np.array([UNLABELLED, REJECTED, 1, 1])])
 def test_huge_functions_have_the_total_and_gradient_of_moderate_ones(codes):
     """One huge row takes all through the careful formulas; the others are as they were."""

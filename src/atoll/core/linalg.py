@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,11 +161,28 @@ def through_cholesky(lower: Array, slope: Array, whitened: Array) -> Array:
 
 
 def half_through_cholesky(lower: Array, slope: Array, whitened: Array) -> Array:
-    """Return a matrix whose symmetric part is `through_cholesky`, (n, n)."""
+    """Return a matrix whose symmetric part is `through_cholesky`, (n, n).
+
+    All in float32 give it in float32.
+    """
     triangle = np.tril(slope @ whitened.T)
     np.einsum("ii->i", triangle)[:] *= 0.5
-    half = solve_lower(lower, triangle, transposed=True)
-    return solve_lower(lower, half.T, transposed=True)
+    half = _times_inverse(triangle.T, lower)
+    return _times_inverse(np.asfortranarray(half.T), lower)
+
+
+def rounded_lower_of_inverse(lower: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the lower triangle of (L Lᵀ)^{-1}, with zeros above it, in float32; (n, n)."""
+    inverse = _times_inverse(np.eye(len(lower), dtype=np.float32, order="F"), lower)
+    return lapack.slauum(inverse, lower=1, overwrite_c=1)[0]
+
+
+def _times_inverse(left: NDArray[Any], lower: NDArray[Any]) -> NDArray[Any]:
+    """Return left L^{-1}, by columns; left (m, n), by columns too. BLAS is slower from the left."""
+    by_columns = lower.flags.f_contiguous
+    solve = blas.strsm if lower.dtype == np.float32 else blas.dtrsm
+    A = lower if by_columns else lower.T
+    return solve(1.0, A, left, side=1, lower=by_columns, trans_a=not by_columns)
 
 
 def subtract_square(matrix: Array, right: Array) -> None:
@@ -186,6 +203,8 @@ def subtract_square(matrix: Array, right: Array) -> None:
     A, turned = (right, 1) if right.flags.f_contiguous else (right.T, 0)
     if matrix.flags.c_contiguous:
         blas.dsyrk(-1.0, A, beta=1.0, c=matrix.T, trans=turned, lower=0, overwrite_c=1)
+    elif matrix.flags.f_contiguous:
+        blas.dsyrk(-1.0, A, beta=1.0, c=matrix, trans=turned, lower=1, overwrite_c=1)
     else:
         matrix -= blas.dsyrk(1.0, A, trans=turned, lower=1)
 

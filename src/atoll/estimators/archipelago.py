@@ -107,12 +107,12 @@ class ArchipelagoClassifier(GenerativeClassifier):
         π, from which islands rise. "gaussian" has the rows' mean and covariance, and so has
         "blurred", which is nearer to the rows: it is the rows themselves, drawn towards their mean
         and blurred by a Gaussian. "mixture" is a mixture of Gaussians fitted to the rows. "auto"
-        takes "blurred" (the engine "gaussian"), unless a mixture is so much nearer to rows left out
-        of its fit that too many rejections would be needed. "labels" fits under each of the
-        Gaussian, the t, the blurred rows and the mixture, up to five times, and takes the one under
-        which labels left out are most probable. "sampled-gaussian" has a conjugate prior (section
-        3.4); in many dimensions it can widen without end. An object has `sample(rng, n)` and
-        `log_density(X)`.
+        takes "blurred" with one or two features and "student-t" with more (the engine "gaussian"),
+        unless a mixture is so much nearer to rows left out of its fit that too many rejections
+        would be needed. "labels" fits under each of the Gaussian, the t, the blurred rows and the
+        mixture, up to five times, and takes the one under which labels left out are most probable.
+        "sampled-gaussian" has a conjugate prior (section 3.4); in many dimensions it can widen
+        without end. An object has `sample(rng, n)` and `log_density(X)`.
     classes : sequence or None, default=None
         All classes, including any that have no labelled row. None: those of y, sorted.
     extra_classes : int or sequence of names, default=0
@@ -375,7 +375,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
 
     def _fit_chains(self, X: Any, labels: PartialLabels, remark: str) -> Fit:
         prior = prior_of_islands(self.kernel, X)
-        base, reason = choose_base(self.base_density, X, usual="blurred")
+        base, reason = choose_base(self.base_density, X, usual="by features")
         codes = np.where(labels.is_labelled, labels.codes, UNLABELLED)
         setting = Setting(
             X, codes, len(labels.classes), prior, base, bool(self.own_kernels), bool(self.dependent)

@@ -93,6 +93,7 @@ def step_by_gradients(
     gradient: Callable[[Array], Array],
     step_size: float,
     n_leapfrog: int,
+    momentum: Array | None = None,
 ) -> tuple[Array, HMCInfo]:
     """Make one transition, with the density evaluated only at the two ends of the trajectory.
 
@@ -103,6 +104,7 @@ def step_by_gradients(
     position : (d,)
     log_density : position -> log density
     gradient : position -> (d,); a NaN in its first entry ends the trajectory and refuses the move
+    momentum : (d,) standard normal noise, which is overwritten; None draws it
 
     Returns
     -------
@@ -116,7 +118,7 @@ def step_by_gradients(
     >>> info.acceptance > 0.99
     True
     """
-    p = rng.standard_normal(len(position))
+    p = rng.standard_normal(len(position)) if momentum is None else momentum
     threshold = np.log1p(-rng.random())
     before = log_density(position) - 0.5 * float(p @ p)
     p += 0.5 * step_size * gradient(position)
@@ -158,12 +160,17 @@ def nested_step(
     target: Nested,
     step_size: float,
     n_leapfrog: int,
+    momenta: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array, Any, HMCInfo]:
     """Make one transition in which the cheap block takes two half-steps per step of the dear block.
 
     One of the two half-steps comes before the dear block moves and one after, so that the whole is
     reversible. The density stays invariant under any slope that is a function of the position; a
     poor slope only makes refusals more frequent.
+
+    Parameters
+    ----------
+    momenta : standard normal noise in the shapes of both blocks; None draws it
 
     Returns
     -------
@@ -184,7 +191,9 @@ def nested_step(
     >>> info.acceptance > 0.99
     True
     """
-    p, q = rng.standard_normal(dear.shape), rng.standard_normal(cheap.shape)
+    if momenta is None:
+        momenta = rng.standard_normal(dear.shape), rng.standard_normal(cheap.shape)
+    p, q = momenta
     threshold = np.log1p(-rng.random())
     prepared = target.prepare(dear)
     start, half = (dear, cheap, prepared), 0.5 * step_size

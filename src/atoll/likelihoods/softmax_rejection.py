@@ -9,6 +9,7 @@ REJECTED. Given that a row is kept, its class has the probabilities of `softmax`
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "REJECTED",
     "UNLABELLED",
     "Outcomes",
+    "OutcomesByClass",
     "class_probabilities",  # of a row that is kept
     "gradient",
     "log_prob",
@@ -128,6 +130,11 @@ class Outcomes(NamedTuple):
         odds += self.labels
         return odds
 
+    def by_class(self) -> OutcomesByClass:
+        """Return the outcomes class by class."""
+        labels = np.ascontiguousarray(self.labels.T)
+        return OutcomesByClass(labels, self.fixed, self.by_total, self.by_total - self.fixed, self)
+
     def _log_of_totals(self, latent: Array) -> Array:
         """Return log (a + b Λ)/(1 + Λ), whatever the size of Λ; (n, K) -> (n,)."""
         log_sums = log_total(latent)
@@ -137,6 +144,39 @@ class Outcomes(NamedTuple):
     def _logarithms(self) -> tuple[Array, Array]:
         with np.errstate(divide="ignore"):
             return np.log(self.fixed), np.log(self.by_total)
+
+
+class OutcomesByClass(NamedTuple):
+    """`Outcomes` for gradients at many places, with functions class by class, (K, n).
+
+    labels : (K, n)
+    fixed, by_total : (n,) a and b
+    difference : (n,) b − a
+    outcomes : the same row by row
+    """
+
+    labels: Array
+    fixed: Array
+    by_total: Array
+    difference: Array
+    outcomes: Outcomes
+
+    def gradient(self, latent: Array) -> tuple[Array, float]:
+        """Return the gradient of the total and its product with latent; (K, n) -> (K, n)."""
+        odds = np.exp(latent)
+        sums = np.add.reduce(odds, axis=0)
+        by_odds = self.by_total * sums  # becomes b/(a + b Λ) − 1/(1 + Λ)
+        by_odds += self.fixed
+        sums += 1.0
+        by_odds *= sums
+        np.divide(self.difference, by_odds, out=by_odds)
+        odds *= by_odds
+        odds += self.labels
+        product = float(np.vdot(odds, latent))
+        if not math.isfinite(product):  # functions that exp is too large for
+            odds = np.ascontiguousarray(self.outcomes.gradient(latent.T).T)
+            product = float(np.vdot(odds, latent))
+        return odds, product
 
 
 def outcomes_of(codes: Codes, n_classes: int) -> Outcomes:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from atoll.core.densities import (
+    Blurred,
     Gaussian,
     NormalInverseWishart,
     StudentT,
@@ -46,6 +47,15 @@ def test_a_mixture_that_holds_its_own_rows_alone_is_not_taken():
     density, reason = choose_base("auto", wide)
     assert isinstance(density, Gaussian)
     assert reason.startswith("one Gaussian")
+
+
+@pytest.mark.parametrize(("n_features", "kind"), [(1, Blurred), (2, Blurred), (3, StudentT)])
+def test_chains_take_the_blurred_rows_with_few_features_and_a_t_with_more(n_features, kind):
+    X = np.random.default_rng(2).normal(size=(40, n_features))
+    density, reason = choose_base("auto", X, usual="by features")
+    assert isinstance(density, kind)
+    assert reason.startswith("a t" if kind is StudentT else "the rows, blurred")
+    assert isinstance(choose_base("auto", X)[0], Gaussian)
 
 
 def test_a_constant_column_stays_constant():

@@ -108,6 +108,7 @@ def test_rows_that_become_known_one_after_the_other_have_the_factor_of_all(n_ker
 
 def test_islands_under_ard_are_larger_and_longer():
     X = np.random.default_rng(5).normal(size=(20, 4))
+    assert np.all(prior_of_islands("ard", X).sd[1:] < 0.3 * kernel_prior("ard", X).sd[1:])
     assert np.all(prior_of_islands("ard", X).mean > kernel_prior("ard", X).mean)
     np.testing.assert_array_equal(
         prior_of_islands("isotropic", X).mean, kernel_prior("isotropic", X).mean

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from atoll.core.densities import Gaussian
 from atoll.kernels.hyperparameters import gram_gradient_function, kernel_prior
@@ -105,8 +106,8 @@ def test_the_functions_coordinates_do_not_depend_on_what_moves():
 def test_without_many_rejections_the_coordinates_are_white_noise_itself():
     _, setting, state = prior_state(6)
     white = steps.coordinates_of(setting, state._replace(usual_proposals=11.0))
-    np.testing.assert_array_equal(white.of_whitened(state.whitened), state.whitened)
-    np.testing.assert_array_equal(white.whitened(state.whitened), state.whitened)
+    np.testing.assert_array_equal(white.of_whitened(state.whitened), state.whitened.T)
+    np.testing.assert_array_equal(white.whitened(state.whitened.T), state.whitened)
 
 
 @pytest.mark.parametrize("own_kernels", [False, True], ids=["shared", "own"])
@@ -119,20 +120,78 @@ def test_functions_and_their_prior_are_the_same_in_any_coordinates(usual, own_ke
     state = state._replace(tuning=tuning)
     white, whitened = steps.coordinates_of(setting, state), state.whitened
     coordinates = white.of_whitened(whitened)
-    u = white.functions(coordinates)
     np.testing.assert_allclose(white.whitened(coordinates), whitened, atol=1e-10)
-    np.testing.assert_allclose(u, unwhiten(state.factors, whitened), atol=1e-10)
-    assert white.log_prior(coordinates, u) == pytest.approx(-0.5 * np.sum(whitened**2), abs=1e-9)
+    scales = np.exp(white.amplitudes - 0.5 * state.log_parameters[:, 0])
+    exact = unwhiten(state.factors, whitened).T * scales[:, None]
+    u = white.functions(coordinates)
+    np.testing.assert_allclose(u, exact, atol=1e-10 if usual == 11.0 else 1e-5)
     # The gradient of the prior and of a linear function of u, along a direction.
     linear, along = rng.standard_normal((2, *u.shape))
 
     def value(shift):
-        moved = coordinates + shift * along
-        at = white.functions(moved)
-        return white.log_prior(moved, at) + float(np.sum(linear * at))
+        moved = white.whitened(coordinates + shift * along)
+        at = unwhiten(state.factors, moved).T * scales[:, None]
+        return -0.5 * np.sum(moved**2) + np.sum(linear * at)
 
-    slope = float(np.sum(white.slope(coordinates, u, linear) * along))
-    assert slope == pytest.approx((value(1e-5) - value(-1e-5)) / 2e-5, rel=1e-5, abs=1e-5)
+    slope = np.empty_like(u)
+    white.slope(coordinates, u, linear, out=slope)
+    expected = (value(1e-5) - value(-1e-5)) / 2e-5
+    assert float(np.sum(slope * along)) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+def functions_density(rng, setting, state):
+    """What `sample_functions` moves by, and where it starts."""
+    white, prior = steps.coordinates_of(setting, state), setting.prior
+    tuned = state.tuning._replace(of_data=rng.uniform(0.0, 0.2, state.tuning.of_data.shape))
+    state = state._replace(tuning=tuned)
+    v = prior.variance_index
+    own = state.log_parameters[:, v] if v is not None else np.zeros(0)
+    centre, spread = (prior.mean[v], prior.sd[v]) if v is not None else (0.0, 1.0)
+    start = np.concatenate([(own - centre) / spread, white.of_whitened(state.whitened).ravel()])
+    rows = open_row_factors(setting, state)
+    return steps.FunctionDensity(rows, white, own, centre, spread, start, state.whitened)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"own_kernels": True}, {"own_kernels": True, "dependent": True}, {"dependent": True}],
+    ids=["shared", "own", "own and mixed", "mixed"],
+)
+@pytest.mark.parametrize("kernel", ["isotropic", RBF(1.0)], ids=["amplitude", "no amplitude"])
+@pytest.mark.parametrize("usual", [11.0, 100.0], ids=["few", "many"])
+def test_the_slope_of_functions_and_amplitude_is_that_of_their_density(usual, kernel, options):
+    rng, setting, state = prior_state(7, kernel, **options)
+    state = state._replace(
+        usual_proposals=usual, log_parameters=state.log_parameters + 0.3, mixing=state.mixing + 0.5
+    )
+    target = functions_density(rng, setting, state)
+    here = target.start + 0.1 * rng.standard_normal(len(target.start))
+    slope, along = target.slopes()(here), rng.standard_normal((6, len(here)))
+    for direction in (*along, *np.eye(len(here))[:3]):
+        ahead, _ = target.at(here + 1e-5 * direction)
+        behind, _ = target.at(here - 1e-5 * direction)
+        assert slope @ direction == pytest.approx((ahead - behind) / 2e-5, rel=2e-4, abs=2e-4)
+
+
+def test_the_density_of_functions_is_the_same_where_the_start_is_found_anew():
+    target = functions_density(*prior_state(8))
+    known, found = target.at(target.start), target.at(target.start.copy())
+    assert found[0] == pytest.approx(known[0], abs=1e-9)
+    np.testing.assert_allclose(found[1], known[1], atol=1e-10)
+
+
+def test_coordinates_are_found_where_single_precision_has_no_factor():
+    """One row has nearly all of the variance: I is lost beside Lᵀ W L."""
+    _, setting, state = prior_state(9)
+    lower = 1e-3 * np.tril(np.ones(state.factors.shape[1:]))
+    lower[-1] = 1e6
+    weights = np.sqrt(state.tuning.precisions(len(lower))[:, 0])
+    square = (weights[:, None] * lower).astype(np.float32)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(np.eye(len(square), dtype=np.float32) + square.T @ square)
+    white = steps.coordinates_of(setting, state._replace(factors=lower[None]))
+    coordinates = white.of_whitened(state.whitened)
+    np.testing.assert_allclose(white.whitened(coordinates), state.whitened, rtol=1e-6, atol=1e-6)
 
 
 def test_theta_may_go_ten_standard_deviations_and_no_further():

@@ -185,7 +185,7 @@ def test_slopes_of_θ_together_with_functions_meet_finite_differences(options, p
     prior = PRIOR if prior == "isotropic" else kernel_prior(prior, THREE)
     rows, labels, state = sample_prior(rng, prior, LINE, 6, 2, **options)
     setting = Setting(rows, seen(labels), 2, prior, LINE, **options)
-    target, whitened = together.target_of(setting, state), state.whitened
+    target, whitened = together.target_of(setting, state), state.whitened.T.copy()
     position = (state.log_parameters - prior.mean) / (together.UNIT * prior.sd)
     by_theta, by_whitened = target.slopes(target.kernels(position), whitened)
 

@@ -30,8 +30,9 @@ BASE_DENSITIES = ("auto", "gaussian", "sampled-gaussian", "student-t", "mixture"
 # A mixture that is so much nearer to rows left out, in nats per row, replaces the Gaussian, under
 # which rejections would outnumber the rows e² times over.
 MIXTURE_GAIN = 2.0
-# Width of "blurred", with one or two features and with more: 1 is one Gaussian, 0 the rows.
+# Width of "blurred", with few features and with more: 1 is one Gaussian, 0 the rows.
 BLUR, BLUR_OF_MANY = 0.7, 0.8
+FEW_FEATURES = 2
 ROWS_OF_A_MIXTURE = 5  # per column
 MOST_COMPONENTS = 10
 COMPONENT_WIDTHS = (0.01, 0.1, 1.0, 3.0)  # that rows left out choose from: scales of the prior
@@ -48,7 +49,8 @@ def choose_base(
 
     Parameters
     ----------
-    usual : "gaussian" or "blurred", what "auto" takes unless a mixture is much nearer
+    usual : what "auto" takes unless a mixture is much nearer: "gaussian", or "by features", which
+        is the rows, blurred, with one or two features, and a t with more
     """
     if isinstance(base_density, str):
         if base_density not in BASE_DENSITIES:
@@ -105,14 +107,16 @@ def _named_base(name: str, X: Array, usual: str) -> tuple[BaseDensity, str]:
                 f"a mixture of Gaussians: it is {left_out:.1f} nats per row nearer to rows left "
                 "out than one, which would need too many rejections"
             )
-    if usual == "blurred":
+    if usual == "by features" and X.shape[1] > FEW_FEATURES:
+        return fit_student_t(X), "a t: dense between the islands, where rejections tell them apart"
+    if usual == "by features":
         return blurred(X), "the rows, blurred: near enough to them, and far enough"
     return gaussian, "one Gaussian: near enough to the data"
 
 
 def blurred(X: Array) -> Density:
     """Return the rows, drawn towards their mean and blurred by a Gaussian; X (n, d)."""
-    return fit_blurred(X, BLUR if X.shape[1] <= 2 else BLUR_OF_MANY)
+    return fit_blurred(X, BLUR if X.shape[1] <= FEW_FEATURES else BLUR_OF_MANY)
 
 
 def mixture_of_width(X: Array, width: float, n_starts: int = 4) -> Density:

@@ -39,7 +39,7 @@ Codes = NDArray[np.intp]
 MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
 FEWEST_SCALES, MOST_SCALES = 3, 30  # features that "auto" gives a length-scale each
 LONGER, LARGER = np.log(4.0), 3.0  # what "ard" adds to log length-scales and log variance
-ALIKE = 0.4  # standard deviation of log length-scales under "ard"
+ALIKE = 0.12  # standard deviation of log length-scales under "ard"
 
 
 class Setting(NamedTuple):
@@ -119,7 +119,7 @@ def gram_at_rows(setting: Setting, rows: Any) -> Callable[[Array], Array]:
 def kernels_at(gram_at: Callable[[Array], Array], log_parameters: Array) -> Kernels:
     """Return the kernels at θ, (F, p), where `gram_at_rows` has been prepared."""
     grams = [gram_at(theta) for theta in log_parameters]
-    factors = [jittered_cholesky(C) for C in grams]
+    factors = [jittered_cholesky(C.T) for C in grams]  # symmetric; by columns LAPACK is quicker
     lowers = stacked([factor.lower for factor in factors])
     return Kernels(log_parameters, grams, lowers, max(factor.jitter for factor in factors))
 
@@ -174,6 +174,20 @@ def whiten(factors: Array, u: Array) -> Array:
     if len(factors) == 1:
         return solve_lower(factors[0], u)
     return np.stack([solve_lower(low, column) for low, column in zip(factors, u.T)], axis=1)
+
+
+def unwhiten_by_class(factors: Array, whitened: Array) -> Array:
+    """Return u = L ν with ν class by class, (K, T) -> (K, T)."""
+    if len(factors) == 1:
+        return whitened @ factors[0].T
+    return np.matmul(factors, whitened[:, :, None])[:, :, 0]
+
+
+def unwhiten_by_class_transposed(factors: Array, slope: Array) -> Array:
+    """Return Lᵀ times a gradient in u, class by class, (K, T): the gradient in ν."""
+    if len(factors) == 1:
+        return slope @ factors[0]
+    return np.matmul(slope[:, None, :], factors)[:, 0]
 
 
 def mixing_matrix(mixing: Array, n_classes: int) -> Array:
@@ -275,6 +289,7 @@ def corner_factor(covariance: Array, nugget: float, bridge: Array) -> Factor:
     covariance : (m, m) of the rows, without a nugget; it is overwritten
     bridge : (m, T)
     """
+    covariance = covariance.T  # symmetric; by columns, as LAPACK has it
     diagonal = np.einsum("ii->i", covariance)  # a view
     diagonal += nugget
     subtract_square(covariance, bridge.T)

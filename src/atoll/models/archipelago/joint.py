@@ -33,7 +33,7 @@ from atoll.models.archipelago.functions import (
     unwhiten,
     unwhiten_transposed,
 )
-from atoll.models.archipelago.likelihood import Outcomes
+from atoll.models.archipelago.likelihood import Outcomes, OutcomesByClass
 from atoll.models.archipelago.state import (
     ArchipelagoState,
     current_base,
@@ -121,6 +121,10 @@ class RowFactors(NamedTuple):
             return self.outcomes.gradient(u)
         return self.outcomes.gradient(u @ self.A.T) @ self.A
 
+    def by_class(self) -> RowSlopes:
+        """Return what finds the gradient at many places."""
+        return RowSlopes(self.outcomes.by_class(), self.A)
+
     def log_density(self, u: Array, *whitened: Array) -> float:
         """Return equation 12, up to a constant, as a density of what is standard normal a priori.
 
@@ -131,6 +135,24 @@ class RowFactors(NamedTuple):
         """
         squares = sum(np.vdot(part, part) for part in whitened)
         return self.log_likelihood(u) - 0.5 * float(squares)
+
+
+class RowSlopes(NamedTuple):
+    """The gradient of `RowFactors.log_likelihood`, class by class.
+
+    outcomes : of the T rows
+    A : as in `RowFactors`
+    """
+
+    outcomes: OutcomesByClass
+    A: Array | None
+
+    def slope(self, u: Array) -> tuple[Array, float]:
+        """Return the gradient in u, (K, T) -> (K, T), and its product with u."""
+        if self.A is None:
+            return self.outcomes.gradient(u)
+        by_g, product = self.outcomes.gradient(self.A @ u)
+        return self.A.T @ by_g, product
 
 
 def whitened_slope(factors: Array, slope: Array, whitened: Array) -> Array:

@@ -15,25 +15,25 @@ rejections are few, few log-parameters and ν move together, and need no copies 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from atoll.core.linalg import (
     cholesky_log_det,
     cholesky_solve,
     half_through_cholesky,
     jittered_cholesky,
-    lower_of_inverse,
     lower_times,
-    solve_lower,
+    rounded_lower_of_inverse,
 )
 from atoll.inference import hmc, slice_sampling
 from atoll.kernels.hyperparameters import gram_gradient_function
 from atoll.models.archipelago import together
+from atoll.models.archipelago.coordinates import Coordinates, coordinates_of, many_rejections
 from atoll.models.archipelago.functions import (
     Kernels,
     Setting,
@@ -43,7 +43,6 @@ from atoll.models.archipelago.functions import (
     mixing_or_none,
     served_by,
     unwhiten,
-    unwhiten_transposed,
     whiten,
 )
 from atoll.models.archipelago.joint import RowFactors, open_row_factors
@@ -61,7 +60,6 @@ ACCEPTANCE, PARAMETER_ACCEPTANCE = 0.8, 0.65
 # two is much wider than white: the more so the larger they are, as with many log-parameters.
 TRAJECTORY, MOST_STEPS = 2.0, 20
 WHITE_TRAJECTORIES, MOST_WHITE_STEPS = (5.0, 12.0), (30, 60)
-FEW_REJECTIONS = 1.3  # proposals per row, up to which functions move in white noise itself
 PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS = 2.0, 10  # of θ, in its standard deviations
 # Of W: copies as good as the rows themselves would hold θ twice.
 COPIES_PRECISION = 0.3
@@ -77,59 +75,62 @@ FARTHEST = 10.0  # standard deviations of a log-parameter's prior, beyond which 
 # Functions and amplitude --------------------------------------------------------------------------
 
 
-class Coordinates(NamedTuple):
-    """In which the functions move: ν itself, or ε with ν = Q^{-T} ε, in which they are whiter.
+class FunctionDensity(NamedTuple):
+    """The density of amplitudes and functions given θ otherwise, in the functions' coordinates.
 
-    As Q Qᵀ = I + Lᵀ W L, |ν|² = |ε|² − Σ W u² with u = L ν: so no ν is needed on the way.
+    A position holds the log variances, in standard deviations of their prior, and the coordinates
+    class by class.
 
-    factors : (F, T, T) L
-    roots : Q of every function, with W times what makes the amplitude the usual one; none for ν
-    maps : (K, T, T) L Q^{-T}, u = L Q^{-T} ε; of no functions for ν
-    rounded : the maps in float32, for slopes: any slope leaves the density invariant, and half the
-        memory takes half the time
-    weights : (T, K) that W; zero for ν
+    rows : factors of the rows
+    white : the coordinates
+    own : (F,) the log variances that the state has; (0,) where there are none
+    centre, spread : mean and standard deviation of a log variance
+    start, whitened : the position that the state has, and its ν, (T, K)
     """
 
-    factors: Array
-    roots: list[Array]
-    maps: Array
-    rounded: NDArray[np.float32]
-    weights: Array
+    rows: RowFactors
+    white: Coordinates
+    own: Array
+    centre: float
+    spread: float
+    start: Array
+    whitened: Array
 
-    def functions(self, coordinates: Array) -> Array:
-        """Return u, (T, K) -> (T, K)."""
-        if not self.roots:
-            return unwhiten(self.factors, coordinates)
-        # By columns: BLAS takes vectors of which the numbers lie next to each other.
-        columns = np.ascontiguousarray(coordinates.T)
-        return np.matmul(self.maps, columns[:, :, None])[:, :, 0].T
+    def at(self, position: Array) -> tuple[float, Array]:
+        """Return the log density, up to a constant, and ν, (T, K)."""
+        scales, whitened = position[: len(self.own)], self.whitened
+        if np.abs(scales).max(initial=0.0) > FARTHEST:
+            return -np.inf, whitened
+        if position is not self.start:
+            K = whitened.shape[1]
+            whitened = self.white.whitened(position[len(self.own) :].reshape(K, -1))
+        u = unwhiten(self.white.factors, whitened)
+        if len(scales) > 0:
+            u = u * np.exp(0.5 * (self.centre + self.spread * scales - self.own))
+        return self.rows.log_density(u, whitened, scales), whitened
 
-    def rounded_functions(self, coordinates: Array) -> Array:
-        """Return u as slopes take it, (T, K) -> (T, K)."""
-        if not self.roots:
-            return unwhiten(self.factors, coordinates)
-        columns = coordinates.T.astype(np.float32, order="C")
-        return np.matmul(self.rounded, columns[:, :, None])[:, :, 0].T.astype(float)
+    def slopes(self) -> Callable[[Array], Array]:
+        """Return the gradient as a function of the position."""
+        white, F, rows = self.white, len(self.own), self.rows.by_class()
+        offset, half_spread = 0.5 * self.centre - white.amplitudes[:F], 0.5 * self.spread
+        shape = self.whitened.shape[::-1]
 
-    def log_prior(self, coordinates: Array, u: Array) -> float:
-        """Return the log density of ν, up to a constant."""
-        squares = float(np.vdot(coordinates, coordinates))
-        return -0.5 * (squares - float(np.sum(self.weights * u * u)) if self.roots else squares)
+        def gradient(position: Array) -> Array:
+            coordinates = position[F:].reshape(shape)
+            u = white.functions(coordinates)
+            scale = np.exp(offset + half_spread * position[:F])[:, None] if F > 0 else 1.0
+            g = u * scale
+            by_g, product = rows.slope(g)
+            by_position = np.empty_like(position)
+            if F > 1:
+                by_position[:F] = half_spread * (by_g * g).sum(axis=1) - position[:F]
+            elif F == 1:
+                by_position[0] = half_spread * product - position[0]
+            by_g *= scale
+            white.slope(coordinates, u, by_g, out=by_position[F:].reshape(shape))
+            return by_position
 
-    def slope(self, coordinates: Array, u: Array, slope: Array) -> Array:
-        """Return the gradient of `log_prior` and of what has this gradient in u, (T, K) all."""
-        if not self.roots:
-            return unwhiten_transposed(self.factors, slope) - coordinates
-        slope = (slope + self.weights * u).T.astype(np.float32, order="C")
-        return np.matmul(slope[:, None, :], self.rounded)[:, 0, :].T - coordinates
-
-    def of_whitened(self, whitened: Array) -> Array:
-        """Return ν in these coordinates, (T, K)."""
-        return _each(self.roots, whitened, lambda Q, part: lower_times(Q, part, transposed=True))
-
-    def whitened(self, coordinates: Array) -> Array:
-        """Return ν, (T, K)."""
-        return _each(self.roots, coordinates, lambda Q, part: solve_lower(Q, part, transposed=True))
+        return gradient
 
 
 def sample_functions(
@@ -140,45 +141,30 @@ def sample_functions(
     The log variance scales L, so that it comes along at no cost; it is where the number of
     rejections is slow to move.
     """
-    prior, v = setting.prior, setting.prior.variance_index
-    rows, factors, shape = open_row_factors(setting, state), state.factors, state.whitened.shape
-    n_scales = 0 if v is None else len(factors)
-    here = state.log_parameters[:, v] if v is not None else np.zeros(0)
+    prior, v, (T, K) = setting.prior, setting.prior.variance_index, state.whitened.shape
+    own = state.log_parameters[:, v] if v is not None else np.zeros(0)
     centre, spread = (prior.mean[v], prior.sd[v]) if v is not None else (0.0, 1.0)
-    offset, half_spread = 0.5 * (centre - here), 0.5 * spread
-    white = coordinates_of(setting, state)
-
-    def scale_of(position: Array) -> Array | float:
-        return np.exp(offset + half_spread * position[:n_scales]) if n_scales > 0 else 1.0
-
-    def log_density(position: Array) -> float:
-        scales, coordinates = position[:n_scales], position[n_scales:].reshape(shape)
-        if np.abs(scales).max(initial=0.0) > FARTHEST:
-            return -np.inf
-        u = white.functions(coordinates)
-        log_likelihood = rows.log_likelihood(u * scale_of(position))
-        return log_likelihood + white.log_prior(coordinates, u) - 0.5 * float(scales @ scales)
-
-    def gradient(position: Array) -> Array:
-        coordinates = position[n_scales:].reshape(shape)
-        u, scale = white.rounded_functions(coordinates), scale_of(position)
-        slope = rows.slope(u * scale)
-        slope *= scale
-        by_position = np.empty_like(position)
-        by_position[:n_scales] = -position[:n_scales]
-        if n_scales > 0:
-            by_position[:n_scales] += half_spread * _by_kernel(slope, u, n_scales)
-        by_position[n_scales:] = white.slope(coordinates, u, slope).ravel()
-        return by_position
-
-    position = np.concatenate([(here - centre) / spread, white.of_whitened(state.whitened).ravel()])
+    white, F = coordinates_of(setting, state), len(own)
+    start = np.concatenate([(own - centre) / spread, white.of_whitened(state.whitened).ravel()])
+    rows = open_row_factors(setting, state)
+    target = FunctionDensity(rows, white, own, centre, spread, start, state.whitened)
     # Curvature in ν grows in proportion to the rows, and steps shrink as its root.
-    shorter = 1.0 if white.roots else float(np.sqrt(len(setting.inputs) / shape[0]))
+    shorter = 1.0 if white.roots else math.sqrt(len(setting.inputs) / T)
     length, most = trajectory_of(state, bool(white.roots))
     step_size, n_leapfrog = _steps(rng, state.step_size, adapt, length, most, shorter)
-    with np.errstate(over="ignore", invalid="ignore"):  # a step gone astray is refused
+    momentum = rng.standard_normal(len(start))
+    momentum[F:] = momentum[F:].reshape(T, K).T.ravel()
+    ends: list[Array] = []
+
+    def log_density(position: Array) -> float:
+        found, whitened = target.at(position)
+        ends.append(whitened)
+        return found
+
+    # A step gone astray is refused.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         moved, info = hmc.step_by_gradients(
-            rng, position, log_density, gradient, step_size, n_leapfrog
+            rng, start, log_density, target.slopes(), step_size, n_leapfrog, momentum
         )
     if adapt:
         tuned = hmc.adapt_step_size(state.step_size, info.acceptance, target=ACCEPTANCE)
@@ -186,12 +172,11 @@ def sample_functions(
     state = state._replace(acceptance=info.acceptance)
     if not info.accepted:
         return state
-    log_parameters = state.log_parameters.copy()
+    log_parameters, factors = state.log_parameters.copy(), state.factors
     if v is not None:
-        log_parameters[:, v] = centre + spread * moved[:n_scales]
-        factors = factors * np.exp(0.5 * (log_parameters[:, v] - here))[:, None, None]
-    whitened = white.whitened(moved[n_scales:].reshape(shape))
-    return state._replace(whitened=whitened, log_parameters=log_parameters, factors=factors)
+        log_parameters[:, v] = centre + spread * moved[:F]
+        factors = factors * np.exp(0.5 * (log_parameters[:, v] - own))[:, None, None]
+    return state._replace(whitened=ends[-1], log_parameters=log_parameters, factors=factors)
 
 
 def trajectory_of(state: ArchipelagoState, white: bool) -> tuple[float, int]:
@@ -200,35 +185,6 @@ def trajectory_of(state: ArchipelagoState, white: bool) -> tuple[float, int]:
         return TRAJECTORY, MOST_STEPS
     many = int(state.log_parameters.size > FEW_PARAMETERS)
     return WHITE_TRAJECTORIES[many], MOST_WHITE_STEPS[many]
-
-
-def many_rejections(setting: Setting, state: ArchipelagoState) -> bool:
-    """Return whether rejections are usually so many that they hold the functions."""
-    return state.usual_proposals > FEW_REJECTIONS * len(setting.inputs)
-
-
-def coordinates_of(setting: Setting, state: ArchipelagoState) -> Coordinates:
-    """Return the coordinates in which functions move, with the amplitude that is usual.
-
-    They may not depend on what moves: so L has the amplitude that warm-up found, not its own. Where
-    rejections are few they are ν itself, which is white enough, and costs less.
-    """
-    v, factors, T = setting.prior.variance_index, state.factors, state.factors.shape[1]
-    if not many_rejections(setting, state):
-        none = np.zeros((0, T, T))
-        return Coordinates(factors, [], none, none.astype(np.float32), np.zeros((T, 0)))
-    W, roots = state.tuning.precisions(T), []
-    maps = np.empty((setting.n_classes, T, T))
-    for k in range(setting.n_classes):
-        f = k if len(factors) > 1 else 0
-        if v is not None:
-            W[:, k] *= np.exp(state.tuning.log_parameters[f, v] - state.log_parameters[f, v])
-        scaled = np.sqrt(W[:, k])[:, None] * factors[f]
-        upper, _ = lapack.dlauum(scaled.T, lower=0, overwrite_c=1)
-        np.einsum("ii->i", upper)[:] += 1.0
-        roots.append(jittered_cholesky(upper.T).lower)
-        maps[k] = solve_lower(roots[k], factors[f].T).T
-    return Coordinates(factors, roots, maps, maps.astype(np.float32), W)
 
 
 def _each(roots: list[Array], values: Array, apply: Callable[[Array, Array], Array]) -> Array:
@@ -251,11 +207,6 @@ def _both(
         return _each(roots, first, apply), _each(roots, second, apply)
     found = apply(roots[0], np.hstack([first, second]))
     return found[:, : first.shape[1]], found[:, first.shape[1] :]
-
-
-def _by_kernel(a: Array, b: Array, n_kernels: int) -> Array | float:
-    """Sum products over rows and over each kernel's functions; (T, K) twice -> (F,)."""
-    return float(np.vdot(a, b)) if n_kernels == 1 else (a * b).sum(axis=0)
 
 
 # θ, with functions that follow --------------------------------------------------------------------
@@ -369,9 +320,15 @@ def slopes_given_copies(
         a, r = at.of_copies[:, k], at.weights[:, k]
         h = cholesky_solve(Q, by_weights[:, k])
         by_whitened = lower_times(lower, -h, transposed=True)
-        by_gram = np.hstack([0.5 * a, -h]) @ np.hstack([a, r]).T
-        by_gram -= _without_half_of_diagonal(a.shape[1] * lower_of_inverse(Q))
-        by_gram += half_through_cholesky(lower, by_whitened, given.whitened[:, k])
+        # What takes cubic time is in float32: any slope leaves the density invariant.
+        left, right = np.hstack([0.5 * a, -h]), np.hstack([a, r])
+        by_gram = left.astype(np.float32) @ right.astype(np.float32).T
+        inverse = rounded_lower_of_inverse(np.asfortranarray(Q, dtype=np.float32))
+        by_gram -= _without_half_of_diagonal(a.shape[1] * inverse)
+        by_gram += half_through_cholesky(
+            np.asfortranarray(lower, dtype=np.float32), by_whitened.astype(np.float32),
+            given.whitened[:, k].astype(np.float32),
+        )  # fmt: skip
         by_gram = 0.5 * (by_gram + by_gram.T)
         slopes.by_theta[f] = gram_slope(theta[f], at.kernels.grams[f], by_gram)
         slopes.by_whitened[:, k] = by_whitened
@@ -379,7 +336,7 @@ def slopes_given_copies(
     return slopes
 
 
-def _without_half_of_diagonal(triangle: Array) -> Array:
+def _without_half_of_diagonal(triangle: NDArray[Any]) -> NDArray[Any]:
     """Halve the diagonal in place: the rest of a triangle stands for both halves of a matrix."""
     np.einsum("ii->i", triangle)[:] *= 0.5
     return triangle

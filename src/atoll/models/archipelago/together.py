@@ -19,8 +19,10 @@ from atoll.models.archipelago.functions import (
     gram_at_rows,
     kernels_at,
     unwhiten,
+    unwhiten_by_class,
+    unwhiten_by_class_transposed,
 )
-from atoll.models.archipelago.joint import RowFactors, open_row_factors, whitened_slope
+from atoll.models.archipelago.joint import RowFactors, RowSlopes, open_row_factors
 from atoll.models.archipelago.state import ArchipelagoState, known_rows
 
 Array = NDArray[np.float64]
@@ -31,15 +33,17 @@ DIFFERENCE = 1e-4  # in a log-parameter, by which a slope is found
 
 
 class Together(NamedTuple):
-    """The density of θ and ν given the rows, as `hmc.nested_step` takes it.
+    """The density of θ and ν given the rows, as `hmc.nested_step` takes it; ν class by class.
 
     setting : the prior
     rows : factors of the rows
+    slopes_of_rows : their gradient
     gram_at : θ of one kernel -> C at all rows
     """
 
     setting: Setting
     rows: RowFactors
+    slopes_of_rows: RowSlopes
     gram_at: Callable[[Array], Array]
 
     def kernels(self, position: Array) -> Kernels | None:
@@ -50,47 +54,52 @@ class Together(NamedTuple):
         return kernels_at(self.gram_at, prior.mean + UNIT * prior.sd * position)
 
     def log_density(self, kernels: Kernels, whitened: Array) -> float:
-        """Return the log density, up to a constant."""
-        prior, u = self.setting.prior, unwhiten(kernels.factors, whitened)
+        """Return the log density, up to a constant; whitened (K, T)."""
+        prior, u = self.setting.prior, unwhiten(kernels.factors, whitened.T)
         return self.rows.log_density(u, (kernels.theta - prior.mean) / prior.sd, whitened)
 
     def by_whitened(self, kernels: Kernels, whitened: Array) -> Array:
-        """Return its gradient in ν, (T, K)."""
-        by_u = self.rows.slope(unwhiten(kernels.factors, whitened))
-        return whitened_slope(kernels.factors, by_u, whitened)
+        """Return its gradient in ν, (K, T)."""
+        by_u, _ = self.slopes_of_rows.slope(unwhiten_by_class(kernels.factors, whitened))
+        return unwhiten_by_class_transposed(kernels.factors, by_u) - whitened
 
     def slopes(self, kernels: Kernels, whitened: Array) -> tuple[Array, Array]:
-        """Return its gradients in θ, in units of `UNIT`, (F, p), and in ν, (T, K).
+        """Return its gradients in θ, in units of `UNIT`, (F, p), and in ν, (K, T).
 
         The log variance scales u. Each other log-parameter takes one more factor and the difference
         that it makes.
         """
         prior, theta = self.setting.prior, kernels.theta
-        u = unwhiten(kernels.factors, whitened)
-        by_u = self.rows.slope(u)
-        here, by_theta = _by_kernel(by_u, u, len(theta)), np.empty(theta.shape)
+        u = unwhiten_by_class(kernels.factors, whitened)
+        by_u, product = self.slopes_of_rows.slope(u)
+        here = _by_kernel(by_u, u) if len(theta) > 1 else np.array([product])
+        by_theta = np.empty(theta.shape)
         for j in range(theta.shape[1]):
             if j == prior.variance_index:
                 by_theta[:, j] = 0.5 * here
                 continue
             beside = theta.copy()
             beside[:, j] += DIFFERENCE
-            moved = unwhiten(kernels_at(self.gram_at, beside).factors, whitened)
-            difference = _by_kernel(by_u, moved, len(theta)) - here
-            by_theta[:, j] = difference / (beside[:, j] - theta[:, j])
+            moved = unwhiten_by_class(kernels_at(self.gram_at, beside).factors, whitened)
+            there = _by_kernel(by_u, moved) if len(theta) > 1 else np.vdot(by_u, moved)
+            by_theta[:, j] = (there - here) / (beside[:, j] - theta[:, j])
         by_theta -= (theta - prior.mean) / prior.sd**2
-        return UNIT * prior.sd * by_theta, whitened_slope(kernels.factors, by_u, whitened)
+        by_whitened = unwhiten_by_class_transposed(kernels.factors, by_u) - whitened
+        return UNIT * prior.sd * by_theta, by_whitened
 
 
-def _by_kernel(a: Array, b: Array, n_kernels: int) -> Array:
-    """Sum products over rows and over each kernel's functions; (T, K) twice -> (F,)."""
-    return np.array([np.vdot(a, b)]) if n_kernels == 1 else (a * b).sum(axis=0)
+def _by_kernel(a: Array, b: Array) -> Array:
+    """Sum products over rows, where each function has its own kernel; (K, T) twice -> (K,)."""
+    return (a * b).sum(axis=1)
 
 
 def target_of(setting: Setting, state: ArchipelagoState) -> Together:
     """Return the density at the state's rows."""
-    gram_at = gram_at_rows(setting, known_rows(setting, state))
-    return Together(setting, open_row_factors(setting, state), gram_at)
+    gram_at, rows = (
+        gram_at_rows(setting, known_rows(setting, state)),
+        open_row_factors(setting, state),
+    )
+    return Together(setting, rows, rows.by_class(), gram_at)
 
 
 def step(
@@ -104,13 +113,19 @@ def step(
     target, prior = target_of(setting, state), setting.prior
     nested = hmc.Nested(target.kernels, target.log_density, target.by_whitened, target.slopes)
     position = (state.log_parameters - prior.mean) / (UNIT * prior.sd)
-    with np.errstate(over="ignore", invalid="ignore"):  # a step gone astray is refused
+    momenta = (
+        rng.standard_normal(position.shape),
+        np.ascontiguousarray(rng.standard_normal(state.whitened.shape).T),
+    )
+    start = np.ascontiguousarray(state.whitened.T)
+    # A step gone astray is refused.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         _, whitened, kernels, info = hmc.nested_step(
-            rng, position, state.whitened, nested, step_size, n_leapfrog
+            rng, position, start, nested, step_size, n_leapfrog, momenta
         )
     if info.accepted:
         state = state._replace(
-            whitened=whitened, log_parameters=kernels.theta, factors=kernels.factors,
-            jitter=kernels.jitter,
+            whitened=np.ascontiguousarray(whitened.T), log_parameters=kernels.theta,
+            factors=kernels.factors, jitter=kernels.jitter,
         )  # fmt: skip
     return state, info
