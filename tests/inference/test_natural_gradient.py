@@ -12,6 +12,7 @@ from atoll.inference.natural_gradient import InducingGaussians
 
 K, M, N = 2, 4, 9
 STEP = jax.jit(natural_gradient.step)
+FACTORS = jax.jit(natural_gradient.covariance_factors)
 
 
 def conjugate(seed):
@@ -36,14 +37,15 @@ def some_q(seed):
 def one_step(q, A, y, w, rate, furthest=np.inf):
     scores = w * (y - A.T @ np.asarray(q.mean).T)  # of the expected log-likelihood, at the mean
     arrays = (jnp.asarray(v, jnp.float32) for v in (A, scores, w))
-    return STEP(q, *arrays, np.float32(rate), np.float32(furthest))
+    return STEP(q, FACTORS(q), *arrays, np.float32(rate), np.float32(furthest))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_one_whole_step_is_the_exact_posterior_of_a_gaussian_likelihood(seed):
     A, y, w, mean, precision = conjugate(seed)
-    q, refused = one_step(some_q(seed + 7), A, y, w, 1.0)
+    q, factors, refused = one_step(some_q(seed + 7), A, y, w, 1.0)
     assert not refused
+    np.testing.assert_allclose(factors, FACTORS(q), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(q.precision, precision, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(q.mean, mean, rtol=1e-4, atol=1e-4)
 
@@ -52,7 +54,7 @@ def test_short_steps_reach_the_same_posterior():
     A, y, w, mean, precision = conjugate(0)
     q = some_q(3)
     for _ in range(60):
-        q, _ = one_step(q, A, y, w, 0.3)
+        q, _, _ = one_step(q, A, y, w, 0.3)
     np.testing.assert_allclose(q.precision, precision, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(q.mean, mean, rtol=1e-3, atol=1e-3)
 
@@ -60,7 +62,7 @@ def test_short_steps_reach_the_same_posterior():
 def test_no_function_moves_further_than_allowed():
     A, y, w, _, _ = conjugate(0)
     q = some_q(3)
-    moved, _ = one_step(q, A, 100.0 * y, w, 1.0, furthest=0.5)
+    moved, _, _ = one_step(q, A, 100.0 * y, w, 1.0, furthest=0.5)
     assert np.abs((moved.mean - q.mean) @ A).max() == pytest.approx(0.5, rel=1e-4)
 
 
@@ -68,19 +70,21 @@ def test_a_step_that_is_not_finite_is_refused_whole():
     A, y, w, _, _ = conjugate(0)
     q = some_q(3)
     y[0, 0] = np.nan
-    same, refused = one_step(q, A, y, w, 0.5)
+    same, factors, refused = one_step(q, A, y, w, 0.5)
     assert refused
+    np.testing.assert_array_equal(factors, FACTORS(q))
     np.testing.assert_array_equal(same.mean, q.mean)
     np.testing.assert_array_equal(same.precision, q.precision)
 
 
 def test_factors_are_those_of_the_covariance():
     q = some_q(5)
-    factors, half_log_dets = jax.jit(natural_gradient.covariance_factors)(q)
+    factors = FACTORS(q)
     covariance = np.swapaxes(factors, 1, 2) @ np.asarray(factors)
     np.testing.assert_allclose(covariance, np.linalg.inv(q.precision), rtol=1e-3, atol=1e-4)
     expected = 0.5 * np.linalg.slogdet(np.asarray(q.precision, float))[1]
-    np.testing.assert_allclose(half_log_dets, expected, rtol=1e-4)
+    found = natural_gradient.half_log_determinants(factors)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 def test_a_change_of_basis_is_that_of_the_random_vector():

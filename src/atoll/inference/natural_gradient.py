@@ -49,17 +49,19 @@ def prior(n_functions: int, n_inducing: int) -> InducingGaussians:
 
 def step(
     q: InducingGaussians,
+    factors: Array,
     features: Array,
     scores: Array,
     curvatures: Array,
     rate: Array,
     furthest: float = jnp.inf,
-) -> tuple[InducingGaussians, Array]:
+) -> tuple[InducingGaussians, Array, Array]:
     """Take one step; a step that is not finite is refused.
 
     Parameters
     ----------
     q : of K functions
+    factors : (K, m, m) C of its covariances, P^{-1} = Cᵀ C
     features : (m, b) a of every row
     scores, curvatures : (b, K) s and w, w at least zero
     rate : ρ in (0, 1]
@@ -67,30 +69,33 @@ def step(
 
     Returns
     -------
-    q, whether the step was refused
+    q, its factors, whether the step was refused
     """
     m, b = features.shape
     weighted = (features * curvatures.T[:, None, :]).reshape(-1, b) @ features.T  # one product
     target = jnp.eye(m, dtype=features.dtype) + weighted.reshape(-1, m, m)
-    precision = (1.0 - rate) * q.precision + rate * target
-    lowers = jnp.linalg.cholesky(precision)
+    stepped = q._replace(precision=(1.0 - rate) * q.precision + rate * target)
+    C = covariance_factors(stepped)
     slopes = scores.T @ features.T - q.mean
-    moves = jax.vmap(lambda lower, slope: linalg.cho_solve((lower, True), slope))(lowers, slopes)
+    moves = jnp.einsum("kij,ki->kj", C, jnp.einsum("kij,kj->ki", C, slopes))
     longest = rate * jnp.abs(moves @ features).max()
     moves = moves * jnp.minimum(1.0, furthest / (longest + 1e-9))
-    ok = jnp.isfinite(moves).all() & jnp.isfinite(precision).all()
-    stepped = InducingGaussians(
-        jnp.where(ok, q.mean + rate * moves, q.mean), jnp.where(ok, precision, q.precision)
-    )
-    return stepped, ~ok
+    stepped = stepped._replace(mean=q.mean + rate * moves)
+    ok = jnp.isfinite(moves).all() & jnp.isfinite(stepped.precision).all()
+    stepped, C = jax.tree.map(lambda new, old: jnp.where(ok, new, old), (stepped, C), (q, factors))
+    return stepped, C, ~ok
 
 
-def covariance_factors(q: InducingGaussians) -> tuple[Array, Array]:
-    """Return C with P^{-1} = Cᵀ C, (K, m, m), and half the log-determinants of P, (K,)."""
+def covariance_factors(q: InducingGaussians) -> Array:
+    """Return C with P^{-1} = Cᵀ C, lower triangles, (K, m, m)."""
     lowers = jnp.linalg.cholesky(q.precision)
     eye = jnp.eye(lowers.shape[-1], dtype=lowers.dtype)
-    inverses = jax.vmap(lambda lower: linalg.solve_triangular(lower, eye, lower=True))(lowers)
-    return inverses, jnp.log(jnp.diagonal(lowers, axis1=1, axis2=2)).sum(axis=1)
+    return jax.vmap(lambda lower: linalg.solve_triangular(lower, eye, lower=True))(lowers)
+
+
+def half_log_determinants(factors: Array) -> Array:
+    """Return half the log-determinants of P, by its `covariance_factors`; (K, m, m) -> (K,)."""
+    return -jnp.log(jnp.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
 
 
 def changed_basis(q: InducingGaussians, forward: Array, back: Array) -> InducingGaussians:

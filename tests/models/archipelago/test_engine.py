@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from atoll.core.densities import Blurred, Gaussian, GaussianMixture, StudentT, WithConstants
 from atoll.core.passes import Reservoir
 from atoll.diagnostics import geweke_test
-from atoll.inference.natural_gradient import InducingGaussians
+from atoll.inference.natural_gradient import InducingGaussians, covariance_factors
 from atoll.likelihoods.softmax import symmetric_points
 from atoll.models.archipelago.engine import (
     classes,
@@ -96,9 +96,13 @@ def log_evidence_by_quadrature(n_nodes=8):
     return logsumexp(log_w + of_label + log_kept[:, 1:].sum(axis=1) - 3 * log_norm)
 
 
+def carry(theta, q):
+    return objective.Carried(theta, sparse.factor(theta, PLACES), q.mean, covariance_factors(q))
+
+
 @partial(jax.jit, static_argnames="n_draws")
 def bound_of_three_rows(theta, q, norm, key, n_draws=500):
-    carried = objective.carry(theta, q, PLACES)
+    carried = carry(theta, q)
     prior = (theta, jnp.ones(2))
     noise = (key, n_draws)
     return objective.bound(theta, carried, PLACES, three_rows(), RELEASED, norm, prior, noise)
@@ -134,7 +138,7 @@ def test_the_gradient_of_the_bound_in_log_parameters_meets_differences():
     @jax.jit
     @jax.value_and_grad
     def value_and_slope(theta):
-        carried = jax.lax.stop_gradient(objective.carry(THETA, q, PLACES))
+        carried = jax.lax.stop_gradient(carry(THETA, q))
         prior, noise = (jnp.zeros(2), jnp.ones(2)), (jax.random.key(3), 20)
         return objective.bound(theta, carried, PLACES, batch, pace, 0.4, prior, noise)
 
@@ -273,10 +277,17 @@ def test_moments_are_those_of_the_model_in_jax():
     posterior, X = make_posterior(n_states=1), np.linspace(-4, 4, 7)[:, None]
     mean, variance = posterior.latent(X)
     q = InducingGaussians(posterior.means[0], some_q(0).precision)
-    q = InducingGaussians(*(jnp.asarray(v, jnp.float32) for v in q))
-    theta = jnp.asarray(posterior.log_parameters[0], jnp.float32)
-    arrays = (jnp.asarray(v, jnp.float32) for v in (PLACES, posterior.scaling(X)))
-    m, sd = jax.jit(sparse.latent_moments)(theta, q, *arrays)
+    numbers = (posterior.log_parameters[0], *q, PLACES, posterior.scaling(X))
+
+    @jax.jit
+    def moments(theta, mean, precision, inducing, rows):
+        inverse = sparse.whitener(sparse.factor(theta, inducing))
+        factors = covariance_factors(InducingGaussians(mean, precision))
+        return sparse.moments(
+            theta, *sparse.features(theta, inverse, inducing, rows), mean, factors
+        )
+
+    m, sd = moments(*(jnp.asarray(v, jnp.float32) for v in numbers))
     np.testing.assert_allclose(mean, m, atol=1e-3)
     np.testing.assert_allclose(variance, np.square(sd), atol=1e-3)
 

@@ -8,7 +8,7 @@ from atoll.core.extras import import_extra
 from atoll.inference import natural_gradient
 from atoll.inference.natural_gradient import InducingGaussians
 from atoll.models.archipelago.engine import objective, sparse
-from atoll.models.archipelago.engine.objective import Batch, Pace
+from atoll.models.archipelago.engine.objective import Batch, Carried, Pace
 
 jax = import_extra("jax")
 jnp = import_extra("jax.numpy")
@@ -45,6 +45,20 @@ class AscentState(NamedTuple):
     average: InducingGaussians
     n_averaged: Array
     n_refused: Array
+
+
+class Factors(NamedTuple):
+    """What the matrices of a state are made of: it is found once, and goes from step to step.
+
+    lower : (m, m) L of the inducing inputs
+    covariances : (K, m, m) C of q, P^{-1} = Cᵀ C
+    """
+
+    lower: Array
+    covariances: Array
+
+
+Carry = tuple[AscentState, Factors]
 
 
 class Report(NamedTuple):
@@ -120,72 +134,80 @@ def resume(leaves: tuple[Any, ...], template: AscentState) -> AscentState:
 @jax.jit
 def advance(state: AscentState, rounds: Round, fixed: Fixed) -> tuple[AscentState, Report]:
     """Take several rounds, (R, ...) each; the reports come as (R, ...)."""
-
-    def one(state: AscentState, inputs: Round) -> tuple[AscentState, Report]:
-        key, for_theta = jax.random.split(inputs.key)
-        keys = jax.random.split(key, len(inputs.paces.rate))
-        state, _ = jax.lax.scan(
-            lambda s, x: (_step(s, x[0], x[1], x[2], fixed), None),
-            state,
-            (keys, inputs.batches, inputs.paces),
-        )
-        batch, pace = jax.tree.map(lambda v: v[-1], (inputs.batches, inputs.paces))
-        return jax.lax.cond(
-            pace.averaged > 0,  # there is nothing left to learn
-            lambda: (state, _told(state, _bound_at(state, for_theta, batch, pace, fixed)[0])),
-            lambda: _learn(state, for_theta, batch, pace, inputs.learning_rate, fixed),
-        )
-
-    return jax.lax.scan(one, state, rounds)
-
-
-def _step(state: AscentState, key: Array, batch: Batch, pace: Pace, fixed: Fixed) -> AscentState:
-    """Take one step of natural gradients."""
-    theta = state.log_parameters
-    A, left = sparse.features(
-        theta, sparse.factor(theta, fixed.inducing), fixed.inducing, batch.inputs
+    factors = Factors(
+        sparse.factor(state.log_parameters, fixed.inducing),
+        natural_gradient.covariance_factors(state.q),
     )
-    factors, _ = natural_gradient.covariance_factors(state.q)
-    mean_and_sd = sparse.moments(theta, A, left, state.q.mean, factors)
+    (state, _), reports = jax.lax.scan(
+        lambda carry, inputs: _round(carry, inputs, fixed), (state, factors), rounds
+    )
+    return state, reports
+
+
+def _round(carry: Carry, inputs: Round, fixed: Fixed) -> tuple[Carry, Report]:
+    """Take some steps for q, and one for the log-parameters."""
+    key, for_theta = jax.random.split(inputs.key)
+    keys = jax.random.split(key, len(inputs.paces.rate))
+    theta, inverse = carry[0].log_parameters, sparse.whitener(carry[1].lower)
+    features = jax.vmap(
+        lambda batch: sparse.features(theta, inverse, fixed.inducing, batch.inputs)
+    )(inputs.batches)
+    (state, factors), _ = jax.lax.scan(
+        lambda carry, x: (_step(carry, *x), None),
+        carry,
+        (keys, inputs.batches, inputs.paces, features),
+    )
+    batch, pace = jax.tree.map(lambda v: v[-1], (inputs.batches, inputs.paces))
+    carried = Carried(state.log_parameters, factors.lower, state.q.mean, factors.covariances)
+    prior = (fixed.prior_mean, fixed.prior_sd)
+    rest = (carried, fixed.inducing, batch, pace, state.norm, prior, (for_theta, N_DRAWS))
+
+    def at_rest() -> tuple[Carry, Array]:
+        return (state, factors), objective.bound(state.log_parameters, *rest)
+
+    def learning() -> tuple[Carry, Array]:
+        value, slope = jax.value_and_grad(objective.bound)(state.log_parameters, *rest)
+        n = batch.label_weights.sum() + pace.row_weight * batch.row_weights.sum()
+        return _learn((state, factors), slope / n, inputs.learning_rate, fixed), value
+
+    learnt, value = jax.lax.cond(pace.averaged > 0, at_rest, learning)
+    return learnt, Report(value, learnt[0].norm, learnt[0].log_parameters)
+
+
+def _step(
+    carry: Carry, key: Array, batch: Batch, pace: Pace, features: tuple[Array, Array]
+) -> Carry:
+    """Take one step of natural gradients; `features` of all inputs of the batch."""
+    state, factors = carry
+    theta, (A, left) = state.log_parameters, features
+    mean_and_sd = sparse.moments(theta, A, left, state.q.mean, factors.covariances)
     latent = sparse.antithetic(key, *mean_and_sd, N_DRAWS)
     scores, curvatures, norm = objective.scores_and_curvatures(latent, batch, pace, state.norm)
-    a = sparse.amplitude(theta)
-    q, refused = natural_gradient.step(state.q, a * A, scores, curvatures, pace.rate, FURTHEST)
+    q, covariances, refused = natural_gradient.step(
+        state.q, factors.covariances, sparse.amplitude(theta) * A, scores, curvatures, pace.rate,
+        FURTHEST,
+    )  # fmt: skip
     n_averaged = state.n_averaged + pace.averaged
     share = pace.averaged / jnp.maximum(n_averaged, 1.0)
     average = jax.tree.map(lambda mean, new: mean + share * (new - mean), state.average, q)
-    return state._replace(
+    state = state._replace(
         q=q, norm=norm, average=average, n_averaged=n_averaged, n_refused=state.n_refused + refused
     )
+    return state, factors._replace(covariances=covariances)
 
 
-def _bound_at(
-    state: AscentState, key: Array, batch: Batch, pace: Pace, fixed: Fixed, with_slope: bool = False
-) -> tuple[Array, ...]:
-    """Return an estimate of the bound, where asked for its slope, and q ready to be carried."""
-    carried = objective.carry(state.log_parameters, state.q, fixed.inducing)
-    prior = (fixed.prior_mean, fixed.prior_sd)
-    rest = (carried, fixed.inducing, batch, pace, state.norm, prior, (key, N_DRAWS))
-    if not with_slope:
-        return objective.bound(state.log_parameters, *rest), carried
-    return *jax.value_and_grad(objective.bound)(state.log_parameters, *rest), carried
-
-
-def _told(state: AscentState, value: Array) -> Report:
-    return Report(value, state.norm, state.log_parameters)
-
-
-def _learn(
-    state: AscentState, key: Array, batch: Batch, pace: Pace, rate: Array, fixed: Fixed
-) -> tuple[AscentState, Report]:
+def _learn(carry: Carry, slope: Array, rate: Array, fixed: Fixed) -> Carry:
     """Take one step of Adam on the log-parameters; the functions at inducing inputs nearly stay.
 
     At a rate of zero nothing moves, but the averages of Adam go on: steps that follow are measured
     by the slopes of all rounds before.
+
+    Parameters
+    ----------
+    slope : (p,) of the bound, for one row
     """
-    value, slope, carried = _bound_at(state, key, batch, pace, fixed, with_slope=True)
-    n = batch.label_weights.sum() + pace.row_weight * batch.row_weights.sum()
-    slope = jnp.where(jnp.isfinite(slope), slope, 0.0) / n
+    state, factors = carry
+    slope = jnp.where(jnp.isfinite(slope), slope, 0.0)
     first = DECAYS[0] * state.adam[0] + (1.0 - DECAYS[0]) * slope
     second = DECAYS[1] * state.adam[1] + (1.0 - DECAYS[1]) * slope**2
     t = state.n_learned + 1.0
@@ -196,17 +218,20 @@ def _learn(
     )
     lower = sparse.factor(theta, fixed.inducing)
     shrink = jnp.exp(objective.HELD * 0.5 * (state.log_parameters[0] - theta[0]))
-    forward = linalg.solve_triangular(lower, carried.lower, lower=True) * shrink
-    back = linalg.solve_triangular(carried.lower, lower, lower=True) / shrink
+    forward = linalg.solve_triangular(lower, factors.lower, lower=True) * shrink
+    back = linalg.solve_triangular(factors.lower, lower, lower=True) / shrink
     q = natural_gradient.changed_basis(state.q, forward, back)
     q = q._replace(precision=q.precision + REWHITENED * jnp.eye(len(lower), dtype=lower.dtype))
-    ok = jnp.isfinite(q.mean).all() & jnp.isfinite(jnp.linalg.cholesky(q.precision)).all()
-    ok = ok & (rate > 0)
-    state = state._replace(
-        log_parameters=jnp.where(ok, theta, state.log_parameters),
-        q=jax.tree.map(lambda new, old: jnp.where(ok, new, old), q, state.q),
+    moved = (theta, q, Factors(lower, natural_gradient.covariance_factors(q)))
+    finite = jnp.isfinite(q.mean).all() & jnp.isfinite(moved[2].covariances).all()
+    ok = finite & (rate > 0)
+    theta, q, factors = jax.tree.map(
+        lambda new, old: jnp.where(ok, new, old), moved, (state.log_parameters, state.q, factors)
+    )
+    return state._replace(
+        log_parameters=theta,
+        q=q,
         adam=jnp.stack([first, second]),
         n_learned=t,
-        n_refused=state.n_refused + ((rate > 0) & ~ok),
-    )
-    return state, _told(state, value)
+        n_refused=state.n_refused + ((rate > 0) & ~finite),
+    ), factors

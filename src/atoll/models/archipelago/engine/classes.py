@@ -52,8 +52,7 @@ def _average_shares(
     X: Any, theta: Any, inverse: Any, inducing: Any, mean: Any, factors: Any, points: Any
 ) -> Any:
     """Return the softmax of g(x), averaged over its Gaussian; (b, d) -> (b, K)."""
-    A = inverse @ sparse.correlation(theta, inducing, X)
-    left = jnp.maximum(1.0 - (A * A).sum(axis=0), 0.0)
+    A, left = sparse.features(theta, inverse, inducing, X)
     centre, deviation = sparse.moments(theta, A, left, mean, factors)
 
     def add(total: Any, point: Any) -> tuple[Any, None]:

@@ -400,7 +400,7 @@ def chains_of(
     shifts = own_units(problem, scaled)
     made = []
     for s, end in enumerate(found.ends):
-        C, _ = natural_gradient.covariance_factors(end.average)
+        C = natural_gradient.covariance_factors(end.average)
         data = hmc.SparseData(
             labelled=scaled(problem.labelled),
             labels=np.eye(K)[problem.codes],

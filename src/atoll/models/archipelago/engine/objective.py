@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from atoll.core.extras import import_extra
-from atoll.inference.natural_gradient import InducingGaussians, covariance_factors
+from atoll.inference.natural_gradient import half_log_determinants
 from atoll.models.archipelago.engine import sparse
 
 jax = import_extra("jax")
@@ -148,22 +148,13 @@ class Carried(NamedTuple):
     log_parameters : (p,)
     lower : (m, m) L there
     mean : (K, m)
-    factors : (K, m, m) C, P^{-1} = Cᵀ C
-    half_log_det : of all P
+    factors : (K, m, m) C, lower triangles, P^{-1} = Cᵀ C
     """
 
     log_parameters: Array
     lower: Array
     mean: Array
     factors: Array
-    half_log_det: Array
-
-
-def carry(log_parameters: Array, q: InducingGaussians, inducing: Array) -> Carried:
-    """Prepare q for `bound`."""
-    factors, half_log_dets = covariance_factors(q)
-    lower = sparse.factor(log_parameters, inducing)
-    return Carried(log_parameters, lower, q.mean, factors, half_log_dets.sum())
 
 
 def bound(
@@ -194,10 +185,10 @@ def bound(
     shrink = jnp.exp(HELD * 0.5 * (carried.log_parameters[0] - log_parameters[0]))
     T = linalg.solve_triangular(lower, carried.lower, lower=True) * shrink
     mean, factors = carried.mean @ T.T, jnp.einsum("kij,lj->kil", carried.factors, T)
-    log_det = K * jnp.log(jnp.diagonal(T)).sum() - carried.half_log_det
+    log_det = K * jnp.log(jnp.diagonal(T)).sum() - half_log_determinants(carried.factors).sum()
     divergence = 0.5 * ((factors**2).sum() + (mean**2).sum() - K * m) - log_det
 
-    A, left = sparse.features(log_parameters, lower, inducing, batch.inputs)
+    A, left = sparse.features(log_parameters, sparse.whitener(lower), inducing, batch.inputs)
     at_rows = sparse.moments(log_parameters, A, left, mean, factors)
     labelled, rows, base = batch.split(sparse.antithetic(noise[0], *at_rows, noise[1]))
     n = batch.label_weights.sum() + pace.row_weight * batch.row_weights.sum()

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from atoll.core.extras import import_extra
-from atoll.inference.natural_gradient import InducingGaussians, covariance_factors
 
 jax = import_extra("jax")
 jnp = import_extra("jax.numpy")
@@ -42,10 +41,15 @@ def factor(log_parameters: Array, inducing: Array) -> Array:
     return jnp.linalg.cholesky(C + JITTER * jnp.eye(len(inducing), dtype=C.dtype))
 
 
-def features(log_parameters: Array, lower: Array, inducing: Array, X: Array) -> tuple[Array, Array]:
-    """Return A (m, n), and what it leaves of the variance, 1 − |A|², (n,)."""
-    eye = jnp.eye(len(lower), dtype=lower.dtype)
-    inverse = linalg.solve_triangular(lower, eye, lower=True)  # a product is quicker than to solve
+def whitener(lower: Array) -> Array:
+    """Return L^{-1}: to multiply by it is quicker than to solve."""
+    return linalg.solve_triangular(lower, jnp.eye(len(lower), dtype=lower.dtype), lower=True)
+
+
+def features(
+    log_parameters: Array, inverse: Array, inducing: Array, X: Array
+) -> tuple[Array, Array]:
+    """Return A (m, n), and what it leaves of the variance, 1 − |A|², (n,); `inverse` L^{-1}."""
     A = inverse @ correlation(log_parameters, inducing, X)
     return A, jnp.maximum(1.0 - (A * A).sum(axis=0), 0.0)
 
@@ -57,14 +61,6 @@ def moments(
     a = amplitude(log_parameters)
     known = (jnp.einsum("kij,jb->kib", factors, A) ** 2).sum(axis=1)
     return a * (A.T @ mean.T), a * jnp.sqrt(left[:, None] + known.T)
-
-
-def latent_moments(
-    log_parameters: Array, q: InducingGaussians, inducing: Array, X: Array
-) -> tuple[Array, Array]:
-    """Return mean and standard deviation of g under q, (n, K) each."""
-    A, left = features(log_parameters, factor(log_parameters, inducing), inducing, X)
-    return moments(log_parameters, A, left, q.mean, covariance_factors(q)[0])
 
 
 def antithetic(key: Array, mean: Array, deviation: Array, n_draws: int) -> Array:
