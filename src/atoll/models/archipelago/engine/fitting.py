@@ -46,7 +46,7 @@ Array = NDArray[np.float64]
 
 BATCH_ROWS = 512
 BATCH_LABELS = 256  # at most
-BASE_POINTS = 512
+BASE_POINTS = 512  # a power of two, so that each step's part of a Sobol net is a net
 CHAIN_DRAWS = 2  # of what inducing values leave open of the functions, in chains
 FEW_CHAIN_POINTS, CHAIN_POINTS = 1024, 4096  # of π, in chains
 FEW_CHAIN_ROWS = 500  # up to which there are few of them
@@ -247,12 +247,11 @@ def _rounds(
     order_of_labels = _passes(rng, len(problem.codes), n_labels, n_steps)
     for first in range(0, n_steps, at_once):
         steps = slice(first, first + at_once)
-        base = [base_points(rng, problem.base, BASE_POINTS) for _ in range(at_once)]
+        base = base_points(rng, problem.base, at_once * BASE_POINTS)
         if first < n_done:
             continue
-        batch = _batch(
-            problem, scaled, r, order_of_labels[steps], order_of_rows[steps], np.stack(base)
-        )
+        base = base.reshape(at_once, BASE_POINTS, -1)  # a part of a net is a net for each step
+        batch = _batch(problem, scaled, r, order_of_labels[steps], order_of_rows[steps], base)
         paces = Pace(*(column[steps] for column in plan[:5]))
         batches, paces = jax.tree.map(
             lambda v: v.reshape(ROUNDS_AT_ONCE, STEPS_PER_ROUND, *v.shape[1:]), (batch, paces)
