@@ -19,6 +19,7 @@ from atoll.diagnostics import geweke_test
 from atoll.inference.natural_gradient import InducingGaussians, covariance_factors
 from atoll.likelihoods.softmax import symmetric_points
 from atoll.models.archipelago.engine import (
+    ascent,
     classes,
     fitting,
     hmc,
@@ -177,6 +178,30 @@ def test_scores_are_the_gradient_of_the_expected_log_likelihood():
     scores, curvatures, slope = both(0.4)
     np.testing.assert_allclose(scores, slope, atol=1e-12)
     assert float(curvatures.min()) >= 0.0
+
+
+def test_factors_that_go_from_step_to_step_are_those_of_the_state():
+    steps = 4
+    batches = jax.tree.map(
+        lambda v: np.broadcast_to(np.asarray(v, np.float32), (steps, *np.shape(v))).copy(),
+        three_rows(PLACES + 0.3),
+    )
+    paces = Pace(*(np.full(steps, v, np.float32) for v in (0.5, 1.0, 0.4, 0.5, 0.0)))
+    prior = np.array([0.0, 0.0], np.float32), np.array([1.0, 0.5], np.float32)
+    fixed = ascent.Fixed(np.asarray(PLACES, np.float32), *prior)
+    begin = state = ascent.init(fixed, K)
+    factors = ascent.factors_of(state, fixed)
+    take_a_round = jax.jit(ascent.take_round)
+    for number, broken in enumerate((False, True, False)):
+        batches.row_weights[2] = np.nan if broken else 1.0  # the third of its steps is refused
+        given = ascent.Round(jax.random.key(number), batches, paces, np.float32(0.1))
+        (state, factors), _ = take_a_round((state, factors), given, fixed)
+        expected = ascent.factors_of(state, fixed)
+        np.testing.assert_allclose(factors.lower, expected.lower, atol=1e-5)
+        np.testing.assert_allclose(factors.covariances, expected.covariances, atol=1e-4)
+    assert int(state.n_refused) == 1
+    assert np.abs(state.q.mean).max() > 0.1
+    assert np.abs(state.log_parameters - begin.log_parameters).min() > 0.05
 
 
 @pytest.mark.parametrize("own_scales", [False, True])

@@ -134,17 +134,22 @@ def resume(leaves: tuple[Any, ...], template: AscentState) -> AscentState:
 @jax.jit
 def advance(state: AscentState, rounds: Round, fixed: Fixed) -> tuple[AscentState, Report]:
     """Take several rounds, (R, ...) each; the reports come as (R, ...)."""
-    factors = Factors(
-        sparse.factor(state.log_parameters, fixed.inducing),
-        natural_gradient.covariance_factors(state.q),
-    )
+    factors = factors_of(state, fixed)
     (state, _), reports = jax.lax.scan(
-        lambda carry, inputs: _round(carry, inputs, fixed), (state, factors), rounds
+        lambda carry, inputs: take_round(carry, inputs, fixed), (state, factors), rounds
     )
     return state, reports
 
 
-def _round(carry: Carry, inputs: Round, fixed: Fixed) -> tuple[Carry, Report]:
+def factors_of(state: AscentState, fixed: Fixed) -> Factors:
+    """Return the factors of a state."""
+    return Factors(
+        sparse.factor(state.log_parameters, fixed.inducing),
+        natural_gradient.covariance_factors(state.q),
+    )
+
+
+def take_round(carry: Carry, inputs: Round, fixed: Fixed) -> tuple[Carry, Report]:
     """Take some steps for q, and one for the log-parameters."""
     key, for_theta = jax.random.split(inputs.key)
     keys = jax.random.split(key, len(inputs.paces.rate))
