@@ -81,8 +81,10 @@ def test_the_slopes_given_copies_are_those_of_finite_differences(kernel, own_ker
     here = (theta, given.whitened, given.noise)
     at = steps.follow(kernels_at(gram_at, theta), given)
     gram_slope = gram_gradient_function(setting.prior, places)
-    slopes = steps.slopes_given_copies(rows, given, at, gram_slope)
-    for which, slope in enumerate(slopes):
+    rounded = steps.rounded(at)
+    slopes = steps.slopes_given_copies(rows, given, rounded)
+    by_theta = steps.slopes_in_theta(given, at.kernels, rounded, slopes, gram_slope)
+    for which, slope in enumerate((by_theta, slopes.by_whitened, slopes.by_noise)):
         for index in np.ndindex(theta.shape if which == 0 else (2, slope.shape[1])):
             shift = [np.zeros_like(part) for part in here]
             shift[which][index] = 1e-5
