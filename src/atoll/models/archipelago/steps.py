@@ -64,8 +64,9 @@ TRAJECTORY, MOST_STEPS = 2.0, 20
 WHITE_TRAJECTORIES, MOST_WHITE_STEPS = (5.0, 12.0), (30, 60)
 PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS = 2.0, 10  # of θ, in its standard deviations
 NOISE_STEPS = 2  # in each half of a step of θ, of the noise by which functions follow
-# Of W: copies as good as the rows themselves would hold θ twice.
-COPIES_PRECISION = 0.6
+# Of W, with few log-parameters and with many: copies as good as the rows themselves would hold θ
+# twice, and poorer ones leave more of the functions to the noise, which many move with.
+COPIES_PRECISIONS = (0.3, 0.6)
 MOST_STEPS_TOGETHER = 40  # of θ with the functions
 FEW_PARAMETERS = 3  # that move with the functions, or one by one
 SLICE_WIDTH = 2.5  # standard deviations of the prior
@@ -422,7 +423,8 @@ def conditional_on_copies(
     places = known_rows(setting, state)
     gram_at = gram_at_rows(setting, places)
     precisions = state.tuning.mean_precisions(len(places))
-    variances = 1.0 / (COPIES_PRECISION * precisions)[:, None]
+    precision = COPIES_PRECISIONS[int(state.log_parameters.size > FEW_PARAMETERS)]
+    variances = 1.0 / (precision * precisions)[:, None]
     grams = [gram_at(theta) for theta in state.log_parameters]
     kernels = Kernels(state.log_parameters, grams, state.factors, state.jitter)
     given, here = make_copies(rng, kernels, unwhiten(state.factors, state.whitened), variances)
