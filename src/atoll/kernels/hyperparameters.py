@@ -29,7 +29,8 @@ GIVEN_KERNEL_SPREAD = 1.0  # for a kernel that the user gives
 # Added to the diagonal, relative to its mean, as part of the kernel: in the target and in the
 # conditionals alike.
 NUGGET = 1e-6
-FARTHEST_SQUARE = 1e4  # half of |x|², in length-scales, up to which products find distances
+# Features from which on a product finds distances, and half of |x|², in length-scales, up to which.
+MANY_FEATURES, FARTHEST_SQUARE = 6, 1e4
 DIFFERENCE = 1e-4  # step in a log-parameter, for a kernel that has no gradient of its own
 
 
@@ -133,7 +134,8 @@ def gram_function(
         return general
     anisotropic = prior.kernel.k2.anisotropic
     squared = None if anisotropic else cdist(X, X, "sqeuclidean")
-    centred = X - X.mean(axis=0) if anisotropic and len(X) > 0 else X
+    by_product = anisotropic and len(X) > 0 and X.shape[1] >= MANY_FEATURES
+    centred = X - X.mean(axis=0) if by_product else X
 
     def scaled_rbf(log_parameters: Array) -> Array:
         log_variance, log_length_scales = log_parameters[0], log_parameters[1:]
@@ -172,17 +174,19 @@ def cross_gram_function(prior: KernelPrior) -> Callable[[Array, Array, Array], A
 
 
 def _log_rbf(X: Array, Y: Array, log_variance: float) -> Array:
-    """Return log variance − |x − y|²/2, by one product; X (n, d), Y (m, d) -> (n, m).
+    """Return log variance − |x − y|²/2; X (n, d), Y (m, d) -> (n, m).
 
-    Rows far from zero, whose distances a product would round too much, are compared one by one.
+    Distances in many features are found by one product, unless it would round them too much: of
+    rows far from zero.
     """
+    d = X.shape[1]
     of_x, of_y = (-0.5 * np.einsum("id,id->i", rows, rows) for rows in (X, Y))
-    if not min(of_x.min(initial=0.0), of_y.min(initial=0.0)) > -FARTHEST_SQUARE:
+    near = min(of_x.min(initial=0.0), of_y.min(initial=0.0)) > -FARTHEST_SQUARE
+    if d < MANY_FEATURES or not near:
         K = cdist(X, Y, "sqeuclidean")
         K *= -0.5
         K += log_variance
         return K
-    d = X.shape[1]
     left, right = np.empty((len(X), d + 2)), np.empty((len(Y), d + 2))
     left[:, :d], left[:, d], left[:, d + 1] = X, of_x + log_variance, 1.0
     right[:, :d], right[:, d], right[:, d + 1] = Y, 1.0, of_y
@@ -194,7 +198,7 @@ def gram_gradient_function(
 ) -> Callable[[Array, Array, NDArray[Any]], Array]:
     """Return a function (log-parameters, C, M) -> Σ_ij M_ij ∂C_ij/∂θ, (p,), for the chain rule.
 
-    C is the matrix of `gram_function` at the log-parameters θ, and M any matrix, (n, n). For
+    C is the matrix of `gram_function` at the log-parameters θ, and M is symmetric, (n, n). For
     variance × RBF no derivative matrix is formed, however many length-scales there are. A kernel
     without a gradient is evaluated twice per log-parameter.
     """
@@ -211,13 +215,13 @@ def gram_gradient_function(
 
     def scaled_rbf(log_parameters: Array, C: Array, M: NDArray[Any]) -> Array:
         # ∂C_ij/∂log ℓ = C_ij (x_i − x_j)²/ℓ², which is zero on the diagonal, where the nugget is.
-        # Σ W_ij (x_i − x_j)² = Σ_i x_i² (W_i· + W_·i) − 2 xᵀ W x, feature by feature.
+        # Σ W_ij (x_i − x_j)² = 2 (Σ_i x_i² W_i· − xᵀ W x), feature by feature.
         W = M * C
-        sums = W.sum(axis=1) + W.sum(axis=0)
-        by_feature = sums @ squares - 2.0 * np.einsum("id,id->d", centred, W @ centred)
+        sums = W.sum(axis=1)
+        by_feature = 2.0 * (sums @ squares - np.einsum("id,id->d", centred, W @ centred))
         by_length_scale = by_feature * np.exp(-2.0 * log_parameters[1:])
         slope = by_length_scale if anisotropic else [by_length_scale.sum()]
-        return np.append(0.5 * sums.sum(), slope)
+        return np.append(W.sum(), slope)
 
     return scaled_rbf
 

@@ -196,6 +196,22 @@ def test_coordinates_are_found_where_single_precision_has_no_factor():
     np.testing.assert_allclose(white.whitened(coordinates), state.whitened, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("own_kernels", [False, True], ids=["shared", "own"])
+def test_many_log_parameters_move_at_once_but_for_the_log_variance(own_kernels):
+    """That moves with the functions."""
+    rng, setting, state = prior_state(3, own_kernels=own_kernels)
+    moved, u = state, unwhiten(state.factors, state.whitened)
+    for _ in range(20):
+        target = steps.conditional_on_copies(rng, setting, moved)
+        moved = steps._all_at_once(rng, target, moved, False)
+    apart = np.abs(moved.log_parameters - state.log_parameters)
+    np.testing.assert_array_equal(apart[:, 0], np.zeros(len(apart)))
+    assert apart[:, 1:].min() > 1e-3
+    assert np.abs(unwhiten(moved.factors, moved.whitened) - u).max() > 1e-3
+    again = kernels_at(gram_at_rows(setting, known_rows(setting, moved)), moved.log_parameters)
+    np.testing.assert_allclose(moved.factors, again.factors, atol=1e-8)
+
+
 def test_theta_may_go_ten_standard_deviations_and_no_further():
     rng, setting, state = prior_state(5)
     prior = setting.prior._replace(sd=np.array([0.5, 1.0, 4.0]))

@@ -379,7 +379,7 @@ def slopes_in_theta(
         by_gram -= (0.5 * a.shape[1]) * inverse
         by_whitened = _of_kernel(slopes.by_whitened, f, F)
         by_gram += half_through_cholesky(lower, by_whitened, _of_kernel(given.whitened, f, F))
-        by_theta[f] = gram_slope(theta[f], kernels.grams[f], by_gram)
+        by_theta[f] = gram_slope(theta[f], kernels.grams[f], 0.5 * (by_gram + by_gram.T))
     return by_theta
 
 
