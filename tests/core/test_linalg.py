@@ -163,3 +163,15 @@ def test_a_part_of_a_spectrum_is_found_where_lapacks_own_routine_gives_up(withou
     pairs = np.kron(np.eye(6), [[0.0, 1.0], [1.0, 0.0]])  # a graph of six pairs
     modes = smoothest_modes(pairs, 7)
     np.testing.assert_allclose(modes.values, [0.0] * 5 + [2.0] * 2, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 5, 149, 150, 331])
+def test_the_rounded_inverse_is_the_inverse_to_single_precision(n):
+    rng = np.random.default_rng(n)
+    root = rng.standard_normal((n, n))
+    lower = np.linalg.cholesky(root @ root.T + n * np.eye(n))
+    found = linalg.rounded_inverse(np.asfortranarray(lower, dtype=np.float32))
+    assert found.dtype == np.float32
+    exact = np.linalg.inv(lower @ lower.T)
+    np.testing.assert_allclose(found, exact, atol=2e-6 * np.abs(exact).max())
+    np.testing.assert_array_equal(found, found.T)

@@ -101,8 +101,12 @@ def ridge(y):
     )
 
 
-@pytest.mark.parametrize("wrong", [0.0, 0.3], ids=["gradient", "a poor one"])
-def test_geweke_joint_test_of_the_nested_step(wrong):
+@pytest.mark.parametrize(
+    ("wrong", "n_inner"),
+    [(0.0, 1), (0.3, 1), (0.3, 3)],
+    ids=["gradient", "a poor one", "a poor one, with inner steps"],
+)
+def test_geweke_joint_test_of_the_nested_step(wrong, n_inner):
     """A slope that is off costs acceptances, not exactness."""
 
     def sweep(rng, state, y):
@@ -114,7 +118,7 @@ def test_geweke_joint_test_of_the_nested_step(wrong):
 
         target = right._replace(slopes=slopes)
         x, z, _, _ = hmc.nested_step(
-            rng, state[:1], state[1:], target, 0.5, int(rng.integers(1, 4))
+            rng, state[:1], state[1:], target, 0.5, int(rng.integers(1, 4)), n_inner=n_inner
         )
         return np.concatenate([x, z])
 
@@ -152,6 +156,35 @@ def test_a_nested_step_has_no_first_order_error_and_gives_up_where_nothing_is_pr
     )
     assert info == hmc.HMCInfo(0.0, False)
     assert (x[0], z.tolist(), prepared[0]) == (0.8, [0.0, 0.0], 0.8)
+
+
+def test_inner_steps_are_as_short_as_the_cheap_block_needs_them():
+    """Its standard deviation is a tenth of the dear block's, whose steps stay long."""
+    seen = []
+
+    def cheap_slope(x, z):
+        seen.append(z.copy())
+        return -100.0 * z
+
+    target = hmc.Nested(
+        prepare=lambda x: x,
+        log_density=lambda x, z: -0.5 * float(x @ x + 100.0 * (z @ z)),
+        cheap_slope=cheap_slope,
+        slopes=lambda x, z: (-x, -100.0 * z),
+    )
+    acceptance = {}
+    for n_inner in (1, 8):
+        seen.clear()
+        acceptance[n_inner] = np.mean([
+            hmc.nested_step(
+                np.random.default_rng(seed), np.ones(1), np.full(3, 0.1), target, 0.5, 4,
+                n_inner=n_inner,
+            )[3].acceptance
+            for seed in range(50)
+        ])  # fmt: skip
+        assert len(seen) == 50 * 4 * 2 * n_inner
+    assert acceptance[1] < 0.5
+    assert acceptance[8] > 0.9
 
 
 def test_a_gradient_of_nan_gives_a_trajectory_up():

@@ -15,6 +15,7 @@ from sklearn.gaussian_process.kernels import (
 
 from atoll.kernels.hyperparameters import (
     NUGGET,
+    cross_gram_function,
     gram,
     gram_diagonal,
     gram_function,
@@ -185,6 +186,24 @@ def test_gram_function_gives_the_numbers_of_gram_with_a_nugget(kernel, names, se
     K = gram(prior, theta, X)
     K += NUGGET * np.trace(K) / len(X) * np.eye(len(X))
     np.testing.assert_allclose(at(theta), K, rtol=1e-12, atol=1e-12 * np.abs(K).max())
+
+
+@pytest.mark.parametrize("far", [0.0, 1e3], ids=["near", "far"])
+def test_many_features_give_the_numbers_of_scikit_learn_wherever_rows_are(far):
+    """Distances are then found by a product, which of rows far off would not be accurate."""
+    rng = np.random.default_rng(0)
+    rows, others = rng.standard_normal((20, 13)), rng.standard_normal((9, 13))
+    prior = kernel_prior("ard", rows)
+    theta = prior.mean + 0.3 * rng.standard_normal(len(prior.mean))
+    rows, others = rows + far, others + far
+    exact, between = gram(prior, theta, rows), gram(prior, theta, rows, others)
+    found = gram_function(prior, rows)(theta)
+    np.fill_diagonal(exact, exact.diagonal() * (1.0 + NUGGET))
+    np.testing.assert_allclose(found, exact, rtol=1e-11)
+    found = cross_gram_function(prior)(theta, rows, others)
+    np.testing.assert_allclose(found, between, rtol=1e-8)
+    outlier = cross_gram_function(prior)(theta, rows, others + 1e180)
+    np.testing.assert_array_equal(outlier, np.zeros((20, 9)))
 
 
 @KERNEL

@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 JITTER_LADDER = tuple(10.0**exponent for exponent in range(-10, -2))
 
 MANY_ROWS, MANY_VALUES = 400, 2**12  # from which on BLAS's triangular product is the faster one
+MANY_TO_HALVE = 150  # rows, from which on a factor is inverted half by half
 
 
 class Factor(NamedTuple):
@@ -160,7 +161,9 @@ def through_cholesky(lower: Array, slope: Array, whitened: Array) -> Array:
     return 0.5 * (whole + whole.T)
 
 
-def half_through_cholesky(lower: Array, slope: Array, whitened: Array) -> Array:
+def half_through_cholesky(
+    lower: NDArray[Any], slope: NDArray[Any], whitened: NDArray[Any]
+) -> NDArray[Any]:
     """Return a matrix whose symmetric part is `through_cholesky`, (n, n).
 
     All in float32 give it in float32.
@@ -171,10 +174,31 @@ def half_through_cholesky(lower: Array, slope: Array, whitened: Array) -> Array:
     return _times_inverse(np.asfortranarray(half.T), lower)
 
 
-def rounded_lower_of_inverse(lower: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the lower triangle of (L Lᵀ)^{-1}, with zeros above it, in float32; (n, n)."""
-    inverse = _times_inverse(np.eye(len(lower), dtype=np.float32, order="F"), lower)
-    return lapack.slauum(inverse, lower=1, overwrite_c=1)[0]
+def rounded_inverse(lower: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return (L Lᵀ)^{-1} in full, symmetric, in float32; L by columns, (n, n).
+
+    Examples
+    --------
+    >>> rounded_inverse(np.asfortranarray([[2.0, 0.0], [0.0, 4.0]], dtype=np.float32))
+    array([[0.25  , 0.    ],
+           [0.    , 0.0625]], dtype=float32)
+    """
+    inverse = _inverse_of_lower(lower)
+    return inverse.T @ inverse
+
+
+def _inverse_of_lower(lower: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return L^{-1}, by columns. Of many rows, half by half: products are quicker than solves."""
+    n = len(lower)
+    half = n // 2
+    if n < MANY_TO_HALVE:
+        return _times_inverse(np.eye(n, dtype=np.float32, order="F"), lower)
+    inverse = np.zeros((n, n), dtype=np.float32, order="F")
+    for part in (slice(0, half), slice(half, n)):
+        inverse[part, part] = _inverse_of_lower(np.asfortranarray(lower[part, part]))
+    across = inverse[half:, half:] @ lower[half:, :half]
+    inverse[half:, :half] = -(across @ inverse[:half, :half])
+    return inverse
 
 
 def _times_inverse(left: NDArray[Any], lower: NDArray[Any]) -> NDArray[Any]:

@@ -132,7 +132,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         Sweeps dropped at the start of each chain. During the first third of them each chain holds
         labels of its own for all rows, drawn from a graph.
     n_samples : int or "auto", default="auto"
-        Draws kept per chain. "auto" is 150, and then up to 750 while the chains have not mixed and
+        Draws kept per chain. "auto" is 100, and then up to 750 while the chains have not mixed and
         that many could be enough.
     thin : int, default=2
         Sweeps per draw.

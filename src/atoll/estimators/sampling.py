@@ -29,7 +29,7 @@ PREDICTIVE_DRAWS = 100
 _NOT_WATCHED = ("jitter", "acceptance")  # for mixing: they are not the model's
 # Draws of each chain where n_samples is "auto": after each of these it is seen whether more are
 # needed, and whether the last would be enough.
-DRAWS = (150, 200, 250, 300, 375, 450, 525, 600, 675, 750)
+DRAWS = (100, 125, 150, 175, 200, 225, 250, 275, 300, 350, 400, 450, 525, 600, 675, 750)
 TIMED_SWEEPS, LEAST_TIMED = 3, 100  # sweeps by which time is told, and from which on it is asked
 LEAST_TO_DESPAIR = 250  # draws, from which on chains stop where the most would not be enough
 # Not of the problem, but of how long it is worked on.

@@ -161,16 +161,18 @@ def nested_step(
     step_size: float,
     n_leapfrog: int,
     momenta: tuple[Array, Array] | None = None,
+    n_inner: int = 1,
 ) -> tuple[Array, Array, Any, HMCInfo]:
-    """Make one transition in which the cheap block takes two half-steps per step of the dear block.
+    """Make one transition in which the cheap block takes shorter steps than the dear block.
 
-    One of the two half-steps comes before the dear block moves and one after, so that the whole is
+    Half of the shorter steps come before the dear block moves and half after, so that the whole is
     reversible. The density stays invariant under any slope that is a function of the position; a
     poor slope only makes refusals more frequent.
 
     Parameters
     ----------
     momenta : standard normal noise in the shapes of both blocks; None draws it
+    n_inner : steps of the cheap block in each half of a step of the dear one
 
     Returns
     -------
@@ -197,25 +199,31 @@ def nested_step(
     threshold = np.log1p(-rng.random())
     prepared = target.prepare(dear)
     start, half = (dear, cheap, prepared), 0.5 * step_size
+    inner = half / n_inner
 
     def energy() -> float:
         return target.log_density(prepared, cheap) - 0.5 * float(np.vdot(p, p) + np.vdot(q, q))
 
     before = energy()
     by_dear, by_cheap = target.slopes(prepared, cheap)
-    p, q = p + half * by_dear, q + 0.5 * half * by_cheap
+    p, q = p + half * by_dear, q + 0.5 * inner * by_cheap
     for i in range(n_leapfrog):
-        cheap = cheap + half * q
-        q = q + 0.5 * half * target.cheap_slope(prepared, cheap)
+        for left in reversed(range(n_inner)):
+            cheap = cheap + inner * q
+            kick = 0.5 if left == 0 else 1.0  # two half-kicks merge between steps
+            q = q + kick * inner * target.cheap_slope(prepared, cheap)
         dear = dear + step_size * p
         prepared = target.prepare(dear)
         if prepared is None:
             return *start, HMCInfo(0.0, False)
-        q = q + 0.5 * half * target.cheap_slope(prepared, cheap)
-        cheap = cheap + half * q
+        kick = 0.5
+        for _ in range(n_inner):
+            q = q + kick * inner * target.cheap_slope(prepared, cheap)
+            cheap = cheap + inner * q
+            kick = 1.0
         by_dear, by_cheap = target.slopes(prepared, cheap)
-        kick = 0.5 if i == n_leapfrog - 1 else 1.0  # two half-kicks merge between steps
-        p, q = p + kick * step_size * by_dear, q + kick * half * by_cheap
+        kick = 0.5 if i == n_leapfrog - 1 else 1.0
+        p, q = p + kick * step_size * by_dear, q + kick * inner * by_cheap
     change = energy() - before
     if not np.isfinite(change):
         return *start, HMCInfo(0.0, False)

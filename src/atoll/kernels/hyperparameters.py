@@ -29,6 +29,8 @@ GIVEN_KERNEL_SPREAD = 1.0  # for a kernel that the user gives
 # Added to the diagonal, relative to its mean, as part of the kernel: in the target and in the
 # conditionals alike.
 NUGGET = 1e-6
+# Features from which on a product finds distances, and half of |x|², in length-scales, up to which.
+MANY_FEATURES, FARTHEST_SQUARE = 6, 1e4
 DIFFERENCE = 1e-4  # step in a log-parameter, for a kernel that has no gradient of its own
 
 
@@ -132,16 +134,17 @@ def gram_function(
         return general
     anisotropic = prior.kernel.k2.anisotropic
     squared = None if anisotropic else cdist(X, X, "sqeuclidean")
+    by_product = anisotropic and len(X) > 0 and X.shape[1] >= MANY_FEATURES
+    centred = X - X.mean(axis=0) if by_product else X
 
     def scaled_rbf(log_parameters: Array) -> Array:
         log_variance, log_length_scales = log_parameters[0], log_parameters[1:]
         if squared is None:
-            scaled = X * np.exp(-log_length_scales)
-            K = cdist(scaled, scaled, "sqeuclidean")
-            K *= -0.5
+            scaled = centred * np.exp(-log_length_scales)
+            K = _log_rbf(scaled, scaled, log_variance)
         else:
             K = squared * (-0.5 * np.exp(-2.0 * log_length_scales[0]))
-        K += log_variance
+            K += log_variance
         return _with_nugget(np.exp(K, out=K), np.exp(log_variance))
 
     return scaled_rbf
@@ -164,15 +167,35 @@ def cross_gram_function(prior: KernelPrior) -> Callable[[Array, Array, Array], A
 
     def scaled_rbf(log_parameters: Array, X: Array, Y: Array) -> Array:
         scale = np.exp(-log_parameters[1:])
-        K = cdist(X * scale, Y * scale, "sqeuclidean")
-        K *= -0.5
-        K += log_parameters[0]
+        K = _log_rbf(X * scale, Y * scale, log_parameters[0])
         return np.exp(K, out=K)
 
     return scaled_rbf
 
 
-def gram_gradient_function(prior: KernelPrior, X: Array) -> Callable[[Array, Array, Array], Array]:
+def _log_rbf(X: Array, Y: Array, log_variance: float) -> Array:
+    """Return log variance − |x − y|²/2; X (n, d), Y (m, d) -> (n, m).
+
+    Distances in many features are found by one product, unless it would round them too much: of
+    rows far from zero.
+    """
+    d = X.shape[1]
+    of_x, of_y = (-0.5 * np.einsum("id,id->i", rows, rows) for rows in (X, Y))
+    near = min(of_x.min(initial=0.0), of_y.min(initial=0.0)) > -FARTHEST_SQUARE
+    if d < MANY_FEATURES or not near:
+        K = cdist(X, Y, "sqeuclidean")
+        K *= -0.5
+        K += log_variance
+        return K
+    left, right = np.empty((len(X), d + 2)), np.empty((len(Y), d + 2))
+    left[:, :d], left[:, d], left[:, d + 1] = X, of_x + log_variance, 1.0
+    right[:, :d], right[:, d], right[:, d + 1] = Y, 1.0, of_y
+    return left @ right.T
+
+
+def gram_gradient_function(
+    prior: KernelPrior, X: Array
+) -> Callable[[Array, Array, NDArray[Any]], Array]:
     """Return a function (log-parameters, C, M) -> Σ_ij M_ij ∂C_ij/∂θ, (p,), for the chain rule.
 
     C is the matrix of `gram_function` at the log-parameters θ, and M is symmetric, (n, n). For
@@ -181,22 +204,21 @@ def gram_gradient_function(prior: KernelPrior, X: Array) -> Callable[[Array, Arr
     """
     if not is_scaled_rbf(prior.kernel):
 
-        def general(log_parameters: Array, C: Array, M: Array) -> Array:
+        def general(log_parameters: Array, C: Array, M: NDArray[Any]) -> Array:
             slopes = _gram_slopes(prior, log_parameters, X)
             of_nugget = NUGGET * np.trace(M) * np.einsum("iij->j", slopes) / len(X)
             return np.einsum("ij,ijk->k", M, slopes) + of_nugget
 
         return general
-    anisotropic = prior.kernel.k2.anisotropic
+    anisotropic, centred = prior.kernel.k2.anisotropic, X - X.mean(axis=0)
+    squares = centred**2
 
-    def scaled_rbf(log_parameters: Array, C: Array, M: Array) -> Array:
+    def scaled_rbf(log_parameters: Array, C: Array, M: NDArray[Any]) -> Array:
         # ∂C_ij/∂log ℓ = C_ij (x_i − x_j)²/ℓ², which is zero on the diagonal, where the nugget is.
         # Σ W_ij (x_i − x_j)² = 2 (Σ_i x_i² W_i· − xᵀ W x), feature by feature.
         W = M * C
-        centred = X - X.mean(axis=0)
-        by_feature = 2.0 * (
-            W.sum(axis=1) @ centred**2 - np.einsum("id,id->d", centred, W @ centred)
-        )
+        sums = W.sum(axis=1)
+        by_feature = 2.0 * (sums @ squares - np.einsum("id,id->d", centred, W @ centred))
         by_length_scale = by_feature * np.exp(-2.0 * log_parameters[1:])
         slope = by_length_scale if anisotropic else [by_length_scale.sum()]
         return np.append(W.sum(), slope)

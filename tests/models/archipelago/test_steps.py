@@ -81,8 +81,10 @@ def test_the_slopes_given_copies_are_those_of_finite_differences(kernel, own_ker
     here = (theta, given.whitened, given.noise)
     at = steps.follow(kernels_at(gram_at, theta), given)
     gram_slope = gram_gradient_function(setting.prior, places)
-    slopes = steps.slopes_given_copies(rows, given, at, gram_slope)
-    for which, slope in enumerate(slopes):
+    rounded = steps.rounded(at)
+    slopes = steps.slopes_given_copies(rows, given, rounded)
+    by_theta = steps.slopes_in_theta(given, at.kernels, rounded, slopes, gram_slope)
+    for which, slope in enumerate((by_theta, slopes.by_whitened, slopes.by_noise)):
         for index in np.ndindex(theta.shape if which == 0 else (2, slope.shape[1])):
             shift = [np.zeros_like(part) for part in here]
             shift[which][index] = 1e-5
@@ -192,6 +194,22 @@ def test_coordinates_are_found_where_single_precision_has_no_factor():
     white = steps.coordinates_of(setting, state._replace(factors=lower[None]))
     coordinates = white.of_whitened(state.whitened)
     np.testing.assert_allclose(white.whitened(coordinates), state.whitened, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("own_kernels", [False, True], ids=["shared", "own"])
+def test_many_log_parameters_move_at_once_but_for_the_log_variance(own_kernels):
+    """That moves with the functions."""
+    rng, setting, state = prior_state(3, own_kernels=own_kernels)
+    moved, u = state, unwhiten(state.factors, state.whitened)
+    for _ in range(20):
+        target = steps.conditional_on_copies(rng, setting, moved)
+        moved = steps._all_at_once(rng, target, moved, False)
+    apart = np.abs(moved.log_parameters - state.log_parameters)
+    np.testing.assert_array_equal(apart[:, 0], np.zeros(len(apart)))
+    assert apart[:, 1:].min() > 1e-3
+    assert np.abs(unwhiten(moved.factors, moved.whitened) - u).max() > 1e-3
+    again = kernels_at(gram_at_rows(setting, known_rows(setting, moved)), moved.log_parameters)
+    np.testing.assert_allclose(moved.factors, again.factors, atol=1e-8)
 
 
 def test_theta_may_go_ten_standard_deviations_and_no_further():

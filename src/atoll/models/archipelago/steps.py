@@ -27,8 +27,7 @@ from atoll.core.linalg import (
     cholesky_solve,
     half_through_cholesky,
     jittered_cholesky,
-    lower_times,
-    rounded_lower_of_inverse,
+    rounded_inverse,
 )
 from atoll.inference import hmc, slice_sampling
 from atoll.kernels.hyperparameters import gram_gradient_function
@@ -50,6 +49,9 @@ from atoll.models.archipelago.likelihood import UNLABELLED, log_total
 from atoll.models.archipelago.state import ArchipelagoState, Tuning, known_rows
 
 Array = NDArray[np.float64]
+Array32 = NDArray[np.float32]
+Codes = NDArray[np.intp]
+GramSlope = Callable[[Array, Array, NDArray[Any]], Array]
 
 # That step sizes are tuned to in warm-up: of functions, and of many log-parameters, which move so
 # seldom in it that their steps end up too short.
@@ -61,8 +63,10 @@ ACCEPTANCE, PARAMETER_ACCEPTANCE = 0.8, 0.65
 TRAJECTORY, MOST_STEPS = 2.0, 20
 WHITE_TRAJECTORIES, MOST_WHITE_STEPS = (5.0, 12.0), (30, 60)
 PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS = 2.0, 10  # of θ, in its standard deviations
-# Of W: copies as good as the rows themselves would hold θ twice.
-COPIES_PRECISION = 0.3
+NOISE_STEPS = 2  # in each half of a step of θ, of the noise by which functions follow
+# Of W, with few log-parameters and with many: copies as good as the rows themselves would hold θ
+# twice, and poorer ones leave more of the functions to the noise, which many move with.
+COPIES_PRECISIONS = (0.3, 0.6)
 MOST_STEPS_TOGETHER = 40  # of θ with the functions
 FEW_PARAMETERS = 3  # that move with the functions, or one by one
 SLICE_WIDTH = 2.5  # standard deviations of the prior
@@ -277,11 +281,18 @@ def follow(kernels: Kernels, given: Copies) -> Followed:
         seen = C.copy().T  # symmetric; by columns, as LAPACK has it
         np.einsum("ii->i", seen)[:] += given.variances[:, 0]
         roots.append(jittered_cholesky(seen).lower)
-    z, e = given.copies, given.noise
-    without = z - e
+    without = given.copies - given.noise
     missed = without - unwhiten(kernels.factors, given.whitened)
-    weights, of_copies = _both(roots, missed, z, cholesky_solve)
+    weights, of_copies = _both(roots, missed, given.copies, cholesky_solve)
     return Followed(kernels, roots, without - given.variances * weights, weights, of_copies)
+
+
+def followed(at: Followed, given: Copies) -> Followed:
+    """Return the functions at the same θ by other noise."""
+    without = given.copies - given.noise
+    missed = without - unwhiten(at.kernels.factors, given.whitened)
+    weights = _each(at.roots, missed, cholesky_solve)
+    return at._replace(u=without - given.variances * weights, weights=weights)
 
 
 def log_density_given_copies(rows: RowFactors, given: Copies, at: Followed) -> float:
@@ -292,54 +303,84 @@ def log_density_given_copies(rows: RowFactors, given: Copies, at: Followed) -> f
     return rows.log_likelihood(at.u) - 0.5 * of_copies
 
 
-class Slopes(NamedTuple):
-    """Gradients of `log_density_given_copies`.
+class Rounded(NamedTuple):
+    """What slopes need of θ, in float32: any slope leaves the density invariant. F of each.
 
-    by_theta : (F, p)
-    by_whitened, by_noise : (T, K) in ν and in e
+    lowers : (T, T) L, by columns
+    inverses : (T, T) (C + S)^{-1}
+    of_copies : (T, J) (C + S)^{-1} z, of the functions that the kernel serves
     """
 
-    by_theta: Array
+    lowers: list[Array32]
+    inverses: list[Array32]
+    of_copies: list[Array32]
+
+
+def rounded(at: Followed) -> Rounded:
+    """Return what slopes need of θ."""
+    return Rounded(
+        [np.asfortranarray(lower, dtype=np.float32) for lower in at.kernels.factors],
+        [rounded_inverse(np.asfortranarray(Q, dtype=np.float32)) for Q in at.roots],
+        [_of_kernel(at.of_copies, f, len(at.roots)) for f in range(len(at.roots))],
+    )
+
+
+def _of_kernel(values: Array, f: int, n_kernels: int) -> Array32:
+    """Return the columns of the functions that a kernel serves; (T, K) -> (T, J)."""
+    return np.asfortranarray(values[:, served_by(f, n_kernels)], dtype=np.float32)
+
+
+class Slopes(NamedTuple):
+    """Gradients of `log_density_given_copies` in what moves beside θ; and what those in θ need.
+
+    by_whitened, by_noise : (T, K) in ν and in e
+    pulls : F of (T, J) (C + S)^{-1} times the gradient in r
+    weights : F of (T, J) r
+    """
+
     by_whitened: Array
     by_noise: Array
+    pulls: list[Array32]
+    weights: list[Array32]
 
 
-def slopes_given_copies(
-    rows: RowFactors,
+def slopes_given_copies(rows: RowFactors, given: Copies, at: Rounded) -> Slopes:
+    """Return the gradients of `log_density_given_copies` in the noise by which functions follow."""
+    F, without = len(at.lowers), given.copies - given.noise
+    whitened, weights = [_of_kernel(given.whitened, f, F) for f in range(F)], []
+    u, by_whitened = np.empty_like(without), np.empty_like(without)
+    for f, (lower, inverse) in enumerate(zip(at.lowers, at.inverses, strict=True)):
+        k = served_by(f, F)
+        weights.append(inverse @ (_of_kernel(without, f, F) - lower @ whitened[f]))
+        u[:, k] = without[:, k] - given.variances * weights[f]
+    by_u = rows.slope(u)
+    by_weights, by_noise, pulls = -given.variances * by_u, -by_u, []
+    for f, (lower, inverse) in enumerate(zip(at.lowers, at.inverses, strict=True)):
+        k = served_by(f, F)
+        pulls.append(inverse @ _of_kernel(by_weights, f, F))
+        by_whitened[:, k] = -(lower.T @ pulls[f])
+        by_noise[:, k] -= pulls[f]
+    return Slopes(by_whitened, by_noise, pulls, weights)
+
+
+def slopes_in_theta(
     given: Copies,
-    at: Followed,
-    gram_slope: Callable[[Array, Array, Array], Array],
-) -> Slopes:
-    """Return the gradients of `log_density_given_copies` in all that moves."""
-    theta, F = at.kernels.theta, len(at.roots)
-    of_rows = rows.slope(at.u)
-    by_weights = -given.variances * of_rows
-    slopes = Slopes(np.empty(theta.shape), np.empty_like(of_rows), np.empty_like(of_rows))
-    for f, Q in enumerate(at.roots):
-        k, lower = served_by(f, F), at.kernels.factors[f]
-        a, r = at.of_copies[:, k], at.weights[:, k]
-        h = cholesky_solve(Q, by_weights[:, k])
-        by_whitened = lower_times(lower, -h, transposed=True)
-        # What takes cubic time is in float32: any slope leaves the density invariant.
-        left, right = np.hstack([0.5 * a, -h]), np.hstack([a, r])
-        by_gram = left.astype(np.float32) @ right.astype(np.float32).T
-        inverse = rounded_lower_of_inverse(np.asfortranarray(Q, dtype=np.float32))
-        by_gram -= _without_half_of_diagonal(a.shape[1] * inverse)
-        by_gram += half_through_cholesky(
-            np.asfortranarray(lower, dtype=np.float32), by_whitened.astype(np.float32),
-            given.whitened[:, k].astype(np.float32),
-        )  # fmt: skip
-        by_gram = 0.5 * (by_gram + by_gram.T)
-        slopes.by_theta[f] = gram_slope(theta[f], at.kernels.grams[f], by_gram)
-        slopes.by_whitened[:, k] = by_whitened
-        slopes.by_noise[:, k] = -of_rows[:, k] - h
-    return slopes
-
-
-def _without_half_of_diagonal(triangle: NDArray[Any]) -> NDArray[Any]:
-    """Halve the diagonal in place: the rest of a triangle stands for both halves of a matrix."""
-    np.einsum("ii->i", triangle)[:] *= 0.5
-    return triangle
+    kernels: Kernels,
+    at: Rounded,
+    slopes: Slopes,
+    gram_slope: GramSlope,
+) -> Array:
+    """Return the gradient of `log_density_given_copies` in θ, (F, p)."""
+    theta, F = kernels.theta, len(at.lowers)
+    by_theta = np.empty(theta.shape)
+    for f, (lower, inverse) in enumerate(zip(at.lowers, at.inverses, strict=True)):
+        a, h, r = at.of_copies[f], slopes.pulls[f], slopes.weights[f]
+        by_gram = np.hstack([0.5 * a, -h]) @ np.hstack([a, r]).T
+        by_gram -= (0.5 * a.shape[1]) * inverse
+        by_whitened = _of_kernel(slopes.by_whitened, f, F)
+        by_gram += half_through_cholesky(lower, by_whitened, _of_kernel(given.whitened, f, F))
+        by_theta[f] = gram_slope(theta[f], kernels.grams[f], 0.5 * (by_gram + by_gram.T))
+    return by_theta
 
 
 class Conditional(NamedTuple):
@@ -382,7 +423,8 @@ def conditional_on_copies(
     places = known_rows(setting, state)
     gram_at = gram_at_rows(setting, places)
     precisions = state.tuning.mean_precisions(len(places))
-    variances = 1.0 / (COPIES_PRECISION * precisions)[:, None]
+    precision = COPIES_PRECISIONS[int(state.log_parameters.size > FEW_PARAMETERS)]
+    variances = 1.0 / (precision * precisions)[:, None]
     grams = [gram_at(theta) for theta in state.log_parameters]
     kernels = Kernels(state.log_parameters, grams, state.factors, state.jitter)
     given, here = make_copies(rng, kernels, unwhiten(state.factors, state.whitened), variances)
@@ -453,60 +495,105 @@ def _sliced(
     return found
 
 
+class _At(NamedTuple):
+    """Some θ in a step of many log-parameters: the functions, of which the noise does not matter.
+
+    found : kernels and factors
+    rounded : what slopes need of them
+    """
+
+    found: Followed
+    rounded: Rounded
+
+
+class NoiseAndTheta(NamedTuple):
+    """The density of log-parameters and noise given copies, as `hmc.nested_step` takes it.
+
+    A dear block holds log-parameters, from their mean and in units that warm-up found, (F, q); the
+    log variance, which the copies hold more than all others, is not among them: it moves with the
+    functions. A cheap block holds ν and e, which are white given the copies, (2, T, K).
+
+    target : the density
+    free : (q,) which log-parameters move
+    centre, unit : (F, q)
+    begun : (F, q) the dear block as it is
+    gram_slope : as `gram_gradient_function` returns it
+    """
+
+    target: Conditional
+    free: Codes
+    centre: Array
+    unit: Array
+    begun: Array
+    gram_slope: GramSlope
+
+    def noise(self) -> Array:
+        """Return the cheap block as it is."""
+        given = self.target.given
+        return np.stack([given.whitened, given.noise / np.sqrt(given.variances)])
+
+    def prepare(self, dear: Array) -> _At | None:
+        """Return the functions at a dear block; None where θ has gone too far."""
+        if dear is self.begun:
+            return _At(self.target.here, rounded(self.target.here))
+        theta = self.target.here.kernels.theta.copy()
+        theta[:, self.free] = self.centre + self.unit * dear
+        found = self.target.at(theta)
+        return None if found is None else _At(found, rounded(found))
+
+    def given(self, noise: Array) -> Copies:
+        """Return the copies with other noise."""
+        given = self.target.given
+        return given._replace(whitened=noise[0], noise=np.sqrt(given.variances) * noise[1])
+
+    def log_density(self, at: _At, noise: Array) -> float:
+        """Return the log density, up to a constant."""
+        given = self.given(noise)
+        here = self.target._replace(given=given)
+        return here.log_density(followed(at.found, given)) - 0.5 * float(np.vdot(noise, noise))
+
+    def by_noise(self, at: _At, noise: Array) -> Array:
+        """Return its gradient in the noise, (2, T, K)."""
+        return self._of_noise(
+            slopes_given_copies(self.target.rows, self.given(noise), at.rounded), noise
+        )
+
+    def slopes(self, at: _At, noise: Array) -> tuple[Array, Array]:
+        """Return its gradients in the dear and in the cheap block."""
+        given, kernels, prior = self.given(noise), at.found.kernels, self.target.setting.prior
+        slopes = slopes_given_copies(self.target.rows, given, at.rounded)
+        by_theta = slopes_in_theta(given, kernels, at.rounded, slopes, self.gram_slope)
+        by_theta -= (kernels.theta - prior.mean) / prior.sd**2
+        return self.unit * by_theta[:, self.free], self._of_noise(slopes, noise)
+
+    def _of_noise(self, slopes: Slopes, noise: Array) -> Array:
+        spread = np.sqrt(self.target.given.variances)
+        return np.stack([slopes.by_whitened, spread * slopes.by_noise]) - noise
+
+
 def _all_at_once(
     rng: np.random.Generator, target: Conditional, state: ArchipelagoState, adapt: bool
 ) -> ArchipelagoState:
-    """Take one Hamiltonian step of all log-parameters, and of the noise by which functions follow.
-
-    Coordinates are θ in units that warm-up found, and ν and e, which are white given the copies.
-    """
-    given, prior, size = target.given, target.setting.prior, state.whitened.size
+    """Take one Hamiltonian step of log-parameters, and of the noise by which functions follow."""
+    prior = target.setting.prior
+    free = np.array([j for j in range(len(prior.mean)) if j != prior.variance_index])
+    centre = state.tuning.log_parameters[:, free]
+    unit = np.sqrt(state.tuning.variances[:, free])
+    begun = (state.log_parameters[:, free] - centre) / unit
     gram_slope = gram_gradient_function(prior, known_rows(target.setting, state))
-    unit, spread = np.sqrt(state.tuning.variances), np.sqrt(given.variances)
-    n_theta = unit.size
-    noise = [given.whitened.ravel(), (given.noise / spread).ravel()]
-    position = np.concatenate([(state.log_parameters / unit).ravel(), *noise])
-    last: dict[bytes, tuple[Conditional, Followed | None]] = {
-        position.tobytes(): (target, target.here)
-    }
-
-    def at(position: Array) -> tuple[Conditional, Followed | None]:
-        key = position.tobytes()
-        if key not in last:  # the density and the slope at one place
-            last.clear()
-            noise = position[n_theta:].reshape(2, *given.copies.shape)
-            here = target._replace(given=given._replace(whitened=noise[0], noise=spread * noise[1]))
-            last[key] = here, here.at(unit * position[:n_theta].reshape(unit.shape))
-        return last[key]
-
-    def log_density(position: Array) -> float:
-        here, found = at(position)
-        noise = position[n_theta:]
-        return here.log_density(found) - 0.5 * float(noise @ noise)
-
-    def gradient(position: Array) -> Array:
-        here, found = at(position)
-        slope = -position
-        if found is None:
-            slope[0] = np.nan
-            return slope
-        slopes = slopes_given_copies(here.rows, here.given, found, gram_slope)
-        by_theta = slopes.by_theta - (found.kernels.theta - prior.mean) / prior.sd**2
-        slope[:n_theta] = (unit * by_theta).ravel()
-        slope[n_theta : n_theta + size] += slopes.by_whitened.ravel()
-        slope[n_theta + size :] += (spread * slopes.by_noise).ravel()
-        return slope
-
+    density = NoiseAndTheta(target, free, centre, unit, begun, gram_slope)
+    nested = hmc.Nested(density.prepare, density.log_density, density.by_noise, density.slopes)
     step_size, n_leapfrog = _steps(
         rng, state.parameter_step_size, adapt, PARAMETER_TRAJECTORY, MOST_PARAMETER_STEPS
     )
     with np.errstate(over="ignore", invalid="ignore"):
-        moved, info = hmc.step_by_gradients(
-            rng, position, log_density, gradient, step_size, n_leapfrog
+        _, noise, at, info = hmc.nested_step(
+            rng, begun, density.noise(), nested, step_size, n_leapfrog, n_inner=NOISE_STEPS
         )
     state = _noted(state, info, adapt, PARAMETER_ACCEPTANCE)
-    _, found = at(moved)
-    return _with_followed(state, found) if info.accepted and found is not None else state
+    if not info.accepted:
+        return state
+    return _with_followed(state, followed(at.found, density.given(noise)))
 
 
 def _noted(
