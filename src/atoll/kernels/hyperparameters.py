@@ -180,17 +180,22 @@ def _log_rbf(X: Array, Y: Array, log_variance: float) -> Array:
     rows far from zero.
     """
     d = X.shape[1]
+    if d < MANY_FEATURES:
+        return _log_rbf_of_differences(X, Y, log_variance)
     of_x, of_y = (-0.5 * np.einsum("id,id->i", rows, rows) for rows in (X, Y))
-    near = min(of_x.min(initial=0.0), of_y.min(initial=0.0)) > -FARTHEST_SQUARE
-    if d < MANY_FEATURES or not near:
-        K = cdist(X, Y, "sqeuclidean")
-        K *= -0.5
-        K += log_variance
-        return K
+    if min(of_x.min(initial=0.0), of_y.min(initial=0.0)) <= -FARTHEST_SQUARE:
+        return _log_rbf_of_differences(X, Y, log_variance)
     left, right = np.empty((len(X), d + 2)), np.empty((len(Y), d + 2))
     left[:, :d], left[:, d], left[:, d + 1] = X, of_x + log_variance, 1.0
     right[:, :d], right[:, d], right[:, d + 1] = Y, 1.0, of_y
     return left @ right.T
+
+
+def _log_rbf_of_differences(X: Array, Y: Array, log_variance: float) -> Array:
+    K = cdist(X, Y, "sqeuclidean")
+    K *= -0.5
+    K += log_variance
+    return K
 
 
 def gram_gradient_function(
