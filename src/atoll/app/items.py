@@ -19,6 +19,7 @@ from atoll.app.store import Subject, check_class_name
 from atoll.core.extras import import_extra
 from atoll.core.labels import parse_labels, read_target
 from atoll.core.near_names import near_name
+from atoll.core.null_words import with_words
 from atoll.core.tables import STANDARD_INPUT, read_table
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ def read_rows(
     repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
     if repeated:
         raise ValueError(f"the table has the column {repeated[0]!r} more than once; rename it.")
+    if not source.is_dir():
+        frame = with_words(frame, source, target, classes).frame
     given = _read_given(frame, target, classes, unlabelled)
     if source.is_dir():
         shown = View("image", FILE_COLUMN, source.resolve())

@@ -71,6 +71,28 @@ def without_index(frame: pd.DataFrame, others: list[str], say: Callable[[str], N
     return [*others, *found]
 
 
+def with_classes(
+    frame: pd.DataFrame, source: Any, target: str, unlabelled: str, declared: Any = None
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the table with words such as NA for classes where they are some, and what to say.
+
+    Parameters
+    ----------
+    source : from which the table was read
+    unlabelled : the option; "none" says that every word is a class
+    declared : classes that the user named, or None
+    """
+    from atoll.core.labels import read_target
+    from atoll.core.null_words import NULL_WORDS, about_words, with_words
+
+    named = [] if declared is None or isinstance(declared, str) else map(str, declared)
+    found = with_words(frame, source, target, NULL_WORDS if unlabelled == "none" else [*named])
+    lines = about_words(found, target, "give --unlabelled none", unlabelled)
+    if unlabelled not in found.blank:
+        lines += about_marker(unlabelled, read_target(found.frame[target]), target)
+    return found.frame, lines
+
+
 def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> PartialLabels:
     """Read the labels of a fit; classes that were declared are brought into their type.
 
@@ -140,6 +162,10 @@ def unlabelled_value(text: str, y: Any) -> Any:
         return None
     if any(isinstance(label, str) for label in y):
         return text
+    from atoll.core.null_words import NULL_WORDS
+
+    if text in NULL_WORDS:  # which is a blank cell among numbers
+        return None
     try:
         return int(text)
     except ValueError:

@@ -31,7 +31,7 @@ def report_on(
     """
     from datetime import UTC, datetime
 
-    from atoll.cli.opening import open_model, rows_and_labels
+    from atoll.cli.opening import known_words, open_model, rows_and_labels
     from atoll.core.tables import read_table
     from atoll.reports import write_report
 
@@ -41,7 +41,8 @@ def report_on(
         bundle = open_model(model)
     else:
         frame = read_table(data)
-        bundle = rows_and_labels(open_model(model, frame, target), frame)
+        bundle = open_model(model, frame, target)
+        bundle = rows_and_labels(bundle, known_words(bundle, frame, data)[0])
         changed = datetime.fromtimestamp(data.stat().st_mtime, UTC).isoformat(timespec="seconds")
         bundle = bundle._replace(source=data.name, source_date=changed)
     estimator, X, table = _in_own_units(bundle)
