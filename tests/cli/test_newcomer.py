@@ -64,6 +64,13 @@ def test_a_row_number_is_remarked_on(table, tmp_path):
     assert "row number" not in succeed(*arguments(table, tmp_path))
 
 
+def test_a_row_number_that_starts_anew_is_remarked_on(table, tmp_path):
+    rows = pd.concat([table] * 3, ignore_index=True)
+    rows["Sample Number"] = [*range(1, 61), *range(1, 41), *range(1, 21)]
+    said = succeed(*arguments(rows, tmp_path))
+    assert "Sample Number looks like a row number, and is learnt from" in said
+
+
 def test_a_placeholder_in_most_rows_stops_the_fit_unless_it_is_said_to_be_a_class(table, tmp_path):
     table["kind"] = table["kind"].fillna("?")
     message = fail(*arguments(table, tmp_path))
