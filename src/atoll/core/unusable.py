@@ -24,7 +24,7 @@ FEWEST_COUNTED = 10
 """Rows below which numbers in order may well be no row numbers."""
 
 COUNTED = 0.95
-"""Share of the rows from which on numbers that rise by one are a count that starts anew at times."""
+"""Share of the rows in which numbers rise by one, from which on they count rows."""
 
 _YEAR, _MONTH, _DAY = r"\d{4}", r"(0?[1-9]|1[0-2])", r"(0?[1-9]|[12]\d|3[01])"
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
