@@ -32,8 +32,10 @@ _NO_WORD = re.compile(r"None(?: \([^)]*\))?(?:, | or )| or a function of [^,]*")
 
 
 _MORE = re.compile(r"\b(?:(?P<more>raise|larger)|lower|smaller)\b", re.IGNORECASE)
-_OF_PYTHON = "predict corrects them, transduction_ keeps them as given, and suspect_labels() lists"
-_OF_THE_SHELL = "`atoll predict` corrects them, and `atoll suspects` lists"
+_IN_SHELL = {
+    "predict corrects them, transduction_ keeps them as given,": "`atoll predict` corrects them,",
+    "suspect_labels() lists": "`atoll suspects` lists",
+}
 
 
 def in_options(
@@ -63,7 +65,9 @@ def in_options(
     if message.startswith("-"):  # in the command's own words
         return message
     options = _options(command)
-    message = _BOTH.sub(r"\1", message).replace(_OF_PYTHON, _OF_THE_SHELL)
+    message = _BOTH.sub(r"\1", message)
+    for of_python, of_the_shell in _IN_SHELL.items():
+        message = message.replace(of_python, of_the_shell)
     head, colon, rest = message.partition(": ")
     if colon and head in options:  # the rest speaks of what the option was given
         return f"{options[head].partition(' ')[0]}: {rest}"
