@@ -440,6 +440,13 @@ def test_a_made_data_set_keeps_its_rows_when_labels_are_hidden(tmp_path, name, s
     assert f"{name} " in succeed("datasets", "list")
 
 
+def test_the_number_of_classes_of_a_data_set_is_an_option(tmp_path):
+    out = tmp_path / "arms.csv"
+    assert "3 classes" in succeed("datasets", "make", "pinwheel", "--out", out, "--n-classes", 3)
+    said = fail("datasets", "make", "rings", "--out", out, "--n-classes", 3)
+    assert "--n-classes 3: rings has no such setting" in said
+
+
 def test_settings_of_a_data_set_are_given_by_name(tmp_path):
     out = tmp_path / "rings.csv"
     succeed("datasets", "make", "rings", "--out", out, "--set", "radii=[1,5,9]", "--set", "width=0")

@@ -465,3 +465,10 @@ def test_a_copy_of_the_labels_is_in_the_verdict_of_the_shell(table, tmp_path):
     assert "can be trusted" not in said
     assert "Trust this fit with care" in said
     assert "Beware: copy is the same as the labels in all 10 labelled rows" in said
+
+
+def test_guides_call_the_file_of_a_comparison_by_one_name():
+    folder = Path(__file__).parents[2]
+    guides = [folder / "README.md", *folder.glob("docs/*.md")]
+    assert len(guides) > 10
+    assert not [guide.name for guide in guides if "--html" in guide.read_text(encoding="utf-8")]
