@@ -189,9 +189,12 @@ def test_fit_says_what_it_does(data, tmp_path):
     assert "30 rows, 12 labelled" in said
     assert "Classes: cat (6), dog (6)" in said
     assert "Numeric columns, standardised: height, weight" in said
-    verdict = load_model(tmp_path / "m.atoll").estimator.diagnostics_["verdict"]
+    model = load_model(tmp_path / "m.atoll").estimator
+    verdict = model.diagnostics_["verdict"]
     assert verdict.endswith("Raise n_warmup, then n_samples.")
-    assert verdict.replace("n_warmup", "--set n_warmup").replace("n_sam", "--set n_sam") in said
+    for name in ("n_warmup", "n_samples"):
+        verdict = verdict.replace(name, f"{name} (--set {name}={2 * model.get_params()[name]})")
+    assert verdict in said
     assert "\nDo not trust this fit yet: the next line says why.\n- The chains have" in said
     assert f"Model saved in {tmp_path / 'm.atoll'}" in said
     assert f"`atoll next {tmp_path / 'm.atoll'} {data}` lists rows to label." in said
