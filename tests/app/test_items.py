@@ -382,3 +382,11 @@ def test_cells_are_plain_values_for_the_page(tmp_path):
     assert len(cells["t"]) < 600
     assert dict(rows.item(1)["cells"]) == {"x": None, "t": None}
     assert os.fspath(rows.path) == os.fspath(path)
+
+
+def test_a_class_that_files_write_for_a_blank_cell_is_told_of_and_kept_if_it_is_named(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("x,kind\n1,None\n2,cat\n3,\n4,None\n")
+    with pytest.warns(UserWarning, match="2 cells of 'kind' say 'None' .* name it in --classes"):
+        assert read_rows(path, "kind").given.classes == ("cat",)
+    assert set(read_rows(path, "kind", classes=["None"]).given.classes) == {"None", "cat"}

@@ -189,9 +189,12 @@ def test_fit_says_what_it_does(data, tmp_path):
     assert "30 rows, 12 labelled" in said
     assert "Classes: cat (6), dog (6)" in said
     assert "Numeric columns, standardised: height, weight" in said
-    verdict = load_model(tmp_path / "m.atoll").estimator.diagnostics_["verdict"]
+    model = load_model(tmp_path / "m.atoll").estimator
+    verdict = model.diagnostics_["verdict"]
     assert verdict.endswith("Raise n_warmup, then n_samples.")
-    assert verdict.replace("n_warmup", "--set n_warmup").replace("n_sam", "--set n_sam") in said
+    for name in ("n_warmup", "n_samples"):
+        verdict = verdict.replace(name, f"{name} (--set {name}={2 * model.get_params()[name]})")
+    assert verdict in said
     assert "\nDo not trust this fit yet: the next line says why.\n- The chains have" in said
     assert f"Model saved in {tmp_path / 'm.atoll'}" in said
     assert f"`atoll next {tmp_path / 'm.atoll'} {data}` lists rows to label." in said
@@ -438,6 +441,13 @@ def test_a_made_data_set_keeps_its_rows_when_labels_are_hidden(tmp_path, name, s
     assert (hidden["label"][kept] == truth["label"][kept]).all()
     assert set(hidden["label"][kept].value_counts()) == {3}
     assert f"{name} " in succeed("datasets", "list")
+
+
+def test_the_number_of_classes_of_a_data_set_is_an_option(tmp_path):
+    out = tmp_path / "arms.csv"
+    assert "3 classes" in succeed("datasets", "make", "pinwheel", "--out", out, "--n-classes", 3)
+    said = fail("datasets", "make", "rings", "--out", out, "--n-classes", 3)
+    assert "--n-classes 3: rings has no such setting" in said
 
 
 def test_settings_of_a_data_set_are_given_by_name(tmp_path):

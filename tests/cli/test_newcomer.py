@@ -64,6 +64,13 @@ def test_a_row_number_is_remarked_on(table, tmp_path):
     assert "row number" not in succeed(*arguments(table, tmp_path))
 
 
+def test_a_row_number_that_starts_anew_is_remarked_on(table, tmp_path):
+    rows = pd.concat([table] * 3, ignore_index=True)
+    rows["Sample Number"] = [*range(1, 61), *range(1, 41), *range(1, 21)]
+    said = succeed(*arguments(rows, tmp_path))
+    assert "Sample Number looks like a row number, and is learnt from" in said
+
+
 def test_a_placeholder_in_most_rows_stops_the_fit_unless_it_is_said_to_be_a_class(table, tmp_path):
     table["kind"] = table["kind"].fillna("?")
     message = fail(*arguments(table, tmp_path))
@@ -458,3 +465,10 @@ def test_a_copy_of_the_labels_is_in_the_verdict_of_the_shell(table, tmp_path):
     assert "can be trusted" not in said
     assert "Trust this fit with care" in said
     assert "Beware: copy is the same as the labels in all 10 labelled rows" in said
+
+
+def test_guides_call_the_file_of_a_comparison_by_one_name():
+    folder = Path(__file__).parents[2]
+    guides = [folder / "README.md", *folder.glob("docs/*.md")]
+    assert len(guides) > 10
+    assert not [guide.name for guide in guides if "--html" in guide.read_text(encoding="utf-8")]

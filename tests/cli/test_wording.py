@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from atoll import AtollClassifier, save_model
 from atoll.cli.commands import next_rows
 from atoll.cli.data_commands import make_dataset, reproduce
 from atoll.cli.fit_commands import compare, fit
@@ -100,7 +101,8 @@ def test_a_bad_value_is_named_with_the_option_that_was_typed(made, monkeypatch, 
     [
         (fit, "n_jobs must be None or a whole number, got 0.", "--n-jobs 0: give a whole number."),
         (fit, "y has no labelled row.", "the column 'kind' has no labelled row."),
-        (fit, "Raise n_warmup.", "Raise --set n_warmup."),
+        (fit, "Raise n_warmup.", "Raise n_warmup (--set n_warmup=N)."),
+        (fit, "raise x: n_warmup counts.", "raise x: --set n_warmup counts."),
         (fit, "give them as class_prior.", "give them as --class-share CLASS=SHARE."),
         (fit, "set labels_chosen=True.", "add --set labels_chosen=true."),
         (fit, "the column 'n_draws' is blank.", "the column 'n_draws' is blank."),
@@ -133,6 +135,43 @@ def test_what_a_verdict_asks_for_is_an_option(made, monkeypatch, tmp_path):
     assert "give them as --class-share CLASS=SHARE." in said
     assert not re.search("labels_chosen=True|class_prior", said)
     assert not Path("o.atoll").exists()
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("or raise n_neighbors.", "or raise n_neighbors (--set n_neighbors=30)."),
+        ("Fix: a larger n_draws, or more.", "Fix: a larger n_draws (--set n_draws=1024), or more."),
+        ("Choose a smaller n_draws.", "Choose a smaller n_draws (--set n_draws=128)."),
+        (
+            "Raise n_neighbors, then n_draws.",
+            "Raise n_neighbors (--set n_neighbors=30), then n_draws (--set n_draws=1024).",
+        ),
+    ],
+)
+def test_what_is_to_be_raised_is_named_with_an_example(message, said):
+    assert in_options(message, fit, present={"n_neighbors": 15, "n_draws": 256}) == said
+
+
+def test_a_report_of_the_shell_speaks_of_options(made, monkeypatch, tmp_path):
+    monkeypatch.chdir(made)
+    model = tmp_path / "o.atoll"
+    succeed("fit", "t.csv", "--target", "kind", "--out", model, "--set", "label_noise=learn")
+    succeed("report", model, "--no-cross-validation")
+    page = model.with_suffix(".html").read_text()
+    assert "add --set labels_chosen=true." in page
+    assert "give them as --class-share CLASS=SHARE." in page
+    assert "`atoll predict` corrects them, and `atoll suspects` lists them" in page
+    assert not re.search(r"labels_chosen=True|as class_prior|suspect_labels\(\) lists", page)
+
+
+def test_a_report_of_a_model_from_python_speaks_of_parameters(made, monkeypatch, tmp_path):
+    monkeypatch.chdir(made)
+    frame = pd.read_csv("t.csv")
+    model = AtollClassifier(random_state=0).fit(frame.drop(columns="kind"), frame["kind"])
+    save_model(model, tmp_path / "p.atoll")
+    succeed("report", tmp_path / "p.atoll", "--data", "t.csv", "--target", "kind")
+    assert "set labels_chosen=True" in (tmp_path / "p.html").read_text()
 
 
 @pytest.mark.parametrize(

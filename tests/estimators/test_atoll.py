@@ -186,6 +186,26 @@ def test_copies_with_different_labels_are_noise():
     assert np.mean(model.predict(X) == truth) > 0.8
 
 
+@pytest.mark.parametrize(
+    ("metric", "alike"), [("auto", "are the same"), ("cosine", "have the direction")]
+)
+def test_labels_that_contradict_one_another_are_counted_in_the_verdict(metric, alike):
+    X, y, _ = crescents(per_class=6)
+    first, second = np.flatnonzero(y == 0)[:2], np.flatnonzero(y == 1)[:1]
+    copies = X[[first[0], first[0], first[1], second[0]]]
+    given = np.array([1, 0, 0, 1])  # the first row has 0, 1 and 0; two others are confirmed
+    plain, _ = fitted(X, y, metric=metric)
+    assert "with another label" not in plain.diagnostics_["verdict"]
+    model, _ = fitted(np.concatenate([X, copies]), np.concatenate([y, given]), metric=metric)
+    verdict = model.diagnostics_["verdict"]
+    assert f"Beware: 3 labelled rows {alike}" in verdict
+    assert "one with another label" in verdict
+    assert "look again at these labels, which suspect_labels() lists" in verdict
+    assert model.diagnostics_["trust"] == "with care"
+    before, after = (m.predict_proba(X[first[:1]])[0, 1] for m in (plain, model))
+    assert before < after < 0.5  # one label of three
+
+
 def test_pieces_without_a_label_are_named():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(c, 0.3, (60, 2)) for c in (0.0, 10.0, 20.0)])

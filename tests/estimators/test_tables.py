@@ -455,6 +455,42 @@ def test_measurements_years_and_ids_of_several_rows_are_not_remarked_on():
     make_preprocessor(drop=["plot"]).fit(plots())
 
 
+def numbered(cells):
+    cells = np.asarray(cells)
+    x = np.random.default_rng(0).standard_normal(len(cells))
+    return pd.DataFrame({"plot": cells, "x": x})
+
+
+@pytest.mark.parametrize(
+    "serial",
+    [
+        [*range(1, 153), *range(1, 125), *range(1, 69)],  # the penguins of three islands
+        [*range(1, 31), *range(1, 31)],
+        np.delete(np.arange(100), [7, 30, 31, 80]),  # some rows left out since
+    ],
+)
+def test_numbers_of_rows_that_start_anew_or_have_gaps_are_remarked_on(serial):
+    with pytest.warns(UserWarning, match="column 'plot' looks like a row number"):
+        make_preprocessor().fit(numbered(serial))
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        [0, 1] * 50,
+        np.sort(np.random.default_rng(0).integers(0, 80, 100)),
+        np.sort(np.random.default_rng(0).permutation(130)[:100]),
+        [*range(12)] * 20,
+        [*range(24)] * 20,  # hours
+        [*range(5, 24), *([*range(24)] * 20), *range(7)],  # from one morning to another
+        np.tile(np.arange(50), 50),  # places in a picture
+        np.repeat(np.arange(50), 50),
+    ],
+)
+def test_numbers_in_order_that_measure_something_are_not_remarked_on(measured):
+    make_preprocessor().fit(numbered(measured))  # a warning would fail here
+
+
 def test_python_counts_the_rows_it_refuses_from_zero():
     frame = pd.DataFrame({"x": [1.0, None, 3.0, None], "hue": ["red", None, "blue", None]})
     with pytest.raises(ValueError, match=r"rows 1, 3: .*first row is row 0.*dropna\(how='all'\)"):

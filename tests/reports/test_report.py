@@ -1,7 +1,6 @@
 import inspect
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +17,6 @@ from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from atoll.cli.fitting import after_the_fit
 from atoll.core.labels import parse_labels
 from atoll.diagnostics import summarise, verdict
 from atoll.estimators import AtollClassifier, make_preprocessor
@@ -365,9 +363,6 @@ def test_how_sampling_went_is_read_from_flags_whatever_words_the_verdict_has(fla
     model = SimpleNamespace(diagnostics_={"mixed": True, "verdict": said, **flags})
     found = inference_section.inference_section(model)
     assert (found["status"], found["tone"]) == (status, tone)
-    model.get_params = lambda deep: {"n_draws": 256}
-    told = " ".join(after_the_fit(model, Path("m.atoll")))
-    assert ("--set n_draws=1024" in told) is ("few_draws" in flags)
 
 
 @pytest.mark.usefixtures("blank_pictures")

@@ -19,6 +19,9 @@ from atoll.app.store import Subject, check_class_name
 from atoll.core.extras import import_extra
 from atoll.core.labels import parse_labels, read_target
 from atoll.core.near_names import near_name
+from atoll.core.null_words import NULL_WORDS, about_words, with_words
+from atoll.core.remarks import warn_user
+from atoll.core.table_refusals import is_numeric
 from atoll.core.tables import STANDARD_INPUT, read_table
 
 if TYPE_CHECKING:
@@ -159,6 +162,11 @@ def read_rows(
     repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
     if repeated:
         raise ValueError(f"the table has the column {repeated[0]!r} more than once; rename it.")
+    if not source.is_dir():
+        found = with_words(frame, source, target, classes)
+        frame = found.frame
+        for line in about_words(found, target, "name it in --classes"):
+            warn_user(line, UserWarning)
     given = _read_given(frame, target, classes, unlabelled)
     if source.is_dir():
         shown = View("image", FILE_COLUMN, source.resolve())
@@ -250,6 +258,8 @@ def _read_given(frame: pd.DataFrame, target: str, classes: Sequence[str], unlabe
         if close:
             raise ValueError(_no_column(frame, target, "--target"))
         return Given(np.full(len(frame), None, dtype=object), tuple(wanted), "text")
+    if NULL_WORDS.intersection(wanted) and not is_numeric(frame[target]):
+        unlabelled = None  # there is no doubt what such a word means
     found = parse_labels(read_target(frame[target]), unlabelled=unlabelled)
     if found.is_labelled.all():
         raise ValueError(

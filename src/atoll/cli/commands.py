@@ -210,7 +210,7 @@ def next_rows(
     """
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
-    from atoll.cli.opening import check_labels, open_model, refuse_near_target
+    from atoll.cli.opening import check_labels, known_words, open_model, refuse_near_target
     from atoll.core.tables import read_cells, read_table, source_of
 
     kept = model.with_suffix(".next.atoll") if state is None else state
@@ -225,7 +225,11 @@ def next_rows(
     refuse_near_target(bundle, frame)
     if target is None and not len(bundle.y):  # saved from Python, without a name for its labels
         check_labels(bundle, frame)
-    loop.run_round(bundle, frame, cells, files, wishes, speaker(quiet, out))
+    frame, about_labels = known_words(bundle, frame, source, new)
+    say = speaker(quiet, out)
+    for line in about_labels:
+        say(line)
+    loop.run_round(bundle, frame, cells, files, wishes, say)
 
 
 # --- order ---------------------------------------------------------------------------------------

@@ -44,6 +44,10 @@ def make_dataset(
     name: Annotated[str, typer.Argument(metavar="NAME", help="As in `atoll datasets list`.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Table to write, .csv or .parquet.")],
     n_samples: Annotated[int | None, typer.Option(metavar="N", min=1, help="Rows.")] = None,
+    n_classes: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=2, help="Classes, of a data set that has any number."),
+    ] = None,
     labels_per_class: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Labels to keep in each class; the rest is blank."),
@@ -59,6 +63,8 @@ def make_dataset(
 
     The same seed gives the same rows with and without --labels-per-class.
     """
+    import inspect
+
     import numpy as np
 
     from atoll.core.tables import check_table_path, write_table
@@ -68,8 +74,13 @@ def make_dataset(
     check_table_path(out, option="--out")
     generator = choose(DATASETS, name, "data set", "atoll datasets list")
     options = _parse_settings(generator, name, settings or [])
-    if n_samples is not None:
-        options["n_samples"] = n_samples
+    if n_classes is not None and "n_classes" not in inspect.signature(generator).parameters:
+        raise ValueError(
+            f"--n-classes {n_classes}: {name} has no such setting; `atoll datasets list` has those "
+            "that it has, and a pinwheel has any number of classes."
+        )
+    given = {"n_samples": n_samples, "n_classes": n_classes}
+    options |= {key: value for key, value in given.items() if value is not None}
     rng = np.random.default_rng(seed)
     X, y = generator(**options, random_state=rng)
     label: Any = y

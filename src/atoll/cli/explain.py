@@ -41,18 +41,19 @@ def explain(
     A pull is the share of a label in all that labels do to the row. Models that cannot tell pulls
     are fitted again without each label instead, which takes as long as so many fits.
     """
-    from atoll.cli.opening import open_model, rows_and_labels
+    from atoll.cli.opening import known_words, open_model, rows_and_labels
     from atoll.core.preprocessing import apply, filled_cells, unreadable
-    from atoll.core.tables import read_table
+    from atoll.core.tables import read_table, source_of
     from atoll.estimators.column_explanation import columns_of_table, with_columns
     from atoll.estimators.row_explanation import explain_row
     from atoll.estimators.word_explanation import with_words
 
     say = speaker(quiet)
-    frame = read_table(data)
+    source = source_of(data)
+    frame = read_table(source)
     bundle = open_model(model, frame, target)
     if not bundle.X.shape[0]:
-        bundle = rows_and_labels(bundle, frame)
+        bundle = rows_and_labels(bundle, known_words(bundle, frame, source)[0])
     place = _place(row, frame, data, bundle.id_column)
     read, reasons = unreadable(bundle.preprocessing, frame.iloc[[place]])
     if reasons[0] is not None:

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from atoll.cli.fitting import (
-    about_marker,
     about_order,
     amiss_in,
     bundle_of,
@@ -27,6 +26,7 @@ from atoll.cli.fitting import (
     unlabelled_value,
     verdict_in_shell,
     weigh,
+    with_classes,
     with_source,
     without_index,
 )
@@ -111,8 +111,8 @@ Unlabelled = Annotated[
     str,
     typer.Option(
         metavar="VALUE",
-        help="What means unlabelled, besides a blank cell: auto (-1 among integers, as in "
-        "scikit-learn), none, or a value.",
+        help="What means unlabelled, besides a blank cell and words such as NA: auto (-1 among "
+        "integers, as in scikit-learn), none (blank cells alone), or a value.",
     ),
 ]
 Settings = Annotated[
@@ -191,6 +191,8 @@ def fit(
     check_columns(
         *(frame, data, target), id=id_column, drop=drop, text=text, weights=weights, groups=groups
     )
+    declared = estimator.get_params().get("classes")
+    frame, about_labels = with_classes(frame, source, target, unlabelled, declared)
     told = Told(class_share or [], weights, groups)
     told.check(kind, model)
     dropped = [*(drop or ()), *told.columns, *([id_column] if id_column is not None else [])]
@@ -213,8 +215,7 @@ def fit(
     given = told.of_fit(known, labels)
     amiss = amiss_in(frame, labels, table.preprocessing)
     told_first = description(data, frame, labels, table.preprocessing, estimator, amiss)
-    told_first += about_marker(unlabelled, table.y, target)
-    for line in [*told_first, *lines_about(estimator, table.preprocessing)]:
+    for line in [*told_first, *about_labels, *lines_about(estimator, table.preprocessing)]:
         say(line)
     table, about_categories = weigh(estimator, table, labels)
     for line in about_categories:
@@ -291,7 +292,7 @@ def compare(
     from atoll.core.column_scales import holds_numbers_alone
     from atoll.core.labels import parse_labels
     from atoll.core.preprocessing import prepare
-    from atoll.core.tables import read_table
+    from atoll.core.tables import read_table, source_of
 
     say = speaker(quiet)
     check_comparison(out, data)
@@ -304,8 +305,10 @@ def compare(
                 raise ValueError(f"{option} {name}: {hint}{there}")
     read_settings(_models()["atoll"], "atoll", [], metric)  # which refuses what is no metric
     metric = None if metric == AUTO else metric
-    frame = read_table(data)
+    source = source_of(data)
+    frame = read_table(source)
     check_columns(frame, data, target, id=id_column, drop=drop, text=text)
+    frame, about_labels = with_classes(frame, source, target, unlabelled)
     left_out = [target, *(drop or ()), *([] if id_column is None else [id_column])]
     dropped = without_index(frame, left_out, say)[1:]
     known = rows_to_learn_from(frame, [target, *dropped], say)
@@ -322,7 +325,7 @@ def compare(
     if "ordinal-gp" in (models or ()):
         for line in about_order(_models()["ordinal-gp"], None, labels):
             say(line)
-    for line in folds_said(labels, n_splits):
+    for line in [*about_labels, *folds_said(labels, n_splits)]:
         say(line)
     found = compare_models(
         table.X if is_plain else table,

@@ -71,6 +71,28 @@ def without_index(frame: pd.DataFrame, others: list[str], say: Callable[[str], N
     return [*others, *found]
 
 
+def with_classes(
+    frame: pd.DataFrame, source: Any, target: str, unlabelled: str, declared: Any = None
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the table with words such as NA for classes where they are some, and what to say.
+
+    Parameters
+    ----------
+    source : from which the table was read
+    unlabelled : the option; "none" says that every word is a class
+    declared : classes that the user named, or None
+    """
+    from atoll.core.labels import read_target
+    from atoll.core.null_words import NULL_WORDS, about_words, with_words
+
+    named = [] if declared is None or isinstance(declared, str) else map(str, declared)
+    found = with_words(frame, source, target, NULL_WORDS if unlabelled == "none" else [*named])
+    lines = about_words(found, target, "give --unlabelled none", unlabelled)
+    if unlabelled not in found.blank:
+        lines += about_marker(unlabelled, read_target(found.frame[target]), target)
+    return found.frame, lines
+
+
 def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> PartialLabels:
     """Read the labels of a fit; classes that were declared are brought into their type.
 
@@ -140,6 +162,10 @@ def unlabelled_value(text: str, y: Any) -> Any:
         return None
     if any(isinstance(label, str) for label in y):
         return text
+    from atoll.core.null_words import NULL_WORDS
+
+    if text in NULL_WORDS:  # which is a blank cell among numbers
+        return None
     try:
         return int(text)
     except ValueError:
@@ -322,7 +348,7 @@ def after_the_fit(estimator: Any, model: Path, n_wrong: int = 0) -> list[str]:
     n_wrong : labels that are more likely wrong than right
     """
     told = about_exceptions(estimator, f"`atoll suspects {model}`", n_wrong)
-    return [*_about_draws(estimator), *_with_noise(estimator, told)]
+    return _with_noise(estimator, told)
 
 
 def verdict_in_shell(estimator: Any, command: Callable[..., Any], model: Path) -> str:
@@ -336,12 +362,18 @@ def verdict_in_shell(estimator: Any, command: Callable[..., Any], model: Path) -
     from atoll.estimators.informed import likely_wrong
     from atoll.estimators.trust import CARE, FIRST_LINES, YES
 
-    first, *others = points_of(estimator.diagnostics_["verdict"])
+    first, *others = points_in_shell(estimator, command)
     n_wrong = likely_wrong(estimator)
     if n_wrong and first == FIRST_LINES[YES]:
         first = FIRST_LINES[CARE]
-    lines = [in_options(point, command) for point in (first, *others)]
-    return in_points([*lines, *after_the_fit(estimator, model, n_wrong)])
+    return in_points([first, *others, *after_the_fit(estimator, model, n_wrong)])
+
+
+def points_in_shell(estimator: Any, command: Callable[..., Any]) -> list[str]:
+    """Return the points of the verdict on a fit with the options of its command."""
+    present = estimator.get_params(deep=False)
+    points = points_of(str(estimator.diagnostics_["verdict"]))
+    return [in_options(point, command, present=present) for point in points]
 
 
 def next_step(estimator: Any, data: Path, model: Path, labels: PartialLabels) -> str:
@@ -377,14 +409,6 @@ def _with_noise(estimator: Any, said: list[str]) -> list[str]:
     if not said or "label_noise" not in has or has["label_noise"] is not None:
         return said
     return [*said, "To fit with wrong labels among them: --set label_noise=learn."]
-
-
-def _about_draws(estimator: Any) -> list[str]:
-    """Return how the command is told to draw more, where the verdict asks for that."""
-    if not estimator.diagnostics_.get("few_draws", False):
-        return []
-    more = 4 * estimator.get_params(deep=False)["n_draws"]
-    return [f"More draws are, for example, --set n_draws={more}."]
 
 
 def about_exceptions(estimator: Any, suspects: str, n_wrong: int) -> list[str]:

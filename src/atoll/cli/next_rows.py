@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -130,7 +130,8 @@ def run_round(
     X = apply(bundle.preprocessing, frame)
     answers = None
     if files.answers is not None:  # read before the fit, which may take long
-        answers = read_answers(files.answers, bundle.target, numbers, bundle.estimator.classes_)
+        classes = bundle.estimator.classes_
+        answers = read_answers(files.answers, bundle.target, numbers, classes, wishes.new_classes)
     learner = open_learner(bundle, frame, X, files.state, wishes)
     if files.answers is not None and answers is not None:
         for line in take_answers(learner, answers, files.answers, wishes, _labels(bundle, frame)):
@@ -359,7 +360,13 @@ def take_answers(
     return lines
 
 
-def read_answers(path: Path, target: str, numbers: NDArray[np.intp], classes: Any) -> Answers:
+def read_answers(
+    path: Path,
+    target: str,
+    numbers: NDArray[np.intp],
+    classes: Any,
+    new: Sequence[str] = (),
+) -> Answers:
     """Return the rows of a table of answers, and their labels.
 
     Parameters
@@ -367,11 +374,15 @@ def read_answers(path: Path, target: str, numbers: NDArray[np.intp], classes: An
     target : column of the labels
     numbers : (n,) of the rows of the pool in their table, from 1 on
     classes : that are known, whose type labels are given
+    new : classes that were said to be some
     """
     from atoll.core.labels import read_target
-    from atoll.core.tables import read_table
+    from atoll.core.null_words import with_words
+    from atoll.core.tables import read_table, source_of
 
-    answers = read_table(path)
+    source = source_of(path)
+    named = [*new, *(name for name in classes.tolist() if isinstance(name, str))]
+    answers = with_words(read_table(source), source, target, named).frame
     for name in (ROW, target):
         if name not in answers.columns:
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +105,25 @@ def rows_and_labels(bundle: ModelBundle, frame: pd.DataFrame) -> ModelBundle:
         bundle = bundle._replace(ids=None, id_column="")
     texts = text_beginnings(bundle.preprocessing, frame)
     return bundle._replace(X=X, y=y, blank=blank, rows=known.numbers, texts=texts)
+
+
+def known_words(
+    bundle: ModelBundle, frame: pd.DataFrame, source: Path | bytes, more: Sequence[str] = ()
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the table with words such as NA for labels where they are classes of the model.
+
+    What to say of others, which are read as blank cells, comes second.
+
+    Parameters
+    ----------
+    source : from which the table was read
+    more : other classes that it may have
+    """
+    from atoll.core.null_words import about_words, with_words
+
+    names = [name for name in bundle.estimator.classes_.tolist() if isinstance(name, str)]
+    found = with_words(frame, source, bundle.target, [*names, *more])
+    return found.frame, about_words(found, bundle.target, "fit with --unlabelled none")
 
 
 def labels_of(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any] | None:

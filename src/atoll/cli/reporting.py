@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atoll.cli.rows import how_scaled
+from atoll.core.points import in_points
 
 if TYPE_CHECKING:
     from atoll.estimators.persistence import ModelBundle
@@ -31,7 +32,7 @@ def report_on(
     """
     from datetime import UTC, datetime
 
-    from atoll.cli.opening import open_model, rows_and_labels
+    from atoll.cli.opening import known_words, open_model, rows_and_labels
     from atoll.core.tables import read_table
     from atoll.reports import write_report
 
@@ -41,9 +42,12 @@ def report_on(
         bundle = open_model(model)
     else:
         frame = read_table(data)
-        bundle = rows_and_labels(open_model(model, frame, target), frame)
+        bundle = open_model(model, frame, target)
+        bundle = rows_and_labels(bundle, known_words(bundle, frame, data)[0])
         changed = datetime.fromtimestamp(data.stat().st_mtime, UTC).isoformat(timespec="seconds")
         bundle = bundle._replace(source=data.name, source_date=changed)
+    if bundle.created:  # by `atoll fit`, whose options its reader has
+        _speak_shell(bundle.estimator)
     estimator, X, table = _in_own_units(bundle)
     write_report(
         estimator,
@@ -59,6 +63,17 @@ def report_on(
         progress=progress,
         table=table,
     )
+
+
+def _speak_shell(estimator: Any) -> None:
+    """Put the verdict of a model that the shell has fitted in words of the shell."""
+    from atoll.cli.fit_commands import fit
+    from atoll.cli.fitting import points_in_shell
+
+    found = getattr(estimator, "diagnostics_", None)
+    if found and "verdict" in found:
+        verdict = in_points(points_in_shell(estimator, fit))
+        estimator.diagnostics_ = {**found, "verdict": verdict}
 
 
 def _in_own_units(bundle: ModelBundle) -> tuple[Any, Any, RowTable | SparseTable]:

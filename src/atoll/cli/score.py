@@ -39,14 +39,16 @@ def score(
     """
     import numpy as np
 
-    from atoll.cli.opening import labels_of, open_model, refuse_near_target
+    from atoll.cli.opening import known_words, labels_of, open_model, refuse_near_target
     from atoll.cli.predicting import predicted_proba
     from atoll.core.preprocessing import apply, unreadable
     from atoll.core.progress import progress_bar
-    from atoll.core.tables import read_table
+    from atoll.core.tables import read_table, source_of
 
-    frame = read_table(data)
+    source = source_of(data)
+    frame = read_table(source)
     bundle = open_model(model, frame, target)
+    frame, about_labels = known_words(bundle, frame, source)
     y = labels_of(bundle, frame)
     if y is None:
         refuse_near_target(bundle, frame)
@@ -59,7 +61,7 @@ def score(
     legible = np.array([reason is None for reason in reasons])
     known = np.array([label in classes for label in y])
     say = speaker(quiet)
-    for line in _left_out(y, labelled, legible, known):
+    for line in [*about_labels, *_left_out(y, labelled, legible, known)]:
         say(line)
     rows = labelled & legible & known
     if not rows.any():

@@ -31,7 +31,19 @@ _BOTH = re.compile(rf"{_NAME}= \((--[\w-]+) of `[^`]*`\)")  # a parameter, and i
 _NO_WORD = re.compile(r"None(?: \([^)]*\))?(?:, | or )| or a function of [^,]*")
 
 
-def in_options(message: str, command: Callable[..., Any], target: str | None = None) -> str:
+_MORE = re.compile(r"\b(?:(?P<more>raise|larger)|lower|smaller)\b", re.IGNORECASE)
+_IN_SHELL = {
+    "predict corrects them, transduction_ keeps them as given,": "`atoll predict` corrects them,",
+    "suspect_labels() lists": "`atoll suspects` lists",
+}
+
+
+def in_options(
+    message: str,
+    command: Callable[..., Any],
+    target: str | None = None,
+    present: Mapping[str, Any] | None = None,
+) -> str:
     """Return a message with the options of a command for the parameters that it names.
 
     Parameters
@@ -39,19 +51,23 @@ def in_options(message: str, command: Callable[..., Any], target: str | None = N
     message : of an error, a warning or a verdict
     command : whose parameters are the options that may be given
     target : column of labels, where it is known
+    present : values that parameters have now, by their names; what is to be raised is told twice
+        its own, and of draws four times, which halves their error
 
     Examples
     --------
     >>> from atoll.cli.fit_commands import fit
     >>> in_options("n_draws must be a whole number, at least 20, got 5.", fit)
     '--set n_draws=5: give a whole number, at least 20.'
-    >>> in_options("Raise n_chains, or use inference='ep'.", fit)
-    'Raise --set n_chains, or use --set inference=ep.'
+    >>> in_options("Raise n_chains, or use inference='ep'.", fit, present={"n_chains": 4})
+    'Raise n_chains (--set n_chains=8), or use --set inference=ep.'
     """
     if message.startswith("-"):  # in the command's own words
         return message
     options = _options(command)
     message = _BOTH.sub(r"\1", message)
+    for of_python, of_the_shell in _IN_SHELL.items():
+        message = message.replace(of_python, of_the_shell)
     head, colon, rest = message.partition(": ")
     if colon and head in options:  # the rest speaks of what the option was given
         return f"{options[head].partition(' ')[0]}: {rest}"
@@ -72,7 +88,13 @@ def in_options(message: str, command: Callable[..., Any], target: str | None = N
             return found[0]
         if value is not None:
             return _given(options, name, value) or found[0]
-        return (_named(options, name) or name) if "_" in name else name
+        if "_" not in name:
+            return name
+        before = _MORE.findall(re.split(r"[.:;]\s", found.string[: found.start()])[-1])
+        if before and _SYNONYMS.get(name, name) not in options:
+            example = _given(options, name, _changed(name, present or {}, bool(before[-1])))
+            return name if example is None else f"{name} ({example})"
+        return _named(options, name) or name
 
     message = re.sub(r"\bset (?=--set )", "add ", _WORDS.sub(worded, message))
     if given is not None:
@@ -93,6 +115,22 @@ def shell_word(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(shell_word(part) for part in value)
     return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _changed(name: str, present: Mapping[str, Any], is_more: bool) -> str:
+    """Return an example of a larger or a smaller value of a parameter; N where its own is unknown.
+
+    Examples
+    --------
+    >>> _changed("n_neighbors", {"n_neighbors": 15}, True), _changed("n_jobs", {}, False)
+    ('30', 'N')
+    """
+    value = present.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return "N"
+    if not is_more:
+        return str(max(1, value // 2))
+    return str((4 if name == "n_draws" else 2) * value)
 
 
 def _given(options: Mapping[str, str], name: str, text: str) -> str | None:

@@ -213,7 +213,12 @@ def in_shell(found: ModelComparison, fit: str) -> str:
     use = "use" if found.alone.before else "Use"
     what = f"{name}, the default" if name == found.reference else name
     said = f"{found.alone.before}{use} {what}: `{command}` fits it."
-    if not found.alone.is_ahead:
+    if found.alone.is_ahead:
+        said += (
+            f" In Python, `compare_models(X, y)` advises {found.alone.blend}. On these labels it "
+            f"did worse than {name}, but over many tables such leads did not last."
+        )
+    else:
         said += (
             f" In Python you may fit {found.alone.blend}; `compare_models(X, y).classifier()` is "
             "the blend."

@@ -130,6 +130,30 @@ def read_cells(path: str | os.PathLike[str] | bytes) -> pd.DataFrame:
     return pd.concat(cell_chunks(path, 2**62), ignore_index=True)
 
 
+def column_as_written(path: str | os.PathLike[str] | bytes, place: int) -> pd.Series | None:
+    r"""Return a column of a text as `read_cells` does, by its place; None of a Parquet file.
+
+    Examples
+    --------
+    >>> column_as_written(b"id,x\n007,NA\n", 1).tolist()
+    ['NA']
+    """
+    pd = import_extra("pandas")
+    source = path if isinstance(path, bytes) else Path(path)
+    if not isinstance(source, bytes) and _existing_format(source) == "parquet":
+        return None
+    with _text_errors(_name(source)):
+        found: Any = pd.read_csv(
+            _opened(source),
+            sep=form_of(_sample(source)).separator,
+            usecols=[place],
+            index_col=False,
+            dtype=str,
+            keep_default_na=False,
+        )
+    return found.iloc[:, 0]
+
+
 def cell_chunks(
     path: str | os.PathLike[str] | bytes, most_cells: int, *, n_more: int = 0
 ) -> Iterator[pd.DataFrame]:

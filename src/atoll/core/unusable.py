@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
 from atoll.core.number_texts import FEW_WORDS, about_numbers
@@ -21,6 +22,9 @@ MAX_CATEGORIES = 100
 
 FEWEST_COUNTED = 10
 """Rows below which numbers in order may well be no row numbers."""
+
+COUNTED = 0.95
+"""Share of the rows in which numbers rise by one, from which on they count rows."""
 
 _YEAR, _MONTH, _DAY = r"\d{4}", r"(0?[1-9]|1[0-2])", r"(0?[1-9]|[12]\d|3[01])"
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
@@ -209,8 +213,8 @@ def index_columns(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
 def row_numbers(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """Return the columns that seem to number or to name the rows, unless nothing else is left.
 
-    They count the rows in steps of one and are no times, or are called an id and hold whole
-    numbers, each of them once.
+    They count the rows in steps of one, but for a few places where they start anew or leave numbers
+    out, and are no times; or they are called an id and hold whole numbers, each of them once.
 
     Examples
     --------
@@ -220,7 +224,8 @@ def row_numbers(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     >>> row_numbers(frame, list(frame.columns))
     ['n', 'plot_id']
     """
-    found = [n for n in row_counters(frame, columns) if not _TIME.fullmatch(str(n).strip())]
+    found = [name for name in columns if _counts_mostly(frame[name])]
+    found = [name for name in found if not _TIME.fullmatch(str(name).strip())]
     named = [n for n in columns if _ID.fullmatch(str(n).strip()) and n not in found]
     found += [name for name in named if _are_different(frame[name])]
     return [name for name in columns if name in found] if len(found) < len(columns) else []
@@ -246,11 +251,37 @@ def row_counters(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     >>> row_counters(pd.DataFrame({"n": range(1, 21), "x": [1.5] * 20}), ["n", "x"])
     ['n']
     """
+    return [name for name in columns if bool((_steps(frame[name]) == 1).all())]
+
+
+def _counts_mostly(cells: pd.Series) -> bool:
+    """Return whether whole numbers rise by one in nearly all rows, and are no regular cycle.
+
+    Hours of days and places in a picture start anew after the same number of rows, over and over.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> serial = [*range(1, 51), *range(1, 31), *range(1, 21)]
+    >>> _counts_mostly(pd.Series(serial)), _counts_mostly(pd.Series([*range(25)] * 4))
+    (True, False)
+    """
+    steps = _steps(cells)
+    ends = np.flatnonzero(steps != 1)
+    if len(ends) > (1.0 - COUNTED) * len(steps):
+        return False
+    period = np.diff(ends)
+    is_cycle = len(period) > 0 and (period == period[0]).all()
+    return not (is_cycle and (steps[ends] == 1 - period[0]).all())
+
+
+def _steps(cells: pd.Series) -> NDArray[np.float64]:
+    """Return by how much each whole number exceeds the one before, (n - 1,).
+
+    A single NaN stands for cells that are no whole numbers, are blank in part, or are few.
+    """
     types = import_extra("pandas.api.types")
-
-    def counts(cells: Any) -> bool:
-        if len(cells) < FEWEST_COUNTED or not types.is_integer_dtype(cells.dtype):
-            return False
-        return not cells.isna().any() and bool((np.diff(cells.to_numpy(dtype=np.int64)) == 1).all())
-
-    return [name for name in columns if counts(frame[name])]
+    is_whole = types.is_integer_dtype(cells.dtype) and not cells.isna().any()
+    if len(cells) < FEWEST_COUNTED or not is_whole:
+        return np.array([np.nan])
+    return np.diff(cells.to_numpy(dtype=np.int64)).astype(np.float64)

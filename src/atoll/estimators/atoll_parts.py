@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.labels import part_of_labels
+from atoll.core.rows import COSINE
 from atoll.estimators.atoll_rows import Rows, Scaled
 from atoll.estimators.atoll_verdict import Facts
 from atoll.estimators.explanation import Assumption, Explanation
@@ -230,6 +231,8 @@ def facts_of(
         least_share=recipe.graph.labellings.least_effective_share,
         n_draws=asked[1],
         spread=float(np.sqrt(top * (1.0 - top)).mean()),
+        n_contradicted=data.n_contradicted,
+        by_direction=data.metric == COSINE,
     )
 
 

@@ -95,6 +95,13 @@ class Rows(NamedTuple):
         return rows_of.stacked(self.rows, self.outside)
 
     @property
+    def n_contradicted(self) -> int:
+        """How many labelled rows are copies of one that has another label."""
+        pairs = np.unique(np.stack([self.labelled, self.codes]), axis=1)
+        places, n_classes = np.unique(pairs[0], return_counts=True)
+        return int(np.isin(self.labelled, places[n_classes > 1]).sum())
+
+    @property
     def smoothed_shares(self) -> Array:
         """(K,) shares of the classes, given the labels that were drawn at random alone."""
         labels = self.labels

@@ -33,6 +33,8 @@ class Facts(NamedTuple):
     spread : standard deviation of a row's class given its probabilities, mean over rows
     wrong_share : of the labels that are wrong, given or learnt; None where they are believed
     wrong_is_learnt : whether it is learnt
+    n_contradicted : labelled rows that are copies of one with another label
+    by_direction : whether rows are copies that have the same direction
     """
 
     n_rows: int
@@ -46,6 +48,8 @@ class Facts(NamedTuple):
     spread: float = 0.5
     wrong_share: float | None = None
     wrong_is_learnt: bool = False
+    n_contradicted: int = 0
+    by_direction: bool = False
 
 
 def diagnose(
@@ -187,6 +191,13 @@ def troubles(
             f"{n_copies:,} of {facts.n_kept:,} rows are copies of others: they were merged and "
             "counted, and the graph has few rows to learn from. Fix: add columns that tell them "
             "apart, if there are any."
+        )
+    if facts.n_contradicted:
+        alike = "have the direction of" if facts.by_direction else "are the same in every column as"
+        noted.append(
+            f"{facts.n_contradicted:,} labelled rows {alike} one with another label, and "
+            "probabilities there lie between the labels. Fix: look again at these labels, which "
+            "suspect_labels() lists, or add a column that tells such rows apart."
         )
     by_graph = weights["clusters"] + weights.get("neighbours", 0.0)
     if facts.unreached > UNREACHED and by_graph > HEAVY:

@@ -1,0 +1,109 @@
+"""Classes that are called NA, None or the like, which other files write for a blank cell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from atoll import load_model
+from atoll.core.null_words import NULL_WORDS
+from program import succeed
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def written(folder, first="cat", second="None", *, n_known=10, name="table.csv"):
+    """Write two clouds of 40 rows, of which some have labels; return the file and the classes."""
+    rng = np.random.default_rng(0)
+    truth = np.array([first, second] * 20, dtype=object)
+    frame = pd.DataFrame({"x": rng.standard_normal(40) + 4.0 * (truth == second)})
+    frame["z"] = rng.standard_normal(40)
+    frame["kind"] = np.where(np.arange(40) < n_known, truth, "")
+    frame.to_csv(folder / name, index=False)
+    return folder / name
+
+
+def fit(data, *more, model="m.atoll"):
+    quick = ["--model", "graph-gp", "--set", "n_draws=40"]
+    return ["fit", data, "--target", "kind", "--out", data.parent / model, *quick, *more]
+
+
+def add_third_class(data):
+    """Give some unlabelled rows a third class, so that a fit without the word has two."""
+    frame = pd.read_csv(data, keep_default_na=False)
+    frame.loc[10:13, "kind"] = "bird"
+    frame.to_csv(data, index=False)
+    return data
+
+
+def test_the_words_are_those_that_pandas_takes_for_blank_cells():
+    from pandas._libs.parsers import STR_NA_VALUES
+
+    assert STR_NA_VALUES - {""} == NULL_WORDS
+
+
+@pytest.mark.parametrize("word", ["None", "NA", "nan", "null"])
+def test_a_word_that_is_read_as_blank_is_said_with_its_fix(tmp_path, word):
+    said = succeed(*fit(add_third_class(written(tmp_path, second=word))))
+    assert f"5 cells of 'kind' say '{word}' and are read as blank" in said
+    assert "if that is a class, give --unlabelled none, or rename it" in said
+    assert load_model(tmp_path / "m.atoll").estimator.classes_.tolist() == ["bird", "cat"]
+
+
+@pytest.mark.filterwarnings("ignore:these labels cannot tell")
+def test_unlabelled_none_keeps_the_word_as_a_class_in_every_command(tmp_path):
+    data = add_third_class(written(tmp_path))
+    said = succeed(*fit(data, "--unlabelled", "none"))
+    assert "Classes: None (5), bird (4), cat (5)." in said
+    assert "read as blank" not in said
+    scored = succeed("score", tmp_path / "m.atoll", written(tmp_path, n_known=40, name="all.csv"))
+    assert "of 26 new rows" in scored
+    assert "read as blank" not in scored
+    listed = succeed("next", tmp_path / "m.atoll", data, "-n", "3")
+    assert "read as blank" not in listed
+    compared = ["compare", data, "--target", "kind", "--model", "shares", "--n-splits", "2"]
+    assert "5 cells of 'kind' say 'None'" in succeed(*compared)
+    assert "read as blank" not in succeed(*compared, "--unlabelled", "none")
+
+
+def test_answers_may_be_such_a_class(tmp_path):
+    data = written(tmp_path)
+    succeed(*fit(data, "--unlabelled", "none"))
+    answers = tmp_path / "answers.csv"
+    answers.write_text("row,kind\n12,None\n14,None\n15,\n")
+    said = succeed("next", tmp_path / "m.atoll", data, "--answers", answers, "-n", "2")
+    assert "2 answers taken" in said
+
+
+def test_a_class_that_was_declared_is_kept(tmp_path):
+    data = written(tmp_path, second="NA")
+    said = succeed(*fit(data, "--set", "classes=cat,NA"))
+    assert "read as blank" not in said
+    assert set(load_model(tmp_path / "m.atoll").estimator.classes_) == {"cat", "NA"}
+
+
+def test_the_word_that_is_named_as_unlabelled_is_no_news(tmp_path):
+    data = add_third_class(written(tmp_path, second="NA"))
+    said = succeed(*fit(data, "--unlabelled", "NA"))
+    assert "read as blank" not in said
+    assert "No cell of" not in said
+
+
+def test_among_numbers_the_word_is_blank_and_that_is_said(tmp_path):
+    data = written(tmp_path, first=1, second=2)
+    frame = pd.read_csv(data, dtype=str, keep_default_na=False)
+    frame.loc[10:12, "kind"] = "NA"
+    frame.to_csv(data, index=False)
+    for options in ([], ["--unlabelled", "none"], ["--unlabelled", "NA"]):
+        said = succeed(*fit(data, *options))
+        assert "Classes: 1 (5), 2 (5)." in said
+        assert ("3 cells of 'kind' say 'NA'" in said) == (options[1:] != ["NA"])
+
+
+def test_a_score_says_which_words_it_reads_as_blank(tmp_path):
+    data = add_third_class(written(tmp_path))
+    succeed(*fit(data))
+    said = succeed("score", tmp_path / "m.atoll", written(tmp_path, n_known=40, name="all.csv"))
+    assert "20 cells of 'kind' say 'None' and are read as blank" in said
+    assert "fit with --unlabelled none" in said
