@@ -45,6 +45,12 @@ def test_labels_of_polars_keep_their_nulls(dtype):
     assert of_numbers.predict(FRAME).dtype.kind == "i"
 
 
+def test_columns_in_another_order_are_answered_with_how_to_take_them():
+    model = AtollClassifier(random_state=0).fit(FRAME, LABELS)
+    with pytest.raises(ValueError, match=r"in their order: X\.select\(\['u', 'v'\]\)\.$"):
+        model.predict(FRAME.select("v", "u"))
+
+
 def test_everything_else_takes_polars_too(tmp_path):
     folds = SemiSupervisedKFold(2, random_state=0)
     p = cross_val_predict(AtollClassifier(random_state=0), FRAME, LABELS, cv=folds)

@@ -138,3 +138,16 @@ def test_the_verdict_names_a_whole_number_as_it_was_given():
     y = pd.array([3, 4] * 2 + [5] + [None] * 7, dtype="Int64")
     verdict = GraphGPClassifier(random_state=0).fit(ROWS, y).diagnostics_["verdict"]
     assert "class 5 has one label" in verdict
+
+
+def test_the_columns_of_a_fit_in_another_table_are_answered_with_how_to_take_them():
+    frame = pd.DataFrame(ROWS, columns=["a", "b"])
+    model = GraphGPClassifier(random_state=0).fit(frame, SOME)
+    fix = r"Pass the columns of the fit alone, in their order: X\[model\.feature_names_in_\]\.$"
+    for other in (frame[["b", "a"]], frame.assign(z=1.0), frame[["b", "a"]].assign(z=1.0)):
+        with pytest.raises(ValueError, match=rf"(?s)^The feature names should match.*{fix}"):
+            model.predict(other)
+        found = model.predict_proba(other[model.feature_names_in_])
+        np.testing.assert_array_equal(found, model.predict_proba(frame))
+    with pytest.raises(ValueError, match=r"yet now missing:\n- b\n$"):
+        model.predict(frame[["a"]].assign(z=1.0))

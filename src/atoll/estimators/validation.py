@@ -155,6 +155,8 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
         )
     except (ValueError, np.exceptions.DTypePromotionError) as error:
         is_promotion = isinstance(error, np.exceptions.DTypePromotionError)
+        if not reset and str(error).startswith("The feature names should match"):
+            raise ValueError(f"{error}{_chosen_columns(estimator, X)}") from error
         if not is_promotion and not str(error).startswith("could not convert"):
             raise
         why = "dates beside numbers" if is_promotion else error
@@ -184,6 +186,15 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     if float(np.abs(X).max(initial=0.0)) <= LARGEST:
         return X
     return np.clip(X, -LARGEST, LARGEST)
+
+
+def _chosen_columns(estimator: BaseEstimator, X: Any) -> str:
+    """Return how to take a fit's columns from a table that has all of them; "" where it has not."""
+    names = list(getattr(estimator, "feature_names_in_", ()))
+    if not set(names) <= set(map(str, getattr(X, "columns", ()))):
+        return ""
+    chosen = "X[model.feature_names_in_]" if hasattr(X, "iloc") else f"X.select({names!r})"
+    return f"Pass the columns of the fit alone, in their order: {chosen}."
 
 
 def _check_size(estimator: BaseEstimator, X: Array) -> None:
