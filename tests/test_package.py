@@ -109,6 +109,15 @@ def test_every_classifier_is_on_a_page(model):
     assert found, f"write docs/models/NAME.md with the heading '# {model.__name__}'"
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/choosing.md", "docs/reference/index.md"])
+def test_a_page_that_names_the_blend_says_where_it_is_imported_from(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    said = (
+        r"BlendClassifier`,? of\s`atoll\.comparison`|from atoll\.comparison import BlendClassifier"
+    )
+    assert re.search(said, text), "write `BlendClassifier` of `atoll.comparison`"
+
+
 def test_the_citation_names_this_version():
     lines = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
     assert f"version: {atoll.__version__}" in lines

@@ -280,6 +280,36 @@ def test_labels_are_withdrawn_as_if_they_had_never_been_given(pool):
     assert learner.withdraw(every).n_labels_ == 0
 
 
+def test_a_label_of_fit_is_withdrawn_with_a_warning(pool):
+    X, truth = pool
+    y = np.where(np.arange(80) < 12, truth, -1)
+    learner = ActiveLearner(Nearest(), random_state=3, n_draws=20).fit(X, y)
+    said = rf"given row 4, labelled {truth[4]} in fit\. .*; update\(rows, labels\) brings it back"
+    with pytest.warns(UserWarning, match=said):
+        learner.withdraw(4)
+    rest = ActiveLearner(Nearest(), random_state=3, n_draws=20)
+    rest.fit(X, np.where(np.arange(80) == 4, -1, y))
+    assert same(learner, rest)
+    assert learner.n_labels_ == 11
+    with pytest.warns(UserWarning, match="which had the label"):
+        learner.update(5, 1 - truth[5])
+    with pytest.warns(UserWarning, match=rf"row 5, labelled {truth[5]} in fit"):
+        learner.withdraw(5)
+    assert learner.labels_[5] is None
+
+
+def test_a_row_without_a_label_has_none_to_withdraw(pool):
+    learner = learner_of(pool, 3)
+    known = np.flatnonzero(learner.labels_ != None)  # noqa: E711
+    bare = np.setdiff1d(np.arange(80), known)[:2]
+    with pytest.raises(ValueError, match=rf"holds row {bare[0]}, which has no label to withdraw;"):
+        learner.withdraw([known[0], bare[0]])
+    with pytest.raises(ValueError, match=r"to withdraw \(as 1 more of these rows\); leave"):
+        learner.withdraw(bare)
+    assert learner.n_labels_ == 3
+    assert learner.withdraw([]).n_labels_ == 3
+
+
 def test_no_answers_are_no_event(pool):
     learner = learner_of(pool, 3)
     learner.update([], []).skip([])

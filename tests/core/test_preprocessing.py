@@ -101,7 +101,7 @@ def test_a_category_not_seen_before_is_named_or_taken_as_blank(frame):
     with pytest.raises(ValueError, match=r"'hue' holds 'mauve'.*'blue', 'green', 'red'"):
         apply(strict, mauve)
     lenient = prepare(frame, "kind").preprocessing
-    assert unseen(lenient, mauve) == {"hue": ["mauve"]}
+    assert unseen(lenient, mauve) == {"hue": {"mauve": 1}}
     X = apply(lenient, mauve)
     np.testing.assert_array_equal(X[0, -3:], 0.0)
     np.testing.assert_array_equal(X[1:, -3:], [[0, 0, 1]] * 3)

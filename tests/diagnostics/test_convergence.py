@@ -12,6 +12,7 @@ from scipy import stats
 
 from atoll.diagnostics import convergence
 from atoll.diagnostics.convergence import (
+    RunLength,
     ess_bulk,
     ess_tail,
     mcse_mean,
@@ -221,6 +222,26 @@ def test_the_verdict_names_the_worst_quantity_and_the_fix(r_hat, bulk, tail, wor
     assert not mixed
     assert all(word in sentence for word in words)
     assert "good" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("r_hat", "size", "length", "fix"),
+    [
+        (1.3, 9.0, RunLength(500, 200, 200), "=1000 (500 now), then n_samples=400 (200 now)."),
+        (1.3, 9.0, RunLength(0, 20, 20), "n_warmup=100 (0 now), then n_samples=100 (20 now)."),
+        (1.3, 9.0, RunLength(150, 750, 250, True), 'then n_samples=1500 ("auto" now).'),
+        (1.01, 40.0, RunLength(500, 200, 200), "wanted). Try n_samples=500 (200 now)."),
+        (1.01, 99.9, RunLength(500, 200, 200), "wanted). Try n_samples=250 (200 now)."),
+        (1.01, 40.0, RunLength(150, 750, 750, True), 'Try n_samples=1900 ("auto" now).'),
+    ],
+)  # fmt: skip
+def test_the_fix_says_from_what_to_what_where_the_length_of_the_chains_is_known(
+    r_hat, size, length, fix
+):
+    summary = {"r_hat": {"a": r_hat}, "ess_bulk": {"a": size}, "ess_tail": {"a": 500.0}}
+    mixed, sentence = verdict(summary, length=length)
+    assert not mixed
+    assert sentence.endswith(fix)
 
 
 def test_the_verdict_obeys_its_limits():

@@ -196,9 +196,17 @@ def with_holes(value):
 
 
 @KIND
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_number_that_is_not_finite_is_refused_with_its_rows_and_columns(model, value):
-    where = r"NaN or infinity \(inf\) in 2 rows: 2, 5; columns: 0, 1\. Drop those rows, or let"
+@pytest.mark.parametrize(
+    ("value", "what", "fix"),
+    [
+        (np.nan, "NaN", "Drop those rows, or let blank cells be filled in: make_pipeline"),
+        (np.inf, r"infinity \(inf\)", "Correct those cells, or drop those rows.$"),
+        (-np.inf, r"infinity \(inf\)", "Correct those cells, or drop those rows.$"),
+    ],
+)
+def test_a_number_that_is_not_finite_is_refused_with_its_rows_and_columns(model, value, what, fix):
+    cells = r"2 rows: 2, 5; columns: 1, 0; first in row 2, column 1\."
+    where = rf"^X contains {what} in {cells} {fix}"
     with pytest.raises(ValueError, match=where):
         short(model).fit(with_holes(value), Y)
     fitted = short(model).fit(X, Y)
@@ -211,15 +219,23 @@ def test_a_number_that_is_not_finite_is_refused_with_its_rows_and_columns(model,
 def test_a_hole_in_a_data_frame_is_refused_with_the_names_of_its_columns(model):
     frame = pd.DataFrame(X, columns=["height", "width"])
     holed = pd.DataFrame(with_holes(np.nan), columns=frame.columns)
-    where = r"in 2 rows: 2, 5; columns: 'height', 'width'\."
+    where = r"in 2 rows: 2, 5; columns: 'width', 'height'; first in row 2, column 'width'\."
     with pytest.raises(ValueError, match=where):
         short(model).fit(holed, Y)
     with pytest.raises(ValueError, match=where):
         short(model).fit(frame, Y).predict(holed)
     nullable = frame.astype("Float64")
     nullable.loc[3, "width"] = pd.NA
-    with pytest.raises(ValueError, match=r"in 1 row: 3; column: 'width'\."):
+    with pytest.raises(ValueError, match=r"in 1 row: 3; column: 'width'\. Drop"):
         short(model).fit(nullable, Y)
+
+
+def test_infinity_beside_blanks_is_told_apart_from_them():
+    holed = with_holes(np.nan)
+    holed[6, 1] = np.inf
+    said = r"infinity \(inf\) in 1 row: 6; column: 1\. Correct.* X contains NaN in 2 rows: 2, 5;"
+    with pytest.raises(ValueError, match=said):
+        ArchipelagoClassifier().fit(holed, Y)
 
 
 @MODEL

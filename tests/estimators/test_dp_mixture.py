@@ -132,12 +132,14 @@ def test_chunks_show_progress(at_a_terminal):
         (lambda X, y: [(X[:5], y[:4])], "chunk 0 has 5 rows and 4 labels"),
         (lambda X, y: [(X[:5], y[:5]), (X[5:, :1], y[5:])], "differ in their columns: 2 features"),
         (lambda X, y: [(X[:5], y[:5]), (np.where(X > 1e9, X, np.nan)[5:], y[5:])],
-         r"NaN or infinity \(inf\) in row 0 of chunk 1"),
+         r"X contains NaN in row 0 of chunk 1, column 0; drop such rows or fill them\."),
+        (lambda X, y: [(X[:5], y[:5]), (np.where(X < 0, X, np.inf)[5:], y[5:])],
+         r"X contains infinity \(inf\) in row \d of chunk 1, .*; correct or drop such rows\."),
         (lambda X, y: [(X[:, 0], y)], "chunk 0 has shape"),
         (lambda X, y: [(X, np.zeros(len(y)))], "one class"),
         (lambda X, y: [(X, np.full(len(y), -1))], "no labelled row"),
     ],
-    ids=["none", "lengths", "columns", "holes", "shape", "one class", "no label"],
+    ids=["none", "lengths", "columns", "holes", "infinite", "shape", "one class", "no label"],
 )  # fmt: skip
 def test_bad_chunks_are_named(chunks_of, problem):
     X, _, y = pinwheel(30)

@@ -274,6 +274,16 @@ def test_bad_rows_elsewhere_are_refused_with_the_fix(arguments, message, data, t
         classifier().fit(*arguments(X, y, tmp_path))
 
 
+def test_a_cell_of_a_map_that_is_not_finite_is_named_by_its_row_of_all(data, tmp_path, monkeypatch):
+    X, y = data
+    monkeypatch.setattr(far_rows, "CHUNK_ROWS", 100)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r+")
+    mapped[731, 1] = np.inf
+    with pytest.raises(ValueError, match=r"infinity \(inf\) in row 731, column 1; correct or drop"):
+        classifier(GraphGPClassifier).fit(mapped, y)
+
+
 def test_models_that_need_every_row_at_once_say_so(data):
     X, y = data
     with pytest.raises(ValueError, match="takes rows in memory"):

@@ -40,7 +40,15 @@ def test_labels_of_polars_keep_their_nulls(dtype):
     assert model.classes_.tolist() == ["low", "top"]
     assert "8 of them labelled" in repr(model)
     codes = pl.Series([None if label is None else int(label == "top") for label in Y])
-    assert AtollClassifier(random_state=0).fit(FRAME, codes).classes_.tolist() == [0, 1]
+    of_numbers = AtollClassifier(random_state=0).fit(FRAME, codes)
+    assert repr(of_numbers.classes_.tolist()) == "[0, 1]"
+    assert of_numbers.predict(FRAME).dtype.kind == "i"
+
+
+def test_columns_in_another_order_are_answered_with_how_to_take_them():
+    model = AtollClassifier(random_state=0).fit(FRAME, LABELS)
+    with pytest.raises(ValueError, match=r"in their order: X\.select\(\['u', 'v'\]\)\.$"):
+        model.predict(FRAME.select("v", "u"))
 
 
 def test_everything_else_takes_polars_too(tmp_path):

@@ -305,8 +305,17 @@ def test_where_no_column_decides_that_is_said():
     model = GraphGPClassifier(unlabelled=-1, random_state=0).fit(X, y)
     found = model.explain_row(3)
     said = "No single column matters much: with other rows' cells in any one of them the"
-    assert f"{said} probability would be more than 0.99." in found.headline()
+    sure = found._replace(
+        proba=np.array([0.999, 0.001]), columns=(found.columns[0]._replace(otherwise=0.996),)
+    )
+    assert f"{said} probability would be more than 0.99." in sure.headline()
     hardly = found._replace(
         proba=np.array([0.96, 0.04]), columns=(found.columns[0]._replace(otherwise=0.95),)
     )
     assert f"{said} probability would be 0.95 or more." in hardly.headline()
+    higher = hardly._replace(columns=(found.columns[0]._replace(otherwise=0.97),))
+    for one in (found, higher):
+        assert one.headline().endswith(
+            "No single column carries it: with other rows' cells in any one of them the "
+            "probability would not be lower."
+        )

@@ -178,9 +178,11 @@ def test_other_forms_of_sparse_rows_are_read_and_left_alone():
     np.testing.assert_array_equal(first.predict_proba(twice), first.predict_proba(once))
     assert twice.nnz == 2
     bad = sparse.csr_array(X)
-    bad.data[bad.indptr[4]] = np.nan
-    with pytest.raises(ValueError, match=r"NaN or infinity \(inf\) in 1 row: 4"):
-        AtollClassifier().fit(bad, y)
+    at = bad.indptr[4]
+    for value, said in ((np.nan, r"NaN in 1 row: 4"), (np.inf, r"infinity \(inf\) in 1 row: 4")):
+        bad.data[at] = value
+        with pytest.raises(ValueError, match=rf"X contains {said}; column: {bad.indices[at]}\."):
+            AtollClassifier().fit(bad, y)
     with pytest.raises(ValueError, match=r"X is sparse, and metric='precomputed'"):
         GraphGPClassifier(metric="precomputed").fit(sparse.csr_array(np.eye(60)), y)
 

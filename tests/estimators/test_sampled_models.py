@@ -51,6 +51,12 @@ def assert_same_fit(left, right, X):
     np.testing.assert_array_equal(left.predict_proba(X), right.predict_proba(X))
 
 
+def test_chains_that_are_too_short_are_told_how_long_to_be(fitted):
+    model, _, _ = fitted
+    verdict = model.diagnostics_["verdict"]
+    assert f"n_samples=100 ({model.n_samples} now)." in verdict
+
+
 def test_latent_moments_far_away_are_the_priors(fitted):
     model, _, _ = fitted
     mean, variance = model.predict_latent([[1e6, 1e6]])
@@ -216,8 +222,8 @@ def test_a_checkpoint_is_read_whatever_kind_of_seed_began_it(model, seed, tmp_pa
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 def test_chains_too_short_to_judge_warn_with_the_model_and_the_fix(model):
     X, y = problem()
-    for n_samples in (2, 15):
-        with pytest.warns(ConvergenceWarning, match=rf"{model.__name__}: .* Raise n_"):
+    for n_samples, fix in ((2, "Raise n_"), (15, "(Raise|Try) n_")):
+        with pytest.warns(ConvergenceWarning, match=rf"{model.__name__}: .* {fix}"):
             estimator = short(model, n_samples=n_samples).fit(X, y)
         assert not estimator.diagnostics_["mixed"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
@@ -77,3 +78,76 @@ def test_a_share_of_a_misspelt_class_is_answered_with_the_class():
 def test_types_to_trust_are_a_list(trusted, said):
     with pytest.raises(ValueError, match=rf"trusted must be a list of types.*{said}"):
         load_model("absent.atoll", trusted=trusted)
+
+
+@pytest.mark.parametrize(
+    ("labels", "others", "kinds"),
+    [
+        ([0, 1], ["0", "1"], r"\(y: string, such as '0'; classes_: number, such as 0\)"),
+        (["a", "b"], [0, 1], r"\(y: number, such as 0; classes_: string, such as 'a'\)"),
+        ([False, True], ["no", "yes"], r"y: string, such as 'no'; classes_: boolean, such as F"),
+    ],
+)
+def test_labels_of_another_type_than_the_classes_are_not_scored(labels, others, kinds):
+    model = GraphGPClassifier(random_state=0).fit(ROWS, labels * 3 + [None] * 6)
+    for y in (others * 6, np.array(others * 6), pd.Series(others * 6)):
+        with pytest.raises(ValueError, match=f"{kinds}.*; pass y in the type that it had in fit"):
+            model.score(ROWS, y)
+
+
+def test_labels_of_the_same_type_are_scored_be_their_class_known_or_not():
+    model = GraphGPClassifier(random_state=0).fit(ROWS, SOME)
+    truth = model.predict(ROWS)
+    for y in (truth, truth.astype(float), truth.astype(bool), truth.astype(object)):
+        assert model.score(ROWS, y) == 1.0
+    assert model.score(ROWS, np.where(truth == 1, 7, truth)) == np.mean(truth == 0)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix, sparse.csc_array])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_rows_of_single_precision_are_taken_without_a_warning(kind, metric):
+    rows = kind(np.abs(ROWS).astype(np.float32))
+    model = AtollClassifier(metric=metric, random_state=0).fit(rows, SOME)
+    assert np.isfinite(model.predict_proba(rows)).all()
+
+
+def test_labels_keep_their_type_in_every_kind_of_column_with_blanks():
+    whole, words = [0, 1, None] * 4, ["a", "b", None] * 4
+    flags = [None if one is None else bool(one) for one in whole]
+    for y, classes in [
+        (pd.array(whole, dtype="Int64"), [0, 1]),
+        (pd.array(whole, dtype="UInt8"), [0, 1]),
+        (pd.Series(whole, dtype="Int64"), [0, 1]),
+        (pd.Index(whole, dtype="Int64"), [0, 1]),
+        (pd.Categorical(whole), [0, 1]),
+        (pd.Series(whole, dtype="object").astype("category"), [0, 1]),
+        (pd.array(flags, dtype="boolean"), [False, True]),
+        (pd.Series(flags, dtype="boolean"), [False, True]),
+        (pd.array(words, dtype="string"), ["a", "b"]),
+        (pd.Series(words, dtype="string"), ["a", "b"]),
+        (pd.Categorical(words), ["a", "b"]),
+    ]:
+        model = GraphGPClassifier(random_state=0).fit(ROWS, y)
+        kinds = {type(one) for one in [*model.classes_.tolist(), *model.predict(ROWS).tolist()]}
+        assert model.classes_.tolist() == classes
+        assert kinds == {type(classes[0])}
+        assert model.score(ROWS, y) == model.score(ROWS, list(y))
+
+
+def test_the_verdict_names_a_whole_number_as_it_was_given():
+    y = pd.array([3, 4] * 2 + [5] + [None] * 7, dtype="Int64")
+    verdict = GraphGPClassifier(random_state=0).fit(ROWS, y).diagnostics_["verdict"]
+    assert "class 5 has one label" in verdict
+
+
+def test_the_columns_of_a_fit_in_another_table_are_answered_with_how_to_take_them():
+    frame = pd.DataFrame(ROWS, columns=["a", "b"])
+    model = GraphGPClassifier(random_state=0).fit(frame, SOME)
+    fix = r"Pass the columns of the fit alone, in their order: X\[model\.feature_names_in_\]\.$"
+    for other in (frame[["b", "a"]], frame.assign(z=1.0), frame[["b", "a"]].assign(z=1.0)):
+        with pytest.raises(ValueError, match=rf"(?s)^The feature names should match.*{fix}"):
+            model.predict(other)
+        found = model.predict_proba(other[model.feature_names_in_])
+        np.testing.assert_array_equal(found, model.predict_proba(frame))
+    with pytest.raises(ValueError, match=r"yet now missing:\n- b\n$"):
+        model.predict(frame[["a"]].assign(z=1.0))

@@ -125,6 +125,7 @@ def test_an_average_of_drawn_components_predicts():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = SSGPClassifier(selection="average", **options).fit(X, y)
     assert np.mean(model.predict(X) == truth) > 0.9
+    assert "n_samples=100 (5 now)." in model.diagnostics_["verdict"]  # of chains so short
 
 
 def test_the_uncertainty_follows_the_geometry():

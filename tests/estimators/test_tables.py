@@ -92,13 +92,25 @@ def test_unknown_values_are_warned_of_once_a_column_and_taken_as_blank():
     table, _ = penguins(np.random.default_rng(3))
     step = TablePreprocessor().fit(table)
     new = table.iloc[[0, 1]].assign(mass=1.0, island=["Atlantis", None])
-    with pytest.warns(UserWarning, match="column 'island': 'Atlantis' not seen in fit") as told:
+    said = r"^island: the model has not seen Atlantis \(1 row\); taken as blank\.$"
+    with pytest.warns(UserWarning, match=said) as told:
         X = step.transform(new)
     assert told[0].filename == __file__  # and not a file of scikit-learn's
     np.testing.assert_array_equal(X[0], X[1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         step.transform(table)
+
+
+def test_a_word_written_otherwise_is_named_with_its_rows_and_the_word_that_may_be_meant():
+    table, _ = penguins(np.random.default_rng(3))
+    step = TablePreprocessor().fit(table)
+    word = str(table["island"].dropna().iloc[0])
+    new = table.assign(island=table["island"].replace(word, f"{word.lower()} "))
+    n = int((table["island"] == word).sum())
+    said = rf"'{word.lower()} ' \({n} rows\); taken as blank\. Did you mean '{word}'\?$"
+    with pytest.warns(UserWarning, match=said):
+        step.transform(new)
 
 
 def test_bad_input_is_named():

@@ -76,7 +76,7 @@ class History(NamedTuple):
         return replay(self.start, self.events[:-1])
 
     def without(self, rows: Iterable[int]) -> History:
-        """Return the history as if nobody had labelled these rows since the beginning."""
+        """Return the history as if nobody had ever labelled these rows."""
         gone = set(rows)
         kept = []
         for event in self.events:
@@ -87,7 +87,7 @@ class History(NamedTuple):
                 event = Event(places, labels, audits)
             if event.rows:
                 kept.append(event)
-        return replay(self.start, kept)
+        return replay({r: label for r, label in self.start.items() if r not in gone}, kept)
 
     def outcomes(self) -> list[bool]:
         """Return whether each audit's prediction was wrong, by the labels as they stand."""

@@ -318,14 +318,16 @@ class ActiveLearner:
         return self
 
     def withdraw(self, rows: Any) -> Self:
-        """Take back the labels that rows were given since `fit`, however long ago.
+        """Take back the labels of rows, however long ago they were given.
 
         Parameters
         ----------
         rows : int, str or (k,) of the pool, as in `update`
-            One without such a label stays as it is.
+            Each has a label; where it was given in `fit`, there is a warning.
         """
         places = read_places(rows, self._pool_size(), self._names)
+        called = {row: self._called(row) for row in places}
+        remarks.on_withdrawal(places, self._history.labels, self._history.start, called)
         self._history = self._history.without(places)
         return self
 

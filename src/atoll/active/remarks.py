@@ -64,10 +64,40 @@ def on_changes(
         if row in before and before[row] != label
     ]
     if changed:
-        more = len(changed) - SHOWN
-        named = "; ".join(changed[:SHOWN]) + (f"; and {more} more such rows" if more > 0 else "")
         warn_user(
-            f"update was given {named}. The new label counts; undo() brings the old one back.",
+            f"update was given {_first(changed)}. The new label counts; undo() brings the old one "
+            "back.",
+            UserWarning,
+        )
+
+
+def on_withdrawal(
+    rows: Sequence[int],
+    labels: Mapping[int, Any],
+    start: Mapping[int, Any],
+    called: Mapping[int, str],
+) -> None:
+    """Warn of labels to withdraw that were given in `fit`; ValueError for a row without a label.
+
+    Parameters
+    ----------
+    rows : (k,) whose labels are withdrawn
+    labels : as they stand, by row
+    start : those of `fit`, by row
+    called : what each of the rows is called
+    """
+    bare = [called[row] for row in rows if row not in labels]
+    if bare:
+        raise ValueError(
+            f"rows holds row {bare[0]}, which has no label to withdraw"
+            + (f" (as {len(bare) - 1} more of these rows)" if len(bare) > 1 else "")
+            + "; leave it out: labels_ is None for such rows."
+        )
+    given = [f"row {called[row]}, labelled {start[row]!r} in fit" for row in rows if row in start]
+    if given:
+        warn_user(
+            f"withdraw was given {_first(given)}. The label is gone, as if fit had not had it; "
+            "update(rows, labels) brings it back.",
             UserWarning,
         )
 
@@ -93,6 +123,12 @@ def on_index(labels: Any, index: NDArray[Any] | None) -> None:
         ".iloc[rows]; if they are in order, pass labels.to_numpy(). undo() takes these back.",
         UserWarning,
     )
+
+
+def _first(said: Sequence[str]) -> str:
+    """Return what is said of the first rows, and of how many more it could be said."""
+    more = len(said) - SHOWN
+    return "; ".join(said[:SHOWN]) + (f"; and {more} more such rows" if more > 0 else "")
 
 
 def _some(values: NDArray[Any]) -> str:

@@ -346,7 +346,8 @@ def take_answers(
     blank = {row for row, label in zip(answers.rows, answers.labels) if label is None}
     doubted = sorted(set(answers.rows) - set(rows) - blank)
     before = learner.labels_
-    after = learner.withdraw([row for row in doubted if in_data[row] is None]).labels_
+    answered = [row for row in doubted if in_data[row] is None and before[row] is not None]
+    after = learner.withdraw(answered).labels_
 
     def named(of: list[int]) -> str:
         return f"row{'s' if len(of) > 1 else ''} {shortened([str(answers.numbers[i]) for i in of])}"

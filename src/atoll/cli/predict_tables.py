@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from atoll.cli.fitting import check_columns
 from atoll.cli.opening import as_fitted, open_model, refuse_fitted_table
 from atoll.cli.predicting import predicted_proba
-from atoll.cli.terminal import quoted, shortened
+from atoll.cli.terminal import quoted
 from atoll.core.blank_rows import MANY
 from atoll.core.extras import import_extra
 from atoll.core.preprocessing import (
@@ -26,6 +26,7 @@ from atoll.core.preprocessing import (
     unseen,
 )
 from atoll.core.progress import progress_bar
+from atoll.core.strangers import about_strangers
 from atoll.core.tables import (
     MOST_MORE,
     N_CELLS,
@@ -200,10 +201,8 @@ def _survey(
             first_reason = first_reason or next((r for r in reasons if r is not None), "")
             if only_texts(preprocessing) and can_be_read.any():
                 n_wordless += int(_is_wordless(apply(preprocessing, read[can_be_read])).sum())
-            for column, values in unseen(preprocessing, read[can_be_read]).items():
-                cells = read.loc[can_be_read, column].dropna().astype(str)
-                seen_here = cells[cells.isin(values)].value_counts().to_dict()
-                strangers.setdefault(column, Counter()).update(seen_here)
+            for column, found in unseen(preprocessing, read[can_be_read]).items():
+                strangers.setdefault(column, Counter()).update(found)
             n_rows, n_chunks = n_rows + len(frame), n_chunks + 1
             chunk = frame if n_chunks == 1 else None
             bar.update(len(frame))
@@ -214,32 +213,6 @@ def _survey(
     for column, strange in strangers.items():
         say(about_strangers(column, strange, preprocessing.categories[column]))
     return Survey(n_rows, n_unreadable, carried, chunk, n_mostly_blank, n_wordless)
-
-
-def about_strangers(column: str, strange: Mapping[str, int], known: Sequence[str]) -> str:
-    """Return which values of a column the model has not seen, and what may be meant by them.
-
-    Parameters
-    ----------
-    strange : rows by value
-    known : values that it has seen
-
-    Examples
-    --------
-    >>> about_strangers("sex", {"Male": 12}, ["female", "male"])
-    "sex: the model has not seen Male (12 rows); taken as blank. Did you mean 'male'?"
-    """
-    names = sorted(strange)
-    rows = [f"{name} ({strange[name]} row{'' if strange[name] == 1 else 's'})" for name in names]
-    said = f"{column}: the model has not seen {shortened(rows)}; taken as blank."
-    by_letters = {_letters(value): value for value in known}
-    meant = [repr(by_letters[_letters(name)]) for name in names if _letters(name) in by_letters]
-    return f"{said} Did you mean {shortened(list(dict.fromkeys(meant)))}?" if meant else said
-
-
-def _letters(value: str) -> str:
-    """Return a value without what a slip of the hand changes: capitals and blanks."""
-    return "".join(value.casefold().split())
 
 
 def _carried(

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from atoll.core.chunks import RowSource, let_go
 from atoll.core.labels import PartialLabels, parse_labels
-from atoll.core.memory import in_chunks
-from atoll.core.passes import BLOCK, Tick, as_labels, as_rows, column_names, read_chunk
+from atoll.core.not_finite import refuse_not_finite
+from atoll.core.passes import Tick, as_labels, as_rows, column_names, read_chunk
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.integer]
@@ -169,21 +169,10 @@ def survey(number: int, X: Any, y: Any) -> Survey:
     if y is None:
         raise ValueError("the chunks of rows have no labels; name their column with target=.")
     rows, labels = read_chunk(number, X, y)
-    check_finite(rows, f" of chunk {number}")
+    refuse_not_finite(rows, where=f" of chunk {number}")
     places = np.where(labels.is_labelled, labels.codes, -1).astype(_smallest(len(labels.classes)))
     found = (labels.classes.tolist(), places)
     return Survey((len(rows),), rows.shape[1], column_names(X), (found,))
-
-
-def check_finite(rows: Any, where: str = "") -> None:
-    """Raise a ValueError that names the first row with a number that is not finite."""
-    for part in in_chunks(len(rows), 1, most=BLOCK):
-        bad = ~np.isfinite(rows[part]).all(axis=1)
-        if bad.any():
-            raise ValueError(
-                f"X contains NaN or infinity (inf) in row {part.start + int(bad.argmax())}{where}; "
-                "drop such rows or fill them."
-            )
 
 
 def _smallest(n_codes: int) -> type[np.signedinteger[Any]]:

@@ -318,7 +318,7 @@ def _column_values(column: Any) -> NDArray[Any]:
     """Return the cells of a data frame's column, as objects where NumPy has no type for them."""
     if isinstance(getattr(column, "dtype", None), np.dtype):
         return np.asarray(column.to_numpy())
-    for listed in ("to_pylist", "to_list"):  # pyarrow; polars, and pandas' own types
+    for listed in ("to_pylist", "to_list", "tolist"):  # pyarrow; polars and pandas; pandas' arrays
         if hasattr(column, listed):
             cells = getattr(column, listed)()
             values = np.empty(len(cells), dtype=object)
@@ -370,6 +370,26 @@ def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
     if kinds <= {"boolean", "number"}:
         return np.array(known.tolist())
     return known
+
+
+def refuse_other_kind(labels: PartialLabels, classes: NDArray[Any]) -> None:
+    """Raise a ValueError where labels are of another kind than classes, and so can equal none.
+
+    Numbers and booleans are of one kind here: 1, 1.0 and True are equal.
+    """
+    if not labels.n_labelled or not len(classes):
+        return
+    label, name = labels.classes[0], classes[0]
+    kinds = kind_of(label), kind_of(name)
+    told = [{"boolean": "number"}.get(kind, kind) for kind in kinds]
+    if told[0] == told[1] or not {"string", "number"} & set(told):
+        return
+    label, name = (one.item() if isinstance(one, np.generic) else one for one in (label, name))
+    raise ValueError(
+        f"y and the classes of fit are of several types (y: {kinds[0]}, such as {label!r}; "
+        f"classes_: {kinds[1]}, such as {name!r}), and no label could be right; pass y in the type "
+        "that it had in fit."
+    )
 
 
 def kind_of(value: Any) -> str:

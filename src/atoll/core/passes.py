@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from atoll.core.chunks import RowSource
 from atoll.core.labels import PartialLabels, parse_labels, require_classes, unlabelled_marker
 from atoll.core.memory import in_chunks
+from atoll.core.not_finite import refuse_not_finite
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.integer]
@@ -233,13 +234,7 @@ def summarise(number: int, X: Any, y: Any) -> Summary:
     total: Summary | None = None
     for part in in_chunks(max(len(rows), 1), 1, most=BLOCK):
         block = rows[part].astype(np.float64)
-        bad = ~np.isfinite(block).all(axis=1)
-        if bad.any():
-            row = part.start + int(bad.argmax())
-            raise ValueError(
-                f"X contains NaN or infinity (inf) in row {row} of chunk {number}; drop such rows "
-                "or fill them."
-            )
+        refuse_not_finite(block, part.start, f" of chunk {number}")
         mean = block.mean(axis=0) if len(block) else np.zeros(rows.shape[1])
         found = Summary((len(block),), mean, _squares(block, mean), frozenset(), column_names(X))
         total = found if total is None else total + found

@@ -6,6 +6,7 @@ filled in; `Preprocessing` remembers how, so that new rows are treated alike.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -255,9 +256,9 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
         refuse_blank(frame, preprocessing.columns, fixes)
         for name, values in unseen(preprocessing, frame).items():
             raise ValueError(
-                f"column {name!r} holds {listed(values)}, which the model has not seen; it knows "
-                f"{listed(preprocessing.categories[name])}. Fit again on rows that have it, or "
-                "leave those rows out."
+                f"column {name!r} holds {listed(list(values))}, which the model has not seen; it "
+                f"knows {listed(preprocessing.categories[name])}. Fit again on rows that have it, "
+                "or leave those rows out."
             )
     refuse_infinite(frame, preprocessing.columns, fixes)
     refuse_empty(frame, preprocessing.columns, fixes)
@@ -462,13 +463,14 @@ def unreadable(
     return read, reasons
 
 
-def unseen(preprocessing: Preprocessing, frame: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the values of categorical columns that the model has not seen, by column."""
+def unseen(preprocessing: Preprocessing, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
+    """Return how many rows have each value that the model has not seen, by categorical column."""
     out = {}
     for name, known in preprocessing.categories.items():
-        values = sorted(set(_as_strings(frame[name])) - {*known, BLANK})
+        counts = Counter(_as_strings(frame[name]))
+        values = sorted(counts.keys() - {*known, BLANK})
         if values:
-            out[name] = values
+            out[name] = {value: counts[value] for value in values}
     return out
 
 

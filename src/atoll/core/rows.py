@@ -137,7 +137,8 @@ def clipped(X: Any, farthest: float) -> Any:
     """Return rows whose numbers are at most so large; dense ones of double precision."""
     if not sparse.issparse(X):
         return np.clip(np.asarray(X, dtype=np.float64), -farthest, farthest)
-    if np.abs(X.data).max(initial=0.0) <= farthest:
+    # As a Python number: one of single precision would be compared with a limit cast to it.
+    if float(np.abs(X.data).max(initial=0.0)) <= farthest:
         return X
     out = X.copy()
     np.clip(out.data, -farthest, farthest, out=out.data)

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,8 @@ from atoll.core.extras import import_extra
 Array = NDArray[np.float64]
 
 R_HAT_LIMIT, ESS_LIMIT = 1.05, 100.0  # at most, and at least, where chains are said to have mixed
+
+LEAST_LONGER, ROUND = 100, 50  # sweeps that are advised at least, and to which they are rounded
 
 # arviz-stats cuts every chain in two and needs at least two draws in each half.
 FEWEST_DRAWS = 4
@@ -151,12 +153,46 @@ def summarise(draws: Mapping[str, ArrayLike]) -> dict[str, dict[str, float]]:
     }
 
 
+class RunLength(NamedTuple):
+    """How long chains were run, from which it is told how long they should be.
+
+    n_warmup : sweeps before the first draw
+    n_samples : draws of each chain; of "auto", the most
+    n_draws : those that were made
+    is_auto : whether n_samples is "auto"
+    """
+
+    n_warmup: int
+    n_samples: int
+    n_draws: int
+    is_auto: bool = False
+
+    def longer(self) -> str:
+        """Return what to try where chains disagree: twice as long, from what to what."""
+        warmup = max(LEAST_LONGER, 2 * self.n_warmup)
+        return (
+            f"Try n_warmup={warmup} ({self.n_warmup} now), then "
+            f"{self._samples(max(LEAST_LONGER, 2 * self.n_samples))}."
+        )
+
+    def more_draws(self, effective: float, wanted: float) -> str:
+        """Return the draws for as many effective ones as wanted: these grow in proportion."""
+        needed = self.n_draws * wanted / (effective if effective >= 1.0 else 1.0)
+        n = max(ROUND * math.ceil(needed / ROUND), self.n_samples + ROUND)
+        return f"Try {self._samples(n)}."
+
+    def _samples(self, n: int) -> str:
+        now = '"auto"' if self.is_auto else self.n_samples
+        return f"n_samples={n} ({now} now)"
+
+
 def verdict(
     summary: Mapping[str, Mapping[str, float]],
     *,
     r_hat_limit: float = R_HAT_LIMIT,
     ess_limit: float = ESS_LIMIT,
     n_chains: int | None = None,
+    length: RunLength | None = None,
 ) -> tuple[bool, str]:
     """Judge a `summarise` in one sentence that names the worst quantity and the fix.
 
@@ -167,6 +203,7 @@ def verdict(
     ess_limit : the fewest effective draws, over all chains, for bulk and tail. The default of 100
         leaves a posterior mean uncertain by a tenth of the posterior's standard deviation.
     n_chains : where it is one, agreement between chains is not claimed
+    length : how long they were, by which the fix has numbers
 
     Returns
     -------
@@ -178,6 +215,8 @@ def verdict(
     >>> verdict({"r_hat": {"scale": 1.62}, "ess_bulk": {"scale": 7.0}, "ess_tail": {"scale": 9.0}})
     (False, 'The chains have not mixed: R-hat of scale is 1.62 (at most 1.05 is wanted), so they
     disagree about it. Raise n_warmup, then n_samples.')
+    >>> print(RunLength(n_warmup=500, n_samples=200, n_draws=200).longer())
+    Try n_warmup=1000 (500 now), then n_samples=400 (200 now).
     """
     r_hat = summary["r_hat"]
     if not r_hat:
@@ -189,7 +228,7 @@ def verdict(
         return False, (
             f"The chains have not mixed: R-hat of {worst} is {known[worst]:.2f} (at most "
             f"{r_hat_limit:g} is wanted), so they disagree about it. "
-            "Raise n_warmup, then n_samples."
+            f"{'Raise n_warmup, then n_samples.' if length is None else length.longer()}"
         )
 
     unknown = [name for name in r_hat if name not in known]
@@ -208,10 +247,12 @@ def verdict(
     kind, name = min(sizes, key=sizes.__getitem__)
     smallest = sizes[kind, name]
     if not smallest >= ess_limit:
+        fix = "Raise n_samples or n_chains."
+        if length is not None:
+            fix = length.more_draws(smallest, ess_limit)
         return False, (
             f"The chains agree, but their draws are too few: the {kind} effective sample size of "
-            f"{name} is {smallest:.0f} (at least {ess_limit:g} is wanted). "
-            "Raise n_samples or n_chains."
+            f"{name} is {smallest:.0f} (at least {ess_limit:g} is wanted). {fix}"
         )
     if n_chains == 1:
         return False, (

@@ -537,7 +537,7 @@ object, default="auto"
         setting = Setting(X, np.full(len(X), UNLABELLED), 1, prior, base)
         result = sampling.sample(self, sampler(setting, sweep=SWEEPS[self.moves]))
         traces = sampling.named_scalars(result.draws, prior.names)
-        found = sampling.diagnose(result, traces)
+        found = sampling.diagnose(self, result, traces)
         found["verdict"] += acceptance_remark(result.draws["n_rejections"], len(X))
         return Fit(
             make_posterior(setting, sampling.pool(result.draws)),

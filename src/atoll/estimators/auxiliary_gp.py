@@ -106,7 +106,7 @@ def fit_by_chains(
     phi = draws["region_parameters"]
     return Fit(
         probit_gp.sampled_posterior(sampling.pool(draws), model.inputs, prior, model.likelihood),
-        sampling.diagnose(result, traces),
+        sampling.diagnose(estimator, result, traces),
         transduction,
         traces,
         attributes={

@@ -9,10 +9,11 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from atoll.core.chunks import RowSource, chunks_of, is_dask, is_source, map_partitions
+from atoll.core.chunks import CHUNK_ROWS, RowSource, chunks_of, is_dask, is_source, map_partitions
 from atoll.core.extras import import_extra
-from atoll.core.far_rows import MappedRows, SourceRows, check_finite, survey
+from atoll.core.far_rows import MappedRows, SourceRows, survey
 from atoll.core.labels import PartialLabels, require_classes
+from atoll.core.not_finite import refuse_not_finite
 from atoll.core.remarks import warn_user
 from atoll.core.rows import AUTO, EUCLIDEAN
 from atoll.estimators.progress import Progress
@@ -60,8 +61,8 @@ def map_for(model: Any, X: Any) -> MappedRows | None:
         return None
     validate_data(model, X[:1], reset=True, dtype=np.float64, ensure_all_finite=False)
     rows = MappedRows(X)
-    for _ in chunks_of(X).each(lambda number, block, y: check_finite(block)):
-        pass
+    for number, block in enumerate(chunks_of(X, CHUNK_ROWS).each(lambda number, block, y: block)):
+        refuse_not_finite(block, number * CHUNK_ROWS)
     return rows
 
 

@@ -144,6 +144,11 @@ class RowExplanation(NamedTuple):
             return ""
         p = self.proba[self.code]
         most = [c for c in known[:MOST_COLUMNS_SAID] if p - c.otherwise >= LEAST_EFFECT]
+        if not most and known[0].otherwise >= p:
+            return (
+                " No single column carries it: with other rows' cells in any one of them the "
+                "probability would not be lower."
+            )
         if not most:
             least = _short_of_certain(known[0].otherwise)
             least += "" if least.startswith("more") else " or more"

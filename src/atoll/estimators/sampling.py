@@ -17,7 +17,7 @@ from atoll.core.labels import PartialLabels
 from atoll.core.remarks import warn_user
 from atoll.core.threads import one_thread
 from atoll.diagnostics import summarise, verdict
-from atoll.diagnostics.convergence import ESS_LIMIT, R_HAT_LIMIT
+from atoll.diagnostics.convergence import ESS_LIMIT, R_HAT_LIMIT, RunLength
 from atoll.estimators.shell import Need
 from atoll.estimators.timing import LONG, in_words, seconds_of, sweeps_of
 from atoll.estimators.validation import fingerprint, generator
@@ -121,9 +121,9 @@ def sample_until_mixed(
             result = _run(estimator, sampler, (X, labels), n_samples, folder)
             is_last = result.interrupted or n_samples == counts[-1]
             traces = traces_of(result.draws)
-            if not is_last and _goes_on(diagnose(result, traces), counts[-1]):
+            if not is_last and _goes_on(diagnose(estimator, result, traces), counts[-1]):
                 continue
-            found = diagnose(result, traces, watched(result.draws))
+            found = diagnose(estimator, result, traces, watched(result.draws))
             if is_last or not _goes_on(found, counts[-1]):
                 break
     return result, found
@@ -213,19 +213,24 @@ def mean_log_parameters(draws: Record) -> Array:
 
 
 def diagnose(
-    result: ChainsResult, traces: Record, watched: Mapping[str, Array] | None = None
+    estimator: Any,
+    result: ChainsResult,
+    traces: Record,
+    watched: Mapping[str, Array] | None = None,
 ) -> dict[str, Any]:
     """Return the diagnostics of chains: R-hat, effective sample sizes, acceptance and a verdict.
 
     Parameters
     ----------
+    estimator : whose parameters the chains were run by
     traces : (chain, draw) scalars
     watched : more arrays, (chain, draw, …), of which the worst entry counts
     """
     draws = result.draws
     n_chains, n_draws = draws["log_likelihood"].shape
     summary = summarise({**traces, **(watched or {})})
-    mixed, sentence = verdict(summary, n_chains=n_chains)
+    length = run_length(estimator, n_draws, interrupted=result.interrupted)
+    mixed, sentence = verdict(summary, n_chains=n_chains, length=length)
     acceptance = {"hmc": float(draws["acceptance"].mean())} if "acceptance" in draws else {}
     return {
         **summary,
@@ -237,6 +242,15 @@ def diagnose(
         "mixed": mixed,
         "verdict": sentence,
     }
+
+
+def run_length(estimator: Any, n_draws: int, *, interrupted: bool) -> RunLength | None:
+    """Return how long an estimator's chains were; None where that was not its parameters' doing."""
+    if interrupted:
+        return None
+    most = numbers_of_draws(estimator.n_samples)[-1]
+    is_auto = isinstance(estimator.n_samples, str)
+    return RunLength(int(estimator.n_warmup), most, n_draws, is_auto)
 
 
 def dense_need(estimator: Any, n: int, n_classes: int, n_copies: int) -> Need:

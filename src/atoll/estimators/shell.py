@@ -29,6 +29,7 @@ from atoll.core.fillings import Fillings, averaged, carrying, fillings_of, part_
 from atoll.core.labels import (
     PartialLabels,
     parse_labels,
+    refuse_other_kind,
     require_classes,
     sorted_classes,
     unlabelled_marker,
@@ -375,6 +376,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
             raise ValueError(
                 f"y has no labelled row among {len(known)}; there is nothing to score."
             )
+        refuse_other_kind(labels, self.classes_)
         right = predicted[known] == labels.classes[labels.codes[known]]
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(np.average(right, weights=weights))

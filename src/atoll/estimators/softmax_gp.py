@@ -127,7 +127,7 @@ class SoftmaxGPClassifier(Classifier):
         mean = sampling.mean_log_parameters(result.draws)
         return Fit(
             SoftmaxPosterior(prior, X[known], pooled["log_parameters"], pooled["weights"]),
-            sampling.diagnose(result, traces),
+            sampling.diagnose(self, result, traces),
             traces=traces,
             attributes={"kernel_": kernel_at(prior, mean)},
         )

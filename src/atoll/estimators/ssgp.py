@@ -30,7 +30,7 @@ from atoll.estimators.parameters import (
     inference,
 )
 from atoll.estimators.progress import Progress
-from atoll.estimators.sampling import PREDICTIVE_DRAWS, run_fingerprint
+from atoll.estimators.sampling import PREDICTIVE_DRAWS, run_fingerprint, run_length
 from atoll.estimators.shell import Classifier, Estimator, Fit, Need
 from atoll.estimators.validation import generator
 from atoll.models import ssgp
@@ -218,7 +218,9 @@ class SSGPClassifier(Classifier):
             mark = run_fingerprint(self, X, labels)
             components, traces, interrupted = self._sample(problem, given, selected, mark)
             watched = summarise(traces)
-            mixed, said = verdict(watched, n_chains=len(traces["log_prior"]))
+            n_chains, n_draws = traces["log_prior"].shape
+            length = run_length(self, n_draws, interrupted=interrupted)
+            mixed, said = verdict(watched, n_chains=n_chains, length=length)
             summary = {**watched, "mixed": mixed, "interrupted": interrupted}
             sentence = f"{said}\nParameters were found {found}"
         if not selected.converged:

@@ -22,6 +22,7 @@ from atoll.core.label_copies import label_copies
 from atoll.core.labels import PartialLabels, parse_labels, placeholders_in
 from atoll.core.number_texts import were_texts, with_decimal_commas, with_numbers
 from atoll.core.remarks import hearing, warn_user
+from atoll.core.strangers import about_strangers
 from atoll.core.table_fixes import PYTHON, Fixes
 from atoll.core.table_refusals import (
     as_floats,
@@ -207,11 +208,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         frame = self._frame(X, reset=False)
         self._refuse_commas(frame)
         out = preprocessing.apply(self.preprocessing_, frame, self.fixes)
-        for name, values in preprocessing.unseen(self.preprocessing_, frame).items():
-            shown = ", ".join(map(repr, values[:5]))
-            more = ", …" if len(values) > 5 else ""
-            message = f"column {name!r}: {shown}{more} not seen in fit; taken as blank."
-            warn_user(message, UserWarning)
+        for name, strange in preprocessing.unseen(self.preprocessing_, frame).items():
+            known = self.preprocessing_.categories[name]
+            warn_user(about_strangers(name, strange, known), UserWarning)
         return out
 
     def _refuse_commas(self, frame: Any) -> None:

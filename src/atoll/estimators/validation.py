@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 from atoll.core.class_slips import remark_on_slips
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.measured_labels import about_measurement
+from atoll.core.not_finite import about_not_finite, shortened_list
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import FRAME, Fixes
 from atoll.core.table_refusals import columns_in_words, is_or_are, refuse_repeated_columns
@@ -154,6 +155,8 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
         )
     except (ValueError, np.exceptions.DTypePromotionError) as error:
         is_promotion = isinstance(error, np.exceptions.DTypePromotionError)
+        if not reset and str(error).startswith("The feature names should match"):
+            raise ValueError(f"{error}{_chosen_columns(estimator, X)}") from error
         if not is_promotion and not str(error).startswith("could not convert"):
             raise
         why = "dates beside numbers" if is_promotion else error
@@ -172,10 +175,10 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             "make_preprocessor of atoll."
         ) from error
     if sparse.issparse(X):
-        return _read_sparse(X, reset=reset)
+        return _read_sparse(estimator, X, reset=reset)
     # In blocks: a mask of many rows would be an eighth of their size.
     if not all(np.isfinite(X[i : i + 65536]).all() for i in range(0, len(X), 65536)):
-        raise ValueError(_where_not_finite(estimator, ~np.isfinite(X)))
+        raise ValueError(_where_not_finite(estimator, X))
     if reset:
         _check_size(estimator, X)
         return X
@@ -183,6 +186,15 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     if float(np.abs(X).max(initial=0.0)) <= LARGEST:
         return X
     return np.clip(X, -LARGEST, LARGEST)
+
+
+def _chosen_columns(estimator: BaseEstimator, X: Any) -> str:
+    """Return how to take a fit's columns from a table that has all of them; "" where it has not."""
+    names = list(getattr(estimator, "feature_names_in_", ()))
+    if not set(names) <= set(map(str, getattr(X, "columns", ()))):
+        return ""
+    chosen = "X[model.feature_names_in_]" if hasattr(X, "iloc") else f"X.select({names!r})"
+    return f"Pass the columns of the fit alone, in their order: {chosen}."
 
 
 def _check_size(estimator: BaseEstimator, X: Array) -> None:
@@ -201,11 +213,11 @@ def _check_size(estimator: BaseEstimator, X: Array) -> None:
         if len(columns):
             raise ValueError(
                 f"X holds {what}, in {len(columns)} column{'s' * (len(columns) != 1)}: "
-                f"{_list(_column_names(estimator, columns))}. {instead}"
+                f"{shortened_list(_column_names(estimator, columns))}. {instead}"
             )
 
 
-def _read_sparse(X: Any, *, reset: bool) -> sparse.csr_array:
+def _read_sparse(estimator: BaseEstimator, X: Any, *, reset: bool) -> sparse.csr_array:
     """Return sparse rows in the one form that models take; the user's own are not changed."""
     X = sparse.csr_array(X)
     if not X.has_canonical_format:
@@ -213,11 +225,9 @@ def _read_sparse(X: Any, *, reset: bool) -> sparse.csr_array:
         X.sum_duplicates()
     if not np.isfinite(X.data).all():
         bad = np.flatnonzero(~np.isfinite(X.data))
-        rows = np.unique(np.searchsorted(X.indptr, bad, side="right") - 1)
-        raise ValueError(
-            f"X contains NaN or infinity (inf) in {len(rows)} row{'s' * (len(rows) != 1)}: "
-            f"{_list(rows.tolist())}. Drop those rows, or correct them."
-        )
+        rows = np.searchsorted(X.indptr, bad, side="right") - 1
+        columns = _column_names(estimator, X.indices[bad])
+        raise ValueError(about_not_finite(X.data[bad], rows, columns, ""))
     largest = float(np.abs(X.data).max(initial=0.0))
     if largest > LARGEST and reset:
         raise ValueError(
@@ -232,23 +242,16 @@ def _read_sparse(X: Any, *, reset: bool) -> sparse.csr_array:
     return X
 
 
-def _where_not_finite(estimator: BaseEstimator, bad: NDArray[np.bool_]) -> str:
-    rows, columns = np.flatnonzero(bad.any(axis=1)), np.flatnonzero(bad.any(axis=0))
-    shown = _column_names(estimator, columns)
-    return (
-        f"X contains NaN or infinity (inf) in {len(rows)} row{'s' * (len(rows) != 1)}: "
-        f"{_list(rows.tolist())}; column{'s' * (len(columns) != 1)}: {_list(shown)}. Drop those "
-        "rows, or let blank cells be filled in: make_pipeline(make_preprocessor(), "
+def _where_not_finite(estimator: BaseEstimator, X: Array) -> str:
+    rows, columns = np.nonzero(~np.isfinite(X))
+    fill = (
+        "let blank cells be filled in: make_pipeline(make_preprocessor(), "
         f"{type(estimator).__name__}()), with make_pipeline of sklearn.pipeline and "
-        "make_preprocessor of atoll."
+        "make_preprocessor of atoll"
     )
+    return about_not_finite(X[rows, columns], rows, _column_names(estimator, columns), fill)
 
 
-def _column_names(estimator: BaseEstimator, columns: NDArray[np.intp]) -> list[str]:
+def _column_names(estimator: BaseEstimator, columns: NDArray[np.integer]) -> list[str]:
     names = getattr(estimator, "feature_names_in_", None)
     return [repr(str(names[j])) if names is not None else str(j) for j in columns]
-
-
-def _list(items: list[Any], most: int = 5) -> str:
-    text = ", ".join(str(item) for item in items[:most])
-    return text if len(items) <= most else f"{text}, … ({len(items)} in all)"
