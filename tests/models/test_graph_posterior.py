@@ -235,7 +235,7 @@ def test_the_mean_coefficients_of_a_pool_are_those_of_its_parts_by_their_shares(
 
 @pytest.mark.parametrize(
     ("memory", "to_go", "mixed"),
-    [(0.5, 9.0, True), (0.6, 9.0, False), (-0.9, 9.0, True), (0.9, 0.4, True), (0.9, 0.6, False)],
+    [(0.5, 9.0, True), (0.6, 9.0, False), (-0.9, 9.0, True), (0.9, 0.2, True), (0.9, 0.4, False)],
 )
 def test_chains_warn_only_where_they_remember_their_start_and_are_not_near_the_end(
     memory, to_go, mixed

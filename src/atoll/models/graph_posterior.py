@@ -42,7 +42,7 @@ Votes = NDArray[np.uint8] | NDArray[np.uint16]
 WINNERS_AT_ONCE = 2**18  # values of functions, so that they stay near the processor
 MANY_CLASSES = 20  # from which on the classes that draws name are found in single precision
 ENOUGH_DRAWS = 50  # independent ones; fewer leave a probability of a half uncertain by over .07
-NEAR_THE_END = 0.5  # standard deviations that the means of chains may still have to go
+NEAR_THE_END = 0.3  # standard deviations that the means of chains may still have to go
 
 
 class FeaturePosterior(Protocol):
