@@ -91,7 +91,7 @@ def test_a_category_written_otherwise_is_counted_and_the_known_one_named(folder)
     frame.loc[:4, "sex"] = [" Male", "Female", " Male", "none of them", " Male"]
     frame.to_csv("new.csv", index=False)
     said = succeed("predict", "own.atoll", "new.csv", "--out", "p.csv")
-    assert " Male (3 rows), Female (1 row), none of them (1 row); taken as blank." in said
+    assert "' Male' (3 rows), Female (1 row), none of them (1 row); taken as blank." in said
     assert "Did you mean 'male', 'female'?" in said
 
 

@@ -11,6 +11,7 @@ import tqdm.auto
 from atoll.core import progress
 from atoll.core.progress import (
     ProgressLines,
+    done_before,
     in_shown_chunks,
     progress_bar,
     seconds_until_shown,
@@ -118,3 +119,13 @@ def test_a_step_that_takes_long_has_its_lines_too(monkeypatch):
         one.join(5.0)
         assert not one.is_alive()
     assert log.getvalue().count("\n") >= 2
+
+
+def test_what_was_done_before_a_bar_began_is_no_part_of_its_rate(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress_bar(total=100, unit="sweep") as bar:
+        done_before(bar, 60)
+        bar.update(5)
+        told = bar.format_meter(**(bar.format_dict | {"elapsed": 10.0, "rate": None}))
+    assert "65/100" in told
+    assert "2.00s/sweep" in told  # five in ten seconds

@@ -135,7 +135,7 @@ def test_sweeps_are_told_of_and_watching_changes_no_draw():
         rng = np.random.default_rng(1)
         return model.sample_labelled(rng, lower, codes, 3, 32, RECIPE.argmax, watch)
 
-    f, n_sweeps, *_ = drawn(lambda *numbers: told.append(numbers))
+    f, n_sweeps, _ = drawn(lambda *numbers: told.append(numbers))
     assert [n for n, _ in told] == list(range(1, n_sweeps + 1))
     assert told[0] == (1, 16)
     assert told[-1] == (n_sweeps, n_sweeps)

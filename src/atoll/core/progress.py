@@ -97,6 +97,21 @@ def progress_bar(*arguments: Any, **settings: Any) -> Any:
     return tqdm(*arguments, **settings)
 
 
+def done_before(bar: Any, count: int) -> None:
+    """Count what was done before a bar began, which its rate is not to show.
+
+    Examples
+    --------
+    >>> bar = TextBar(total=10, disable=True)
+    >>> done_before(bar, 4)
+    >>> bar.n, bar.initial
+    (4, 4)
+    """
+    bar.n += count
+    bar.initial = bar.n
+    bar.last_print_n = bar.n
+
+
 def seconds_until_shown(verbose: Any, began: float | None = None) -> float | None:
     """Return in how many seconds progress is to be shown, or None: never.
 

@@ -35,7 +35,7 @@ from atoll.core.checkpoints import (
     unflatten,
     write_arrays,
 )
-from atoll.core.progress import progress_bar
+from atoll.core.progress import done_before, progress_bar
 from atoll.core.threads import one_thread
 
 Array = NDArray[Any]
@@ -235,7 +235,11 @@ def _run_side_by_side(
         while running:
             for i, chain in list(running.items()):
                 try:
-                    bar.update(next(chain))
+                    count = next(chain)
+                    if count == 1:
+                        bar.update()
+                    else:  # of a checkpoint
+                        done_before(bar, count)
                 except StopIteration as end:
                     found[i] = end.value
                     del running[i]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-MOST_REMEMBERED = 0.95  # of half of the way, by which what is left is judged
 ROUNDING = 1e-20  # of a product of spreads, relative to that of the quantities themselves
 LogDensity = Callable[[Array], tuple[Array, Array]]
 """x (..., S, d) -> log densities (S,) and their gradients (..., S, d)."""
@@ -113,29 +112,3 @@ def memory(before: Array, now: Array) -> float:
     size = np.sqrt(np.sum(before**2, axis=0) * np.sum(now**2, axis=0))
     differ = scale > ROUNDING * size
     return float(np.mean(np.sum(x * y, axis=0) * differ / np.where(differ, scale, 1.0)))
-
-
-def still_to_go(before: Array, now: Array) -> float:
-    """Return how far the chains' means still are from where they lead, in standard deviations.
-
-    Let chains remember a share m of where they were half-way. A mean that nears its end by that
-    share in each half has left it by m(1 − m) in the second half, and m² is left, each of the
-    distance at the start: m/(1 − m) of what it moved. The largest of the q quantities counts.
-
-    Parameters
-    ----------
-    before, now : (S, q) quantities of each chain, half-way and at the end
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=(1000, 1))
-    >>> far = still_to_go(x + 2.0, 0.6 * x + 0.8 * rng.normal(size=(1000, 1)))
-    >>> bool(2.5 < far < 3.5)
-    True
-    """
-    remembered = min(max(memory(before, now), 0.0), MOST_REMEMBERED)
-    spread = now.std(axis=0)
-    differ = spread**2 > ROUNDING * np.mean(now**2, axis=0)
-    moved = np.abs(now.mean(axis=0) - before.mean(axis=0)) * differ / np.where(differ, spread, 1.0)
-    return float(moved.max(initial=0.0)) * remembered / (1.0 - remembered)

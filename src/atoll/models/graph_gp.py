@@ -246,7 +246,7 @@ def sample_labelled(
     n_draws: int,
     recipe: ArgmaxRecipe = RECIPE.argmax,
     watch: Watch | None = None,
-) -> tuple[Array, int, float, float]:
+) -> tuple[Array, int, float]:
     """Draw f at the labelled rows given their labels, once from each of many chains.
 
     All chains start at one point well inside the cone, and run until they have forgotten where they
@@ -269,7 +269,6 @@ def sample_labelled(
     f : (S, l, F)
     n_sweeps : of each chain
     memory : that correlation at the end, the mean over classes
-    to_go : how far the chains' means are from where they lead, in standard deviations
     """
     start = one_hot(codes, n_classes)
     here = at_functions(lower, np.repeat(start[None], n_draws, axis=0))
@@ -299,10 +298,8 @@ def sample_labelled(
             if watch is not None:
                 watch(n_sweeps, wanted)
         memory = hmc_chains.memory(before, direction(here))
-        forgotten = memory < recipe.memory_limit or n_sweeps >= recipe.most_sweeps
-        if forgotten and n_sweeps > recipe.first_sweeps:
-            to_go = hmc_chains.still_to_go(before, direction(here))
-            return functions_at(here), n_sweeps, memory, to_go
+        if recipe.is_enough(memory, n_sweeps) and n_sweeps > recipe.first_sweeps:
+            return functions_at(here), n_sweeps, memory
 
 
 # The posterior ------------------------------------------------------------------------------------
@@ -358,7 +355,7 @@ def draw(
     v = known.features[known.rows]
     lower = jittered_cholesky(label_covariance(v, recipe.argmax.nugget)).lower
     n_chains = recipe.argmax.n_chains(n_draws, len(v) * known.n_classes)
-    f, n_sweeps, memory, to_go = sample_labelled(
+    f, n_sweeps, memory = sample_labelled(
         rng, lower, known.codes, known.n_classes, n_chains, recipe.argmax, watch
     )
     f = f[np.arange(n_draws) % n_chains]
@@ -366,7 +363,7 @@ def draw(
     few = known.graph is not None and len(known.features) * n_draws <= LABELS_AT_ONCE
     votes = winners(a, known.features) if few else None
     weights = labelling_weights(known, a, recipe.labellings, votes)
-    return ConePosterior(a, weights, n_sweeps, memory, votes=votes, to_go=to_go)
+    return ConePosterior(a, weights, n_sweeps, memory, votes=votes)
 
 
 def draw_softmax(

@@ -32,7 +32,7 @@ from atoll.kernels.graph_spectral import (
 from atoll.likelihoods import multinomial_probit, probit
 from atoll.models import graph_softmax
 from atoll.models.average.pooling import carried, shifted
-from atoll.models.graph_recipe import RECIPE, Recipe
+from atoll.models.graph_recipe import RECIPE, Recipe, has_settled
 from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
@@ -42,7 +42,6 @@ Votes = NDArray[np.uint8] | NDArray[np.uint16]
 WINNERS_AT_ONCE = 2**18  # values of functions, so that they stay near the processor
 MANY_CLASSES = 20  # from which on the classes that draws name are found in single precision
 ENOUGH_DRAWS = 50  # independent ones; fewer leave a probability of a half uncertain by over .07
-NEAR_THE_END = 0.3  # standard deviations that the means of chains may still have to go
 
 
 class FeaturePosterior(Protocol):
@@ -75,7 +74,6 @@ class ConePosterior(NamedTuple):
         cannot say that something never happens
     votes : (n, S) the class that each draw names at each row of the graph, for as long as a fit
         needs it; else None
-    to_go : how far the chains' means are from where they lead, in standard deviations
     """
 
     coefficients: Array
@@ -84,7 +82,6 @@ class ConePosterior(NamedTuple):
     memory: float
     one_more: float = 1.0
     votes: Votes | None = None
-    to_go: float = np.inf
 
     def proba(self, features: Array) -> Array:
         """Return the share of the votes for each class, the one more among them; -> (m, K)."""
@@ -131,7 +128,7 @@ class ConePosterior(NamedTuple):
             "again at the most suspect labels."
         )
         found = _diagnostics_of_chains(
-            self, self.n_sweeps, "sweeps", recipe.argmax.memory_limit, slow, self.to_go
+            self, self.n_sweeps, "sweeps", recipe.argmax.memory_limit, slow
         )
         return {"likelihood": "argmax", "n_sweeps": self.n_sweeps, **found}
 
@@ -397,31 +394,17 @@ def _went_well(n_draws: int, effective: float) -> str:
 
 
 def _diagnostics_of_chains(
-    found: ConePosterior | SoftmaxPosterior,
-    count: int,
-    steps: str,
-    limit: float,
-    cause: str,
-    to_go: float = np.inf,
+    found: ConePosterior | SoftmaxPosterior, count: int, steps: str, limit: float, cause: str
 ) -> dict[str, Any]:
     """Return whether chains mixed after so many steps, and what their draws are worth.
-
-    Each draw is of a chain of its own, so that all that is asked of chains is that they have left
-    their start: they have where they remember little of it, or are near to where they lead.
 
     "few_draws": whether chains did mix, but probabilities are rough, and ask for more draws.
     """
     n_draws, effective = len(found.weights), float(1.0 / np.sum(found.weights**2))
-    # What is left of half of the way after the other half is left twice over of the start.
-    forgot = max(found.memory, 0.0) ** 2 < limit
-    mixed = forgot or to_go < NEAR_THE_END
+    mixed = has_settled(found.memory, limit)
     if mixed:
         said = _went_well(n_draws, effective)
-        technical = (
-            f"{n_draws} chains forgot where they had been within {count // 2} {steps}; "
-            if forgot
-            else f"{n_draws} chains came near to where they lead in {count} {steps}; "
-        )
+        technical = f"{n_draws} chains forgot where they had been within {count // 2} {steps}; "
         technical += f"their draws are worth {effective:.0f}."
     else:
         said = f"Sampling had not settled after {count} {steps}: probabilities may be too bold. "

@@ -125,6 +125,19 @@ class ChoiceRecipe:
         return min(max((place - first) / (last - first), 0.0), 1.0)
 
 
+def has_settled(memory: float, limit: float) -> bool:
+    """Return whether chains that remember so much of half of the way have left their start.
+
+    What is left of half of the way after the other half is left twice over of the start.
+
+    Examples
+    --------
+    >>> has_settled(0.5, 0.3), has_settled(0.6, 0.3)
+    (True, False)
+    """
+    return max(memory, 0.0) ** 2 < limit
+
+
 @dataclass(frozen=True)
 class ArgmaxRecipe:
     """Chains inside the cone that the labels leave.
@@ -135,6 +148,9 @@ class ArgmaxRecipe:
         Variance of each label's own part: it may disagree with its nearest rows.
     first_sweeps, most_sweeps : int
         Of every chain: doubled as long as the chains remember where they were half-way.
+    patience : int
+        So many times as many sweeps, where by then they remember so much that their start may
+        still tell (`has_settled`).
     memory_limit : float
         Correlation of the chains with themselves half-way below which they have forgotten it.
     most_values : int
@@ -147,9 +163,16 @@ class ArgmaxRecipe:
     nugget: float = 1e-3
     first_sweeps: int = 16
     most_sweeps: int = 512
+    patience: int = 4
     memory_limit: float = 0.3
     most_values: int = 2**21
     least_chains: int = 64
+
+    def is_enough(self, memory: float, n_sweeps: int) -> bool:
+        """Return whether chains that remember so much need go no further."""
+        settled = n_sweeps >= self.most_sweeps and has_settled(memory, self.memory_limit)
+        longest = self.patience * self.most_sweeps
+        return memory < self.memory_limit or settled or n_sweeps >= longest
 
     def n_chains(self, n_draws: int, n_values: int) -> int:
         """Return how many chains make n_draws draws, with so many values of functions each."""

@@ -15,7 +15,9 @@ from atoll.likelihoods.softmax import class_probabilities
 from atoll.models.archipelago import (
     UNLABELLED,
     Setting,
+    TooManyRejections,
     paper_sweep,
+    prediction,
     sample_prior,
     sampler,
     sweep,
@@ -226,14 +228,25 @@ def integral(posterior, step):
 KNOWN = np.linspace(-4.5, 4.5, 91)[:, None]
 
 
-@pytest.fixture
-def known_everywhere(posterior_of):
+def two_functions(posterior_of, depth):
+    """A state that knows its functions, how often a proposal is kept as either class, and where."""
     x = KNOWN[:, 0]
-    u = np.column_stack([2.0 * np.sin(1.5 * x), 1.0 - 0.8 * x])
+    u = np.column_stack([2.0 * np.sin(1.5 * x), 1.0 - 0.8 * x]) - depth
     setting = Setting(KNOWN, np.full(len(KNOWN), UNLABELLED), 2, PRIOR, LINE)
     state = known_state(setting, KNOWN[:0], u, length_scale=0.8)
     weight = np.exp(-0.5 * x**2)[:, None] * np.exp(u) / (1.0 + np.exp(u).sum(axis=1))[:, None]
     return posterior_of(setting, [state]), x, weight
+
+
+@pytest.fixture
+def known_everywhere(posterior_of):
+    return two_functions(posterior_of, 0.0)
+
+
+@pytest.fixture
+def deep_sea(posterior_of):
+    """So few proposals are kept that no run of the process can be held."""
+    return two_functions(posterior_of, 6.0)
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -255,6 +268,28 @@ def test_fantasies_of_any_class_have_the_shares_of_the_classes(known_everywhere)
     assert stats.chisquare(np.bincount(labels, minlength=2), expected).pvalue > 1e-6
     mean = x @ weight.sum(axis=1) / weight.sum()
     assert abs(rows.mean() - mean) < 5.5 * rows.std() / np.sqrt(1000)
+
+
+@pytest.mark.parametrize("label", [None, 1])
+def test_fantasies_come_one_by_one_where_nearly_all_proposals_are_rejected(label, deep_sea):
+    posterior, x, weight = deep_sea
+    codes = None if label is None else np.full(1000, label)
+    rows, labels = posterior.sample(np.random.default_rng(22), 1000, codes)
+    assert rows.shape == (1000, 1)
+    if label is None:
+        expected = 1000 * weight.sum(axis=0) / weight.sum()
+        assert stats.chisquare(np.bincount(labels, minlength=2), expected).pvalue > 1e-6
+    of_class = weight.sum(axis=1) if label is None else weight[:, label]
+    for power in (1, 2):
+        values = rows[:, 0] ** power
+        expected = x**power @ of_class / of_class.sum()
+        assert abs(values.mean() - expected) < 5.5 * values.std() / np.sqrt(1000)
+
+
+def test_fantasies_that_would_take_too_long_are_refused_with_the_fix(deep_sea, monkeypatch):
+    monkeypatch.setattr(prediction, "MOST_PROPOSED", 4096)
+    with pytest.raises(TooManyRejections, match=r"of 4096 rows .* Use one nearer to them"):
+        deep_sea[0].sample(np.random.default_rng(23), 1000)
 
 
 def test_fantasies_have_the_classes_asked_for_row_by_row(known_everywhere):

@@ -33,12 +33,15 @@ from atoll.models.archipelago.likelihood import (
     inverse_norm,
     kept,
     log_density,
+    sample,
 )
-from atoll.models.archipelago.process import Run, run_forward
+from atoll.models.archipelago.process import Run, TooManyRejections, run_forward
 from atoll.models.posterior import chosen_states, class_by_class
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+
+AT_ONCE, MOST_PROPOSED = 2048, 10**6  # proposals of fantasies that come one by one
 
 
 class ArchipelagoPosterior(NamedTuple):
@@ -140,7 +143,9 @@ class ArchipelagoPosterior(NamedTuple):
         """Return n fantasies and their classes, section 3.5.
 
         Each comes from a state of the posterior, from which the process runs forward until it
-        accepts a row, or a row of the class asked for.
+        accepts a row, or a row of the class asked for. Where so few proposals are accepted that
+        such a run cannot be held, fantasies come one by one, each by functions of its own: alone,
+        each has the same distribution.
 
         Parameters
         ----------
@@ -156,11 +161,16 @@ class ArchipelagoPosterior(NamedTuple):
         wanted = rng.multinomial(n, weights / weights.sum())
         rows, outcomes = [], []
         for s in np.flatnonzero(wanted).tolist():
-            run = Run(int(wanted[s]), label=label)
-            history = run_forward(rng, self._setting(), self._functions(s), self._base(s), run)
-            accepted = run.counts(history.outcomes)
-            rows.append(history.rows[accepted])
-            outcomes.append(history.outcomes[accepted])
+            run, known = Run(int(wanted[s]), label=label), self._functions(s)
+            try:
+                history = run_forward(rng, self._setting(), known, self._base(s), run)
+                accepted = run.counts(history.outcomes)
+                rows.append(history.rows[accepted])
+                outcomes.append(history.outcomes[accepted])
+            except TooManyRejections:
+                of_state = _one_by_one(rng, self.prior, known, self._base(s), run)
+                rows.append(of_state[0])
+                outcomes.append(of_state[1])
         order = rng.permutation(n)
         return np.concatenate(rows)[order], np.concatenate(outcomes)[order]
 
@@ -251,6 +261,37 @@ def _moments(prior: KernelPrior, known: KnownFunctions, X: Any) -> tuple[Array, 
         means.append(mean)
         variances.append(np.broadcast_to(variance[:, None], mean.shape))
     return np.concatenate(means, axis=1), np.concatenate(variances, axis=1)
+
+
+def _one_by_one(
+    rng: np.random.Generator, prior: KernelPrior, known: KnownFunctions, base: Density, run: Run
+) -> tuple[Any, Codes]:
+    """Return accepted rows and their classes, the functions at each drawn without the others.
+
+    Raises
+    ------
+    TooManyRejections
+        Past `MOST_PROPOSED`.
+    """
+    rows, outcomes, n_accepted = [], [], 0
+    for _ in range(MOST_PROPOSED // AT_ONCE):
+        proposed = base.sample(rng, AT_ONCE)
+        mean, variance = _moments(prior, known, proposed)
+        u = mean + np.sqrt(variance) * rng.standard_normal(mean.shape)
+        decided = sample(rng, mixed(u, known.A))
+        accepted = run.counts(decided)
+        rows.append(proposed[accepted])
+        outcomes.append(decided[accepted])
+        n_accepted += int(np.count_nonzero(accepted))
+        if n_accepted >= run.n_accepted:
+            first = slice(run.n_accepted)
+            return np.concatenate(rows)[first], np.concatenate(outcomes)[first]
+    wanted = "row" if run.label is None else "row of that class"
+    raise TooManyRejections(
+        f"of {MOST_PROPOSED} rows proposed by the base density the model accepted {n_accepted} as "
+        f"a {wanted}, where {run.n_accepted} are wanted: the base density reaches far beyond the "
+        'data. Use one nearer to them (base_density="mixture").'
+    )
 
 
 def _sample_latent(
