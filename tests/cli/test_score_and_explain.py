@@ -355,7 +355,7 @@ def test_a_long_fit_is_announced_with_what_is_quicker(folder, monkeypatch):
         "atoll, 2 minutes, or --set inference=vb."
     )
     assert timing.announcement(model, "probit-gp", 59.0) is None
-    going_on = ArchipelagoClassifier(n_warmup=150, thin=2)  # draws 150 times, or up to 750
+    going_on = ArchipelagoClassifier(n_warmup=150, thin=2)  # draws 100 times, or up to 750
     assert timing.announcement(going_on, "archipelago", 650.0) == (
         "This will take about 11 minutes, or up to 51 minutes where the chains have not mixed by "
         "then, on a machine with nothing else to do."

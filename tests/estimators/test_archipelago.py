@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
+from atoll.core import progress
 from atoll.datasets import hide_labels, make_pinwheel
 from atoll.estimators import ArchipelagoClassifier, ArchipelagoDensity, sampling
 from atoll.models.archipelago import process, sweep
@@ -37,6 +40,21 @@ def test_a_sea_deeper_than_the_model_holds_is_remarked_on_and_ends_no_fit(monkey
     assert deep.draws_["n_rejections"].max() <= 2
     assert "nearly as many rejections as the model allows (2)" in deep.diagnostics_["verdict"]
     assert np.all(np.isfinite(deep.score_samples(X)))
+
+
+@pytest.mark.parametrize("model", [ArchipelagoClassifier, ArchipelagoDensity])
+def test_a_fit_that_takes_long_shows_how_far_it_is_and_a_quick_one_does_not(
+    monkeypatch, capsys, model
+):
+    X, y = np.array([[0.0], [0.2], [3.0], [3.3]]), ["a", None, None, "b"]
+    given = (X,) if model is ArchipelagoDensity else (X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few draws cannot have mixed
+        model(**SHORTEST).fit(*given)
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(progress, "QUICK_UNWATCHED", 0.0)
+        model(**SHORTEST).fit(*given)
+    assert f"{model.__name__}: fitted in" in capsys.readouterr().err
 
 
 def test_rejection_is_likely_between_islands_and_not_on_them(fitted):

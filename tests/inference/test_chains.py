@@ -79,7 +79,7 @@ def test_progress_changes_no_draw(capfd, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     silent = draws()
     assert capfd.readouterr().err == ""
-    assert_identical(silent, draws(progress=True))
+    assert_identical(silent, draws(shown_after=0.0))
     assert re.search(r"^chains 1, 2.*: ", capfd.readouterr().err)
 
 

@@ -35,6 +35,7 @@ from atoll.estimators.parameters import (
     CHAINS,
     COMMON,
     KERNEL,
+    WATCHED,
     A,
     Flag,
     Listed,
@@ -154,8 +155,9 @@ class ArchipelagoClassifier(GenerativeClassifier):
         Seed of the chains.
     n_jobs : int or None, default=None
         Number of chains that run at once, by joblib.
-    verbose : bool, default=False
-        Whether to show progress bars on standard error.
+    verbose : bool or "auto", default="auto"
+        Whether progress is shown on standard error; "auto": of a fit that takes longer than ten
+        seconds, at a terminal or in a notebook, or than a minute elsewhere.
 
     Attributes
     ----------
@@ -221,6 +223,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         | CHAINS
         | {"n_samples": OneOf("auto") | Whole(1)}
         | COMMON
+        | WATCHED
     )
 
     def __init__(
@@ -246,7 +249,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | str = "auto",
     ):
         self.inference = inference
         self.kernel = kernel
@@ -459,8 +462,9 @@ object, default="auto"
         Seed of the chains.
     n_jobs : int or None, default=None
         Number of chains that run at once, by joblib.
-    verbose : bool, default=False
-        Whether to show progress bars on standard error.
+    verbose : bool or "auto", default="auto"
+        Whether progress is shown on standard error; "auto": of a fit that takes longer than ten
+        seconds, at a terminal or in a notebook, or than a minute elsewhere.
 
     Attributes
     ----------
@@ -491,7 +495,7 @@ object, default="auto"
     summary = "a density of rows without labels"
     parameters = OF_ISLANDS | {
         name: rule
-        for name, rule in (CHAINS | COMMON).items()
+        for name, rule in (CHAINS | COMMON | WATCHED).items()
         if name not in ("checkpoint", "unlabelled")
     }
 
@@ -507,7 +511,7 @@ object, default="auto"
         thin: int = 2,
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | str = "auto",
     ):
         self.kernel = kernel
         self.base_density = base_density

@@ -47,7 +47,7 @@ def say_before(estimator: Any, sampler: Sampler, remark: str = "") -> None:
     """
     n_sweeps, said = sweeps_of(estimator), [remark] if remark else []
     seconds = 0.0
-    if n_sweeps > LEAST_TIMED and not estimator.verbose:
+    if n_sweeps > LEAST_TIMED and estimator.verbose is not True:
         rng = np.random.default_rng(0)
         state = sampler.init(rng)
 
@@ -162,7 +162,7 @@ def _run(
         thin=estimator.thin,
         rng=generator(estimator.random_state),
         n_jobs=estimator.n_jobs,
-        progress=bool(estimator.verbose),
+        shown_after=estimator._until_shown(),
         checkpoint=checkpoint,
         fingerprint="" if checkpoint is None else run_fingerprint(estimator, *data),
     )

@@ -288,7 +288,7 @@ class SSGPClassifier(Classifier):
                 labels,
                 lengths,
                 n_jobs=self.n_jobs,
-                progress=bool(self.verbose),
+                shown_after=self._until_shown(),
                 checkpoint=folder,
                 fingerprint=mark,
             )

@@ -91,14 +91,14 @@ def run_chains(
     thin: int = 1,
     rng: np.random.Generator,
     n_jobs: int | None = None,
-    progress: bool = False,
+    shown_after: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     fingerprint: str = "",
 ) -> ChainsResult:
     """Run independent chains and stack what they record.
 
     Each chain has its own random stream, spawned from `rng`, and one thread of linear algebra, so
-    that the draws do not depend on `n_jobs`, on `progress`, or on how often a run was interrupted
+    that the draws do not depend on `n_jobs`, on `shown_after`, or on how often a run was stopped
     and resumed. Chains run side by side, sweep by sweep where they share a process, so that Ctrl-C
     keeps about as many draws of each. During warm-up, when there is nothing to keep, the first
     Ctrl-C only says what a second one would lose.
@@ -113,7 +113,8 @@ def run_chains(
     rng : parent of the chains' random streams
     n_jobs : number of parallel jobs, as in joblib: None is one, -1 is all cores; under
         `joblib.parallel_config` the chains can run on a cluster
-    progress : whether to show a progress bar for the chains of each process on standard error
+    shown_after : seconds until a progress bar for the chains of each process is shown on standard
+        error; None: never
     checkpoint : a folder, created if it does not exist, that holds one file per chain. A file is
         written every 30 seconds, at the end and at Ctrl-C. A second run with the same folder
         continues from there; its draws equal, to the last bit, those of an uninterrupted run.
@@ -156,7 +157,7 @@ def run_chains(
     # here and again in each chain, because chains may be threads or processes.
     with _stop_flag(folder) as flag, one_thread():
         tasks = (
-            delayed(_run_side_by_side)(members[i::n_groups], plan, flag, progress)
+            delayed(_run_side_by_side)(members[i::n_groups], plan, flag, shown_after)
             for i in range(n_groups)
         )
         try:
@@ -215,7 +216,7 @@ class _Flag(NamedTuple):
 
 
 def _run_side_by_side(
-    members: Sequence[_Member], plan: _Plan, flag: _Flag, progress: bool
+    members: Sequence[_Member], plan: _Plan, flag: _Flag, shown_after: float | None
 ) -> list[list[Record]]:
     """Run some chains in turns, a sweep of each, until they end or the flag says to stop."""
     found: list[list[Record]] = [[] for _ in members]
@@ -228,7 +229,9 @@ def _run_side_by_side(
             desc=f"{'chain' if len(members) == 1 else 'chains'} {names}",
             unit="sweep",
             position=members[0].number,
-            disable=not progress,
+            disable=shown_after is None,
+            delay=shown_after or 0.0,
+            leave=False,  # where chains go on, another bar takes its place
         ) as bar,
     ):
         running = {i: _sweeps(member, plan, flag) for i, member in enumerate(members)}
