@@ -18,6 +18,7 @@ from atoll.models.archipelago import (
     TooManyRejections,
     paper_sweep,
     prediction,
+    process,
     sample_prior,
     sampler,
     sweep,
@@ -244,8 +245,10 @@ def known_everywhere(posterior_of):
 
 
 @pytest.fixture
-def deep_sea(posterior_of):
+def deep_sea(posterior_of, monkeypatch):
     """So few proposals are kept that no run of the process can be held."""
+    monkeypatch.setattr(process, "FEWEST_PROPOSALS", 60)  # it is soon seen
+    monkeypatch.setattr(process, "MOST_PROPOSALS", 60)
     return two_functions(posterior_of, 6.0)
 
 
