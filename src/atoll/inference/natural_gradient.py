@@ -88,9 +88,12 @@ def step(
 
 def covariance_factors(q: InducingGaussians) -> Array:
     """Return C with P^{-1} = Cᵀ C, lower triangles, (K, m, m)."""
-    lowers = jnp.linalg.cholesky(q.precision)
-    eye = jnp.eye(lowers.shape[-1], dtype=lowers.dtype)
-    return jax.vmap(lambda lower: linalg.solve_triangular(lower, eye, lower=True))(lowers)
+    return jax.vmap(inverse_of_lower)(jnp.linalg.cholesky(q.precision))
+
+
+def inverse_of_lower(lower: Array) -> Array:
+    """Return L^{-1}, (m, m): to multiply by it is quicker than to solve."""
+    return linalg.solve_triangular(lower, jnp.eye(len(lower), dtype=lower.dtype), lower=True)
 
 
 def half_log_determinants(factors: Array) -> Array:

@@ -16,7 +16,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from atoll.core.densities import Blurred, Gaussian, GaussianMixture, StudentT, WithConstants
 from atoll.core.passes import Reservoir
 from atoll.diagnostics import geweke_test
-from atoll.inference.natural_gradient import InducingGaussians, covariance_factors
+from atoll.inference.natural_gradient import (
+    InducingGaussians,
+    covariance_factors,
+    inverse_of_lower,
+)
 from atoll.likelihoods.softmax import symmetric_points
 from atoll.models.archipelago.engine import (
     ascent,
@@ -306,7 +310,7 @@ def test_moments_are_those_of_the_model_in_jax():
 
     @jax.jit
     def moments(theta, mean, precision, inducing, rows):
-        inverse = sparse.whitener(sparse.factor(theta, inducing))
+        inverse = inverse_of_lower(sparse.factor(theta, inducing))
         factors = covariance_factors(InducingGaussians(mean, precision))
         return sparse.moments(
             theta, *sparse.features(theta, inverse, inducing, rows), mean, factors

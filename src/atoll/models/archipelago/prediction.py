@@ -165,12 +165,11 @@ class ArchipelagoPosterior(NamedTuple):
             try:
                 history = run_forward(rng, self._setting(), known, self._base(s), run)
                 accepted = run.counts(history.outcomes)
-                rows.append(history.rows[accepted])
-                outcomes.append(history.outcomes[accepted])
+                of_state = history.rows[accepted], history.outcomes[accepted]
             except TooManyRejections:
                 of_state = _one_by_one(rng, self.prior, known, self._base(s), run)
-                rows.append(of_state[0])
-                outcomes.append(of_state[1])
+            rows.append(of_state[0])
+            outcomes.append(of_state[1])
         order = rng.permutation(n)
         return np.concatenate(rows)[order], np.concatenate(outcomes)[order]
 

@@ -153,7 +153,7 @@ def take_round(carry: Carry, inputs: Round, fixed: Fixed) -> tuple[Carry, Report
     """Take some steps for q, and one for the log-parameters."""
     key, for_theta = jax.random.split(inputs.key)
     keys = jax.random.split(key, len(inputs.paces.rate))
-    theta, inverse = carry[0].log_parameters, sparse.whitener(carry[1].lower)
+    theta, inverse = carry[0].log_parameters, natural_gradient.inverse_of_lower(carry[1].lower)
     features = jax.vmap(
         lambda batch: sparse.features(theta, inverse, fixed.inducing, batch.inputs)
     )(inputs.batches)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from atoll.core.extras import import_extra
-from atoll.inference.natural_gradient import half_log_determinants
+from atoll.inference.natural_gradient import half_log_determinants, inverse_of_lower
 from atoll.models.archipelago.engine import sparse
 
 jax = import_extra("jax")
@@ -188,7 +188,7 @@ def bound(
     log_det = K * jnp.log(jnp.diagonal(T)).sum() - half_log_determinants(carried.factors).sum()
     divergence = 0.5 * ((factors**2).sum() + (mean**2).sum() - K * m) - log_det
 
-    A, left = sparse.features(log_parameters, sparse.whitener(lower), inducing, batch.inputs)
+    A, left = sparse.features(log_parameters, inverse_of_lower(lower), inducing, batch.inputs)
     at_rows = sparse.moments(log_parameters, A, left, mean, factors)
     labelled, rows, base = batch.split(sparse.antithetic(noise[0], *at_rows, noise[1]))
     n = batch.label_weights.sum() + pace.row_weight * batch.row_weights.sum()

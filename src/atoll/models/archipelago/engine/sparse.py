@@ -15,7 +15,6 @@ from atoll.core.extras import import_extra
 
 jax = import_extra("jax")
 jnp = import_extra("jax.numpy")
-linalg = import_extra("jax.scipy.linalg")
 
 Array = Any  # of JAX
 
@@ -39,11 +38,6 @@ def factor(log_parameters: Array, inducing: Array) -> Array:
     """Return L; (p,), (m, d) -> (m, m)."""
     C = correlation(log_parameters, inducing, inducing)
     return jnp.linalg.cholesky(C + JITTER * jnp.eye(len(inducing), dtype=C.dtype))
-
-
-def whitener(lower: Array) -> Array:
-    """Return L^{-1}: to multiply by it is quicker than to solve."""
-    return linalg.solve_triangular(lower, jnp.eye(len(lower), dtype=lower.dtype), lower=True)
 
 
 def features(
