@@ -8,12 +8,13 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from atoll.core.chunks import RowChunks
 from atoll.core.densities import Gaussian
 from atoll.datasets import hide_labels, make_pinwheel
 from atoll.estimators import ArchipelagoClassifier, load_model, save_model
-from atoll.estimators.archipelago_engine import choose_inference, with_classes
+from atoll.estimators.archipelago_engine import LEAST_BELIEF, choose_inference, with_classes
 from atoll.estimators.progress import Progress
 from atoll.estimators.shell import Fit
 from atoll.estimators.timing import expected_seconds
@@ -21,7 +22,9 @@ from atoll.models.archipelago.engine.posterior import EnginePosterior
 from atoll.models.posterior import DensityPosterior, FunctionPosterior
 
 # One shape of batches, so that one program is compiled for all.
-ENGINE = {"inference": "vi", "base_density": "gaussian", "n_inducing": 32, "random_state": 0}
+ENGINE = {
+    "inference": "vi", "base_density": "gaussian", "n_inducing": 32, "n_folds": 0, "random_state": 0
+}  # fmt: skip
 SHORT = ENGINE | {"n_steps": 40}
 X, TRUTH = make_pinwheel(1400, n_classes=3, random_state=0)
 NEW, NEW_TRUTH = make_pinwheel(3000, n_classes=3, random_state=1)
@@ -276,3 +279,45 @@ def test_the_time_foretold_of_very_many_rows_is_that_of_the_engine():
     many, truth = make_pinwheel(20_000, n_classes=3, random_state=0)
     y = hide_labels(truth, per_class=1, marker=None, random_state=0)
     assert expected_seconds(ArchipelagoClassifier(random_state=0), many, y) < 600
+
+
+# Labels held out ----------------------------------------------------------------------------------
+
+
+def test_classes_that_are_no_islands_are_not_believed_and_the_verdict_says_so():
+    """Every arm has labels of several classes: probabilities are near the classes' shares."""
+    labels, rng = np.full(len(X), -1), np.random.default_rng(7)
+    for arm, count in enumerate((3, 3, 2)):
+        labels[rng.permutation(np.flatnonzero(arm == TRUTH))[:count]] = np.arange(3)[:count]
+    with pytest.warns(ConvergenceWarning, match="use AtollClassifier"):
+        model = ArchipelagoClassifier(**SHORT | {"n_folds": 2}).fit(X, labels)
+    found = model.diagnostics_["held_out"]
+    assert found["belief"] < LEAST_BELIEF
+    assert found["n_labels"] == 8
+    assert "labels held out in turn" in model.diagnostics_["verdict"]
+    p, own = model.predict_proba(NEW), model.posterior_._replace(doubt=0.0)
+    np.testing.assert_allclose(
+        p, found["belief"] * np.exp(own.log_proba(NEW)) + (1 - found["belief"]) * found["shares"]
+    )
+    draws = model.posterior_.draws(NEW[:5], 400, rng)
+    np.testing.assert_allclose(draws.sum(axis=2), 1.0)
+    assert (draws >= model.posterior_.doubt - 1e-12).all()
+    shares = -np.log(1 / 3)
+    assert log_loss(p, rng.integers(3, size=len(p))) < shares + 0.2
+    assert log_loss(np.exp(own.log_proba(NEW)), rng.integers(3, size=len(p))) > shares + 0.5
+
+
+def test_islands_are_believed_where_classes_are_islands(short):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = ArchipelagoClassifier(**SHORT | {"n_folds": 2}).fit(X, Y)
+    found = model.diagnostics_["held_out"]
+    assert found["belief"] > 0.9
+    assert found["error"] == 0.0
+    assert "held_out" not in short.diagnostics_
+    own = model.posterior_._replace(doubt=0.0)
+    np.testing.assert_allclose(own.log_proba(NEW), short.posterior_.log_proba(NEW))
+
+
+def log_loss(p, y):
+    return -np.log(np.maximum(p[np.arange(len(y)), y], 1e-12)).mean()

@@ -108,12 +108,12 @@ class ArchipelagoClassifier(GenerativeClassifier):
         π, from which islands rise. "gaussian" has the rows' mean and covariance, and so has
         "blurred", which is nearer to the rows: it is the rows themselves, drawn towards their mean
         and blurred by a Gaussian. "mixture" is a mixture of Gaussians fitted to the rows. "auto"
-        takes "blurred" with one or two features and "student-t" with more (the engine "gaussian"),
-        unless a mixture is so much nearer to rows left out of its fit that too many rejections
-        would be needed. "labels" fits under each of the Gaussian, the t, the blurred rows and the
-        mixture, up to five times, and takes the one under which labels left out are most probable.
-        "sampled-gaussian" has a conjugate prior (section 3.4); in many dimensions it can widen
-        without end. An object has `sample(rng, n)` and `log_density(X)`.
+        takes "student-t" with three features or more, and "blurred" (the engine "gaussian") with
+        fewer, unless a mixture is so much nearer to rows left out of its fit that too many
+        rejections would be needed. "labels" fits under each of the Gaussian, the t, the blurred
+        rows and the mixture, up to five times, and takes the one under which labels left out are
+        most probable. "sampled-gaussian" has a conjugate prior (section 3.4); in many dimensions it
+        can widen without end. An object has `sample(rng, n)` and `log_density(X)`.
     classes : sequence or None, default=None
         All classes, including any that have no labelled row. None: those of y, sorted.
     extra_classes : int or sequence of names, default=0
@@ -143,6 +143,10 @@ class ArchipelagoClassifier(GenerativeClassifier):
         Steps of the engine's ascent.
     n_starts : int, default=1
         Starts of the engine; their answers are weighted by the bounds that they reach.
+    n_folds : int, default=3
+        Groups of labels that ascents of their own are not shown (by "vi", where classes have two
+        labels or more): the worse these are predicted, the nearer class probabilities are to the
+        classes' shares. 0: none, and they are the model's own.
     device : {"auto", "cpu", "gpu"}, default="auto"
         Where the engine runs; "auto" is a GPU where JAX has one.
     checkpoint : path of a folder or None, default=None
@@ -177,7 +181,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
     online_ : what `partial_fit` goes on from
     objectives_ : (t,) estimates of the engine's bound, of whatever counts at the time
     diagnostics_ : dict with R-hat, effective sample sizes, acceptance, jitter and a verdict; of the
-        engine the bounds, Z, the steps that were refused and a trace
+        engine the bounds, Z, the steps that were refused, a trace, and what labels held out said
     kernel_ : the kernel at the posterior mean of its log-parameters; with `own_kernels` a list of
         them, one per class
     unlabelled_ : what marked an unlabelled row in y, besides nulls
@@ -214,6 +218,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
             "n_inducing": Whole(2),
             "n_steps": Whole(1),
             "n_starts": Whole(1),
+            "n_folds": Whole(0),
             "device": OneOf("auto", "cpu", "gpu"),
             "classes": Nothing() | Listed("a sequence of classes"),
             "extra_classes": Whole(0) | Listed("a sequence of names"),
@@ -244,6 +249,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         n_inducing: int = 120,
         n_steps: int = 100,
         n_starts: int = 1,
+        n_folds: int = 3,
         device: str = "auto",
         checkpoint: str | None = None,
         unlabelled: Any = "auto",
@@ -266,6 +272,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         self.n_inducing = n_inducing
         self.n_steps = n_steps
         self.n_starts = n_starts
+        self.n_folds = n_folds
         self.device = device
         self.checkpoint = checkpoint
         self.unlabelled = unlabelled

@@ -69,8 +69,9 @@ def _groups(model: Any, labels: PartialLabels) -> list[NDArray[np.intp]]:
 def _log_proba(model: Any, base_density: str, X: Any, shown: NDArray[np.intp]) -> Array:
     """Return log class probabilities of all rows under one base density, (n, K)."""
     fresh = clone(model).set_params(
-        base_density=base_density, classes=None, extra_classes=0, unlabelled=-1, checkpoint=None
-    )
+        base_density=base_density, classes=None, extra_classes=0, unlabelled=-1, checkpoint=None,
+        n_folds=0,
+    )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fresh.fit(X, shown)

@@ -35,6 +35,7 @@ Array = NDArray[np.float64]
 EXACT_ROWS = 100  # up to which "auto" is exact: a fit of a minute or so
 CHAIN_ROWS = 5000  # that HMC takes at most
 CHAIN_DRAWS = 400  # that predict, of all chains: a hundred leave a noise of .03 in probabilities
+LEAST_BELIEF = 0.5  # in the islands' word on classes, below which the verdict warns
 REFUSED_SHARE = 0.05  # of the steps, from which on the verdict warns
 
 
@@ -165,7 +166,8 @@ def fit_by_engine(model: Any, rows: Rows, n_classes: int, start: Start, choice: 
     """Find the posterior by variational inference."""
     problem, reason = make_problem(rows, model.kernel, model.base_density, n_classes)
     done = _ascend(model, problem, reason, start)
-    return _as_fit(done, choice, rows.sample.uniform_rows, start.seed)
+    fit = _as_fit(done, choice, rows.sample.uniform_rows, start.seed)
+    return _with_doubt(fit, _hold_out(model, problem, start))
 
 
 def with_classes(fit: Fit, X: Array, device: str) -> Fit:
@@ -317,9 +319,7 @@ def _ascend(
     from atoll.models.archipelago.engine import fitting  # imports JAX
 
     check_device(model.device)
-    options = fitting.Options(
-        int(model.n_inducing), int(model.n_steps), int(model.n_starts), model.device
-    )
+    options = _options(model)
     n_steps, names = n_whole_steps(options.n_steps), problem.prior.names
     total = options.n_starts * n_steps
     with Progress(model.verbose, f"{problem.n:.0f} rows", "steps", total=total) as bar:
@@ -330,6 +330,57 @@ def _ascend(
 
         found = fitting.fit(start.seed, problem, options, report, start.checkpoint, onward)
     return Ascended(found, problem, reason)
+
+
+def _options(model: Any) -> Any:
+    """Return how to climb (`fitting.Options`)."""
+    from atoll.models.archipelago.engine import fitting  # imports JAX
+
+    return fitting.Options(
+        int(model.n_inducing), int(model.n_steps), int(model.n_starts), model.device
+    )
+
+
+def _hold_out(model: Any, problem: Problem, start: Start) -> Any:
+    """Return what labels held out say (`held_out.HeldOut`), or None; a bar where that is asked."""
+    from atoll.models.archipelago.engine.held_out import hold_out  # imports JAX
+
+    options, n_folds = _options(model), int(model.n_folds)
+    n_steps = n_whole_steps(options.n_steps)
+    title, total = "labels held out", n_folds * n_steps
+    with Progress(model.verbose, title, "steps", total=total) as bar:
+
+        def report(fold: int, n_done: int) -> None:
+            bar.tell(fold * n_steps + n_done)
+
+        return hold_out(start.seed, problem, options, n_folds, report)
+
+
+def _with_doubt(fit: Fit, held_out: Any) -> Fit:
+    """Return the fit with the doubt that labels held out cast on its classes, and told of it."""
+    if held_out is None:
+        return fit
+    b, wrong = held_out.belief, round(held_out.error * held_out.n_labels)
+    said = (
+        f"Of {held_out.n_labels} labels held out in turn the islands had {wrong} wrong, at a "
+        f"log-loss of {held_out.log_loss:.2f} (the classes' shares alone: "
+        f"{held_out.log_loss_of_shares:.2f}): their word counts {b:.0%}, the shares the rest."
+    )
+    remarks = fit.remarks
+    if b < LEAST_BELIEF:
+        remarks += (
+            f"{said} These classes are not islands: use AtollClassifier, which weighs other "
+            "assumptions as well.",
+        )
+    return fit._replace(
+        posterior=fit.posterior._replace(doubt=held_out.doubt),
+        diagnostics={
+            **fit.diagnostics,
+            "held_out": held_out._asdict(),
+            "verdict": f"{fit.diagnostics['verdict']}\n{said}",
+        },
+        remarks=remarks,
+    )
 
 
 def _attributes(method: str, done: Ascended, theta: Array) -> dict[str, Any]:

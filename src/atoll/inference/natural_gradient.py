@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from atoll.core.extras import import_extra
 
 jax = import_extra("jax")
@@ -39,11 +41,11 @@ class InducingGaussians(NamedTuple):
 
 
 def prior(n_functions: int, n_inducing: int) -> InducingGaussians:
-    """Return the standard normal, in float32."""
+    """Return the standard normal, in float32 and in NumPy: nothing has to be compiled for it."""
     shape = (n_functions, n_inducing)
-    eye = jnp.eye(n_inducing, dtype=jnp.float32)
+    eye = np.eye(n_inducing, dtype=np.float32)
     return InducingGaussians(
-        jnp.zeros(shape, jnp.float32), jnp.broadcast_to(eye, (*shape, n_inducing))
+        np.zeros(shape, np.float32), np.broadcast_to(eye, (*shape, n_inducing))
     )
 
 

@@ -198,7 +198,7 @@ def test_factors_that_go_from_step_to_step_are_those_of_the_state():
     take_a_round = jax.jit(ascent.take_round)
     for number, broken in enumerate((False, True, False)):
         batches.row_weights[2] = np.nan if broken else 1.0  # the third of its steps is refused
-        given = ascent.Round(jax.random.key(number), batches, paces, np.float32(0.1))
+        given = ascent.Round(np.array([0, number], np.uint32), batches, paces, np.float32(0.1))
         (state, factors), _ = take_a_round((state, factors), given, fixed)
         expected = ascent.factors_of(state, fixed)
         np.testing.assert_allclose(factors.lower, expected.lower, atol=1e-5)
@@ -581,7 +581,7 @@ def test_a_start_is_the_average_of_graphs_in_the_log_with_some_doubt(monkeypatch
     rng = np.random.default_rng(0)
     problem = SimpleNamespace(
         rows=rng.normal(size=(20, 2)), labelled=rng.normal(size=(3, 2)),
-        codes=np.array([0, 1, 2]), n_classes=3,
+        codes=np.array([0, 1, 2]), n_classes=3, label_weights=np.ones(3),
     )  # fmt: skip
     given = rng.dirichlet(np.ones(3), size=(2, 20))
     sizes = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from atoll.core.extras import import_extra
 from atoll.inference import natural_gradient
 from atoll.inference.natural_gradient import InducingGaussians
@@ -17,7 +19,7 @@ linalg = import_extra("jax.scipy.linalg")
 Array = Any  # of JAX
 
 N_DRAWS = 4  # of the functions at every row of a batch
-FURTHEST = 2.0  # that a function moves in one step
+FURTHEST = 4.0  # that a function moves in one step
 FIRST_AMPLITUDE = 3.5  # prior standard deviations of the log variance above its mean, at the start
 WIDEST = 4.0  # standard deviations of their prior that log-parameters stay within
 DECAYS = (0.8, 0.95)  # of Adam's two averages
@@ -77,7 +79,7 @@ class Report(NamedTuple):
 class Round(NamedTuple):
     """What one round is given; steps come first in batches and paces.
 
-    key : of its noise
+    key : (2,) of its noise, two whole numbers
     batches : of every step
     paces : of every step
     learning_rate : of the log-parameters
@@ -102,21 +104,20 @@ class Fixed(NamedTuple):
 
 
 def init(fixed: Fixed, n_classes: int) -> AscentState:
-    """Return the state at the prior of the functions, with a large amplitude.
+    """Return the state at the prior of the functions, with a large amplitude, as NumPy arrays.
 
     The amplitude of a density with a deep sea is far above its prior mean, and rises slowly.
     """
-    q = natural_gradient.prior(n_classes, len(fixed.inducing))
-    zero = jnp.zeros((), jnp.float32)
-    theta = jnp.asarray(fixed.prior_mean, jnp.float32)
-    theta = theta.at[0].add(FIRST_AMPLITUDE * fixed.prior_sd[0])
+    q, zero = natural_gradient.prior(n_classes, len(fixed.inducing)), np.float32(0.0)
+    theta = np.array(fixed.prior_mean, np.float32)
+    theta[0] += FIRST_AMPLITUDE * fixed.prior_sd[0]
     return AscentState(
         log_parameters=theta,
         q=q,
-        norm=zero + 0.5,
-        adam=jnp.zeros((2, len(theta)), jnp.float32),
+        norm=np.float32(0.5),
+        adam=np.zeros((2, len(theta)), np.float32),
         n_learned=zero,
-        average=jax.tree.map(jnp.zeros_like, q),
+        average=jax.tree.map(np.zeros_like, q),
         n_averaged=zero,
         n_refused=zero,
     )
@@ -125,9 +126,9 @@ def init(fixed: Fixed, n_classes: int) -> AscentState:
 def resume(leaves: tuple[Any, ...], template: AscentState) -> AscentState:
     """Return a state from its leaves, with an average that has yet to begin."""
     state = jax.tree.unflatten(jax.tree.structure(template), leaves)
-    zero = jnp.zeros((), jnp.float32)
+    zero = np.float32(0.0)
     return state._replace(
-        average=jax.tree.map(jnp.zeros_like, state.q), n_averaged=zero, n_refused=zero
+        average=jax.tree.map(np.zeros_like, state.q), n_averaged=zero, n_refused=zero
     )
 
 
@@ -151,7 +152,7 @@ def factors_of(state: AscentState, fixed: Fixed) -> Factors:
 
 def take_round(carry: Carry, inputs: Round, fixed: Fixed) -> tuple[Carry, Report]:
     """Take some steps for q, and one for the log-parameters."""
-    key, for_theta = jax.random.split(inputs.key)
+    key, for_theta = jax.random.split(jax.random.wrap_key_data(inputs.key, impl="threefry2x32"))
     keys = jax.random.split(key, len(inputs.paces.rate))
     theta, inverse = carry[0].log_parameters, natural_gradient.inverse_of_lower(carry[1].lower)
     features = jax.vmap(

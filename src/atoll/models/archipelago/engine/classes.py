@@ -30,12 +30,13 @@ def class_probabilities_of(
     size = min(CHUNK, 2 ** int(np.ceil(np.log2(max(n, 1)))))  # few shapes: few programs
     proba = np.zeros((n, K))
     for s, weight in enumerate(np.exp(posterior.log_weights)):
-        theta = posterior.log_parameters[s]
+        theta, C = posterior.log_parameters[s], posterior.factors[s]
         state = [
-            jnp.asarray(part, jnp.float32)
+            jax.device_put(np.asarray(part, np.float32))
             for part in (
                 theta, inverse_factor(theta, posterior.inducing), posterior.inducing,
-                posterior.means[s], posterior.factors[s], symmetric_points(K, s, MANY_POINTS),
+                posterior.means[s], np.pad(C, ((0, 0), (0, C.shape[2] - C.shape[1]), (0, 0))),
+                symmetric_points(K, s, MANY_POINTS),
             )
         ]  # fmt: skip
         for first in range(0, n, size):
@@ -44,7 +45,7 @@ def class_probabilities_of(
             padded[: len(rows)] = rows
             found = np.asarray(_average_shares(padded, *state), dtype=np.float64)
             proba[first : first + size] += weight * found[: len(rows)]
-    return proba / proba.sum(axis=1, keepdims=True)
+    return posterior.doubted(proba / proba.sum(axis=1, keepdims=True))
 
 
 @jax.jit

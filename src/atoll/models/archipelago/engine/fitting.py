@@ -44,7 +44,7 @@ from atoll.models.archipelago.likelihood import kept, log_rejection, log_total
 
 Array = NDArray[np.float64]
 
-BATCH_ROWS = 512
+BATCH_ROWS = 512  # a power of two, for `spread_out`
 BATCH_LABELS = 256  # at most
 BASE_POINTS = 512  # a power of two, so that each step's part of a Sobol net is a net
 CHAIN_DRAWS = 2  # of what inducing values leave open of the functions, in chains
@@ -241,17 +241,20 @@ def _rounds(
     """Yield what the ascent is given between two reports, from a number of steps on."""
     jax = import_extra("jax")
     n_steps, at_once = len(plan.rate), STEPS_PER_ROUND * ROUNDS_AT_ONCE
-    keys = jax.random.split(jax.random.key(int(rng.integers(2**31))), len(plan.learning_rate))
+    keys = rng.integers(2**32, size=(len(plan.learning_rate), 2), dtype=np.uint32)
     order_of_rows = _passes(rng, len(problem.rows), BATCH_ROWS, n_steps)
     n_labels = min(BATCH_LABELS, _power_of_two(len(problem.codes)))
     order_of_labels = _passes(rng, len(problem.codes), n_labels, n_steps)
     for first in range(0, n_steps, at_once):
         steps = slice(first, first + at_once)
         base = base_points(rng, problem.base, at_once * BASE_POINTS)
+        rows = order_of_rows[steps]
+        if len(problem.rows) > BATCH_ROWS:
+            rows = spread_out(rng, rows, scaled(problem.rows[rows]))
         if first < n_done:
             continue
         base = base.reshape(at_once, BASE_POINTS, -1)  # a part of a net is a net for each step
-        batch = _batch(problem, scaled, r, order_of_labels[steps], order_of_rows[steps], base)
+        batch = _batch(problem, scaled, r, order_of_labels[steps], rows, base)
         paces = Pace(*(column[steps] for column in plan[:5]))
         batches, paces = jax.tree.map(
             lambda v: v.reshape(ROUNDS_AT_ONCE, STEPS_PER_ROUND, *v.shape[1:]), (batch, paces)
@@ -267,6 +270,28 @@ def _passes(rng: np.random.Generator, n: int, size: int, n_steps: int) -> NDArra
     n_passes = -(-size * n_steps // n)
     order = np.concatenate([rng.permutation(n) for _ in range(n_passes)])
     return order[: size * n_steps].reshape(n_steps, size)
+
+
+def spread_out(rng: np.random.Generator, rows: NDArray[np.intp], X: Array) -> NDArray[np.intp]:
+    """Deal the rows of some steps out anew, so that every step sees rows from everywhere.
+
+    Halves of halves, each cut at the median of its widest feature, end as cells of as many rows as
+    there are steps, and every step gets one row of each cell.
+
+    Parameters
+    ----------
+    rows : (steps, b) their numbers, b a power of two
+    X : (steps, b, d) the rows themselves
+    """
+    size, X = rows.shape[1], X.reshape(rows.size, -1)
+    cells = np.arange(rows.size)[None, :]
+    while len(cells) < size:
+        Y, half = X[cells], cells.shape[1] // 2
+        widest = np.ptp(Y, axis=1).argmax(axis=1)
+        values = np.take_along_axis(Y, widest[:, None, None], axis=2)[:, :, 0]
+        order = np.argpartition(values, half, axis=1)
+        cells = np.take_along_axis(cells, order, axis=1).reshape(-1, half)
+    return rows.ravel()[rng.permuted(cells, axis=1).T]
 
 
 def _power_of_two(n: int) -> int:

@@ -65,6 +65,8 @@ class EnginePosterior(NamedTuple):
     factors : (S, K, r, m) C
     log_norms : (S,) log Z
     log_weights : (S,) of the states, normalised
+    doubt : (K,) what class probabilities leave to each class whatever the islands say, (1 − b) π of
+        `held_out`; or nothing
     """
 
     scaling: Scaling
@@ -75,6 +77,7 @@ class EnginePosterior(NamedTuple):
     factors: Array
     log_norms: Array
     log_weights: Array
+    doubt: Array | float = 0.0
 
     @property
     def n_classes(self) -> int:
@@ -82,14 +85,18 @@ class EnginePosterior(NamedTuple):
         return self.means.shape[1]
 
     def log_proba(self, X: Any) -> Array:
-        """Return log P(class k | x, data), equation 6; X (m, d) -> (m, K)."""
+        """Return log P(class k | x, data), equation 6 with doubt; X (m, d) -> (m, K)."""
         proba = np.zeros((len(X), self.n_classes))
         for weight, shares in zip(
             np.exp(self.log_weights), _averages(self, X, class_probabilities)
         ):
             proba += weight * shares
         with np.errstate(divide="ignore"):  # past 1e-308 a probability is zero
-            return np.log(proba / proba.sum(axis=1, keepdims=True))
+            return np.log(self.doubted(proba / proba.sum(axis=1, keepdims=True)))
+
+    def doubted(self, proba: Array) -> Array:
+        """Return class probabilities of the islands, (..., K), with the doubt in their word."""
+        return (1.0 - np.sum(self.doubt)) * proba + self.doubt
 
     def rejection(self, X: Any) -> Array:
         """Return the probability that a proposal at x is rejected, 1/(1 + Λ); X (m, d) -> (m,)."""
@@ -118,13 +125,13 @@ class EnginePosterior(NamedTuple):
         return first, np.maximum(second - np.square(first), 0.0)
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
-        """Return n joint draws of the class probabilities, equation 1; X (m, d) -> (n, m, K)."""
+        """Return n joint draws of the class probabilities, with doubt; X (m, d) -> (n, m, K)."""
         states = chosen_states(rng, n, np.exp(self.log_weights))
         found = [
             class_probabilities(_sample_latent(rng, self, int(s), X, int(count)))
             for s, count in zip(*np.unique(states, return_counts=True), strict=True)
         ]
-        return np.concatenate(found)
+        return self.doubted(np.concatenate(found))
 
     def sample(
         self, rng: np.random.Generator, n: int, codes: Codes | None = None

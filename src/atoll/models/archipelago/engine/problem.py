@@ -76,7 +76,7 @@ def make_problem(
     rows : of the data, with a sample of sizes `reservoir_sizes`
     """
     of_all = rows.sample.uniform_rows
-    base, reason = choose_base(base_density, of_all[:ROWS_OF_THE_BASE])
+    base, reason = choose_base(base_density, of_all[:ROWS_OF_THE_BASE], usual="t of many")
     within = base.density if isinstance(base, WithConstants) else base
     if isinstance(base_density, str) and base_density == "auto" and isinstance(within, Gaussian):
         base, _ = choose_base("gaussian", of_all)  # of all rows: it costs nothing

@@ -2,7 +2,7 @@
 
 With t from 0 to 1 over the steps: unlabelled rows gain their weight κ until t = .3; the graph's
 labels hold with weight τ = 1 until then, and are released by t = .6; curvatures are taken with
-caution until then, and as they are from .8; the rate ρ falls from .5 to .05; what is kept is the
+caution until then, and as they are from .8; the rate ρ falls from .5 to .2; what is kept is the
 average over the last steps.
 
 The log-parameters stay at their start until all rows count: learned from few of them they go astray
@@ -22,7 +22,7 @@ Array = NDArray[np.float32]
 ONWARD_RATE = 0.15  # at which an ascent goes on where more rows have come
 FIRST_ROWS = 300.0  # unlabelled rows that count at the start
 CLAMPED, RELEASED, BOLD = 0.3, 0.6, 0.8  # ends of the stages, as shares of the steps
-FIRST_RATE, LAST_RATE = 0.5, 0.05
+FIRST_RATE, LAST_RATE = 0.5, 0.2
 AVERAGED = 0.86  # from which on log-parameters rest, and steps are averaged
 LEARNING_RATE, ONWARD_LEARNING_RATE = 0.15, 0.15  # of the log-parameters, at first
 STEPS_PER_ROUND = 4  # of natural gradients, after which the log-parameters take one

@@ -50,7 +50,8 @@ def log_start(rng: np.random.Generator, problem: Problem) -> NDArray[np.float32]
     u, K = len(problem.rows), problem.n_classes
     if u == 0:
         return np.zeros((0, K), np.float32)
-    chosen = part_of_labels(rng, problem.codes, GRAPH_ROWS // 2)
+    known = np.flatnonzero(problem.label_weights > 0)
+    chosen = known[part_of_labels(rng, problem.codes[known], GRAPH_ROWS // 2)]
     labelled, codes = problem.labelled[chosen], problem.codes[chosen]
     room = GRAPH_ROWS - len(codes)
     parts = [np.arange(u)] if u <= room else [rng.permutation(u)[:room] for _ in range(N_GRAPHS)]
