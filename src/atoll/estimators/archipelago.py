@@ -109,11 +109,11 @@ class ArchipelagoClassifier(GenerativeClassifier):
         "blurred", which is nearer to the rows: it is the rows themselves, drawn towards their mean
         and blurred by a Gaussian. "mixture" is a mixture of Gaussians fitted to the rows. "auto"
         takes "student-t" with three features or more, and "blurred" (the engine "gaussian") with
-        fewer, unless a mixture is so much nearer to rows left out of its fit that too many
-        rejections would be needed. "labels" fits under each of the Gaussian, the t, the blurred
-        rows and the mixture, up to five times, and takes the one under which labels left out are
-        most probable. "sampled-gaussian" has a conjugate prior (section 3.4); in many dimensions it
-        can widen without end. An object has `sample(rng, n)` and `log_density(X)`.
+        fewer; chains, for which rejections have to be drawn, take a mixture instead where it is so
+        much nearer to rows left out of its fit that these would be too many. "labels" fits under
+        each of the Gaussian, the t, the blurred rows and the mixture, up to five times, and takes
+        the one under which labels left out are most probable. "sampled-gaussian" has a conjugate
+        prior (section 3.4); in many dimensions it can widen without end. An object has `sample(rng, n)` and `log_density(X)`.
     classes : sequence or None, default=None
         All classes, including any that have no labelled row. None: those of y, sorted.
     extra_classes : int or sequence of names, default=0

@@ -50,8 +50,8 @@ def choose_base(
 
     Parameters
     ----------
-    usual : what "auto" takes unless a mixture is much nearer: "gaussian"; "t of many", which is a t
-        with three features or more; or "by features", which is also the rows, blurred, with fewer
+    usual : what "auto" takes unless a mixture is much nearer: "gaussian", or "by features", which
+        is the rows, blurred, with one or two features, and a t with more
     """
     if isinstance(base_density, str):
         if base_density not in BASE_DENSITIES:
@@ -108,7 +108,7 @@ def _named_base(name: str, X: Array, usual: str) -> tuple[BaseDensity, str]:
                 f"a mixture of Gaussians: it is {left_out:.1f} nats per row nearer to rows left "
                 "out than one, which would need too many rejections"
             )
-    if usual != "gaussian" and X.shape[1] > FEW_FEATURES:
+    if usual == "by features" and X.shape[1] > FEW_FEATURES:
         return fit_student_t(X), "a t: dense between the islands, where rejections tell them apart"
     if usual == "by features":
         return blurred(X), "the rows, blurred: near enough to them, and far enough"

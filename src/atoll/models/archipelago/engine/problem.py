@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from atoll.core.densities import Density, Gaussian, NormalInverseWishart, WithConstants
+from atoll.core.densities import Density, NormalInverseWishart
 from atoll.core.passes import Reservoir, Rows
 from atoll.kernels.hyperparameters import KernelPrior, is_scaled_rbf
-from atoll.models.archipelago.base import choose_base
+from atoll.models.archipelago.base import FEW_FEATURES, choose_base
 from atoll.models.archipelago.functions import prior_of_islands
 
 Array = NDArray[np.float64]
@@ -76,14 +76,28 @@ def make_problem(
     rows : of the data, with a sample of sizes `reservoir_sizes`
     """
     of_all = rows.sample.uniform_rows
-    base, reason = choose_base(base_density, of_all[:ROWS_OF_THE_BASE], usual="t of many")
-    within = base.density if isinstance(base, WithConstants) else base
-    if isinstance(base_density, str) and base_density == "auto" and isinstance(within, Gaussian):
-        base, _ = choose_base("gaussian", of_all)  # of all rows: it costs nothing
+    if isinstance(base_density, str) and base_density == "auto":
+        base, reason = _usual_base(of_all)
+    else:
+        base, reason = choose_base(base_density, of_all[:ROWS_OF_THE_BASE])
     assert not isinstance(base, NormalInverseWishart)  # `why_not` has refused it
     prior = prior_of_islands("isotropic" if kernel == "auto" else kernel, of_all)
     counts = rows.total(CountOf(n_classes))
     return problem_of_sample(rows.sample, counts, prior, base), reason
+
+
+def _usual_base(X: Array) -> tuple[Any, str]:
+    """Return what "auto" means here, and why; X (n, d).
+
+    Exact chains take a mixture where rejections would be too many. Here they cost nothing, and a
+    base that holds the rows alone leaves the functions nothing to tell islands apart by.
+    """
+    if np.sum(np.ptp(X, axis=0) > 0) > FEW_FEATURES:
+        return (
+            choose_base("student-t", X[:ROWS_OF_THE_BASE])[0],
+            "a t: dense between the islands, where rejections tell them apart",
+        )
+    return choose_base("gaussian", X)[0], "one Gaussian: wider than the islands"
 
 
 def problem_of_sample(
