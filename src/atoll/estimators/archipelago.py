@@ -113,7 +113,8 @@ class ArchipelagoClassifier(GenerativeClassifier):
         much nearer to rows left out of its fit that these would be too many. "labels" fits under
         each of the Gaussian, the t, the blurred rows and the mixture, up to five times, and takes
         the one under which labels left out are most probable. "sampled-gaussian" has a conjugate
-        prior (section 3.4); in many dimensions it can widen without end. An object has `sample(rng, n)` and `log_density(X)`.
+        prior (section 3.4); in many dimensions it can widen without end. An object has
+        `sample(rng, n)` and `log_density(X)`.
     classes : sequence or None, default=None
         All classes, including any that have no labelled row. None: those of y, sorted.
     extra_classes : int or sequence of names, default=0

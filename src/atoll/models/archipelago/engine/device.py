@@ -11,7 +11,7 @@ from typing import Any
 from atoll.core.extras import import_extra
 
 DEVICES = ("auto", "cpu", "gpu")
-CACHE_SECONDS = 0.3  # of compilation, from which on a program is kept
+CACHE_SECONDS = 0.0  # of compilation, from which on a program is kept: they are few
 
 
 @contextmanager

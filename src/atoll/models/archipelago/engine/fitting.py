@@ -275,23 +275,23 @@ def _passes(rng: np.random.Generator, n: int, size: int, n_steps: int) -> NDArra
 def spread_out(rng: np.random.Generator, rows: NDArray[np.intp], X: Array) -> NDArray[np.intp]:
     """Deal the rows of some steps out anew, so that every step sees rows from everywhere.
 
-    Halves of halves, each cut at the median of its widest feature, end as cells of as many rows as
-    there are steps, and every step gets one row of each cell.
+    All rows are sorted by one feature and cut into strips, and each strip by another into cells of
+    as many rows as there are steps; every step gets one row of each cell. The two features are
+    drawn anew in every call, more often those that vary more.
 
     Parameters
     ----------
     rows : (steps, b) their numbers, b a power of two
     X : (steps, b, d) the rows themselves
     """
-    size, X = rows.shape[1], X.reshape(rows.size, -1)
-    cells = np.arange(rows.size)[None, :]
-    while len(cells) < size:
-        Y, half = X[cells], cells.shape[1] // 2
-        widest = np.ptp(Y, axis=1).argmax(axis=1)
-        values = np.take_along_axis(Y, widest[:, None, None], axis=2)[:, :, 0]
-        order = np.argpartition(values, half, axis=1)
-        cells = np.take_along_axis(cells, order, axis=1).reshape(-1, half)
-    return rows.ravel()[rng.permuted(cells, axis=1).T]
+    n_steps, n_cells = rows.shape
+    X = X.reshape(rows.size, -1)
+    first, second = np.resize(np.argsort(-X.var(axis=0) * rng.random(X.shape[1])), 2)
+    n_strips = 2 ** (n_cells.bit_length() // 2)
+    strips = np.argsort(X[:, first]).reshape(n_strips, -1)
+    strips = np.take_along_axis(strips, np.argsort(X[strips, second], axis=1), axis=1)
+    cells = rng.permuted(strips.reshape(n_cells, n_steps), axis=1)
+    return rows.ravel()[cells.T]
 
 
 def _power_of_two(n: int) -> int:
