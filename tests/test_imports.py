@@ -60,6 +60,17 @@ def test_the_command_starts_without_the_slow_libraries():
     assert modules_after("import atoll.cli.commands").isdisjoint(SLOW_TO_IMPORT)
 
 
+def test_the_command_ends_without_a_search_for_garbage():
+    run = run_python(
+        "import atexit, gc, sys\n"
+        "atexit.register(lambda: print('frozen:', gc.get_freeze_count() > 0))\n"
+        "sys.argv = ['atoll', '--version']\n"
+        "from atoll.cli import main; main()"
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.endswith("frozen: True\n")
+
+
 def test_every_public_name_can_be_had_from_the_package():
     run = run_python("from atoll import *\nimport atoll\nfor n in atoll.__all__: getattr(atoll, n)")
     assert run.returncode == 0, run.stderr
@@ -67,9 +78,54 @@ def test_every_public_name_can_be_had_from_the_package():
 
 def test_a_name_that_is_not_there_is_an_attribute_error():
     import atoll
+    import atoll.estimators
 
-    with pytest.raises(AttributeError, match="no attribute 'PerfectClassifier'"):
-        atoll.PerfectClassifier  # noqa: B018
+    for module in (atoll, atoll.estimators):
+        with pytest.raises(AttributeError, match="no attribute 'PerfectClassifier'"):
+            module.PerfectClassifier  # noqa: B018
+
+
+def test_every_name_of_the_estimators_is_there_and_where_it_is_said_to_be():
+    from atoll import estimators
+
+    late = set(estimators.__all__) - {"MODELS", "CLASSIFIERS"}
+    assert set(estimators.__all__) <= set(dir(estimators))
+    assert late == estimators._PLACES.keys()
+    for name, place in estimators._PLACES.items():
+        assert getattr(estimators, name).__module__ == place
+
+
+def test_one_model_is_imported_without_the_others():
+    others = {"archipelago", "dp_mixture", "laplacian", "ssgp", "transductive_svm", "graph_gp"}
+    found = modules_after("from atoll import AtollClassifier")
+    assert "atoll.estimators.atoll" in found
+    assert found.isdisjoint(f"atoll.estimators.{name}" for name in others)
+
+
+TABLE = "x,y,kind\n" + "".join(f"{i},{i % 7},{'ab'[i % 2] if i < 12 else ''}\n" for i in range(40))
+
+
+def test_the_commands_import_only_what_they_need(tmp_path):
+    (tmp_path / "data.csv").write_text(TABLE)
+    commands = [
+        "fit data.csv --target kind --out m.atoll",
+        "predict m.atoll data.csv --out p.csv",
+        "next m.atoll data.csv",
+    ]
+    run = run_python(
+        "import sys; from typer.testing import CliRunner; from atoll.cli.commands import app\n"
+        f"for command in {commands!r}:\n"
+        "    result = CliRunner().invoke(app, command.split())\n"
+        "    assert result.exit_code == 0, result.output\n"
+        "print(*sys.modules)",
+        cwd=tmp_path,
+        path=ROOT / "src",
+    )
+    assert run.returncode == 0, run.stderr
+    idle = {"dask", "skops", "matplotlib", "arviz", "jax", "pytest", "pyarrow.parquet"}
+    others = {"archipelago", "dp_mixture", "laplacian", "ssgp", "transductive_svm", "graph_gp"}
+    idle |= {f"atoll.estimators.{name}" for name in others}
+    assert idle & set(run.stdout.split()) == set()
 
 
 def test_imports_go_one_way():

@@ -118,6 +118,15 @@ def test_the_verdict_says_how_far_probabilities_are_drawn_to_the_shares():
     assert "shares by" not in model.diagnostics_["verdict"]
 
 
+@pytest.mark.parametrize("per_class", [2, 20])
+def test_assumptions_alone_are_weighed_as_in_a_fit(per_class):
+    X, y, _ = crescents(per_class=per_class)
+    alone = AtollClassifier(random_state=3)
+    found = alone._assumptions(X, y)
+    assert found == AtollClassifier(random_state=3).fit(X, y).explanation_
+    assert not hasattr(alone, "posterior_")
+
+
 def test_weights_sum_to_one_and_have_words():
     model, _ = fitted(*crescents()[:2])
     assert sum(model.weights_.values()) == pytest.approx(1.0)

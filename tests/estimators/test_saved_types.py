@@ -17,10 +17,11 @@ from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
+import atoll
 from atoll.core.graphs import Modes
-from atoll.estimators import saved_format_1
+from atoll.estimators import MODELS, GraphGPClassifier, saved_format_1
 from atoll.estimators.persistence import load_model, save_model
-from atoll.estimators.saved_types import TYPES
+from atoll.estimators.saved_types import TYPES, every_type
 from atoll.estimators.shell import NOT_SAVED
 from atoll.estimators.tables import TablePreprocessor
 from atoll.kernels.graph_warped import Geometry, GraphWarpedKernel
@@ -82,6 +83,23 @@ def test_a_type_is_named_where_it_is_defined_and_once():
     for saved in TYPES.values():
         kind = saved.load()
         assert f"{kind.__module__}.{kind.__qualname__}" == saved.path
+
+
+def test_every_estimator_has_a_stable_name_and_so_has_what_it_saves():
+    paths = {saved.path for saved in every_type().values()}
+    public = [getattr(atoll, name) for name in atoll.__all__]
+    kinds = [kind for kind in public if hasattr(kind, "saves")]
+    assert len(kinds) > len(MODELS)
+    for saved in {*kinds, *(saved for kind in kinds for saved in kind.saves)}:
+        assert f"{saved.__module__}.{saved.__qualname__}" in paths
+
+
+@pytest.mark.parametrize("name", ["Component", "GraphModes"])
+def test_two_types_of_one_name_are_refused(monkeypatch, name):
+    twin = type(name, (), {"__module__": "atoll.models.elsewhere"})
+    monkeypatch.setattr(GraphGPClassifier, "saves", (*GraphGPClassifier.saves, twin))
+    with pytest.raises(TypeError, match=rf"elsewhere\.{name}: the name .* rename the class"):
+        every_type()
 
 
 def test_every_type_of_format_1_has_a_stable_name():

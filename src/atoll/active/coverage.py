@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.cluster import KMeans
 from sklearn.neighbors import NearestNeighbors
 
 Array = NDArray[np.float64]
@@ -64,6 +63,8 @@ def typical_rows(
     chosen : (n,) of the rows 0..m−1, all of them candidates, the best first
     scores : (n,) the clusters' sizes
     """
+    from sklearn.cluster import KMeans  # where it is needed: it takes long to import
+
     m = len(features)
     n = min(n, len(candidates))
     n_clusters = min(len(labelled) + n, MOST_CLUSTERS, len(np.unique(features, axis=0)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,9 +17,9 @@ from scipy import sparse
 from atoll.active.history import Audit, Event, History, replay
 from atoll.core.extras import import_extra
 from atoll.core.fillings import Fillings, carrying, fillings_of
+from atoll.core.overwriting import LEARNER
 from atoll.estimators.persistence import load_model, save_model
 
-KIND = "atoll active learner"
 TABLE, TEXTS = "table", "text"  # what a record of a table is called, and a list's only column
 
 
@@ -75,22 +74,13 @@ def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
         ) from None
     known = fillings_of(saved.X)
     rows = {"X": _rows(saved.X), "fillings": None if known is None else known._asdict()}
-    save_model({"kind": KIND, "told": text, "estimator": saved.estimator, **rows}, path)
-
-
-def holds_learner(path: str | os.PathLike[str]) -> bool:
-    """Return whether there is a file at the path, and a learner in it."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return KIND.encode() in archive.read("schema.json")
-    except (OSError, KeyError, zipfile.BadZipFile):
-        return False
+    save_model({"kind": LEARNER, "told": text, "estimator": saved.estimator, **rows}, path)
 
 
 def read(path: str | os.PathLike[str]) -> SavedLearner:
     """Read what `write` wrote; ValueError where the file holds anything else."""
     found = load_model(path)
-    if not isinstance(found, dict) or found.get("kind") != KIND:
+    if not isinstance(found, dict) or found.get("kind") != LEARNER:
         raise ValueError(f"{str(path)!r} holds no active learner; name a file made by its save.")
     told = json.loads(found["told"])
     events = tuple(

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 Array = NDArray[np.float64]
@@ -93,6 +92,8 @@ def _best_first(scores: Array, rng: np.random.Generator) -> Index:
 
 def _spread(situation: Situation, order: Index, n: int, rng: np.random.Generator) -> Index:
     """Return the best of each of n groups of the rows in `order`, best first."""
+    from sklearn.cluster import KMeans  # where it is needed: it takes long to import
+
     if len(order) <= n:
         return order
     rows = situation.candidates[order]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 
 from atoll.core.extras import MissingExtraError, import_extra
@@ -18,4 +20,6 @@ def main() -> None:
         sys.exit(2)
     from atoll.cli.commands import app
 
+    # Python looks for garbage at the end; all goes with the process, which ends the sooner so.
+    atexit.register(gc.freeze)
     app(prog_name="atoll")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -366,7 +367,7 @@ def models(
         typer.echo(line)
 
 
-def _models() -> dict[str, Any]:
+def _models() -> Mapping[str, Any]:
     from atoll.estimators import MODELS
 
     return MODELS

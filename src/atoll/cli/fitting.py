@@ -479,7 +479,7 @@ def options_given(context: typer.Context) -> list[list[str]]:
 
 def refuse_loop(out: Path) -> None:
     """Raise a ValueError where the file for a model holds a loop of labels, which has answers."""
-    from atoll.active.saving import holds_learner
+    from atoll.core.overwriting import holds_learner
 
     if holds_learner(out):
         raise ValueError(

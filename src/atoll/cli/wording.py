@@ -142,7 +142,7 @@ def _given(options: Mapping[str, str], name: str, text: str) -> str | None:
     own = options.get(_SYNONYMS.get(name, name))
     if own is not None:
         return f"{own.partition(' ')[0]} {shlex.quote(word)}"
-    return f"--set {name}={word}" if "settings" in options and name in _settable() else None
+    return f"--set {name}={word}" if "settings" in options and _is_settable(name) else None
 
 
 def _named(options: Mapping[str, str], name: str) -> str | None:
@@ -150,7 +150,7 @@ def _named(options: Mapping[str, str], name: str) -> str | None:
     own = options.get(_SYNONYMS.get(name, name))
     if own is not None:
         return own
-    return f"--set {name}" if "settings" in options and name in _settable() else None
+    return f"--set {name}" if "settings" in options and _is_settable(name) else None
 
 
 def _options(command: Callable[..., Any]) -> dict[str, str]:
@@ -169,13 +169,13 @@ def _options(command: Callable[..., Any]) -> dict[str, str]:
 
 
 @cache
-def _settable() -> frozenset[str]:
-    """Return the names that some --set may have."""
+def _is_settable(name: str) -> bool:
+    """Return whether some --set may have the name; models are imported until one has it."""
     import inspect
 
     from atoll.datasets import DATASETS
     from atoll.estimators import MODELS
 
-    of_models = {name for kind in MODELS.values() for name in kind.parameters}
-    of_data = {name for make in DATASETS.values() for name in inspect.signature(make).parameters}
-    return frozenset(of_models | of_data)
+    if any(name in kind.parameters for kind in MODELS.values()):
+        return True
+    return any(name in inspect.signature(make).parameters for make in DATASETS.values())

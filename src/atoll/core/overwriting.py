@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from atoll.core.files import check_writable
 MODEL = "an atoll model"
 PAGE = "a web page"
 TABLE = "a table"
+
+LEARNER = "atoll active learner"
+"""Stands in a model file that holds a learner, and with it answers."""
 
 _N_BYTES = 512  # by which the kind of a file is told
 _MODEL_BEGINS = b"atoll model, "
@@ -80,3 +84,12 @@ def kind_of(path: Path) -> str | None:
         return PAGE
     is_text = b"\0" not in begins or begins[:2] in (b"\xff\xfe", b"\xfe\xff")  # UTF-16 has zeros
     return TABLE if is_text or begins.startswith((_PARQUET_BEGINS, _GZIP_BEGINS)) else ""
+
+
+def holds_learner(path: str | os.PathLike[str]) -> bool:
+    """Return whether there is a file at the path, and a learner in it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return LEARNER.encode() in archive.read("schema.json")
+    except (OSError, KeyError, zipfile.BadZipFile):
+        return False

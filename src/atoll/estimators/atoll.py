@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from atoll.core import rows as rows_of
 from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels, part_of_labels
+from atoll.core.remarks import hearing
 from atoll.estimators import atoll_parts as parts
-from atoll.estimators.atoll_rows import Rows, metric_of, put_labels, scale_rows
+from atoll.estimators.atoll_rows import Rows, Scaled, metric_of, put_labels, scale_rows
 from atoll.estimators.atoll_verdict import Facts, diagnose
 from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
 from atoll.estimators.graph_rows import (
@@ -77,6 +78,40 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 PLANE = 3  # columns of which none is noise: no graph of their signal, and no sum over them
+
+
+class Weighing(NamedTuple):
+    """What a fit has found once the assumptions are weighed.
+
+    kept, labelled : rows of the graphs, and labelled ones, among all
+    scaled, data : the rows of the graphs, and what is known of them
+    graph, n_neighbors : of all features, and how many neighbours a row has in it
+    seen : views of the rows, by the names of their assumptions
+    bold : posterior of the graph without label noise
+    problems, assumptions, seconded, some : as `_compared` returns them
+    weights : of the assumptions
+    """
+
+    kept: Index
+    labelled: Index
+    scaled: Scaled
+    data: Rows
+    graph: RowGraph
+    n_neighbors: int
+    seen: dict[str, View]
+    bold: FeaturePosterior
+    problems: heads.Problems | None
+    assumptions: list[Weighed]
+    weights: Array
+    seconded: Corroboration
+    some: Index
+
+    def explanation(self) -> Explanation:
+        """Return the weights with the evidence that they follow from."""
+        n_labels, compared = len(self.data.codes), self.problems is not None
+        return parts.explanation_of(
+            self.assumptions, self.weights, n_labels, compared, self.seconded
+        )
 
 
 class AtollClassifier(InformedClassifier):
@@ -295,7 +330,18 @@ class AtollClassifier(InformedClassifier):
         numbers = 16 * n * n_modes + 4 * n * rows_of.width(X) + 6 * wide**2
         return Need(8 * numbers, f"{n_modes} modes of {n} rows", "Choose a smaller max_graph_rows.")
 
-    def _fit(self, X: Any, labels: PartialLabels) -> Fit:
+    def _assumptions(self, X: Any, y: Any) -> Explanation:
+        """Return what a fit would find of the assumptions, without the rest of it."""
+        self._begin()
+        with hearing():  # a fit that follows says the same
+            X, labels = self._read_training(X, y)
+        self._memory(X, labels).check()
+        self._keep_labels(labels)
+        with self._threads():
+            return self._weighing(X, labels).explanation()
+
+    def _weighing(self, X: Any, labels: PartialLabels) -> Weighing:
+        """Put the rows on graphs, and weigh the assumptions by the labels."""
         recipe, rng = self._recipe(), generator(self.random_state)
         memory, n, most = self._remembered(X), X.shape[0], self.max_graph_rows
         metric = metric_of(X, self.metric)
@@ -314,8 +360,7 @@ class AtollClassifier(InformedClassifier):
         if takes_near_labels(first, labels, recipe.graph.choice):
             first, data = with_near_labels(first, X, labels, data, scaled, labelled, metric)
         seen: dict[str, View] = {"neighbours": first}
-        known_shares = self._known_shares(labels)
-        known = parts.known_labels(first, data, graph, known_shares)
+        known = parts.known_labels(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")
         bold = with_votes(self._bold(rng, known), first, data)
         if self._compares():
@@ -323,23 +368,32 @@ class AtollClassifier(InformedClassifier):
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
         weights = average.weights(assumptions)
         self._say(f"weights: {weights_in_words(assumptions, weights)}")
+        return Weighing(
+            kept, labelled, scaled, data, graph, n_neighbors, seen, bold,
+            problems, assumptions, weights, seconded, some,
+        )  # fmt: skip
+
+    def _fit(self, X: Any, labels: PartialLabels) -> Fit:
+        recipe, known_shares = self._recipe(), self._known_shares(labels)
+        weighing = self._weighing(X, labels)
+        kept, scaled, data, bold = weighing.kept, weighing.scaled, weighing.data, weighing.bold
+        problems, assumptions = weighing.problems, weighing.assumptions
+        weights, some = weighing.weights, weighing.some
         shares = data.smoothed_shares if known_shares is None else known_shares
         posterior = parts.average_of(
-            scaled, seen, problems, assumptions, weights, bold, shares, recipe
+            scaled, weighing.seen, problems, assumptions, weights, bold, shares, recipe
         )
         posterior = posterior._replace(
             sharpness=self._sharpness(problems, assumptions, weights, data.labels.of(some), shares),
-            metric=metric,
+            metric=data.metric,
         )
         record = record_of_assumptions(
-            {name: parts.at_labels(view, data) for name, view in seen.items()},
-            data.labels, labelled, problems if self.label_noise is None else None, some,
+            {name: parts.at_labels(view, data) for name, view in weighing.seen.items()},
+            data.labels, weighing.labelled, problems if self.label_noise is None else None, some,
             assumptions, recipe,
         )  # fmt: skip
         self._say("all rows")
-        explanation = parts.explanation_of(
-            assumptions, weights, len(data.codes), problems is not None, seconded
-        )
+        explanation = weighing.explanation()
         if isinstance(X, SourceRows):
             own = scaled.rows[scaled.place]  # the rows of the graph stand for all
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
@@ -354,7 +408,9 @@ class AtollClassifier(InformedClassifier):
             return found
 
         posterior, found, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
-        facts = parts.facts_of(scaled, data, graph, recipe, proba, (n, self.n_draws))
+        facts = parts.facts_of(
+            scaled, data, weighing.graph, recipe, proba, (X.shape[0], self.n_draws)
+        )
         facts = self._with_noise(facts, assumptions, weights)
         chains, said = bold.diagnostics(recipe.graph), self._about_shares(labels, found)
         diagnostics, remarks = diagnose(facts, explanation, chains, said)
@@ -367,8 +423,8 @@ class AtollClassifier(InformedClassifier):
                 "explanation_": explanation,
                 "scaled_": facts.standardised,
                 "n_graph_rows_": data.rows.shape[0],
-                "n_neighbors_": n_neighbors,
-                "metric_": metric,
+                "n_neighbors_": weighing.n_neighbors,
+                "metric_": data.metric,
                 "class_shares_": found,
                 "label_record_": record,
             },

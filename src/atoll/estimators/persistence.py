@@ -4,7 +4,7 @@ A model file is one header line, which names the format, the atoll that wrote it
 checksum of what follows, and then an archive of skops: arrays, and a schema in JSON. Objects of
 ours are told in the schema by stable names, `atoll.estimators.saved_types.TYPES`; those of
 scikit-learn and of users by the place of their type, and skops rebuilds only types that are
-trusted by name.
+trusted by name. Where there are none of these, skops is not imported.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from atoll.core.preprocessing import Preprocessing, with_fillings
 from atoll.estimators import saved_format_1
 from atoll.estimators.far_rows import OfEveryRow
 from atoll.estimators.saved_arrays import packed
+from atoll.estimators.saved_plain import NotPlain, is_plain, plain_model, plain_parts
 from atoll.estimators.saved_records import REBUILDING, from_records, to_records
 from atoll.estimators.saved_types import UnreadableRecord, present_layout
 from atoll.estimators.shell import Estimator
@@ -70,6 +71,7 @@ _HEADER = re.compile(
     rb"atoll model, format (\d{1,6}), atoll ([\w.+-]{1,40}), sha256 ([0-9a-f]{64})\n"
 )
 _LONGEST_HEADER = 160
+_SCHEMA = "schema.json"
 _LARGE = 2**20  # bytes of an array, from which on it is compressed in a quarter of the time
 
 # What skops, zipfile and the rebuilding of objects raise on a file that is not as it was written.
@@ -242,15 +244,10 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     >>> load_model(path).C
     2.0
     """
-    import skops.io
-
     _check_model_and_path(model, path)
     check_output(path, MODEL)
     try:
-        archive = skops.io.dumps(packed(model))
-        archive = _with_schema(
-            archive, lambda schema: to_records(schema, present_layout), zipfile.ZIP_DEFLATED
-        )
+        archive = _zipped(*_schema_and_parts(packed(model)), zipfile.ZIP_DEFLATED)
     except TypeError as error:  # an object that skops or we have no form for
         raise ValueError(
             f"the {type(model).__name__} holds an object that cannot be saved as data: {error}"
@@ -259,6 +256,17 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     header = f"atoll model, format {FORMAT}, atoll {__version__}, sha256 {digest}\n"
     with atomic_path(path) as temporary:
         temporary.write_bytes(header.encode("ascii") + archive)
+
+
+def _schema_and_parts(model: Any) -> tuple[Any, dict[str, bytes]]:
+    """Return a model's schema, with records, and the other members of its archive."""
+    try:
+        return plain_parts(model)
+    except NotPlain:
+        import skops.io
+
+        schema, parts = _unzipped(skops.io.dumps(model))
+        return to_records(schema, present_layout), parts
 
 
 def _check_model_and_path(model: Any, path: Any) -> None:
@@ -310,27 +318,28 @@ def load_model(
         If the file is missing, truncated, changed since it was written, written by a newer
         format, larger than `max_bytes`, no model at all, or holds a type that is not trusted.
     """
-    import skops.io
-    from skops.io.exceptions import UntrustedTypesFoundException
-
     _check_trusted(trusted)
     name = repr(str(path))
     file_format, writer, archive = _read_archive(Path(path), max_bytes)
     trusted_names = {*TRUSTED_TYPES, *map(_type_name, trusted)}
     try:
-        archive = _with_schema(archive, _READERS[file_format], zipfile.ZIP_STORED)
-        return skops.io.loads(archive, trusted=sorted(trusted_names))
+        schema, parts = _unzipped(archive)
+        schema = _WITH_RECORDS[file_format](schema)
+        if is_plain(schema):
+            return plain_model(schema, parts)
+        archive = _zipped(from_records(schema), parts)
+        del parts  # which may be large
+        return _by_skops(archive, trusted_names)
+    except _Strangers as strangers:
+        raise ValueError(
+            f"{name} holds objects that atoll does not rebuild from a file: {strangers}. If they "
+            "are yours, open it in Python and name their types: load_model(path, trusted=[...]); "
+            "if not, do not load the file."
+        ) from None
     except UnreadableRecord as error:
         raise ValueError(
             f"{name} holds {error}. It was written by atoll {writer}, and this is atoll "
             f"{__version__}; upgrade atoll to read it."
-        ) from None
-    except UntrustedTypesFoundException:
-        strangers = sorted(set(skops.io.get_untrusted_types(data=archive)) - trusted_names)
-        raise ValueError(
-            f"{name} holds objects that atoll does not rebuild from a file: "
-            f"{', '.join(strangers)}. If they are yours, open it in Python and name their types: "
-            "load_model(path, trusted=[...]); if not, do not load the file."
         ) from None
     except _REBUILDING_ERRORS as error:
         why = " ".join(f"{type(error).__name__}: {error}".split())
@@ -343,10 +352,26 @@ def load_model(
 _NAME_A_MODEL = "name a file made by atoll.save_model or `atoll fit`"
 _SAVE_AGAIN = "Copy it again from its source, or fit and save the model again."
 
-_READERS: dict[int, Callable[[Any], Any]] = {
-    1: lambda schema: from_records(to_records(schema, saved_format_1.layout)),
-    2: from_records,
+_WITH_RECORDS: dict[int, Callable[[Any], Any]] = {
+    1: lambda schema: to_records(schema, saved_format_1.layout),
+    2: lambda schema: schema,
 }
+
+
+class _Strangers(Exception):
+    """Types that are not trusted, by name."""
+
+
+def _by_skops(archive: bytes, trusted: set[str]) -> Any:
+    """Return what an archive of skops holds, if all of its types are trusted."""
+    import skops.io
+    from skops.io.exceptions import UntrustedTypesFoundException
+
+    try:
+        return skops.io.loads(archive, trusted=sorted(trusted))
+    except UntrustedTypesFoundException:
+        found = sorted(set(skops.io.get_untrusted_types(data=archive)) - trusted)
+        raise _Strangers(", ".join(found)) from None
 
 
 def _read_archive(path: Path, max_bytes: int) -> tuple[int, str, bytes]:
@@ -387,7 +412,7 @@ def _read_header(name: str, line: bytes) -> tuple[int, str, str]:
             raise ValueError(f"{name} is damaged: its first line is incomplete. {_SAVE_AGAIN}")
         raise ValueError(f"{name} is not an atoll model; {_NAME_A_MODEL}.")
     file_format, writer, digest = int(header[1]), header[2].decode(), header[3].decode()
-    if file_format not in _READERS:
+    if file_format not in _WITH_RECORDS:
         raise ValueError(
             f"{name} was written in format {file_format} by atoll {writer}, and this is atoll "
             f"{__version__}, which reads formats up to {FORMAT}; upgrade atoll to read it."
@@ -406,29 +431,33 @@ def _check_size(name: str, n_bytes: int, max_bytes: int) -> None:
     )
 
 
-def _with_schema(archive: bytes, change: Callable[[Any], Any], compression: int) -> bytes:
-    """The archive with `change` applied to its schema.
+def _unzipped(archive: bytes) -> tuple[Any, dict[str, bytes]]:
+    """Return the schema in an archive, and its other members by their names.
 
     A member never takes more memory than its declared size, whatever it holds.
     """
-    changed = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(archive)) as old,
-        zipfile.ZipFile(changed, "w", compression) as new,
-    ):
-        if len(set(old.namelist())) < len(old.namelist()):
-            raise ValueError("two parts of the archive have the same name")
-        for member in old.infolist():
+    parts: dict[str, bytes] = {}
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        for member in opened.infolist():
+            if member.filename in parts:
+                raise ValueError("two parts of the archive have the same name")
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"{member.filename!r} is compressed in a way that is not ours")
-            with old.open(member) as part:
-                content = part.read(member.file_size)
-            if member.filename == "schema.json":
-                content = json.dumps(change(json.loads(content)), separators=(",", ":")).encode()
+            with opened.open(member) as part:
+                parts[member.filename] = part.read(member.file_size)
+    return json.loads(parts.pop(_SCHEMA)), parts
+
+
+def _zipped(schema: Any, parts: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
+    """Return an archive of a schema and its other members."""
+    archive = io.BytesIO()
+    told = json.dumps(schema, separators=(",", ":")).encode()
+    with zipfile.ZipFile(archive, "w", compression) as opened:
+        for name, content in (parts | {_SCHEMA: told}).items():
             # Numbers that were drawn hardly shrink further, however long that is tried.
             quick = 1 if len(content) > _LARGE else None
-            new.writestr(member.filename, content, compresslevel=quick)
-    return changed.getvalue()
+            opened.writestr(name, content, compresslevel=quick)
+    return archive.getvalue()
 
 
 def _check_trusted(trusted: Any) -> None:

@@ -23,7 +23,8 @@ Node = dict[str, Any]
 REBUILDING = f"{saved_types.__name__}.{saved_types.rebuilt.__name__}"
 """The one name of ours that skops has to trust."""
 
-_LOADER = "atoll"
+RECORD = "atoll"
+"""What stands in a record where a node of skops's has its loader."""
 
 
 def to_records(schema: Any, layout: Callable[[str], Layout | None]) -> Any:
@@ -47,7 +48,7 @@ def to_records(schema: Any, layout: Callable[[str], Layout | None]) -> Any:
         if found is None:
             return node
         record = {"name": found.name, "version": found.version, "fields": _fields(node, found)}
-        return _about(node) | {"__loader__": _LOADER} | record
+        return _about(node) | {"__loader__": RECORD} | record
 
     return _changed(schema, change)
 
@@ -62,13 +63,13 @@ def from_records(schema: Any) -> Any:
     """
 
     def change(node: Node) -> Node:
-        if node["__loader__"] != _LOADER:
+        if node["__loader__"] != RECORD:
             return node
         readable_type(node["name"], node["version"])
         header = {k: node[k] for k in ("name", "version")} | {"fields": list(node["fields"])}
-        told = _skops_node("JsonNode", "builtins.str", json.dumps(header))
-        arguments = _skops_node("TupleNode", "builtins.tuple", [told, *node["fields"].values()])
-        return _about(node) | _skops_node("ConstructorFromReduceNode", REBUILDING, arguments)
+        told = skops_node("JsonNode", "builtins.str", json.dumps(header))
+        arguments = skops_node("TupleNode", "builtins.tuple", [told, *node["fields"].values()])
+        return _about(node) | skops_node("ConstructorFromReduceNode", REBUILDING, arguments)
 
     return _changed(schema, change)
 
@@ -102,6 +103,8 @@ def _about(node: Node) -> Node:
     return {key: value for key, value in node.items() if key not in told}
 
 
-def _skops_node(loader: str, path: str, content: Any) -> Node:
+def skops_node(loader: str, path: str, content: Any = None) -> Node:
+    """Return a node of skops's, of the type at "package.module.Type"."""
     module, _, name = path.rpartition(".")
-    return {"__class__": name, "__module__": module, "__loader__": loader, "content": content}
+    node = {"__class__": name, "__module__": module, "__loader__": loader}
+    return node if content is None else node | {"content": content}

@@ -22,8 +22,9 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from atoll.estimators import saved_upgrades as upgrades
@@ -180,22 +181,36 @@ _NAMES = {saved.path: name for name, saved in TYPES.items()}
 
 
 def every_type() -> dict[str, SavedType]:
-    """Return `TYPES` and, beside them, estimators without a line there and what they save."""
+    """Return `TYPES` and, beside them, estimators without a line there and what they save.
+
+    Raises
+    ------
+    TypeError
+        If two types would have one name.
+    """
+    found = dict(TYPES)
+    for name, saved in _declared():
+        taken = found.setdefault(name, saved).path
+        if taken != saved.path:
+            raise TypeError(
+                f"{saved.path}: the name {name!r} is that of {taken}; rename the class."
+            )
+    return found
+
+
+def _declared() -> Iterator[tuple[str, SavedType]]:
+    """Yield names of estimators without a line in `TYPES` and of what they save, and their types.
+
+    The default classifier comes first, so that others need not be imported to find it.
+    """
     estimators = importlib.import_module("atoll.estimators")
-    public = [getattr(estimators, name) for name in estimators.__all__]
-    kinds = [kind for kind in public if inspect.isclass(kind) and hasattr(kind, "saves")]
-    kinds += [saved for kind in kinds for saved in kind.saves]
-    paths = {f"{kind.__module__}.{kind.__qualname__}": kind.__name__ for kind in kinds}
-    declared: dict[str, SavedType] = {}
-    for path, kind in paths.items():
-        if path in _NAMES:
-            continue
-        name = _dashed(kind)
-        if name in TYPES or name in declared:
-            taken = (TYPES | declared)[name].path
-            raise TypeError(f"{path}: the name {name!r} is that of {taken}; rename the class.")
-        declared[name] = SavedType(path)
-    return declared | TYPES
+    public = (getattr(estimators, name) for name in estimators.__all__)
+    for kind in itertools.chain(estimators.MODELS.values(), public):
+        if inspect.isclass(kind):
+            for saved in (kind, *kind.saves) if hasattr(kind, "saves") else ():
+                path = f"{saved.__module__}.{saved.__qualname__}"
+                if path not in _NAMES:
+                    yield _dashed(saved.__name__), SavedType(path)
 
 
 def _dashed(name: str) -> str:
@@ -229,7 +244,7 @@ def present_layout(path: str) -> Layout | None:
     """
     if not path.startswith("atoll."):
         return None
-    name = _NAMES.get(path) or next((n for n, t in every_type().items() if t.path == path), None)
+    name = _NAMES.get(path) or next((n for n, t in _declared() if t.path == path), None)
     if name is None:
         raise TypeError(
             f"{path} has no stable name; list it in `saves` of its estimator, or in "
@@ -241,7 +256,7 @@ def present_layout(path: str) -> Layout | None:
 
 
 def _type_of(name: str) -> SavedType | None:
-    return TYPES.get(name) or every_type().get(name)
+    return TYPES.get(name) or next((saved for n, saved in _declared() if n == name), None)
 
 
 def readable_type(name: Any, version: Any) -> SavedType:

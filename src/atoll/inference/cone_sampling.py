@@ -150,7 +150,7 @@ def turn_beside(
     beyond *= side
     white *= sine
     white += cosine * here.white
-    kept = ~(beyond.min(axis=1) > 0)
+    kept = ~(beyond > 0).all(axis=1)
     if kept.any():  # by rounding at the ends; all others are inside
         proposal[kept], white[kept] = z[kept], here.white[kept]
     return Coloured(proposal, white)

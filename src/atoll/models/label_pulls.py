@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import Ridge
 
 from atoll.core.graphs import nearest
 from atoll.core.rows import clipped, rescaled, row_squares
@@ -59,6 +58,8 @@ def terms(mean: Array, at: Array, labelled: Array, codes: NDArray[np.intp]) -> A
     >>> found.ravel().round(3).tolist()
     [2.0, -0.5]
     """
+    from sklearn.linear_model import Ridge  # where it is needed: it takes long to import
+
     n_functions = mean.shape[1]
     owners = [1] if n_functions == 1 else range(n_functions)
     ridge = SMALL * float(np.einsum("ij,ij->", labelled, labelled)) / len(labelled)
