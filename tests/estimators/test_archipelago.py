@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
-from atoll.core import progress
 from atoll.datasets import hide_labels, make_pinwheel
 from atoll.estimators import ArchipelagoClassifier, ArchipelagoDensity, sampling
 from atoll.models.archipelago import process, sweep
@@ -40,21 +37,6 @@ def test_a_sea_deeper_than_the_model_holds_is_remarked_on_and_ends_no_fit(monkey
     assert deep.draws_["n_rejections"].max() <= 2
     assert "nearly as many rejections as the model allows (2)" in deep.diagnostics_["verdict"]
     assert np.all(np.isfinite(deep.score_samples(X)))
-
-
-@pytest.mark.parametrize("model", [ArchipelagoClassifier, ArchipelagoDensity])
-def test_a_fit_that_takes_long_shows_how_far_it_is_and_a_quick_one_does_not(
-    monkeypatch, capsys, model
-):
-    X, y = np.array([[0.0], [0.2], [3.0], [3.3]]), ["a", None, None, "b"]
-    given = (X,) if model is ArchipelagoDensity else (X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # so few draws cannot have mixed
-        model(**SHORTEST).fit(*given)
-        assert capsys.readouterr().err == ""
-        monkeypatch.setattr(progress, "QUICK_UNWATCHED", 0.0)
-        model(**SHORTEST).fit(*given)
-    assert f"{model.__name__}: fitted in" in capsys.readouterr().err
 
 
 def test_rejection_is_likely_between_islands_and_not_on_them(fitted):
@@ -194,54 +176,22 @@ def test_a_run_cut_in_two_gives_the_draws_of_one_that_was_not(tmp_path):
     np.testing.assert_array_equal(resumed.predict_proba(X), straight.predict_proba(X))
 
 
-def test_chains_that_have_not_mixed_draw_on_to_the_draws_of_one_long_run(monkeypatch):
-    """As far as the most, where that could be enough; and no further where it could not."""
-    monkeypatch.setattr(sampling, "DRAWS", (4, 6, 8))
-    settings = {**SHORTEST, "n_samples": "auto"}
-    monkeypatch.setattr(sampling, "_goes_on", lambda found, most: found["n_draws"] < 8)
-    longest = ArchipelagoClassifier(**settings).fit(X, Y)
-    straight = ArchipelagoClassifier(**{**settings, "n_samples": 8}).fit(X, Y)
-    np.testing.assert_array_equal(longest.draws_["n_rejections"], straight.draws_["n_rejections"])
-    np.testing.assert_array_equal(longest.predict_proba(X), straight.predict_proba(X))
-    monkeypatch.setattr(sampling, "_goes_on", lambda found, most: False)
-    given_up = ArchipelagoClassifier(**settings).fit(X, Y)
-    assert given_up.diagnostics_["n_draws"] == 4
-
-
 def test_rows_are_looked_at_where_all_else_has_mixed(monkeypatch):
     """And chains whose rows have not mixed draw on."""
-    monkeypatch.setattr(sampling, "DRAWS", (4, 6, 8, 10))
+    monkeypatch.setattr(ArchipelagoClassifier, "patience", sampling.Patience((4, 6, 8, 10)))
     seen = []
 
-    def goes_on(found, most):
+    def goes_on(patience, found):
         if "row_probabilities" in found["r_hat"]:
             seen.append(found["n_draws"])
             return found["n_draws"] < 8
         return found["n_draws"] < 6
 
-    monkeypatch.setattr(sampling, "_goes_on", goes_on)
+    monkeypatch.setattr(sampling.Patience, "goes_on", goes_on)
     model = ArchipelagoClassifier(**{**SHORTEST, "n_samples": "auto"}).fit(X, Y)
     assert seen == [6, 8]
     assert model.diagnostics_["n_draws"] == 8
     assert "row_probabilities" in model.diagnostics_["r_hat"]
-
-
-@pytest.mark.parametrize(
-    ("mixed", "r_hat", "ess", "n_draws", "goes_on"),
-    [
-        (False, 1.04, 40.0, 250, True),
-        (False, 1.14, 40.0, 250, True),
-        (False, 1.16, 40.0, 250, False),
-        (False, 1.04, 30.0, 250, False),
-        (False, 1.16, 10.0, 249, True),
-        (True, 1.04, 140.0, 249, False),
-        (True, 1.04, 140.0, 250, False),
-    ],
-)
-def test_whether_the_most_draws_could_be_enough(mixed, r_hat, ess, n_draws, goes_on):
-    sizes = {"ess_bulk": {"a": ess, "b": 500.0}, "ess_tail": {"a": 400.0, "b": 500.0}}
-    found = {"mixed": mixed, "r_hat": {"a": 1.01, "b": r_hat}, "n_draws": n_draws, **sizes}
-    assert sampling._goes_on(found, 750) == goes_on
 
 
 # Rows that are not vectors ------------------------------------------------------------------------

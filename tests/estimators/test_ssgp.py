@@ -169,7 +169,7 @@ def test_a_kernel_without_length_scales_is_taken():
         ({"power": 0}, "power must be a whole number, at least 1, got 0"),
         ({"weights": "x"}, "weights must be .* got 'x'"),
         ({"n_neighbors": 0}, "n_neighbors must be a whole number, at least 1, got 0"),
-        ({"n_samples": 0}, "n_samples must be a whole number, at least 1, got 0"),
+        ({"n_samples": 0}, 'n_samples must be "auto" or a whole number, at least 1, got 0'),
     ],
 )
 def test_a_parameter_out_of_range_is_named_with_its_value(options, problem):

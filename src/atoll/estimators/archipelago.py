@@ -211,6 +211,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
 
     paper = "Adams & Ghahramani 2009"
     summary = "two or more classes and unlabelled rows, generative"
+    patience = sampling.OF_ISLANDS
     parameters = (
         OF_ISLANDS
         | {
@@ -227,7 +228,6 @@ class ArchipelagoClassifier(GenerativeClassifier):
             "dependent": Flag(),
         }
         | CHAINS
-        | {"n_samples": OneOf("auto") | Whole(1)}
         | COMMON
         | WATCHED
     )
@@ -399,7 +399,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         def traces_of(draws: Record) -> Record:
             return sampling.named_scalars(draws, names) | shares(draws, unknown)
 
-        result, found = sampling.sample_until_mixed(self, chain, X, labels, traces_of, watched)
+        result, found = sampling.sample_until_mixed(self, chain, (X, labels), traces_of, watched)
         draws, traces = result.draws, traces_of(result.draws)
         weights = chain_weights(draws, found, labels)
         found["verdict"] += acceptance_remark(draws["n_rejections"], len(X))
@@ -462,8 +462,9 @@ object, default="auto"
         Number of Markov chains.
     n_warmup : int, default=300
         Sweeps dropped at the start of each chain.
-    n_samples : int, default=600
-        Draws kept per chain.
+    n_samples : int or "auto", default="auto"
+        Draws kept per chain. "auto" is 600, and then up to 2400 while the chains have not mixed
+        and that many could be enough.
     thin : int, default=2
         Sweeps per draw.
     random_state : None, int or numpy Generator, default=None
@@ -501,6 +502,7 @@ object, default="auto"
 
     paper = "Adams, Murray & MacKay 2009; Adams & Ghahramani 2009"
     summary = "a density of rows without labels"
+    patience = sampling.drawing_on(600, longer=4)
     parameters = OF_ISLANDS | {
         name: rule
         for name, rule in (CHAINS | COMMON | WATCHED).items()
@@ -515,7 +517,7 @@ object, default="auto"
         moves: str = "default",
         n_chains: int = 4,
         n_warmup: int = 300,
-        n_samples: int = 600,
+        n_samples: int | str = "auto",
         thin: int = 2,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -547,14 +549,17 @@ object, default="auto"
         prior = prior_of_islands(self.kernel, X)
         base, reason = choose_base(self.base_density, X)
         setting = Setting(X, np.full(len(X), UNLABELLED), 1, prior, base)
-        result = sampling.sample(self, sampler(setting, sweep=SWEEPS[self.moves]))
-        traces = sampling.named_scalars(result.draws, prior.names)
-        found = sampling.diagnose(self, result, traces)
+        chain = sampler(setting, sweep=SWEEPS[self.moves])
+
+        def traces_of(draws: Record) -> Record:
+            return sampling.named_scalars(draws, prior.names)
+
+        result, found = sampling.sample_until_mixed(self, chain, (X, None), traces_of)
         found["verdict"] += acceptance_remark(result.draws["n_rejections"], len(X))
         return Fit(
             make_posterior(setting, sampling.pool(result.draws)),
             found,
-            traces=traces,
+            traces=traces_of(result.draws),
             attributes={
                 "base_density_": base,
                 "base_density_reason_": reason,

@@ -288,7 +288,7 @@ def fit_by_chains(model: Any, X: Array, labels: PartialLabels, start: Start, cho
         made = fitting.chains_of(rng, done.problem, done.found, order)
         samplers = [made[i % len(made)] for i in range(model.n_chains)]
         result, diagnosis = sampling.sample_until_mixed(
-            model, samplers, X, labels, traces_of, watched
+            model, samplers, (X, labels), traces_of, watched
         )
     draws, traces = result.draws, traces_of(result.draws)
     weights = chain_weights(draws, diagnosis, labels)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from atoll.core.labels import PartialLabels
 from atoll.core.regions import RegionFamily
 from atoll.estimators import sampling
-from atoll.estimators.parameters import CHAINS, COMMON, KERNEL, Rule, inference
+from atoll.estimators.parameters import CHAINS, COMMON, KERNEL, WATCHED, Rule, inference
 from atoll.estimators.progress import Progress
 from atoll.estimators.searches import search_of_approximation
 from atoll.estimators.shell import Fit, Need
@@ -31,11 +31,13 @@ Array = NDArray[np.float64]
 # Up to so many rows in the kernel matrix "auto" samples: a few minutes on one core.
 GIBBS_ROWS = 300
 DENSE_COPIES = 8  # n × n matrices alive at once in a chain
+PATIENCE = sampling.drawing_on(300)
 RULES: dict[str, Rule] = {
     "kernel": KERNEL,
     "inference": inference("auto", "mcmc", *OVER_REGIONS),
     **CHAINS,
     **COMMON,
+    **WATCHED,
 }
 
 
@@ -96,19 +98,21 @@ def fit_by_chains(
     sampler = sampler or probit_gp.regions_sampler(model.inputs, model.regions, model.prior)
     if estimator.inference == "auto":
         sampling.say_before(estimator, sampler)
-    result = sampling.sample(estimator, sampler, X, labels)
-    draws, prior = result.draws, model.prior
-    traces = sampling.named_scalars(draws, prior.names)
-    transduction = None
-    if draws.get("unlabelled_probabilities", np.zeros((0, 0, 0))).shape[2] > 0:
+    prior = model.prior
+
+    def traces_of(draws: Record) -> Record:
+        return sampling.named_scalars(draws, prior.names) | class_shares(draws)
+
+    result, found = sampling.sample_until_mixed(estimator, sampler, (X, labels), traces_of)
+    draws, transduction = result.draws, None
+    if _has_unlabelled(draws):
         transduction = draws["unlabelled_probabilities"].mean(axis=(0, 1))
-        traces |= class_shares(draws["unlabelled_probabilities"])
     phi = draws["region_parameters"]
     return Fit(
         probit_gp.sampled_posterior(sampling.pool(draws), model.inputs, prior, model.likelihood),
-        sampling.diagnose(estimator, result, traces),
+        found,
         transduction,
-        traces,
+        traces_of(draws),
         attributes={
             "inference_": "mcmc",
             "kernel_": kernel_at(prior, sampling.mean_log_parameters(draws)),
@@ -117,13 +121,20 @@ def fit_by_chains(
     )
 
 
-def class_shares(probabilities: Array) -> Record:
+def class_shares(draws: Record) -> Record:
     """Return the share of every class but the first among the unlabelled rows, by its code.
 
-    probabilities (chain, draw, u, K) -> (chain, draw) each.
+    (chain, draw) each; none where no such row is recorded.
     """
-    shares = probabilities.mean(axis=2)
+    if not _has_unlabelled(draws):
+        return {}
+    shares = draws["unlabelled_probabilities"].mean(axis=2)  # of (chain, draw, u, K)
     return {f"share_of_class_{k}": shares[..., k] for k in range(1, shares.shape[2])}
+
+
+def _has_unlabelled(draws: Record) -> bool:
+    """Return whether class probabilities of unlabelled rows are among the draws."""
+    return draws.get("unlabelled_probabilities", np.zeros((0, 0, 0))).shape[2] > 0
 
 
 def fit_by_search(

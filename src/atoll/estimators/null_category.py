@@ -99,8 +99,9 @@ class NullCategoryClassifier(Classifier):
         Markov chains.
     n_warmup : int, default=200
         Sweeps per chain that are dropped.
-    n_samples : int, default=300
-        Draws kept per chain.
+    n_samples : int or "auto", default="auto"
+        Draws kept per chain. "auto" is 300, and then up to 2400 while the chains have not mixed
+        and that many could be enough.
     thin : int, default=1
         Sweeps per draw kept.
     checkpoint : path of a folder, default=None
@@ -112,8 +113,9 @@ class NullCategoryClassifier(Classifier):
         Seed of the chains.
     n_jobs : int, default=None
         Chains run at once, by joblib.
-    verbose : bool, default=False
-        Whether to show a progress bar on standard error.
+    verbose : bool or "auto", default="auto"
+        Whether progress is shown on standard error; "auto": of a fit that takes longer than ten
+        seconds, at a terminal or in a notebook, or than a minute elsewhere.
 
     Attributes
     ----------
@@ -157,6 +159,7 @@ class NullCategoryClassifier(Classifier):
 
     paper = "Lawrence & Jordan 2005; Rogers & Girolami 2007; Rogers 2014 (lecture)"
     summary = "two or more classes, learns from unlabelled rows: the boundary avoids the data"
+    patience = auxiliary_gp.PATIENCE
     parameters = (
         {
             "null_width": Number(least=0) | OneOf("sample"),
@@ -184,13 +187,13 @@ class NullCategoryClassifier(Classifier):
         negative: str = "zero",
         n_chains: int = 4,
         n_warmup: int = 200,
-        n_samples: int = 300,
+        n_samples: int | str = "auto",
         thin: int = 1,
         checkpoint: str | None = None,
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | str = "auto",
     ):
         self.null_width = null_width
         self.missing_rates = missing_rates

@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from atoll.core.labels import PartialLabels
 from atoll.core.remarks import warn_user
 from atoll.estimators.auxiliary_gp import (
+    PATIENCE,
     RULES,
     RegionModel,
     chosen_inference,
@@ -57,8 +58,9 @@ class OrdinalGPClassifier(Classifier):
         Markov chains.
     n_warmup : int, default=200
         Sweeps per chain that are dropped.
-    n_samples : int, default=300
-        Draws kept per chain.
+    n_samples : int or "auto", default="auto"
+        Draws kept per chain. "auto" is 300, and then up to 2400 while the chains have not mixed
+        and that many could be enough.
     thin : int, default=1
         Sweeps per draw kept.
     checkpoint : path of a folder, default=None
@@ -70,8 +72,9 @@ class OrdinalGPClassifier(Classifier):
         Seed of the chains.
     n_jobs : int, default=None
         Chains run at once, by joblib.
-    verbose : bool, default=False
-        Whether to show a progress bar on standard error.
+    verbose : bool or "auto", default="auto"
+        Whether progress is shown on standard error; "auto": of a fit that takes longer than ten
+        seconds, at a terminal or in a notebook, or than a minute elsewhere.
 
     Attributes
     ----------
@@ -110,6 +113,7 @@ class OrdinalGPClassifier(Classifier):
 
     paper = "Rogers 2014 (lecture); Chu & Ghahramani 2005"
     summary = "classes with an order; cut points learned; unlabelled rows with a null width"
+    patience = PATIENCE
     parameters = {
         "classes": Nothing("those of y") | Listed("all classes, lowest first"),
         "null_width": Number(least=0),
@@ -124,13 +128,13 @@ class OrdinalGPClassifier(Classifier):
         inference: str = "auto",
         n_chains: int = 4,
         n_warmup: int = 200,
-        n_samples: int = 300,
+        n_samples: int | str = "auto",
         thin: int = 1,
         checkpoint: str | None = None,
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | str = "auto",
     ):
         self.classes = classes
         self.null_width = null_width

@@ -380,7 +380,7 @@ CHECKPOINT = Nothing() | Path("the path of a folder")
 CHAINS: dict[str, Rule] = RANDOM | {
     "n_chains": Whole(1),
     "n_warmup": Whole(0),
-    "n_samples": Whole(1),
+    "n_samples": OneOf("auto") | Whole(1),
     "thin": Whole(1),
     "checkpoint": CHECKPOINT,
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -14,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from atoll import __version__
 from atoll.core.labels import PartialLabels
+from atoll.core.memory import physical_memory
 from atoll.core.remarks import warn_user
 from atoll.core.threads import one_thread
 from atoll.diagnostics import summarise, verdict
@@ -27,13 +29,68 @@ Array = NDArray[np.float64]
 
 PREDICTIVE_DRAWS = 100
 _NOT_WATCHED = ("jitter", "acceptance")  # for mixing: they are not the model's
-# Draws of each chain where n_samples is "auto": after each of these it is seen whether more are
-# needed, and whether the last would be enough.
-DRAWS = (100, 125, 150, 175, 200, 225, 250, 275, 300, 350, 400, 450, 525, 600, 675, 750)
+PARTS, ROUNDED = 7, 25  # in which chains draw on, and to which numbers of draws are rounded
+OF_OBJECTS = 300  # draws of chains over rows that are not numbers, which cannot go on
+FORMS = 4  # of draws at once: in a file's arrays, one by one, stacked, and in what is made of them
 TIMED_SWEEPS, LEAST_TIMED = 3, 100  # sweeps by which time is told, and from which on it is asked
 LEAST_TO_DESPAIR = 250  # draws, from which on chains stop where the most would not be enough
 # Not of the problem, but of how long it is worked on.
 _OF_THE_RUN = ("checkpoint", "n_jobs", "verbose", "n_samples", "n_chains", "max_iter")
+
+
+class Patience(NamedTuple):
+    """How many draws chains make, and how long they go on where they have not mixed.
+
+    counts : draws of each chain, after each of which it is seen whether more are needed
+    hope : chains end early where not even so many times the most draws would be enough
+    """
+
+    counts: tuple[int, ...]
+    hope: float = 1.0
+
+    def goes_on(self, found: Mapping[str, Any]) -> bool:
+        """Return whether chains have not mixed and may yet do so; `found` is from `diagnose`.
+
+        Errors fall with the root of the number of draws, and effective sizes grow in proportion to
+        it. That is asked from LEAST_TO_DESPAIR draws on: fewer say little of it.
+        """
+        sizes = [*found["ess_bulk"].values(), *found["ess_tail"].values()]
+        r_hat, smallest = np.max([*found["r_hat"].values()]), np.min(sizes)
+        # A chain by itself is never said to have mixed; more draws of it would not change that.
+        if found["mixed"] or (r_hat <= R_HAT_LIMIT and smallest >= ESS_LIMIT):
+            return False
+        if found["n_draws"] < LEAST_TO_DESPAIR:
+            return True
+        growth = self.hope * self.counts[-1] / found["n_draws"]
+        is_near = (r_hat - 1.0) / growth <= R_HAT_LIMIT - 1.0 and smallest * growth >= ESS_LIMIT
+        return bool(is_near)
+
+
+# Of Archipelago, whose sweeps take long.
+OF_ISLANDS = Patience(
+    (100, 125, 150, 175, 200, 225, 250, 275, 300, 350, 400, 450, 525, 600, 675, 750)
+)
+
+
+def drawing_on(first: int, longer: int = 8) -> Patience:
+    """Return the patience of chains that make so many draws, or up to so many times as many.
+
+    Effective sizes of a few hundred draws may be wrong by a factor of two, so that hope goes twice
+    as far.
+
+    Examples
+    --------
+    >>> drawing_on(300).counts
+    (300, 400, 550, 725, 975, 1325, 1775, 2400)
+    """
+    grown = first * longer ** (np.arange(PARTS + 1) / PARTS)
+    return Patience(tuple(int(ROUNDED * np.round(n / ROUNDED)) for n in grown), hope=2.0)
+
+
+def patience_of(estimator: Any) -> Patience:
+    """Return how many draws a chain may make: what n_samples says, or for "auto" the class."""
+    n_samples = estimator.get_params(deep=False)["n_samples"]
+    return estimator.patience if isinstance(n_samples, str) else Patience((int(n_samples),))
 
 
 def say_before(estimator: Any, sampler: Sampler, remark: str = "") -> None:
@@ -71,42 +128,20 @@ def say_before(estimator: Any, sampler: Sampler, remark: str = "") -> None:
         )
 
 
-def sample(
+def sample_until_mixed(
     estimator: Any,
     sampler: Sampler | Sequence[Sampler],
-    X: Any = None,
-    labels: PartialLabels | None = None,
-) -> ChainsResult:
-    """Run the chains that an estimator's parameters ask for.
+    data: tuple[Any, PartialLabels | None],
+    traces_of: Callable[[Record], Record],
+    watched: Callable[[Record], Record] | None = None,
+) -> tuple[ChainsResult, dict[str, Any]]:
+    """Run the chains that an estimator's parameters ask for, and longer as `draw_on` does.
 
     Parameters
     ----------
     estimator : has n_chains, n_warmup, n_samples, thin, random_state, n_jobs, verbose, and may
         have checkpoint
-    X, labels : all rows of the fit, by which a checkpoint knows its problem
-    """
-    checkpoint = getattr(estimator, "checkpoint", None)
-    return _run(
-        estimator, sampler, (X, labels), numbers_of_draws(estimator.n_samples)[0], checkpoint
-    )
-
-
-def sample_until_mixed(
-    estimator: Any,
-    sampler: Sampler | Sequence[Sampler],
-    X: Any,
-    labels: PartialLabels,
-    traces_of: Callable[[Record], Record],
-    watched: Callable[[Record], Record],
-) -> tuple[ChainsResult, dict[str, Any]]:
-    """Run chains as `sample` does, and longer where n_samples is "auto" and they have not mixed.
-
-    They stop where even the most draws would hardly be enough: errors fall with the root of their
-    number, and effective sizes grow in proportion to it. That is asked from LEAST_TO_DESPAIR draws
-    on: fewer say little of it.
-
-    Parameters
-    ----------
+    data : all rows of the fit and their labels, by which a checkpoint knows its problem
     traces_of, watched : draws -> traces and watched arrays, as `diagnose` takes them. The latter
         cost more, and are looked at where the traces alone would let the chains end
 
@@ -114,36 +149,68 @@ def sample_until_mixed(
     -------
     result, `diagnose` of it
     """
-    counts, own = numbers_of_draws(estimator.n_samples), getattr(estimator, "checkpoint", None)
-    is_lent = own is None and len(counts) > 1
-    with TemporaryDirectory(prefix="atoll-") if is_lent else nullcontext(own) as folder:
-        for n_samples in counts:
-            result = _run(estimator, sampler, (X, labels), n_samples, folder)
-            is_last = result.interrupted or n_samples == counts[-1]
-            traces = traces_of(result.draws)
-            if not is_last and _goes_on(diagnose(estimator, result, traces), counts[-1]):
-                continue
-            found = diagnose(estimator, result, traces, watched(result.draws))
-            if is_last or not _goes_on(found, counts[-1]):
+    patience = patience_of(estimator)
+    if len(patience.counts) > 1 and np.asarray(data[0]).dtype.kind == "O":
+        patience = Patience((max(patience.counts[0], OF_OBJECTS),))  # no checkpoint holds such rows
+
+    def run(n_samples: int, folder: Any) -> ChainsResult:
+        return _run(estimator, sampler, data, n_samples, folder)
+
+    def judge(result: ChainsResult, is_last: bool) -> dict[str, Any]:
+        traces = traces_of(result.draws)
+        if watched is None:
+            return diagnose(estimator, result, traces)
+        if not is_last:
+            found = diagnose(estimator, result, traces)
+            if patience.goes_on(found):
+                return found
+        return diagnose(estimator, result, traces, watched(result.draws))
+
+    return draw_on(patience, getattr(estimator, "checkpoint", None), run, judge)
+
+
+def draw_on(
+    patience: Patience,
+    checkpoint: Any,
+    run: Callable[[int, Any], ChainsResult],
+    judge: Callable[[ChainsResult, bool], dict[str, Any]],
+) -> tuple[ChainsResult, dict[str, Any]]:
+    """Run chains to the first number of draws, and to further ones while they have not mixed.
+
+    They stop where `patience` ends, or where memory would not hold more draws.
+
+    Parameters
+    ----------
+    patience : from `patience_of`
+    checkpoint : the user's folder of checkpoints; where it is None, chains that may go on have one
+        for as long as they do
+    run : (number of draws, folder of checkpoints) -> result; goes on from the folder
+    judge : (result, whether it is the last) -> r_hat, ess_bulk, ess_tail, n_draws and mixed, as in
+        `diagnose`
+
+    Returns
+    -------
+    result, what `judge` says of it
+    """
+    counts = patience.counts
+    is_lent = checkpoint is None and len(counts) > 1
+    with TemporaryDirectory(prefix="atoll-") if is_lent else nullcontext(checkpoint) as folder:
+        for n_samples, following in zip(counts, [*counts[1:], 0]):
+            result = run(n_samples, folder)
+            is_last = result.interrupted or not following
+            is_last = is_last or not _are_held(result.draws, following / n_samples)
+            # On a full disk there is nothing to go on from.
+            is_last = is_last or (is_lent and not any(Path(str(folder)).iterdir()))
+            found = judge(result, is_last)
+            if is_last or not patience.goes_on(found):
                 break
     return result, found
 
 
-def numbers_of_draws(n_samples: int | str) -> tuple[int, ...]:
-    """Return how many draws a chain may make: what n_samples says, or DRAWS for "auto"."""
-    return DRAWS if isinstance(n_samples, str) else (int(n_samples),)
-
-
-def _goes_on(found: Mapping[str, Any], most: int) -> bool:
-    """Return whether chains have not mixed, but may have done so after the most draws."""
-    if found["mixed"]:
-        return False
-    if found["n_draws"] < LEAST_TO_DESPAIR:
-        return True
-    growth = most / found["n_draws"]
-    sizes = [*found["ess_bulk"].values(), *found["ess_tail"].values()]
-    excess = (max(found["r_hat"].values()) - 1.0) / growth
-    return excess <= R_HAT_LIMIT - 1.0 and min(sizes) * growth >= ESS_LIMIT
+def _are_held(draws: Record, growth: float) -> bool:
+    """Return whether memory holds so many times these draws, in each of the forms they take."""
+    limit = physical_memory()
+    return limit is None or FORMS * growth * sum(v.nbytes for v in draws.values()) < limit
 
 
 def _run(
@@ -248,7 +315,7 @@ def run_length(estimator: Any, n_draws: int, *, interrupted: bool) -> RunLength 
     """Return how long an estimator's chains were; None where that was not its parameters' doing."""
     if interrupted:
         return None
-    most = numbers_of_draws(estimator.n_samples)[-1]
+    most = patience_of(estimator).counts[-1]
     is_auto = isinstance(estimator.n_samples, str)
     return RunLength(int(estimator.n_warmup), most, n_draws, is_auto)
 
@@ -263,8 +330,8 @@ def dense_need(estimator: Any, n: int, n_classes: int, n_copies: int) -> Need:
     at_work = min(estimator.n_chains, effective_n_jobs(estimator.n_jobs))
     copies = n_copies * at_work + (estimator.n_chains - at_work)  # others wait with a factor each
     # Of a row in a draw: its functions, weights and probabilities, once more while stacked.
-    most_draws = numbers_of_draws(estimator.n_samples)[-1]
-    drawn = estimator.n_chains * most_draws * n * 6 * n_classes
+    # Chains that go on end where memory does.
+    drawn = estimator.n_chains * patience_of(estimator).counts[0] * n * 6 * n_classes
     return Need(
         8 * (copies * n * n + drawn),
         f"{type(estimator).__name__} with {n} rows in its kernel matrix",

@@ -10,8 +10,9 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from atoll.core.labels import PartialLabels
 from atoll.estimators import sampling
-from atoll.estimators.parameters import CHAINS, COMMON, KERNEL
+from atoll.estimators.parameters import CHAINS, COMMON, KERNEL, WATCHED
 from atoll.estimators.shell import Classifier, Fit, Need
+from atoll.inference.chains import Record
 from atoll.kernels.hyperparameters import kernel_at, kernel_prior
 from atoll.models import softmax_gp
 from atoll.models.softmax_gp import SoftmaxPosterior
@@ -41,8 +42,9 @@ class SoftmaxGPClassifier(Classifier):
         Markov chains.
     n_warmup : int, default=200
         Sweeps per chain that are dropped.
-    n_samples : int, default=300
-        Draws kept per chain.
+    n_samples : int or "auto", default="auto"
+        Draws kept per chain. "auto" is 300, and then up to 2400 while the chains have not mixed
+        and that many could be enough.
     thin : int, default=1
         Sweeps per draw kept.
     checkpoint : path of a folder, default=None
@@ -54,8 +56,9 @@ class SoftmaxGPClassifier(Classifier):
         Seed of the chains.
     n_jobs : int, default=None
         Chains run at once, by joblib.
-    verbose : bool, default=False
-        Whether to show a progress bar on standard error.
+    verbose : bool or "auto", default="auto"
+        Whether progress is shown on standard error; "auto": of a fit that takes longer than ten
+        seconds, at a terminal or in a notebook, or than a minute elsewhere.
 
     Attributes
     ----------
@@ -88,7 +91,8 @@ class SoftmaxGPClassifier(Classifier):
 
     paper = "Williams & Barber 1998; baseline of Adams & Ghahramani 2009"
     summary = "two or more classes, labelled rows only"
-    parameters = {"kernel": KERNEL} | CHAINS | COMMON
+    patience = sampling.drawing_on(300)
+    parameters = {"kernel": KERNEL} | CHAINS | COMMON | WATCHED
 
     def __init__(
         self,
@@ -96,13 +100,13 @@ class SoftmaxGPClassifier(Classifier):
         kernel: str | Kernel = "isotropic",
         n_chains: int = 4,
         n_warmup: int = 200,
-        n_samples: int = 300,
+        n_samples: int | str = "auto",
         thin: int = 1,
         checkpoint: str | None = None,
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | str = "auto",
     ):
         self.kernel = kernel
         self.n_chains = n_chains
@@ -121,13 +125,16 @@ class SoftmaxGPClassifier(Classifier):
     def _fit(self, X: Array, labels: PartialLabels) -> Fit:
         prior, known = kernel_prior(self.kernel, X), labels.is_labelled
         sampler = softmax_gp.sampler(X[known], labels.codes[known], prior, len(labels.classes))
-        result = sampling.sample(self, sampler, X, labels)
+
+        def traces_of(draws: Record) -> Record:
+            return sampling.named_scalars(draws, prior.names)
+
+        result, found = sampling.sample_until_mixed(self, sampler, (X, labels), traces_of)
         pooled = sampling.pool(result.draws)
-        traces = sampling.named_scalars(result.draws, prior.names)
         mean = sampling.mean_log_parameters(result.draws)
         return Fit(
             SoftmaxPosterior(prior, X[known], pooled["log_parameters"], pooled["weights"]),
-            sampling.diagnose(self, result, traces),
-            traces=traces,
+            found,
+            traces=traces_of(result.draws),
             attributes={"kernel_": kernel_at(prior, mean)},
         )

@@ -22,6 +22,7 @@ from atoll.estimators.parameters import (
     CHECKPOINT,
     COMMON,
     RANDOM,
+    WATCHED,
     Nothing,
     Number,
     OneOf,
@@ -30,9 +31,18 @@ from atoll.estimators.parameters import (
     inference,
 )
 from atoll.estimators.progress import Progress
-from atoll.estimators.sampling import PREDICTIVE_DRAWS, run_fingerprint, run_length
+from atoll.estimators.sampling import (
+    PREDICTIVE_DRAWS,
+    Patience,
+    draw_on,
+    drawing_on,
+    patience_of,
+    run_fingerprint,
+    run_length,
+)
 from atoll.estimators.shell import Classifier, Estimator, Fit, Need
 from atoll.estimators.validation import generator
+from atoll.inference.chains import ChainsResult
 from atoll.models import ssgp
 from atoll.models.ssgp import Component, Labels, Problem, SSGPPosterior
 
@@ -82,8 +92,9 @@ class SSGPClassifier(Classifier):
         Expectation propagation takes two classes. "auto" is "ep" for two, "mcmc" for more.
     n_warmup : int, default=60
         Draws dropped at the start of each of the four chains of "mcmc".
-    n_samples : int, default=250
-        Draws kept of each of them.
+    n_samples : int or "auto", default="auto"
+        Draws kept of each of them. "auto" is 250, and then up to 4000 while the chains have not
+        mixed and that many could be enough.
     checkpoint : path of a folder, default=None
         Where "mcmc" keeps its chains, every half a minute and at Ctrl-C; the same fit then goes on
         from there, to the same draws.
@@ -94,8 +105,9 @@ class SSGPClassifier(Classifier):
         Seed of "mcmc".
     n_jobs : int, default=None
         Chains of "mcmc" run at once, by joblib.
-    verbose : bool, default=False
-        Whether progress is written to standard error.
+    verbose : bool or "auto", default="auto"
+        Whether progress is shown on standard error; "auto": of a fit that takes longer than ten
+        seconds, at a terminal or in a notebook, or than a minute elsewhere.
 
     Attributes
     ----------
@@ -130,10 +142,12 @@ class SSGPClassifier(Classifier):
 
     paper = "Sindhwani, Chu & Keerthi 2007"
     summary = "two or more classes, learns from unlabelled rows: smooth along their graph"
+    patience = drawing_on(250, longer=16)
     parameters: ClassVar[Mapping[str, Rule]] = {
         **COMMON,
         **RANDOM,
         **WARPED,
+        **WATCHED,
         "noise": Number(above=0),
         "selection": OneOf("evidence", "grid", "average") | Nothing("as given"),
         "evidence": EVIDENCES,
@@ -141,7 +155,7 @@ class SSGPClassifier(Classifier):
         "ambient_weight": Number(above=0),
         "inference": inference("auto", "ep", "mcmc"),
         "n_warmup": Whole(0),
-        "n_samples": Whole(1),
+        "n_samples": OneOf("auto") | Whole(1),
         "checkpoint": CHECKPOINT,
     }
 
@@ -160,12 +174,12 @@ class SSGPClassifier(Classifier):
         ambient_weight: float = 1.0,
         inference: str = "auto",
         n_warmup: int = 60,
-        n_samples: int = 250,
+        n_samples: int | str = "auto",
         checkpoint: str | None = None,
         unlabelled: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | str = "auto",
     ):
         self.kernel = kernel
         self.n_neighbors = n_neighbors
@@ -216,13 +230,8 @@ class SSGPClassifier(Classifier):
             sentence = f"Expectation propagation converged, {found}"
         else:
             mark = run_fingerprint(self, X, labels)
-            components, traces, interrupted = self._sample(problem, given, selected, mark)
-            watched = summarise(traces)
-            n_chains, n_draws = traces["log_prior"].shape
-            length = run_length(self, n_draws, interrupted=interrupted)
-            mixed, said = verdict(watched, n_chains=n_chains, length=length)
-            summary = {**watched, "mixed": mixed, "interrupted": interrupted}
-            sentence = f"{said}\nParameters were found {found}"
+            components, traces, summary = self._sample(problem, given, selected, mark)
+            sentence = f"{summary['verdict']}\nParameters were found {found}"
         if not selected.converged:
             sentence = (
                 "Expectation propagation, or the search for the parameters, had not converged, "
@@ -267,32 +276,27 @@ class SSGPClassifier(Classifier):
 
     def _sample(
         self, problem: Problem, labels: Labels, selected: ssgp.Selection, mark: str
-    ) -> tuple[list[Component], dict[str, Array], bool]:
-        """Return components of draws, as many of each as its weight deserves, and their traces.
+    ) -> tuple[list[Component], dict[str, Array], dict[str, Any]]:
+        """Return components of draws, as many of each as its weight deserves.
 
-        Chains that Ctrl-C has cut short are the last component, whatever its weight; the third
-        answer says whether it did. `mark` is what a checkpoint knows the problem by.
+        With them come the traces of the heaviest and what they say of its chains; the others have
+        as many draws. Chains that Ctrl-C has cut short are the last component, whatever its weight.
+        `mark` is what a checkpoint knows the problem by.
         """
         components: list[tuple[int, Component]] = []
         traces: dict[str, Array] = {}
-        interrupted = False
-        lengths = ssgp.Lengths(self.n_warmup, self.n_samples)
+        summary: dict[str, Any] = {}
+        patience = patience_of(self)
         streams = generator(self.random_state).spawn(len(selected.fits))
         # The heaviest first: if a run is stopped, the others matter less.
         for number in np.argsort(-selected.log_weights, kind="stable").tolist():
             fit, log_weight = selected.fits[number], float(selected.log_weights[number])
             folder = None if self.checkpoint is None else Path(self.checkpoint) / f"fit-{number}"
-            draws, lower, interrupted = ssgp.sample_auxiliary(
-                streams[number],
-                fit,
-                labels,
-                lengths,
-                n_jobs=self.n_jobs,
-                shown_after=self._until_shown(),
-                checkpoint=folder,
-                fingerprint=mark,
-            )
-            traces = traces or _watched(draws, lower)
+            draws, lower, found = self._draw(streams[number], fit, labels, patience, folder, mark)
+            if not components:
+                traces, summary = _watched(draws, lower), found
+                patience = Patience((found["n_draws"],))
+            interrupted = summary["interrupted"] = found["interrupted"]
             pooled = draws.reshape(-1, *draws.shape[2:])
             size = max(4, math.ceil(PREDICTIVE_DRAWS * math.exp(log_weight)))
             kept = np.linspace(0, len(pooled) - 1, min(size, len(pooled))).round().astype(int)
@@ -304,8 +308,51 @@ class SSGPClassifier(Classifier):
         return (
             [component for _, component in sorted(components, key=lambda pair: pair[0])],
             traces,
-            interrupted,
+            summary,
         )
+
+    def _draw(
+        self,
+        rng: np.random.Generator,
+        fit: ssgp.Fit,
+        labels: Labels,
+        patience: Patience,
+        checkpoint: Path | None,
+        mark: str,
+    ) -> tuple[Array, Array, dict[str, Any]]:
+        """Return draws of z (chain, draw, l, F), the factor of V (l, l), and how chains went."""
+        lower = np.zeros((0, 0))
+
+        def run(n_samples: int, folder: Any) -> ChainsResult:
+            nonlocal lower
+            z, lower, interrupted = ssgp.sample_auxiliary(
+                rng,
+                fit,
+                labels,
+                ssgp.Lengths(self.n_warmup, n_samples),
+                n_jobs=self.n_jobs,
+                shown_after=self._until_shown(),
+                checkpoint=folder,
+                fingerprint=mark,
+            )
+            return ChainsResult({"z": z}, interrupted)
+
+        def judge(result: ChainsResult, is_last: bool) -> dict[str, Any]:
+            traces = _watched(result.draws["z"], lower)
+            found, (n_chains, n_draws) = summarise(traces), traces["log_prior"].shape
+            length = run_length(self, n_draws, interrupted=result.interrupted)
+            mixed, said = verdict(found, n_chains=n_chains, length=length)
+            return {
+                **found,
+                "n_chains": n_chains,
+                "n_draws": n_draws,
+                "interrupted": result.interrupted,
+                "mixed": mixed,
+                "verdict": said,
+            }
+
+        result, found = draw_on(patience, checkpoint, run, judge)
+        return result.draws["z"], lower, found
 
 
 class SSGPRegressor(RegressorMixin, Estimator):

@@ -202,14 +202,14 @@ def sweeps_of(estimator: Any, most: bool = False) -> int:
     """
     from joblib import effective_n_jobs
 
-    from atoll.estimators.sampling import numbers_of_draws
+    from atoll.estimators.sampling import patience_of
 
     has = estimator.get_params(deep=False)
     if not {"n_chains", "n_warmup", "n_samples"} <= set(has):
         return 0
     at_once = min(has["n_chains"], effective_n_jobs(has.get("n_jobs")))
     rounds = -(-has["n_chains"] // at_once)
-    n_draws = numbers_of_draws(has["n_samples"])[-1 if most else 0]
+    n_draws = patience_of(estimator).counts[-1 if most else 0]
     return rounds * (has["n_warmup"] + n_draws * has.get("thin", 1))
 
 
