@@ -47,6 +47,8 @@ HEAD = (
     "| model | task | mixed before | mixed after | fits | seconds before | seconds after | draws |"
 )
 
+RULE = "|---" * (HEAD.count("|") - 1) + "|"
+
 
 def ordinal_set(name):
     path = Path(os.environ.get("ATOLL_DATA", ""), "ordinal_skordinal", f"{name}.csv")
@@ -106,7 +108,7 @@ def main():
     options = arguments()
     if options.write:
         check_writable(options.write)
-    print(HEAD, "|---" * HEAD.count(" | ") + "|---|", sep="\n", flush=True)
+    print(HEAD, RULE, sep="\n", flush=True)
     rows = []
     for name in options.models:
         n_unlabelled, settings, tasks = PLAN[name]
@@ -126,7 +128,7 @@ def main():
     if options.write:
         lines = [f"# Chains that draw on\n\n{__doc__.partition(chr(10))[2].strip()}\n"]
         lines += [f"atoll {version('atoll')}.\n\n## Mixing\n"]
-        lines += [HEAD, "|---" * HEAD.count(" | ") + "|---|", *rows]
+        lines += ["<!-- part: mixing -->", HEAD, RULE, *rows, "<!-- end of part -->"]
         with atomic_path(options.write) as path:
             Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
 

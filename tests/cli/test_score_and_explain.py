@@ -348,13 +348,18 @@ def test_a_trial_that_takes_long_is_not_taken_to_grow_as_the_cube(monkeypatch):
 
 
 def test_a_long_fit_is_announced_with_what_is_quicker(folder, monkeypatch):
-    model = ProbitGPClassifier()
+    model = ProbitGPClassifier(n_samples=300)
     said = timing.announcement(model, "probit-gp", 600.0, ("--model atoll, 2 minutes",))
     assert said == (
         "This will take about 10 minutes, on a machine with nothing else to do. Quicker: --model "
         "atoll, 2 minutes, or --set inference=vb."
     )
     assert timing.announcement(model, "probit-gp", 59.0) is None
+    going_on = ProbitGPClassifier(n_warmup=200)  # draws 300 times, or up to 2400
+    assert timing.announcement(going_on, "probit-gp", 600.0) == (
+        "This will take about 10 minutes, or up to 52 minutes where the chains have not mixed by "
+        "then, on a machine with nothing else to do. Quicker: --set inference=vb."
+    )
     going_on = ArchipelagoClassifier(n_warmup=150, thin=2)  # draws 100 times, or up to 750
     assert timing.announcement(going_on, "archipelago", 650.0) == (
         "This will take about 11 minutes, or up to 51 minutes where the chains have not mixed by "
