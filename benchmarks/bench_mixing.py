@@ -33,6 +33,7 @@ from sklearn.datasets import load_diabetes, load_iris, load_wine
 
 from atoll.core.files import atomic_path, check_writable
 from atoll.estimators import MODELS
+from atoll.estimators.sampling import patience_of
 
 N_LABELS = 40
 # By model: rows without a label, its parameters, and its tasks.
@@ -90,7 +91,7 @@ def timed(model, X, y):
 def before_and_after(name, options, X, y, seed):
     with tempfile.TemporaryDirectory() as folder:
         settings = {**options, "checkpoint": folder, "random_state": seed, "verbose": False}
-        first = MODELS[name].patience.counts[0]
+        first = patience_of(MODELS[name]()).counts[0]
         before = timed(MODELS[name](n_samples=first, **settings), X, y)
         mixed, n_draws, more = timed(MODELS[name](**settings), X, y)
     return before[0], before[2], mixed, before[2] + (more if n_draws > first else 0.0), n_draws

@@ -198,7 +198,7 @@ def fitted(model, **options):
 @over(BY_CHAINS)
 def test_a_model_that_draws_on_has_the_draws_of_one_long_run(model, monkeypatch):
     """As far as the most, where that could be enough; and no further where it could not."""
-    monkeypatch.setattr(model, "patience", Patience((4, 6, 8)))
+    monkeypatch.setattr(model, "patience", Patience((4, 6, 8)), raising=False)
     monkeypatch.setattr(Patience, "goes_on", lambda patience, found: True)
     longest, straight = fitted(model, n_samples="auto"), fitted(model, n_samples=8)
     assert longest.diagnostics_["n_draws"] == 8

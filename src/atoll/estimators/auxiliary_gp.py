@@ -31,7 +31,6 @@ Array = NDArray[np.float64]
 # Up to so many rows in the kernel matrix "auto" samples: a few minutes on one core.
 GIBBS_ROWS = 300
 DENSE_COPIES = 8  # n × n matrices alive at once in a chain
-PATIENCE = sampling.drawing_on(300)
 RULES: dict[str, Rule] = {
     "kernel": KERNEL,
     "inference": inference("auto", "mcmc", *OVER_REGIONS),

@@ -159,7 +159,6 @@ class NullCategoryClassifier(Classifier):
 
     paper = "Lawrence & Jordan 2005; Rogers & Girolami 2007; Rogers 2014 (lecture)"
     summary = "two or more classes, learns from unlabelled rows: the boundary avoids the data"
-    patience = auxiliary_gp.PATIENCE
     parameters = (
         {
             "null_width": Number(least=0) | OneOf("sample"),

@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import Kernel
 from atoll.core.labels import PartialLabels
 from atoll.core.remarks import warn_user
 from atoll.estimators.auxiliary_gp import (
-    PATIENCE,
     RULES,
     RegionModel,
     chosen_inference,
@@ -113,7 +112,6 @@ class OrdinalGPClassifier(Classifier):
 
     paper = "Rogers 2014 (lecture); Chu & Ghahramani 2005"
     summary = "classes with an order; cut points learned; unlabelled rows with a null width"
-    patience = PATIENCE
     parameters = {
         "classes": Nothing("those of y") | Listed("all classes, lowest first"),
         "null_width": Number(least=0),

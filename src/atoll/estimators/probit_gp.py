@@ -10,7 +10,6 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from atoll.core.labels import PartialLabels
 from atoll.estimators.auxiliary_gp import (
-    PATIENCE,
     RULES,
     RegionModel,
     chosen_inference,
@@ -106,7 +105,6 @@ class ProbitGPClassifier(Classifier):
 
     paper = "Rogers 2014 (lecture); Girolami & Rogers 2006"
     summary = "two or more classes, labelled rows only; the supervised twin of null-category"
-    patience = PATIENCE
     parameters = RULES
 
     def __init__(

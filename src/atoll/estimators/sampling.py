@@ -87,10 +87,18 @@ def drawing_on(first: int, longer: int = 8) -> Patience:
     return Patience(tuple(int(ROUNDED * np.round(n / ROUNDED)) for n in grown), hope=2.0)
 
 
+USUAL = drawing_on(300)
+
+
 def patience_of(estimator: Any) -> Patience:
-    """Return how many draws a chain may make: what n_samples says, or for "auto" the class."""
+    """Return how many draws a chain may make: what n_samples says, or for "auto" the class.
+
+    A class has a `patience` where the usual one does not suit it.
+    """
     n_samples = estimator.get_params(deep=False)["n_samples"]
-    return estimator.patience if isinstance(n_samples, str) else Patience((int(n_samples),))
+    if isinstance(n_samples, str):
+        return getattr(estimator, "patience", USUAL)
+    return Patience((int(n_samples),))
 
 
 def say_before(estimator: Any, sampler: Sampler, remark: str = "") -> None:

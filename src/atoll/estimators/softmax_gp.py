@@ -91,7 +91,6 @@ class SoftmaxGPClassifier(Classifier):
 
     paper = "Williams & Barber 1998; baseline of Adams & Ghahramani 2009"
     summary = "two or more classes, labelled rows only"
-    patience = sampling.drawing_on(300)
     parameters = {"kernel": KERNEL} | CHAINS | COMMON | WATCHED
 
     def __init__(
