@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from atoll.core import progress
-from atoll.estimators import MODELS, ArchipelagoDensity, SSGPClassifier, sampling
+from atoll.estimators import MODELS, ArchipelagoDensity, SSGPClassifier, sampling, ssgp
 from atoll.estimators.sampling import Patience, drawing_on, patience_of, sample_until_mixed
 from atoll.estimators.timing import sweeps_of
 from atoll.inference.chains import Sampler, run_chains
@@ -220,3 +220,21 @@ def test_a_fit_that_takes_long_shows_how_far_it_is_and_a_quick_one_does_not(
     monkeypatch.setattr(progress, "QUICK_UNWATCHED", 0.0)
     fitted(model, n_samples=4)
     assert f"{model.__name__}: fitted in" in capsys.readouterr().err
+
+
+def test_of_several_fits_on_a_graph_the_heaviest_alone_draws_on(monkeypatch):
+    """The others, of which there may be a hundred, make the first draws."""
+    monkeypatch.setattr(SSGPClassifier, "patience", Patience((4, 6, 8)))
+    monkeypatch.setattr(Patience, "goes_on", lambda patience, found: True)
+    asked, draw_on = [], sampling.draw_on
+
+    def noted(patience, *given):
+        asked.append(patience.counts)
+        return draw_on(patience, *given)
+
+    monkeypatch.setattr(ssgp, "draw_on", noted)
+    model = fitted(SSGPClassifier, n_samples="auto", selection="average")
+    assert asked[0] == (4, 6, 8)
+    assert len(asked) > 1
+    assert set(asked[1:]) == {(4,)}
+    assert model.diagnostics_["n_draws"] == 8

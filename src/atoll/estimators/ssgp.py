@@ -279,9 +279,9 @@ class SSGPClassifier(Classifier):
     ) -> tuple[list[Component], dict[str, Array], dict[str, Any]]:
         """Return components of draws, as many of each as its weight deserves.
 
-        With them come the traces of the heaviest and what they say of its chains; the others have
-        as many draws. Chains that Ctrl-C has cut short are the last component, whatever its weight.
-        `mark` is what a checkpoint knows the problem by.
+        With them come the traces of the heaviest and what they say of its chains, which alone draw
+        on until they have mixed. Chains that Ctrl-C has cut short are the last component, whatever
+        its weight. `mark` is what a checkpoint knows the problem by.
         """
         components: list[tuple[int, Component]] = []
         traces: dict[str, Array] = {}
@@ -295,7 +295,7 @@ class SSGPClassifier(Classifier):
             draws, lower, found = self._draw(streams[number], fit, labels, patience, folder, mark)
             if not components:
                 traces, summary = _watched(draws, lower), found
-                patience = Patience((found["n_draws"],))
+                patience = Patience(patience.counts[:1])
             interrupted = summary["interrupted"] = found["interrupted"]
             pooled = draws.reshape(-1, *draws.shape[2:])
             size = max(4, math.ceil(PREDICTIVE_DRAWS * math.exp(log_weight)))
