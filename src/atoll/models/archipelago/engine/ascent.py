@@ -19,7 +19,7 @@ linalg = import_extra("jax.scipy.linalg")
 Array = Any  # of JAX
 
 N_DRAWS = 4  # of the functions at every row of a batch
-FURTHEST = 4.0  # that a function moves in one step
+FURTHEST = 2.0  # that a function moves in one step
 FIRST_AMPLITUDE = 3.5  # prior standard deviations of the log variance above its mean, at the start
 WIDEST = 4.0  # standard deviations of their prior that log-parameters stay within
 DECAYS = (0.8, 0.95)  # of Adam's two averages

@@ -24,7 +24,7 @@ FIRST_ROWS = 300.0  # unlabelled rows that count at the start
 CLAMPED, RELEASED, BOLD = 0.3, 0.6, 0.8  # ends of the stages, as shares of the steps
 FIRST_RATE, LAST_RATE = 0.5, 0.2
 AVERAGED = 0.86  # from which on log-parameters rest, and steps are averaged
-LEARNING_RATE, ONWARD_LEARNING_RATE = 0.15, 0.15  # of the log-parameters, at first
+LEARNING_RATE, ONWARD_LEARNING_RATE = 0.1, 0.15  # of the log-parameters, at first
 STEPS_PER_ROUND = 4  # of natural gradients, after which the log-parameters take one
 ROUNDS_AT_ONCE = 5  # between two reports
 
