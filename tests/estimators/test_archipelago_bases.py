@@ -67,13 +67,15 @@ class Steady(BaseEstimator):
     random_state = 0
 
     def __init__(
-        self, base_density="auto", classes=None, extra_classes=0, unlabelled="auto", checkpoint=None
-    ):
+        self, base_density="auto", classes=None, extra_classes=0, unlabelled="auto",
+        checkpoint=None, n_folds=3,
+    ):  # fmt: skip
         self.base_density = base_density
         self.classes = classes
         self.extra_classes = extra_classes
         self.unlabelled = unlabelled
         self.checkpoint = checkpoint
+        self.n_folds = n_folds
 
     def fit(self, X, y):
         return self

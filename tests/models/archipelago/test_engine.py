@@ -520,7 +520,7 @@ def test_mixtures_and_blurred_rows_are_had_from_even_points():
 
 def test_learning_goes_on_more_and_more_slowly_and_then_ends():
     rate = schedule.onward_schedule(50).learning_rate
-    assert 0.8 < rate[0] / schedule.ONWARD_LEARNING_RATE < 1.0
+    assert 0.8 < rate[0] / schedule.LEARNING_RATE < 1.0
     assert (np.diff(rate) <= 0).all()
     assert rate[-1] == 0.0
 

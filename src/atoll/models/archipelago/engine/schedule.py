@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
 
-ONWARD_RATE = 0.15  # at which an ascent goes on where more rows have come
 FIRST_ROWS = 300.0  # unlabelled rows that count at the start
 CLAMPED, RELEASED, BOLD = 0.3, 0.6, 0.8  # ends of the stages, as shares of the steps
-FIRST_RATE, LAST_RATE = 0.5, 0.2
+FIRST_RATE, LAST_RATE = 0.5, 0.2  # an ascent goes on at the last
 AVERAGED = 0.86  # from which on log-parameters rest, and steps are averaged
-LEARNING_RATE, ONWARD_LEARNING_RATE = 0.1, 0.15  # of the log-parameters, at first
+LEARNING_RATE = 0.1  # of the log-parameters, at first
 STEPS_PER_ROUND = 4  # of natural gradients, after which the log-parameters take one
 ROUNDS_AT_ONCE = 5  # between two reports
 
@@ -79,11 +78,11 @@ def onward_schedule(n_steps: int) -> Schedule:
     rounds = t[STEPS_PER_ROUND - 1 :: STEPS_PER_ROUND]
     one = np.ones(n_steps)
     columns = {
-        "rate": ONWARD_RATE * (LAST_RATE / ONWARD_RATE) ** np.clip(t / BOLD, 0.0, 1.0),
+        "rate": LAST_RATE * one,
         "row_weight": one,
         "graph_weight": 0.0 * one,
         "caution": 0.0 * one,
         "averaged": 1.0 * (t >= BOLD),
-        "learning_rate": ONWARD_LEARNING_RATE * (rounds <= BOLD) * (1.0 - rounds),
+        "learning_rate": LEARNING_RATE * (rounds <= BOLD) * (1.0 - rounds),
     }
     return Schedule(**{name: column.astype(np.float32) for name, column in columns.items()})
