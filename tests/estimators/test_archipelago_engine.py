@@ -295,6 +295,7 @@ def test_classes_that_are_no_islands_are_not_believed_and_the_verdict_says_so():
     assert found["belief"] < LEAST_BELIEF
     assert found["n_labels"] == 8
     assert "labels held out in turn" in model.diagnostics_["verdict"]
+    assert "use AtollClassifier" in model.diagnostics_["verdict"]
     p, own = model.predict_proba(NEW), model.posterior_._replace(doubt=0.0)
     np.testing.assert_allclose(
         p, found["belief"] * np.exp(own.log_proba(NEW)) + (1 - found["belief"]) * found["shares"]

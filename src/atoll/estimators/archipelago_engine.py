@@ -366,11 +366,10 @@ def _with_doubt(fit: Fit, held_out: Any) -> Fit:
         f"log-loss of {held_out.log_loss:.2f} (the classes' shares alone: "
         f"{held_out.log_loss_of_shares:.2f}): their word counts {b:.0%}, the shares the rest."
     )
-    remarks = fit.remarks
     if b < LEAST_BELIEF:
-        remarks += (
-            f"{said} These classes are not islands: use AtollClassifier, which weighs other "
-            "assumptions as well.",
+        said += (
+            " These classes are not islands: use AtollClassifier, which weighs other assumptions "
+            "as well."
         )
     return fit._replace(
         posterior=fit.posterior._replace(doubt=held_out.doubt),
@@ -379,7 +378,7 @@ def _with_doubt(fit: Fit, held_out: Any) -> Fit:
             "held_out": held_out._asdict(),
             "verdict": f"{fit.diagnostics['verdict']}\n{said}",
         },
-        remarks=remarks,
+        remarks=fit.remarks + ((said,) if b < LEAST_BELIEF else ()),
     )
 
 
