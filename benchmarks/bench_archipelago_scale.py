@@ -396,7 +396,7 @@ def draw(records, path):
         "the engine, compiled": (vi, 1.0, "o-"),
         "the engine, from chunks on disk": ([r for r in records if r["part"] == "disk"], 1.0, "s"),
         "AtollClassifier": ([r for r in records if r["part"] == "default"], 1.0, "^"),
-        # A default fit has 4 chains of 1500 sweeps.
+        # A default fit has 4 chains of up to 1650 sweeps.
         "exact chains (from 100 sweeps)": (
             [r for r in records if r["part"] == "exact"],
             60.0,
