@@ -36,6 +36,7 @@ EXACT_ROWS = 100  # up to which "auto" is exact: a fit of a minute or so
 CHAIN_ROWS = 5000  # that HMC takes at most
 CHAIN_DRAWS = 400  # that predict, of all chains: a hundred leave a noise of .03 in probabilities
 LEAST_BELIEF = 0.5  # in the islands' word on classes, below which the verdict warns
+FULL_BELIEF = 0.995  # from which on it is said to count in full
 REFUSED_SHARE = 0.05  # of the steps, from which on the verdict warns
 
 
@@ -364,7 +365,8 @@ def _with_doubt(fit: Fit, held_out: Any) -> Fit:
     said = (
         f"Of {held_out.n_labels} labels held out in turn the islands had {wrong} wrong, at a "
         f"log-loss of {held_out.log_loss:.2f} (the classes' shares alone: "
-        f"{held_out.log_loss_of_shares:.2f}): their word counts {b:.0%}, the shares the rest."
+        f"{held_out.log_loss_of_shares:.2f}): their word counts "
+        + ("in full." if b >= FULL_BELIEF else f"{b:.0%}, the shares the rest.")
     )
     if b < LEAST_BELIEF:
         said += (
