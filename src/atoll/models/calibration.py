@@ -152,18 +152,25 @@ def log_shares(codes: Codes, n_classes: int) -> Array:
 def partitions(rng: np.random.Generator, codes: Codes) -> Codes:
     """Return the fold of each label in one or several random partitions, (R, l).
 
-    Five folds, each with its share of every class; as many partitions as hold out some forty labels
-    in all, four at most. The only label of a class is never held out: its class would be unknown.
-    Nor is any where that leaves one class to hold out: whoever always says it would be right.
+    Five folds each; as many partitions as hold out some forty labels in all, four at most.
+    """
+    n_partitions = min(-(-WANTED_HELD_OUT // len(codes)), MOST_PARTITIONS)
+    return np.stack([folds(rng, codes, N_FOLDS) for _ in range(n_partitions)])
+
+
+def folds(rng: np.random.Generator, codes: Codes, n_folds: int) -> Codes:
+    """Return the fold of each label, (l,), each fold with its share of every class.
+
+    The only label of a class is never held out: its class would be unknown. Nor is any where that
+    leaves one class to hold out: whoever always says it would be right.
     """
     n, classes = len(codes), np.unique(codes)
     is_only = np.isin(codes, classes[np.bincount(codes)[classes] == 1])
-    fold = np.empty((min(-(-WANTED_HELD_OUT // n), MOST_PARTITIONS), n), dtype=np.intp)
-    for row in fold:
-        # By class, classes and labels in random order: a class's labels go to different folds.
-        order = np.lexsort([rng.random(n), rng.permutation(codes.max() + 1)[codes]])
-        row[order] = np.arange(n) % N_FOLDS
-    fold[:, is_only] = NEVER
+    fold = np.empty(n, dtype=np.intp)
+    # By class, classes and labels in random order: a class's labels go to different folds.
+    order = np.lexsort([rng.random(n), rng.permutation(codes.max() + 1)[codes]])
+    fold[order] = np.arange(n) % n_folds
+    fold[is_only] = NEVER
     if len(np.unique(codes[~is_only])) < 2:
         fold[:] = NEVER
     return fold

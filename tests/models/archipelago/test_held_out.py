@@ -8,8 +8,9 @@ import pytest
 from atoll.estimators.archipelago_engine import LEAST_BELIEF
 from atoll.models.archipelago.engine import held_out
 from atoll.models.archipelago.engine.fitting import Options
-from atoll.models.archipelago.engine.held_out import ALL_BELIEVED, BELIEFS, NEVER, folds, weigh
+from atoll.models.archipelago.engine.held_out import ALL_BELIEVED, BELIEFS, weigh
 from atoll.models.archipelago.engine.problem import Problem
+from atoll.models.calibration import NEVER, folds
 
 
 @pytest.mark.parametrize("n_folds", [2, 3, 5])
@@ -22,11 +23,15 @@ def test_a_class_keeps_a_label_in_every_fold_and_its_only_one_in_all(n_folds):
         assert (fold[codes == k] != NEVER).all()
 
 
-@pytest.mark.parametrize(
-    ("codes", "n_folds"), [([0, 1, 2], 3), ([0, 0, 0, 1], 3), ([0, 0, 1, 1], 0)]
-)
-def test_no_label_is_held_out_where_that_would_tell_nothing(codes, n_folds):
-    assert (folds(np.random.default_rng(0), np.array(codes), n_folds) == NEVER).all()
+@pytest.mark.parametrize("codes", [[0, 1, 2], [0, 0, 0, 1]])
+def test_no_label_is_held_out_where_that_would_tell_nothing(codes):
+    assert (folds(np.random.default_rng(0), np.array(codes), 3) == NEVER).all()
+
+
+@pytest.mark.parametrize(("codes", "n_folds"), [([0, 1], 3), ([0, 0, 1, 1], 0), ([0, 0, 1, 1], 1)])
+def test_nothing_is_fitted_where_no_label_is_held_out(codes, n_folds, monkeypatch):
+    monkeypatch.delattr(held_out.fitting, "fit")
+    assert held_out.hold_out(5, some_problem(np.array(codes)), Options(), n_folds) is None
 
 
 def test_belief_is_the_posterior_mean_over_its_grid():
@@ -81,7 +86,6 @@ def test_an_ascent_does_not_see_the_labels_that_it_is_to_predict(monkeypatch):
     assert sum(~shown for shown, *_ in seen).tolist() == [1] * 6  # each is held out once
     assert all(codes == [0, 0, 1, 1] for _, codes, *_ in seen)
     assert {(n_starts, n_rows) for *_, n_starts, n_rows in seen} == {(1, held_out.MOST_ROWS)}
-    assert held_out.hold_out(5, some_problem(np.array([0, 1])), Options(), 3) is None
 
 
 def some_problem(codes):

@@ -39,6 +39,7 @@ COMPONENT_WIDTHS = (0.01, 0.1, 1.0, 3.0)  # that rows left out choose from: scal
 N_STARTS = 4  # of a mixture
 MISSED_BY_ONE_START = 0.5  # nats per row that a mixture from one start may be short of the best
 N_FOLDS = 5
+WHY_A_T = "a t: dense between the islands, where rejections tell them apart"
 LOW_ACCEPTANCE = 0.05
 NEAR_THE_MOST = 0.9  # of the most proposals, from which on draws are remarked on
 
@@ -109,7 +110,7 @@ def _named_base(name: str, X: Array, usual: str) -> tuple[BaseDensity, str]:
                 "out than one, which would need too many rejections"
             )
     if usual == "by features" and X.shape[1] > FEW_FEATURES:
-        return fit_student_t(X), "a t: dense between the islands, where rejections tell them apart"
+        return fit_student_t(X), WHY_A_T
     if usual == "by features":
         return blurred(X), "the rows, blurred: near enough to them, and far enough"
     return gaussian, "one Gaussian: near enough to the data"

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from atoll.models.archipelago.engine import fitting
 from atoll.models.archipelago.engine.fitting import Options
 from atoll.models.archipelago.engine.problem import Problem
+from atoll.models.calibration import NEVER, folds
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -29,7 +30,6 @@ Codes = NDArray[np.intp]
 MOST_ROWS = 8192  # without a label, of an ascent that holds labels out
 BELIEFS = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0])
 ALL_BELIEVED = 0.8  # prior probability of the last; the others share the rest
-NEVER = -1  # the fold of a label that is never held out
 
 
 class HeldOut(NamedTuple):
@@ -70,6 +70,8 @@ def hold_out(
     n_folds : at least two, else no label is held out
     report : hears the fold and the steps taken in it
     """
+    if n_folds < 2:
+        return None
     fold = folds(np.random.default_rng([seed, n_folds]), problem.codes, n_folds)
     if not (fold != NEVER).any():
         return None
@@ -92,20 +94,6 @@ def hold_out(
     counts = np.bincount(problem.codes, problem.label_weights, problem.n_classes) + 1.0
     held = fold != NEVER
     return weigh(found[held], problem.codes[held], counts / counts.sum())
-
-
-def folds(rng: np.random.Generator, codes: Codes, n_folds: int) -> Codes:
-    """Return the fold of each label, (l,): a class's labels go to different ones, its only to none.
-
-    Nor does any where one class alone could be held out: whoever always says it would be right.
-    """
-    fold = np.full(len(codes), NEVER)
-    members = [np.flatnonzero(codes == k) for k in np.unique(codes)]
-    several = [rng.permutation(rows) for rows in members if len(rows) > 1]
-    if n_folds > 1 and len(several) > 1:
-        for rows in several:
-            fold[rows] = np.arange(len(rows)) % n_folds
-    return fold
 
 
 def weigh(log_proba: Array, codes: Codes, shares: Array) -> HeldOut:

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from atoll.core.densities import Density, NormalInverseWishart
 from atoll.core.passes import Reservoir, Rows
 from atoll.kernels.hyperparameters import KernelPrior, is_scaled_rbf
-from atoll.models.archipelago.base import FEW_FEATURES, choose_base
+from atoll.models.archipelago.base import FEW_FEATURES, WHY_A_T, choose_base
 from atoll.models.archipelago.functions import prior_of_islands
 
 Array = NDArray[np.float64]
@@ -93,10 +93,7 @@ def _usual_base(X: Array) -> tuple[Any, str]:
     base that holds the rows alone leaves the functions nothing to tell islands apart by.
     """
     if np.sum(np.ptp(X, axis=0) > 0) > FEW_FEATURES:
-        return (
-            choose_base("student-t", X[:ROWS_OF_THE_BASE])[0],
-            "a t: dense between the islands, where rejections tell them apart",
-        )
+        return choose_base("student-t", X[:ROWS_OF_THE_BASE])[0], WHY_A_T
     return choose_base("gaussian", X)[0], "one Gaussian: wider than the islands"
 
 
