@@ -28,11 +28,12 @@ TESTING := $(VENV)/.test-installed
 BROWSING := $(VENV)/.browser-installed
 DOCUMENTING := $(VENV)/.docs-installed
 REFEREES := $(VENV)/.referees-installed
+OLDEST := .venv-oldest
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow test-browser proof proof-referees bench bench-peers bench-check \
-  mutants hostile faults numbers docs lint clean
+.PHONY: help demo test test-slow test-oldest test-browser proof proof-referees bench bench-peers \
+  bench-check mutants hostile faults numbers docs lint clean
 
 help: ## show this list
 	@echo "make targets:"
@@ -56,6 +57,11 @@ test: $(TESTING) ## every check: lint, types, import rule, doctests and tests
 
 test-slow: $(TESTING) ## the tests that take minutes each
 	@$(TESTED) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m slow
+
+# The oldest packages warn of one another, and that is not for atoll to mend.
+test-oldest: $(OLDEST)/.installed ## the tests with the oldest packages that atoll takes
+	@$(TESTED) $(OLDEST)/bin/python -m pytest -q -n $(WORKERS) --dist worksteal \
+	  -o filterwarnings=default
 
 test-browser: $(BROWSING) ## the labelling page in a real browser, if chromium is installed
 	@$(ONE_THREAD) $(BIN)/python -m pytest -q -rs -m browser tests/browser
@@ -118,7 +124,7 @@ lint: $(TESTING) ## style, types and the one-way import rule
 	@$(BIN)/lint-imports
 
 clean: ## remove the virtual environment and everything built
-	rm -rf $(VENV) build dist demo-output benchmarks/output
+	rm -rf $(VENV) $(OLDEST) build dist demo-output benchmarks/output
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	rm -rf docs/_build docs/_outputs docs/gallery docs/reference/generated docs/sg_execution_times.rst
 	find src tests benchmarks examples docs -name __pycache__ -prune -exec rm -rf {} +
@@ -136,6 +142,14 @@ $(TESTING): $(PROJECT) requirements/test.txt | $(BIN)/python
 	@echo "installing atoll"
 	@$(PIP) install -q --no-deps --no-build-isolation -e .
 	@touch $(RUNTIME) $@
+
+$(OLDEST)/.installed: $(PROJECT) requirements/oldest.txt
+	@$(MAKE) --no-print-directory VENV=$(OLDEST) $(OLDEST)/bin/python
+	@echo "installing the oldest packages that atoll takes"
+	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q -r requirements/oldest.txt
+	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q --no-deps \
+	  --no-build-isolation -e .
+	@touch $@
 
 $(BROWSING): $(TESTING) requirements/browser.txt
 	@echo "installing what drives a browser"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 import atoll
 from atoll.estimators import CLASSIFIERS
@@ -80,16 +81,29 @@ def test_everything_that_atoll_and_its_tests_need_is_pinned():
     assert needed - {"atoll"} - set(pins) == set()
 
 
-@pytest.mark.parametrize("python", PYTHONS)
-def test_every_supported_python_has_a_pin_for_every_dependency(python):
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert f"Programming Language :: Python :: {python}" in project["classifiers"]
+def dependencies(project):
+    """Name -> versions that atoll takes, with all extras of its users."""
     extras = project["optional-dependencies"]
     lines = project["dependencies"] + [
         line for extra in extras if extra != "dev" for line in extras[extra]
     ]
-    wanted = {r.name: r.specifier for r in map(Requirement, lines) if r.name != "atoll"}
-    pins = pinned("test.txt", python)
+    return {r.name: r.specifier for r in map(Requirement, lines) if r.name != "atoll"}
+
+
+def test_the_oldest_versions_that_are_tested_are_the_oldest_that_are_allowed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pins = pinned("oldest.txt", "3.11")
+    for name, allowed in dependencies(project).items():
+        (oldest,) = allowed
+        assert oldest.operator == ">="
+        assert Version(pins[name]) == Version(oldest.version), name
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_supported_python_has_a_pin_for_every_dependency(python):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"Programming Language :: Python :: {python}" in project["classifiers"]
+    wanted, pins = dependencies(project), pinned("test.txt", python)
     assert {name: pins.get(name) for name in wanted if pins.get(name) not in wanted[name]} == {}
 
 

@@ -240,7 +240,7 @@ def test_a_small_difference_is_not_shown_as_nothing(found):
 def raw_table(data):
     """The rows with a column of words, and blank cells."""
     X, _ = data
-    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame = pd.DataFrame(X.copy(), columns=["a", "b"])
     frame["site"] = np.where(X[:, 0] > 1, "reef", "lagoon")
     frame.loc[3:9, "a"] = np.nan
     return frame

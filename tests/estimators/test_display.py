@@ -82,7 +82,7 @@ def test_a_model_that_went_wrong_shows_it_in_red(fitted):
 def test_plot_shows_map_entropy_and_reliability_on_a_figure_of_pyplot(fitted):
     axes = fitted.plot()
     assert plt.get_fignums() == [plt.gcf().number]
-    assert all(ax.get_figure(root=True) is plt.gcf() for ax in axes)
+    assert all(ax.figure is plt.gcf() for ax in axes)
     assert [ax.get_title() for ax in axes] == [
         "Class probabilities",
         "Predictive entropy",

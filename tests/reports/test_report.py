@@ -299,7 +299,7 @@ def test_the_menu_has_the_words_of_the_headings(tmp_path):
 def test_mostly_blank_rows_are_not_asked_for_but_named(tmp_path):
     X, y = problem(n_features=3)
     free = np.flatnonzero([label is None for label in y])
-    shown = pd.DataFrame(X, columns=list("abc"))
+    shown = pd.DataFrame(X.copy(), columns=list("abc"))
     shown.loc[free[2:], ["a", "b"]] = np.nan  # most of the table: that is how it is
     table = RowTable(shown.copy(), first=0)
     model = StandIn().fit(X, y)

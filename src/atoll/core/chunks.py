@@ -23,7 +23,14 @@ from atoll.core.extras import import_extra
 from atoll.core.fillings import part_of
 from atoll.core.near_names import no_file
 from atoll.core.table_refusals import about_separator
-from atoll.core.tables import MOST_MORE, LongRow, more_columns, unreadable_text, with_length
+from atoll.core.tables import (
+    MOST_MORE,
+    LongRow,
+    exact_numbers,
+    more_columns,
+    unreadable_text,
+    with_length,
+)
 
 CHUNK_ROWS = 100_000  # rows per chunk unless the caller chooses
 
@@ -437,6 +444,9 @@ def _no_text(path: Path, error: UnicodeError) -> str:
 def _reader(path: Path, chunk_rows: int, options: dict[str, Any], n_more: int) -> Any:
     """Return what reads a CSV file, with so many columns beyond those of its header."""
     pd = import_extra("pandas")
+    separator = options.get("sep", options.get("delimiter", ","))
+    if "engine" not in options and separator is not None and len(separator) == 1:
+        options = {**exact_numbers(), **options}  # the slower parsers have no such choice
     if n_more:
         names = pd.read_csv(path, nrows=0, **options).columns
         names = [*names, *more_columns(n_more)]

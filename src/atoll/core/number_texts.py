@@ -73,7 +73,7 @@ def with_numbers(frame: pd.DataFrame, columns: Sequence[str], *, known: bool) ->
             continue
         values = _different(cells)
         if _are_all(values, known) and (known or not _are_names(cells, values)):
-            read[name] = _as_numbers(cells)
+            read[name] = as_numbers(cells)
     return frame.assign(**read) if read else frame
 
 
@@ -186,6 +186,12 @@ def _different(cells: pd.Series) -> list[Any]:
         return []
 
 
-def _as_numbers(cells: pd.Series) -> pd.Series:
+def as_numbers(cells: pd.Series) -> pd.Series:
+    """Return numbers of cells that may be text, to the last digit; blank where there is none."""
     pd = import_extra("pandas")
-    return pd.to_numeric(cells.astype(object).where(cells.notna()), errors="coerce").astype(float)
+    given = cells.astype(object).where(cells.notna())
+    found = pd.to_numeric(given, errors="coerce").astype(float)
+    # Before 3.1 pandas told which texts are numbers, and missed the last digit of some.
+    texts = found.notna() & given.map(lambda cell: isinstance(cell, str))
+    found[texts] = [float(text) for text in given[texts]]
+    return found

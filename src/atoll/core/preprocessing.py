@@ -19,7 +19,7 @@ from atoll.core.column_scales import holds_numbers_alone, unlike_scales
 from atoll.core.extras import import_extra
 from atoll.core.fillings import Fillings, carrying
 from atoll.core.labels import read_target
-from atoll.core.number_texts import with_numbers
+from atoll.core.number_texts import as_numbers, with_numbers
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import SHELL, Fixes
 from atoll.core.table_refusals import (
@@ -392,7 +392,7 @@ def in_own_units(preprocessing: Preprocessing, X: NDArray[np.float64]) -> pd.Dat
                 numbers[values[:, place[f"{name} is blank"]] > 0.5] = np.nan
             columns[name] = numbers
             continue
-        words = np.full(len(values), None, dtype=object)
+        words = np.full(len(values), np.nan, dtype=object)
         for value, part in zip(
             preprocessing.categories[name], _parts(name, preprocessing.categories, ())
         ):
@@ -442,7 +442,7 @@ def unreadable(
             pass  # whatever stands there is a text
         elif name not in preprocessing.categories:
             if not is_numeric(frame[name]):
-                read[name] = pd.to_numeric(frame[name], errors="coerce")
+                read[name] = as_numbers(frame[name])
             numbers = as_floats(read[name])
             is_word = np.isnan(numbers) & ~is_blank
             if is_word.any():

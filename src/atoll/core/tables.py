@@ -374,8 +374,18 @@ def _read_text(source: Path | bytes) -> pd.DataFrame:
             thousands=form.thousands,
             index_col=False,
             low_memory=False,
+            **exact_numbers(),
         )
     return found
+
+
+def exact_numbers() -> dict[str, str]:
+    """Return what `pandas.read_csv` has to be told so that it reads numbers to the last digit.
+
+    From pandas 3.1 on it does so unasked.
+    """
+    version = import_extra("pandas").__version__.split(".")
+    return {} if (int(version[0]), int(version[1])) >= (3, 1) else {"float_precision": "round_trip"}
 
 
 def _opened(source: Path | bytes) -> Any:
@@ -400,6 +410,7 @@ def _text_chunks(
             "thousands": form.thousands,
             "index_col": False,
             "low_memory": False,
+            **exact_numbers(),
         }
         names = pd.read_csv(_opened(source), nrows=0, **options).columns
         options["dtype"] = {name: str for name in as_text if name in names}
