@@ -126,51 +126,6 @@ def _lower_tail_quantile(log_uniform: Array, a: Array, b: Array) -> Array:
     return np.clip(x, a, b)
 
 
-def truncated_normal_moments(
-    mean: ArrayLike, sd: ArrayLike, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf
-) -> tuple[Array, Array, Array]:
-    """Return the log mass, mean and variance of N(mean, sd²) restricted to (lower, upper).
-
-    Returns
-    -------
-    log_mass, truncated_mean, truncated_variance : arrays of the broadcast shape
-    """
-    mean, sd, lower, upper = np.broadcast_arrays(
-        *(np.asarray(v, dtype=float) for v in (mean, sd, lower, upper))
-    )
-    a, b = (lower - mean) / sd, (upper - mean) / sd
-    mirrored = a > 0  # work in the left tail, as `truncated_normal` does
-    low, high = np.where(mirrored, -b, a), np.where(mirrored, -a, b)
-    log_mass = log_ndtr_difference(low, high)
-    offset, variance = _left_moments(low, high)
-    centre = np.where(mirrored, -offset, offset)
-    return log_mass, mean + sd * centre, sd * sd * variance
-
-
-def _left_moments(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return the mean and variance of the standard normal on (a, b), by quadrature.
-
-    The closed form φ(a) − φ(b) over Φ(b) − Φ(a) cancels for narrow or far intervals.
-    Gauss–Legendre quadrature, from b down over the part of the interval that carries mass, does
-    not.
-    """
-    nodes, weights = _legendre(200)
-    # All but exp(−40) of the mass lies within `reach` of the end nearer to zero.
-    top = np.minimum(b, 9.0)
-    rate = np.maximum(-top, 1.0)
-    reach = np.where(top < -3.0, 45.0 / rate, top + 10.0)
-    bottom = np.maximum(a, top - reach)
-    half = 0.5 * (top - bottom)
-    distance = -half[..., None] * (1.0 - nodes)  # x − top, without cancellation
-    log_density = -distance * (top[..., None] + 0.5 * distance)  # log φ(x)/φ(top)
-    peak = np.max(log_density, axis=-1, keepdims=True)
-    mass = weights * np.exp(log_density - peak)
-    mass /= mass.sum(axis=-1, keepdims=True)
-    drift = (mass * distance).sum(axis=-1)
-    variance = (mass * (distance - drift[..., None]) ** 2).sum(axis=-1)
-    return top + drift, variance
-
-
 @lru_cache(maxsize=16)
 def _legendre(n_nodes: int) -> tuple[Array, Array]:
     return np.polynomial.legendre.leggauss(n_nodes)

@@ -372,7 +372,7 @@ class Modes(NamedTuple):
     vectors: np.ndarray
 
 
-def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Modes:
+def smoothest_modes(weights: Any, n_modes: int) -> Modes:
     """Return the lowest eigenvectors of the normalised Laplacian that are orthogonal to √d.
 
     √d is the trivial eigenvector. Graphs of up to 500 vertices, and requests for more than a
@@ -389,8 +389,6 @@ def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Mod
         Symmetric and non-negative.
     n_modes : int
         m; no more than n − 1 are returned.
-    random_state : int, default=0
-        Seed of the start vectors.
 
     Examples
     --------
@@ -398,10 +396,10 @@ def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Mod
     >>> modes.values.round(6) + 0.0  # two parts: a second null vector
     array([0., 2.])
     """
-    return _smoothest_modes(_checked_weights(weights), n_modes, random_state)
+    return _smoothest_modes(_checked_weights(weights), n_modes)
 
 
-def _smoothest_modes(W: sparse.csr_array, n_modes: int, random_state: int) -> Modes:
+def _smoothest_modes(W: sparse.csr_array, n_modes: int) -> Modes:
     n = W.shape[0]
     n_modes = min(n_modes, n - 1)
     if n_modes < 1:
@@ -409,7 +407,7 @@ def _smoothest_modes(W: sparse.csr_array, n_modes: int, random_state: int) -> Mo
     if n > _DENSE_VERTICES:
         n_parts, part = csgraph.connected_components(W, directed=False)
         if n_parts > 1:
-            return _modes_of_parts(W, n_modes, part, random_state)
+            return _modes_of_parts(W, n_modes, part)
     d = _row_sums(W)
     L = _normalised_laplacian(W, d)
     trivial = np.sqrt(d / d.sum()) if d.any() else np.full(n, 1.0 / np.sqrt(n))
@@ -421,7 +419,7 @@ def _smoothest_modes(W: sparse.csr_array, n_modes: int, random_state: int) -> Mo
     S = sparse.csr_array(sparse.eye_array(n) - L)
     order = csgraph.reverse_cuthill_mckee(S, symmetric_mode=True)  # near rows lie near in memory
     S, trivial = S[order][:, order], trivial[order]
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(0)
     steps = _filters(S, trivial, n_modes, rng)
     if n_modes >= _MANY_MODES:
         found = _modes_by_block(S, trivial, n_modes, steps[0], rng)
@@ -516,9 +514,7 @@ def _checked_weights(weights: Any) -> sparse.csr_array:
     return W
 
 
-def _modes_of_parts(
-    W: sparse.csr_array, n_modes: int, part: np.ndarray, random_state: int
-) -> Modes:
+def _modes_of_parts(W: sparse.csr_array, n_modes: int, part: np.ndarray) -> Modes:
     """Return the smoothest modes of a graph of several parts; part (n,) says which a vertex is of.
 
     √d of each part alone is a null vector, and so are their combinations, of which those that are
@@ -531,13 +527,13 @@ def _modes_of_parts(
     root = np.sqrt(np.where(alone, 1.0, d / np.where(alone, 1.0, total[part])))
     n_null = min(n_modes, len(total) - 1)
     trivial = np.sqrt(total) if total.any() else np.ones(len(total))
-    drawn = np.random.default_rng(random_state).standard_normal((len(total), n_null))
+    drawn = np.random.default_rng(0).standard_normal((len(total), n_null))
     turned = np.linalg.qr(np.column_stack([trivial, drawn]))[0][:, 1:]
     null = root[:, None] * turned[part]
     n_more = n_modes - n_null
     found = []
     for vertices in np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part))[:-1]):
-        own = _smoothest_modes(W[vertices][:, vertices], n_more, random_state)
+        own = _smoothest_modes(W[vertices][:, vertices], n_more)
         found.append((vertices, own))
     values = np.concatenate([own.values for _, own in found])
     chosen = np.argsort(values, kind="stable")[:n_more]

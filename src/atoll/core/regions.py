@@ -305,11 +305,6 @@ class Intervals(NamedTuple):
         curvature = second - by_mean**2
         return RegionGradients(log_probability, by_mean, curvature, share, (by_lower, by_upper))
 
-    def variance_gradient(self, mean: Array, sd: Array | float) -> Array:
-        """Return the derivative of each row's log mass by sd², (n,), from the heat equation."""
-        slopes = self.gradients(mean, sd)
-        return 0.5 * (slopes.curvature + slopes.mean**2)
-
     def _standardised(self, mean: Array, sd: Array | float) -> tuple[Array, Array, Array]:
         m, s = np.asarray(mean)[:, None], np.broadcast_to(sd, np.shape(mean))[:, None]
         return (self.lower - m) / s, (self.upper - m) / s, s
