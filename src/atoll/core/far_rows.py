@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 from atoll.core.chunks import RowSource, let_go
 from atoll.core.labels import PartialLabels, parse_labels
 from atoll.core.not_finite import refuse_not_finite
-from atoll.core.passes import Tick, as_labels, as_rows, column_names, read_chunk
+from atoll.core.passes import (
+    Tick,
+    as_labels,
+    as_rows,
+    code_type,
+    column_names,
+    read_chunk,
+    require_same_columns,
+    signed_codes,
+)
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.integer]
@@ -129,15 +138,7 @@ class Survey:
     labels: tuple[tuple[list[Any], Numbers], ...]
 
     def __add__(self, other: Survey) -> Survey:
-        if (self.n_features, self.names) != (other.n_features, other.names):
-            first, second = (
-                ", ".join(one.names) if one.names else f"{one.n_features} features"
-                for one in (self, other)
-            )
-            raise ValueError(
-                f"chunks of rows differ in their columns: {first} and {second}; every chunk needs "
-                "the same."
-            )
+        require_same_columns(self, other)
         return Survey(
             self.lengths + other.lengths, self.n_features, self.names, self.labels + other.labels
         )
@@ -153,10 +154,10 @@ class Survey:
             )
             if is_class
         }
-        small = _smallest(len(whole.classes))
+        dtype = code_type(len(whole.classes))
         codes = np.concatenate(
             [
-                np.array([*(known.get(value, -1) for value in values), -1], small)[places]
+                np.array([*(known.get(value, -1) for value in values), -1], dtype)[places]
                 for values, places in self.labels
             ]
         )
@@ -170,10 +171,5 @@ def survey(number: int, X: Any, y: Any) -> Survey:
         raise ValueError("the chunks of rows have no labels; name their column with target=.")
     rows, labels = read_chunk(number, X, y)
     refuse_not_finite(rows, where=f" of chunk {number}")
-    places = np.where(labels.is_labelled, labels.codes, -1).astype(_smallest(len(labels.classes)))
-    found = (labels.classes.tolist(), places)
+    found = (labels.classes.tolist(), signed_codes(labels))
     return Survey((len(rows),), rows.shape[1], column_names(X), (found,))
-
-
-def _smallest(n_codes: int) -> type[np.signedinteger[Any]]:
-    return np.int8 if n_codes < 128 else np.int32

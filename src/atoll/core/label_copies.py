@@ -48,11 +48,9 @@ def label_copies(
     found = []
     for name in columns:
         is_number = import_extra("pandas.api.types").is_numeric_dtype(frame[name].dtype)
-        if len(known) < (FEWEST_NUMBERS if is_number else FEWEST_WORDS):
+        names: Sequence[Any] | None = numbers if is_number else words
+        if names is None or len(known) < (FEWEST_NUMBERS if is_number else FEWEST_WORDS):
             continue
-        if is_number and numbers is None:
-            continue
-        names: list[Any] = numbers if is_number and numbers is not None else words
         for n in (FIRST, len(known)):
             cells = frame[name].iloc[known[:n]]
             if cells.isna().any():

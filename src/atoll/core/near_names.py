@@ -58,11 +58,7 @@ def no_file(path: Path, what: str = "file") -> str:
 
 def _file_with_blanks(path: Path) -> Path | None:
     """Return the file of the same folder that begins with the name and a blank, if there is one."""
-    try:
-        names = sorted(other.name for other in path.parent.iterdir() if other.is_file())
-    except OSError:
-        return None
-    found = [name for name in names if name.startswith(f"{path.name} ")]
+    found = [name for name in _files_beside(path) if name.startswith(f"{path.name} ")]
     return path.with_name(found[0]) if found and path.name else None
 
 
@@ -71,17 +67,21 @@ def _near_file(path: Path) -> Path | None:
 
     An ending that both have does not make names alike.
     """
-    try:
-        others = sorted(other.name for other in path.parent.iterdir() if other.is_file())
-    except OSError:
-        return None
-    ending = path.suffix.lower()
+    others, ending = _files_beside(path), path.suffix.lower()
     alike = {Path(name).stem: name for name in others if Path(name).suffix.lower() == ending}
     stem = near_name(path.stem, alike)
     without = [name for name in others if not ending and Path(name).stem == path.name]
     found = alike[stem] if stem is not None else next(iter(without), None)
     found = found or near_name(path.name, [n for n in others if n not in alike.values()], 0.8)
     return None if found is None else path.with_name(found)
+
+
+def _files_beside(path: Path) -> list[str]:
+    """Return the names of the files in the folder of a path, sorted; none if it cannot be read."""
+    try:
+        return sorted(other.name for other in path.parent.iterdir() if other.is_file())
+    except OSError:
+        return []
 
 
 def _letters(name: str) -> str:

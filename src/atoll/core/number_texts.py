@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atoll.core.extras import import_extra
@@ -67,10 +67,7 @@ def with_numbers(frame: pd.DataFrame, columns: Sequence[str], *, known: bool) ->
     {'depth': [18.7, nan, 17.4], 'site': ['1', '2', '3']}
     """
     read: dict[str, Any] = {}
-    for name in columns:
-        cells = frame[name] if name in frame.columns else None
-        if getattr(cells, "ndim", 0) != 1 or not _holds_words(cells):
-            continue
+    for name, cells in _columns_of_words(frame, columns):
         values = _different(cells)
         if _are_all(values, known) and (known or not _are_names(cells, values)):
             read[name] = _as_numbers(cells)
@@ -155,10 +152,7 @@ def with_decimal_commas(frame: pd.DataFrame, columns: Iterable[str]) -> list[str
     ['mass']
     """
     found = []
-    for name in columns:
-        cells: Any = frame[name] if name in frame.columns else None
-        if getattr(cells, "ndim", 0) != 1 or not _holds_words(cells):
-            continue
+    for name, cells in _columns_of_words(frame, columns):
         some = cells[cells.notna()].iloc[:SOME_CELLS]
         commas = [cell for cell in some if isinstance(cell, str) and _COMMA.fullmatch(cell)]
         if 2 * len(commas) > len(some) and not all(map(_GROUPED.fullmatch, commas)):
@@ -170,12 +164,17 @@ def _is_code(value: str) -> bool:
     return _CODE.fullmatch(value) is not None
 
 
-def _holds_words(cells: pd.Series) -> bool:
-    """Return whether cells may be text: neither numbers, nor dates, nor pandas' categories."""
+def _columns_of_words(
+    frame: pd.DataFrame, columns: Iterable[str]
+) -> Iterator[tuple[str, pd.Series]]:
+    """Yield the columns whose cells may be text: no numbers, dates or pandas' categories."""
     types = import_extra("pandas.api.types")
-    return bool(types.is_object_dtype(cells.dtype) or types.is_string_dtype(cells.dtype)) and (
-        str(cells.dtype) != "category"
-    )
+    for name in columns:
+        cells: Any = frame[name] if name in frame.columns else None
+        if getattr(cells, "ndim", 0) != 1 or str(cells.dtype) == "category":
+            continue
+        if types.is_object_dtype(cells.dtype) or types.is_string_dtype(cells.dtype):
+            yield name, cells
 
 
 def _different(cells: pd.Series) -> list[Any]:

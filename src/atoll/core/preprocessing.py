@@ -437,7 +437,6 @@ def unreadable(
     long = f"cells, and the header {frame.shape[1]}"
     for name in preprocessing.columns:
         is_blank = frame[name].isna().to_numpy()
-        cells = frame[name].to_numpy(dtype=object)
         if name in preprocessing.texts:
             pass  # whatever stands there is a text
         elif name not in preprocessing.categories:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
 
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
@@ -33,6 +33,7 @@ STANDARD_OUTPUT = "-"
 _PACKAGES = {"csv": ("pandas",), "tsv": ("pandas",), "parquet": ("pandas", "pyarrow")}
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _SAMPLE = 2**16  # characters of a file by which its form is found
+_ALL = 2**31 - 1  # rows: as many as pandas reads at a time
 _WITH_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 _THOUSANDS = {  # by their decimal mark; both marks in one number leave no doubt
     ",": re.compile(r"\s*[+-]?\d{1,3}(\.\d{3})+,\d+\s*"),
@@ -105,10 +106,7 @@ def read_table(path: str | os.PathLike[str] | bytes) -> pd.DataFrame:
     [1.4, 4.7]
     """
     source = path if isinstance(path, bytes) else source_of(path)
-    if not isinstance(source, bytes) and _existing_format(source) == "parquet":
-        frame = _read_parquet(source)
-    else:
-        frame = _read_text(source)
+    frame = _read_parquet(source) if _is_parquet(source) else _read_text(source)
     frame.columns = frame.columns.map(str)
     if len(frame) == 0:
         raise _no_rows(source)
@@ -140,7 +138,7 @@ def column_as_written(path: str | os.PathLike[str] | bytes, place: int) -> pd.Se
     """
     pd = import_extra("pandas")
     source = path if isinstance(path, bytes) else Path(path)
-    if not isinstance(source, bytes) and _existing_format(source) == "parquet":
+    if _is_parquet(source):
         return None
     with _text_errors(_name(source)):
         found: Any = pd.read_csv(
@@ -159,12 +157,10 @@ def cell_chunks(
 ) -> Iterator[pd.DataFrame]:
     """Read cells as `read_cells` does, the rows of `table_chunks` at a time."""
     source = path if isinstance(path, bytes) else source_of(path)
-    if isinstance(source, bytes):
-        most_cells = 2**62
-    elif _existing_format(source) == "parquet":
+    if _is_parquet(source):
         yield from _parquet_chunks(source, most_cells, as_written=True)
-        return
-    yield from _text_chunks(source, most_cells, as_written=True, n_more=n_more)
+    else:
+        yield from _text_chunks(source, most_cells, as_written=True, n_more=n_more)
 
 
 def table_chunks(
@@ -193,12 +189,10 @@ def table_chunks(
     [2, 1]
     """
     source = path if isinstance(path, bytes) else source_of(path)
-    if isinstance(source, bytes):
-        most_cells = 2**62
-    if isinstance(source, bytes) or _existing_format(source) != "parquet":
-        read = _text_chunks(source, most_cells, as_text, n_more=n_more)
-    else:
+    if _is_parquet(source):
         read = _parquet_chunks(source, most_cells)
+    else:
+        read = _text_chunks(source, most_cells, as_text, n_more=n_more)
     n = 0
     for frame in read:
         frame.columns = frame.columns.map(str)
@@ -286,18 +280,8 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     >>> read_table(path)["x"].tolist()
     [0.1, 0.2]
     """
-    target = Path(path)
-    kind = _table_format(target)
-    if _is_standard_output(target):
-        frame.to_csv(sys.stdout, index=False)
-        return
-    with atomic_path(target) as temporary:
-        if kind == "parquet":
-            frame.to_parquet(temporary, index=False)
-        else:
-            compression: Any = "gzip" if _is_compressed(target) else None
-            separator = _SEPARATORS[kind]
-            frame.to_csv(temporary, index=False, sep=separator, compression=compression)
+    with TableWriter(path) as table:
+        table.write(frame)
 
 
 def check_table_path(
@@ -343,14 +327,16 @@ def _table_format(path: Path) -> str:
     return kind
 
 
-def _existing_format(source: Path) -> str:
-    """Return the format of a file that can be read, as `_table_format` does."""
+def _is_parquet(source: Path | bytes) -> TypeGuard[Path]:
+    """Return whether this is a Parquet file, not text; ValueError if there is no such file."""
+    if isinstance(source, bytes):
+        return False
     kind = _table_format(source)
     if not source.exists():
         raise ValueError(no_file(source))
     if source.is_dir():
         raise ValueError(f"{str(source)!r} is a folder; name a CSV or Parquet file inside it.")
-    return kind
+    return kind == "parquet"
 
 
 def _name(source: Path | bytes) -> str:
@@ -408,10 +394,15 @@ def _text_chunks(
         if n_more:
             more = more_columns(n_more)
             options |= {"names": [*names, *more], "header": None, "skiprows": 1}
-        rows = max(1, most_cells // max(1, len(names)))
-        with pd.read_csv(_opened(source), chunksize=min(rows, 2**31 - 1), **options) as reader:
+        rows = _ALL if isinstance(source, bytes) else _rows_of(most_cells, len(names))
+        with pd.read_csv(_opened(source), chunksize=rows, **options) as reader:
             for frame in reader:
                 yield with_length(frame, n_more)
+
+
+def _rows_of(most_cells: int, n_columns: int) -> int:
+    """Return how many rows of so many columns are read at a time, at least one."""
+    return min(max(1, most_cells // max(1, n_columns)), _ALL)
 
 
 def more_columns(n_more: int) -> list[str]:
@@ -537,8 +528,8 @@ def _parquet_chunks(
     parquet = import_extra("pyarrow.parquet")
     types = import_extra("pandas").ArrowDtype if as_written else None
     with _parquet_errors(source), parquet.ParquetFile(source) as file:
-        rows = max(1, most_cells // max(1, len(file.schema_arrow.names)))
-        for batch in file.iter_batches(batch_size=min(rows, 2**31 - 1)):
+        rows = _rows_of(most_cells, len(file.schema_arrow.names))
+        for batch in file.iter_batches(batch_size=rows):
             yield batch.to_pandas(types_mapper=types)
 
 
