@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atoll.cli.options import TABLES
 from atoll.core.extras import import_extra
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from atoll.core.labels import PartialLabels
 
 PAGES = (".html", ".htm")
-TABLES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
 
 
 def check_comparison(out: Path | None, data: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atoll.cli.options import DataPath, ModelPath, Quiet, TargetOfModel
-from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines, wrapped
+from atoll.cli.terminal import one_line_errors, speaker, table_lines, wrapped
 from atoll.core.near_names import did_you_mean
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def explain(
         bundle.y,
         n_labels=n,
         refit=True if refit else None,
-        progress=show_progress(quiet),
+        progress=not quiet,
     )
     found = with_words(found, x, bundle.X, bundle.preprocessing)
     columns = columns_of_table(bundle.preprocessing)

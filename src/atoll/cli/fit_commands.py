@@ -56,7 +56,6 @@ from atoll.cli.terminal import (
     is_narrow,
     make_folder,
     one_line_errors,
-    show_progress,
     speaker,
     table_lines,
 )
@@ -180,7 +179,7 @@ def fit(
     wanted = with_metric(settings or [], metric)
     estimator = kind(**read_settings(kind, model, settings or [], metric))
     # The labels are settled here, once: past this point only a null is unlabelled.
-    set_where_known(estimator, unlabelled=None, verbose=show_progress(quiet), random_state=seed)
+    set_where_known(estimator, unlabelled=None, verbose=not quiet, random_state=seed)
     set_or_refuse(estimator, model, n_jobs=n_jobs, checkpoint=checkpoint and str(checkpoint))
     if no_standardise:
         leave_units(estimator, wanted)
@@ -337,7 +336,7 @@ def compare(
         metric=COSINE if metric is None and only_texts else metric,
         unlabelled=marker,
         random_state=seed,
-        progress=show_progress(quiet),
+        progress=not quiet,
     )
     options = {"--drop": drop, "--text": text, "--id": id_column, "--metric": metric}
     fit_it = fit_with(data, target, options, unlabelled)

@@ -7,14 +7,16 @@ import re
 import shlex
 import warnings
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atoll.cli.rows import how_scaled
 from atoll.cli.settings import classes_in_type
-from atoll.cli.terminal import quoted, shortened
+from atoll.cli.terminal import quoted
 from atoll.cli.wording import in_options
 from atoll.core.points import in_points, points_of
+from atoll.core.shown import shortened
 
 FAR = 1000.0  # times as probable, from which on it is just far more
 CLEARLY = 0.5  # weight of an assumption from which it is told
@@ -447,8 +449,6 @@ def bundle_of(
     known : the same as it was read
     y : (n,) labels, None where unlabelled
     """
-    from datetime import UTC, datetime
-
     from atoll import __version__
     from atoll.core.preprocessing import blank_cells, text_beginnings
     from atoll.estimators.persistence import ModelBundle
@@ -513,7 +513,7 @@ def check_columns(frame: pd.DataFrame, data: Path, target: str | None, **named: 
 
 
 def with_source(
-    bundle: ModelBundle, data: Path, source: Path | bytes, id_column: str | None
+    bundle: ModelBundle, data: Path, source: Path | bytes, id_column: str | None = None
 ) -> ModelBundle:
     """Return the bundle with where its rows come from, and what they are called there.
 
@@ -523,8 +523,6 @@ def with_source(
     source : the same, or the bytes of standard input
     id_column : that names the rows, or None; names are as they stand in the file
     """
-    from datetime import UTC, datetime
-
     from atoll.core.tables import read_cells
 
     if str(data) == "-":

@@ -10,7 +10,7 @@ import typer
 
 from atoll.cli.opening import refuse_fitted_table
 from atoll.cli.options import ModelPath
-from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
+from atoll.cli.terminal import one_line_errors, speaker, table_lines
 from atoll.core.extras import import_extra
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def suspects(
     if isinstance(opened, ModelBundle):
         opened, bundle = opened.estimator, opened
         refuse_fitted_table(bundle, out)
-    found = _suspects(last_step(opened), say, show_progress(quiet))
+    found = _suspects(last_step(opened), say, not quiet)
     table = _table_of_suspects(bundle, found)
     if out is not None:
         write_table(table, out)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.cli.opening import labels_of
-from atoll.cli.terminal import shortened, table_lines
+from atoll.cli.opening import in_type_of, labels_of
+from atoll.cli.terminal import saved_in, table_lines
 from atoll.core.extras import import_extra
 from atoll.core.near_names import did_you_mean
+from atoll.core.shown import shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,11 +153,11 @@ def run_round(
         given = _labels(bundle, frame)
         with_all = with_labels(learner, cells, given, bundle.target)
         write_table(_in_whole(with_all, all_cells, numbers), files.labelled)
-        where = _where(files.labelled)
-        say(f"{data_with_labels(files)} {where}.")
+        data = "The table" if str(files.data) == "-" else str(files.data)
+        say(f"{data} with every label that is known {saved_in(files.labelled)}.")
     if files.out is not None:
         write_table(asked, files.out)
-        say(f"{len(asked)} rows to label {_where(files.out)}; fill in {bundle.target!r}.")
+        say(f"{len(asked)} rows to label {saved_in(files.out)}; fill in {bundle.target!r}.")
     else:
         shown = [ROW, "predicted", "probability", "why"]
         if bundle.id_column in asked.columns:
@@ -183,17 +184,6 @@ def run_round(
     elif files.labelled is not None and str(files.labelled) != "-":
         fit = fit_again(files.labelled, bundle, list(learner.classes_))
         say(f"A model of all labels so far: `{fit}`.{_about_options(bundle)}")
-
-
-def _where(path: Path) -> str:
-    """Return where a table is written to, in words."""
-    return "written to standard output" if str(path) == "-" else f"saved in {path}"
-
-
-def data_with_labels(files: Files) -> str:
-    """Return what the table with every label is called in a sentence."""
-    data = "The table" if str(files.data) == "-" else str(files.data)
-    return f"{data} with every label that is known"
 
 
 def after_the_loop(files: Files, bundle: ModelBundle, classes: list[Any]) -> str:
@@ -402,7 +392,7 @@ def read_answers(
                 f"{numbers[-1]}{'' if len(numbers) == numbers[-1] else ', but for blank ones'}."
             )
         places.append(place_of[int(word)])
-        given.append(None if label is None else _in_type(label, classes))
+        given.append(None if label is None else in_type_of(classes, label))
     kept = _once(path, places, given, numbers)
     return Answers([places[i] for i in kept], [given[i] for i in kept], numbers)
 
@@ -559,9 +549,3 @@ def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:
 def _written(cell: Any) -> str:
     """Return a cell as text; nothing for a null."""
     return "" if import_extra("pandas").isna(cell) else str(cell)
-
-
-def _in_type(label: Any, classes: Any) -> Any:
-    """Return a label as it was read from a table in the type of the classes that are known."""
-    known = np.asarray(classes)
-    return str(label) if known.dtype.kind in "OU" and isinstance(known[0], str) else label

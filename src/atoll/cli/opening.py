@@ -17,15 +17,12 @@ if TYPE_CHECKING:
     from atoll.estimators.persistence import ModelBundle
 
 
+BATCH = 5000  # rows predicted at once: each batch holds a kernel matrix against the training rows
 NEAR = 0.8  # how alike names are of which one is a slip for the other
-NAME_TABLE = "name a table of them and its column of labels: --data FILE --target COLUMN."
 
 
 def open_model(
-    path: Path,
-    frame: pd.DataFrame | None = None,
-    target: str | None = None,
-    instead: str = NAME_TABLE,
+    path: Path, frame: pd.DataFrame | None = None, target: str | None = None
 ) -> ModelBundle:
     """Return the model of a file, with how a table becomes its features.
 
@@ -35,7 +32,6 @@ def open_model(
     frame : a table for the model; one saved from Python learns from it which columns to take, and
         without it is refused
     target : column of labels; None: that of the fit
-    instead : what to do with a model saved from Python where there is no table
     """
     from sklearn.utils.validation import check_is_fitted
 
@@ -58,7 +54,8 @@ def open_model(
     if frame is None:
         raise ValueError(
             f"{str(path)!r} holds {type(found).__name__} saved from Python, without the rows it "
-            f"was fitted on; {instead}"
+            "was fitted on; name a table of them and its column of labels: --data FILE --target "
+            "COLUMN."
         )
     return _of_python(found, path, frame, target)
 
@@ -137,21 +134,44 @@ def labels_of(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any] | None:
 
     if bundle.target not in frame.columns:
         return None
-    classes = np.asarray(bundle.estimator.classes_)
-    as_text = classes.dtype.kind in "OU" and isinstance(classes[0], str)
+    classes = bundle.estimator.classes_
     marker = getattr(bundle.estimator, "unlabelled_", None)
     found = read_target(frame[bundle.target])
     out = np.full(len(frame), None, dtype=object)
     for i, label in enumerate(found.tolist()):
         if label is not None and label != marker:
-            out[i] = str(label) if as_text else label
+            out[i] = in_type_of(classes, label)
     return out
+
+
+def in_type_of(classes: NDArray[Any], label: Any) -> Any:
+    """Return a label that was read from a table in the type of the model's classes."""
+    return str(label) if isinstance(classes[0], str) else label
 
 
 def as_fitted(estimator: Any, X: NDArray[np.float64]) -> Any:
     """Return rows with the names of columns, where the model was fitted with such."""
     names = getattr(estimator, "feature_names_in_", None)
     return X if names is None else import_extra("pandas").DataFrame(X, columns=names)
+
+
+def predicted_proba(estimator: Any, X: Any, bar: Any) -> NDArray[np.float64]:
+    """Return the class probabilities of rows, dense or sparse; (m, p) -> (m, K).
+
+    Parameters
+    ----------
+    bar : a progress bar, which counts rows
+    """
+    import numpy as np
+
+    from atoll.core.fillings import part_of
+
+    parts = []
+    for start in range(0, X.shape[0], BATCH):
+        rows = as_fitted(estimator, part_of(X, slice(start, start + BATCH)))
+        parts.append(estimator.predict_proba(rows))
+        bar.update(len(parts[-1]))
+    return np.concatenate(parts)
 
 
 def _of_python(found: Any, path: Path, frame: pd.DataFrame, target: str | None) -> ModelBundle:

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.cli.fitting import check_columns
-from atoll.cli.opening import as_fitted, open_model, refuse_fitted_table
-from atoll.cli.predicting import predicted_proba
-from atoll.cli.terminal import quoted
+from atoll.cli.opening import as_fitted, open_model, predicted_proba, refuse_fitted_table
+from atoll.cli.terminal import quoted, saved_in
 from atoll.core.blank_rows import MANY
 from atoll.core.extras import import_extra
 from atoll.core.preprocessing import (
@@ -30,7 +29,6 @@ from atoll.core.strangers import about_strangers
 from atoll.core.tables import (
     MOST_MORE,
     N_CELLS,
-    STANDARD_OUTPUT,
     LongRow,
     TableWriter,
     cell_chunks,
@@ -144,8 +142,7 @@ def predict_table(
             "more; these are filled in, and the class may be less sure than its probability says. "
             f"The column {BLANK_CELLS} counts the blank cells of every row."
         )
-    where = "written to standard output" if str(out) == STANDARD_OUTPUT else f"saved in {out}"
-    say(f"{found.n_rows - found.n_unreadable} predictions {where}.")
+    say(f"{found.n_rows - found.n_unreadable} predictions {saved_in(out)}.")
 
 
 def _first_chunk(source: Path | bytes) -> tuple[pd.DataFrame, int]:

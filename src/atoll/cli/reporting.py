@@ -30,10 +30,9 @@ def report_on(
     model, page : files to read and to write
     data, target : table of the rows and its column of labels, for a model saved from Python
     """
-    from datetime import UTC, datetime
-
+    from atoll.cli.fitting import with_source
     from atoll.cli.opening import known_words, open_model, rows_and_labels
-    from atoll.core.tables import read_table
+    from atoll.core.tables import read_table, source_of
     from atoll.reports import write_report
 
     if data is None and target is not None:
@@ -41,11 +40,11 @@ def report_on(
     if data is None:
         bundle = open_model(model)
     else:
-        frame = read_table(data)
+        source = source_of(data)
+        frame = read_table(source)
         bundle = open_model(model, frame, target)
-        bundle = rows_and_labels(bundle, known_words(bundle, frame, data)[0])
-        changed = datetime.fromtimestamp(data.stat().st_mtime, UTC).isoformat(timespec="seconds")
-        bundle = bundle._replace(source=data.name, source_date=changed)
+        bundle = rows_and_labels(bundle, known_words(bundle, frame, source)[0])
+        bundle = with_source(bundle, data, source)
     if bundle.created:  # by `atoll fit`, whose options its reader has
         _speak_shell(bundle.estimator)
     estimator, X, table = _in_own_units(bundle)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atoll.cli.options import DataPath, ModelPath, Quiet, TargetOfModel
-from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
+from atoll.cli.terminal import one_line_errors, speaker, table_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,8 +39,13 @@ def score(
     """
     import numpy as np
 
-    from atoll.cli.opening import known_words, labels_of, open_model, refuse_near_target
-    from atoll.cli.predicting import predicted_proba
+    from atoll.cli.opening import (
+        known_words,
+        labels_of,
+        open_model,
+        predicted_proba,
+        refuse_near_target,
+    )
     from atoll.core.preprocessing import apply, unreadable
     from atoll.core.progress import progress_bar
     from atoll.core.tables import read_table, source_of
@@ -73,7 +78,7 @@ def score(
     is_new = ~seen_labelled(bundle, X)
     for line in _about_seen(bundle, is_new):
         say(line)
-    settings = {"total": X.shape[0], "unit": " rows", "disable": not show_progress(quiet)}
+    settings = {"total": X.shape[0], "unit": " rows", "disable": quiet}
     with progress_bar(desc="predicting", **settings) as bar:
         p = predicted_proba(bundle.estimator, X, bar)
     for line in table_lines(*_score_table(p, codes, is_new)):

@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
@@ -55,7 +55,9 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
         except BrokenPipeError:  # the reader of a pipe has left; typer ends quietly
             raise
         except (ValueError, OSError, MemoryError, MissingExtraError) as error:
-            complain(in_options(_message(error), command, target_of(kwargs)))
+            target = kwargs.get("target")
+            column = target if isinstance(target, str) else None
+            complain(in_options(_message(error), command, column))
             raise typer.Exit(BAD_INPUT) from error
         except KeyboardInterrupt as interruption:
             complain(str(interruption) or "interrupted; nothing was written.")
@@ -158,6 +160,11 @@ def speaker(quiet: bool, out: Path | None = None) -> Callable[[str], None]:
     return say
 
 
+def saved_in(path: Path) -> str:
+    """Return where a table was written, in words."""
+    return "written to standard output" if str(path) == "-" else f"saved in {path}"
+
+
 def wrapped(text: str) -> str:
     """Return sentences in lines of the terminal's width; as they are for files and pipes."""
     width = terminal_width()
@@ -186,11 +193,6 @@ def make_folder(path: Path) -> Path:
     if not os.access(path, os.W_OK):
         raise ValueError(f"the folder {str(path)!r} is not writable; choose another path.")
     return path
-
-
-def show_progress(quiet: bool) -> bool:
-    """Return whether to show progress: as bars at a terminal, and as lines in a file or a pipe."""
-    return not quiet
 
 
 def terminal_width() -> int | None:
@@ -268,12 +270,6 @@ def _folded(cell: str, room: int) -> list[str]:
     return textwrap.wrap(cell, max(room, 1), break_on_hyphens=False) or [""]
 
 
-def shortened(names: list[str], most: int = 8) -> str:
-    """Return names with commas between, the first few of many."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def quoted(names: Iterable[str]) -> list[str]:
     """Return names of columns for a list, in quotation marks where they have a comma themselves.
 
@@ -290,9 +286,3 @@ def _message(error: BaseException) -> str:
         where = f": {str(error.filename)!r}" if error.filename is not None else ""
         return f"{error.strerror}{where}"
     return str(error) or type(error).__name__
-
-
-def target_of(arguments: Mapping[str, Any]) -> str | None:
-    """Return the column of labels that a command was given, if it was."""
-    target = arguments.get("target")
-    return target if isinstance(target, str) else None

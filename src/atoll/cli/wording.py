@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -171,8 +172,6 @@ def _options(command: Callable[..., Any]) -> dict[str, str]:
 @cache
 def _is_settable(name: str) -> bool:
     """Return whether some --set may have the name; models are imported until one has it."""
-    import inspect
-
     from atoll.datasets import DATASETS
     from atoll.estimators import MODELS
 

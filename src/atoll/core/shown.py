@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 Shown = TypeVar("Shown")
 
+SHOWN = 8  # names of a list that are shown
+
 _STYLE = "font-family:system-ui,sans-serif;font-size:.95em;line-height:1.45;max-width:60em"
 
 
@@ -45,6 +47,18 @@ def percent(p: float) -> str:
     if 0.995 <= p < 1.0:
         return ">99%"
     return "<1%" if 0.0 < p < 0.005 else f"{p:.0%}"
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Return names with commas between them, at most the first eight.
+
+    Examples
+    --------
+    >>> shortened(list("abcdefghij"))
+    'a, b, c, d, e, f, g, h and 2 more'
+    """
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
 
 
 def _in_words(result: Any) -> str:
