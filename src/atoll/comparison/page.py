@@ -124,13 +124,11 @@ def _what_was_done(found: ModelComparison) -> str:
             else " Columns were taken as they are, being alike in range or standardised before; "
             "in the shell --no-standardise fits other models than the default so."
         )
-    apart, report = (
-        "",
-        (
-            " A report of the fitted model holds the same labels out, but fits all rows, averages "
-            "over what blank numbers may be, and lets all labels say once what categories count: "
-            "where there are such, its scores may differ from these."
-        ),
+    apart = ""
+    report = (
+        " A report of the fitted model holds the same labels out, but fits all rows, averages over "
+        "what blank numbers may be, and lets all labels say once what categories count: where "
+        "there are such, its scores may differ from these."
     )
     if found.only_words:
         all_rows = ", but fits all rows" if part else ""

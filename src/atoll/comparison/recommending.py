@@ -23,6 +23,7 @@ from atoll.comparison.result import Alone, Difference, ModelComparison
 from atoll.estimators import MODELS
 
 MOST_NAMED = 4  # models that a sentence names
+KNOWN = "with what is known from other tables"
 IN_PYTHON = (
     " In Python, the result's own classifier().fit(X, y) fits it; a blend has no explain(), which "
     "single models have."
@@ -152,17 +153,11 @@ def sentence(
     what = f"{default}, the default" if found.best == default else found.best
     how = ""
     if found.best == BLEND and shares is not None:
-        what = f"a blend of {_listed([f'{n} ({100 * w:.0f}%)' for n, w in shares.items()])}"
-        how = IN_PYTHON
-    chance = f"is better by more than {NEAR:g} nats a row is about {100 * found.chance:.0f}%"
+        what, how = _blend_in_words(shares), IN_PYTHON
     if found.can_tell:
-        known = "with what is known from other tables, the chance that no single model"
-        return f"Use {what}: {known} {chance}.{how}"
-    others = {name: value for name, value in near_best.items() if name != BLEND}
-    return (
-        f"These labels cannot tell which model is best: {_contenders(others)}. Until more labels "
-        f"decide, {what} is a fair choice: the chance that no single model {chance}.{how}"
-    )
+        return f"Use {what}: {KNOWN}, {_chance_in_words(found)}.{how}"
+    before = _cannot_tell(_contenders(near_best))
+    return f"{before}{what} is a fair choice: {_chance_in_words(found)}.{how}"
 
 
 def main_model(
@@ -181,19 +176,25 @@ def main_model(
     more : what else there is to say of it, in sentences
     """
     main = max(shares, key=lambda name: shares[name])
-    before = ""
-    if not found.can_tell:
-        others = {name: value for name, value in near_best.items() if name != BLEND}
-        before = (
-            f"These labels cannot tell which model is best: {_contenders(others)}. Until more "
-            "labels decide, "
-        )
-    blend = (
-        f"a blend of {_listed([f'{n} ({100 * w:.0f}%)' for n, w in shares.items()])}: with what is "
-        f"known from other tables, the chance that no single model is better by more than {NEAR:g} "
-        f"nats a row is about {100 * found.chance:.0f}%"
-    )
+    before = "" if found.can_tell else _cannot_tell(_contenders(near_best))
+    blend = f"{_blend_in_words(shares)}: {KNOWN}, {_chance_in_words(found)}"
     return Alone(main, losses[BLEND] > losses[main], before, blend, more)
+
+
+def _blend_in_words(shares: Mapping[str, float]) -> str:
+    return f"a blend of {_listed([f'{n} ({100 * w:.0f}%)' for n, w in shares.items()])}"
+
+
+def _chance_in_words(found: Recommendation) -> str:
+    return (
+        f"the chance that no single model is better by more than {NEAR:g} nats a row is about "
+        f"{100 * found.chance:.0f}%"
+    )
+
+
+def _cannot_tell(why: str) -> str:
+    """Return the beginning of a sentence that goes on with a model to use meanwhile."""
+    return f"These labels cannot tell which model is best: {why}. Until more labels decide, "
 
 
 def in_shell(found: ModelComparison, fit: str) -> str:
@@ -246,9 +247,8 @@ def to_keep(default: str, why: str) -> str:
     'These labels cannot tell which model is best: there are two'
     """
     return (
-        f"These labels cannot tell which model is best: {why}. Until more labels decide, "
-        f"{default}, the default, is a fair choice: on other tables its log-loss was the lowest on "
-        "average."
+        f"{_cannot_tell(why)}{default}, the default, is a fair choice: on other tables its "
+        "log-loss was the lowest on average."
     )
 
 
@@ -287,8 +287,9 @@ def too_few(n_rarest: int) -> str:
 
 
 def _contenders(near_best: Mapping[str, float]) -> str:
-    """Return the models that may well be the best, by name, the likeliest first."""
-    order = sorted(near_best, key=lambda name: -near_best[name])
+    """Return the single models that may well be the best, by name, the likeliest first."""
+    single = [name for name in near_best if name != BLEND]
+    order = sorted(single, key=lambda name: -near_best[name])
     names = [name for name in order if near_best[name] > 1.0 - TELLING]
     if len(names) < 2:
         return "what they say of the models may be chance"
