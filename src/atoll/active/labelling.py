@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.class_slips import remark_on_slips
-from atoll.core.labels import hint_at_words, kind_of, parse_labels
+from atoll.core.labels import hint_at_words, is_auto, kind_of, object_array, parse_labels
 
 MARKER = -1  # of an unlabelled row among integers, as in scikit-learn
 
@@ -28,7 +28,7 @@ def read_pool_labels(y: Any, n: int, unlabelled: Any, classes: Any) -> dict[int,
     if y is None:
         return {}
     labels = parse_labels(y, unlabelled=_marker(unlabelled, classes))
-    if classes is None and isinstance(unlabelled, str) and unlabelled == "auto":
+    if classes is None and is_auto(unlabelled):
         hint_at_words(labels)
     if classes is None:
         remark_on_slips(labels.classes.tolist(), labels.counts.tolist())
@@ -43,10 +43,8 @@ def read_pool_labels(y: Any, n: int, unlabelled: Any, classes: Any) -> dict[int,
 
 def plain_label(value: Any, unlabelled: Any, classes: Any) -> Any:
     """Return a label as a plain value; ValueError where it means that there is none."""
-    value = value.item() if isinstance(value, np.generic) else value
-    one = np.empty(1, dtype=object)
-    one[0] = value
-    read = parse_labels(one, unlabelled=_marker(unlabelled, classes))
+    value = _plain(value)
+    read = parse_labels(object_array([value]), unlabelled=_marker(unlabelled, classes))
     if not read.is_labelled[0]:
         raise ValueError(
             f"labels holds {value!r}, which means unlabelled; use skip(rows) for a row without an "
@@ -118,7 +116,7 @@ def _by_name(values: NDArray[Any], names: Sequence[str]) -> NDArray[Any]:
 
 
 def _marker(unlabelled: Any, classes: Any) -> Any:
-    if not (isinstance(unlabelled, str) and unlabelled == "auto"):
+    if not is_auto(unlabelled):
         return unlabelled
     return None if classes is not None and MARKER in list(classes) else MARKER
 

@@ -23,7 +23,6 @@ from atoll.active.pool import (
     has_draws,
     last_step,
     n_rows,
-    object_array,
     prepared,
     same_rows,
 )
@@ -32,6 +31,7 @@ from atoll.active.situation import Choice, Situation
 from atoll.active.stopping import StopAdvice, advise
 from atoll.active.strategies import STRATEGIES, Strategy, find_strategy
 from atoll.core.blank_rows import mostly_blank
+from atoll.core.labels import object_array
 from atoll.core.remarks import warn_user
 from atoll.core.row_names import index_values, row_index, row_names
 from atoll.core.selection import some_rows
@@ -641,7 +641,7 @@ class ActiveLearner:
         self._pool_size()
         parameters = {
             name: getattr(self, name)
-            for name in [*self.parameters]
+            for name in self.parameters
             if name not in ("random_state", "verbose")
         }
         saved = saving.SavedLearner(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
+from atoll.core.labels import object_array
 from atoll.core.selection import some_rows
 from atoll.estimators.shell import SemiSupervisedClassifier
 from atoll.estimators.validation import read_rows
@@ -91,13 +91,6 @@ def can_fit(estimator: Any, known: Known) -> bool:
         return False
     enough = len(known.classes) if takes_missing_classes(estimator) else known.n_seen
     return enough >= 2
-
-
-def object_array(values: Sequence[Any]) -> NDArray[Any]:
-    """Return values in an array that takes each as it is, (k,)."""
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
 
 
 def prepared(estimator: Any, seed: int) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,18 +156,15 @@ def text_features(texts: Sequence[str], random_state: int = 0) -> NDArray[np.flo
         "max_features": _MOST_WORDS,
         "min_df": 2 if len(texts) >= 100 else 1,
     }
-    try:
-        weights = TfidfVectorizer(**common).fit_transform(texts)
-    except ValueError:  # no word at all
-        try:
-            weights = TfidfVectorizer(
-                analyzer="char_wb", ngram_range=(2, 4), **common
-            ).fit_transform(texts)
-        except ValueError:
-            raise ValueError(
-                "the text column holds no words to learn from; name another by --text, or bring "
-                "an embedding by --features."
-            ) from None
+    for units in ({}, {"analyzer": "char_wb", "ngram_range": (2, 4)}):
+        with suppress(ValueError):  # no word at all
+            weights = TfidfVectorizer(**common, **units).fit_transform(texts)
+            break
+    else:
+        raise ValueError(
+            "the text column holds no words to learn from; name another by --text, or bring an "
+            "embedding by --features."
+        )
     n_directions = min(TEXT_DIRECTIONS, weights.shape[0] - 1, weights.shape[1] - 1)
     if n_directions < 2:
         return np.asarray(weights.toarray(), dtype=np.float64)

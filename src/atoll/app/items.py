@@ -271,17 +271,11 @@ def _read_given(frame: pd.DataFrame, target: str, classes: Sequence[str], unlabe
             f"the target column {target!r} holds {len(found.classes)} different values, more than "
             f"{MAX_CLASSES}; labels are classes. Name another column by --target."
         )
-    words = [check_class_name(str(value)) for value in found.classes.tolist()]
+    kinds = {"i": "whole", "u": "whole", "f": "whole", "b": "boolean"}
+    kind = kinds.get(found.classes.dtype.kind, "text") if len(found.classes) else "text"
+    values = [int(v) if kind == "whole" else v for v in found.classes.tolist()]
+    words = [check_class_name(str(value)) for value in values]
     labels = np.array([*words, None], dtype=object)[np.where(found.is_labelled, found.codes, -1)]
-    kind = {"i": "whole", "u": "whole", "f": "whole", "b": "boolean"}.get(
-        found.classes.dtype.kind, "text"
-    )
-    kind = kind if words else "text"
-    if kind == "whole":
-        words = [str(int(value)) for value in found.classes.tolist()]
-        labels = np.array([*words, None], dtype=object)[
-            np.where(found.is_labelled, found.codes, -1)
-        ]
     for name in wanted:
         check_label_kind(name, kind)
     return Given(labels, tuple(dict.fromkeys([*wanted, *words])), kind)

@@ -281,7 +281,7 @@ class _Page:
         return self.responses.FileResponse(found[0], media_type=found[1], headers=headers)
 
     async def _state(self, body: dict[str, Any], again: int | None = None) -> Any:
-        tab, have = _tab(body), body.get("have", [])
+        tab, have = str(body.get("tab", ""))[:40], body.get("have", [])
         if not isinstance(have, list) or not all(isinstance(row, int) for row in have):
             raise RefusedError(400, "have must be a list of row numbers.")
         state = await self.in_thread(self.session.state, tab, have)
@@ -403,7 +403,3 @@ def _whole(body: dict[str, Any], name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise RefusedError(400, f"{name} must be a whole number.")
     return value
-
-
-def _tab(body: dict[str, Any]) -> str:
-    return str(body.get("tab", ""))[:40]

@@ -371,15 +371,11 @@ class Session:
     # --- the thread that owns the learner --------------------------------------------------------
 
     def _work(self) -> None:
-        has_begun = False
         while True:
             with self._changed:
                 n_events = self.log.answers.n_events
                 past = [event for _, event in reversed(self.log.answers.history(n_events))]
             try:
-                if not has_begun:
-                    self._begin()
-                    has_begun = True
                 found = self._learn(past)
             except _FAULTS as fault:  # the page says so, and answers are still kept
                 what = " ".join(str(fault).split()) or type(fault).__name__
@@ -392,10 +388,6 @@ class Session:
                     self._changed.wait()
                 if self._is_closing:
                     return
-
-    def _begin(self) -> None:
-        self._weighed_by = None
-        self._weigh([])
 
     def _weigh(self, past: list[Event]) -> None:
         """Hand the learner the rows anew where what categories count may have changed.

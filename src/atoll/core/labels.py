@@ -113,11 +113,11 @@ def parse_labels(
     known = _plain_dtype(values[is_labelled])
     _refuse_unusable(known)
 
-    if classes is not None and _is_auto(unlabelled):
+    if classes is not None and is_auto(unlabelled):
         is_marker = known.dtype.kind in "iuf" and -1 not in list(classes)
         unlabelled = -1 if is_marker else None
     marked = _marked_unlabelled(known, unlabelled)
-    if _is_auto(unlabelled) and marked.any() and not is_labelled.all():
+    if is_auto(unlabelled) and marked.any() and not is_labelled.all():
         _remark_on_two_markers(int(marked.sum()), int((~is_labelled).sum()))
     is_labelled[is_labelled] = ~marked
     known = known[~marked]
@@ -129,7 +129,7 @@ def parse_labels(
     codes = np.zeros(len(values), dtype=np.intp)
     codes[is_labelled] = known_codes
     labels = PartialLabels(codes, is_labelled, distinct)
-    if classes is None and _is_auto(unlabelled):
+    if classes is None and is_auto(unlabelled):
         hint_at_words(labels)
     if classes is None:
         _remark_on_blanks(distinct)
@@ -163,9 +163,7 @@ def sorted_classes(classes: Iterable[Any]) -> list[Any]:
     ['cat', 'dog']
     """
     named = list(classes)
-    values = np.empty(len(named), dtype=object)
-    values[:] = named
-    if _is_null(values).any():
+    if _is_null(object_array(named)).any():
         raise ValueError(f"classes={named!r} holds a null, which means unlabelled; name classes.")
     kinds = sorted({kind_of(value) for value in named})
     if len(kinds) > 1:
@@ -206,7 +204,7 @@ def unlabelled_marker(labels: PartialLabels, unlabelled: Any) -> Any:
     >>> print(unlabelled_marker(parse_labels([-1, 1, 1]), "auto"))
     None
     """
-    if not _is_auto(unlabelled):
+    if not is_auto(unlabelled):
         return unlabelled
     return None if -1 in labels.classes.tolist() else -1
 
@@ -320,13 +318,17 @@ def _column_values(column: Any) -> NDArray[Any]:
         return np.asarray(column.to_numpy())
     for listed in ("to_pylist", "to_list", "tolist"):  # pyarrow; polars and pandas; pandas' arrays
         if hasattr(column, listed):
-            cells = getattr(column, listed)()
-            values = np.empty(len(cells), dtype=object)
-            values[:] = cells
-            return values
+            return object_array(getattr(column, listed)())
     if hasattr(column, "to_series") and column.shape[1] == 1:  # a polars frame of one column
         return _column_values(column.to_series())[:, None]
     return np.asarray(column.to_numpy(dtype=object) if hasattr(column, "iloc") else column)
+
+
+def object_array(values: Sequence[Any]) -> NDArray[Any]:
+    """Return values in an array that takes each as it is, (k,)."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
 
 
 def _is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -428,7 +430,7 @@ def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_
     nothing = np.zeros(len(known), dtype=bool)
     if unlabelled is None:
         return nothing
-    if not _is_auto(unlabelled):
+    if not is_auto(unlabelled):
         # Element by element: NumPy compares a string array with a number only by a warning.
         return np.fromiter((bool(v == unlabelled) for v in known), dtype=bool, count=len(known))
     if known.dtype.kind not in "iuf":  # floats are whole numbers here
@@ -526,7 +528,8 @@ def hint_at_words(labels: PartialLabels) -> None:
         )
 
 
-def _is_auto(unlabelled: Any) -> bool:
+def is_auto(unlabelled: Any) -> bool:
+    """Return whether a setting of `unlabelled` is "auto", and no label of some other type."""
     return isinstance(unlabelled, str) and unlabelled == "auto"
 
 

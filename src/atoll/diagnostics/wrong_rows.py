@@ -255,7 +255,6 @@ def kept_error(
     least: float,
     confidence: float,
     doubts: Array | None = None,
-    prior: ShiftPrior | None = None,
 ) -> KeptError:
     """Return the error of rows whose most probable class is probable enough.
 
@@ -270,7 +269,6 @@ def kept_error(
     confidence : of the limits
     doubts : (m,) of the predicted classes, as what held labels out would have them; None: as in
         `proba`
-    prior : None: `HELD_OUT_PRIOR`, or where no label was held out `SHIFT_PRIOR`
 
     Examples
     --------
@@ -283,8 +281,7 @@ def kept_error(
     kept = sure >= least
     if not kept.any():
         return KeptError(np.nan, 0.0, 1.0, 0, len(proba), confidence)
-    if prior is None:
-        prior = HELD_OUT_PRIOR if len(held_out) else SHIFT_PRIOR
+    prior = HELD_OUT_PRIOR if len(held_out) else SHIFT_PRIOR
     told = held_out.max(axis=1, initial=0.0)
     audited = told >= least
     wrong = held_out.argmax(axis=1)[audited] != codes[audited]

@@ -120,7 +120,7 @@ def run_demo(
         f"{LABELS_PER_CLASS * size.n_classes} of them labelled, {size.n_test} others for scoring; "
         f"{size.n_repeats} draws of rows and labels."
     )
-    fitted = _fit_all(problems, size, seed, n_jobs)
+    fitted = _fit_all(problems, seed, n_jobs)
     scores = [[_score(model, p) for model, p in zip(models, problems)] for models in fitted]
     for line in score_table(*scores):
         say(line)
@@ -204,7 +204,7 @@ def _with_error(values: Sequence[float] | NDArray[np.float64]) -> str:
 # --- fitting -------------------------------------------------------------------------------------
 
 
-def _fit_all(problems: list[Problem], size: Size, seed: int, n_jobs: int) -> list[list[Any]]:
+def _fit_all(problems: list[Problem], seed: int, n_jobs: int) -> list[list[Any]]:
     """Return the fitted models: one list per model compared, in the order of `problems`."""
     from joblib import Parallel, delayed
 

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 
 from atoll.core.points import points_of
+from atoll.diagnostics.convergence import ESS_LIMIT, R_HAT_LIMIT
 from atoll.inference.registry import METHODS
 from atoll.reports.figures import ascent_figure, png_address, trace_figures
 from atoll.reports.words import count, percent
 
 _DIAGNOSTICS_SHOWN = 30  # quantities in the table of chain diagnostics
-# The limits of `atoll.diagnostics.verdict`, so that marks and verdict agree.
-R_HAT_LIMIT = 1.05
-ESS_LIMIT = 100
 
 
 def _objective(model: Any, diagnostics: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -46,7 +44,7 @@ def inference_section(model: Any) -> dict[str, Any]:
     section: dict[str, Any] = {
         "status": "", "tone": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
         "facts": [], "pictures": [], "ascent": None,
-        "r_hat_limit": R_HAT_LIMIT, "ess_limit": ESS_LIMIT,
+        "r_hat_limit": R_HAT_LIMIT, "ess_limit": f"{ESS_LIMIT:g}",
     }  # fmt: skip
     section["searched"] = "n_iterations" in (diagnostics or {})
     section["kernel"] = hasattr(model, "kernel_")
