@@ -61,6 +61,21 @@ def shortened(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a plain table, each column as wide as its longest cell.
+
+    Examples
+    --------
+    >>> aligned(["row", "label"], [["17", "ant"]])
+    ['row  label', '17   ant']
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
+        for cells in (header, *rows)
+    ]
+
+
 def _in_words(result: Any) -> str:
     return str(result)
 

@@ -201,7 +201,6 @@ def plot_model(
     unlabelled: Any,
     n_splits: int,
     why_none: str = "",
-    random_state: int = 0,
 ) -> NDArray[Any]:
     """Draw the map of the classes, that of the entropy, and the reliability of held-out labels.
 
@@ -214,9 +213,7 @@ def plot_model(
     plt = import_extra("matplotlib.pyplot")
     held_out = None
     if n_splits:
-        held_out = held_out_probabilities(
-            model, X, y, unlabelled=unlabelled, n_splits=n_splits, random_state=random_state
-        )
+        held_out = held_out_probabilities(model, X, y, unlabelled=unlabelled, n_splits=n_splits)
     has_reliability = held_out is not None and held_out.n_splits > 0
     widths = [4.6, 5.6, 4.8][: 2 + has_reliability]  # the second has the legend of both maps
     figure = plt.figure(figsize=(sum(widths), 4.9), layout="constrained")

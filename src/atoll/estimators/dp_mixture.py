@@ -261,9 +261,7 @@ class DPMixtureClassifier(GenerativeClassifier):
         rows, labels = rows_of_source(
             source, _seed(rng), reservoir_sizes, unlabelled=self.unlabelled
         )
-        self.n_features_in_ = len(rows.summary.mean)
-        if rows.summary.names is not None:
-            self.feature_names_in_ = np.array(rows.summary.names, dtype=object)
+        self._keep_columns(rows.summary)
         self._keep_labels(labels)
         self._need(self.n_features_in_, len(self.classes_)).check()
         with Progress(self.verbose, "pass", "rows", total=rows.summary.n_rows) as bar:

@@ -41,9 +41,7 @@ def read_source(model: Any, source: RowSource) -> tuple[SourceRows, PartialLabel
         )
     with Progress(model.verbose, "reading", "rows") as bar:
         found = source.total(survey, bar.count)
-    model.n_features_in_ = found.n_features
-    if found.names is not None:
-        model.feature_names_in_ = np.array(found.names, dtype=object)
+    model._keep_columns(found)
     declared = model._class_order(None)
     labels = found.read(model.unlabelled, declared)
     require_classes(labels, at_least=1 if model.fits_unseen_classes and declared else 2)
@@ -54,7 +52,7 @@ def read_source(model: Any, source: RowSource) -> tuple[SourceRows, PartialLabel
 
 def map_for(model: Any, X: Any) -> MappedRows | None:
     """Return the rows of a memory map, checked, where the model can leave them there."""
-    is_plain = getattr(model, "metric", "euclidean") == "euclidean"
+    is_plain = getattr(model, "metric", EUCLIDEAN) == EUCLIDEAN
     if not (isinstance(X, np.memmap) and model.takes_far_rows and is_plain):
         return None
     if X.ndim != 2 or not len(X) or X.dtype.kind not in "fiu":

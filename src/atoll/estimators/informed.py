@@ -16,10 +16,10 @@ from atoll.core.chunks import is_source
 from atoll.core.extras import import_extra
 from atoll.core.far_rows import SourceRows
 from atoll.core.fillings import Fillings, fillings_of
-from atoll.core.labels import PartialLabels
+from atoll.core.labels import PartialLabels, object_array
 from atoll.core.progress import QUICK, seconds_until_shown
 from atoll.core.row_names import index_in_fit, names_in_fit
-from atoll.core.shown import percent, readable
+from atoll.core.shown import aligned, percent, readable
 from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
 from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
@@ -120,12 +120,7 @@ class Suspects:
         return [PROVISO] if float(self.probabilities.sum()) >= LEAST_EXPECTED else []
 
     def __str__(self) -> str:
-        header, rows = self._table()
-        widths = [max(map(len, column)) for column in zip(header, *rows)]
-        lines = [
-            "  " + "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
-            for cells in (header, *rows)
-        ]
+        lines = [f"  {line}" for line in aligned(*self._table())]
         return "\n".join([self.said(), *lines, *self._about_others(), *self.provisos()])
 
     def _parts(self) -> list[Any]:
@@ -258,8 +253,7 @@ class InformedClassifier(Classifier):
         if index is not None:
             self.label_index_ = index[self._record().rows]
         if groups is not None:
-            self.group_names_ = np.empty(len(names), dtype=object)
-            self.group_names_[:] = names
+            self.group_names_ = object_array(names)
         return self
 
     def _check_labels(self, labels: PartialLabels) -> None:

@@ -318,10 +318,8 @@ class NullCategoryClassifier(Classifier):
     def _fit_by_variation(
         self, model: RegionModel, labels: PartialLabels, family_of: null_category.FamilyOf
     ) -> Fit:
-        X, likelihood = (
-            model.inputs,
-            null_likelihood.NullCategory(self._fixed_width, len(labels.classes)),
-        )
+        X = model.inputs
+        likelihood = null_likelihood.NullCategory(self._fixed_width, len(labels.classes))
         kept: list[null_category.Variational] = []
 
         def search(report: Report) -> Approximation:

@@ -24,7 +24,7 @@ from atoll.core.graphs import neighbour_graph
 from atoll.core.labels import parse_labels
 from atoll.core.progress import progress_bar
 from atoll.core.rows import COSINE, rescaled, row_squares, stacked, unit_rows
-from atoll.core.shown import readable
+from atoll.core.shown import aligned, readable
 from atoll.estimators.knowledge import read_class_prior
 from atoll.models.label_pulls import label_pulls
 from atoll.plotting.palette import class_names
@@ -286,13 +286,7 @@ class RowExplanation(NamedTuple):
         return said
 
     def __str__(self) -> str:
-        header, rows = self.table()
-        widths = [max(map(len, column)) for column in zip(header, *rows)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
-            for cells in (header, *rows)
-        ]
-        return "\n".join([self.headline(), *lines, self.summary()])
+        return "\n".join([self.headline(), *aligned(*self.table()), self.summary()])
 
     def _without(self, label: NearLabel) -> str:
         if label.without is None:
@@ -422,9 +416,9 @@ class _Refit(NamedTuple):
         wanted: dict[str, Any] = {"unlabelled": None, "verbose": False, "checkpoint": None}
         if takes_missing:
             wanted["classes"] = classes
-        if fresh.get_params(deep=False).get("random_state", 0) is None:
-            wanted["random_state"] = 0
         has = fresh.get_params(deep=False)
+        if has.get("random_state", 0) is None:
+            wanted["random_state"] = 0
         fresh.set_params(**{name: value for name, value in wanted.items() if name in has})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -508,4 +502,4 @@ def _pull(share: float) -> str:
     >>> _pull(0.123), _pull(-0.002)
     ('+12%', '0%')
     """
-    return f"{share:+.0%}" if abs(share) >= 0.005 else "0%"
+    return f"{share:+.0%}" if abs(share) >= LEAST_PULL else "0%"

@@ -180,24 +180,6 @@ TYPES: dict[str, SavedType] = {
 _NAMES = {saved.path: name for name, saved in TYPES.items()}
 
 
-def every_type() -> dict[str, SavedType]:
-    """Return `TYPES` and, beside them, estimators without a line there and what they save.
-
-    Raises
-    ------
-    TypeError
-        If two types would have one name.
-    """
-    found = dict(TYPES)
-    for name, saved in _declared():
-        taken = found.setdefault(name, saved).path
-        if taken != saved.path:
-            raise TypeError(
-                f"{saved.path}: the name {name!r} is that of {taken}; rename the class."
-            )
-    return found
-
-
 def _declared() -> Iterator[tuple[str, SavedType]]:
     """Yield names of estimators without a line in `TYPES` and of what they save, and their types.
 

@@ -145,6 +145,12 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         """Return rows as the model takes them; `reset` sets the estimator's columns by them."""
         return read_rows(self, X, reset=reset)
 
+    def _keep_columns(self, found: Any) -> None:
+        """Set number and names of the columns of rows in chunks, which `found` has."""
+        self.n_features_in_ = found.n_features
+        if found.names is not None:
+            self.feature_names_in_ = np.array(found.names, dtype=object)
+
     def _begin(self) -> None:
         """Check the parameters, and forget what an earlier fit has left."""
         check_parameters(self)

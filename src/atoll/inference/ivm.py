@@ -41,7 +41,6 @@ Rows = NDArray[np.intp]
 FamilyOf = Callable[[Rows], RegionFamily]
 Check = Callable[[Sequence[Filtered], Sequence[Array]], bool]  # selections, their φ -> believed?
 
-REFINEMENTS = ("ep", "adf")
 # Rounds end when no hyper-parameter moves by MOVED or more, in units of its prior deviation. If the
 # rounds run out first, because the active set goes back and forth, moves below LITTLE still count
 # as convergence: they make no difference.
