@@ -1,7 +1,6 @@
-"""Rows that a fit takes a part of, and that stay where they are: on disk, or on a cluster.
+"""Rows that stay on disk or on a cluster, and of which a fit takes a part.
 
-They answer as an array does where a model asks for it: their shape, and some of them by their
-numbers.
+To a model they look like an array: they have a shape, and some of them are read by their numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Numbers = NDArray[np.integer]
 
 
 class MappedRows:
-    """Rows (n, d) of a memory map, of which what is asked for is read.
+    """Rows (n, d) of a memory map; only those that are asked for are read.
 
     Those in single precision stay so; all others become double.
 
@@ -57,14 +56,14 @@ class MappedRows:
 
 
 class SourceRows:
-    """Rows (n, d) of a source; some of them are read by a pass over all.
+    """Rows (n, d) of a source; reading some of them takes a pass over all.
 
     Parameters
     ----------
     source : of the rows
     lengths : of its chunks
     n_features : d
-    tick : hears the number of rows of every chunk that was read
+    tick : called with the number of rows of every chunk that was read
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class _Pieces:
 def _taken(within: list[Numbers], number: int, X: Any, y: Any) -> _Pieces:
     numbers = within[number]
     if not len(numbers):
-        return _Pieces((np.empty((0, X.shape[1]), np.float32),))  # of the others' precision
+        return _Pieces((np.empty((0, X.shape[1]), np.float32),))  # takes on the others' precision
     if hasattr(X, "iloc"):
         is_single = all(kind == np.float32 for kind in X.dtypes)
         rows = as_rows(X.iloc[numbers])
@@ -123,13 +122,13 @@ def _in_their_precision(rows: Any) -> Any:
 
 @dataclass(frozen=True)
 class Survey:
-    """The number and columns of rows, and what is labelled how; one byte a row where that will do.
+    """The number, columns and labels of rows; labels take one byte a row where that is enough.
 
     lengths : number of rows in each chunk
     n_features : d
     names : of the features, or None
-    labels : for each chunk its distinct labels, without nulls, and the place of each row's among
-        them, -1 for a null
+    labels : for each chunk its distinct labels, without nulls, and for each row the place of its
+        label among them, -1 for a null
     """
 
     lengths: tuple[int, ...]

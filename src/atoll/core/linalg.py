@@ -14,8 +14,8 @@ Array = NDArray[np.float64]
 # Jitters relative to the mean of the diagonal, tried in turn if the matrix itself has no factor.
 JITTER_LADDER = tuple(10.0**exponent for exponent in range(-10, -2))
 
-MANY_ROWS, MANY_VALUES = 400, 2**12  # from which on BLAS's triangular product is the faster one
-MANY_TO_HALVE = 150  # rows, from which on a factor is inverted half by half
+MANY_ROWS, MANY_VALUES = 400, 2**12  # from these on, BLAS's triangular product is faster
+MANY_TO_HALVE = 150  # rows of a factor from which on it is inverted half by half
 
 
 class Factor(NamedTuple):

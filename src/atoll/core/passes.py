@@ -31,9 +31,9 @@ class Rows(NamedTuple):
     """The rows of a fit, wherever they are.
 
     total : sums a function of rows (b, d) and their codes (b,), -1 where unlabelled, over all
-        chunks; `tick`, its second argument, hears the number of rows of every chunk that was read
+        chunks; `tick`, its second argument, is called with the number of rows of every chunk read
     summary : their number and scale
-    sample : some of them, the same ones however the rows are cut into chunks
+    sample : some of them, the same whichever way the rows are cut into chunks
     """
 
     total: Callable[..., Any]
@@ -81,7 +81,7 @@ def rows_of_source(
 
 
 def signed_codes(labels: PartialLabels) -> Codes:
-    """Return codes (n,), -1 where there is no label; one byte each where that will do.
+    """Return codes (n,), -1 where there is no label; of one byte each if that is enough.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def signed_codes(labels: PartialLabels) -> Codes:
 
 
 def code_type(n_classes: int) -> type[np.signedinteger[Any]]:
-    """Return the smallest type that holds the codes of so many classes, and -1."""
+    """Return the smallest type that holds the codes of this many classes, and -1."""
     return np.int8 if n_classes < 128 else np.int32
 
 
@@ -140,7 +140,7 @@ def _squares(block: Array, mean: Array) -> Array:
 
 
 def as_labels(distinct: frozenset[Any]) -> Any:
-    """Return distinct labels as a y: whole numbers as integers, whatever a chunk read them as."""
+    """Return distinct labels as an array; whole numbers become integers, even if read as floats."""
     values = list(distinct)
     if values and all(isinstance(v, float) and v.is_integer() for v in values):
         return np.array(values).astype(np.int64)
@@ -260,7 +260,7 @@ def summarise(number: int, X: Any, y: Any) -> Summary:
 
 @dataclass(frozen=True)
 class Reservoir:
-    """A random sample of rows, however they were chunked: those with the smallest keys.
+    """A random sample of rows, whichever way they were chunked: those with the smallest keys.
 
     keys (s,) uint64, rows (s, d), codes (s,); at most `sizes[c + 1]` rows of code c are kept
     """
@@ -280,9 +280,9 @@ class Reservoir:
 
     @property
     def uniform_rows(self) -> Array:
-        """Those of the rows that are a random sample of all, whatever their codes, (t, d).
+        """The part of the rows that is a random sample of all, regardless of codes, (t, d).
 
-        A code of which not all rows were kept sets a limit: its largest key.
+        If not all rows of a code were kept, its largest key is a limit for the others.
         """
         limit = np.uint64(2**64 - 1)
         for code, size in enumerate(self.sizes, start=-1):

@@ -441,10 +441,10 @@ class Margins(NamedTuple):
     def _in_sums(
         self, rows: NDArray[np.intp], winners: NDArray[np.intp]
     ) -> NDArray[np.bool_] | None:
-        """Return the regions of which a small mass does not matter, (e,); None where all do.
+        """Return the regions whose mass does not matter if it is small, (e,); None if all matter.
 
-        A row that may be of any class has one whose mass is large; that of less weight than
-        another matters little where it is not the one.
+        A row that may be of any class has at least one region of large mass. A region of less
+        weight than another matters little unless it is that one.
         """
         if not (np.isfinite(self.log_weight).all() and self.margin == 0.0):
             return None

@@ -14,7 +14,7 @@ _STYLE = "font-family:system-ui,sans-serif;font-size:.95em;line-height:1.45;max-
 
 
 def readable(result: type[Shown]) -> type[Shown]:
-    """Let a class of results show what its `__str__` says, also as the last line of a cell.
+    """Make a class of results show its `__str__` wherever it is displayed, as by a notebook's cell.
 
     A method `_parts` may give a notebook more than that: paragraphs, and tables as pairs of a
     header and rows.
@@ -37,7 +37,7 @@ def readable(result: type[Shown]) -> type[Shown]:
 
 
 def percent(p: float) -> str:
-    """Return a probability in whole percent, which say neither 0 nor 100 where it is not.
+    """Return a probability in whole percent; only 0 is shown as 0%, and only 1 as 100%.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def _in_html(result: Any) -> str:
 
 
 def _leading(text: str) -> str:
-    """Return a line as HTML that keeps the blanks it begins with."""
+    """Return a line as HTML that keeps its leading spaces."""
     line = text.lstrip(" ")
     return "&nbsp;" * (len(text) - len(line)) + escape(line)
 

@@ -1,4 +1,4 @@
-"""Words of a column that a model has not seen: how they are told of, with what may be meant."""
+"""Words of a column that a model has not seen: what to say of them, and what may be meant."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def about_strangers(column: str, strange: Mapping[str, int], known: Sequence[str
 
     Parameters
     ----------
-    strange : rows by value
-    known : values that it has seen
+    strange : value -> number of rows with it
+    known : values that the model has seen
 
     Examples
     --------
@@ -35,5 +35,5 @@ def about_strangers(column: str, strange: Mapping[str, int], known: Sequence[str
 
 
 def _letters(value: str) -> str:
-    """Return a value without what a slip of the hand changes: capitals and blanks."""
+    """Return a value without capitals and blanks, in which slips are common."""
     return "".join(value.casefold().split())
