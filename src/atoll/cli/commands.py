@@ -1,4 +1,4 @@
-"""The commands. What is slow to import is imported by the command that needs it."""
+"""The commands. Modules that are slow to import are imported by the commands that need them."""
 
 from __future__ import annotations
 

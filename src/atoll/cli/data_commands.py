@@ -1,4 +1,4 @@
-"""The commands on data that need not be the user's own: `datasets` and `reproduce`."""
+"""The commands that work without data of the user's own: `datasets` and `reproduce`."""
 
 from __future__ import annotations
 
@@ -190,13 +190,13 @@ def reproduce(
             reason = in_options(result.skipped[0].reason, reproduce)
             complain(f"{one}: no cell could be run: {reason}")
             continue
-        # Cells that are left out were named as they were.
+        # Cells that were left out have been named on the way.
         n = len(result.results)
         say(f"{n} cell{'' if n == 1 else 's'}, in {result.csv}.")
         if result.figure is not None:
             say(f"Picture: {result.figure}")
         say(f"Page: {result.page}")
-    if none_ran and name != "all":  # of all, those with a missing file are named above
+    if none_ran and name != "all":  # with "all", experiments without their files are named above
         raise typer.Exit(BAD_INPUT)
 
 

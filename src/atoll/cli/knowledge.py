@@ -1,4 +1,4 @@
-"""Options that say what is known beside labels, and the labels that may be wrong."""
+"""Options for what is known besides the labels, and the command `atoll suspects`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Groups = Annotated[
 
 
 class Told(NamedTuple):
-    """What the options of `atoll fit` say beside labels.
+    """What the options of `atoll fit` say besides the labels.
 
     shares : each CLASS=SHARE
     weights, groups : names of columns, or None
@@ -56,11 +56,11 @@ class Told(NamedTuple):
 
     @property
     def columns(self) -> list[str]:
-        """Columns that are no features."""
+        """Columns that are not features."""
         return [name for name in (self.weights, self.groups) if name is not None]
 
     def check(self, kind: Any, model: str) -> None:
-        """Raise a ValueError where the model does not take it."""
+        """Raise a ValueError if the model does not take these options."""
         from atoll.estimators.informed import InformedClassifier
 
         options = {
@@ -105,12 +105,12 @@ class Told(NamedTuple):
         return out
 
     def of_fit(self, known: KnownRows, labels: PartialLabels) -> dict[str, Any]:
-        """Return the arguments of `fit` that the columns give.
+        """Return the arguments of `fit` that come from the columns.
 
         Parameters
         ----------
         known : rows that are fitted
-        labels : theirs
+        labels : of these rows
         """
         import numpy as np
 
@@ -180,7 +180,7 @@ def suspects(
 
 
 def _suspects(estimator: Any, say: Callable[[str], None], progress: bool) -> Suspects:
-    """Return the labels of a fit by their doubts; `progress` shows how far it is."""
+    """Return the labels of a fit, the most doubtful first; `progress`: with a progress bar."""
     from sklearn.utils.validation import check_is_fitted
 
     if not hasattr(estimator, "suspect_labels"):
@@ -201,7 +201,7 @@ def _table_of_suspects(bundle: ModelBundle | None, found: Suspects) -> pd.DataFr
 
     Parameters
     ----------
-    bundle : what is known of the table of the fit; None of a model saved from Python
+    bundle : what is known of the table of the fit; None for a model saved from Python
     """
     table: pd.DataFrame = found.to_frame()
     if bundle is None:
