@@ -1,4 +1,4 @@
-"""A comparison told in the terminal and in one self-contained HTML file."""
+"""A comparison as text for the terminal, and as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _what_was_done(found: ModelComparison) -> str:
 
 
 def _but_own(found: ModelComparison) -> str:
-    """Return that the user's own classifiers took columns as they are, if there are any."""
+    """Say that the user's own classifiers took columns as they are, if there are any."""
     own = [row.model for row in found.table if row.model not in {*CANDIDATES, BLEND}]
     return f", but for {', '.join(own)}, which took them as they are" if own else ""
 

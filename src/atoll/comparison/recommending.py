@@ -198,7 +198,7 @@ def _cannot_tell(why: str) -> str:
 
 
 def in_shell(found: ModelComparison, fit: str) -> str:
-    """Return a recommendation for the shell, which fits single models: the model first, by command.
+    """Return the recommendation for the shell, which fits single models: first a model to fit.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def in_shell(found: ModelComparison, fit: str) -> str:
 
 
 def _of_model(name: str, found: ModelComparison) -> str:
-    """Return the options of a fit with which a model is as it was compared."""
+    """Return the options with which `atoll fit` fits a model as it was compared."""
     if name == found.reference:
         return ""
     model = CANDIDATES[name].model
@@ -239,7 +239,7 @@ def _of_model(name: str, found: ModelComparison) -> str:
 
 
 def to_keep(default: str, why: str) -> str:
-    """Return that the default is kept, and why nothing can be told, in words.
+    """Say that the default is kept, and why labels cannot tell which model is best.
 
     Examples
     --------
@@ -253,7 +253,7 @@ def to_keep(default: str, why: str) -> str:
 
 
 def about_single_labels(classes: Sequence[Any]) -> str:
-    """Return what follows from classes with a single label; nothing where there are none.
+    """Say what follows from classes with a single label; nothing if there are none.
 
     Examples
     --------
@@ -276,7 +276,7 @@ def about_single_labels(classes: Sequence[Any]) -> str:
 
 
 def too_few(n_rarest: int) -> str:
-    """Return why labels cannot tell models apart, where the rarest class has fewer than needed.
+    """Say why labels cannot tell which model is best if the rarest class has too few.
 
     Examples
     --------
@@ -307,7 +307,7 @@ def _listed(words: Sequence[str], last: str = "and") -> str:
 def better_here(
     differences: Sequence[Difference], best: str, default: str, peers: Sequence[str] = ()
 ) -> str:
-    """Return which models did better here than what is recommended, beyond doubt.
+    """Say which models did better here than the recommended one, beyond doubt.
 
     Parameters
     ----------
@@ -325,11 +325,11 @@ def better_here(
 
 
 def about_ahead(ahead: Ahead | None, best: str) -> str:
-    """Return by how much a single model did better than the blend, and what to make of it.
+    """Say by how much a single model did better than the blend, and what to make of it.
 
     Parameters
     ----------
-    ahead : that model; None where there is none
+    ahead : that model; None if there is none
     best : name of what is recommended
 
     Examples
@@ -368,7 +368,7 @@ class Lead(NamedTuple):
 
 
 def about_peers(leads: Sequence[Lead], best: str) -> str:
-    """Return which peers did better here than what is recommended, and what to make of it.
+    """Say which peers did better here than the recommended model, and what to make of it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Classifiers that know nothing of unlabelled rows, beside those that do."""
+"""Classifiers made of others, which may know nothing of unlabelled rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fit_clone(estimator: Any, X: Any, codes: NDArray[np.integer], seed: Any) -> 
 
 
 class OfClassifiers(ClassifierMixin, BaseEstimator):
-    """A classifier made of others, which takes labels as atoll does: those it lacks are nulls."""
+    """A classifier made of others, which takes labels as atoll does: a null is a missing label."""
 
     unlabelled: Any
 
@@ -90,7 +90,7 @@ class OfClassifiers(ClassifierMixin, BaseEstimator):
 
 
 class PartlyLabelled(OfClassifiers):
-    """A classifier of scikit-learn that takes labels as atoll does: those it lacks are nulls.
+    """A classifier of scikit-learn that takes labels as atoll does: a null is a missing label.
 
     Parameters
     ----------

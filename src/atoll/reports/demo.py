@@ -26,7 +26,7 @@ TITLES = {
     ISLANDS: "As islands of data",
 }
 SEA = "#dce9f2"
-SHALLOW = 0.25  # probability of a rejection up to which the sea is clear, or from one on opaque
+SHALLOW = 0.25  # chance of a rejection up to which the sea is clear; it is opaque from 0.75 on
 CROSS = "#b2182b"
 
 
@@ -277,7 +277,7 @@ def _draw(path: Path, problem: Problem, models: dict[str, Any], size: Size) -> N
 
 
 def _flood(ax: Any, model: Any, grid: Any) -> None:
-    """Cover with sea what the model holds to be no place for data, and draw the shores."""
+    """Cover with sea the places where the model expects no data, and draw the shores."""
     to_rgb = import_extra("matplotlib.colors").to_rgb
     for lines in [found for found in ax.collections if hasattr(found, "levels")]:
         lines.remove()  # islands have shores in the place of boundaries

@@ -51,7 +51,7 @@ class RowTable(NamedTuple):
 
 
 class ArrayTable(NamedTuple):
-    """Rows of an array, which need no data frame; as `RowTable`."""
+    """Rows of an array, for which pandas is not needed; as `RowTable`."""
 
     values: NDArray[Any]
     columns: list[str]
