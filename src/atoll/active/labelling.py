@@ -21,8 +21,8 @@ def read_pool_labels(y: Any, n: int, unlabelled: Any, classes: Any) -> dict[int,
     ----------
     y : (n,) labels, or None where there are none
     unlabelled : "auto", None or a value
-        "auto": -1 among integers is unlabelled, unless `classes` names it. One class seen is
-        nothing unusual in a pool, so that -1 beside one other number is no class either.
+        "auto": -1 among integers is unlabelled, unless `classes` names it, even if there is only
+        one other number: a pool may well begin with labels of a single class.
     classes : declared classes, or None
     """
     if y is None:
@@ -42,7 +42,7 @@ def read_pool_labels(y: Any, n: int, unlabelled: Any, classes: Any) -> dict[int,
 
 
 def plain_label(value: Any, unlabelled: Any, classes: Any) -> Any:
-    """Return a label as a plain value; ValueError where it means that there is none."""
+    """Return a label as a plain value; raise a ValueError if it means that there is none."""
     value = _plain(value)
     read = parse_labels(object_array([value]), unlabelled=_marker(unlabelled, classes))
     if not read.is_labelled[0]:
@@ -75,7 +75,7 @@ def class_list(declared: Any, labels: Iterable[Any]) -> list[Any]:
 
 
 def read_places(rows: Any, n: int, names: Sequence[str] | None = None) -> tuple[int, ...]:
-    """Return rows of a pool of n as whole numbers; ValueError where one is none or repeated.
+    """Return rows of a pool of n as whole numbers; a ValueError if one does not exist or repeats.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from atoll.active import coverage, look_ahead
 from atoll.active.situation import Choice, Index, Situation, choose_by_score
 from atoll.active.uncertainty import bald, entropy, margin
 
-PAIRS = 400  # rows asked and rows foretold, where every pair of them is looked at
+PAIRS = 400  # rows to ask, and rows to predict, where every pair of them is considered
 
 Choose = Callable[[Situation, int, np.random.Generator], Choice]
 
