@@ -98,8 +98,8 @@ class ArchipelagoClassifier(GenerativeClassifier):
         rows. "auto" is exact up to 100 rows, and "vi" beyond them, where it can be; it says so.
     kernel : "auto", "isotropic", "ard" or a scikit-learn kernel, default="auto"
         "isotropic" has one length-scale, and "ard" one per feature; both have a prior on amplitude
-        and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, where
-        there are at least as many rows, and else "isotropic"; the engine takes "isotropic" for it.
+        and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, if
+        there are at least as many rows, and otherwise "isotropic", as it always is for the engine.
         A kernel's own free parameters are sampled around the values given; fixed ones stay. A
         kernel on rows that are not vectors (strings, graphs) needs a base density of its own, and X
         as a sequence of such objects.
@@ -446,9 +446,9 @@ class ArchipelagoDensity(DensityEstimator):
     ----------
     kernel : "auto", "isotropic", "ard" or a scikit-learn kernel, default="auto"
         "isotropic" has one length-scale, and "ard" one per feature; both have a prior on amplitude
-        and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, where
-        there are at least as many rows, and else "isotropic". A kernel's own free parameters are
-        sampled around the values given; fixed ones stay.
+        and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, if
+        there are at least as many rows, and otherwise "isotropic". A kernel's own free parameters
+        are sampled around the values given; fixed ones stay.
     base_density : "auto", "gaussian", "blurred", "student-t", "mixture", "sampled-gaussian" or \
 object, default="auto"
         π. "gaussian" has the rows' mean and covariance. "auto" takes it unless a mixture is so much

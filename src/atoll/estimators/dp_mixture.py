@@ -51,7 +51,7 @@ from atoll.models.gaussian_components import NormalPrior
 
 Array = NDArray[np.float64]
 
-FULL_FEATURES = 50  # up to so many "auto" takes full covariances
+FULL_FEATURES = 50  # up to this many features, "auto" takes full covariances
 POWER_TO_MENTION = 0.2  # the verdict speaks of a mean power below it
 LARGEST = 1e100  # deviation of features that are not scaled: beyond it squares would overflow
 
@@ -107,11 +107,12 @@ class DPMixtureClassifier(GenerativeClassifier):
     tol : float, default=1e-5
         The gain in log-posterior, per number of the data, below which EM ends.
     n_folds : int, default=5
-        In so many turns labels are held out of a fit of at most 5000 rows, from which they are
-        predicted; class probabilities are then tempered to what these labels bear out: to a power
-        between the mixture's own and the labels' shares, with noise, both averaged by evidence. In
-        many dimensions those of the mixture alone are near-certainties, right or wrong. 0: as the
-        mixture has them. The only label of a class is never held out. Densities do not change.
+        Folds of the labels, each held out of a fit of at most 5000 rows and predicted from it.
+        Class probabilities are then tempered to what these labels bear out: to a power between the
+        mixture's own and the labels' shares, with noise, both averaged by evidence. In many
+        dimensions those of the mixture alone are near-certainties, right or wrong. 0: they are left
+        as the mixture has them. The only label of a class is never held out. Densities do not
+        change.
     step_decay : float, default=0.6
         κ in (0.5, 1] of the steps (t + 1)^−κ of `partial_fit`.
     checkpoint : path of a folder, default=None
@@ -415,7 +416,7 @@ class DPMixtureClassifier(GenerativeClassifier):
     def _diagnose(
         self, ascent: Ascent, n_used: NDArray[np.intp]
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Return the diagnostics, and what is to be said besides."""
+        """Return the diagnostics, and what to warn of."""
         method = METHODS[self.inference]
         value, n = float(ascent.objectives[-1]), len(ascent.objectives) - 1
         reached = f"{n} iterations, at a {method.objective} of {value:.2f}."

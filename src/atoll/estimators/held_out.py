@@ -26,8 +26,8 @@ class HeldOut(NamedTuple):
     probabilities : (m, K), one row per labelled row; empty if cross-validation was not done
     codes : (m,) column of each row's true class
     n_splits : number of folds used; 0 if it was not done
-    note : why it was not done, why there were fewer folds than asked for, or that refits had a part
-        of the rows; '' otherwise
+    note : why it was not done, why there were fewer folds than asked for, or that refits used a
+        part of the rows; '' otherwise
     warnings : the refits' warnings, without repetition
     """
 
@@ -243,7 +243,7 @@ def _fresh_clone(
 ) -> Any:
     """Return a clone that is silent, has a seed, and does not resume from the fit's checkpoint.
 
-    What it is told of each row is that of the rows `train`.
+    Parameters with a value for each row are cut to the rows `train`.
     """
     from sklearn.base import clone
 

@@ -44,7 +44,7 @@ class InformativeVectorClassifier(Classifier):
         What the kernel's parameters are learned by: the sites as the pass left them, as in the
         paper, or expectation propagation on the active set.
     n_rounds : int, default=15
-        At most so many selections; fewer where the parameters come to rest.
+        Most selections; there are fewer if the parameters come to rest.
     bias : float, "share" or "learn", default=0.0
         b; "share" gives each class its share of the labels where f is zero, "learn" learns it
         around that.
