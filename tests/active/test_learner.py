@@ -485,7 +485,7 @@ def test_what_cannot_be_saved_is_said(pool, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "labels", "message"),
     [
-        ([80], [0], "rows holds 80, and the pool has rows 0 to 79"),
+        ([80], [0], "rows holds 80, and the pool has rows 0 to 79; count rows from 0"),
         ([-1], [0], "rows holds -1"),
         ([1, 1], [0, 1], "names a row twice"),
         ([0.5], [0], "rows must be whole numbers"),

@@ -95,7 +95,9 @@ def read_places(rows: Any, n: int, names: Sequence[str] | None = None) -> tuple[
     places = tuple(int(value) for value in values)
     outside = [place for place in places if not 0 <= place < n]
     if outside:
-        raise ValueError(f"rows holds {outside[0]}, and the pool has rows 0 to {n - 1}.")
+        raise ValueError(
+            f"rows holds {outside[0]}, and the pool has rows 0 to {n - 1}; count rows from 0."
+        )
     if len(set(places)) < len(places):
         raise ValueError(f"rows={places!r} names a row twice; give each once.")
     return places

@@ -38,7 +38,9 @@ class Situation(NamedTuple):
     def joint(self) -> Array:
         """(S, m, K) the draws, for a strategy that needs them."""
         if self.draws is None:
-            raise ValueError("this strategy needs joint draws, and the model has none.")
+            raise ValueError(
+                'this strategy needs joint draws, and the model has none; use strategy="margin".'
+            )
         return self.draws
 
     @property

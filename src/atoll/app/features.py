@@ -121,7 +121,9 @@ def read_embedding(file: str | os.PathLike[str], n_rows: int) -> NDArray[np.floa
         try:
             X = np.load(path, allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
-            raise ValueError(f"{str(path)!r} cannot be read as .npy: {error}") from None
+            raise ValueError(
+                f"{str(path)!r} cannot be read as .npy ({error}); write it again with numpy.save."
+            ) from None
         if X.ndim != 2 or X.dtype.kind not in "fiub" or X.shape[1] == 0:
             raise ValueError(
                 f"{str(path)!r} has shape {X.shape} and type {X.dtype}; --features needs numbers "
@@ -137,7 +139,10 @@ def read_embedding(file: str | os.PathLike[str], n_rows: int) -> NDArray[np.floa
         )
     if not np.isfinite(X).all():
         place = int(np.flatnonzero(~np.isfinite(X).all(axis=1))[0])
-        raise ValueError(f"{str(path)!r} has a missing or infinite value in line {place + 1}.")
+        raise ValueError(
+            f"{str(path)!r} has a missing or infinite value in line {place + 1}; --features needs "
+            "finite numbers."
+        )
     return X
 
 

@@ -173,7 +173,7 @@ def read_rows(
     else:
         base = Path(folder) if folder is not None else source.parent
         if not base.is_dir():
-            raise ValueError(f"--media {base}: there is no such folder.")
+            raise ValueError(f"--media {base}: there is no such folder; name that of the files.")
         kind, name = (view, column) if view else guess_view(frame, target)
         if name is not None and name not in frame.columns:
             raise ValueError(_no_column(frame, name, f"--{kind}"))

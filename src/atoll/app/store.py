@@ -282,7 +282,9 @@ def check_class_name(name: Any) -> str:
             f"{MAX_CLASS_NAME} are allowed. Choose a shorter one."
         )
     if not name.isprintable():
-        raise ValueError(f"the class name {name!r} has line breaks or unprintable characters.")
+        raise ValueError(
+            f"the class name {name!r} has line breaks or unprintable characters; leave them out."
+        )
     return name
 
 

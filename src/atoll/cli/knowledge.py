@@ -99,7 +99,9 @@ class Told(NamedTuple):
                     f"{', '.join(names)}."
                 )
             if names[name.strip()] in out:
-                raise ValueError(f"--class-share {text}: {name.strip()} has a share already.")
+                raise ValueError(
+                    f"--class-share {text}: {name.strip()} has a share already; give it once."
+                )
             out[names[name.strip()]] = number
         read_class_prior(out, classes, Wording(shares="--class-share"))
         return out

@@ -36,7 +36,7 @@ from atoll.comparison.prior import PRIOR, Prior
 Array = NDArray[np.float64]
 
 NO_DIFFERENCE = 0.0005  # smaller differences of log-loss are shown as zero
-NEAR = 0.02  # models within so many nats of each other are equally good
+NEAR = 0.02  # nats; models whose log-loss differs by less are equally good
 FEWEST = 8  # with fewer labels of the rarest class, no model is recommended over the default
 TELLING = 0.8  # chance of being near the best from which on a recommendation is firm
 N_DRAWS = 4000

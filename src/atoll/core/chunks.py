@@ -23,7 +23,14 @@ from atoll.core.extras import import_extra
 from atoll.core.fillings import part_of
 from atoll.core.near_names import no_file
 from atoll.core.table_refusals import about_separator
-from atoll.core.tables import MOST_MORE, LongRow, more_columns, unreadable_text, with_length
+from atoll.core.tables import (
+    MOST_MORE,
+    LongRow,
+    more_columns,
+    unreadable_parquet,
+    unreadable_text,
+    with_length,
+)
 
 CHUNK_ROWS = 100_000  # rows per chunk unless the caller chooses
 
@@ -371,7 +378,10 @@ def _mapped(path: Path) -> NDArray[Any]:
     try:
         found: NDArray[Any] = np.load(path, mmap_mode="r")
     except ValueError as error:
-        raise ValueError(f"{str(path)!r} cannot be mapped as .npy: {error}") from None
+        raise ValueError(
+            f"{str(path)!r} cannot be mapped as .npy ({error}); save the rows as an array of "
+            "numbers with numpy.save."
+        ) from None
     return found
 
 
@@ -467,7 +477,7 @@ def _parquet_rows(files: list[Path]) -> int:
         return sum(parquet.read_metadata(file).num_rows for file in files)
     except (pyarrow.ArrowException, OSError) as error:
         names = ", ".join(repr(str(file)) for file in files[:3])
-        raise ValueError(f"{names} cannot be read as Parquet: {error}") from None
+        raise unreadable_parquet(names, error) from None
 
 
 def _split(frame: Any, target: str | None, path: Path) -> Chunk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atoll.core.labels import PartialLabels
 
-MOST_CLASSES = 20  # so many different numbers, or fewer, may well be classes
+MOST_CLASSES = 20  # up to this many different numbers may well be classes
 FEW_ROWS = 2  # a measurement seldom repeats a number in more rows than this
 SHARE = 0.2  # share of numbers in so few rows from which on they look like a measurement
 

@@ -538,7 +538,9 @@ def _columns(frame: pd.DataFrame, target: str | None, drop: Sequence[str]) -> tu
     if target is not None:
         require_columns(frame, [target], "the target column")
         if target in drop:
-            raise ValueError(f"column {target!r} is the target and cannot be dropped as well.")
+            raise ValueError(
+                f"column {target!r} is the target and cannot be dropped as well; drop others."
+            )
     require_columns(frame, drop, "the column to drop")
     columns = tuple(name for name in frame.columns if name != target and name not in drop)
     if not columns:

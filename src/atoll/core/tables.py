@@ -461,7 +461,7 @@ def unreadable_text(name: str, error: Exception) -> ValueError:
         )
     long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
     if long is None:
-        return ValueError(f"{name} cannot be read as CSV: {error}")
+        return ValueError(f"{name} cannot be read as CSV ({error}); save the table as CSV again.")
     wanted, line, seen = map(int, long.groups())
     return LongRow(
         f"{name} has {seen} cells in line {line}, and {wanted} columns: mend that line, or put "
@@ -539,4 +539,12 @@ def _parquet_errors(source: Path) -> Iterator[None]:
     try:
         yield
     except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"{str(source)!r} cannot be read as Parquet: {error}") from None
+        raise unreadable_parquet(repr(str(source)), error) from None
+
+
+def unreadable_parquet(name: str, error: Exception) -> ValueError:
+    """Return what pyarrow raised on a Parquet file as an error of one sentence, about `name`."""
+    return ValueError(
+        f"{name} cannot be read as Parquet ({error}); copy it again from its source, or save the "
+        "table as CSV."
+    )

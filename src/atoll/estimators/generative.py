@@ -79,7 +79,9 @@ class GenerativeClassifier(Classifier):
             )
         strangers = [value for value in wanted.ravel().tolist() if value not in known]
         if strangers:
-            raise ValueError(f"label={strangers[0]!r} is none of the classes {known!r}.")
+            raise ValueError(
+                f"label={strangers[0]!r} is none of the classes {known!r}; give one of these."
+            )
         codes = np.array([known.index(value) for value in wanted.ravel().tolist()], dtype=np.intp)
         return np.broadcast_to(codes, (n,)) if wanted.shape == () else codes
 

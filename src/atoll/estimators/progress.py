@@ -12,7 +12,7 @@ class Progress:
 
     Parameters
     ----------
-    verbose : whether to show it; "auto": only if the work takes long, and sooner to a person
+    verbose : whether to show it; "auto": only of slow work, and sooner to a person
     title : what is under way
     unit : what is counted, in the plural
     value : name of the number shown beside the count

@@ -243,7 +243,10 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             if X.ndim != 2:
                 raise ValueError(_not_two_dimensions(given, X))
             if X.dtype.kind == "c":
-                raise ValueError("Complex data not supported: X holds complex numbers.")
+                raise ValueError(
+                    "Complex data not supported: X holds complex numbers; give real and imaginary "
+                    "parts as columns of their own."
+                )
         n, d = X.shape
         if n == 0 or d == 0:
             what = "sample" if n == 0 else "feature"

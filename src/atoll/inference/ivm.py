@@ -107,7 +107,7 @@ class Plan(NamedTuple):
 
     refine : "ep" or "adf"
     n_active : d, for every problem; None for all rows, which need no second selection under EP
-    n_rounds : at most so many
+    n_rounds : most rounds
     first : (n,) rows that are selected before any other
     check : whether a selection is believed; rounds end before the first that is not
     begin : θ of the first selection, else the centre of its prior

@@ -184,7 +184,7 @@ def decision_map(
     y : array-like of shape (n,) or None
         Their labels, with unlabelled rows marked as in ``fit``; None shows every row as unlabelled.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, or a new figure.
     plane : fitted transformer or None, default=None
         Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
         the features themselves if d is 1 or 2; otherwise the first two principal components of
@@ -269,7 +269,7 @@ def entropy_map(
     y : array-like of shape (n,) or None
         Their labels, with unlabelled rows marked as in ``fit``; None shows every row as unlabelled.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, or a new figure.
     plane : fitted transformer or None, default=None
         Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
         the features themselves if d is 1 or 2; otherwise the first two principal components of
