@@ -101,7 +101,7 @@ class ActiveLearner:
     confidence : float, default=0.95
         Of the upper limit of the error, and of the advice to stop.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless `classes` names
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless `classes` names
         it.
     random_state : None, int or numpy Generator, default=None
         Seed of everything; the same seed and the same answers give the same queries.

@@ -53,7 +53,7 @@ class Wishes(NamedTuple):
     strategy : name of one, or None for the one that the loop has, or the default
     target_error : share of wrong rows to stop at, or None
     seed : of every random number
-    new_classes : that answers may have beside those that are known
+    new_classes : that answers may have besides those that are known
     progress : whether the fit shows how far it is
     """
 

@@ -150,7 +150,7 @@ class BlendClassifier(OfClassifiers):
     weights : sequence of numbers
         One for each model, zero or more; they are divided by their sum.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls.
+        What in y means unlabelled besides nulls.
     random_state : None or int, default=None
         Seed of the classifiers that take one.
 

@@ -112,7 +112,7 @@ def compare_models(
         How rows are compared, by the models with such a setting: "cosine" for embeddings and texts,
         whose columns are then taken as they are. None: as each model does by default.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls, as in the classifiers.
+        What in y means unlabelled besides nulls, as in the classifiers.
     random_state : int, default=0
         Seed of folds, fits and the choice of rows.
     progress : bool, default=True

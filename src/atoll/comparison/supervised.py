@@ -98,7 +98,7 @@ class PartlyLabelled(OfClassifiers):
         One without a parameter `unlabelled`, such as those of scikit-learn, is fitted to the
         labelled rows alone.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls.
+        What in y means unlabelled besides nulls.
     random_state : None or int, default=None
         Seed of the classifier, where it takes one.
 

@@ -154,7 +154,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         Where chains, or the engine's ascent, are saved as they run; the same call goes on from
         there, to the same draws.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of the chains.

@@ -175,7 +175,7 @@ class AtollClassifier(InformedClassifier):
         from the start; but beyond `max_graph_rows` rows the graphs stay those of the first fit, and
         rows that are labelled later are attached to them as new rows are.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of the chains, and of the choice of rows where not all are on the graph.
@@ -511,7 +511,7 @@ class AtollClassifier(InformedClassifier):
         return self._recipe().for_rows(data.n_telling, data.metric == rows_of.COSINE)
 
     def _other_views(self, memory: RowMemory, data: Rows, n_neighbors: int) -> dict[str, View]:
-        """Return the views beside the graph of all features, by the names of their assumptions."""
+        """Return the views besides the graph of all features, by the names of their assumptions."""
         recipe, settings = self._recipe(), self._row_settings(data.metric)
         found = memory.get("principal", settings, lambda: views.principal(data.rows))
         constant = float(np.sqrt(recipe.constant_variance))

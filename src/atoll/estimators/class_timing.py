@@ -19,7 +19,7 @@ from atoll.models.graph_recipe import Recipe
 SWEEPS = 4  # times the first look at the chains: most have forgotten their start by then
 MODES_FACTOR = 16.0  # multiplications for each number of the graph's rows and square of its modes
 DENSE_FACTOR = 2.0  # the same for each cube of its rows, where modes are more than a quarter
-PASSES = 4.0  # over all rows: draws weighed, votes counted, and what comparing costs beside
+PASSES = 4.0  # over all rows: draws weighed, votes counted, and what else comparing costs
 N_TIMED = 3
 ROWS_TIMED = 200
 

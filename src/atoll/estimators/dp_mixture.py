@@ -119,7 +119,7 @@ class DPMixtureClassifier(GenerativeClassifier):
         Where `fit` keeps what EM has come to, every half a minute and at Ctrl-C; the same fit
         then goes on from there, to the same numbers. A larger `max_iter` goes on as well.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
     n_jobs : int or None, default=None
@@ -130,7 +130,7 @@ class DPMixtureClassifier(GenerativeClassifier):
     Attributes
     ----------
     classes_ : (C,) the labels, sorted, then the extra classes
-    unlabelled_ : what meant unlabelled beside nulls
+    unlabelled_ : what meant unlabelled besides nulls
     n_components_ : (C,) components that hold at least one row each
     class_weights_ : (C,)
     weights_ : (C, K) within each class

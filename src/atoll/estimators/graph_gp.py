@@ -104,7 +104,7 @@ class GraphGPClassifier(InformedClassifier):
         `max_graph_rows` rows the graph stays that of the first fit, and rows that are labelled
         later are attached to it as new rows are.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of the chains, and of the choice of rows where not all are on the graph.

@@ -55,7 +55,7 @@ class InformativeVectorClassifier(Classifier):
     negative : "zero" or "allow", default="zero"
         What becomes of a site of negative precision; the probit has none.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls. "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls. "auto": -1 among numbers, unless fewer than two
         classes would remain. None: nothing.
     verbose : bool, default=False
         Whether to show a progress bar on standard error.
@@ -63,7 +63,7 @@ class InformativeVectorClassifier(Classifier):
     Attributes
     ----------
     classes_ : (K,) the labels, sorted
-    unlabelled_ : what meant unlabelled beside nulls
+    unlabelled_ : what meant unlabelled besides nulls
     active_ : rows of the training data that are active, one array per function
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row

@@ -107,7 +107,7 @@ class NullCategoryClassifier(Classifier):
     checkpoint : path of a folder, default=None
         Where chains are saved as they run; the same call goes on from there, to the same draws.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls. "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls. "auto": -1 among numbers, unless fewer than two
         classes would remain. None: nothing.
     random_state : None, int or numpy Generator, default=None
         Seed of the chains.
@@ -121,7 +121,7 @@ class NullCategoryClassifier(Classifier):
     ----------
     classes_ : (K,) the labels, sorted
     inference_ : "mcmc", "vb", "ep" or "adf", what was used
-    unlabelled_ : what meant unlabelled beside nulls
+    unlabelled_ : what meant unlabelled besides nulls
     null_width_ : w as given, or its posterior mean
     missing_rates_ : (K,) as given, or their posterior means; None where they are the same for all.
         Learned by "ep" or "adf" with three or more classes: (K, 2), of the rest and of the class

@@ -683,7 +683,7 @@ class Classifier(SemiSupervisedClassifier):
 class MarginClassifier(Classifier):
     """A machine with decisions, whose probabilities are calibrated on labels held out.
 
-    Its posterior has a `decide(X)`, the machine's own decisions, beside the protocol.
+    Its posterior has a `decide(X)`, the machine's own decisions, besides the protocol.
     """
 
     has_functions = False

@@ -66,7 +66,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     impute : bool, default=True
         Whether to fill blank cells in, or refuse them.
     texts : sequence of str, default=()
-        Columns of texts, beside those that are seen to be.
+        Columns of texts, besides those that are recognised.
     drop : sequence of str, default=()
         Columns to leave out.
     category_weight : "auto" or a number above 0, default="auto"
@@ -455,7 +455,7 @@ def make_preprocessor(
     impute : bool, default=True
         Whether to fill blank cells in, or refuse them.
     texts : sequence of str, default=()
-        Columns of texts, beside those that are seen to be.
+        Columns of texts, besides those that are recognised.
     drop : sequence of str, default=()
         Columns to leave out.
     category_weight : "auto" or a number above 0, default="auto"

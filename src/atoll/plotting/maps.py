@@ -320,26 +320,21 @@ def entropy_map(
         scale["cmap"] = _purples(0.3, 1.0)  # a dot is seen on white, however sure the row
         dots = _mark_rows(ax, grid.rows, codes, len(classes), some.rows, c=values, **scale)
         _colour_scale(ax, dots, label)
-        _frame(ax, grid)
-        ax.set_title(_title("Predictive entropy", grid))
-        if legend:
-            _legend(ax, classes, codes, boundary=False)
-        return ax
-    assert grid.probabilities is not None
-    entropy = _entropy(grid.probabilities) * _ENTROPY_UNITS[unit]
-    if len(grid.axes) == 1:
-        (x,) = grid.axes
-        ax.plot(x, entropy, color="#54278f", linewidth=2)
-        ax.fill_between(x, entropy, color="#54278f", alpha=0.15, linewidth=0)
-        ax.axhline(largest, color="#888888", linewidth=0.8, linestyle=":")
-        _mark_rows(ax, _on_a_line(grid.rows, -0.06 * largest), codes, len(classes))
-        ax.set_ylim(-0.13 * largest, 1.05 * largest)
-        ax.set_ylabel(label)
-        _frame(ax, grid)
     else:
-        _colour_scale(ax, _image(ax, grid, entropy, **scale), label)
-        _mark_rows(ax, grid.rows, codes, len(classes))
-        _frame(ax, grid)
+        assert grid.probabilities is not None
+        entropy = _entropy(grid.probabilities) * _ENTROPY_UNITS[unit]
+        if len(grid.axes) == 1:
+            (x,) = grid.axes
+            ax.plot(x, entropy, color="#54278f", linewidth=2)
+            ax.fill_between(x, entropy, color="#54278f", alpha=0.15, linewidth=0)
+            ax.axhline(largest, color="#888888", linewidth=0.8, linestyle=":")
+            _mark_rows(ax, _on_a_line(grid.rows, -0.06 * largest), codes, len(classes))
+            ax.set_ylim(-0.13 * largest, 1.05 * largest)
+            ax.set_ylabel(label)
+        else:
+            _colour_scale(ax, _image(ax, grid, entropy, **scale), label)
+            _mark_rows(ax, grid.rows, codes, len(classes))
+    _frame(ax, grid)
     ax.set_title(_title("Predictive entropy", grid))
     if legend:
         _legend(ax, classes, codes, boundary=False)

@@ -33,7 +33,7 @@ from atoll.models.archipelago.state import ArchipelagoState, make_state
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CANDIDATE = -3  # an outcome beside the classes and REJECTED
+CANDIDATE = -3  # an outcome besides the classes and REJECTED
 BEYOND_DOUBT = 9.0  # standard deviations of a function, that no draw is away from its mean
 
 # The most proposals of a history: a part of the model, which is conditioned on no more.
