@@ -653,7 +653,7 @@ def test_a_query_for_more_rows_than_are_left_says_so(pool):
     learner = learner_of(pool, 4)
     query = learner.query(1000)
     assert len(query.rows) == 76
-    assert str(query).startswith("76 rows to label (of 1000 asked for: no other is left), the")
+    assert str(query).startswith("76 rows to label (of 1000 asked for: no other is left), in")
     assert "asked for" not in str(learner.query(3))
 
 
