@@ -485,7 +485,7 @@ def test_what_cannot_be_saved_is_said(pool, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "labels", "message"),
     [
-        ([80], [0], "rows holds 80, and the pool has rows 0 to 79"),
+        ([80], [0], "rows holds 80, and the pool has rows 0 to 79; count rows from 0"),
         ([-1], [0], "rows holds -1"),
         ([1, 1], [0, 1], "names a row twice"),
         ([0.5], [0], "rows must be whole numbers"),
@@ -653,7 +653,7 @@ def test_a_query_for_more_rows_than_are_left_says_so(pool):
     learner = learner_of(pool, 4)
     query = learner.query(1000)
     assert len(query.rows) == 76
-    assert str(query).startswith("76 rows to label (of 1000 asked for: no other is left), the")
+    assert str(query).startswith("76 rows to label (of 1000 asked for: no other is left), in")
     assert "asked for" not in str(learner.query(3))
 
 

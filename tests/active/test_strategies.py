@@ -7,9 +7,8 @@ import pytest
 
 from atoll.active import STRATEGIES, Situation
 from atoll.active.coverage import comparable, typical_rows
-from atoll.active.information import bald
 from atoll.active.strategies import find_strategy
-from atoll.active.uncertainty import entropy, margin
+from atoll.active.uncertainty import bald, entropy, margin
 
 
 @pytest.fixture

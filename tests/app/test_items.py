@@ -327,10 +327,10 @@ def test_an_embedding_takes_the_place_of_features(table, tmp_path):
     ("array", "says"),
     [
         (np.zeros((29, 2)), "29 lines and the data have 30 rows"),
-        (np.full((30, 2), np.nan), "missing or infinite value in line 1"),
+        (np.full((30, 2), np.nan), "missing or infinite value in line 1; --features needs finite"),
         (np.zeros(30), "one line per row"),
         (np.full((30, 1), "x"), "needs numbers"),
-        (np.full((30, 1), None), "cannot be read as .npy"),
+        (np.full((30, 1), None), "write it again with numpy.save"),
     ],
 )
 def test_an_embedding_that_does_not_fit_is_refused(tmp_path, array, says):

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 import atoll
 from atoll import GraphGPClassifier, make_preprocessor
-from atoll.cli import predict_tables, predicting, reporting
+from atoll.cli import opening, predict_tables, reporting
 from atoll.core.tables import read_table
 from atoll.estimators import MODELS, persistence
 from atoll.estimators.persistence import load_model, save_model
@@ -282,7 +282,7 @@ def test_rows_that_cannot_be_read_have_blank_answers_and_a_reason(data, model, t
 
 def test_batches_change_no_prediction(data, model, tmp_path, monkeypatch):
     for size in (5000, 7):
-        monkeypatch.setattr("atoll.cli.predicting.BATCH", size)
+        monkeypatch.setattr("atoll.cli.opening.BATCH", size)
         succeed("predict", model, data, "--out", tmp_path / f"{size}.csv", "--id", "row")
     whole, parts = (read_table(tmp_path / f"{size}.csv") for size in (5000, 7))
     pd.testing.assert_frame_equal(whole, parts, rtol=1e-10)
@@ -808,7 +808,7 @@ def test_rows_with_blanks_have_the_probabilities_that_python_gives_them(tmp_path
     fixed = ["--target", "kind", "--model", "graph-gp", "--out", tmp_path / "model.atoll"]
     succeed("fit", tmp_path / "data.csv", *fixed)
     monkeypatch.setattr(predict_tables, "CHUNK_CELLS", 160)
-    monkeypatch.setattr(predicting, "BATCH", 17)
+    monkeypatch.setattr(opening, "BATCH", 17)
     succeed("predict", tmp_path / "model.atoll", tmp_path / "data.csv", "--out", tmp_path / "p.csv")
     answers = pd.read_csv(tmp_path / "p.csv")
     p = answers[["p_cat", "p_dog"]].to_numpy()

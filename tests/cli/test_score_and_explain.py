@@ -209,6 +209,16 @@ def test_models_saved_from_python_open_in_predict_and_report(folder, tmp_path, k
     assert "60, of which 10 labelled" in text
 
 
+def test_a_report_reads_its_table_from_standard_input(folder):
+    table, page = (folder / "few.csv").read_bytes(), folder / "piped.html"
+    options = ("--data", "-", "--out", page, "--no-cross-validation")
+    done = run("report", folder / "m.atoll", *options, input=table)
+    assert done.exit_code == 0, done.output
+    text = page.read_text(encoding="utf-8")
+    assert "standard input" in text
+    assert "60, of which 10 labelled" in text
+
+
 def test_a_table_with_other_columns_than_a_nameless_model_is_refused(folder, tmp_path):
     few = read_table(folder / "few.csv")
     save_model(AtollClassifier().fit(few[["height"]].to_numpy(), few["kind"]), tmp_path / "m.atoll")

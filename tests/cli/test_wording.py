@@ -57,7 +57,10 @@ def made(tmp_path_factory):
         (f"{FIT} --weights kind", "--weights kind: that is the column of labels (--target);"),
         (f"{FIT} --drop kind", "--drop kind: that is the column of labels (--target);"),
         (f"{FIT} --drop y", "the --drop column 'y' is not in 't.csv';"),
-        (f"{FIT} --class-share cat=0.2 --class-share cat=0.8", "cat has a share already"),
+        (
+            f"{FIT} --class-share cat=0.2 --class-share cat=0.8",
+            "a share already; give it once",
+        ),
         (
             f"{FIT} --model dp-mixture --set covariance_scale=x",
             "--set covariance_scale=x: give a positive number",

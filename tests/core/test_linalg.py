@@ -12,12 +12,12 @@ from atoll.core.linalg import (
     cholesky_log_det,
     cholesky_solve,
     eigenvectors,
+    half_through_cholesky,
     jittered_cholesky,
     lower_times,
     remove_rows,
     solve_lower,
     subtract_square,
-    through_cholesky,
 )
 
 
@@ -133,8 +133,7 @@ def test_the_gradient_through_a_factor_meets_differences(n_functions):
         return float(np.sum(weights * np.sin(np.linalg.cholesky(matrix) @ nu)))
 
     lower = np.linalg.cholesky(A)
-    gradient = through_cholesky(lower, lower.T @ (weights * np.cos(lower @ nu)), nu)
-    np.testing.assert_allclose(gradient, gradient.T, atol=1e-14)
+    gradient = half_through_cholesky(lower, lower.T @ (weights * np.cos(lower @ nu)), nu)
     for _ in range(10):
         direction = rng.normal(size=(6, 6))
         direction += direction.T

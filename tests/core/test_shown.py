@@ -48,7 +48,7 @@ def test_a_result_as_the_last_line_of_a_cell_reads_as_it_prints(result):
 
 def test_a_query_says_which_rows_and_why():
     assert str(RESULTS[0]).splitlines() == [
-        "2 rows to label, the first first; then update(rows, labels).",
+        "2 rows to label, in this order; then update(rows, labels).",
         "  row 7: ant (52%) or bee (48%)?",
         "  row 3: random row, to check the model",
         "Rows 4 and 9 are left to the end: more than half of their cells are blank.",

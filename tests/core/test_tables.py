@@ -44,14 +44,14 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one_in_place(tmp_path):
         ("table.xlsx", b"", r"does not end in \.csv, \.tsv or \.parquet"),
         ("table", b"x\n1\n", r"does not end in \.csv, \.tsv or \.parquet"),
         ("table.parquet.gz", b"", r"does not end in \.csv, \.tsv or \.parquet"),
-        ("plain.csv.gz", b"x\n1\n", "cannot be read as CSV"),
+        ("plain.csv.gz", b"x\n1\n", "save the table as CSV again"),
         ("empty.csv", b"", "is empty"),
         ("header.csv", b"x,y\n", "has no rows"),
         ("ragged.csv", b"x,y\n1,2\n1,2,3,4\n", "has 4 cells in line 3, and 2 columns: mend"),
         ("long.csv", b"x,y\n1,2,3\n4,5,6\n", "more cells than its header"),
         ("bytes.csv", b"x,y\n\xff\xfe\xfa,1\n", "is not written in UTF-8"),
-        ("broken.parquet", b"PAR1 is not enough", "cannot be read as Parquet"),
-        ("empty.parquet", b"", "cannot be read as Parquet"),
+        ("broken.parquet", b"PAR1 is not enough", "copy it again from its source"),
+        ("empty.parquet", b"", "copy it again from its source"),
     ],
 )
 def test_a_file_that_is_no_table_is_named(tmp_path, name, content, message):

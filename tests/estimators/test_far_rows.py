@@ -260,7 +260,10 @@ def test_pages_of_a_map_that_was_read_are_let_go(tmp_path):
         (lambda X, y, f: (f / "absent.npy", y), "there is no file"),
         (lambda X, y, f: (f / "X.npy",), "y is None; pass the labels"),
         (lambda X, y, f: (f / "X.npy", y[:-1]), "899 labels and X has 900 rows"),
-        (lambda X, y, f: (f / "words.npy", y), "cannot be mapped as .npy"),
+        (
+            lambda X, y, f: (f / "words.npy", y),
+            "an array of numbers with numpy.save",
+        ),
         (lambda X, y, f: (RowChunks.from_arrays(X), None), "have no labels; name their column"),
         (lambda X, y, f: (RowChunks.from_arrays(X, y), y), "y is given twice"),
         (lambda X, y, f: (RowChunks.from_arrays(X * np.nan, y),), "in row 0 of chunk 0"),

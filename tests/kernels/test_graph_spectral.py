@@ -155,7 +155,7 @@ def test_equal_graphs_are_equal_and_a_bad_shape_is_refused():
     assert again == GRAPH
     assert hash(again) == hash(GRAPH)
     assert SpectralGraph(X + 1, Modes(*GRAPH.modes)) != GRAPH
-    with pytest.raises(ValueError, match="shape='box' is none of"):
+    with pytest.raises(ValueError, match="shape='box' is unknown; give one of"):
         spectral_weights(GRAPH.modes.values, "box", 1.0, 1.0)
 
 

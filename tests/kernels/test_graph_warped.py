@@ -203,7 +203,7 @@ def test_the_weights_are_the_paper_s_or_one_of_two_others():
 @pytest.mark.parametrize(
     ("options", "problem_named"),
     [
-        ({"weights": "cosine"}, r"weights='cosine' is none of 'gaussian'"),
+        ({"weights": "cosine"}, r"weights='cosine' is unknown; give one of 'gaussian'"),
         ({"power": 0}, r"power=0 must be a whole number"),
         ({"power": 1.5}, r"power=1\.5 must be a whole number"),
         ({"coefficients": [1.0, -1.0]}, r"coefficients=\[1\.0, -1\.0\] must be numbers"),

@@ -1,4 +1,4 @@
-"""Rows that stand for many others: no model is asked, so that these rules need no label."""
+"""Rows that stand for many others, chosen without a model and so without any label."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 MOST_CLUSTERS = 100
-NEAREST = 20  # rows that say how typical one is
-UNLIKE_SCALES = 10.0  # ratio of the columns' ranges, the ninth tenth to the first
+NEAREST = 20  # nearest rows whose distance says how typical a row is
+UNLIKE_SCALES = 10.0  # ratio of the columns' ranges: of their ninth decile to the first
 
 
 def comparable(X: Any) -> Array | None:
@@ -63,7 +63,7 @@ def typical_rows(
     chosen : (n,) of the rows 0..m−1, all of them candidates, the best first
     scores : (n,) the clusters' sizes
     """
-    from sklearn.cluster import KMeans  # where it is needed: it takes long to import
+    from sklearn.cluster import KMeans  # imported late: it is slow to import
 
     m = len(features)
     n = min(n, len(candidates))

@@ -1,4 +1,4 @@
-"""What happened to a pool: labels and skips in their order, from which all else follows."""
+"""What happened to a pool: labels and skips in order, from which everything else follows."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.class_slips import remark_on_slips
-from atoll.core.labels import hint_at_words, kind_of, parse_labels
+from atoll.core.labels import hint_at_words, is_auto, kind_of, object_array, parse_labels
 
 MARKER = -1  # of an unlabelled row among integers, as in scikit-learn
 
@@ -21,14 +21,14 @@ def read_pool_labels(y: Any, n: int, unlabelled: Any, classes: Any) -> dict[int,
     ----------
     y : (n,) labels, or None where there are none
     unlabelled : "auto", None or a value
-        "auto": -1 among integers is unlabelled, unless `classes` names it. One class seen is
-        nothing unusual in a pool, so that -1 beside one other number is no class either.
+        "auto": -1 among integers is unlabelled, unless `classes` names it, even if there is only
+        one other number: a pool may well begin with labels of a single class.
     classes : declared classes, or None
     """
     if y is None:
         return {}
     labels = parse_labels(y, unlabelled=_marker(unlabelled, classes))
-    if classes is None and isinstance(unlabelled, str) and unlabelled == "auto":
+    if classes is None and is_auto(unlabelled):
         hint_at_words(labels)
     if classes is None:
         remark_on_slips(labels.classes.tolist(), labels.counts.tolist())
@@ -42,11 +42,9 @@ def read_pool_labels(y: Any, n: int, unlabelled: Any, classes: Any) -> dict[int,
 
 
 def plain_label(value: Any, unlabelled: Any, classes: Any) -> Any:
-    """Return a label as a plain value; ValueError where it means that there is none."""
-    value = value.item() if isinstance(value, np.generic) else value
-    one = np.empty(1, dtype=object)
-    one[0] = value
-    read = parse_labels(one, unlabelled=_marker(unlabelled, classes))
+    """Return a label as a plain value; raise a ValueError if it means that there is none."""
+    value = _plain(value)
+    read = parse_labels(object_array([value]), unlabelled=_marker(unlabelled, classes))
     if not read.is_labelled[0]:
         raise ValueError(
             f"labels holds {value!r}, which means unlabelled; use skip(rows) for a row without an "
@@ -77,7 +75,7 @@ def class_list(declared: Any, labels: Iterable[Any]) -> list[Any]:
 
 
 def read_places(rows: Any, n: int, names: Sequence[str] | None = None) -> tuple[int, ...]:
-    """Return rows of a pool of n as whole numbers; ValueError where one is none or repeated.
+    """Return rows of a pool of n as whole numbers; a ValueError if one does not exist or repeats.
 
     Parameters
     ----------
@@ -97,7 +95,9 @@ def read_places(rows: Any, n: int, names: Sequence[str] | None = None) -> tuple[
     places = tuple(int(value) for value in values)
     outside = [place for place in places if not 0 <= place < n]
     if outside:
-        raise ValueError(f"rows holds {outside[0]}, and the pool has rows 0 to {n - 1}.")
+        raise ValueError(
+            f"rows holds {outside[0]}, and the pool has rows 0 to {n - 1}; count rows from 0."
+        )
     if len(set(places)) < len(places):
         raise ValueError(f"rows={places!r} names a row twice; give each once.")
     return places
@@ -118,7 +118,7 @@ def _by_name(values: NDArray[Any], names: Sequence[str]) -> NDArray[Any]:
 
 
 def _marker(unlabelled: Any, classes: Any) -> Any:
-    if not (isinstance(unlabelled, str) and unlabelled == "auto"):
+    if not is_auto(unlabelled):
         return unlabelled
     return None if classes is not None and MARKER in list(classes) else MARKER
 

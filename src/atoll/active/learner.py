@@ -23,7 +23,6 @@ from atoll.active.pool import (
     has_draws,
     last_step,
     n_rows,
-    object_array,
     prepared,
     same_rows,
 )
@@ -32,6 +31,7 @@ from atoll.active.situation import Choice, Situation
 from atoll.active.stopping import StopAdvice, advise
 from atoll.active.strategies import STRATEGIES, Strategy, find_strategy
 from atoll.core.blank_rows import mostly_blank
+from atoll.core.labels import object_array
 from atoll.core.remarks import warn_user
 from atoll.core.row_names import index_values, row_index, row_names
 from atoll.core.selection import some_rows
@@ -94,20 +94,21 @@ class ActiveLearner:
         "margin", "entropy", "typiclust" or "random"; or a function that takes a `Situation` and
         returns one number for each candidate, larger for better.
     audit_every : int, default=5
-        One row in so many is an audit; None for no audits. Random rows are audits all.
+        Every `audit_every`-th row is an audit; None: no row is. With strategy="random" all rows
+        are.
     target_error : float, default=None
         Share of wrong rows among the unlabelled ones at which labelling may stop.
     confidence : float, default=0.95
         Of the upper limit of the error, and of the advice to stop.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless `classes` names
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless `classes` names
         it.
     random_state : None, int or numpy Generator, default=None
         Seed of everything; the same seed and the same answers give the same queries.
     n_draws : int, default=256
         Joint draws that the strategies look ahead with.
     max_candidates : int, default=2000
-        Rows that are considered for a query; of more unlabelled ones a random part.
+        Unlabelled rows that are considered for a query; if there are more, a random part of them.
     verbose : bool, default=False
         Whether fits show their progress.
 
@@ -117,7 +118,7 @@ class ActiveLearner:
     labels_ : (n,) labels as they stand, None where there is none
     n_labels_ : int, number of labels
     proba_ : (n, K) class probabilities; given labels are certain, and without a model all classes
-        are the same
+        are equally probable
     predictions_ : (n,) labels, and the most probable class of the other rows; None without a model
     estimator_ : the fitted classifier; None while labels are too few for it
     audits_ : list of Audit, rows drawn at random, with what was predicted of them before
@@ -190,7 +191,7 @@ class ActiveLearner:
             None, NaN or NA where unknown, or -1 among integers; None: no row has a label.
         picked : bool, default=True
             Whether the rows with a label may have been picked; False: they are a random part of all
-            rows, as `fit` of a classifier takes them, and tell how frequent the classes are.
+            rows, as `fit` of a classifier assumes, and tell how frequent the classes are.
         """
         check_value("picked", picked, Flag())
         labels = read_pool_labels(y, n_rows(X), self.unlabelled, self.classes)
@@ -257,8 +258,8 @@ class ActiveLearner:
         ----------
         rows : int, str or (k,) of the pool
             By their numbers, from 0, or their names in the index of a data frame.
-        labels : one or (k,) their classes, new ones among them perhaps
-            Of a series the order counts, and not its index.
+        labels : one or (k,) their classes, which may be new
+            Of a series, the order counts, not the index.
         """
         places = read_places(rows, self._pool_size(), self._names)
         values = [labels] if np.ndim(rows) == 0 else list(labels)
@@ -278,7 +279,7 @@ class ActiveLearner:
         return self
 
     def _remark_on(self, rows: tuple[int, ...], labels: tuple[Any, ...], given: Any) -> None:
-        """Warn of labels that may not be meant so; `given` is what they were read from."""
+        """Warn of labels that may be mistakes; `given` is what they were read from."""
         before = self._history.labels
         known = {*(self.classes or ()), *before.values()}
         few = self.classes is None and len(set(self._history.start.values())) < 2
@@ -323,7 +324,7 @@ class ActiveLearner:
         Parameters
         ----------
         rows : int, str or (k,) of the pool, as in `update`
-            Each has a label; where it was given in `fit`, there is a warning.
+            Each must have a label; there is a warning if it was given in `fit`.
         """
         places = read_places(rows, self._pool_size(), self._names)
         called = {row: self._called(row) for row in places}
@@ -332,12 +333,12 @@ class ActiveLearner:
         return self
 
     def resume(self, events: Iterable[Event]) -> Self:
-        """Take up what was said since `fit` on an earlier day, with the audits as they were then.
+        """Restore what was said on an earlier day since `fit`, with the audits as they were then.
 
         Parameters
         ----------
         events : of `atoll.active.history`, in their order
-            They take the place of what was said of this pool so far.
+            They replace what was said of this pool so far.
         """
         self._pool_size()
         history = replay(self._history.start, events)
@@ -346,7 +347,7 @@ class ActiveLearner:
         return self
 
     def _audit_of(self, row: int) -> Audit | None:
-        """Return the audit that a label of this row would be, by the model as it is now."""
+        """Return the audit that labelling this row would be, by the model as it is now, or None."""
         model = self._refit
         if row not in self._open or row in self._history.labels:
             return None
@@ -465,16 +466,16 @@ class ActiveLearner:
     # What to label next ---------------------------------------------------------------------------
 
     def query(self, n: int = 1, *, later: Any = None) -> Query:
-        """Return rows to label next; asked again before an `update` or `skip`, the same ones.
+        """Return rows to label next: the same ones until the next `update` or `skip`.
 
         Parameters
         ----------
         n : int, default=1
-            How many; fewer come where fewer have no label. A batch is chosen as one, so that its
-            rows do not tell the same twice.
+            How many; fewer are returned if fewer have no label. A batch is chosen as a whole, so
+            that its rows do not repeat each other.
         later : (k,) rows of the pool, default=None
-            Ask for them when no other is left, say because nobody could tell their class. None is
-            the rows of a data frame with more than half of their cells blank.
+            Rows to ask for only when no other is left, say because nobody could tell their class.
+            None: the rows of a data frame with more than half of their cells blank.
         """
         check_value("n", n, Whole(1))
         model = self._current()
@@ -486,7 +487,7 @@ class ActiveLearner:
         is_free = self._is_unlabelled(history)
         is_free[skipped] = False
         last = last[is_free[last]]
-        if len(last) < is_free.sum():  # else nothing else is left
+        if len(last) < is_free.sum():  # otherwise no other row is left
             is_free[last] = False
         n_free = min(n, int(is_free.sum()))
         is_audit = self._audit_places(n_free, history, model)
@@ -528,7 +529,7 @@ class ActiveLearner:
         return out
 
     def _next_audits(self, n: int, is_free: NDArray[np.bool_]) -> Index:
-        """Return the first n free rows in an order drawn once: what is picked does not move it."""
+        """Return the first n free rows in an order drawn once, which no picks can change."""
         if n == 0:
             return np.empty(0, np.intp)
         return self._audit_order[is_free[self._audit_order]][:n]
@@ -541,7 +542,7 @@ class ActiveLearner:
         n: int,
         rng: np.random.Generator,
     ) -> tuple[Index, Array]:
-        """Return n free rows that are no audits, and their scores, by the strategy."""
+        """Return n free rows other than audits, and their scores, by the strategy."""
         rows = np.flatnonzero(is_free)
         most = max(self.max_candidates, n + len(audits))
         if len(rows) > most:
@@ -616,7 +617,7 @@ class ActiveLearner:
         )
 
     def _doubts(self) -> Array:
-        """Return what the model gives to classes that it does not predict, of unlabelled rows."""
+        """Return, for unlabelled rows, the probability of all classes but the predicted one."""
         fitted, unknown = self._current().fitted, self._is_unlabelled(self._history)
         return np.empty(0) if fitted is None else 1.0 - fitted.proba[unknown].max(axis=1)
 
@@ -636,12 +637,12 @@ class ActiveLearner:
         Parameters
         ----------
         path : path
-            Any name; `.atoll` is the custom.
+            Any name; it usually ends in `.atoll`.
         """
         self._pool_size()
         parameters = {
             name: getattr(self, name)
-            for name in [*self.parameters]
+            for name in self.parameters
             if name not in ("random_state", "verbose")
         }
         saved = saving.SavedLearner(
@@ -690,5 +691,5 @@ class ActiveLearner:
 
 
 def _part(values: Any, rows: Index) -> NDArray[Any]:
-    """Return what some rows are called, (k,); nothing where `values` is None."""
+    """Return the values of some rows, (k,); none if `values` is None."""
     return NO_NAMES if values is None else np.array(values, dtype=object)[rows]

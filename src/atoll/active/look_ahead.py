@@ -2,7 +2,7 @@
 
 The model gives draws s of the class probabilities p_s(c|x) of all rows jointly, with weights w_s.
 A label c of row x turns the weights into w_s p_s(c|x) / p̄(c|x), with p̄ the mean over draws: the
-draws that foretold it count more. What that does to the other rows is known for every x and c
+draws that predicted it count more. Its effect on the other rows thus follows for every x and c
 without another fit.
 """
 
@@ -57,10 +57,10 @@ def brier_gain(draws: Array, weights: Array, candidates: Index | None = None) ->
 def brier_batch(draws: Array, weights: Array, candidates: Index, n: int) -> tuple[Index, Array]:
     """Return n rows that lower the expected Brier score most together, chosen one after another.
 
-    What the labels of the rows chosen so far will tell is taken off by the best linear predictor,
+    What the labels of the rows chosen so far will tell is removed by the best linear predictor,
     R = I − A G⁻¹ Aᵀ with A the columns a_xc of those rows and G the covariance of their labels. A
     row's further gain is tr(G_x⁻¹ A_xᵀ R M R A_x), with G_x = A_xᵀ R A_x + E[diag p − p pᵀ]: that
-    of `brier_gain` for the first row, and for others less by what is told already.
+    of `brier_gain` for the first row, and less for the others, by what is known already.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def epig(draws: Array, weights: Array, candidates: Index, targets: Index) -> Arr
     draws : (S, m, K) joint draws of the class probabilities
     weights : (S,) that sum to one
     candidates : (c,) rows to score
-    targets : (t,) rows whose labels are to be foretold
+    targets : (t,) rows whose labels are to be predicted
 
     Returns
     -------

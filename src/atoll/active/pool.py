@@ -1,10 +1,9 @@
-"""A classifier and the rows of a pool: one interface to ours and to scikit-learn's."""
+"""A classifier and the rows of a pool: one interface to our classifiers and scikit-learn's."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
+from atoll.core.labels import object_array
 from atoll.core.selection import some_rows
 from atoll.estimators.shell import SemiSupervisedClassifier
 from atoll.estimators.validation import read_rows
@@ -30,7 +30,7 @@ class Known(NamedTuple):
 
     rows : (l,) which rows
     codes : (l,) their classes
-    classes : all of them, those without a label too
+    classes : all of them, even those without a label
     is_random : (l,) whether a row was drawn at random rather than picked
     """
 
@@ -86,22 +86,15 @@ def takes_missing_classes(estimator: Any) -> bool:
 
 
 def can_fit(estimator: Any, known: Known) -> bool:
-    """Return whether there are labels enough for the classifier."""
+    """Return whether there are enough labels for the classifier."""
     if not len(known.rows):
         return False
     enough = len(known.classes) if takes_missing_classes(estimator) else known.n_seen
     return enough >= 2
 
 
-def object_array(values: Sequence[Any]) -> NDArray[Any]:
-    """Return values in an array that takes each as it is, (k,)."""
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
-
-
 def prepared(estimator: Any, seed: int) -> Any:
-    """Return a clone of the classifier for a loop of labels; `seed` is for one that has none."""
+    """Return a clone of the classifier for a labelling loop, with `seed` if it has none."""
     found = clone(estimator)
     head = last_step(found)
     known = head.get_params(deep=False)
@@ -117,7 +110,7 @@ def prepared(estimator: Any, seed: int) -> Any:
 def fit_pool(estimator: Any, X: Any, known: Known, verbose: bool = False) -> FittedPool:
     """Fit a copy of the classifier and ask it about all rows.
 
-    The copy takes over what an earlier fit to the same rows has left with `warm_start`.
+    The copy reuses what an earlier fit to the same rows kept under `warm_start`.
 
     Parameters
     ----------
@@ -178,9 +171,9 @@ def _in_order(proba: Array, columns: Index) -> Array:
 
 
 def check_rows(estimator: Any, X: Any) -> None:
-    """Raise a ValueError at once where one of the library's classifiers cannot take the rows.
+    """Raise a ValueError at once if one of the library's classifiers cannot take the rows.
 
-    What a pipeline does to them is its own affair.
+    A pipeline is left to check its rows itself.
     """
     if isinstance(estimator, SemiSupervisedClassifier):
         read_rows(clone(estimator), X, reset=True)
@@ -192,7 +185,7 @@ def n_rows(X: Any) -> int:
 
 
 def blank_shares(X: Any) -> Array:
-    """Return the share of blank cells of every row of a pandas data frame, (n,); of others zero."""
+    """Return the share of blank cells in every row of a pandas data frame, (n,); 0 for others."""
     if not (hasattr(X, "isna") and hasattr(X, "iloc")):
         return np.zeros(n_rows(X))
     return np.asarray(X.isna().mean(axis=1), dtype=np.float64)

@@ -25,15 +25,15 @@ NO_NAMES = np.empty(0, dtype=object)
 
 @readable
 class Query(NamedTuple):
-    """Rows to label, the first first.
+    """Rows to label, in this order.
 
     rows : (k,) of the pool; fewer than asked for where fewer have no label
     scores : (k,) of the strategy, larger for better; nan for audits and rows put off before
     is_audit : (k,) whether a row was drawn at random, to check the model
     why : (k,) why each is asked for, in words
-    later : other rows without a label that are asked for when none of the rest is left, since
-        they are mostly blank
-    names : (k,) of the rows, where the pool has an index of names; else none
+    later : other rows without a label, which are asked for only when no row is left, because they
+        are mostly blank
+    names : (k,) of the rows, if the pool has an index of names; else none
     later_names : of `later`, likewise
     n_asked : how many were asked for; 0 where that is not known
     in_index : (k,) what the rows are in the index of their data frame, where that is neither 0, 1,
@@ -74,7 +74,7 @@ class Query(NamedTuple):
         n = len(self.rows)
         all_left = f" (of {self.n_asked} asked for: no other is left)" * (n < self.n_asked)
         many = f"{n} row{'s' * (n != 1)} to label{all_left}"
-        return f"{many}, the first first; then update(rows, labels)."
+        return f"{many}, in this order; then update(rows, labels)."
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         why = self.why.tolist() or [f"score {score:.3g}" for score in self.scores]
@@ -106,7 +106,7 @@ def reasons_for(
 
 
 def doubt(p: Array, names: Sequence[str]) -> str:
-    """Return what the model makes of a row that was picked, by its class probabilities.
+    """Say what the model makes of a row that was picked, given its class probabilities.
 
     Parameters
     ----------

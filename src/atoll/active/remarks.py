@@ -1,4 +1,4 @@
-"""What is said of labels as a person gives them: slips, labels that change, rows mixed up."""
+"""Warnings about labels as a person gives them: slips, changed labels, rows mixed up."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from atoll.core.near_names import near_name
 from atoll.core.remarks import warn_user
 from atoll.core.row_names import index_values
 
-NEARLY = 0.8  # how alike names are of which one is a slip for the other
+NEARLY = 0.8  # how similar two names are if one is a slip for the other
 SHOWN = 3  # rows that are named
 
 
 def on_new_classes(
     labels: Iterable[Any], known: Iterable[Any], declared: Any, learns_classes: bool
 ) -> None:
-    """Warn of labels that are of none of the classes so far, which may be slips.
+    """Warn of labels that are none of the classes so far, since they may be slips.
 
     Parameters
     ----------
     known : the classes so far
-    declared : those named before any label; None where none was
-    learns_classes : whether classes are learnt on the way: only names that are nearly those of
-        other classes are slips then
+    declared : those named before any label; None if none were
+    learns_classes : whether classes turn up on the way; only a name that is nearly that of another
+        class is then a slip
     """
     so_far = {*known}
     new = sorted({label for label in labels if label not in so_far}, key=str)
@@ -103,12 +103,12 @@ def on_withdrawal(
 
 
 def on_index(labels: Any, index: NDArray[Any] | None) -> None:
-    """Warn of a series of labels that says of other rows than those that it is given for.
+    """Warn of a series of labels whose index names other rows than those it is given for.
 
     Parameters
     ----------
     labels : as they are given
-    index : (k,) of the rows in the pool's data frame; None where it is no data frame
+    index : (k,) of the rows in the pool's data frame; None if the pool is not a data frame
     """
     if index is None or not (hasattr(labels, "iloc") and hasattr(labels, "index")):
         return
@@ -126,7 +126,7 @@ def on_index(labels: Any, index: NDArray[Any] | None) -> None:
 
 
 def _first(said: Sequence[str]) -> str:
-    """Return what is said of the first rows, and of how many more it could be said."""
+    """Return what is said of the first rows, and how many more there are."""
     more = len(said) - SHOWN
     return "; ".join(said[:SHOWN]) + (f"; and {more} more such rows" if more > 0 else "")
 

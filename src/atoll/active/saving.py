@@ -1,4 +1,4 @@
-"""A learner in a file: rows, labels and what happened, and no code.
+"""A learner in a file: rows, labels and what happened, but no code.
 
 The file is a model file (`atoll.save_model`) that holds plain data: the rows as an array, the
 estimator that is not fitted, and the history as JSON. The model is fitted again after reading.
@@ -20,7 +20,7 @@ from atoll.core.fillings import Fillings, carrying, fillings_of
 from atoll.core.overwriting import LEARNER
 from atoll.estimators.persistence import load_model, save_model
 
-TABLE, TEXTS = "table", "text"  # what a record of a table is called, and a list's only column
+TABLE, TEXTS = "table", "text"  # keys: of a table's record, and of the only column of a list
 
 
 class SavedLearner(NamedTuple):
@@ -34,8 +34,7 @@ class SavedLearner(NamedTuple):
     open_audits : rows asked as audits that have no answer yet
     picked : whether the rows labelled from the beginning were picked, and not drawn at random
     names : (n,) of the rows; None where they have none
-    in_index : (n,) numbers or texts of the rows' index, where it is neither 0, 1, 2 ... nor names;
-        None where it is
+    in_index : (n,) numbers or texts of the rows' index; None if it is 0, 1, 2 ... or holds names
     """
 
     estimator: Any
@@ -78,7 +77,7 @@ def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> SavedLearner:
-    """Read what `write` wrote; ValueError where the file holds anything else."""
+    """Read what `write` wrote; raise a ValueError if the file holds anything else."""
     found = load_model(path)
     if not isinstance(found, dict) or found.get("kind") != LEARNER:
         raise ValueError(f"{str(path)!r} holds no active learner; name a file made by its save.")

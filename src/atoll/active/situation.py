@@ -19,7 +19,7 @@ SHORT_LIST = 10  # rows considered for each place of a batch
 class Situation(NamedTuple):
     """Some rows of the pool, and what the model says of them.
 
-    The rows are all unlabelled ones, or of many a random part.
+    The rows are all unlabelled ones, or a random part of them if they are many.
 
     proba : (m, K) class probabilities
     draws : (S, m, K) joint draws of them, all of the same weight; None where the model has none
@@ -36,9 +36,11 @@ class Situation(NamedTuple):
 
     @property
     def joint(self) -> Array:
-        """(S, m, K) the draws, which a strategy that needs them is never without."""
+        """(S, m, K) the draws, for a strategy that needs them."""
         if self.draws is None:
-            raise ValueError("this strategy needs joint draws, and the model has none.")
+            raise ValueError(
+                'this strategy needs joint draws, and the model has none; use strategy="margin".'
+            )
         return self.draws
 
     @property
@@ -48,7 +50,7 @@ class Situation(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Rows to ask, the first first.
+    """Rows to ask, the best first.
 
     places : (k,) among the rows of the situation, all of them candidates
     scores : (k,) what the strategy says of them; larger is better
@@ -65,9 +67,9 @@ Score = Callable[[Situation], Any]
 def choose_by_score(score: Score, situation: Situation, n: int, rng: np.random.Generator) -> Choice:
     """Choose the best row, or a batch of good rows that differ.
 
-    The best n rows are often neighbours, of which one tells most of what all of them would. A batch
-    is therefore chosen from ten times as many good rows: they are divided into n groups of rows
-    that the model moves together, and the best of each group is asked (after F. Zhdanov, "Diverse
+    The best n rows are often neighbours, and one of them tells most of what all would. A batch is
+    therefore chosen from ten times as many good rows: these are divided into n groups of rows that
+    the model moves together, and the best of each group is asked (after F. Zhdanov, "Diverse
     mini-batch active learning", 2019).
     """
     scores = np.asarray(score(situation), dtype=np.float64)
@@ -92,7 +94,7 @@ def _best_first(scores: Array, rng: np.random.Generator) -> Index:
 
 def _spread(situation: Situation, order: Index, n: int, rng: np.random.Generator) -> Index:
     """Return the best of each of n groups of the rows in `order`, best first."""
-    from sklearn.cluster import KMeans  # where it is needed: it takes long to import
+    from sklearn.cluster import KMeans  # imported late: it is slow to import
 
     if len(order) <= n:
         return order

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from atoll.active import coverage, information, look_ahead, uncertainty
+from atoll.active import coverage, look_ahead
 from atoll.active.situation import Choice, Index, Situation, choose_by_score
+from atoll.active.uncertainty import bald, entropy, margin
 
-PAIRS = 400  # rows asked and rows foretold, where every pair of them is looked at
+PAIRS = 400  # rows to ask, and rows to predict, where every pair of them is considered
 
 Choose = Callable[[Situation, int, np.random.Generator], Choice]
 
@@ -63,16 +64,15 @@ def _some(rows: Index, most: int, rng: np.random.Generator) -> Index:
 
 
 def _bald(situation: Situation) -> Any:
-    asked = situation.joint[:, situation.candidates]
-    return information.bald(asked, situation.weights)
+    return bald(situation.joint[:, situation.candidates], situation.weights)
 
 
 def _margin(situation: Situation) -> Any:
-    return uncertainty.margin(situation.proba[situation.candidates])
+    return margin(situation.proba[situation.candidates])
 
 
 def _entropy(situation: Situation) -> Any:
-    return uncertainty.entropy(situation.proba[situation.candidates])
+    return entropy(situation.proba[situation.candidates])
 
 
 def _typiclust(situation: Situation, n: int, rng: np.random.Generator) -> Choice:

@@ -1,4 +1,4 @@
-"""Rows to label next, of a model that is fitted already."""
+"""Rows to label next, for a model that is already fitted."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from atoll.core.selection import some_rows
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-MOST_CANDIDATES = 1000  # unlabelled rows that are looked at; of more, a random part
+MOST_CANDIDATES = 1000  # unlabelled rows that are considered; if there are more, a random part
 N_DRAWS = 256
 
 
 class Suggestion(NamedTuple):
-    """Rows to label, the first first, no two of them alike.
+    """Rows to label, the most telling first, no two of them alike.
 
     rows : (k,) of the table
     strategy : how they were picked, a name in `STRATEGIES`
@@ -44,8 +44,8 @@ def suggest_rows(
 ) -> Suggestion:
     """Return the unlabelled rows whose labels would teach the model most, as a batch.
 
-    Each row counts for what it adds to those before it, so that rows which answer the same question
-    are not listed together, and copies of a row are listed once.
+    Each row counts for what it adds to those before it, so rows that answer the same question are
+    not listed together, and copies of a row are listed once.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def suggest_rows(
     proba : (n_rows, K) their class probabilities by this model
     is_labelled : (n_rows,)
     n : rows wanted
-    later : (n_rows,) rows to list only where there is no other, such as mostly blank ones
+    later : (n_rows,) rows to list only if there is no other, such as mostly blank ones
 
     Examples
     --------
@@ -89,7 +89,7 @@ def suggest_rows(
 
 
 def _numbers(X: Any, rows: Index) -> Array | None:
-    """Return rows in comparable units, where they are numbers; sparse ones are not compared."""
+    """Return rows in comparable units; None if they are sparse, or not numbers."""
     if sparse.issparse(X):
         return None
     values = np.asarray(some_rows(X, rows))

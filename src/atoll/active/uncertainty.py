@@ -1,4 +1,4 @@
-"""How unsure the model is of a row by itself, whatever other rows would gain."""
+"""How unsure the model is of a row, whatever its label would do for other rows."""
 
 from __future__ import annotations
 
@@ -32,3 +32,29 @@ def entropy(proba: Array) -> Array:
     [0.6931, 0.0]
     """
     return entr(proba).sum(axis=1)
+
+
+def bald(draws: Array, weights: Array) -> Array:
+    """Return the mutual information of each row's label and the functions, in nats.
+
+    The entropy of the mean of the draws, less the mean of their entropies (N. Houlsby et al.,
+    "Bayesian active learning for classification and preference learning", 2011). Without label
+    noise it is the entropy.
+
+    Parameters
+    ----------
+    draws : (S, m, K) joint draws of the class probabilities
+    weights : (S,) that sum to one
+
+    Returns
+    -------
+    (m,) informations in nats
+
+    Examples
+    --------
+    >>> draws = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+    >>> bald(draws, np.array([0.5, 0.5])).round(4).tolist()
+    [0.6931, 0.0]
+    """
+    mean = np.einsum("s,smk->mk", weights, draws)
+    return entr(mean).sum(axis=1) - np.einsum("s,smk->m", weights, entr(draws))

@@ -1,4 +1,4 @@
-"""The labels in a table of their own, written whole or not at all."""
+"""The table with its labels as a new file, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from atoll.app.session import Session
     from atoll.app.store import Answers
 
-_SAMPLE = 2**16  # characters by which the form of a file is told
+_SAMPLE = 2**16  # characters at the start of a file from which its form is found
 
 
 def default_export_path(data: Path) -> Path:
@@ -41,11 +41,11 @@ def default_export_path(data: Path) -> Path:
 def check_export_path(
     path: str | os.PathLike[str], rows: Rows, inputs: Iterable[Path | None] = ()
 ) -> Path:
-    """Return the path if a table can be written there that is not the user's own file.
+    """Return the path if a table can be written there without overwriting the user's data.
 
     Parameters
     ----------
-    inputs : other files of the user's
+    inputs : other files that must not be overwritten
     """
     target = Path(path)
     check_table_path(target, inputs, "--export")
@@ -75,7 +75,7 @@ def export_labels(session: Session, path: Path, with_predictions: bool = False) 
     session : Session
     path : .csv or .parquet file
     with_predictions : bool, default=False
-        Whether to add what the model says of every row, and how probable it holds that to be.
+        Whether to add the class that the model predicts for every row, and its probability.
     """
     rows, snapshot = session.rows, session.snapshot
     frame = labelled_table(rows, session.log.answers)
@@ -89,9 +89,9 @@ def export_labels(session: Session, path: Path, with_predictions: bool = False) 
 
 
 def _cells_as_they_are(rows: Rows) -> pd.DataFrame:
-    """Return the table; of a text file every cell as it is written there, 1.10 as 1.10.
+    """Return the table; cells of a text file are as it writes them, so that 1.10 stays 1.10.
 
-    A file with another separator, or with decimal commas, is written in the usual form.
+    A file with another separator, or with decimal commas, is exported in the usual form.
     """
     usual = {".csv": Form(",", "."), ".tsv": Form("\t", ".")}.get(rows.path.suffix.lower())
     if rows.is_folder or usual is None:
@@ -112,7 +112,7 @@ def _cells_as_they_are(rows: Rows) -> pd.DataFrame:
 
 
 def _in_type(labels: Any, kind: str) -> Any:
-    """Return labels in the type of the file's own, with nulls where there is none."""
+    """Return labels in the type of those in the file, null where there is none."""
     pd = import_extra("pandas")
     if kind == "whole":
         return pd.array([None if v is None else int(v) for v in labels], dtype="Int64")

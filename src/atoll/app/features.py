@@ -1,7 +1,8 @@
-"""What the model learns from: numbers for each row, made without ceremony and without a download.
+"""What the model learns from: numbers for each row, made simply and without a download.
 
-Tables give their numeric columns, texts the leading directions of their weighted words, pictures
-small grey pixels, sounds the loudness of bands of pitch; or the user brings an embedding.
+Tables give their columns of numbers and categories, texts the leading directions of their weighted
+words, pictures small grey pixels, sounds the loudness in bands of pitch; or the user brings an
+embedding.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +35,7 @@ TEXT_DIRECTIONS = 100
 PICTURE_SIDE = 16
 SOUND_BANDS = 32
 _MOST_WORDS = 50_000
-_FLAT = 0.6  # share of the spread from which two directions are a fair picture
+_FLAT = 0.6  # share of the spread from which on two directions are a fair picture
 
 
 class Features(NamedTuple):
@@ -43,8 +45,8 @@ class Features(NamedTuple):
     rows : (m,) the rows that they belong to, in order
     how : in words, how they were made
     lost : row -> why it has no features
-    categories : (p,) which of them count as categories; None: none does
-    later : places among the m of rows that are mostly blank, to be asked for last
+    categories : (p,) which features count as categories; None: none does
+    later : places, among the m rows, of those that are mostly blank, to be asked for last
     """
 
     X: NDArray[np.float64]
@@ -55,7 +57,7 @@ class Features(NamedTuple):
     later: NDArray[np.intp] = np.empty(0, np.intp)
 
     def weighed(self, labels: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the features with what categories count by the labels, as in `atoll fit`.
+        """Return the features with categories weighted by the labels, as in `atoll fit`.
 
         Parameters
         ----------
@@ -119,7 +121,9 @@ def read_embedding(file: str | os.PathLike[str], n_rows: int) -> NDArray[np.floa
         try:
             X = np.load(path, allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
-            raise ValueError(f"{str(path)!r} cannot be read as .npy: {error}") from None
+            raise ValueError(
+                f"{str(path)!r} cannot be read as .npy ({error}); write it again with numpy.save."
+            ) from None
         if X.ndim != 2 or X.dtype.kind not in "fiub" or X.shape[1] == 0:
             raise ValueError(
                 f"{str(path)!r} has shape {X.shape} and type {X.dtype}; --features needs numbers "
@@ -135,14 +139,17 @@ def read_embedding(file: str | os.PathLike[str], n_rows: int) -> NDArray[np.floa
         )
     if not np.isfinite(X).all():
         place = int(np.flatnonzero(~np.isfinite(X).all(axis=1))[0])
-        raise ValueError(f"{str(path)!r} has a missing or infinite value in line {place + 1}.")
+        raise ValueError(
+            f"{str(path)!r} has a missing or infinite value in line {place + 1}; --features needs "
+            "finite numbers."
+        )
     return X
 
 
 def text_features(texts: Sequence[str], random_state: int = 0) -> NDArray[np.float64]:
-    """Return the leading directions (n, p) of texts' weighted words, rows of length one.
+    """Return the leading directions (n, p) of texts' weighted words, as rows of length one.
 
-    Where no text has a word of two letters, as in scripts without blanks, runs of two to four
+    If no text has a word of two letters, as in scripts without spaces, runs of two to four
     characters take the place of words.
     """
     from sklearn.decomposition import TruncatedSVD
@@ -155,18 +162,15 @@ def text_features(texts: Sequence[str], random_state: int = 0) -> NDArray[np.flo
         "max_features": _MOST_WORDS,
         "min_df": 2 if len(texts) >= 100 else 1,
     }
-    try:
-        weights = TfidfVectorizer(**common).fit_transform(texts)
-    except ValueError:  # no word at all
-        try:
-            weights = TfidfVectorizer(
-                analyzer="char_wb", ngram_range=(2, 4), **common
-            ).fit_transform(texts)
-        except ValueError:
-            raise ValueError(
-                "the text column holds no words to learn from; name another by --text, or bring "
-                "an embedding by --features."
-            ) from None
+    for units in ({}, {"analyzer": "char_wb", "ngram_range": (2, 4)}):
+        with suppress(ValueError):  # no word at all
+            weights = TfidfVectorizer(**common, **units).fit_transform(texts)
+            break
+    else:
+        raise ValueError(
+            "the text column holds no words to learn from; name another by --text, or bring an "
+            "embedding by --features."
+        )
     n_directions = min(TEXT_DIRECTIONS, weights.shape[0] - 1, weights.shape[1] - 1)
     if n_directions < 2:
         return np.asarray(weights.toarray(), dtype=np.float64)
@@ -175,13 +179,13 @@ def text_features(texts: Sequence[str], random_state: int = 0) -> NDArray[np.flo
 
 
 def picture_features(file: Path) -> NDArray[np.float64]:
-    """Return small grey pixels of a picture, between 0 and 1; ValueError if it does not decode."""
+    """Return a picture's pixels, few and grey, from 0 to 1; a ValueError if it does not decode."""
     Image = import_extra("PIL.Image")
     ImageOps = import_extra("PIL.ImageOps")
     size = (PICTURE_SIDE, PICTURE_SIDE)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a picture that would unpack to a bomb
+            warnings.simplefilter("error")  # such as that of a decompression bomb
             with Image.open(file) as picture:
                 picture.draft("L", (4 * PICTURE_SIDE, 4 * PICTURE_SIDE))
                 grey = ImageOps.exif_transpose(picture).convert("L").resize(size, Image.BOX)
@@ -222,10 +226,10 @@ def sound_features(file: Path) -> NDArray[np.float64]:
 def plane_of(X: NDArray[np.float64], random_state: int = 0, most: int = 4000) -> NDArray[Any]:
     """Return a place (n, 2) in the unit square for every row, for the picture of all rows.
 
-    Two columns are the plane themselves. More are drawn in the plane of their two leading
-    directions, if that holds most of their spread or the graph of neighbours falls into parts;
-    else by the two leading modes of that graph. Modes are found on `most` random rows; each other
-    row lies amid its nearest of them.
+    Two columns are used as they are. More are drawn in the plane of their two leading directions,
+    if it holds most of their spread or the graph of neighbours falls into parts; otherwise by the
+    two leading modes of that graph. If there are more than `most` rows, all this is found for so
+    many random ones, and every row is put amid its nearest of them.
     """
     from atoll.core.graphs import nearest
 
@@ -259,7 +263,7 @@ def _two_leading(X: NDArray[np.float64]) -> NDArray[np.float64]:
         return flat
     modes = graphs.smoothest_modes(weights, 2).vectors
     places = modes / np.sqrt(graphs.degrees(weights))[:, None]
-    # Modes crowd most rows in a corner: halfway to equal spacing the picture fills its frame.
+    # Modes crowd most rows into a corner; halfway to equal spacing, the picture fills its frame.
     return _unit(places) + rankdata(places, axis=0) / n
 
 
@@ -276,13 +280,13 @@ def _numeric_columns(rows: Rows, drop: Sequence[str]) -> list[str]:
 
 
 def _others(rows: Rows, drop: Sequence[str]) -> list[str]:
-    """Return the columns beside the target and the one that is shown."""
+    """Return the columns other than the target, the one that is shown, and those to drop."""
     left_out = {rows.target, rows.view.column, *drop}
     return [column for column in rows.frame if column not in left_out]
 
 
 def _is_grouping(column: Any) -> bool:
-    """Return whether words tell groups of rows, and do not name or date each row."""
+    """Return whether a column of words groups rows, rather than name or date each of them."""
     values = column.dropna()
     if not all(isinstance(value, str) for value in values[:100]):
         return False

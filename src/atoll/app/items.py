@@ -1,7 +1,7 @@
 """The rows to label, as a person sees them: cells, a text, a picture or a sound.
 
-A row is asked for by its number and never by a path. The file behind it is looked up in the table,
-and must lie in the folder of media after every link has been followed.
+The page asks for a row by its number, never by a path. The file behind it is looked up in the
+table, and must lie in the folder of media after every link has been followed.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ FILE_COLUMN = "file"
 """The column that a folder of pictures has as a table."""
 
 MAX_CLASSES = 200
-_LONG_TEXT = 40  # characters on average from which a column of words is a text
-_MOST_CELLS, _MOST_CELL, _MOST_TEXT = 100, 500, 50_000  # columns and characters that are shown
+_LONG_TEXT = 40  # average number of characters from which on a column of words is a text
+_MOST_CELLS, _MOST_CELL, _MOST_TEXT = 100, 500, 50_000  # shown: columns, and characters of each
 
 
 class View(NamedTuple):
@@ -101,7 +101,7 @@ class Rows(NamedTuple):
         return self.path.is_dir()
 
     def subject(self) -> Subject:
-        """Return what ties answers to these very rows."""
+        """Return what identifies these rows, so that answers are not used with others."""
         return Subject(self.target, len(self.frame), _fingerprint(self.path, self.frame))
 
     def item(self, row: int) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Rows(NamedTuple):
         return item
 
     def media(self, row: int) -> tuple[Path, str] | None:
-        """Return file and media type of a row; None where there is nothing that may be shown."""
+        """Return file and media type of a row; None if there is nothing that may be shown."""
         if not 0 <= row < len(self.frame) or self.view.column is None or self.view.folder is None:
             return None
         return find_media(self.frame[self.view.column].iat[row], self.view)
@@ -141,13 +141,13 @@ def read_rows(
     target : str
         The column of labels; blank cells are to be labelled. It may be missing from the table.
     view : {"table", "text", "image", "audio"} or None, default=None
-        How rows are shown. None: told from the columns.
+        How rows are shown. None: guessed from the columns.
     column : str or None, default=None
         The column of the text or of the paths.
     folder : str, path or None, default=None
         The folder of the files that the column names; by default that of the table.
     classes : sequence of str, default=()
-        Classes in the order wanted; those of the table that it does not name come after it.
+        Classes in the order wanted; other classes of the table come after them.
     unlabelled : default="auto"
         What means unlabelled besides a blank, as in `atoll.core.labels.parse_labels`.
 
@@ -173,7 +173,7 @@ def read_rows(
     else:
         base = Path(folder) if folder is not None else source.parent
         if not base.is_dir():
-            raise ValueError(f"--media {base}: there is no such folder.")
+            raise ValueError(f"--media {base}: there is no such folder; name that of the files.")
         kind, name = (view, column) if view else guess_view(frame, target)
         if name is not None and name not in frame.columns:
             raise ValueError(_no_column(frame, name, f"--{kind}"))
@@ -215,7 +215,7 @@ def guess_view(frame: pd.DataFrame, target: str) -> tuple[str, str | None]:
 
 
 def find_media(name: Any, view: View) -> tuple[Path, str] | None:
-    """Return file and media type behind a cell, if it lies in the folder and is of the kind."""
+    """Return the file that a cell names, and its media type; None if it may not be shown."""
     if not isinstance(name, str) or view.folder is None:
         return None
     try:
@@ -271,17 +271,11 @@ def _read_given(frame: pd.DataFrame, target: str, classes: Sequence[str], unlabe
             f"the target column {target!r} holds {len(found.classes)} different values, more than "
             f"{MAX_CLASSES}; labels are classes. Name another column by --target."
         )
-    words = [check_class_name(str(value)) for value in found.classes.tolist()]
+    kinds = {"i": "whole", "u": "whole", "f": "whole", "b": "boolean"}
+    kind = kinds.get(found.classes.dtype.kind, "text") if len(found.classes) else "text"
+    values = [int(v) if kind == "whole" else v for v in found.classes.tolist()]
+    words = [check_class_name(str(value)) for value in values]
     labels = np.array([*words, None], dtype=object)[np.where(found.is_labelled, found.codes, -1)]
-    kind = {"i": "whole", "u": "whole", "f": "whole", "b": "boolean"}.get(
-        found.classes.dtype.kind, "text"
-    )
-    kind = kind if words else "text"
-    if kind == "whole":
-        words = [str(int(value)) for value in found.classes.tolist()]
-        labels = np.array([*words, None], dtype=object)[
-            np.where(found.is_labelled, found.codes, -1)
-        ]
     for name in wanted:
         check_label_kind(name, kind)
     return Given(labels, tuple(dict.fromkeys([*wanted, *words])), kind)

@@ -1,8 +1,8 @@
 """The page's server: one machine, one person, and nobody else's pages.
 
 Every request is checked before anything is looked up: the Host header against a short list (other
-sites may point names of theirs here), the cookie, and for what changes something the Origin, the
-type of the body, its size and a token that only the page knows. Rows go by number.
+sites may point their names here), the cookie, and if it changes something the Origin, the type of
+the body, its size and a token that only the page knows. Rows are asked for by number.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Door(NamedTuple):
     """Who may come in.
 
     hosts : values that the Host header may have
-    token : of the address that the command prints; None where a password is asked for
-    password : None on this machine alone
-    cookie_name, cookie : what a browser shows that has come in
-    page_token : known to the page alone, and shown with everything that changes something
+    token : in the address that the command prints; None if a password is asked for instead
+    password : None if only this machine can reach the page
+    cookie_name, cookie : what a browser sends once it has been let in
+    page_token : known only to the page, which sends it with every request that changes something
     """
 
     hosts: frozenset[str]
@@ -53,7 +53,7 @@ class Door(NamedTuple):
 
 
 class RefusedError(Exception):
-    """A request that is not answered, with its status and the reason."""
+    """A request is refused, with this status and reason."""
 
     def __init__(self, status: int, reason: str):
         super().__init__(reason)
@@ -75,7 +75,7 @@ def check_address(host: str, allow_network: bool, password: str | None) -> None:
     Parameters
     ----------
     host : address, as given
-    allow_network : whether the user has said that others may reach it
+    allow_network : whether the user has allowed others to reach it
     password : that others must give; None without one
     """
     if host in _LOCAL:
@@ -276,12 +276,12 @@ class _Page:
         found = await self.in_thread(self.session.rows.media, request.path_params["row"])
         if found is None:
             raise RefusedError(404, "there is nothing to show for this row.")
-        # A browser that is led straight to the file runs nothing that may be in it.
+        # A browser that opens the file itself runs nothing that may be in it.
         headers = {"Content-Security-Policy": "default-src 'none'; sandbox"}
         return self.responses.FileResponse(found[0], media_type=found[1], headers=headers)
 
     async def _state(self, body: dict[str, Any], again: int | None = None) -> Any:
-        tab, have = _tab(body), body.get("have", [])
+        tab, have = str(body.get("tab", ""))[:40], body.get("have", [])
         if not isinstance(have, list) or not all(isinstance(row, int) for row in have):
             raise RefusedError(400, "have must be a list of row numbers.")
         state = await self.in_thread(self.session.state, tab, have)
@@ -316,7 +316,7 @@ class _Page:
         return self.responses.JSONResponse({"error": reason}, status_code=status)
 
     async def _body(self, request: Any) -> dict[str, Any]:
-        """Return the JSON of a request that may change something; else it is refused."""
+        """Return the JSON of a request that may change something; refuse any other request."""
         headers = request.headers
         if headers.get("origin") not in {f"http://{host}" for host in self.door.hosts}:
             raise RefusedError(403, "the request comes from another page.")
@@ -342,7 +342,7 @@ class _Page:
 
 
 class _HostGuard:
-    """Refuse requests by any other name than the page's own, before they are looked at."""
+    """Refuse requests for any other host name than the page's own, before anything else."""
 
     def __init__(self, app: Any, hosts: frozenset[str]):
         self.app, self.hosts = app, hosts
@@ -403,7 +403,3 @@ def _whole(body: dict[str, Any], name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise RefusedError(400, f"{name} must be a whole number.")
     return value
-
-
-def _tab(body: dict[str, Any]) -> str:
-    return str(body.get("tab", ""))[:40]

@@ -1,8 +1,8 @@
 """The loop behind the page: which row comes next, what was answered, how wrong the model still is.
 
-One thread owns the learner: it takes the answers that have come, fits again and publishes a
+One thread owns the learner: it takes the answers that have come in, fits again and publishes a
 `Snapshot`. Everything the page asks for is read from the last snapshot and the file of answers, so
-that nobody waits for a fit.
+nobody waits for a fit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from atoll.app.items import Rows, check_label_kind
 from atoll.app.store import ANSWERS, Event, LabelLog, check_class_name, now
 
 AHEAD = 24  # rows that are chosen ahead
-SENT = 8  # rows of these that a page holds
+SENT = 8  # rows of these that a page is given at a time
 RESERVE = 100  # random rows for someone who labels faster than the model learns
 HISTORY = 12  # answers that the page lists
 MOST_DRAWN = 10_000  # rows in the picture of all rows
@@ -91,9 +91,9 @@ class Session:
     learner : Learner
     log : LabelLog
     target_error : float
-        Share of wrong rows that is good enough.
+        Share of wrong rows at which labelling may stop.
     audit_every : int, default=5
-        One row in so many of the reserve is an audit, as among those that the learner picks.
+        Every `audit_every`-th row of the reserve is an audit, as among those the learner picks.
     random_state : int, default=0
     """
 
@@ -134,7 +134,7 @@ class Session:
         return self
 
     def close(self, timeout: float = 5.0) -> None:
-        """End the thread, if the fit that it is at ends in time, and close the file of answers."""
+        """End the thread, if its present fit ends in time, and close the file of answers."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
@@ -150,7 +150,7 @@ class Session:
         return list(dict.fromkeys([*self.rows.given.classes, *self.log.answers.classes]))
 
     def state(self, tab: str, have: Sequence[int] = ()) -> dict[str, Any]:
-        """Return what a page shows, but for the items that it has already."""
+        """Return what a page shows, except for the items that it already has."""
         with self._changed:
             asks = self._asks_for(tab)
             snapshot, answers = self.snapshot, self.log.answers
@@ -198,8 +198,9 @@ class Session:
         label : str or None, default=None
             The class, for "label". One that is new is added.
         is_audit : bool, default=False
-            Whether the page showed the row as an audit. A row that was drawn at random but came
-            up by choice is none: only those that are answered for being drawn measure the error.
+            Whether the page showed the row as an audit. A row that was drawn at random but shown
+            because it was picked is not one: only rows shown because they were drawn measure the
+            error.
 
         Raises
         ------
@@ -219,7 +220,7 @@ class Session:
                 self._keep(Event("class", label=name, at=now()))
             is_audit = is_audit and row in self._audits
             said = self._first_said.get(row) or self._said_of(row)
-            if kind == "label":  # by now the model may know a label that is then taken back
+            if kind == "label":  # kept, since the model will soon know this label
                 self._first_said[row] = said
             self._keep(Event(kind, row, name, is_audit, *said, at=now()))
 
@@ -228,7 +229,7 @@ class Session:
         return self._go("undo", number, self.log.answers.last)
 
     def redo(self, number: int) -> int:
-        """Give the answer of this number again that was taken back last; return its row."""
+        """Restore the answer taken back last, which must have this number; return its row."""
         return self._go("redo", number, self.log.answers.next_redo)
 
     def add_class(self, name: str) -> str:
@@ -371,15 +372,11 @@ class Session:
     # --- the thread that owns the learner --------------------------------------------------------
 
     def _work(self) -> None:
-        has_begun = False
         while True:
             with self._changed:
                 n_events = self.log.answers.n_events
                 past = [event for _, event in reversed(self.log.answers.history(n_events))]
             try:
-                if not has_begun:
-                    self._begin()
-                    has_begun = True
                 found = self._learn(past)
             except _FAULTS as fault:  # the page says so, and answers are still kept
                 what = " ".join(str(fault).split()) or type(fault).__name__
@@ -393,15 +390,11 @@ class Session:
                 if self._is_closing:
                     return
 
-    def _begin(self) -> None:
-        self._weighed_by = None
-        self._weigh([])
-
     def _weigh(self, past: list[Event]) -> None:
-        """Hand the learner the rows anew where what categories count may have changed.
+        """Give the learner the rows again if the weight of categories may have changed.
 
-        It is asked at every doubling of the labels, and by the labels that there were then: so it
-        does not depend on when fits came.
+        The weight is found anew each time the number of labels has doubled, from the labels at that
+        point, so that it does not depend on when fits happened.
         """
         labels = np.array(self.rows.given.labels[self.features.rows], dtype=object)
         has_labels = any(label is not None for label in labels)
@@ -420,10 +413,10 @@ class Session:
         self._weighed_by = used
 
     def _learn(self, past: list[Event]) -> Snapshot:
-        """Fit to the answers as they stand, in their order, and look at what follows.
+        """Fit to the answers as they stand, in their order, and return what the model says.
 
-        The learner is told all of them each time: so it is the same whether answers came today or
-        on an earlier day, and whether some were taken back in between.
+        The learner is told all of them each time, so that it makes no difference whether answers
+        came today or earlier, or whether some were taken back in between.
         """
         self._weigh(past)
         self._learner.resume([self._said(event) for event in past])

@@ -46,7 +46,7 @@ class Event(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What the answers are about, so that they are not read beside other rows.
+    """What the answers are about, so that they are not used with other rows.
 
     target : the column of labels
     n_rows : rows of the data
@@ -137,7 +137,7 @@ class LabelLog:
 
     Parameters
     ----------
-    path : of the file; it is made where there is none
+    path : of the file, which is created if need be
     subject : what the answers are about; a file about anything else is refused
 
     Attributes
@@ -197,8 +197,7 @@ class LabelLog:
         Raises
         ------
         OSError
-            If it cannot be written. The file then ends with the event before, as if nothing had
-            been asked.
+            If it cannot be written. The file is then as it was before.
         """
         if not self.answers.allows(event):
             raise ValueError(f"there is nothing to {event.kind}.")
@@ -251,7 +250,7 @@ class LabelLog:
                 return good
             self.answers.apply(event)
             good += len(line) + 1
-        if rest:  # a whole line that lacks its end only
+        if rest:  # the last line is whole, and lacks only its newline
             self._end = len(content)
             self._write(b"\n")
             good = self._end
@@ -283,7 +282,9 @@ def check_class_name(name: Any) -> str:
             f"{MAX_CLASS_NAME} are allowed. Choose a shorter one."
         )
     if not name.isprintable():
-        raise ValueError(f"the class name {name!r} has line breaks or unprintable characters.")
+        raise ValueError(
+            f"the class name {name!r} has line breaks or unprintable characters; leave them out."
+        )
     return name
 
 
@@ -304,7 +305,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _as_event(record: Any, n_rows: int) -> Event | None:
-    """Return the event of a record, or None if it is none."""
+    """Return the event of a record; None if it is not a valid one."""
     if not isinstance(record, dict) or not record.keys() <= set(Event._fields):
         return None
     kind, row, label = record.get("kind"), record.get("row"), record.get("label")
@@ -348,7 +349,7 @@ def _all_of(file: int) -> bytes:
 
 
 def _lock(file: int, path: Path) -> None:
-    """Take the file for this process; the system lets go of it however the process ends."""
+    """Lock the file for this process; the system releases it however the process ends."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -367,7 +368,7 @@ def _lock(file: int, path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new file's name last as well."""
+    """Make sure that the name of a new file is on the disk, too."""
     if sys.platform == "win32":
         return
     handle = os.open(folder, os.O_RDONLY)

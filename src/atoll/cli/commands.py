@@ -1,4 +1,4 @@
-"""The commands. What is slow to import is imported by the command that needs it."""
+"""The commands. Modules that are slow to import are imported by the commands that need them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from atoll.cli.knowledge import suspects
 from atoll.cli.label import label
 from atoll.cli.options import DataPath, ModelPath, Quiet, Seed, TargetOfModel, data_path
 from atoll.cli.score import score
-from atoll.cli.terminal import OneLineGroup, make_folder, one_line_errors, show_progress, speaker
+from atoll.cli.terminal import OneLineGroup, make_folder, one_line_errors, speaker
 
 app = typer.Typer(
     cls=OneLineGroup,
@@ -112,7 +112,7 @@ def predict(
 
     check_table_path(out, [model, data], "--out")
     wishes = Wishes(id_column, keep, reject_below)
-    predict_table(model, data, out, wishes, speaker(quiet, out), show_progress(quiet))
+    predict_table(model, data, out, wishes, speaker(quiet, out), not quiet)
 
 
 @app.command(short_help="Write one HTML page on a fitted model.")
@@ -156,7 +156,7 @@ def report(
         target=target,
         seed=seed,
         cross_validate=not no_cross_validation,
-        progress=show_progress(quiet),
+        progress=not quiet,
     )
     speaker(quiet)(f"Report saved in {page}.")
 
@@ -217,7 +217,7 @@ def next_rows(
     files = loop.Files(model, data, kept, answers, out, labelled)
     loop.check_files(files)
     new = tuple(new_class or ())
-    wishes = loop.Wishes(n, strategy, target_error, seed, new, show_progress(quiet))
+    wishes = loop.Wishes(n, strategy, target_error, seed, new, not quiet)
     loop.check_wishes(wishes)
     source = source_of(data)
     frame, cells = read_table(source), read_cells(source)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atoll.cli.options import TABLES
 from atoll.core.extras import import_extra
 
 if TYPE_CHECKING:
@@ -14,15 +15,14 @@ if TYPE_CHECKING:
     from atoll.core.labels import PartialLabels
 
 PAGES = (".html", ".htm")
-TABLES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
 
 
 def check_comparison(out: Path | None, data: Path) -> None:
-    """Raise a ValueError unless a comparison can be written to a file, as its ending says.
+    """Raise a ValueError unless a comparison can be written to a file in the form of its ending.
 
     Parameters
     ----------
-    out : the file; None where nothing is written
+    out : the file; None if nothing is written
     data : the table that is read
     """
     from atoll.core.overwriting import PAGE, check_output
@@ -45,7 +45,7 @@ def check_comparison(out: Path | None, data: Path) -> None:
 
 
 def save_comparison(found: ModelComparison, out: Path, title: str) -> str:
-    """Write a comparison as a page or as a table of scores, and return that in a sentence.
+    """Write a comparison as a page or as a table of scores; return a sentence that says so.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def save_comparison(found: ModelComparison, out: Path, title: str) -> str:
 
 
 def folds_said(labels: PartialLabels, n_splits: int) -> list[str]:
-    """Return that there are fewer folds than asked for, if there are; said before the long work."""
+    """Return a line that says that there are fewer folds than asked for, if there are."""
     several = labels.counts[labels.counts > 1]
     if not len(several) or n_splits <= several.min():
         return []
@@ -80,8 +80,8 @@ def fit_with(
 
     Parameters
     ----------
-    options : values by option; None where it was not given
-    unlabelled : value of that option
+    options : option -> its value or values; None if it was not given
+    unlabelled : value of the option of that name
     """
     words = ["atoll", "fit", str(data), "--target", target]
     for option, given in options.items():

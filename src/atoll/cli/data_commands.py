@@ -1,7 +1,9 @@
-"""The commands on data that need not be the user's own: `datasets` and `reproduce`."""
+"""The commands that work without data of the user's own: `datasets` and `reproduce`."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +17,6 @@ from atoll.cli.terminal import (
     complain,
     is_narrow,
     one_line_errors,
-    show_progress,
     speaker,
     table_lines,
 )
@@ -63,8 +64,6 @@ def make_dataset(
 
     The same seed gives the same rows with and without --labels-per-class.
     """
-    import inspect
-
     import numpy as np
 
     from atoll.core.tables import check_table_path, write_table
@@ -97,14 +96,10 @@ def make_dataset(
 
 def _summary(thing: Any) -> str:
     """First line of a docstring."""
-    import inspect
-
     return (inspect.getdoc(thing) or "").split("\n", 1)[0]
 
 
 def _settings_of(generator: Callable[..., Any]) -> str:
-    import inspect
-
     return " ".join(
         f"{name}={parameter.default}".replace(" ", "")
         for name, parameter in inspect.signature(generator).parameters.items()
@@ -115,9 +110,6 @@ def _settings_of(generator: Callable[..., Any]) -> str:
 def _parse_settings(
     generator: Callable[..., Any], name: str, settings: list[str]
 ) -> dict[str, Any]:
-    import ast
-    import inspect
-
     known = [key for key in inspect.signature(generator).parameters if key != "random_state"]
     options = {}
     for key, text in pairs(settings):
@@ -189,7 +181,7 @@ def reproduce(
             n_jobs=n_jobs,
             seed=seed,
             data_home=data,
-            progress=show_progress(quiet),
+            progress=not quiet,
             only=values_by_key(only or []),
             limit=limit,
         )
@@ -198,13 +190,13 @@ def reproduce(
             reason = in_options(result.skipped[0].reason, reproduce)
             complain(f"{one}: no cell could be run: {reason}")
             continue
-        # Cells that are left out were named as they were.
+        # Cells that were left out have been named on the way.
         n = len(result.results)
         say(f"{n} cell{'' if n == 1 else 's'}, in {result.csv}.")
         if result.figure is not None:
             say(f"Picture: {result.figure}")
         say(f"Page: {result.page}")
-    if none_ran and name != "all":  # of all, those with a missing file are named above
+    if none_ran and name != "all":  # with "all", experiments without their files are named above
         raise typer.Exit(BAD_INPUT)
 
 

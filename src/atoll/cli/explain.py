@@ -1,4 +1,4 @@
-"""The command `atoll explain`: why the model says what it says, of all rows or of one."""
+"""The command `atoll explain`: why the model says what it says of a row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atoll.cli.options import DataPath, ModelPath, Quiet, TargetOfModel
-from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines, wrapped
+from atoll.cli.terminal import one_line_errors, speaker, table_lines, wrapped
 from atoll.core.near_names import did_you_mean
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def explain(
     """Explain one row: the labelled rows that are near along the graph, and what each contributes.
 
     A pull is the share of a label in all that labels do to the row. Models that cannot tell pulls
-    are fitted again without each label instead, which takes as long as so many fits.
+    are fitted again without each label instead, which takes one fit for each.
     """
     from atoll.cli.opening import known_words, open_model, rows_and_labels
     from atoll.core.preprocessing import apply, filled_cells, unreadable
@@ -73,7 +73,7 @@ def explain(
         bundle.y,
         n_labels=n,
         refit=True if refit else None,
-        progress=show_progress(quiet),
+        progress=not quiet,
     )
     found = with_words(found, x, bundle.X, bundle.preprocessing)
     columns = columns_of_table(bundle.preprocessing)
@@ -93,8 +93,8 @@ def _place(row: str, frame: pd.DataFrame, data: Path, id_column: str) -> int:
 
     Parameters
     ----------
-    row : number from 1 on, or name
-    id_column : that has the names; none where it is empty
+    row : number, from 1, or name
+    id_column : that has the names; "" if there is none
     """
     if id_column in frame.columns:
         named = [i for i, name in enumerate(frame[id_column].astype(str)) if name == row]
@@ -122,10 +122,10 @@ def _place(row: str, frame: pd.DataFrame, data: Path, id_column: str) -> int:
 def _with_ids(
     table: tuple[list[str], list[list[str]]], bundle: ModelBundle
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the table with the rows' numbers, and their ids where the fit was told of such."""
+    """Return the table with the rows' numbers, and with their ids if the fit was given any."""
     header, rows = table
     ids: Any = bundle.ids
-    places = [int(row[0]) - 1 if row[0] else None for row in rows]  # the last is of other labels
+    places = [int(row[0]) - 1 if row[0] else None for row in rows]  # the last sums up other labels
     rows = [
         row if i is None else [str(bundle.row_number(i)), *row[1:]] for i, row in zip(places, rows)
     ]

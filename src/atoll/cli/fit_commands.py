@@ -56,7 +56,6 @@ from atoll.cli.terminal import (
     is_narrow,
     make_folder,
     one_line_errors,
-    show_progress,
     speaker,
     table_lines,
 )
@@ -159,7 +158,7 @@ def fit(
     second one stops at once. Other models stop at the first, and nothing is written.
     """
     # Many parameters because a command's options are its parameters.
-    # Long because a quarter of it are these.
+    # Long because they take up a quarter of it.
     say, stages = speaker(quiet), Stages()
     announce_reading(data, say)
     from sklearn.exceptions import ConvergenceWarning
@@ -180,7 +179,7 @@ def fit(
     wanted = with_metric(settings or [], metric)
     estimator = kind(**read_settings(kind, model, settings or [], metric))
     # The labels are settled here, once: past this point only a null is unlabelled.
-    set_where_known(estimator, unlabelled=None, verbose=show_progress(quiet), random_state=seed)
+    set_where_known(estimator, unlabelled=None, verbose=not quiet, random_state=seed)
     set_or_refuse(estimator, model, n_jobs=n_jobs, checkpoint=checkpoint and str(checkpoint))
     if no_standardise:
         leave_units(estimator, wanted)
@@ -235,7 +234,7 @@ def fit(
         fit_rows(estimator, X, y, given)
 
     stages.ended("fitting")
-    set_where_known(estimator, verbose=False, checkpoint=None)  # of this run, not of the model
+    set_where_known(estimator, verbose=False, checkpoint=None)  # they belong to this run alone
     bundle = bundle_of(estimator, table, known, y, target)
     bundle = bundle._replace(options=options_given(context))
     save_model(with_source(bundle, data, source, id_column), out)
@@ -285,7 +284,7 @@ def compare(
 ) -> None:
     """Compare the models on the labelled rows of a table, and say which to use."""
     # Many parameters because a command's options are its parameters.
-    # Long because a third of it are these.
+    # Long because they take up a third of it.
     from atoll.cli.comparing import check_comparison, fit_with, folds_said, save_comparison
     from atoll.comparison import compare_models
     from atoll.comparison.candidates import CANDIDATES
@@ -304,7 +303,7 @@ def compare(
                 hint = did_you_mean(name, CANDIDATES)
                 there = f"{'The' if hint else 'the'} models to compare are {', '.join(CANDIDATES)}."
                 raise ValueError(f"{option} {name}: {hint}{there}")
-    read_settings(_models()["atoll"], "atoll", [], metric)  # which refuses what is no metric
+    read_settings(_models()["atoll"], "atoll", [], metric)  # refuses what is not a metric
     metric = None if metric == AUTO else metric
     source = source_of(data)
     frame = read_table(source)
@@ -337,7 +336,7 @@ def compare(
         metric=COSINE if metric is None and only_texts else metric,
         unlabelled=marker,
         random_state=seed,
-        progress=show_progress(quiet),
+        progress=not quiet,
     )
     options = {"--drop": drop, "--text": text, "--id": id_column, "--metric": metric}
     fit_it = fit_with(data, target, options, unlabelled)

@@ -7,17 +7,19 @@ import re
 import shlex
 import warnings
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atoll.cli.rows import how_scaled
 from atoll.cli.settings import classes_in_type
-from atoll.cli.terminal import quoted, shortened
+from atoll.cli.terminal import quoted
 from atoll.cli.wording import in_options
 from atoll.core.points import in_points, points_of
+from atoll.core.shown import shortened
 
-FAR = 1000.0  # times as probable, from which on it is just far more
-CLEARLY = 0.5  # weight of an assumption from which it is told
+FAR = 1000.0  # times as probable; beyond, it is just called "far more"
+CLEARLY = 0.5  # weight of an assumption from which on it is mentioned
 OF_THE_RUN = ("data", "target", "out", "checkpoint", "quiet")  # options that no model depends on
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def rows_to_learn_from(
     Parameters
     ----------
     others : columns that are not learnt from
-    say : hears of rows that are left out
+    say : called with a line about the rows that are left out
     """
     from atoll.core.blank_rows import known_rows
 
@@ -50,12 +52,12 @@ def rows_to_learn_from(
 
 
 def without_index(frame: pd.DataFrame, others: list[str], say: Callable[[str], None]) -> list[str]:
-    """Return the other columns with those that only number the rows, and say so.
+    """Add the columns that only number the rows to those that are not learnt from, and say so.
 
     Parameters
     ----------
     others : columns that are not learnt from
-    say : hears of columns that are left out
+    say : called with a line about each column that is left out
     """
     from atoll.core.unusable import index_columns
 
@@ -74,11 +76,11 @@ def without_index(frame: pd.DataFrame, others: list[str], say: Callable[[str], N
 def with_classes(
     frame: pd.DataFrame, source: Any, target: str, unlabelled: str, declared: Any = None
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return the table with words such as NA for classes where they are some, and what to say.
+    """Return the table with words such as NA as labels where they are classes, and what to say.
 
     Parameters
     ----------
-    source : from which the table was read
+    source : what the table was read from
     unlabelled : the option; "none" says that every word is a class
     declared : classes that the user named, or None
     """
@@ -94,7 +96,7 @@ def with_classes(
 
 
 def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> PartialLabels:
-    """Read the labels of a fit; classes that were declared are brought into their type.
+    """Read the labels of a fit; classes that were declared are converted to their type.
 
     Parameters
     ----------
@@ -124,7 +126,7 @@ def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> P
 
 
 def refuse_measurement(labels: PartialLabels) -> None:
-    """Raise a ValueError where the labels look like a measurement, which has no classes."""
+    """Raise a ValueError if the labels look like a measurement, which has no classes."""
     from atoll.core.measured_labels import about_measurement
 
     found = about_measurement(labels)
@@ -137,7 +139,7 @@ def refuse_measurement(labels: PartialLabels) -> None:
 
 
 def refuse_placeholder(targets: Any) -> None:
-    """Raise a ValueError where most labels are one that often means that there is none.
+    """Raise a ValueError if most labels are a word that often means "no label".
 
     Parameters
     ----------
@@ -175,7 +177,7 @@ def unlabelled_value(text: str, y: Any) -> Any:
 
 
 def about_marker(text: str, y: Any, target: str) -> list[str]:
-    """Return a remark where the option names a marker of unlabelled rows that no row has.
+    """Return a remark if the option names a marker of unlabelled rows that no row has.
 
     Examples
     --------
@@ -196,7 +198,7 @@ def description(
     estimator: Any,
     amiss: Sequence[str] = (),
 ) -> list[str]:
-    """Return what a fit says of a table before it begins; `amiss` is what `amiss_in` found."""
+    """Return the lines that describe a table before a fit; `amiss` is what `amiss_in` found."""
     from atoll.core.table_refusals import is_numeric
 
     counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
@@ -232,7 +234,7 @@ def description(
 
 
 def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing) -> list[str]:
-    """Return what to beware of in the columns of a table that is to be fitted, line by line."""
+    """Return lines about suspicious columns of a table that is to be fitted."""
     from atoll.core.label_copies import label_copies
     from atoll.core.unusable import row_numbers
 
@@ -260,12 +262,12 @@ def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preproce
 
 
 def about_order(kind: Any, declared: Any, labels: PartialLabels) -> list[str]:
-    """Return in which order classes are taken that are words, by a model for classes in order.
+    """Say in which order an ordinal model takes classes that are words; nothing for other models.
 
     Parameters
     ----------
     kind : class of the model
-    declared : classes in the order that the user gave; None where none was given
+    declared : classes in the order that the user gave; None if none was given
     """
     from atoll.estimators import OrdinalGPClassifier
 
@@ -299,7 +301,7 @@ def _alike(classes: list[Any]) -> list[str]:
 def weigh(
     estimator: Any, table: PreparedTable, labels: PartialLabels
 ) -> tuple[PreparedTable, list[str]]:
-    """Return the table with what its categories count for the default model, and that in words."""
+    """Return the table with its categories weighted for the default model, and a line about it."""
     from atoll.core.preprocessing import with_category_weight
     from atoll.estimators import AtollClassifier
     from atoll.estimators.category_weight import weigh_categories
@@ -317,12 +319,12 @@ def weigh(
 
 
 def _times(log_odds: float) -> str:
-    """Return how many times more probable, in words; past a thousand the number says nothing."""
+    """Return how many times more probable, in words; beyond a thousand, just "far"."""
     return f"{math.exp(log_odds):.1f} times" if log_odds < math.log(FAR) else "far"
 
 
 def fit_rows(estimator: Any, X: Any, y: NDArray[Any], more: dict[str, Any]) -> None:
-    """Fit a model to a table; of very many rows without predicting each of them on the way.
+    """Fit a model to a table; if it has very many rows, without predicting each of them.
 
     Parameters
     ----------
@@ -352,7 +354,7 @@ def after_the_fit(estimator: Any, model: Path, n_wrong: int = 0) -> list[str]:
 
 
 def verdict_in_shell(estimator: Any, command: Callable[..., Any], model: Path) -> str:
-    """Return the verdict on a fit with the options of its command, and what that adds, in points.
+    """Return the verdict on a fit in points, in terms of the command's options, and more lines.
 
     Parameters
     ----------
@@ -370,20 +372,20 @@ def verdict_in_shell(estimator: Any, command: Callable[..., Any], model: Path) -
 
 
 def points_in_shell(estimator: Any, command: Callable[..., Any]) -> list[str]:
-    """Return the points of the verdict on a fit with the options of its command."""
+    """Return the points of the verdict on a fit, in terms of the command's options."""
     present = estimator.get_params(deep=False)
     points = points_of(str(estimator.diagnostics_["verdict"]))
     return [in_options(point, command, present=present) for point in points]
 
 
 def next_step(estimator: Any, data: Path, model: Path, labels: PartialLabels) -> str:
-    """Return what to do once a model was saved, in a line.
+    """Return a line that says what to do once a model was saved.
 
     Parameters
     ----------
     data : path of the table
     model : file of the model
-    labels : of the fit; a report holds some out where every class has two or more
+    labels : of the fit; a report holds some out if every class has two or more
     """
     from atoll.estimators.trust import YES
 
@@ -404,7 +406,7 @@ def next_step(estimator: Any, data: Path, model: Path, labels: PartialLabels) ->
 
 
 def _with_noise(estimator: Any, said: list[str]) -> list[str]:
-    """Return lines about labels that may be wrong, with the option of a fit that allows for it."""
+    """Add, to lines about labels that may be wrong, the option that lets a fit allow for them."""
     has = estimator.get_params(deep=False)
     if not said or "label_noise" not in has or has["label_noise"] is not None:
         return said
@@ -412,7 +414,7 @@ def _with_noise(estimator: Any, said: list[str]) -> list[str]:
 
 
 def about_exceptions(estimator: Any, suspects: str, n_wrong: int) -> list[str]:
-    """Return where to look for wrong labels, if some are likely, or labels have exceptions.
+    """Say where to look for wrong labels, if some are likely, or differ from those of near rows.
 
     Parameters
     ----------
@@ -443,12 +445,10 @@ def bundle_of(
 
     Parameters
     ----------
-    table : as the estimator was fitted to it
-    known : the same as it was read
+    table : the table as the estimator was fitted to it
+    known : the table as it was read
     y : (n,) labels, None where unlabelled
     """
-    from datetime import UTC, datetime
-
     from atoll import __version__
     from atoll.core.preprocessing import blank_cells, text_beginnings
     from atoll.estimators.persistence import ModelBundle
@@ -478,7 +478,7 @@ def options_given(context: typer.Context) -> list[list[str]]:
 
 
 def refuse_loop(out: Path) -> None:
-    """Raise a ValueError where the file for a model holds a loop of labels, which has answers."""
+    """Raise a ValueError if the file for a model holds a labelling loop, and so answers."""
     from atoll.core.overwriting import holds_learner
 
     if holds_learner(out):
@@ -513,18 +513,16 @@ def check_columns(frame: pd.DataFrame, data: Path, target: str | None, **named: 
 
 
 def with_source(
-    bundle: ModelBundle, data: Path, source: Path | bytes, id_column: str | None
+    bundle: ModelBundle, data: Path, source: Path | bytes, id_column: str | None = None
 ) -> ModelBundle:
-    """Return the bundle with where its rows come from, and what they are called there.
+    """Return the bundle with the name of the file its rows come from, and with the rows' names.
 
     Parameters
     ----------
     data : path of the table
     source : the same, or the bytes of standard input
-    id_column : that names the rows, or None; names are as they stand in the file
+    id_column : that names the rows, or None; names are kept as the file writes them
     """
-    from datetime import UTC, datetime
-
     from atoll.core.tables import read_cells
 
     if str(data) == "-":

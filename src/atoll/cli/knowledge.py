@@ -1,4 +1,4 @@
-"""Options that say what is known beside labels, and the labels that may be wrong."""
+"""Options for what is known besides the labels, and the command `atoll suspects`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from atoll.cli.opening import refuse_fitted_table
 from atoll.cli.options import ModelPath
-from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
+from atoll.cli.terminal import one_line_errors, speaker, table_lines
 from atoll.core.extras import import_extra
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ Groups = Annotated[
 
 
 class Told(NamedTuple):
-    """What the options of `atoll fit` say beside labels.
+    """What the options of `atoll fit` say besides the labels.
 
     shares : each CLASS=SHARE
     weights, groups : names of columns, or None
@@ -56,11 +56,11 @@ class Told(NamedTuple):
 
     @property
     def columns(self) -> list[str]:
-        """Columns that are no features."""
+        """Columns that are not features."""
         return [name for name in (self.weights, self.groups) if name is not None]
 
     def check(self, kind: Any, model: str) -> None:
-        """Raise a ValueError where the model does not take it."""
+        """Raise a ValueError if the model does not take these options."""
         from atoll.estimators.informed import InformedClassifier
 
         options = {
@@ -99,18 +99,20 @@ class Told(NamedTuple):
                     f"{', '.join(names)}."
                 )
             if names[name.strip()] in out:
-                raise ValueError(f"--class-share {text}: {name.strip()} has a share already.")
+                raise ValueError(
+                    f"--class-share {text}: {name.strip()} has a share already; give it once."
+                )
             out[names[name.strip()]] = number
         read_class_prior(out, classes, Wording(shares="--class-share"))
         return out
 
     def of_fit(self, known: KnownRows, labels: PartialLabels) -> dict[str, Any]:
-        """Return the arguments of `fit` that the columns give.
+        """Return the arguments of `fit` that come from the columns.
 
         Parameters
         ----------
         known : rows that are fitted
-        labels : theirs
+        labels : of these rows
         """
         import numpy as np
 
@@ -167,7 +169,7 @@ def suspects(
     if isinstance(opened, ModelBundle):
         opened, bundle = opened.estimator, opened
         refuse_fitted_table(bundle, out)
-    found = _suspects(last_step(opened), say, show_progress(quiet))
+    found = _suspects(last_step(opened), say, not quiet)
     table = _table_of_suspects(bundle, found)
     if out is not None:
         write_table(table, out)
@@ -180,7 +182,7 @@ def suspects(
 
 
 def _suspects(estimator: Any, say: Callable[[str], None], progress: bool) -> Suspects:
-    """Return the labels of a fit by their doubts; `progress` shows how far it is."""
+    """Return the labels of a fit, the most doubtful first; `progress`: with a progress bar."""
     from sklearn.utils.validation import check_is_fitted
 
     if not hasattr(estimator, "suspect_labels"):
@@ -201,7 +203,7 @@ def _table_of_suspects(bundle: ModelBundle | None, found: Suspects) -> pd.DataFr
 
     Parameters
     ----------
-    bundle : what is known of the table of the fit; None of a model saved from Python
+    bundle : what is known of the table of the fit; None for a model saved from Python
     """
     table: pd.DataFrame = found.to_frame()
     if bundle is None:

@@ -76,7 +76,7 @@ Confidence = Annotated[
 AuditEvery = Annotated[
     int,
     typer.Option(
-        metavar="N", help="One row in so many is drawn at random, to measure the error.", min=2
+        metavar="N", help="Every N-th row is drawn at random, to measure the error.", min=2
     ),
 ]
 Labels = Annotated[

@@ -1,4 +1,4 @@
-"""What `atoll next` does: the loop of labels between runs of the command."""
+"""What `atoll next` does: a labelling loop that goes on from one run to the next."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.cli.opening import labels_of
-from atoll.cli.terminal import shortened, table_lines
+from atoll.cli.opening import in_type_of, labels_of
+from atoll.cli.terminal import saved_in, table_lines
 from atoll.core.extras import import_extra
 from atoll.core.near_names import did_you_mean
+from atoll.core.shown import shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +53,7 @@ class Wishes(NamedTuple):
     strategy : name of one, or None for the one that the loop has, or the default
     target_error : share of wrong rows to stop at, or None
     seed : of every random number
-    new_classes : that answers may have beside those that are known
+    new_classes : that answers may have besides those that are known
     progress : whether the fit shows how far it is
     """
 
@@ -65,9 +66,9 @@ class Wishes(NamedTuple):
 
 
 def check_files(files: Files) -> None:
-    """Raise a ValueError unless everything can be written, and nothing is lost.
+    """Raise a ValueError unless everything can be written without losing another file.
 
-    The table of rows to label may take the place of that of the answers, which the loop keeps.
+    The table of rows to label may overwrite the table of answers, since the loop keeps those.
     """
     from atoll.core.overwriting import MODEL, check_output
     from atoll.core.tables import check_table_path
@@ -85,7 +86,7 @@ def check_files(files: Files) -> None:
 
 
 def check_wishes(wishes: Wishes) -> None:
-    """Raise a ValueError unless a loop can be kept with these wishes."""
+    """Raise a ValueError unless a loop can be run with these wishes."""
     from atoll.active import STRATEGIES, ActiveLearner
 
     rule = ActiveLearner.parameters["target_error"]
@@ -107,14 +108,14 @@ def run_round(
     wishes: Wishes,
     say: Callable[[str], None],
 ) -> None:
-    """Learn what was answered, write or show the rows to label next, and say how wrong it is.
+    """Learn the answers, write or show the rows to label next, and say how wrong the model is.
 
     Parameters
     ----------
     bundle : the model, as `open_model` returns it
     frame, cells : the table of rows, as read and as written
     files, wishes : what the command line says
-    say : hears every line for the reader
+    say : called with every line for the reader
     """
     from atoll.core.blank_rows import MANY, known_rows, left_to_the_end, mostly_blank
     from atoll.core.preprocessing import apply, is_filled
@@ -129,7 +130,7 @@ def run_round(
     numbers = np.arange(1, len(frame) + 1) if known.numbers is None else known.numbers
     X = apply(bundle.preprocessing, frame)
     answers = None
-    if files.answers is not None:  # read before the fit, which may take long
+    if files.answers is not None:  # read before the fit, which may be slow
         classes = bundle.estimator.classes_
         answers = read_answers(files.answers, bundle.target, numbers, classes, wishes.new_classes)
     learner = open_learner(bundle, frame, X, files.state, wishes)
@@ -152,11 +153,11 @@ def run_round(
         given = _labels(bundle, frame)
         with_all = with_labels(learner, cells, given, bundle.target)
         write_table(_in_whole(with_all, all_cells, numbers), files.labelled)
-        where = _where(files.labelled)
-        say(f"{data_with_labels(files)} {where}.")
+        data = "The table" if str(files.data) == "-" else str(files.data)
+        say(f"{data} with every label that is known {saved_in(files.labelled)}.")
     if files.out is not None:
         write_table(asked, files.out)
-        say(f"{len(asked)} rows to label {_where(files.out)}; fill in {bundle.target!r}.")
+        say(f"{len(asked)} rows to label {saved_in(files.out)}; fill in {bundle.target!r}.")
     else:
         shown = [ROW, "predicted", "probability", "why"]
         if bundle.id_column in asked.columns:
@@ -185,24 +186,13 @@ def run_round(
         say(f"A model of all labels so far: `{fit}`.{_about_options(bundle)}")
 
 
-def _where(path: Path) -> str:
-    """Return where a table is written to, in words."""
-    return "written to standard output" if str(path) == "-" else f"saved in {path}"
-
-
-def data_with_labels(files: Files) -> str:
-    """Return what the table with every label is called in a sentence."""
-    data = "The table" if str(files.data) == "-" else str(files.data)
-    return f"{data} with every label that is known"
-
-
 def after_the_loop(files: Files, bundle: ModelBundle, classes: list[Any]) -> str:
-    """Return how all rows are predicted once labelling has stopped, as commands.
+    """Return the commands that predict all rows once labelling has stopped.
 
     Parameters
     ----------
     bundle : the model that the loop began with
-    classes : that the loop knows
+    classes : the classes that the loop knows
     """
     labelled = Path("labelled.csv") if files.labelled is None else files.labelled
     data = "DATA" if str(files.data) == "-" else str(files.data)
@@ -216,7 +206,7 @@ def after_the_loop(files: Files, bundle: ModelBundle, classes: list[Any]) -> str
 def fit_again(labelled: Path, bundle: ModelBundle, classes: list[Any]) -> str:
     """Return the command that fits a model to all labels, with the options of the first fit.
 
-    Labels that the loop asked for were picked, and it is told so.
+    It says that labels were picked, as those that the loop asked for were.
 
     Parameters
     ----------
@@ -228,7 +218,7 @@ def fit_again(labelled: Path, bundle: ModelBundle, classes: list[Any]) -> str:
 
 
 def _about_options(bundle: ModelBundle) -> str:
-    """Return that options are to be added which a model file does not hold, if it has none."""
+    """Say that options of the first fit are to be added, if the model file does not hold them."""
     if bundle.options is not None:
         return ""
     return " Add the options of your first fit, which this model file does not hold."
@@ -302,7 +292,7 @@ def open_learner(
 
 
 def picked_in_fit(estimator: Any) -> bool:
-    """Return whether the labels of a fit were said to be picked; the loop takes them alike."""
+    """Return whether the labels of a fit were said to be picked; the loop treats them the same."""
     from atoll.active.pool import last_step
 
     return last_step(estimator).get_params(deep=False).get("labels_chosen", False) is not False
@@ -311,9 +301,9 @@ def picked_in_fit(estimator: Any) -> bool:
 class Answers(NamedTuple):
     """A table of answers.
 
-    rows : of the pool, from 0
-    labels : theirs, None where blank
-    numbers : (n,) of the rows of the pool in their table, from 1 on
+    rows : answered rows of the pool, from 0
+    labels : their labels, None where blank
+    numbers : (n,) numbers of all rows of the pool in their table, from 1
     """
 
     rows: list[int]
@@ -324,10 +314,10 @@ class Answers(NamedTuple):
 def take_answers(
     learner: ActiveLearner, answers: Answers, path: Path, wishes: Wishes, in_data: NDArray[Any]
 ) -> list[str]:
-    """Teach the loop what was answered, and return what is said of it, line by line.
+    """Teach the loop what was answered, and return lines about it.
 
     A blank cell is no answer, and leaves the one that the row had before: several people may fill
-    in parts of one file. A word such as "?" withdraws it, unless the table of rows has the label.
+    in parts of one file. A word such as "?" withdraws that one, unless the label is in the table.
 
     Parameters
     ----------
@@ -373,9 +363,9 @@ def read_answers(
     Parameters
     ----------
     target : column of the labels
-    numbers : (n,) of the rows of the pool in their table, from 1 on
-    classes : that are known, whose type labels are given
-    new : classes that were said to be some
+    numbers : (n,) numbers of the rows of the pool in their table, from 1
+    classes : the known ones, to whose type labels are converted
+    new : other classes that are allowed
     """
     from atoll.core.labels import read_target
     from atoll.core.null_words import with_words
@@ -402,13 +392,13 @@ def read_answers(
                 f"{numbers[-1]}{'' if len(numbers) == numbers[-1] else ', but for blank ones'}."
             )
         places.append(place_of[int(word)])
-        given.append(None if label is None else _in_type(label, classes))
+        given.append(None if label is None else in_type_of(classes, label))
     kept = _once(path, places, given, numbers)
     return Answers([places[i] for i in kept], [given[i] for i in kept], numbers)
 
 
 def _once(path: Path, places: list[int], given: list[Any], numbers: NDArray[np.intp]) -> list[int]:
-    """Return which answers to keep: one for each row; a ValueError where a row has two unlike."""
+    """Return which answers to keep, one for each row; a ValueError if a row has two that differ."""
     first: dict[int, int] = {}
     for i, (place, label) in enumerate(zip(places, given)):
         before = given[first[place]] if place in first else None
@@ -425,7 +415,7 @@ def _once(path: Path, places: list[int], given: list[Any], numbers: NDArray[np.i
 def without_unknown(
     rows: list[int], labels: list[Any], classes: Any
 ) -> tuple[list[int], list[Any], list[str]]:
-    """Return rows and labels of answers, and the words of others for a class that is not known.
+    """Return rows and labels of answers, and the words of answers that mean "not known".
 
     Blank answers, which are None, are left out.
 
@@ -452,7 +442,7 @@ def without_unknown(
 def refuse_new_classes(
     path: Path, labels: list[Any], classes: Any, allowed: tuple[str, ...]
 ) -> None:
-    """Raise a ValueError where an answer is a new class that was not said to be one.
+    """Raise a ValueError if an answer is a new class that is not allowed.
 
     A loop that knows fewer than two classes has yet to find them, and takes any.
     """
@@ -495,7 +485,7 @@ def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target:
 
 
 def about_blanks(rows: list[int]) -> str:
-    """Return what rows mean that have half of their cells blank or more, in a sentence.
+    """Return a sentence about rows that have half of their cells blank or more.
 
     Examples
     --------
@@ -513,7 +503,7 @@ def about_blanks(rows: list[int]) -> str:
 
 
 def how_picked(learner: ActiveLearner) -> str:
-    """Return how the rows that are no audits were picked, in a sentence."""
+    """Return a sentence that says how the rows other than audits were picked."""
     from atoll.active import STRATEGIES
 
     if learner.estimator_ is None:
@@ -543,7 +533,7 @@ def with_labels(
 
 
 def _in_whole(part: pd.DataFrame, cells: pd.DataFrame, numbers: NDArray[np.intp]) -> pd.DataFrame:
-    """Return all rows of a table, those of the numbers, from 1 on, as they are in the part."""
+    """Return all rows of a table; those with the given numbers, from 1, are taken from `part`."""
     if len(part) == len(cells):
         return part
     whole = cells.reindex(columns=part.columns).astype(object)
@@ -559,9 +549,3 @@ def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:
 def _written(cell: Any) -> str:
     """Return a cell as text; nothing for a null."""
     return "" if import_extra("pandas").isna(cell) else str(cell)
-
-
-def _in_type(label: Any, classes: Any) -> Any:
-    """Return a label as it was read from a table in the type of the classes that are known."""
-    known = np.asarray(classes)
-    return str(label) if known.dtype.kind in "OU" and isinstance(known[0], str) else label

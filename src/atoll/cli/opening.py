@@ -17,25 +17,21 @@ if TYPE_CHECKING:
     from atoll.estimators.persistence import ModelBundle
 
 
-NEAR = 0.8  # how alike names are of which one is a slip for the other
-NAME_TABLE = "name a table of them and its column of labels: --data FILE --target COLUMN."
+BATCH = 5000  # rows predicted at once: each batch holds a kernel matrix against the training rows
+NEAR = 0.8  # how similar two names are if one is a slip for the other
 
 
 def open_model(
-    path: Path,
-    frame: pd.DataFrame | None = None,
-    target: str | None = None,
-    instead: str = NAME_TABLE,
+    path: Path, frame: pd.DataFrame | None = None, target: str | None = None
 ) -> ModelBundle:
-    """Return the model of a file, with how a table becomes its features.
+    """Return the model of a file, together with how a table becomes its features.
 
     Parameters
     ----------
     path : of a file that `atoll fit` or `save_model` wrote
-    frame : a table for the model; one saved from Python learns from it which columns to take, and
-        without it is refused
+    frame : a table for the model; for a model saved from Python it says which columns to take, and
+        is required
     target : column of labels; None: that of the fit
-    instead : what to do with a model saved from Python where there is no table
     """
     from sklearn.utils.validation import check_is_fitted
 
@@ -58,7 +54,8 @@ def open_model(
     if frame is None:
         raise ValueError(
             f"{str(path)!r} holds {type(found).__name__} saved from Python, without the rows it "
-            f"was fitted on; {instead}"
+            "was fitted on; name a table of them and its column of labels: --data FILE --target "
+            "COLUMN."
         )
     return _of_python(found, path, frame, target)
 
@@ -73,9 +70,9 @@ def check_labels(bundle: ModelBundle, frame: pd.DataFrame) -> None:
 
 
 def refuse_near_target(bundle: ModelBundle, frame: pd.DataFrame) -> None:
-    """Raise a ValueError where the column of labels is missing and one of nearly its name is there.
+    """Raise a ValueError if the column of labels is missing and another has nearly its name.
 
-    Columns that the model takes are not meant: they are no labels.
+    Columns that the model learns from do not count: they are not labels.
     """
     from atoll.core.near_names import near_name
 
@@ -110,13 +107,13 @@ def rows_and_labels(bundle: ModelBundle, frame: pd.DataFrame) -> ModelBundle:
 def known_words(
     bundle: ModelBundle, frame: pd.DataFrame, source: Path | bytes, more: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return the table with words such as NA for labels where they are classes of the model.
+    """Return the table with words such as NA as labels where they are classes of the model.
 
-    What to say of others, which are read as blank cells, comes second.
+    The second item is what to say of other such words, which are read as blank cells.
 
     Parameters
     ----------
-    source : from which the table was read
+    source : what the table was read from
     more : other classes that it may have
     """
     from atoll.core.null_words import about_words, with_words
@@ -137,21 +134,44 @@ def labels_of(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any] | None:
 
     if bundle.target not in frame.columns:
         return None
-    classes = np.asarray(bundle.estimator.classes_)
-    as_text = classes.dtype.kind in "OU" and isinstance(classes[0], str)
+    classes = bundle.estimator.classes_
     marker = getattr(bundle.estimator, "unlabelled_", None)
     found = read_target(frame[bundle.target])
     out = np.full(len(frame), None, dtype=object)
     for i, label in enumerate(found.tolist()):
         if label is not None and label != marker:
-            out[i] = str(label) if as_text else label
+            out[i] = in_type_of(classes, label)
     return out
 
 
+def in_type_of(classes: NDArray[Any], label: Any) -> Any:
+    """Return a label that was read from a table in the type of the model's classes."""
+    return str(label) if isinstance(classes[0], str) else label
+
+
 def as_fitted(estimator: Any, X: NDArray[np.float64]) -> Any:
-    """Return rows with the names of columns, where the model was fitted with such."""
+    """Return rows with names of columns, if the model was fitted with names."""
     names = getattr(estimator, "feature_names_in_", None)
     return X if names is None else import_extra("pandas").DataFrame(X, columns=names)
+
+
+def predicted_proba(estimator: Any, X: Any, bar: Any) -> NDArray[np.float64]:
+    """Return the class probabilities of rows, dense or sparse; (m, p) -> (m, K).
+
+    Parameters
+    ----------
+    bar : a progress bar, which counts rows
+    """
+    import numpy as np
+
+    from atoll.core.fillings import part_of
+
+    parts = []
+    for start in range(0, X.shape[0], BATCH):
+        rows = as_fitted(estimator, part_of(X, slice(start, start + BATCH)))
+        parts.append(estimator.predict_proba(rows))
+        bar.update(len(parts[-1]))
+    return np.concatenate(parts)
 
 
 def _of_python(found: Any, path: Path, frame: pd.DataFrame, target: str | None) -> ModelBundle:
@@ -177,7 +197,7 @@ def _of_python(found: Any, path: Path, frame: pd.DataFrame, target: str | None) 
 
 
 def _columns(found: Any, path: Path, frame: pd.DataFrame, target: str | None) -> tuple[str, ...]:
-    """Return the columns of a table that a model takes which was fitted without its names."""
+    """Return the columns of a table that a model saved from Python takes."""
     types = import_extra("pandas.api.types")
     names = getattr(found, "feature_names_in_", None)
     if names is not None:
@@ -202,7 +222,7 @@ def _columns(found: Any, path: Path, frame: pd.DataFrame, target: str | None) ->
 def refuse_fitted_table(bundle: ModelBundle, out: Path | None) -> None:
     """Raise a ValueError if a table to write is, by its name, the one that the model was fitted on.
 
-    A model file knows the name of that table, and not where it was.
+    A model file knows the name of that table, but not the folder it was in.
     """
     if out is not None and bundle.source and out.name == bundle.source and out.exists():
         raise ValueError(

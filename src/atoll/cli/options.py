@@ -1,6 +1,6 @@
 """Arguments and options that several commands share.
 
-A path that is not there is refused as it is read, before anything slow is imported.
+A path that does not exist is refused as it is parsed, before anything slow is imported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TABLES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")  # endings
 
 
 def data_path(path: Path | None) -> Path | None:
-    """Return the path of a table that is there, or of standard input."""
+    """Return the path of a table that exists, or of standard input; refuse any other."""
     found = _there(path, "file", "a table inside it")
     if found is not None and kind_of(found) == MODEL:
         raise _refusal(f"{str(found)!r} is an atoll model, not a table; name the table of rows.")
@@ -28,7 +28,7 @@ def data_path(path: Path | None) -> Path | None:
 
 
 def model_path(context: typer.Context, path: Path | None) -> Path | None:
-    """Return the path of a model file that is there."""
+    """Return the path of a model file that exists; refuse any other."""
     found = _there(path, "model file", "a model file inside it")
     if found is not None and found.name.lower().endswith(TABLES) and kind_of(found) == TABLE:
         takes = [p for p in context.command.params if p.param_type_name == "argument"]
@@ -43,7 +43,7 @@ def model_path(context: typer.Context, path: Path | None) -> Path | None:
 
 
 def number_of_jobs(n_jobs: int | None) -> int | None:
-    """Return how many processes there may be."""
+    """Return the number of processes; refuse 0."""
     if n_jobs == 0:
         raise _refusal("--n-jobs 0: give a number of processes, or -1 for one on each core.")
     return n_jobs
@@ -60,7 +60,7 @@ def _there(path: Path | None, what: str, inside: str) -> Path | None:
 
 
 def _refusal(message: str) -> Exception:
-    """Say what is wrong in a line, as `one_line_errors` does for what a command itself raises."""
+    """Say what is wrong in one line, as `one_line_errors` does for errors inside a command."""
     if os.environ.get("ATOLL_TRACEBACK"):
         return ValueError(message)
     complain(message)

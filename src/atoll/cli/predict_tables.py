@@ -1,4 +1,4 @@
-"""Predictions of a table, chunk by chunk: neither the table nor the answers need fit in memory."""
+"""Predict a table chunk by chunk: neither the table nor the answers need to fit in memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.cli.fitting import check_columns
-from atoll.cli.opening import as_fitted, open_model, refuse_fitted_table
-from atoll.cli.predicting import predicted_proba
-from atoll.cli.terminal import quoted
+from atoll.cli.opening import as_fitted, open_model, predicted_proba, refuse_fitted_table
+from atoll.cli.terminal import quoted, saved_in
 from atoll.core.blank_rows import MANY
 from atoll.core.extras import import_extra
 from atoll.core.preprocessing import (
@@ -30,7 +29,6 @@ from atoll.core.strangers import about_strangers
 from atoll.core.tables import (
     MOST_MORE,
     N_CELLS,
-    STANDARD_OUTPUT,
     LongRow,
     TableWriter,
     cell_chunks,
@@ -45,18 +43,18 @@ if TYPE_CHECKING:
 
     from atoll.estimators.persistence import ModelBundle
 
-TRIAL_ROWS = 2000  # predicted first, to tell how long all will take
+TRIAL_ROWS = 2000  # rows predicted first, to tell how long all will take
 CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
-NO_WORD = "no word of it is known to the model"  # the reason of a row that has answers
-BLANK_CELLS = "blank_cells"  # column of the answers, where a row has many
+NO_WORD = "no word of it is known to the model"  # a reason, though the row has answers
+BLANK_CELLS = "blank_cells"  # column of the answers, if a row has many
 
 
 class Wishes(NamedTuple):
-    """What of the table is carried over to the answers.
+    """What is carried over from the table to the answers.
 
-    id_column : its name, or None
-    keep : whether every column is
-    reject_below : probability of the class below which it is left blank; None: none is
+    id_column : name of the column of ids, or None
+    keep : whether every column is carried over
+    reject_below : probability of the class below which it is left blank; None: no class is
     """
 
     id_column: str | None
@@ -70,9 +68,9 @@ class Survey(NamedTuple):
     n_rows : in all
     n_unreadable : rows that cannot be read
     carried : columns to carry over
-    chunk : the table, where it is a single chunk; it is not read again
+    chunk : the table if it is a single chunk, so that it is not read again; else None
     n_mostly_blank : rows that can be read, with half of their cells blank or more
-    n_wordless : rows of nothing but texts, of which the model knows no word
+    n_wordless : rows of a table of texts alone of which the model knows no word
     """
 
     n_rows: int
@@ -96,7 +94,7 @@ def predict_table(
     The table is read twice: first for what is wrong with it, which is said before the long work.
     Cells that are carried over are written as they stand in the file.
     """
-    source = source_of(data)  # standard input cannot be read twice, its bytes can
+    source = source_of(data)  # standard input cannot be read twice, but its bytes can
     first, n_more = _first_chunk(source)
     bundle = open_model(model, first)
     refuse_fitted_table(bundle, out)
@@ -110,7 +108,7 @@ def predict_table(
         try:
             found = _survey(bundle, frames(), data, wishes, said.append, progress)
             break
-        except LongRow as long:  # such rows have no answer, but all others have
+        except LongRow as long:  # such rows have no answer, but all others do
             n_more = _more_cells(n_more, long)
     for line in said:
         say(line)
@@ -144,8 +142,7 @@ def predict_table(
             "more; these are filled in, and the class may be less sure than its probability says. "
             f"The column {BLANK_CELLS} counts the blank cells of every row."
         )
-    where = "written to standard output" if str(out) == STANDARD_OUTPUT else f"saved in {out}"
-    say(f"{found.n_rows - found.n_unreadable} predictions {where}.")
+    say(f"{found.n_rows - found.n_unreadable} predictions {saved_in(out)}.")
 
 
 def _first_chunk(source: Path | bytes) -> tuple[pd.DataFrame, int]:
@@ -159,14 +156,14 @@ def _first_chunk(source: Path | bytes) -> tuple[pd.DataFrame, int]:
 
 
 def _more_cells(n_more: int, long: LongRow) -> int:
-    """Return how many cells beyond the header are to be read now that a row has still more."""
+    """Return how many cells beyond the header to read, now that a row has even more."""
     if n_more + long.n_more > MOST_MORE:
         raise long
     return n_more + long.n_more
 
 
 def _beside(cells: pd.DataFrame, carried: list[str], answers: pd.DataFrame) -> pd.DataFrame:
-    """Return columns of the table, as they are written, with the answers beside them."""
+    """Return columns of the table, as the file writes them, with the answers beside them."""
     cells.columns = cells.columns.map(str)
     kept = cells[carried].reset_index(drop=True)
     both: pd.DataFrame = import_extra("pandas").concat([kept, answers], axis=1)
@@ -248,7 +245,7 @@ def answer_columns(estimator: Any) -> list[str]:
 def _announce(
     bundle: ModelBundle, frame: pd.DataFrame, n_rows: int, say: Callable[[str], None]
 ) -> None:
-    """Say how long the predictions will take, where that is long."""
+    """Say how long the predictions will take, if that is long."""
     if n_rows <= TRIAL_ROWS:
         return
     read, reasons = unreadable(bundle.preprocessing, frame.head(TRIAL_ROWS))
@@ -265,7 +262,7 @@ def _announce(
 
 
 def _error_of_kept(bundle: ModelBundle, frame: pd.DataFrame, reject_below: float) -> str:
-    """Say how many of the rows that keep a class are wrong, by those of the first chunk."""
+    """Say how many of the rows that keep a class are wrong, judging by the first chunk."""
     pd = import_extra("pandas")
     read, reasons = unreadable(bundle.preprocessing, frame)
     read = read[pd.isna(reasons)]
@@ -312,7 +309,7 @@ def only_texts(preprocessing: Preprocessing) -> bool:
 
 
 def _is_wordless(X: Any) -> NDArray[np.bool_]:
-    """Return which texts, rows (m, p) of weighted words, have none."""
+    """Return which texts, given as rows (m, p) of weighted words, have no word."""
     return np.asarray(np.diff(X.indptr) == 0)
 
 

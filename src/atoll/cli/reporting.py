@@ -1,4 +1,4 @@
-"""The command `atoll report`: what a model file holds, told in the user's own columns."""
+"""The command `atoll report`: what a model file holds, in terms of the user's own columns."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ def report_on(
     model, page : files to read and to write
     data, target : table of the rows and its column of labels, for a model saved from Python
     """
-    from datetime import UTC, datetime
-
+    from atoll.cli.fitting import with_source
     from atoll.cli.opening import known_words, open_model, rows_and_labels
-    from atoll.core.tables import read_table
+    from atoll.core.tables import read_table, source_of
     from atoll.reports import write_report
 
     if data is None and target is not None:
@@ -41,12 +40,12 @@ def report_on(
     if data is None:
         bundle = open_model(model)
     else:
-        frame = read_table(data)
+        source = source_of(data)
+        frame = read_table(source)
         bundle = open_model(model, frame, target)
-        bundle = rows_and_labels(bundle, known_words(bundle, frame, data)[0])
-        changed = datetime.fromtimestamp(data.stat().st_mtime, UTC).isoformat(timespec="seconds")
-        bundle = bundle._replace(source=data.name, source_date=changed)
-    if bundle.created:  # by `atoll fit`, whose options its reader has
+        bundle = rows_and_labels(bundle, known_words(bundle, frame, source)[0])
+        bundle = with_source(bundle, data, source)
+    if bundle.created:  # by `atoll fit`, so the reader knows its options
         _speak_shell(bundle.estimator)
     estimator, X, table = _in_own_units(bundle)
     write_report(
@@ -66,7 +65,7 @@ def report_on(
 
 
 def _speak_shell(estimator: Any) -> None:
-    """Put the verdict of a model that the shell has fitted in words of the shell."""
+    """Rewrite the verdict of a model fitted from the shell in terms of options."""
     from atoll.cli.fit_commands import fit
     from atoll.cli.fitting import points_in_shell
 
@@ -77,7 +76,7 @@ def _speak_shell(estimator: Any) -> None:
 
 
 def _in_own_units(bundle: ModelBundle) -> tuple[Any, Any, RowTable | SparseTable]:
-    """Return model and rows in the units of the table, and the rows to be shown."""
+    """Return model and rows in the units of the table, and the table to be shown."""
     import numpy as np
     from scipy import sparse
 
@@ -92,7 +91,7 @@ def _in_own_units(bundle: ModelBundle) -> tuple[Any, Any, RowTable | SparseTable
         for row, j in _blank(bundle):
             blank[row] = (*blank.get(row, ()), read.columns[j])
         n, names = len(read.columns), read.names
-        if n == 1:  # a column of texts alone, whose name would stand before every word
+        if n == 1:  # a single column of texts, whose name would precede every word
             names = [word.removeprefix(f"{read.columns[0]}: ") for word in names]
         shown = SparseTable(rows, names, bundle.ids, name, 1, blank, n, bundle.rows)
         if bundle.texts is not None:
@@ -101,7 +100,7 @@ def _in_own_units(bundle: ModelBundle) -> tuple[Any, Any, RowTable | SparseTable
         return bundle.estimator, rows, shown
     estimator, X = in_units_of_the_table(bundle.estimator, read, bundle.filled_rows)
     frame = in_own_units(read, bundle.X)
-    if bundle.blank is not None:  # what was filled in is no measurement
+    if bundle.blank is not None:  # what was filled in was not measured
         is_blank = np.zeros(frame.shape, bool)
         is_blank[bundle.blank[:, 0], bundle.blank[:, 1]] = True
         frame = frame.mask(is_blank)
@@ -114,7 +113,7 @@ def _blank(bundle: ModelBundle) -> list[list[int]]:
 
 
 def _about_blanks(bundle: ModelBundle) -> dict[str, object]:
-    """Return what is said of blank cells; nothing where there were none."""
+    """Return what is said of blank cells; nothing if there were none."""
     from atoll.reports.words import count
 
     if bundle.blank is None:

@@ -15,7 +15,7 @@ AUTO, COSINE = "auto", "cosine"
 
 
 def with_metric(settings: list[str], metric: str | None) -> list[str]:
-    """Return the settings, KEY=VALUE each, with that of --metric among them."""
+    """Return the settings, KEY=VALUE each, with --metric as one of them."""
     return settings if metric is None else [*settings, f"metric={metric}"]
 
 
@@ -34,8 +34,8 @@ def scaling_of(
 ) -> bool:
     """Return whether numeric columns are standardised before the fit.
 
-    The default takes a table of numbers alone as it comes, and scales it itself as it does in
-    Python, so that both find the same.
+    The default model scales a table of nothing but numbers itself, as in Python, so that both find
+    the same.
 
     Parameters
     ----------
@@ -53,13 +53,13 @@ def scaling_of(
 
 
 def leave_units(estimator: Any, settings: list[str]) -> None:
-    """Keep a model that scales columns itself from it, unless the user set that otherwise."""
+    """Keep a model from scaling columns itself, unless the user has set `scale`."""
     if "scale" not in dict(pairs(settings)):
         set_where_known(estimator, scale=False)
 
 
 def how_scaled(estimator: Any, preprocessing: Any) -> str:
-    """Return what becomes of numeric columns before rows are compared, in words."""
+    """Say what happens to numeric columns before rows are compared."""
     if preprocessing.standardised:
         return "standardised"
     has = estimator.get_params(deep=False)
@@ -73,14 +73,14 @@ def how_scaled(estimator: Any, preprocessing: Any) -> str:
 
 
 def compare_texts_by_direction(estimator: Any, preprocessing: Any, settings: list[str]) -> None:
-    """Choose the metric of a table of nothing but texts, where the user did not."""
+    """Choose the metric of a table of nothing but texts, if the user did not."""
     only_texts = preprocessing.texts and not preprocessing.features
     if only_texts and not any(setting.startswith("metric=") for setting in settings):
         set_where_known(estimator, metric=COSINE)
 
 
 def refuse_texts(kind: Any, model: str, preprocessing: Any) -> None:
-    """Raise a ValueError where a model is to learn from texts, and takes none.
+    """Raise a ValueError if the table has texts and the model takes none.
 
     Parameters
     ----------

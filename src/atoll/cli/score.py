@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atoll.cli.options import DataPath, ModelPath, Quiet, TargetOfModel
-from atoll.cli.terminal import one_line_errors, show_progress, speaker, table_lines
+from atoll.cli.terminal import one_line_errors, speaker, table_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from atoll.estimators.held_out import Scores
     from atoll.estimators.persistence import ModelBundle
 
-MOST_CLASSES = 20  # of a table of confusions
-FEWEST_WORDS = 5  # that the model knows, from which texts of the same words are copies
-ROUNDING = 2.0**-30  # of a column's largest number: numbers nearer than that are the same
+MOST_CLASSES = 20  # with more classes there is no table of confusions
+FEWEST_WORDS = 5  # known words from which on texts with the same words are copies
+ROUNDING = 2.0**-30  # of a column's largest number: closer numbers count as the same
 
 
 @one_line_errors
@@ -39,8 +39,13 @@ def score(
     """
     import numpy as np
 
-    from atoll.cli.opening import known_words, labels_of, open_model, refuse_near_target
-    from atoll.cli.predicting import predicted_proba
+    from atoll.cli.opening import (
+        known_words,
+        labels_of,
+        open_model,
+        predicted_proba,
+        refuse_near_target,
+    )
     from atoll.core.preprocessing import apply, unreadable
     from atoll.core.progress import progress_bar
     from atoll.core.tables import read_table, source_of
@@ -73,7 +78,7 @@ def score(
     is_new = ~seen_labelled(bundle, X)
     for line in _about_seen(bundle, is_new):
         say(line)
-    settings = {"total": X.shape[0], "unit": " rows", "disable": not show_progress(quiet)}
+    settings = {"total": X.shape[0], "unit": " rows", "disable": quiet}
     with progress_bar(desc="predicting", **settings) as bar:
         p = predicted_proba(bundle.estimator, X, bar)
     for line in table_lines(*_score_table(p, codes, is_new)):
@@ -88,7 +93,7 @@ def score(
 def _score_table(
     p: NDArray[np.float64], codes: NDArray[np.intp], is_new: NDArray[np.bool_]
 ) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows: scores of new rows and, where some are not, of all beside them."""
+    """Return header and rows: scores of new rows and, if some are not new, also of all rows."""
     from atoll.estimators.held_out import score as scores_of
 
     everything = scores_of(p, codes)
@@ -173,8 +178,8 @@ def _about_seen(bundle: ModelBundle, is_new: NDArray[np.bool_]) -> list[str]:
 def seen_labelled(bundle: ModelBundle, X: Any) -> NDArray[np.bool_]:
     """Return which rows are copies of rows that were labelled in the fit, (m,), whatever the label.
 
-    A row of a table of texts is one, too, if its words are those of a labelled row, whatever the
-    other columns say: texts of some length are hardly ever the same by chance.
+    In a table with texts a row is also a copy if its words are those of a labelled row, whatever
+    the other columns say: texts of some length are hardly ever the same by chance.
 
     Parameters
     ----------
@@ -208,13 +213,13 @@ def _are_among(known: Any, X: Any) -> NDArray[np.bool_]:
 
 
 def _keys(X: Any, unit: NDArray[np.float64]) -> list[bytes]:
-    """Return what tells a row from others, of each row; numbers are rounded to units (p,)."""
+    """Return a key for each row, the same for equal rows; numbers are rounded to units (p,)."""
     import numpy as np
     from scipy import sparse
 
     def rounded(numbers: Any, units: Any) -> Any:
         with np.errstate(over="ignore"):
-            return np.round(numbers / units) + 0.0  # one zero: minus zero has other bits
+            return np.round(numbers / units) + 0.0  # turns -0.0 into 0.0, whose bits differ
 
     if not sparse.issparse(X):
         return [row.tobytes() for row in np.ascontiguousarray(rounded(X, unit))]

@@ -21,12 +21,12 @@ BY_OPTION = {
 
 
 def choose(registry: Mapping[str, Any], name: str, what: str, listing: str) -> Any:
-    """Return the thing of that name; ValueError that says which there are.
+    """Return the thing of that name; raise a ValueError that says which there are.
 
     Parameters
     ----------
-    registry : things by name
-    what : one of them is called
+    registry : name -> thing
+    what : what one of them is called
     listing : the command that lists them
     """
     if name not in registry:
@@ -38,11 +38,11 @@ def choose(registry: Mapping[str, Any], name: str, what: str, listing: str) -> A
 
 
 def refuse_several(option: str, name: str, known: Collection[str], how: str) -> None:
-    """Raise a ValueError where one option names several things that are known, with commas.
+    """Raise a ValueError if one option names several known things, with commas between them.
 
     Parameters
     ----------
-    how : to name them, with a place {} for the option once for each
+    how : to name them instead, with {} where the option is repeated for each
     """
     several = [part.strip() for part in name.split(",")]
     if len(several) > 1 and set(several) <= set(known):
@@ -60,7 +60,7 @@ def pairs(settings: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def values_by_key(texts: list[str]) -> dict[str, list[str]]:
-    """Return the values of each key of `KEY=VALUE,VALUE`; a key that is repeated adds values."""
+    """Return the values of each key of `KEY=VALUE,VALUE`; repeating a key adds values."""
     found: dict[str, list[str]] = {}
     for text in texts:
         key, equals, values = text.partition("=")
@@ -73,14 +73,14 @@ def values_by_key(texts: list[str]) -> dict[str, list[str]]:
 def read_settings(
     kind: Any, name: str, settings: list[str], metric: str | None = None
 ) -> dict[str, Any]:
-    """Return the constructor's arguments that the settings give.
+    """Return the arguments of the constructor that the settings give.
 
     Parameters
     ----------
     kind : class of an estimator
     name : of the model, as the user wrote it
     settings : each a KEY=VALUE
-    metric : word of the option of its own, or None
+    metric : value of the option --metric, or None
     """
     options = {}
     for key, text in pairs(settings):
@@ -102,7 +102,7 @@ def read_settings(
 
 
 def _where_known(key: str) -> str:
-    """Return which models have a parameter, to go before a sentence; nothing where none has."""
+    """Say which models have a parameter, as the beginning of a sentence; nothing if none has."""
     from atoll.estimators import MODELS
 
     having = [name for name, kind in MODELS.items() if key in kind.parameters]
@@ -136,7 +136,7 @@ def set_where_known(estimator: Any, **values: Any) -> None:
 
 
 def set_or_refuse(estimator: Any, name: str, **values: Any) -> None:
-    """Set parameters that were given; ValueError where the model has none of that name."""
+    """Set the parameters that were given; raise a ValueError if the model lacks one."""
     known = estimator.get_params(deep=False)
     for parameter, value in values.items():
         if value is None:
@@ -148,7 +148,7 @@ def set_or_refuse(estimator: Any, name: str, **values: Any) -> None:
 
 
 def classes_in_type(names: list[Any], found: Any) -> list[Any]:
-    """Return classes as given on the command line in the type of those found in the table."""
+    """Return classes given on the command line, in the type of those found in the table."""
     if found.dtype.kind in "OUT":
         return list(names)
     try:

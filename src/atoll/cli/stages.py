@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-LARGE = 10_000_000  # bytes of a file whose reading is announced
-WORTH_TELLING = 3.0  # seconds of a command from which its parts are told
+LARGE = 10_000_000  # bytes of a file from which on its reading is announced
+WORTH_TELLING = 3.0  # seconds of a command from which on its parts are listed
 BEGAN = time.perf_counter()  # about when the program began
 
 
@@ -29,7 +29,7 @@ class Stages:
         self._parts: list[tuple[str, float]] = []
 
     def ended(self, what: str, at: float | None = None) -> None:
-        """Say what the time since the last part was spent with."""
+        """Record what the time since the last part was spent on."""
         now = time.perf_counter() if at is None else at
         self._parts.append((what, now - self._last))
         self._last = now
@@ -44,6 +44,6 @@ class Stages:
 
 
 def announce_reading(data: Path, say: Callable[[str], None]) -> None:
-    """Say that a large file is being read, before what takes long."""
+    """Say that a large file is being read, before the reading begins."""
     if data.is_file() and data.stat().st_size >= LARGE:
         say(f"Reading {data}, {data.stat().st_size / 1e6:,.0f} MB.")

@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
@@ -55,7 +55,9 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
         except BrokenPipeError:  # the reader of a pipe has left; typer ends quietly
             raise
         except (ValueError, OSError, MemoryError, MissingExtraError) as error:
-            complain(in_options(_message(error), command, target_of(kwargs)))
+            target = kwargs.get("target")
+            column = target if isinstance(target, str) else None
+            complain(in_options(_message(error), command, column))
             raise typer.Exit(BAD_INPUT) from error
         except KeyboardInterrupt as interruption:
             complain(str(interruption) or "interrupted; nothing was written.")
@@ -94,7 +96,7 @@ def _one_line_usage() -> Iterator[None]:
 
 
 def _about_table(error: Any, message: str) -> str:
-    """Return that a command needs no table beside the model, where it was given one."""
+    """Say that a command needs no table besides the model, if it was given one."""
     takes = [] if error.ctx is None else error.ctx.command.params
     arguments = [param.name for param in takes if param.param_type_name == "argument"]
     if arguments != ["model"] or "unexpected extra argument" not in message:
@@ -103,7 +105,7 @@ def _about_table(error: Any, message: str) -> str:
 
 
 def _about_fit(error: Any) -> str:
-    """Return where an option of `fit` is given that a comparison does not take."""
+    """Say where to give an option of `fit` that `compare` does not take."""
     option = getattr(error, "option_name", None)
     if option not in OF_FIT_ALONE or error.ctx is None or error.ctx.info_name != "compare":
         return ""
@@ -116,7 +118,7 @@ def _about_fit(error: Any) -> str:
 
 
 def _about_number(error: Any) -> str | None:
-    """Return what number an option needs, after the word that it was given; None of other slips."""
+    """Say what number an option needs, after the word it was given; None for other mistakes."""
     param, details = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
     if details is None or param is None:
         return None
@@ -136,18 +138,18 @@ def _about_number(error: Any) -> str | None:
 
 
 def complain(message: str) -> None:
-    """Write one line to standard error, whatever the message's own lines."""
+    """Write one line to standard error, even if the message has several."""
     typer.echo(f"atoll: {' '.join(message.split())}", err=True)
 
 
 def speaker(quiet: bool, out: Path | None = None) -> Callable[[str], None]:
-    """Return what the command speaks with: nothing is said when quiet.
+    """Return the function with which a command prints a line, unless it is quiet.
 
     Parameters
     ----------
-    quiet : whether to say nothing
-    out : path of the table that the command writes, if any; where that is standard output (`-`),
-        what is said goes to standard error
+    quiet : whether to print nothing
+    out : path of the table that the command writes, if any; if that is standard output (`-`), lines
+        go to standard error
     """
     to_error = out is not None and str(out) == "-"
 
@@ -158,8 +160,13 @@ def speaker(quiet: bool, out: Path | None = None) -> Callable[[str], None]:
     return say
 
 
+def saved_in(path: Path) -> str:
+    """Return where a table was written, in words."""
+    return "written to standard output" if str(path) == "-" else f"saved in {path}"
+
+
 def wrapped(text: str) -> str:
-    """Return sentences in lines of the terminal's width; as they are for files and pipes."""
+    """Wrap sentences to the width of the terminal; leave them as they are for files and pipes."""
     width = terminal_width()
     if width is None:
         return text
@@ -188,15 +195,10 @@ def make_folder(path: Path) -> Path:
     return path
 
 
-def show_progress(quiet: bool) -> bool:
-    """Return whether to show progress: as bars at a terminal, and as lines in a file or a pipe."""
-    return not quiet
-
-
 def terminal_width() -> int | None:
-    """Return the characters of a line at a terminal; None for files and pipes, which have no end.
+    """Return the width of the terminal in characters; None for files and pipes, which have none.
 
-    The environment variable COLUMNS settles it for them, too.
+    The environment variable COLUMNS sets a width for these, too.
     """
     if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
         return shutil.get_terminal_size().columns
@@ -204,7 +206,7 @@ def terminal_width() -> int | None:
 
 
 def is_narrow() -> bool:
-    """Return whether several columns of words would be folded to a word or two in a line."""
+    """Return whether the terminal is too narrow for several columns of words."""
     width = terminal_width()
     return width is not None and width < WIDE
 
@@ -240,7 +242,7 @@ def table_lines(
     if limit is not None:
         room = limit - GAP * (len(widths) - 1)
         words = [max(map(len, " ".join(column).split())) for column in zip(header, *rows)]
-        # Cells are folded between words as long as that is enough, and else within them.
+        # Cells are folded between words if that is enough, and otherwise within them.
         widths = _narrowed(_narrowed(widths, room, words), room, [NARROWEST] * len(widths))
     lines = []
     for row in (header, *rows):
@@ -268,12 +270,6 @@ def _folded(cell: str, room: int) -> list[str]:
     return textwrap.wrap(cell, max(room, 1), break_on_hyphens=False) or [""]
 
 
-def shortened(names: list[str], most: int = 8) -> str:
-    """Return names with commas between, the first few of many."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def quoted(names: Iterable[str]) -> list[str]:
     """Return names of columns for a list, in quotation marks where they have a comma themselves.
 
@@ -290,9 +286,3 @@ def _message(error: BaseException) -> str:
         where = f": {str(error.filename)!r}" if error.filename is not None else ""
         return f"{error.strerror}{where}"
     return str(error) or type(error).__name__
-
-
-def target_of(arguments: Mapping[str, Any]) -> str | None:
-    """Return the column of labels that a command was given, if it was."""
-    target = arguments.get("target")
-    return target if isinstance(target, str) else None

@@ -22,7 +22,7 @@ MUCH = 0.5  # share of the time below which something else is called quicker
 
 
 def before_the_fit(estimator: Any, model: str, X: Any, y: NDArray[Any]) -> list[str]:
-    """Return what to say before a fit, if that is long; parameters as in `quicker_options`."""
+    """Return what to say before a long fit; parameters as in `quicker_options`."""
     seconds = expected_seconds(estimator, X, y)
     if seconds <= LONG:
         return []
@@ -47,7 +47,7 @@ def announcement(
     model : its name
     seconds : that the fit will take
     quicker : what would take much less, as options; see `quicker_options`
-    has_chains : whether they are made, of a model that can do without
+    has_chains : whether there will be chains, for a model that can do without them
     """
     if seconds <= LONG:
         return None

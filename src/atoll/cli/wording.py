@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from typer.models import OptionInfo
 
-# Parameters of Python for which a command's own have another name.
+# Parameters in Python whose options on the command line have another name.
 _SYNONYMS = {
     "class_prior": "class_share",
     "data_home": "data",
@@ -51,8 +52,8 @@ def in_options(
     message : of an error, a warning or a verdict
     command : whose parameters are the options that may be given
     target : column of labels, where it is known
-    present : values that parameters have now, by their names; what is to be raised is told twice
-        its own, and of draws four times, which halves their error
+    present : parameter -> its present value; a value that should be raised is suggested at twice
+        that, and draws at four times, which halves their error
 
     Examples
     --------
@@ -118,7 +119,7 @@ def shell_word(value: Any) -> str:
 
 
 def _changed(name: str, present: Mapping[str, Any], is_more: bool) -> str:
-    """Return an example of a larger or a smaller value of a parameter; N where its own is unknown.
+    """Return an example of a larger or smaller value of a parameter; N if its value is unknown.
 
     Examples
     --------
@@ -134,7 +135,7 @@ def _changed(name: str, present: Mapping[str, Any], is_more: bool) -> str:
 
 
 def _given(options: Mapping[str, str], name: str, text: str) -> str | None:
-    """Return the option that gives a parameter the value of a text; None where none does."""
+    """Return the option that sets a parameter to the value written in a text; None if none does."""
     try:
         word = shell_word(ast.literal_eval(text))
     except (ValueError, SyntaxError):
@@ -146,7 +147,7 @@ def _given(options: Mapping[str, str], name: str, text: str) -> str | None:
 
 
 def _named(options: Mapping[str, str], name: str) -> str | None:
-    """Return the option for a parameter without a value; None where there is none."""
+    """Return the option for a parameter, without a value; None if there is none."""
     own = options.get(_SYNONYMS.get(name, name))
     if own is not None:
         return own
@@ -154,12 +155,12 @@ def _named(options: Mapping[str, str], name: str) -> str | None:
 
 
 def _options(command: Callable[..., Any]) -> dict[str, str]:
-    """Return the options of a command by its parameters, with KEY=VALUE where that is theirs."""
+    """Return parameter -> option of a command, followed by KEY=VALUE if it takes that."""
     found = {}
     for name, hint in get_type_hints(command, include_extras=True).items():
         about = get_args(hint)[1] if get_origin(hint) is Annotated else None
         if isinstance(about, OptionInfo):
-            # Of an annotation, the first of the words stands where a default would.
+            # In an annotation, typer keeps the first declared word where a default would be.
             words = [about.default, *(about.param_decls or ())]
             declared = [str(word).partition("/")[0] for word in words]
             word = next((w for w in declared if w.startswith("--")), f"--{name.replace('_', '-')}")
@@ -170,9 +171,7 @@ def _options(command: Callable[..., Any]) -> dict[str, str]:
 
 @cache
 def _is_settable(name: str) -> bool:
-    """Return whether some --set may have the name; models are imported until one has it."""
-    import inspect
-
+    """Return whether --set may take the name; models are imported until one has it."""
     from atoll.datasets import DATASETS
     from atoll.estimators import MODELS
 

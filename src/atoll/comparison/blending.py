@@ -1,13 +1,13 @@
-"""Blends of models: how much each counts, by what it said of held-out labels.
+"""Blends of models: each counts by how well it predicted held-out labels.
 
-A blend gives a row the class probabilities Σ w_m p_m(x). Held-out labels y_i tell the weights w:
-they are the mode of
+A blend gives a row the class probabilities Σ w_m p_m(x). The weights w follow from held-out labels
+y_i: they are the mode of
 
     Π_i Σ_m w_m p_m(y_i)  ·  Dirichlet(w | 1 + τ π),
 
-found by expectation and maximisation, where the prior is worth τ labels and gives the default most
-of the weight, and any other a twentieth at most. Few labels say little of which model is best; a
-blend need not know.
+found by expectation–maximisation. The prior is worth τ labels and gives the default most of the
+weight, and any other model at most a twentieth. Few labels say little about which model is best; a
+blend need not decide.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BLEND = "blend"  # its name among the models
 OWN_SHARE = 0.8  # of the default, before any label
 MOST_SHARE = 0.05  # of any other model, before any label: few others leave the default more
 PRIOR_LABELS = 16.0  # labels that the prior is worth
-LEAST_SHARE = 0.03  # below which a model is not fitted for it
+LEAST_SHARE = 0.03  # share below which a model is left out of the blend
 _MOST_STEPS, _CHANGE = 2000, 1e-9
 
 
@@ -40,7 +40,7 @@ class Blend(NamedTuple):
     """Shares of models in a blend, and what it says of held-out labels.
 
     shares : by name, the largest first; they sum to one
-    proba : (l, K) class probabilities of the labelled rows, from shares that others of them told
+    proba : (l, K) class probabilities of the labelled rows, each from shares that others determined
     """
 
     shares: Mapping[str, float]
@@ -53,7 +53,7 @@ def blend_shares(right: Array, prior: Array) -> Array:
     Parameters
     ----------
     right : (l, m) probability that each model gave to the true class of a row
-    prior : (m,) labels that speak for a model before any does
+    prior : (m,) how many labels the prior belief in each model is worth
 
     Examples
     --------
@@ -82,7 +82,7 @@ def blend_of(
     default : name of the default
     proba : name -> (l, K) class probabilities of the labelled rows, from fits without their labels
     codes : (l,) their classes
-    n_splits : parts of the labels; shares for a part are told by the others
+    n_splits : parts of the labels; the shares for a part are found from the others
     """
     n_others = len(names) - 1
     of_others = min((1.0 - OWN_SHARE) / max(1, n_others), MOST_SHARE)
@@ -114,7 +114,7 @@ def with_blend(
     codes: Codes,
     n_splits: int,
 ) -> tuple[HeldOutLosses, Candidate | None]:
-    """Add the blend of the models that are no peers to their scores; None where there is but one.
+    """Add the blend of all models but the peers to the scores; None if it would be of one model.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class BlendClassifier(OfClassifiers):
     weights : sequence of numbers
         One for each model, zero or more; they are divided by their sum.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls.
+        What in y means unlabelled besides nulls.
     random_state : None or int, default=None
         Seed of the classifiers that take one.
 
@@ -193,7 +193,7 @@ class BlendClassifier(OfClassifiers):
             )
         rows, codes = self._read(X, y)
         with warnings.catch_warnings():
-            # Weights were given to models that had the same troubles, whatever these are.
+            # The weights come from models with the same troubles, if there are any.
             warnings.simplefilter("ignore", ConvergenceWarning)
             self.models_ = [fit_clone(one, rows, codes, self.random_state) for one in self.models]
         return self

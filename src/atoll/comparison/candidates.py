@@ -1,4 +1,4 @@
-"""The models that are compared, each by a setting that is quick enough to be fitted many times."""
+"""The models that are compared, with settings that are quick enough for many fits."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Candidate(NamedTuple):
 
     name : as in `atoll models`, or that of a peer
     model : a classifier that is not fitted
-    is_peer : whether it is no model of atoll, but something simple to measure by
-    note : what is not as the model comes, in words
-    left_out : why it is compared only where it is asked for by name; nothing where it always is
-    most_classes : beyond which it is left out because it is slow; None: never
-    categories : (d,) features that count as categories, whose weight the labels of every fit tell;
-        None: all features are taken as they come
-    shares : of models in a blend, by name; None where it is none
-    scales : whether it scales columns itself, or their scale does not matter to it
+    is_peer : whether it is not a model of atoll, but a simple one to compare with
+    note : in what way its settings are not the usual ones
+    left_out : why it is compared only if asked for by name; "" if it always is
+    most_classes : with more classes it is left out because it is slow; None: never
+    categories : (d,) features that count as categories, whose weight is chosen by the labels of
+        every fit; None: all features are taken as they are
+    shares : name -> share of each model in a blend; None if this is no blend
+    scales : whether it scales columns itself, or is indifferent to their scale
     """
 
     name: str
@@ -56,17 +56,17 @@ class Candidate(NamedTuple):
     scales: bool = False
 
     def on_standardised_columns(self) -> Candidate:
-        """Return it with columns standardised before its fits; itself where it does not need it."""
+        """Return it with columns standardised before its fits, unless it scales them itself."""
         return self if self.scales else self._replace(model=OnStandardisedColumns(self.model))
 
     def by_metric(self, metric: str | None) -> Candidate:
-        """Return it with rows compared so; itself where it is not told, or has no such setting."""
+        """Return it with this metric; unchanged if that is None, or the model has no metric."""
         if metric is None or "metric" not in self.model.get_params(deep=False):
             return self
         return self._replace(model=clone(self.model).set_params(metric=metric))
 
     def why_not(self, n_classes: int) -> str:
-        """Return why it is not compared unless it is asked for by name; nothing where it is."""
+        """Return why it is compared only if asked for by name; "" if it always is."""
         if self.most_classes is not None and n_classes > self.most_classes:
             return f"slow with more than {self.most_classes} classes"
         return self.left_out

@@ -49,7 +49,7 @@ DEFAULT = "atoll"
 _METRICS = OneOf(EUCLIDEAN, COSINE)
 MOST_ROWS = 2000  # rows that models are fitted to: some take the cube of their number
 
-# Without the time left: quick models come first, and would foretell too little.
+# Without the time left: quick models come first, and would make it look too short.
 _BAR = "{desc}: fit {n_fmt} of {total_fmt} [{elapsed}{postfix}]"
 
 
@@ -70,20 +70,21 @@ def compare_models(
 
     Labelled rows are held out fold by fold (`SemiSupervisedKFold`); unlabelled rows are in every
     fit. Differences from the default are paired by row; their intervals are those of a correlated
-    t-test. Few labels say little of which model is best, so that a blend of the models is
-    recommended, in which each counts by what it said of held-out labels and the default has most of
-    the weight before any label speaks. Where a classifier of your own is in it, and a single model
-    did better than it beyond doubt, that model is recommended instead. Where the chance that a
-    single model is clearly better than the blend is above one fifth, the recommendation says that
-    it cannot tell. With fewer than eight labels in a class it keeps the default, and a warning
-    tells so before the first fit. The only label of a class is in every fit and is not scored;
-    where every class has but one, no model is.
+    t-test. Few labels say little about which model is best, so a blend of the models is
+    recommended, in which each counts by how well it predicted held-out labels, and the default has
+    most of the weight to begin with. If the blend includes a classifier of your own, and a single
+    model did better than the blend beyond doubt, that model is recommended instead. If the chance
+    that a single model is clearly better than the blend is above one fifth, the recommendation says
+    that it cannot tell. With fewer than eight labels in a class the default is kept, and a warning
+    says so before the first fit. The only label of a class is in every fit and is not scored; if
+    every class has only one, nothing is compared.
 
-    Models are compared on the same columns: where the default standardises them, since their ranges
-    are unlike, they are standardised for the others as well, and else every model takes them as
-    they are. Classifiers of your own take them as they are in any case, and logistic regression
-    standardises them. `classifier()` does the same to them. Where the fits will take more than half
-    a minute, trials on parts of the rows tell so before them, or the first fit of the default does.
+    Models are compared on the same columns: if the default standardises them, because their ranges
+    are unlike, they are standardised for the others as well; otherwise every model takes them as
+    they are. Classifiers of your own always take them as they are, and logistic regression always
+    standardises them. `classifier()` treats columns in the same way. If the fits will take more
+    than half a minute, this is said before them, after trials on parts of the rows, or after the
+    first fit of the default.
 
     An interruption (Ctrl-C, or "stop" in a notebook) keeps the models that are done, and says which
     are missing.
@@ -92,9 +93,9 @@ def compare_models(
     ----------
     X : (n, d) array or data frame, or PreparedTable
         Words and blank cells are prepared as `make_preprocessor()` does; numbers without blanks are
-        scaled as above. Of a table that was prepared, here or by
-        `atoll.core.preprocessing.prepare`, the default weighs the categories by the labels of every
-        fold, as `atoll fit` does by all labels.
+        scaled as above. In a table that was prepared, here or by
+        `atoll.core.preprocessing.prepare`, the labels of every fold choose the weight of categories
+        for the default, as all labels do in `atoll fit`.
     y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
     models : names, or names with classifiers, default=None
         Which models to compare, of `atoll models` and of the peers "shares", "logistic" and
@@ -108,16 +109,15 @@ def compare_models(
     max_rows : int, default=2000
         Rows that models are fitted to: all labelled ones, and unlabelled ones drawn at random.
     metric : {None, "euclidean", "cosine"}, default=None
-        How rows are compared by the models that may be told: "cosine" for embeddings and texts,
-        whose columns are then taken as they are. None: as each model does by itself.
+        How rows are compared, by the models with such a setting: "cosine" for embeddings and texts,
+        whose columns are then taken as they are. None: as each model does by default.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls, as in the classifiers.
+        What in y means unlabelled besides nulls, as in the classifiers.
     random_state : int, default=0
         Seed of folds, fits and the choice of rows.
     progress : bool, default=True
-        Whether a bar is shown, with the model that is being fitted: in a notebook, at a terminal,
-        and where standard error goes to a file a line every ten seconds; and whether long
-        comparisons say how long they will take.
+        Whether to show a progress bar, with the model that is being fitted (a line every ten
+        seconds if standard error is a file), and to say how long a long comparison will take.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def compare_models(
     >>> found.best, found.can_tell
     ('atoll', True)
     """
-    # Many parameters because each is a wish of its own.
+    # Many parameters because each is a choice of its own.
     check_value("n_splits", n_splits, Whole(2))
     check_value("max_rows", max_rows, Whole(2))
     check_value("random_state", random_state, Whole(0))
@@ -169,7 +169,7 @@ def compare_models(
     unlike = None
     if categories is None and not sparse.issparse(rows) and metric != COSINE:
         unlike = unlike_scales(rows.astype(np.float64, copy=False))
-    # Those of the user come last, and may have a name of ours.
+    # The user's own models come last, and may have the name of one of ours.
     ours = [one.by_metric(metric) for one in candidates if _is_ours(one)]
     candidates = [*ours, *candidates[len(ours) :]]
     total = len(candidates) * n_splits
@@ -217,14 +217,14 @@ def _forecast(
 
 
 def _is_words(X: Any, rows: Any) -> bool:
-    """Return whether rows are sparse and X no table with other columns than texts."""
+    """Return whether rows are sparse, and not from a table with other columns than texts."""
     return sparse.issparse(rows) and not (
         isinstance(X, PreparedTable) and len(X.preprocessing.features) > 0
     )
 
 
 def _is_ours(one: Candidate) -> bool:
-    """Return whether a candidate is one of the list, whatever was learnt of its columns."""
+    """Return whether a candidate is one of `CANDIDATES`, apart from its `categories`."""
     return one.name in CANDIDATES and one.model is CANDIDATES[one.name].model
 
 
@@ -247,7 +247,7 @@ def _left_out(candidates: Sequence[Candidate], without: Sequence[str]) -> list[s
 
 
 def _stopped_too_soon(found: HeldOutLosses) -> str:
-    """Say what is known of the models that were done before the default was."""
+    """Say how the models did that were done before the default was."""
     if not found.names:
         return "interrupted before a model was done; there is nothing to compare."
     done = zip(found.names, found.log_losses.mean(axis=1), found.errors.mean(axis=1))
@@ -261,7 +261,7 @@ def _stopped_too_soon(found: HeldOutLosses) -> str:
 def _asked(models: Any) -> tuple[list[str] | None, dict[str, Any]]:
     """Return the names of models that were asked for, and the user's own classifiers by name.
 
-    The names are None where none were asked for.
+    The names are None if none were asked for.
     """
     asked: list[Any] = [] if models is None else [models]
     if models is not None and not isinstance(models, str | Mapping):
@@ -289,13 +289,13 @@ def _asked(models: Any) -> tuple[list[str] | None, dict[str, Any]]:
 
 
 def _meant(name: Any, names: Iterable[str] = CANDIDATES) -> str:
-    """Return which model may be meant, in brackets; nothing where none is near."""
+    """Return the model that may be meant, in brackets; nothing if no name is near."""
     meant = did_you_mean(name, names).strip() if isinstance(name, str) else ""
     return meant and f" ({meant})"
 
 
 def _refuse_no_classifier(name: str, model: Any) -> None:
-    """Raise for a classifier of the user's own that cannot be fitted, before anything else is."""
+    """Raise a ValueError if a classifier of the user's own cannot be fitted, before any fit."""
     if isinstance(model, type):
         raise ValueError(
             f"models names {name!r} with the class {model.__name__}, not with a classifier; add "
@@ -338,8 +338,8 @@ def _read(
     Returns
     -------
     rows, labels
-    step : what a table of words or blanks needs before a model; None where X is numbers
-    categories : (d,) which columns are of categories; None where that is not known
+    step : what prepares a table of words or blanks for a model; None if X is numbers
+    categories : (d,) which columns count as categories; None if that is not known
     """
     labels = parse_labels(y, unlabelled=unlabelled)
     remark_on_slips(labels.classes.tolist(), labels.counts.tolist())
@@ -367,13 +367,13 @@ def _read(
 
 
 class _StepOfFrame(TablePreprocessor):
-    """The step of a user who has given none, and can change the data frame alone."""
+    """The step for a user who gave none, and so can only change the data frame."""
 
     fixes = FRAME
 
 
 def _has_named_columns(X: Any) -> bool:
-    """Return whether X is a data frame of pandas whose columns are words, as errors name them."""
+    """Return whether X is a pandas data frame whose columns have names, which errors can use."""
     return hasattr(X, "iloc") and all(isinstance(name, str) for name in X.columns)
 
 
@@ -481,7 +481,7 @@ def _single(labels: PartialLabels) -> tuple[Any, ...]:
 
 
 def _nothing_to_compare(labels: PartialLabels, candidates: Sequence[Candidate]) -> ModelComparison:
-    """Return a comparison without scores, since every class has a single label."""
+    """Return a comparison without scores, for labels of which every class has only one."""
     default = next(one for one in candidates if one.name == DEFAULT)
     return ModelComparison(
         (),

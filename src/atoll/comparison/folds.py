@@ -1,4 +1,4 @@
-"""What models say of labelled rows whose labels they have not seen, fold by fold."""
+"""How models predict labelled rows whose labels they have not seen, fold by fold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from atoll.estimators.model_selection import SemiSupervisedKFold
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-LEAST = 1e-6  # a probability below counts as this, so that one row cannot cost everything
+LEAST = 1e-6  # smaller probabilities count as this, so that no single row decides everything
 
 
 class HeldOutLosses(NamedTuple):
@@ -55,7 +55,7 @@ def row_losses(p: Array, codes: Codes) -> tuple[Array, Array]:
 
 
 def held_out_codes(codes: Codes) -> Codes:
-    """Return the classes of labels that can be held out, (n,): -1 where there is none.
+    """Return the classes of labels that can be held out, (n,); -1 for all other rows.
 
     The only label of a class cannot: without it no fit would know the class.
 
@@ -83,7 +83,7 @@ def held_out_losses(
     X : (n, d)
     codes : (n,) classes, -1 where unlabelled; every class has at least `n_splits` labels, or a
         single one, which is in every fit and is not scored
-    tell : hears the name of a model before each of its fits
+    tell : called with the name of a model before each of its fits
     """
     held_out = held_out_codes(codes)
     folds = SemiSupervisedKFold(n_splits, unlabelled=-1, random_state=seed)

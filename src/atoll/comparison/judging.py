@@ -1,23 +1,23 @@
 """How sure differences between models are, and which model to use.
 
-Row by row a model's log-loss is compared with that of the default on the same held-out label. Over
-k folds the training sets overlap, so that l rows are worth fewer: the mean difference δ̄ of rows,
-whose standard deviation is s, has the posterior
+Row by row a model's log-loss is compared with that of the default on the same held-out label. The
+training sets of k folds overlap, so that l rows are worth fewer. If the mean difference over rows
+is δ̄ and their standard deviation s, the true mean difference has the posterior
 
     δ ~ Student-t(l − 1 degrees, centre δ̄, scale² (s²/l)(1 + k/(k − 1)))
 
 of the correlated t-test, with 1/k as the correlation of two rows' scores (Nadeau and Bengio, 2003;
 Corani and Benavoli, 2015), taken over rows instead of folds.
 
-Few labels say little, so that the recommendation begins with what the models did on other tables
+Few labels say little, so the recommendation starts from how the models did on other tables
 (`prior`): with differences Δ ~ N(μ, T) of all models and δ̄ | Δ ~ N(Δ, V), V the covariance of the
 rows' differences over l, inflated as above, it is the model with the least
 
     E(Δ | δ̄) = μ + T (T + V)⁻¹ (δ̄ − μ),
 
 and the default has Δ = 0. A blend of the models (`blending`) is judged as one of them. The chance
-that it is near the best comes out too low, since models are less unlike each other than the prior
-has them; `promised` sets it right by how often a blend was near the best on other tables.
+that it is near the best comes out too low, since models are more alike than the prior assumes;
+`promised` corrects it by how often a blend was near the best on other tables.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from atoll.comparison.prior import PRIOR, Prior
 
 Array = NDArray[np.float64]
 
-NO_DIFFERENCE = 0.0005  # of log-loss, which is shown as zero
-NEAR = 0.02  # nats within which two models are as good as each other
-FEWEST = 8  # labels of the rarest class below which nothing can be told
-TELLING = 0.8  # chance of being near the best below which nothing is told firmly
+NO_DIFFERENCE = 0.0005  # smaller differences of log-loss are shown as zero
+NEAR = 0.02  # nats; models whose log-loss differs by less are equally good
+FEWEST = 8  # with fewer labels of the rarest class, no model is recommended over the default
+TELLING = 0.8  # chance of being near the best from which on a recommendation is firm
 N_DRAWS = 4000
 
 
@@ -57,7 +57,7 @@ class Paired(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What is believed of every model once its labels were held out.
+    """What is believed of every model, given the held-out labels.
 
     expected : (models,) difference of log-loss from the reference's
     near_best : (models,) probability of being within `NEAR` of the best
@@ -87,7 +87,7 @@ def paired_difference(differences: Array, n_splits: int) -> Paired:
 
 
 def inflation(n_splits: int) -> float:
-    """Return by how much overlapping training sets raise the variance of a mean over rows.
+    """Return the factor by which overlapping training sets raise the variance of a mean over rows.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def judge(
     seed: int,
     prior: Prior = PRIOR,
 ) -> Judgement:
-    """Weigh what the labels say of models with what other tables have.
+    """Combine what the labels say about models with what other tables have said.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A comparison told in the terminal and in one self-contained HTML file."""
+"""A comparison as text for the terminal, and as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -124,13 +124,11 @@ def _what_was_done(found: ModelComparison) -> str:
             else " Columns were taken as they are, being alike in range or standardised before; "
             "in the shell --no-standardise fits other models than the default so."
         )
-    apart, report = (
-        "",
-        (
-            " A report of the fitted model holds the same labels out, but fits all rows, averages "
-            "over what blank numbers may be, and lets all labels say once what categories count: "
-            "where there are such, its scores may differ from these."
-        ),
+    apart = ""
+    report = (
+        " A report of the fitted model holds the same labels out, but fits all rows, averages over "
+        "what blank numbers may be, and lets all labels say once what categories count: where "
+        "there are such, its scores may differ from these."
     )
     if found.only_words:
         all_rows = ", but fits all rows" if part else ""
@@ -161,7 +159,7 @@ def _what_was_done(found: ModelComparison) -> str:
 
 
 def _but_own(found: ModelComparison) -> str:
-    """Return that the user's own classifiers took columns as they are, if there are any."""
+    """Say that the user's own classifiers took columns as they are, if there are any."""
     own = [row.model for row in found.table if row.model not in {*CANDIDATES, BLEND}]
     return f", but for {', '.join(own)}, which took them as they are" if own else ""
 

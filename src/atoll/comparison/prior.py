@@ -1,8 +1,8 @@
 """What is known of the models before they have seen a table: how they did on others.
 
-`benchmarks/bench_compare.py choose` found these numbers on sixteen tables, as
-`benchmarks/results/compare.md` lists them: the difference of a model's log-loss on rows without a
-label from the default's, its mean over tables and its standard deviation from table to table.
+`benchmarks/bench_compare.py choose` found these numbers on sixteen tables, which
+`benchmarks/results/compare.md` lists: the difference of a model's log-loss on rows without a label
+from the default's, as its mean over tables and its standard deviation from table to table.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Belief(NamedTuple):
 class Prior(NamedTuple):
     """What is believed of all models.
 
-    beliefs : of each by its name
-    stranger : of a model that has none
+    beliefs : name -> belief about that model
+    stranger : belief about any other model
     shared : correlation of two models' differences
-    least_variance : of the difference of one row: few rows may look alike by chance
-    pseudo_rows : rows that this is worth
-    offset, slope : of the log-odds that a blend is near the best, against those that the draws say
+    least_variance : prior variance of a row's difference, since few rows may look alike by chance
+    pseudo_rows : how many rows that prior is worth
+    offset, slope : of the log-odds that a blend is near the best, as a function of those by draws
     """
 
     beliefs: Mapping[str, Belief]

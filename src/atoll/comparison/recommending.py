@@ -23,6 +23,7 @@ from atoll.comparison.result import Alone, Difference, ModelComparison
 from atoll.estimators import MODELS
 
 MOST_NAMED = 4  # models that a sentence names
+KNOWN = "with what is known from other tables"
 IN_PYTHON = (
     " In Python, the result's own classifier().fit(X, y) fits it; a blend has no explain(), which "
     "single models have."
@@ -152,17 +153,11 @@ def sentence(
     what = f"{default}, the default" if found.best == default else found.best
     how = ""
     if found.best == BLEND and shares is not None:
-        what = f"a blend of {_listed([f'{n} ({100 * w:.0f}%)' for n, w in shares.items()])}"
-        how = IN_PYTHON
-    chance = f"is better by more than {NEAR:g} nats a row is about {100 * found.chance:.0f}%"
+        what, how = _blend_in_words(shares), IN_PYTHON
     if found.can_tell:
-        known = "with what is known from other tables, the chance that no single model"
-        return f"Use {what}: {known} {chance}.{how}"
-    others = {name: value for name, value in near_best.items() if name != BLEND}
-    return (
-        f"These labels cannot tell which model is best: {_contenders(others)}. Until more labels "
-        f"decide, {what} is a fair choice: the chance that no single model {chance}.{how}"
-    )
+        return f"Use {what}: {KNOWN}, {_chance_in_words(found)}.{how}"
+    before = _cannot_tell(_contenders(near_best))
+    return f"{before}{what} is a fair choice: {_chance_in_words(found)}.{how}"
 
 
 def main_model(
@@ -181,23 +176,29 @@ def main_model(
     more : what else there is to say of it, in sentences
     """
     main = max(shares, key=lambda name: shares[name])
-    before = ""
-    if not found.can_tell:
-        others = {name: value for name, value in near_best.items() if name != BLEND}
-        before = (
-            f"These labels cannot tell which model is best: {_contenders(others)}. Until more "
-            "labels decide, "
-        )
-    blend = (
-        f"a blend of {_listed([f'{n} ({100 * w:.0f}%)' for n, w in shares.items()])}: with what is "
-        f"known from other tables, the chance that no single model is better by more than {NEAR:g} "
-        f"nats a row is about {100 * found.chance:.0f}%"
-    )
+    before = "" if found.can_tell else _cannot_tell(_contenders(near_best))
+    blend = f"{_blend_in_words(shares)}: {KNOWN}, {_chance_in_words(found)}"
     return Alone(main, losses[BLEND] > losses[main], before, blend, more)
 
 
+def _blend_in_words(shares: Mapping[str, float]) -> str:
+    return f"a blend of {_listed([f'{n} ({100 * w:.0f}%)' for n, w in shares.items()])}"
+
+
+def _chance_in_words(found: Recommendation) -> str:
+    return (
+        f"the chance that no single model is better by more than {NEAR:g} nats a row is about "
+        f"{100 * found.chance:.0f}%"
+    )
+
+
+def _cannot_tell(why: str) -> str:
+    """Return the beginning of a sentence that goes on with a model to use meanwhile."""
+    return f"These labels cannot tell which model is best: {why}. Until more labels decide, "
+
+
 def in_shell(found: ModelComparison, fit: str) -> str:
-    """Return a recommendation for the shell, which fits single models: the model first, by command.
+    """Return the recommendation for the shell, which fits single models: first a model to fit.
 
     Parameters
     ----------
@@ -227,7 +228,7 @@ def in_shell(found: ModelComparison, fit: str) -> str:
 
 
 def _of_model(name: str, found: ModelComparison) -> str:
-    """Return the options of a fit with which a model is as it was compared."""
+    """Return the options with which `atoll fit` fits a model as it was compared."""
     if name == found.reference:
         return ""
     model = CANDIDATES[name].model
@@ -238,7 +239,7 @@ def _of_model(name: str, found: ModelComparison) -> str:
 
 
 def to_keep(default: str, why: str) -> str:
-    """Return that the default is kept, and why nothing can be told, in words.
+    """Say that the default is kept, and why labels cannot tell which model is best.
 
     Examples
     --------
@@ -246,14 +247,13 @@ def to_keep(default: str, why: str) -> str:
     'These labels cannot tell which model is best: there are two'
     """
     return (
-        f"These labels cannot tell which model is best: {why}. Until more labels decide, "
-        f"{default}, the default, is a fair choice: on other tables its log-loss was the lowest on "
-        "average."
+        f"{_cannot_tell(why)}{default}, the default, is a fair choice: on other tables its "
+        "log-loss was the lowest on average."
     )
 
 
 def about_single_labels(classes: Sequence[Any]) -> str:
-    """Return what follows from classes with a single label; nothing where there are none.
+    """Say what follows from classes with a single label; nothing if there are none.
 
     Examples
     --------
@@ -276,7 +276,7 @@ def about_single_labels(classes: Sequence[Any]) -> str:
 
 
 def too_few(n_rarest: int) -> str:
-    """Return why labels cannot tell models apart, where the rarest class has fewer than needed.
+    """Say why labels cannot tell which model is best if the rarest class has too few.
 
     Examples
     --------
@@ -287,8 +287,9 @@ def too_few(n_rarest: int) -> str:
 
 
 def _contenders(near_best: Mapping[str, float]) -> str:
-    """Return the models that may well be the best, by name, the likeliest first."""
-    order = sorted(near_best, key=lambda name: -near_best[name])
+    """Return the single models that may well be the best, by name, the likeliest first."""
+    single = [name for name in near_best if name != BLEND]
+    order = sorted(single, key=lambda name: -near_best[name])
     names = [name for name in order if near_best[name] > 1.0 - TELLING]
     if len(names) < 2:
         return "what they say of the models may be chance"
@@ -306,7 +307,7 @@ def _listed(words: Sequence[str], last: str = "and") -> str:
 def better_here(
     differences: Sequence[Difference], best: str, default: str, peers: Sequence[str] = ()
 ) -> str:
-    """Return which models did better here than what is recommended, beyond doubt.
+    """Say which models did better here than the recommended one, beyond doubt.
 
     Parameters
     ----------
@@ -324,11 +325,11 @@ def better_here(
 
 
 def about_ahead(ahead: Ahead | None, best: str) -> str:
-    """Return by how much a single model did better than the blend, and what to make of it.
+    """Say by how much a single model did better than the blend, and what to make of it.
 
     Parameters
     ----------
-    ahead : that model; None where there is none
+    ahead : that model; None if there is none
     best : name of what is recommended
 
     Examples
@@ -367,7 +368,7 @@ class Lead(NamedTuple):
 
 
 def about_peers(leads: Sequence[Lead], best: str) -> str:
-    """Return which peers did better here than what is recommended, and what to make of it.
+    """Say which peers did better here than the recommended model, and what to make of it.
 
     Examples
     --------

@@ -18,12 +18,12 @@ class ModelRow(NamedTuple):
     """One model of the table.
 
     model : its name
-    is_peer : whether it is no model of atoll
+    is_peer : whether it is not a model of atoll
     log_loss, error : means over the labelled rows, each from a fit without its label
-    expected : difference of log-loss from the reference's that is believed, after other tables
+    expected : expected difference of log-loss from the reference's, other tables considered
     near_best : probability that its log-loss is within .02 of the best model's, or below
     seconds : of one fit and its predictions, on average over the folds
-    note : what is not as the model comes
+    note : in what way its settings are not the usual ones
     """
 
     model: str
@@ -49,12 +49,12 @@ class Difference(NamedTuple):
 
 
 class Alone(NamedTuple):
-    """The main model of a blend that is recommended, for who fits single models.
+    """The main model of a recommended blend, for a user who can only fit single models.
 
     model : its name
     is_ahead : whether the blend did worse than it on these labels
-    before : what goes before its name: that labels cannot tell, where they cannot
-    blend : of which models the blend is, and how sure it is to be near the best, in words
+    before : what goes before its name: that labels cannot tell, if they cannot
+    blend : what the blend is made of, and how sure it is to be near the best, in words
     more : what else there is to say of it, in sentences
     """
 
@@ -79,15 +79,15 @@ class ModelComparison:
     n_rows, n_labels, n_classes : of the data
     n_used_rows : rows that the models were fitted to
     n_rarest : labels of the rarest class
-    n_splits : folds; none where no label could be held out
+    n_splits : folds; 0 if no label could be held out
     left_out : name of each model that was not compared, and why
     candidate : the best model itself
-    step : what prepares a table of words and blanks for it; None where rows are taken as they are
+    step : what prepares a table of words and blanks for it; None if rows are taken as they are
     single : classes with a single label, which was in every fit and is not scored
     unlike : whether columns had unlike ranges, and were standardised for every model; None where
         the table was prepared before, or is sparse
-    n_asked : folds that were asked for; there are no more than labels of the rarest class
-    alone : the main model of the blend that is recommended; None where that is no blend
+    n_asked : folds that were asked for; there are at most as many as the rarest class has labels
+    alone : the main model of the recommended blend; None if a single model is recommended
     only_words : whether rows are sparse, as those of texts are, with no other columns
     """
 

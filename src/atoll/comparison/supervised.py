@@ -1,4 +1,4 @@
-"""Classifiers that know nothing of unlabelled rows, beside those that do."""
+"""Classifiers made of others, which may know nothing of unlabelled rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fit_clone(estimator: Any, X: Any, codes: NDArray[np.integer], seed: Any) -> 
 
 
 class OfClassifiers(ClassifierMixin, BaseEstimator):
-    """A classifier made of others, which takes labels as atoll does: those it lacks are nulls."""
+    """A classifier made of others, which takes labels as atoll does: a null is a missing label."""
 
     unlabelled: Any
 
@@ -90,7 +90,7 @@ class OfClassifiers(ClassifierMixin, BaseEstimator):
 
 
 class PartlyLabelled(OfClassifiers):
-    """A classifier of scikit-learn that takes labels as atoll does: those it lacks are nulls.
+    """A classifier of scikit-learn that takes labels as atoll does: a null is a missing label.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class PartlyLabelled(OfClassifiers):
         One without a parameter `unlabelled`, such as those of scikit-learn, is fitted to the
         labelled rows alone.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls.
+        What in y means unlabelled besides nulls.
     random_state : None or int, default=None
         Seed of the classifier, where it takes one.
 

@@ -1,4 +1,4 @@
-"""How long a comparison will take, told before its first fit."""
+"""How long a comparison will take, said before its first fit."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from atoll.estimators.timing import (
     seconds_by_classes,
 )
 
-ANNOUNCED = 30.0  # seconds from which a comparison says how long it will take
-MOST = 0.5  # share of the time from which a single model is named for it
-PART_OF_DEFAULT = 0.4  # of the default's time, that another model of the same graphs takes
+ANNOUNCED = 30.0  # seconds from which on a comparison says how long it will take
+MOST = 0.5  # share of the time from which on a single model is named as the slow one
+PART_OF_DEFAULT = 0.4  # share of the default's time that another model of the same graphs takes
 
 
 def seconds_of_models(
@@ -34,7 +34,7 @@ def seconds_of_models(
 ) -> dict[str, float]:
     """Return about how long all fits of each model will take; peers are quick, and left out.
 
-    A graph of few rows takes no time here: it is not tried, since a trial would take longer than
+    A model on a graph of few rows is not tried and has 0 seconds: a trial would take longer than
     the fit itself, and tell less.
 
     Parameters
@@ -42,7 +42,7 @@ def seconds_of_models(
     X : (n, d) the rows, as the models are fitted to them
     codes : (n,) classes, -1 where unlabelled
     n_splits : fits of each model
-    tell : hears the name of a model before it is tried
+    tell : called with the name of a model before it is tried
     """
     y = codes.astype(object)
     y[codes < 0] = None
@@ -58,7 +58,7 @@ def seconds_of_models(
 
 
 def _is_tried_on_graph(model: SemiSupervisedClassifier, X: Any, y: NDArray[Any]) -> bool:
-    """Return whether a model has a graph, and trials rather than counted steps tell its time."""
+    """Return whether a model has a graph, and its time is found by trials, not by counting."""
     most = graph_rows(model)
     return most is not None and seconds_by_classes(model, X.shape[0], y, most) is None
 
@@ -75,7 +75,7 @@ class Forecast:
     seconds : of all fits of each, by trials
     n_splits : fits of each
     default : name of the default
-    say : hears what there is to say
+    say : called with what there is to say
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Forecast:
         self._announce()
 
     def before_fit(self, name: str) -> None:
-        """Hear the name of a model that is about to be fitted."""
+        """Note that a model is about to be fitted."""
         if self._is_done:
             return
         now = time.perf_counter(), time.process_time()

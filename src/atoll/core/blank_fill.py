@@ -1,8 +1,8 @@
 """Blank numbers, filled in from the rows most like them.
 
-The median of a column is what its largest class has. In its place a row would seem to be of that
-class, and a model would be sure of it. The mean over like rows is theirs where they agree, and lies
-between classes where they do not.
+A column's median is typical of its largest class: filled in with it, a row would look like a member
+of that class, and a model would be sure of it. The mean over similar rows is their common value
+where they agree, and lies between the classes where they do not.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MOST_DONORS = 1000  # complete rows that are kept to fill others in
-MOST_NUMBERS = 2_000_000  # that they have
-FEWEST_DONORS = 20  # below, columns are filled with their medians
+MOST_NUMBERS = 2_000_000  # cells of all donors together
+FEWEST_DONORS = 20  # with fewer, columns are filled with their medians
 N_LIKE = 10  # rows whose mean fills a cell
 FEW_VALUES = 10
-"""Up to so many different values, a column of numbers counts as it would as a category, and a blank
-cell takes one of them."""
+"""A column of numbers with at most this many different values counts as a category does, and a
+blank cell takes one of the values."""
 
 
 def donors_of(X: Array) -> Array:
-    """Return complete rows, at most so many, to fill others in; (n, p) -> (r, p).
+    """Return complete rows to fill others in, at most MOST_DONORS; (n, p) -> (r, p).
 
-    There are none where too few rows are complete.
+    If too few rows are complete, none are returned.
     """
     complete = np.flatnonzero(~np.isnan(X).any(axis=1))
     if len(complete) < FEWEST_DONORS or not X.shape[1]:
@@ -35,7 +35,7 @@ def donors_of(X: Array) -> Array:
 
 
 def units(donors: Array) -> Array:
-    """Return what columns are divided by, (p,): numbers count alike, and indicators as they are."""
+    """Return what to divide columns by, (p,), so that numbers count alike; 1 for indicators."""
     is_indicator = np.isin(donors, [0.0, 1.0]).all(axis=0)
     largest = np.abs(donors).max(axis=0)
     largest[largest == 0.0] = 1.0
@@ -66,7 +66,7 @@ def fill_blank(X: Array, donors: Array, medians: Array) -> Array:
     out = np.where(is_blank, medians, X)
     if not len(donors):
         return out
-    from sklearn.impute import KNNImputer  # where it is needed: it takes long to import
+    from sklearn.impute import KNNImputer  # imported late: it is slow to import
 
     unit = units(donors)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -78,7 +78,7 @@ def fill_blank(X: Array, donors: Array, medians: Array) -> Array:
 
 
 def _among_values(like: Array, donors: Array) -> Array:
-    """Return means, (m, p); in columns of few values the nearest of these."""
+    """Return means, (m, p); in columns of few values, the value nearest to each mean."""
     out = like.copy()
     for j in range(donors.shape[1]):
         values = np.unique(donors[:, j])

@@ -1,4 +1,4 @@
-"""Rows of which nothing is known, or next to nothing: cells that a model would read are blank."""
+"""Rows of which little or nothing is known: the cells that a model would read are blank."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ MOSTLY = 0.5
 
 
 MANY = 0.5
-"""From this share of blank cells on a row is remarked on, where it is asked for or predicted."""
+"""A row with at least this share of blank cells is remarked on when it is asked for or predicted.
+"""
 
 
 class KnownRows(NamedTuple):
     """The rows of a table that hold something.
 
     frame : those rows
-    numbers : (n,) what each is called in the table, from 1 on; None where no row was left out
-    left_out : numbers of the rows of nothing but blanks
+    numbers : (n,) their numbers in the table, from 1; None if no row was left out
+    left_out : numbers of the rows that hold nothing but blanks
     """
 
     frame: pd.DataFrame
@@ -39,7 +40,7 @@ class KnownRows(NamedTuple):
         return other if self.numbers is None else other.iloc[self.numbers - 1]
 
     def remark(self, after: str = ".") -> list[str]:
-        """Return which rows were left out, in a sentence; nothing where none was."""
+        """Return a sentence that says which rows were left out; nothing if none was."""
         if not self.left_out:
             return []
         are = "is" if len(self.left_out) == 1 else "are"
@@ -48,9 +49,9 @@ class KnownRows(NamedTuple):
 
 
 def known_rows(frame: pd.DataFrame, columns: Sequence[str]) -> KnownRows:
-    """Return the rows with something in one of the columns at least.
+    """Return the rows with something in at least one of the columns.
 
-    Where every row is blank none is left out, and the table is refused by those who read it.
+    If every row is blank, none is left out: whatever reads the table refuses it.
 
     Examples
     --------
@@ -70,7 +71,7 @@ def known_rows(frame: pd.DataFrame, columns: Sequence[str]) -> KnownRows:
 def mostly_blank(shares: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which rows are mostly blank, (n,) -> (n,), by the share of each row's blank cells.
 
-    Where most rows are, that is how the table is, and none is told apart from the others.
+    If most rows are, the table is simply like that, and no row is singled out.
 
     Examples
     --------
@@ -82,7 +83,7 @@ def mostly_blank(shares: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def left_to_the_end(rows: Sequence[int | str]) -> str:
-    """Return that these rows are asked for last, in a sentence; nothing where there are none.
+    """Return a sentence that says that these rows are asked for last; nothing if there are none.
 
     Examples
     --------
@@ -96,7 +97,7 @@ def left_to_the_end(rows: Sequence[int | str]) -> str:
 
 
 def numbered(rows: Sequence[int | str]) -> str:
-    """Return rows by their numbers or names, the first of many only.
+    """Name rows by their numbers or names; of many rows, only the first ten.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Work in progress on disk, so that what was stopped goes on to the same numbers.
+"""Work in progress on disk, so that a stopped fit goes on and ends with the same numbers.
 
-A file holds arrays and the fingerprint of its problem, and is written whole or not at all. Nothing
-in it is run, and a file that is damaged or of another problem is refused in words.
+A file holds arrays and the fingerprint of its problem, and is written whole or not at all. No code
+in it is ever run; a file that is damaged, or belongs to another problem, is refused with a message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array = NDArray[Any]
 
 SECONDS = 30.0  # between two writes of the same work
 
-# What reading a file raises that is not as it was written.
+# What reading a damaged file may raise.
 DAMAGE = (
     OSError,
     ValueError,
@@ -48,21 +48,21 @@ DAMAGE = (
 
 
 class CheckpointNotWritten(UserWarning):
-    """A checkpoint could not be written; the work went on without."""
+    """A checkpoint could not be written; the work went on without it."""
 
 
 class Checkpoint(NamedTuple):
     """A folder with the work of one fit.
 
-    folder : where
-    fingerprint : of the problem; files of another are refused
+    folder : where its files are
+    fingerprint : of the problem; files of another problem are refused
     """
 
     folder: Path
     fingerprint: str
 
     def save(self, name: str, parts: Mapping[str, Array]) -> None:
-        """Keep arrays under a name, in place of those that were kept there."""
+        """Keep arrays under a name; any that were kept there before are replaced."""
         write_arrays(
             self.folder / f"{name}.npz", {"fingerprint": np.array(self.fingerprint), **parts}
         )
@@ -81,7 +81,7 @@ class Checkpoint(NamedTuple):
         return held
 
     def generator(self, fresh: np.random.Generator) -> np.random.Generator:
-        """Return the random stream that the work began with: `fresh`, if it begins now."""
+        """Return the random stream that the work began with; `fresh` if it begins now."""
         seeds = cast(np.random.SeedSequence, fresh.bit_generator.seed_seq)
         held = self.load("seed")
         if held is None:
@@ -114,7 +114,7 @@ class Checkpoint(NamedTuple):
 
 
 def checkpoint_in(folder: str | os.PathLike[str] | None, fingerprint: str) -> Checkpoint | None:
-    """Return the checkpoint in a folder, made if it does not exist; None where none is asked for.
+    """Return the checkpoint in a folder, which is made if need be; None if no folder is given.
 
     Examples
     --------
@@ -133,8 +133,8 @@ def checkpoint_in(folder: str | os.PathLike[str] | None, fingerprint: str) -> Ch
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write a file of arrays, whole or not at all.
 
-    Where it cannot be written, because the disk is full say, a warning says so: the work itself
-    goes on, and what was written last is still there.
+    If it cannot be written, say because the disk is full, there is a warning: the work itself goes
+    on, and what was written last is still there.
     """
     try:
         with atomic_path(path) as temporary, open(temporary, "wb") as file:
@@ -185,7 +185,7 @@ def _unreadable(path: Path, error: BaseException) -> str:
 
 
 def make_folder(checkpoint: str | os.PathLike[str]) -> None:
-    """Make the folder of a checkpoint; raise a ValueError where it cannot be one."""
+    """Make the folder of a checkpoint; raise a ValueError if that is not possible."""
     try:
         Path(checkpoint).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -222,7 +222,7 @@ def flatten(state: Any, prefix: str = "") -> Iterator[tuple[str, Array]]:
 def unflatten(template: Any, arrays: Mapping[str, Array], prefix: str = "") -> Any:
     """Return the nested NamedTuples that `flatten` took apart, of the types of `template`.
 
-    A ValueError says where an array is missing or of another type.
+    Raise a ValueError if an array is missing or of another type.
     """
     values: list[Any] = []
     for name, value in zip(template._fields, template):

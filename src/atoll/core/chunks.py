@@ -1,8 +1,8 @@
-"""Rows that do not fit in memory: they are read in chunks, or held by a cluster, and summed over.
+"""Rows that do not fit in memory: read in chunks, or held by a cluster.
 
 A source of rows has one operation, `total`: apply a function to every chunk and add the results.
-Any sum over rows is thus computed in the same way from an array, from files and on a cluster. What
-is wanted of every row, such as a prediction, comes from `each`, or from Dask itself.
+Any sum over rows is thus computed in the same way from an array, from files and on a cluster. A
+result for every row, such as a prediction, comes from `each`, or from Dask itself.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from atoll.core.tables import (
     LongRow,
     exact_numbers,
     more_columns,
+    unreadable_parquet,
     unreadable_text,
     with_length,
 )
@@ -35,7 +36,7 @@ from atoll.core.tables import (
 CHUNK_ROWS = 100_000  # rows per chunk unless the caller chooses
 
 _ABOUT_COLUMNS = {"names", "header", "index_col", "usecols", "on_bad_lines", "engine", "skiprows"}
-"""Options of pandas by which the caller says what the columns of a text are."""
+"""Options of `pandas.read_csv` that say what the columns are."""
 
 Chunk = tuple[Any, Any]
 """Rows (b, d), as an array or a data frame, and their labels (b,), or None where there are none."""
@@ -65,13 +66,13 @@ class RowChunks:
         data frame, and y (b,) holds labels, with None, NaN or -1 where a label is unknown; None
         where rows are only to be predicted.
     n_rows : int, default=None
-        How many there are, where that is known, for bars of progress.
+        How many there are, if that is known; progress bars show it.
 
     Attributes
     ----------
     reasons : dict
-        Why rows of a table could not be read, by their numbers from 0 on, once the table was
-        predicted by a pipeline with `make_preprocessor()`: such rows have blank answers.
+        Row number, from 0, -> why the row could not be read. Filled once the table was predicted
+        by a pipeline with `make_preprocessor()`; such rows have blank answers.
 
     Examples
     --------
@@ -85,7 +86,7 @@ class RowChunks:
     def __init__(self, make: Callable[[], Iterator[Chunk]], n_rows: int | None = None):
         self.make = make
         self.n_rows = n_rows
-        self.make_all = make  # with rows that have too many cells, where these can be read
+        self.make_all = make  # includes rows with too many cells, if these can be read
         self.reasons: dict[int, str] = {}
 
     def __repr__(self) -> str:
@@ -203,7 +204,7 @@ class DaskRows:
         """
         dask = import_extra("dask")
         apply, add = dask.delayed(_apply, pure=False), dask.delayed(_add, pure=False)
-        shared = dask.delayed(function, traverse=False, pure=False)  # sent once in all
+        shared = dask.delayed(function, traverse=False, pure=False)  # sent only once
         parts = [apply(shared, number, X, y) for number, (X, y) in enumerate(self.partitions)]
         heard = [dask.delayed(_rows_of, pure=False)(part) for part in parts]
         while len(parts) > 1:
@@ -216,7 +217,7 @@ class DaskRows:
 
 
 def _compute_and_tick(result: Any, heard: list[Any], tick: Callable[[int], None]) -> Any:
-    """Compute `result`, and tick with each of `heard` as soon as it is there."""
+    """Compute `result`, and call `tick` with each of `heard` as soon as it is known."""
     dask = import_extra("dask")
     client = getattr(import_extra("dask.base").get_scheduler(), "__self__", None)
     if client is not None:  # a cluster, so that its package was imported
@@ -287,7 +288,7 @@ def map_partitions(function: Callable[[Any], Any], X: Any, meta: Any) -> Any:
     if is_array:
         X = X.rechunk({1: -1})
     lengths = X.chunks[0] if is_array else (np.nan,) * X.npartitions
-    shared = dask.delayed(function, traverse=False, pure=False)  # sent once in all
+    shared = dask.delayed(function, traverse=False, pure=False)  # sent only once
     call = dask.delayed(_call, pure=False)
     pieces = [
         arrays.from_delayed(call(shared, part), (n, *meta.shape[1:]), meta=meta)
@@ -297,7 +298,7 @@ def map_partitions(function: Callable[[Any], Any], X: Any, meta: Any) -> Any:
 
 
 def let_go(X: Any) -> None:
-    """Drop the pages of a memory map that were read; they are read again when they are wanted."""
+    """Drop the pages of a memory map that were read; they are read again when they are needed."""
     if not isinstance(X, np.memmap) or X.mode != "r":
         return
     base: Any = X.base
@@ -378,7 +379,10 @@ def _mapped(path: Path) -> NDArray[Any]:
     try:
         found: NDArray[Any] = np.load(path, mmap_mode="r")
     except ValueError as error:
-        raise ValueError(f"{str(path)!r} cannot be mapped as .npy: {error}") from None
+        raise ValueError(
+            f"{str(path)!r} cannot be mapped as .npy ({error}); save the rows as an array of "
+            "numbers with numpy.save."
+        ) from None
     return found
 
 
@@ -400,8 +404,8 @@ def _of_csv(
 ) -> Iterator[Chunk]:
     """Yield chunks of a CSV file.
 
-    takes_long : whether rows may have more cells than the header; a column `N_CELLS` says which
-        have, from the first such row on
+    takes_long : whether rows may have more cells than the header; from the first such row on, a
+        column `N_CELLS` says which rows have
     """
     pd = import_extra("pandas")
     n_done, n_more = 0, 0
@@ -427,7 +431,7 @@ def _of_csv(
 
 
 def _no_text(path: Path, error: UnicodeError) -> str:
-    """Return what to do about a file whose bytes are no text."""
+    """Return what to do about a file that is not text."""
     with path.open("rb") as file:
         start = file.read(4)
     fix = (
@@ -442,7 +446,7 @@ def _no_text(path: Path, error: UnicodeError) -> str:
 
 
 def _reader(path: Path, chunk_rows: int, options: dict[str, Any], n_more: int) -> Any:
-    """Return what reads a CSV file, with so many columns beyond those of its header."""
+    """Return a reader of a CSV file, with `n_more` columns beyond those of its header."""
     pd = import_extra("pandas")
     separator = options.get("sep", options.get("delimiter", ","))
     if "engine" not in options and separator is not None and len(separator) == 1:
@@ -477,7 +481,7 @@ def _parquet_rows(files: list[Path]) -> int:
         return sum(parquet.read_metadata(file).num_rows for file in files)
     except (pyarrow.ArrowException, OSError) as error:
         names = ", ".join(repr(str(file)) for file in files[:3])
-        raise ValueError(f"{names} cannot be read as Parquet: {error}") from None
+        raise unreadable_parquet(names, error) from None
 
 
 def _split(frame: Any, target: str | None, path: Path) -> Chunk:

@@ -1,4 +1,4 @@
-"""Classes that may be slips for others: few labels, and nearly the name of a class with more."""
+"""Classes that may be misspelt: few labels, and nearly the name of a class with more labels."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from atoll.core.remarks import warn_user
 
-FEW = 2  # labels of a class that may be a slip
-LEAST_SAME = 3  # letters of names that differ in capitals, blanks or full stops alone
-LEAST_LONGER, LEAST_OTHER = 5, 6  # of words where a letter is missing or moved, or is another one
+FEW = 2  # labels at most, of a class that may be a slip
+LEAST_SAME = 3  # letters at least, of names that differ only in capitals, blanks or full stops
+LEAST_LONGER, LEAST_OTHER = 5, 6  # letters at least: one missing or two swapped; one wrong
 OF_NO_MEANING = "._,;:'\"`"  # signs in a name; + and - may be all that tells two classes apart
 
 
@@ -39,9 +39,9 @@ class Slip(NamedTuple):
 def class_slips(classes: Iterable[Any], counts: Iterable[int]) -> list[Slip]:
     """Return the classes that may be slips for others.
 
-    They have one or two labels, the other has more, and the names differ in capitals, blanks and
-    full stops alone, or by one letter of a long word. Digits, signs and single letters tell classes
-    apart.
+    A slip has one or two labels, the class meant has more, and the names differ only in capitals,
+    blanks and full stops, or by one letter of a long word. Names that differ in a digit, a sign or
+    a single letter are of different classes.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def class_slips(classes: Iterable[Any], counts: Iterable[int]) -> list[Slip]:
 
 
 def remark_on_slips(classes: Iterable[Any], counts: Iterable[int]) -> None:
-    """Warn of classes that may be slips for others; of blanks around them `parse_labels` does."""
+    """Warn of classes that may be slips; `parse_labels` warns of blanks around names."""
     for slip in class_slips(classes, counts):
         if slip.name.strip() != slip.meant.strip():
             warn_user(f"y: {slip.said()}", UserWarning)
@@ -83,7 +83,7 @@ def _are_near(one: str, other: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    """Return letters, digits and signs of a name that stand together, without capitals.
+    """Split a name into runs of letters, of digits and of signs, in lower case.
 
     A capital after a small letter begins a word: the B of "classB" is one.
     """
@@ -100,7 +100,7 @@ def _words(name: str) -> list[str]:
 
 
 def _is_one_slip(one: str, other: str) -> bool:
-    """Return whether a letter is missing, another, or two are swapped, but for the first."""
+    """Return whether one letter, not the first, is missing or wrong, or two are swapped."""
     if not (one.isalpha() and other.isalpha() and one[0] == other[0]):
         return False
     short, long = sorted((one, other), key=len)

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-UNLIKE_SCALES = 10.0  # ratio of the columns' ranges, the ninth tenth to the first
-FEW_COLUMNS = 10  # up to which it is that of the largest to the smallest: each has its weight
-NEARLY = 0.25  # by which means and deviations of a part of standardised rows may be off
-MOSTLY_ZERO = 0.5  # share of zeros from which columns are counts, and left as they are
+UNLIKE_SCALES = 10.0  # ratio of the columns' ranges: of their ninth decile to the first
+FEW_COLUMNS = 10  # with so few columns, the ratio of the largest range to the smallest counts
+NEARLY = 0.25  # by which means and deviations of some of the standardised rows may be off
+MOSTLY_ZERO = 0.5  # share of zeros above which columns are counts, and left as they are
 
 
 def unlike_scales(X: Array) -> bool:
     """Return whether the columns of dense rows (n, d) are in unlike units.
 
-    They are where ranges differ by a factor of ten (of more than ten columns those that remain
-    without a tenth on either side), cells are not mostly zero, as counts of words are, and columns
-    were not standardised before.
+    They are if their ranges differ by a factor of ten (with more than ten columns, the smallest and
+    the largest tenth of the ranges do not count), cells are not mostly zero, as counts of words
+    are, and columns were not standardised before.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def holds_numbers_alone(frame: pd.DataFrame, left_out: Sequence[str | None] = ()
 def _is_standardised(X: Array) -> bool:
     """Return whether all columns but those of few values were standardised already.
 
-    What the others count was then meant: indicators of a table have no unit, but a weight.
+    The scale of the others is then deliberate: indicators of a table have no unit, but a weight.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # huge numbers are not standardised
         mean, deviation = mean_and_deviation(X)

@@ -19,6 +19,7 @@ from atoll.core.linalg import jittered_cholesky, solve_lower
 Array = NDArray[np.float64]
 
 HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
+MOST_CENTRES = 400  # rows that `fit_blurred` blurs; of more, a random sample
 STUDENT_DF = 4.0  # degrees of freedom of a fitted t: heavy tails, but a finite variance
 
 
@@ -201,27 +202,27 @@ class NormalInverseWishart(NamedTuple):
         return Gaussian(mean, lower)
 
 
-def fit_gaussian(X: Array, *, inflation: float = 1.0) -> Gaussian:
-    """Fit a Gaussian with the rows' mean and `inflation` times their covariance; X (n, d).
+def fit_gaussian(X: Array) -> Gaussian:
+    """Fit a Gaussian with the rows' mean and covariance; X (n, d).
 
     The covariance is shrunk when rows are few. With more columns than rows, only the variances are
     fitted.
     """
     if X.shape[1] > len(X):
-        return Gaussian(X.mean(axis=0), np.sqrt(inflation) * _scales(X))
+        return Gaussian(X.mean(axis=0), _scales(X))
     mean, covariance = _moments(X)
-    return Gaussian(mean, jittered_cholesky(inflation * covariance).lower)
+    return Gaussian(mean, jittered_cholesky(covariance).lower)
 
 
-def fit_blurred(X: Array, width: float, *, most_centres: int = 400) -> Blurred:
+def fit_blurred(X: Array, width: float) -> Blurred:
     """Blur the rows, drawn towards their mean, to a density of the rows' mean and covariance.
 
     Width 1 is `fit_gaussian`, and near 0 there is a narrow Gaussian at every row. X (n, d).
     """
     whole = fit_gaussian(X)
     centres = X
-    if len(X) > most_centres:
-        centres = X[np.random.default_rng(0).choice(len(X), most_centres, replace=False)]
+    if len(X) > MOST_CENTRES:
+        centres = X[np.random.default_rng(0).choice(len(X), MOST_CENTRES, replace=False)]
     centres = whole.mean + np.sqrt(1.0 - width**2) * (centres - whole.mean)
     return Blurred(centres, width * whole.lower)
 

@@ -1,7 +1,6 @@
-"""Rows that a fit takes a part of, and that stay where they are: on disk, or on a cluster.
+"""Rows that stay on disk or on a cluster, and of which a fit takes a part.
 
-They answer as an array does where a model asks for it: their shape, and some of them by their
-numbers.
+To a model they look like an array: they have a shape, and some of them are read by their numbers.
 """
 
 from __future__ import annotations
@@ -16,14 +15,23 @@ from numpy.typing import NDArray
 from atoll.core.chunks import RowSource, let_go
 from atoll.core.labels import PartialLabels, parse_labels
 from atoll.core.not_finite import refuse_not_finite
-from atoll.core.passes import Tick, as_labels, as_rows, column_names, read_chunk
+from atoll.core.passes import (
+    Tick,
+    as_labels,
+    as_rows,
+    code_type,
+    column_names,
+    read_chunk,
+    require_same_columns,
+    signed_codes,
+)
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.integer]
 
 
 class MappedRows:
-    """Rows (n, d) of a memory map, of which what is asked for is read.
+    """Rows (n, d) of a memory map; only those that are asked for are read.
 
     Those in single precision stay so; all others become double.
 
@@ -48,14 +56,14 @@ class MappedRows:
 
 
 class SourceRows:
-    """Rows (n, d) of a source; some of them are read by a pass over all.
+    """Rows (n, d) of a source; reading some of them takes a pass over all.
 
     Parameters
     ----------
     source : of the rows
     lengths : of its chunks
     n_features : d
-    tick : hears the number of rows of every chunk that was read
+    tick : called with the number of rows of every chunk that was read
     """
 
     def __init__(
@@ -96,7 +104,7 @@ class _Pieces:
 def _taken(within: list[Numbers], number: int, X: Any, y: Any) -> _Pieces:
     numbers = within[number]
     if not len(numbers):
-        return _Pieces((np.empty((0, X.shape[1]), np.float32),))  # of the others' precision
+        return _Pieces((np.empty((0, X.shape[1]), np.float32),))  # takes on the others' precision
     if hasattr(X, "iloc"):
         is_single = all(kind == np.float32 for kind in X.dtypes)
         rows = as_rows(X.iloc[numbers])
@@ -114,13 +122,13 @@ def _in_their_precision(rows: Any) -> Any:
 
 @dataclass(frozen=True)
 class Survey:
-    """The number and columns of rows, and what is labelled how; one byte a row where that will do.
+    """The number, columns and labels of rows; labels take one byte a row where that is enough.
 
     lengths : number of rows in each chunk
     n_features : d
     names : of the features, or None
-    labels : for each chunk its distinct labels, without nulls, and the place of each row's among
-        them, -1 for a null
+    labels : for each chunk its distinct labels, without nulls, and for each row the place of its
+        label among them, -1 for a null
     """
 
     lengths: tuple[int, ...]
@@ -129,15 +137,7 @@ class Survey:
     labels: tuple[tuple[list[Any], Numbers], ...]
 
     def __add__(self, other: Survey) -> Survey:
-        if (self.n_features, self.names) != (other.n_features, other.names):
-            first, second = (
-                ", ".join(one.names) if one.names else f"{one.n_features} features"
-                for one in (self, other)
-            )
-            raise ValueError(
-                f"chunks of rows differ in their columns: {first} and {second}; every chunk needs "
-                "the same."
-            )
+        require_same_columns(self, other)
         return Survey(
             self.lengths + other.lengths, self.n_features, self.names, self.labels + other.labels
         )
@@ -153,10 +153,10 @@ class Survey:
             )
             if is_class
         }
-        small = _smallest(len(whole.classes))
+        dtype = code_type(len(whole.classes))
         codes = np.concatenate(
             [
-                np.array([*(known.get(value, -1) for value in values), -1], small)[places]
+                np.array([*(known.get(value, -1) for value in values), -1], dtype)[places]
                 for values, places in self.labels
             ]
         )
@@ -170,10 +170,5 @@ def survey(number: int, X: Any, y: Any) -> Survey:
         raise ValueError("the chunks of rows have no labels; name their column with target=.")
     rows, labels = read_chunk(number, X, y)
     refuse_not_finite(rows, where=f" of chunk {number}")
-    places = np.where(labels.is_labelled, labels.codes, -1).astype(_smallest(len(labels.classes)))
-    found = (labels.classes.tolist(), places)
+    found = (labels.classes.tolist(), signed_codes(labels))
     return Survey((len(rows),), rows.shape[1], column_names(X), (found,))
-
-
-def _smallest(n_codes: int) -> type[np.signedinteger[Any]]:
-    return np.int8 if n_codes < 128 else np.int32

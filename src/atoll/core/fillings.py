@@ -1,9 +1,9 @@
 """Rows whose blank numbers were filled in, and what else they might have been.
 
-A model takes what was filled in for a measurement, and is too sure of the row. So the probabilities
-of such a row are averaged over several fillings (multiple imputation, Rubin 1987): each takes all
-of the row's blank cells from one of the complete rows most like it, so that cells which go together
-stay so. No chance is in it: the same row has the same fillings wherever it stands.
+A model treats a filled-in number as if it were measured, and is too sure of the row. So the
+probabilities of such a row are averaged over several fillings (multiple imputation, Rubin 1987):
+each takes all of the row's blank cells from one of the complete rows most like it, so that cells
+which go together stay together. Nothing is random: a row has the same fillings wherever it stands.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from scipy import sparse
 Array = NDArray[np.float64]
 
 N_FILLINGS = 8
-ROWS_AT_ONCE = 4096  # that are predicted in all their fillings
-ROWS_COMPARED = 64  # with all donors: their distances stay in the processor's cache
+ROWS_AT_ONCE = 4096  # rows that are predicted in all their fillings at a time
+ROWS_COMPARED = 64  # rows compared with all donors at a time: distances stay in the cache
 
 
 class Fillings(NamedTuple):
@@ -27,9 +27,9 @@ class Fillings(NamedTuple):
 
     rows : (b,) places of the rows
     is_blank : (b, q) their blank cells, of the first q features: words of texts come after these
-    donors : (r, q) complete rows, as a model takes them, in random order: of rows as near as each
-        other those come first that stand first here
-    weights : (q,) what a difference in each feature counts
+    donors : (r, q) complete rows, as a model takes them, in random order, which decides between
+        donors that are equally near
+    weights : (q,) how much a difference in each feature counts
     """
 
     rows: NDArray[np.intp]
@@ -38,7 +38,7 @@ class Fillings(NamedTuple):
     weights: Array
 
     def of(self, places: Any, n: int) -> Fillings | None:
-        """Return those of some of n rows, by their places, a slice or a mask; None: none is."""
+        """Return the fillings of some of n rows, by places, a slice or a mask; None if none has."""
         place_of = np.full(n, -1)
         place_of[self.rows] = np.arange(len(self.rows))
         found = place_of[places]
@@ -47,7 +47,7 @@ class Fillings(NamedTuple):
         return self._replace(rows=rows, is_blank=self.is_blank[kept]) if len(rows) else None
 
     def each(self, X: Any, piece: slice) -> Iterator[Any]:
-        """Yield some of the rows with blank cells, (m, p), in one filling after the other.
+        """Yield some of the rows with blank cells, (m, p), once for each filling.
 
         Parameters
         ----------
@@ -65,7 +65,7 @@ class Fillings(NamedTuple):
             yield filled
 
     def _like(self, numbers: Array, is_blank: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Return the donors most like rows in the cells that these have; (m, q) -> (m, F)."""
+        """Return the donors most like rows in the cells that are not blank; (m, q) -> (m, F)."""
         n = min(N_FILLINGS, len(self.donors))
         out = np.empty((len(numbers), n), np.intp)
         counts = np.where(is_blank, 0.0, self.weights)
@@ -82,9 +82,10 @@ class Fillings(NamedTuple):
 
 
 class FilledRows(np.ndarray[Any, np.dtype[Any]]):
-    """An array of rows (n, p) that knows their fillings, which are of these very numbers.
+    """An array of rows (n, p) that knows their fillings.
 
-    A part, a copy or whatever is computed from it knows none; it is not to be changed in place.
+    A part, a copy and anything computed from it know none. Do not change it in place: the fillings
+    belong to these very numbers.
     """
 
     fillings: Fillings | None = None
@@ -101,7 +102,7 @@ def carrying(X: Any, fillings: Fillings | None) -> Any:
 
 
 def with_remarks(X: Any, remarks: Sequence[str]) -> Any:
-    """Return rows (n, p) that know what was warned of when they were made; a frame knows none."""
+    """Return rows (n, p) that know the warnings given when they were made; a frame cannot."""
     if not remarks or not (isinstance(X, np.ndarray) or sparse.issparse(X)):
         return X
     known = fillings_of(X)
@@ -111,7 +112,7 @@ def with_remarks(X: Any, remarks: Sequence[str]) -> Any:
 
 
 def remarks_of(X: Any) -> tuple[str, ...]:
-    """Return what was warned of when rows were made, where they know it."""
+    """Return the warnings given when rows were made, as far as the rows know them."""
     found = getattr(X, "remarks", ())
     return found if isinstance(found, tuple) else ()  # a column may have that name
 

@@ -17,11 +17,11 @@ from atoll.core.node_tables import NodeTables, tables_for
 
 Array = NDArray[np.float64]
 
-OFFSETS_AT_ONCE = 2**13  # so that what is made of them stays near the processor
+OFFSETS_AT_ONCE = 2**13  # so that what is computed from them stays in the cache
 SMALL_FOR_SLOPES = 1e-6  # mass below which slopes are found in log space
-SMALL_FOR_ROUGH_SLOPES = 1e-3  # and where five digits are enough
-NOTHING_IN_SUMS = 1e-12  # mass that is none beside others
-CLOSE_TO_PEAK = 1e-3  # for nodes around it, which reach eight deviations to either side
+SMALL_FOR_ROUGH_SLOPES = 1e-3  # the same where five digits are enough
+NOTHING_IN_SUMS = 1e-12  # mass that is negligible beside others
+CLOSE_TO_PEAK = 1e-3  # error of the peak; the nodes around it reach eight deviations to each side
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
@@ -126,51 +126,6 @@ def _lower_tail_quantile(log_uniform: Array, a: Array, b: Array) -> Array:
     return np.clip(x, a, b)
 
 
-def truncated_normal_moments(
-    mean: ArrayLike, sd: ArrayLike, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf
-) -> tuple[Array, Array, Array]:
-    """Return the log mass, mean and variance of N(mean, sd²) restricted to (lower, upper).
-
-    Returns
-    -------
-    log_mass, truncated_mean, truncated_variance : arrays of the broadcast shape
-    """
-    mean, sd, lower, upper = np.broadcast_arrays(
-        *(np.asarray(v, dtype=float) for v in (mean, sd, lower, upper))
-    )
-    a, b = (lower - mean) / sd, (upper - mean) / sd
-    mirrored = a > 0  # work in the left tail, as `truncated_normal` does
-    low, high = np.where(mirrored, -b, a), np.where(mirrored, -a, b)
-    log_mass = log_ndtr_difference(low, high)
-    offset, variance = _left_moments(low, high)
-    centre = np.where(mirrored, -offset, offset)
-    return log_mass, mean + sd * centre, sd * sd * variance
-
-
-def _left_moments(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return the mean and variance of the standard normal on (a, b), by quadrature.
-
-    The closed form φ(a) − φ(b) over Φ(b) − Φ(a) cancels for narrow or far intervals.
-    Gauss–Legendre quadrature, from b down over the part of the interval that carries mass, does
-    not.
-    """
-    nodes, weights = _legendre(200)
-    # All but exp(−40) of the mass lies within `reach` of the end nearer to zero.
-    top = np.minimum(b, 9.0)
-    rate = np.maximum(-top, 1.0)
-    reach = np.where(top < -3.0, 45.0 / rate, top + 10.0)
-    bottom = np.maximum(a, top - reach)
-    half = 0.5 * (top - bottom)
-    distance = -half[..., None] * (1.0 - nodes)  # x − top, without cancellation
-    log_density = -distance * (top[..., None] + 0.5 * distance)  # log φ(x)/φ(top)
-    peak = np.max(log_density, axis=-1, keepdims=True)
-    mass = weights * np.exp(log_density - peak)
-    mass /= mass.sum(axis=-1, keepdims=True)
-    drift = (mass * distance).sum(axis=-1)
-    variance = (mass * (distance - drift[..., None]) ** 2).sum(axis=-1)
-    return top + drift, variance
-
-
 @lru_cache(maxsize=16)
 def _legendre(n_nodes: int) -> tuple[Array, Array]:
     return np.polynomial.legendre.leggauss(n_nodes)
@@ -271,8 +226,8 @@ def expected_product_of_ndtr_slopes(
     Parameters
     ----------
     rough : whether five digits are enough, at three fifths of the cost; else there are nine
-    in_sums : (n,) rows that are a part of sums with larger ones: of small masses and what they are
-        multiplied by five decimals are enough then; None: no row is
+    in_sums : (n,) rows whose mass is added to that of larger ones, so that five decimals are enough
+        for a small mass and its slopes; None: no row's is
 
     Examples
     --------
@@ -315,8 +270,8 @@ def _orthant_slopes(t: Array) -> tuple[Array, Array, Array]:
 def _product_slopes(t: Array, *, rough: bool = False) -> tuple[Array, Array, Array]:
     """Return E_u Π Φ(u + t_i), its gradient, and its Hessian's trace in the means of all latents.
 
-    To 1e-10 of the mass, or to 1e-5 of it if rough, while that is not small; t (n, m) -> (n,),
-    (n, m), (n,).
+    The error is 1e-10 of the mass, or 1e-5 of it if rough, as long as the mass is not small;
+    t (n, m) -> (n,), (n, m), (n,).
     """
     nodes, weights, tables = _slope_nodes(t.shape[1], rough)
     mass, first, second = np.empty(len(t)), np.empty_like(t), np.empty(len(t))
@@ -341,10 +296,10 @@ def _product_slopes(t: Array, *, rough: bool = False) -> tuple[Array, Array, Arr
 
 @lru_cache(maxsize=32)
 def _slope_nodes(n_factors: int, rough: bool = False) -> tuple[Array, Array, NodeTables]:
-    """Return nodes and weights as `_trapezium` does, right to 1e-10 alone, and tables for them.
+    """Return nodes and weights as `_trapezium` does, right only to 1e-10, and tables for them.
 
-    The step is the widest that has that error, or one of 1e-5 if rough, for offsets of any size and
-    spread, by trial. Far to the left Φ is small unless all of the mass is there.
+    The step is the widest with that error, or with 1e-5 if rough, for offsets of any size and
+    spread; it was found by trial. Far to the left Φ is small unless all of the mass is there.
     """
     step = min(0.4, 0.65 * (n_factors + 1.0) ** -0.28)
     low, high = -8.2, 8.2

@@ -28,8 +28,8 @@ _PRODUCTS_AT_ONCE = 2**21
 # Trees search up to _TREE_FEATURES features fast. With more, once rows × queries × features reaches
 # _EXACT_WORK, the search goes to an approximate index, if one is installed.
 _TREE_FEATURES, _EXACT_WORK = 12, 10**12
-# Products find the nearest of all rows sooner than a tree with more features than these, where rows
-# are few and where they are many.
+# With more features than these, products find the nearest rows sooner than a tree does: the first
+# limit is for few rows, the second for many.
 _PRODUCT_FEATURES, _PRODUCT_FEATURES_OF_MANY, _MANY_ROWS = 6, 8, 50_000
 # With more features than these, scikit-learn has no tree either.
 _SEARCHED_FEATURES = 15
@@ -39,8 +39,8 @@ _DENSE_VERTICES = 500
 _SQUARABLE = 1e140
 # Largest residual ‖L u − λ u‖ accepted for a mode found by iteration.
 _MODE_TOLERANCE = 1e-6
-# From so many modes on, Lanczos iteration takes vectors by the block: products of matrices then do
-# what ARPACK does vector by vector. The basis has so many vectors for each mode.
+# From _MANY_MODES modes on, Lanczos iteration takes vectors in blocks of _BLOCK: products of
+# matrices then do what ARPACK does vector by vector. The basis has _BASIS_PER_MODE vectors a mode.
 _MANY_MODES, _BLOCK, _BASIS_PER_MODE = 200, 16, 1.8
 
 
@@ -62,7 +62,7 @@ class NeighbourGraph(NamedTuple):
 
 
 def neighbour_graph(X: Any, n_neighbors: int) -> NeighbourGraph:
-    """Join each row to its nearest other rows; an edge stands if either end chose it.
+    """Join each row to its nearest other rows; there is an edge if either end chose the other.
 
     A row is never its own neighbour, but a copy of it elsewhere in `X` is one, at distance
     zero. The choice among rows that are equally near is arbitrary.
@@ -188,8 +188,8 @@ def _approximate_nearest(rows: np.ndarray, X: np.ndarray | None, k: int) -> np.n
 def _without_own(found: np.ndarray) -> np.ndarray:
     """Drop each row from its own neighbours, (n, k + 1) -> (n, k).
 
-    The furthest goes where it is not among them: an index may miss it, and copies of a row may
-    stand in its place.
+    If it is not among them, the furthest is dropped: an index may miss a row, or find copies of it
+    instead.
     """
     own = found == np.arange(len(found))[:, None]
     own[~own.any(axis=1), -1] = True
@@ -372,15 +372,15 @@ class Modes(NamedTuple):
     vectors: np.ndarray
 
 
-def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Modes:
+def smoothest_modes(weights: Any, n_modes: int) -> Modes:
     """Return the lowest eigenvectors of the normalised Laplacian that are orthogonal to √d.
 
     √d is the trivial eigenvector. Graphs of up to 500 vertices, and requests for more than a
     quarter of the modes, go to LAPACK. The rest are solved part by part, since modes of different
     parts have nothing to do with each other, by Lanczos iteration (ARPACK) on a Chebyshev
     polynomial of I − L, which spreads the crowded end of the spectrum: a dozen sparse products then
-    replace a dozen orthogonalisations of the whole basis. Many modes are found by the block, in
-    half of the time or less. The eigenvalue at which the wanted modes begin is estimated first, and
+    replace a dozen orthogonalisations of the whole basis. Many modes are found in blocks, in half
+    of the time or less. The eigenvalue at which the wanted modes begin is estimated first, and
     residuals are checked at the end.
 
     Parameters
@@ -389,8 +389,6 @@ def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Mod
         Symmetric and non-negative.
     n_modes : int
         m; no more than n − 1 are returned.
-    random_state : int, default=0
-        Seed of the start vectors.
 
     Examples
     --------
@@ -398,10 +396,10 @@ def smoothest_modes(weights: Any, n_modes: int, *, random_state: int = 0) -> Mod
     >>> modes.values.round(6) + 0.0  # two parts: a second null vector
     array([0., 2.])
     """
-    return _smoothest_modes(_checked_weights(weights), n_modes, random_state)
+    return _smoothest_modes(_checked_weights(weights), n_modes)
 
 
-def _smoothest_modes(W: sparse.csr_array, n_modes: int, random_state: int) -> Modes:
+def _smoothest_modes(W: sparse.csr_array, n_modes: int) -> Modes:
     n = W.shape[0]
     n_modes = min(n_modes, n - 1)
     if n_modes < 1:
@@ -409,7 +407,7 @@ def _smoothest_modes(W: sparse.csr_array, n_modes: int, random_state: int) -> Mo
     if n > _DENSE_VERTICES:
         n_parts, part = csgraph.connected_components(W, directed=False)
         if n_parts > 1:
-            return _modes_of_parts(W, n_modes, part, random_state)
+            return _modes_of_parts(W, n_modes, part)
     d = _row_sums(W)
     L = _normalised_laplacian(W, d)
     trivial = np.sqrt(d / d.sum()) if d.any() else np.full(n, 1.0 / np.sqrt(n))
@@ -421,7 +419,7 @@ def _smoothest_modes(W: sparse.csr_array, n_modes: int, random_state: int) -> Mo
     S = sparse.csr_array(sparse.eye_array(n) - L)
     order = csgraph.reverse_cuthill_mckee(S, symmetric_mode=True)  # near rows lie near in memory
     S, trivial = S[order][:, order], trivial[order]
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(0)
     steps = _filters(S, trivial, n_modes, rng)
     if n_modes >= _MANY_MODES:
         found = _modes_by_block(S, trivial, n_modes, steps[0], rng)
@@ -449,7 +447,7 @@ def _check_n_neighbors(n_neighbors: int, n: int) -> None:
 
 
 def _squarable(X: Any) -> tuple[Any, float]:
-    """Return X in a unit in which its squares are numbers, and that unit, a power of two."""
+    """Return X in a unit in which no square overflows, and that unit, a power of two."""
     numbers = X.data if sparse.issparse(X) else X
     largest = float(max(np.max(numbers, initial=0.0), -np.min(numbers, initial=0.0)))
     if not _SQUARABLE < largest < np.inf:
@@ -479,7 +477,7 @@ def _row_sums(W: sparse.csr_array) -> np.ndarray:
 
 
 def _normalised_laplacian(W: sparse.csr_array, d: np.ndarray) -> sparse.csr_array:
-    """Compute `normalised_laplacian` of weights that are known to be right; d (n,) their sums."""
+    """Compute `normalised_laplacian` of weights that were checked; d (n,) are their sums."""
     rows, columns = _edge_ends(W)
     roots = np.sqrt(d)
     S = _with_weights(W, W.data / (roots[rows] * roots[columns]))
@@ -516,14 +514,12 @@ def _checked_weights(weights: Any) -> sparse.csr_array:
     return W
 
 
-def _modes_of_parts(
-    W: sparse.csr_array, n_modes: int, part: np.ndarray, random_state: int
-) -> Modes:
-    """Return the smoothest modes of a graph of several parts; part (n,) says which a vertex is of.
+def _modes_of_parts(W: sparse.csr_array, n_modes: int, part: np.ndarray) -> Modes:
+    """Return the smoothest modes of a graph of several parts; part (n,) says where each vertex is.
 
-    √d of each part alone is a null vector, and so are their combinations, of which those that are
-    orthogonal to √d of the whole graph are taken: random ones, so that all parts have a share where
-    there are fewer modes than parts. Then come the smoothest of all the parts' own modes.
+    √d of each part is a null vector, and so is any combination of these. The first modes are random
+    combinations that are orthogonal to √d of the whole graph: random, so that every part has a
+    share even if there are fewer modes than parts. Then come the smoothest of the parts' own modes.
     """
     d = _row_sums(W)
     total = np.bincount(part, d)
@@ -531,13 +527,13 @@ def _modes_of_parts(
     root = np.sqrt(np.where(alone, 1.0, d / np.where(alone, 1.0, total[part])))
     n_null = min(n_modes, len(total) - 1)
     trivial = np.sqrt(total) if total.any() else np.ones(len(total))
-    drawn = np.random.default_rng(random_state).standard_normal((len(total), n_null))
+    drawn = np.random.default_rng(0).standard_normal((len(total), n_null))
     turned = np.linalg.qr(np.column_stack([trivial, drawn]))[0][:, 1:]
     null = root[:, None] * turned[part]
     n_more = n_modes - n_null
     found = []
     for vertices in np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part))[:-1]):
-        own = _smoothest_modes(W[vertices][:, vertices], n_more, random_state)
+        own = _smoothest_modes(W[vertices][:, vertices], n_more)
         found.append((vertices, own))
     values = np.concatenate([own.values for _, own in found])
     chosen = np.argsort(values, kind="stable")[:n_more]
@@ -597,7 +593,7 @@ def _eigenvalue_count_above(
 def _polynomial(
     S: sparse.csr_array, trivial: np.ndarray, step: tuple[int, float]
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Return what applies a polynomial of `_filters` to a vector (n,) or to several (n, b)."""
+    """Return a function that applies a polynomial of `_filters` to vectors, (n,) or (n, b)."""
     degree, edge = step
     centre, half = 0.5 * (edge - 1.0), max(0.5 * (edge + 1.0), 1e-3)
     twice = sparse.csr_array(2.0 / half * (S - centre * sparse.eye_array(S.shape[0])))
@@ -626,9 +622,10 @@ def _modes_by_block(
     step: tuple[int, float],
     rng: np.random.Generator,
 ) -> Modes | None:
-    """Return the modes by block Lanczos iteration without a restart; None where it falls short.
+    """Return the modes by block Lanczos iteration without a restart; None if it falls short.
 
-    Blocks make fewer steps than single vectors, and the polynomial has twice the degree for it.
+    Blocks take fewer steps than single vectors; to make up for it, the polynomial has twice the
+    degree.
     """
     n, n_steps = S.shape[0], int(np.ceil(_BASIS_PER_MODE * n_modes / _BLOCK))
     size = n_steps * _BLOCK
@@ -679,7 +676,7 @@ def _filtered_modes(
 
 
 def _checked_modes(S: sparse.csr_array, vectors: np.ndarray) -> Modes | None:
-    """Return modes in order, of eigenvectors of S in any; None where one is not right."""
+    """Return the modes, in rising order, of eigenvectors of S; None if one of these is wrong."""
     product = S @ vectors
     values = 1.0 - np.einsum("ij,ij->j", vectors, product)
     order = np.argsort(values)

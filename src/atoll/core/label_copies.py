@@ -1,4 +1,4 @@
-"""Columns that hold the labels themselves, left among those to learn from."""
+"""Columns that are copies of the labels, left by mistake among the columns to learn from."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def label_copies(
 ) -> tuple[str, ...]:
     """Return the columns that are the same as the labels in every labelled row.
 
-    There are none where the labels are of a single class, or few: above all numbers may then be the
-    same by chance.
+    None are returned if the labels are few, or all of one class: cells, above all numbers, may then
+    be the same by chance.
 
     Parameters
     ----------
@@ -48,11 +48,9 @@ def label_copies(
     found = []
     for name in columns:
         is_number = import_extra("pandas.api.types").is_numeric_dtype(frame[name].dtype)
-        if len(known) < (FEWEST_NUMBERS if is_number else FEWEST_WORDS):
+        names: Sequence[Any] | None = numbers if is_number else words
+        if names is None or len(known) < (FEWEST_NUMBERS if is_number else FEWEST_WORDS):
             continue
-        if is_number and numbers is None:
-            continue
-        names: list[Any] = numbers if is_number and numbers is not None else words
         for n in (FIRST, len(known)):
             cells = frame[name].iloc[known[:n]]
             if cells.isna().any():
@@ -66,7 +64,7 @@ def label_copies(
 
 
 def _as_numbers(values: Sequence[Any]) -> list[float] | None:
-    """Return values as numbers; None where one is none."""
+    """Return values as numbers; None if any of them is not a number."""
     try:
         return [float(value) for value in values]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What is labelled, and how: the one place where a missing label is read.
+"""Labels, some of them missing: the one place that decides what counts as missing.
 
 Past this boundary a missing label is a mask, never a number.
 """
@@ -20,7 +20,7 @@ from atoll.core.remarks import warn_user
 WORDS_FOR_UNLABELLED = frozenset(
     ["", "?", "-", "-1", "-1.0", ".", "na", "n/a", "nan", "none", "null", "missing"]
 ) | {"tbd", "todo", "unknown", "unlabeled", "unlabelled", "not labeled", "not labelled"}
-"""Labels, in lower case, that may well mean that there is none."""
+"""Labels, in lower case, that may well mean that the row has no label."""
 
 MOSTLY = 0.75
 """Share of -1 above which two classes, -1 and 1, are remarked on."""
@@ -34,9 +34,10 @@ class PartialLabels(NamedTuple):
     classes : (K,) the distinct labels, sorted, in the dtype in which they were given
     is_chosen : (n,) bool, rows whose label was picked for a reason and not drawn at random; None:
         all labels are a random sample
-    weights : (n,) what each label counts; zero where unlabelled; None: one each
-    groups : (n,) int, rows of the same number share a class; -1 for a row alone; None: all are
-    is_spread : (n,) bool, rows that have the label of another row of their group; None: none has
+    weights : (n,) how much each label counts; zero where unlabelled; None: one each
+    groups : (n,) int, rows with the same number share a class; -1: the row is in no group; None: no
+        row is in one
+    is_spread : (n,) bool, rows whose label is that of another row of their group; None: no row's is
     """
 
     codes: NDArray[np.intp]
@@ -64,7 +65,7 @@ class PartialLabels(NamedTuple):
 
     @property
     def random_counts(self) -> NDArray[Any]:
-        """(K,) weight of those that were drawn at random: what shares of classes are read from."""
+        """(K,) weight of the labels drawn at random, which tell the shares of the classes."""
         drawn = self.is_labelled if self.is_chosen is None else self.is_labelled & ~self.is_chosen
         weights = None if self.weights is None else self.weights[drawn]
         return np.bincount(self.codes[drawn], weights, minlength=len(self.classes))
@@ -76,21 +77,20 @@ def parse_labels(
     """Read a target vector in which some labels are missing.
 
     A null (None, NaN, NaT, pandas' NA, polars' null) is unlabelled in any `y`. What else is
-    unlabelled is settled by `unlabelled`. Under "auto" a warning is given where a label is "?",
-    "unknown" or the like, and an error where most labels are, a warning where -1 is a class for
-    want of a second one, and where nulls and -1 stand beside each other.
+    unlabelled is settled by `unlabelled`. Under "auto" there is a warning if some labels are "?",
+    "unknown" or the like (an error if most are), if -1 is taken as a class because there is only
+    one other, and if y holds both nulls and -1.
 
     Parameters
     ----------
     y : (n,) numbers, strings, booleans or objects
     unlabelled : "auto", None or a value
-        "auto": -1 in a `y` of whole numbers (as floats too, which pandas makes of them) is
+        "auto": -1 in a `y` of whole numbers (or floats, which pandas turns them into) is
         unlabelled, unless `classes` names it, or there are no `classes` and fewer than two would
-        remain; then -1 is a class. None: nulls alone are unlabelled. A value: rows equal
-        to it are unlabelled.
+        remain; then -1 is a class. None: only nulls are unlabelled. A value: rows equal to it are
+        unlabelled.
     classes : sequence, optional
-        All classes, in the order wanted for the codes. Without it: those of the labelled rows,
-        sorted.
+        All classes, in the order of the codes. None: those of the labelled rows, sorted.
 
     Returns
     -------
@@ -113,11 +113,11 @@ def parse_labels(
     known = _plain_dtype(values[is_labelled])
     _refuse_unusable(known)
 
-    if classes is not None and _is_auto(unlabelled):
+    if classes is not None and is_auto(unlabelled):
         is_marker = known.dtype.kind in "iuf" and -1 not in list(classes)
         unlabelled = -1 if is_marker else None
     marked = _marked_unlabelled(known, unlabelled)
-    if _is_auto(unlabelled) and marked.any() and not is_labelled.all():
+    if is_auto(unlabelled) and marked.any() and not is_labelled.all():
         _remark_on_two_markers(int(marked.sum()), int((~is_labelled).sum()))
     is_labelled[is_labelled] = ~marked
     known = known[~marked]
@@ -129,7 +129,7 @@ def parse_labels(
     codes = np.zeros(len(values), dtype=np.intp)
     codes[is_labelled] = known_codes
     labels = PartialLabels(codes, is_labelled, distinct)
-    if classes is None and _is_auto(unlabelled):
+    if classes is None and is_auto(unlabelled):
         hint_at_words(labels)
     if classes is None:
         _remark_on_blanks(distinct)
@@ -137,7 +137,7 @@ def parse_labels(
 
 
 def _remark_on_blanks(classes: NDArray[Any]) -> None:
-    """Warn of classes that differ by blanks around their names alone."""
+    """Warn of classes whose names differ only by blanks around them."""
     if classes.dtype.kind not in "OUT":
         return
     found: dict[str, list[str]] = {}
@@ -155,7 +155,7 @@ def _remark_on_blanks(classes: NDArray[Any]) -> None:
 
 
 def sorted_classes(classes: Iterable[Any]) -> list[Any]:
-    """Return the classes that a user declares, in the order in which labels are sorted.
+    """Return the classes that a user declares, sorted as labels are.
 
     Examples
     --------
@@ -163,9 +163,7 @@ def sorted_classes(classes: Iterable[Any]) -> list[Any]:
     ['cat', 'dog']
     """
     named = list(classes)
-    values = np.empty(len(named), dtype=object)
-    values[:] = named
-    if _is_null(values).any():
+    if _is_null(object_array(named)).any():
         raise ValueError(f"classes={named!r} holds a null, which means unlabelled; name classes.")
     kinds = sorted({kind_of(value) for value in named})
     if len(kinds) > 1:
@@ -184,16 +182,16 @@ def sorted_classes(classes: Iterable[Any]) -> list[Any]:
 
 
 def unlabelled_marker(labels: PartialLabels, unlabelled: Any) -> Any:
-    """Return what means unlabelled beside nulls, after `parse_labels` has read the rows of a fit.
+    """Return what means unlabelled besides nulls, after `parse_labels` has read the rows of a fit.
 
-    Labels that come later are read with this marker, so that what "auto" meant is decided once.
+    Labels that come later are read with this marker, so that "auto" is settled only once.
 
     Parameters
     ----------
     labels : PartialLabels
         What was found with the same `unlabelled`.
     unlabelled : "auto", None or a value
-        "auto": -1 where that is none of the classes, and else None.
+        "auto": -1, or None if -1 is one of the classes.
 
     Returns
     -------
@@ -206,7 +204,7 @@ def unlabelled_marker(labels: PartialLabels, unlabelled: Any) -> Any:
     >>> print(unlabelled_marker(parse_labels([-1, 1, 1]), "auto"))
     None
     """
-    if not _is_auto(unlabelled):
+    if not is_auto(unlabelled):
         return unlabelled
     return None if -1 in labels.classes.tolist() else -1
 
@@ -288,7 +286,7 @@ def require_classes(labels: PartialLabels, *, at_least: int = 2) -> None:
 
 
 def _as_vector(y: Any) -> NDArray[Any]:
-    """y as a one-dimensional array that has not yet turned nulls into strings or numbers."""
+    """Return y as a one-dimensional array in which nulls have not become strings or numbers."""
     if y is None:
         raise ValueError("y is None; pass one label per row, with None or NaN where it is unknown.")
     if hasattr(y, "to_numpy"):  # pandas, polars and pyarrow
@@ -315,18 +313,22 @@ def _as_vector(y: Any) -> NDArray[Any]:
 
 
 def _column_values(column: Any) -> NDArray[Any]:
-    """Return the cells of a data frame's column, as objects where NumPy has no type for them."""
+    """Return the cells of a data frame's column, as objects if NumPy has no type for them."""
     if isinstance(getattr(column, "dtype", None), np.dtype):
         return np.asarray(column.to_numpy())
     for listed in ("to_pylist", "to_list", "tolist"):  # pyarrow; polars and pandas; pandas' arrays
         if hasattr(column, listed):
-            cells = getattr(column, listed)()
-            values = np.empty(len(cells), dtype=object)
-            values[:] = cells
-            return values
+            return object_array(getattr(column, listed)())
     if hasattr(column, "to_series") and column.shape[1] == 1:  # a polars frame of one column
         return _column_values(column.to_series())[:, None]
     return np.asarray(column.to_numpy(dtype=object) if hasattr(column, "iloc") else column)
+
+
+def object_array(values: Sequence[Any]) -> NDArray[Any]:
+    """Return values in an array that takes each as it is, (k,)."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
 
 
 def _is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -340,7 +342,7 @@ def _is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _is_null_object(value: Any) -> bool:
-    # pandas' NA and NaT are told by name: pandas need not be installed, and NA has no truth value.
+    # pandas' NA and NaT are known by their names: pandas may be missing, and NA has no truth value.
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(value, np.datetime64 | np.timedelta64):
@@ -373,7 +375,7 @@ def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
 
 
 def refuse_other_kind(labels: PartialLabels, classes: NDArray[Any]) -> None:
-    """Raise a ValueError where labels are of another kind than classes, and so can equal none.
+    """Raise a ValueError if labels are of another kind than the classes, and so can equal none.
 
     Numbers and booleans are of one kind here: 1, 1.0 and True are equal.
     """
@@ -393,7 +395,7 @@ def refuse_other_kind(labels: PartialLabels, classes: NDArray[Any]) -> None:
 
 
 def kind_of(value: Any) -> str:
-    """Return what kind of label this is, in a word: labels of one column are of one kind."""
+    """Return the kind of a label, in a word; all labels of a column are of one kind."""
     if isinstance(value, bool | np.bool_):
         return "boolean"
     if isinstance(value, Real):
@@ -424,11 +426,11 @@ def _refuse_unusable(known: NDArray[Any]) -> None:
 
 
 def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_]:
-    """Which of the non-null labels mean `unlabelled`."""
+    """Return which of the non-null labels mean unlabelled, (l,)."""
     nothing = np.zeros(len(known), dtype=bool)
     if unlabelled is None:
         return nothing
-    if not _is_auto(unlabelled):
+    if not is_auto(unlabelled):
         # Element by element: NumPy compares a string array with a number only by a warning.
         return np.fromiter((bool(v == unlabelled) for v in known), dtype=bool, count=len(known))
     if known.dtype.kind not in "iuf":  # floats are whole numbers here
@@ -439,7 +441,7 @@ def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_
     remaining = np.unique(known[~minus_one])
     if len(remaining) != 1:
         return minus_one
-    # One class and -1: two classes, unless that is all but certainly a slip.
+    # One class beside -1 makes two classes; where that is doubtful there is a warning.
     (other,) = remaining.tolist()
     if other != 1 or minus_one.mean() > MOSTLY:
         warn_user(
@@ -460,12 +462,12 @@ def _remark_on_two_markers(n_minus_one: int, n_nulls: int) -> None:
 
 
 class Placeholder(NamedTuple):
-    """A label that often means that there is none.
+    """A label that often means that the row has none.
 
     name : the label
     n_rows : how many have it
-    is_most : whether most rows that have a label have this one
-    share : these rows in words, such as "3 of 40 rows" or "3 of 8 labelled rows"
+    is_most : whether most of the rows with a label have this one
+    share : how many rows, in words, such as "3 of 40 rows" or "3 of 8 labelled rows"
     """
 
     name: str
@@ -475,9 +477,9 @@ class Placeholder(NamedTuple):
 
 
 def placeholders_in(values: Iterable[Any]) -> list[Placeholder]:
-    """Return the labels that often mean that there is none, the most frequent first.
+    """Return the labels that often mean that a row has none, the most frequent first.
 
-    Their share is one of the rows that have a label, for most rows of a table may have none.
+    Shares are of the rows that have a label, since most rows of a table may have none.
 
     Examples
     --------
@@ -493,7 +495,7 @@ def placeholders_in(values: Iterable[Any]) -> list[Placeholder]:
 
 
 def _placeholders(counts: Mapping[Any, int], n_rows: int) -> list[Placeholder]:
-    """Return the placeholders among labels, given how many of so many rows have each."""
+    """Return the placeholders among labels, given how many of the `n_rows` rows have each."""
     n_known = sum(counts.values())
     of = f"{n_known} {'rows' if n_known == n_rows else 'labelled rows'}"
     return [
@@ -506,13 +508,13 @@ def _placeholders(counts: Mapping[Any, int], n_rows: int) -> list[Placeholder]:
 def hint_at_words(labels: PartialLabels) -> None:
     """Warn of a class whose name often means that there is no label.
 
-    Raise a ValueError where it is the class of most labelled rows.
+    Raise a ValueError if it is the class of most labelled rows.
     """
     if labels.classes.dtype.kind not in "OUT":
         return
     counts = dict(zip(labels.classes.tolist(), labels.counts.tolist()))
     for name, count, is_most, share in _placeholders(counts, len(labels.codes)):
-        who = "y has" if count == 1 else f"{share} have"  # of chunks each label is here once
+        who = "y has" if count == 1 else f"{share} have"  # chunks give each label only once
         if is_most:
             raise ValueError(
                 f"{share} have the label {name!r}, which seems to mean that the label is not "
@@ -526,7 +528,8 @@ def hint_at_words(labels: PartialLabels) -> None:
         )
 
 
-def _is_auto(unlabelled: Any) -> bool:
+def is_auto(unlabelled: Any) -> bool:
+    """Return whether a setting of `unlabelled` is "auto", and no label of some other type."""
     return isinstance(unlabelled, str) and unlabelled == "auto"
 
 
@@ -547,12 +550,12 @@ def _codes_in(known: NDArray[Any], classes: Sequence[Any]) -> tuple[NDArray[Any]
 def part_of_labels(
     rng: np.random.Generator, codes: NDArray[np.intp], most: int
 ) -> NDArray[np.intp]:
-    """Return which labels serve, in order: all, or a random part with every class in it.
+    """Return which labels to use, in order: all, or a random part that has every class.
 
     Parameters
     ----------
     codes : (l,) classes of the labels
-    most : labels of the part; more only where there are more classes
+    most : labels of the part, at most, unless there are more classes than that
     """
     if len(codes) <= most:
         return np.arange(len(codes))
@@ -565,10 +568,10 @@ def part_of_labels(
 def label_folds(
     codes: NDArray[np.integer], n_folds: int, rng: np.random.Generator
 ) -> list[NDArray[np.intp]]:
-    """Return rows whose labels are held out together; every class keeps a label in every fold.
+    """Return the folds: rows whose labels are held out together, so that every class keeps one.
 
-    The only label of a class is in no fold. codes (s,), -1 where unlabelled. Fewer folds than
-    `n_folds` where there are fewer labels, and none where there is nothing to hold out.
+    The only label of a class is in no fold. codes (s,), -1 where unlabelled. There are fewer folds
+    than `n_folds` if there are fewer labels, and none if there is nothing to hold out.
 
     Examples
     --------
@@ -581,7 +584,7 @@ def label_folds(
     if not rows:
         return []
     held = np.concatenate(rows)
-    n_folds = min(n_folds, len(held))  # of a class they are neighbours, and so in different folds
+    n_folds = min(n_folds, len(held))  # rows of a class are neighbours here: each in another fold
     return [held[first::n_folds] for first in range(n_folds)]
 
 

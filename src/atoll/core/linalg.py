@@ -14,8 +14,8 @@ Array = NDArray[np.float64]
 # Jitters relative to the mean of the diagonal, tried in turn if the matrix itself has no factor.
 JITTER_LADDER = tuple(10.0**exponent for exponent in range(-10, -2))
 
-MANY_ROWS, MANY_VALUES = 400, 2**12  # from which on BLAS's triangular product is the faster one
-MANY_TO_HALVE = 150  # rows, from which on a factor is inverted half by half
+MANY_ROWS, MANY_VALUES = 400, 2**12  # from these on, BLAS's triangular product is faster
+MANY_TO_HALVE = 150  # rows of a factor from which on it is inverted half by half
 
 
 class Factor(NamedTuple):
@@ -137,15 +137,18 @@ def cholesky_log_det(lower: Array) -> float:
     return 2.0 * float(np.log(np.diagonal(lower)).sum())
 
 
-def through_cholesky(lower: Array, slope: Array, whitened: Array) -> Array:
-    """Return the gradient in A = L Lᵀ of a function of u = L ν: symmetric, (n, n).
+def half_through_cholesky(
+    lower: NDArray[Any], slope: NDArray[Any], whitened: NDArray[Any]
+) -> NDArray[Any]:
+    """Return a matrix whose symmetric part is the gradient in A = L Lᵀ of a function of u = L ν.
 
-    Reverse-mode differentiation of the factor (Murray 2016) gives L^{-T} Φ(Lᵀ ∂/∂u νᵀ) L^{-1}, made
-    symmetric, where Φ keeps the lower triangle and half of the diagonal. The work is that of about
-    five factorisations.
+    Reverse-mode differentiation of the factor (Murray 2016) gives L^{-T} Φ(Lᵀ ∂/∂u νᵀ) L^{-1},
+    (n, n), where Φ keeps the lower triangle and half of the diagonal. The work is that of about
+    five factorisations. If all arguments are float32, so is the result.
 
     Parameters
     ----------
+    lower : (n, n) L
     slope : (n, K) gradient with respect to ν, which is Lᵀ times that with respect to u
     whitened : (n, K) ν
 
@@ -153,20 +156,10 @@ def through_cholesky(lower: Array, slope: Array, whitened: Array) -> Array:
     --------
     >>> lower = np.linalg.cholesky(np.array([[4.0, 2.0], [2.0, 3.0]]))
     >>> nu = np.array([[1.0], [0.5]])
-    >>> through_cholesky(lower, lower.T @ np.ones((2, 1)), nu)  # of u_1 + u_2
+    >>> half = half_through_cholesky(lower, lower.T @ np.ones((2, 1)), nu)  # of u_1 + u_2
+    >>> 0.5 * (half + half.T)
     array([[0.16919417, 0.16161165],
            [0.16161165, 0.1767767 ]])
-    """
-    whole = half_through_cholesky(lower, slope, whitened)
-    return 0.5 * (whole + whole.T)
-
-
-def half_through_cholesky(
-    lower: NDArray[Any], slope: NDArray[Any], whitened: NDArray[Any]
-) -> NDArray[Any]:
-    """Return a matrix whose symmetric part is `through_cholesky`, (n, n).
-
-    All in float32 give it in float32.
     """
     triangle = np.tril(slope @ whitened.T)
     np.einsum("ii->i", triangle)[:] *= 0.5

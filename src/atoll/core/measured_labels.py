@@ -1,19 +1,19 @@
-"""Labels that look like a measurement: numbers to be foretold, where classes are asked for."""
+"""Labels that look like a measurement: a task for regression, given to a classifier."""
 
 from __future__ import annotations
 
 from atoll.core.labels import PartialLabels
 
-MOST_CLASSES = 20  # up to which different numbers may well be classes
-FEW_ROWS = 2  # of a number that a measurement seldom repeats
-SHARE = 0.2  # of the numbers that have so few rows
+MOST_CLASSES = 20  # up to this many different numbers may well be classes
+FEW_ROWS = 2  # a measurement seldom repeats a number in more rows than this
+SHARE = 0.2  # share of numbers in so few rows from which on they look like a measurement
 
 
 def about_measurement(labels: PartialLabels) -> str | None:
-    """Return in what way labels look like a measurement, in words; None where they do not.
+    """Say in words how labels look like a measurement; None if they do not.
 
-    They are more than twenty different numbers, a fifth of which or more are in one or two rows
-    each, and they do not count from 0 or 1 on, as codes of classes do.
+    They do if there are more than twenty different numbers, a fifth or more of them in only one or
+    two rows each, which do not count up from 0 or 1 as codes of classes do.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which name may be meant by one that is not there."""
+"""Which name was probably meant by one that does not exist."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def near_name(name: str, names: Iterable[str], alike: float = 0.6) -> str | None:
-    """Return the name that is most like one that is not there; None where none is like it.
+    """Return the name that is most like a given one; None if no name is like it.
 
     Parameters
     ----------
-    names : those that are there
-    alike : from 0 to 1, how much so a name has to be; capitals, hyphens and underscores do not
+    names : to choose from
+    alike : how similar a name has to be, from 0 to 1; capitals, hyphens and underscores do not
         count
 
     Examples
@@ -27,7 +27,7 @@ def near_name(name: str, names: Iterable[str], alike: float = 0.6) -> str | None
 
 
 def did_you_mean(name: str, names: Iterable[str], alike: float = 0.6) -> str:
-    """Return a question after the near name, to go before a sentence; nothing where none is near.
+    """Ask whether the nearest name was meant, as the beginning of a sentence; "" if none is near.
 
     Examples
     --------
@@ -39,11 +39,11 @@ def did_you_mean(name: str, names: Iterable[str], alike: float = 0.6) -> str:
 
 
 def no_file(path: Path, what: str = "file") -> str:
-    """Return that there is no such file, and which one of its folder may be meant.
+    """Say that there is no such file, and which file of the folder may be meant.
 
     Parameters
     ----------
-    what : it is called
+    what : the kind of file, such as "model file"
     """
     spaced = _file_with_blanks(path)
     if spaced is not None:
@@ -58,30 +58,30 @@ def no_file(path: Path, what: str = "file") -> str:
 
 def _file_with_blanks(path: Path) -> Path | None:
     """Return the file of the same folder that begins with the name and a blank, if there is one."""
-    try:
-        names = sorted(other.name for other in path.parent.iterdir() if other.is_file())
-    except OSError:
-        return None
-    found = [name for name in names if name.startswith(f"{path.name} ")]
+    found = [name for name in _files_beside(path) if name.startswith(f"{path.name} ")]
     return path.with_name(found[0]) if found and path.name else None
 
 
 def _near_file(path: Path) -> Path | None:
-    """Return the file of the same folder that is most like one that is not there, if any is.
+    """Return the file of the same folder with the most similar name, if one is similar enough.
 
-    An ending that both have does not make names alike.
+    A common ending does not make names similar.
     """
-    try:
-        others = sorted(other.name for other in path.parent.iterdir() if other.is_file())
-    except OSError:
-        return None
-    ending = path.suffix.lower()
+    others, ending = _files_beside(path), path.suffix.lower()
     alike = {Path(name).stem: name for name in others if Path(name).suffix.lower() == ending}
     stem = near_name(path.stem, alike)
     without = [name for name in others if not ending and Path(name).stem == path.name]
     found = alike[stem] if stem is not None else next(iter(without), None)
     found = found or near_name(path.name, [n for n in others if n not in alike.values()], 0.8)
     return None if found is None else path.with_name(found)
+
+
+def _files_beside(path: Path) -> list[str]:
+    """Return the names of the files in the folder of a path, sorted; none if it cannot be read."""
+    try:
+        return sorted(other.name for other in path.parent.iterdir() if other.is_file())
+    except OSError:
+        return []
 
 
 def _letters(name: str) -> str:

@@ -5,9 +5,9 @@ The nearest rows r to a row x have the largest scores
     s(x, r) = xᵀr − ‖r‖²/2 = (‖x‖² − ‖x − r‖²) / 2.
 
 All scores come from one matrix product in single precision, which is twice as fast as in double.
-Rows fall into many groups; the k-th largest of the groups' best scores is one that at least k rows
-reach, and few others do. Those few are the candidates, whose distances are found in double. They
-are the answer if all others are farther for certain, by a bound on the rounding of products; if
+Rows are divided into many groups; at least k rows reach the k-th largest of the groups' best
+scores, and few others do. These rows are the candidates, whose distances are found in double. They
+are the answer if a bound on the rounding of products proves that all others are farther; if it does
 not, which is rare, `nearest_by_products` says so.
 """
 
@@ -23,16 +23,16 @@ Numbers = NDArray[np.intp]
 
 LEAST_ROWS = 1000  # with fewer, other searches are as quick
 MOST_NEIGHBOURS = 20
-FARTHEST = 1e15  # of a number: squares of it are numbers in single precision
+FARTHEST = 1e15  # smaller numbers have squares that do not overflow in single precision
 SPARE = 6  # candidates beyond those that are asked for
-GROUP = 50  # rows, about
+GROUP = 50  # rows of a group, about
 MOST_CANDIDATES = 64  # a row with more is left to another search
 SCORES_AT_ONCE = 2**21  # 8 MiB
 ROUNDING, LEAST_NORMAL = 2.0**-24, 2.0**-126  # of single precision
 
 
 def takes(rows: NDArray[np.floating], X: NDArray[np.floating], k: int) -> bool:
-    """Return whether `nearest_by_products` is made for so many rows, and for such numbers."""
+    """Return whether `nearest_by_products` suits this many rows, and numbers of this size."""
     if len(rows) < LEAST_ROWS or k > MOST_NEIGHBOURS:
         return False
     largest = max(np.abs(rows).max(initial=0.0), np.abs(X).max(initial=0.0))
@@ -44,7 +44,7 @@ def nearest_by_products(
 ) -> tuple[Numbers, NDArray[np.bool_]]:
     """Return the k rows nearest to each row of X, nearest first, (m, k), and which are proven (m,).
 
-    Of rows that are equally near, the first comes first. What is not proven is to be found anew.
+    Of rows that are equally near, the first comes first. Search again for what is not proven.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def _nearest_of(
         return indices, furthest
     difference = X[query].astype(np.float64, copy=False) - rows[candidate]
     squares = np.einsum("ij,ij->i", difference, difference)
-    # A table of the candidates, padded by none at all; ties go to the first.
+    # A table of the candidates, padded with infinite distances; ties go to the first.
     first = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=m))])
     place = np.arange(len(query)) - first[query]
     table = np.full((m, max(k, int(place.max()) + 1)), np.inf)
@@ -124,7 +124,7 @@ def _score(X: NDArray[np.floating], squares: Array) -> Array:
 
 
 def _rounding(X: NDArray[np.floating], squares: Array) -> Array:
-    """Return by how much the score of a row as near as that may be wrong in single precision (m,).
+    """Return the largest error, in single precision, of the score of a row at such a distance (m,).
 
     A row r within a distance δ of x has ‖r‖ ≤ ‖x‖ + δ; the sum of d + 1 products, each of numbers
     that were rounded, is wrong by at most (d + 5) roundings of ‖x‖ ‖r‖ + ‖r‖²/2.

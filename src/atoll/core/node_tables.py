@@ -1,8 +1,8 @@
 """log Φ and φ/Φ at shifted copies of the same nodes, by polynomials.
 
-Quadrature over products of Φ(u_j + t) asks for them at all nodes u_j and at very many offsets t.
-Both are smooth in t: on every interval of length one half a Chebyshev polynomial of degree eight
-has them to 1e-11, at all nodes by one product of matrices.
+Quadrature over products of Φ(u_j + t) needs them at all nodes u_j and at very many offsets t. Both
+are smooth in t: on every interval of length one half, a Chebyshev polynomial of degree eight gives
+them to 1e-11, and one product of matrices gives them at all nodes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
 class NodeTables:
-    """Polynomials for some nodes, and offsets within limits.
+    """Polynomials for given nodes, and for offsets within limits.
 
     Parameters
     ----------
     nodes : (G,) u
-    low, high : whole limits of the offsets; beyond, an offset is taken for the limit
+    low, high : limits of the offsets, whole numbers; an offset beyond one is moved to it
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Cells of rows that are no finite numbers: what they are, where they are, and what to do."""
+"""Cells that are not finite numbers: what they are, where they are, and what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAN, INFINITY = "NaN", "infinity (inf)"
 
 
 def refuse_not_finite(rows: NDArray[Any], before: int = 0, where: str = "") -> None:
-    """Raise a ValueError that names the first cell that is not finite; none where there is none.
+    """Raise a ValueError that names the first cell that is not finite, if there is one.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def refuse_not_finite(rows: NDArray[Any], before: int = 0, where: str = "") -> N
 
 
 def about_not_finite(cells: NDArray[Any], rows: Any, columns: list[str], fill: str) -> str:
-    """Return what to say of cells that are not finite, infinite ones first: they cannot be filled.
+    """Say where cells are not finite; infinite ones, which cannot be filled in, come first.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def about_not_finite(cells: NDArray[Any], rows: Any, columns: list[str], fill: s
 
 
 def _where(rows: list[int], columns: list[str]) -> str:
-    """Return where cells are, in words, and which of them is the first."""
+    """Say where cells are, and which of them is the first."""
     distinct, called = [*dict.fromkeys(rows)], [*dict.fromkeys(columns)]
     first = f"; first in row {rows[0]}, column {columns[0]}" if len(rows) > 1 else ""
     return (
@@ -78,6 +78,6 @@ def _where(rows: list[int], columns: list[str]) -> str:
 
 
 def shortened_list(items: list[Any], most: int = 5) -> str:
-    """Return the first of some items, and how many there are where there are more."""
+    """Return the first few items, and if there are more, how many there are in all."""
     text = ", ".join(str(item) for item in items[:most])
     return text if len(items) <= most else f"{text}, … ({len(items)} in all)"

@@ -1,4 +1,4 @@
-"""Words such as NA and None among labels: blank cells to whoever wrote the file, or a class."""
+"""Words such as NA and None among labels, which may mean a blank cell or be a class."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 NULL_WORDS = frozenset(
     ["NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "NaN", "nan", "-NaN", "-nan", "None"]
 ) | {"NULL", "null", "1.#IND", "1.#QNAN", "-1.#IND", "-1.#QNAN"}
-"""Words that pandas takes for a blank cell when it reads a text."""
+"""Words that pandas reads as blank cells."""
 
 
 class Target(NamedTuple):
-    """A table whose column of labels says which words are classes.
+    """A table in which it is settled which of these words are labels.
 
     frame : the table
-    blank : how many cells say each word that was read as blank
+    blank : how many cells hold each word that was read as blank
     could_stay : whether such a word could be a class beside the other labels
     """
 
@@ -38,9 +38,9 @@ def with_words(
     target: str,
     keep: Collection[str] = (),
 ) -> Target:
-    r"""Return a table with such words of its column of labels as are classes.
+    r"""Return a table in whose column of labels the words to keep are labels, not blanks.
 
-    Among numbers, and among True and False, they are blank cells in any case.
+    Among numbers, and among True and False, such words are always blank cells.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def with_words(
 
 
 def about_words(found: Target, target: str, fix: str, meant: str = "") -> list[str]:
-    """Return what to say of words that were read as blank cells, in a line; nothing if none were.
+    """Return a line about words that were read as blank cells; nothing if none were.
 
     Parameters
     ----------

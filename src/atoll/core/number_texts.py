@@ -1,9 +1,9 @@
-"""Numbers written as text: which columns hold them, and which hold something else besides."""
+"""Numbers written as text: which columns hold them, and which hold other words as well."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atoll.core.extras import import_extra
@@ -14,17 +14,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FEW_CODES = 10
-"""Different whole numbers, written as text, up to which they are taken for codes of categories."""
+"""Up to this many different whole numbers, written as text, are taken for codes of categories."""
 
 MANY_NAMES = 100
-"""Different whole numbers, written as text, above which they are names of rows if none is there
-twice."""
+"""More different whole numbers than this, written as text and none of them twice, are taken for
+names of rows."""
 
 FEW_WORDS = 0.1
-"""Share of the different values up to which words among numbers are taken for slips."""
+"""Words among numbers are taken for slips if they are at most this share of the different values.
+"""
 
 SOME_CELLS = 200
-"""Cells of a column by which its decimal mark is told."""
+"""Cells of a column that are looked at to find its decimal mark."""
 
 _POINT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
 _COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+\s*")
@@ -33,7 +34,7 @@ _CODE = re.compile(r"\s*0\d+\s*")  # 007: a number would lose its zeros
 
 
 def are_numbers(values: Iterable[str]) -> bool:
-    """Return whether the different values of a column are numbers, and no codes of categories.
+    """Return whether the different values of a column are numbers, and not codes of categories.
 
     Examples
     --------
@@ -49,15 +50,15 @@ def are_numbers(values: Iterable[str]) -> bool:
 
 
 def with_numbers(frame: pd.DataFrame, columns: Sequence[str], *, known: bool) -> pd.DataFrame:
-    """Return the table with numbers where columns have numbers as text; blank text is a blank cell.
+    """Return the table with numbers in place of numbers written as text; blank text becomes NaN.
 
-    A column of pandas' categories stays as it is, and so do many whole numbers none of which is
-    there twice, as names of rows are.
+    A column of pandas' categories stays as it is, and so does one of many whole numbers, none of
+    them twice: they may be names of rows.
 
     Parameters
     ----------
-    columns : those to look at; any that are not there are left out
-    known : whether these are known to hold numbers, or this is to be found out
+    columns : to look at; names that are not in the table are skipped
+    known : whether these columns are known to hold numbers; if not, their cells decide
 
     Examples
     --------
@@ -67,10 +68,7 @@ def with_numbers(frame: pd.DataFrame, columns: Sequence[str], *, known: bool) ->
     {'depth': [18.7, nan, 17.4], 'site': ['1', '2', '3']}
     """
     read: dict[str, Any] = {}
-    for name in columns:
-        cells = frame[name] if name in frame.columns else None
-        if getattr(cells, "ndim", 0) != 1 or not _holds_words(cells):
-            continue
+    for name, cells in _columns_of_words(frame, columns):
         values = _different(cells)
         if _are_all(values, known) and (known or not _are_names(cells, values)):
             read[name] = as_numbers(cells)
@@ -78,20 +76,23 @@ def with_numbers(frame: pd.DataFrame, columns: Sequence[str], *, known: bool) ->
 
 
 def _are_names(cells: pd.Series, values: list[Any]) -> bool:
-    """Return whether texts of whole numbers may well be names of rows, given different ones."""
+    """Return whether cells may well be names of rows: whole numbers as text, each only once.
+
+    values : the different values of the cells
+    """
     if len(values) <= MANY_NAMES or len(values) < cells.notna().sum():
         return False
     return all(isinstance(value, str) and value.strip().isdigit() for value in values)
 
 
 def were_texts(given: pd.Series, read: pd.Series) -> bool:
-    """Return whether cells that are numbers as read were text, some of them at least, as given."""
+    """Return whether cells that were read as numbers were given, at least in part, as text."""
     is_same = getattr(given, "dtype", None) == getattr(read, "dtype", None)
     return not is_same and any(isinstance(value, str) for value in given)
 
 
 def _are_all(values: list[Any], known: bool) -> bool:
-    """Return whether different values, none a null, are numbers, some of them perhaps text."""
+    """Return whether all values, none of them null, are numbers, possibly written as text."""
     texts = [value for value in values if isinstance(value, str)]
     others = [value for value in values if not isinstance(value, str)]
     if not values or not all(kind_of(value) == "number" for value in others):
@@ -104,12 +105,12 @@ def _are_all(values: list[Any], known: bool) -> bool:
 def about_numbers(
     name: str, values: Sequence[str], fixes: Fixes, few_words: float = FEW_WORDS
 ) -> tuple[str, str] | None:
-    """Return what is wrong with numbers that are text, and what to do; None if these are words.
+    """Return what is wrong with numbers written as text, and what to do; None if they are words.
 
     Parameters
     ----------
-    values : different ones of the column, none blank
-    few_words : share of them up to which words are taken for slips
+    values : the different values of the column, none blank
+    few_words : share of the values up to which words are taken for slips
 
     Examples
     --------
@@ -155,10 +156,7 @@ def with_decimal_commas(frame: pd.DataFrame, columns: Iterable[str]) -> list[str
     ['mass']
     """
     found = []
-    for name in columns:
-        cells: Any = frame[name] if name in frame.columns else None
-        if getattr(cells, "ndim", 0) != 1 or not _holds_words(cells):
-            continue
+    for name, cells in _columns_of_words(frame, columns):
         some = cells[cells.notna()].iloc[:SOME_CELLS]
         commas = [cell for cell in some if isinstance(cell, str) and _COMMA.fullmatch(cell)]
         if 2 * len(commas) > len(some) and not all(map(_GROUPED.fullmatch, commas)):
@@ -170,16 +168,21 @@ def _is_code(value: str) -> bool:
     return _CODE.fullmatch(value) is not None
 
 
-def _holds_words(cells: pd.Series) -> bool:
-    """Return whether cells may be text: neither numbers, nor dates, nor pandas' categories."""
+def _columns_of_words(
+    frame: pd.DataFrame, columns: Iterable[str]
+) -> Iterator[tuple[str, pd.Series]]:
+    """Yield the columns whose cells may be text: no numbers, dates or pandas' categories."""
     types = import_extra("pandas.api.types")
-    return bool(types.is_object_dtype(cells.dtype) or types.is_string_dtype(cells.dtype)) and (
-        str(cells.dtype) != "category"
-    )
+    for name in columns:
+        cells: Any = frame[name] if name in frame.columns else None
+        if getattr(cells, "ndim", 0) != 1 or str(cells.dtype) == "category":
+            continue
+        if types.is_object_dtype(cells.dtype) or types.is_string_dtype(cells.dtype):
+            yield name, cells
 
 
 def _different(cells: pd.Series) -> list[Any]:
-    """Return the different values but for nulls; none where they cannot be told apart."""
+    """Return the different values, without nulls; none if they cannot be compared."""
     try:
         return list(cells[cells.notna()].unique())
     except TypeError:  # lists and the like

@@ -1,4 +1,4 @@
-"""What no output may overwrite: what is being read, and files of another kind."""
+"""What output may not overwrite: files that are being read, and files of another kind."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PAGE = "a web page"
 TABLE = "a table"
 
 LEARNER = "atoll active learner"
-"""Stands in a model file that holds a learner, and with it answers."""
+"""Marks a model file that holds an active learner, and with it a person's answers."""
 
-_N_BYTES = 512  # by which the kind of a file is told
+_N_BYTES = 512  # at the start of a file, from which its kind is told
 _MODEL_BEGINS = b"atoll model, "
 _PAGE_BEGINS = (b"<!doctype html", b"<html")
 _PARQUET_BEGINS, _GZIP_BEGINS = b"PAR1", b"\x1f\x8b"
@@ -28,16 +28,16 @@ def check_output(
     inputs: Iterable[str | os.PathLike[str] | None] = (),
     option: str = "",
 ) -> None:
-    r"""Raise a ValueError unless a file can be written that loses nothing; call it before the work.
+    r"""Raise a ValueError unless a file can be written without losing another; call it early.
 
-    A file of the same kind may be overwritten, since it can be made again; not one that is read.
+    A file of the same kind may be overwritten, since it can be made again, unless it is an input.
 
     Parameters
     ----------
     path : of the file to write
     kind : MODEL, PAGE or TABLE
-    inputs : files that are read; None and those that are not there do not count
-    option : that names another file, such as "--out"
+    inputs : files that are read; None, and paths without a file, are skipped
+    option : of the command line that would name another file, such as "--out"
 
     Examples
     --------
@@ -87,7 +87,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def holds_learner(path: str | os.PathLike[str]) -> bool:
-    """Return whether there is a file at the path, and a learner in it."""
+    """Return whether the path is that of a file with a learner in it."""
     try:
         with zipfile.ZipFile(path) as archive:
             return LEARNER.encode() in archive.read("schema.json")

@@ -8,7 +8,7 @@ another, so that chunks may come one after the other or from a cluster.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,9 +31,9 @@ class Rows(NamedTuple):
     """The rows of a fit, wherever they are.
 
     total : sums a function of rows (b, d) and their codes (b,), -1 where unlabelled, over all
-        chunks; `tick`, its second argument, hears the number of rows of every chunk that was read
+        chunks; `tick`, its second argument, is called with the number of rows of every chunk read
     summary : their number and scale
-    sample : some of them, the same ones however the rows are cut into chunks
+    sample : some of them, the same whichever way the rows are cut into chunks
     """
 
     total: Callable[..., Any]
@@ -81,15 +81,19 @@ def rows_of_source(
 
 
 def signed_codes(labels: PartialLabels) -> Codes:
-    """Return codes (n,), -1 where there is no label; one byte each where that will do.
+    """Return codes (n,), -1 where there is no label; of one byte each if that is enough.
 
     Examples
     --------
     >>> signed_codes(parse_labels(["cat", None, "dog"])).tolist()
     [0, -1, 1]
     """
-    small = np.int8 if len(labels.classes) < 128 else np.int32
-    return np.where(labels.is_labelled, labels.codes, -1).astype(small)
+    return np.where(labels.is_labelled, labels.codes, -1).astype(code_type(len(labels.classes)))
+
+
+def code_type(n_classes: int) -> type[np.signedinteger[Any]]:
+    """Return the smallest type that holds the codes of this many classes, and -1."""
+    return np.int8 if n_classes < 128 else np.int32
 
 
 def _of_array(
@@ -136,7 +140,7 @@ def _squares(block: Array, mean: Array) -> Array:
 
 
 def as_labels(distinct: frozenset[Any]) -> Any:
-    """Return distinct labels as a y: whole numbers as integers, whatever a chunk read them as."""
+    """Return distinct labels as an array; whole numbers become integers, even if read as floats."""
     values = list(distinct)
     if values and all(isinstance(v, float) and v.is_integer() for v in values):
         return np.array(values).astype(np.int64)
@@ -169,6 +173,10 @@ class Summary:
         return sum(self.lengths)
 
     @property
+    def n_features(self) -> int:
+        return len(self.mean)
+
+    @property
     def deviation(self) -> Array:
         """The features' standard deviations, (d,); one for a constant feature."""
         deviation = np.sqrt(self.squares / max(self.n_rows, 1))
@@ -177,11 +185,7 @@ class Summary:
         return np.where(tiny, 1.0, deviation)
 
     def __add__(self, other: Summary) -> Summary:
-        if len(self.mean) != len(other.mean) or self.names != other.names:
-            raise ValueError(
-                f"chunks of rows differ in their columns: {_columns(self)} and {_columns(other)}; "
-                "every chunk needs the same."
-            )
+        require_same_columns(self, other)
         n, m = self.n_rows, other.n_rows
         both = max(n + m, 1)
         gap = other.mean - self.mean
@@ -194,8 +198,17 @@ class Summary:
         )
 
 
-def _columns(summary: Summary) -> str:
-    return ", ".join(summary.names) if summary.names else f"{len(summary.mean)} features"
+def require_same_columns(one: Any, other: Any) -> None:
+    """Raise a ValueError where chunks, given by their `n_features` and `names`, differ in these."""
+    if (one.n_features, one.names) != (other.n_features, other.names):
+        first, second = (
+            ", ".join(chunk.names) if chunk.names else f"{chunk.n_features} features"
+            for chunk in (one, other)
+        )
+        raise ValueError(
+            f"chunks of rows differ in their columns: {first} and {second}; every chunk needs the "
+            "same."
+        )
 
 
 def as_rows(X: Any) -> Array:
@@ -239,13 +252,7 @@ def summarise(number: int, X: Any, y: Any) -> Summary:
         found = Summary((len(block),), mean, _squares(block, mean), frozenset(), column_names(X))
         total = found if total is None else total + found
     assert total is not None
-    return Summary(
-        (len(rows),),
-        total.mean,
-        total.squares,
-        frozenset(labels.classes.tolist()),
-        total.names,
-    )
+    return replace(total, lengths=(len(rows),), labels=frozenset(labels.classes.tolist()))
 
 
 # --- a sample of the rows -------------------------------------------------------------------------
@@ -253,7 +260,7 @@ def summarise(number: int, X: Any, y: Any) -> Summary:
 
 @dataclass(frozen=True)
 class Reservoir:
-    """A random sample of rows, however they were chunked: those with the smallest keys.
+    """A random sample of rows, whichever way they were chunked: those with the smallest keys.
 
     keys (s,) uint64, rows (s, d), codes (s,); at most `sizes[c + 1]` rows of code c are kept
     """
@@ -273,9 +280,9 @@ class Reservoir:
 
     @property
     def uniform_rows(self) -> Array:
-        """Those of the rows that are a random sample of all, whatever their codes, (t, d).
+        """The part of the rows that is a random sample of all, regardless of codes, (t, d).
 
-        A code of which not all rows were kept sets a limit: its largest key.
+        If not all rows of a code were kept, its largest key is a limit for the others.
         """
         limit = np.uint64(2**64 - 1)
         for code, size in enumerate(self.sizes, start=-1):

@@ -1,6 +1,6 @@
-"""What is told in points: a first line, and below it others that begin with a dash.
+"""Bulleted text: a first line, and below it others that begin with a dash.
 
-One text serves all: it is printed as it is, saved as it is, and taken apart again for pages.
+The same text is printed and saved as it is, and split into its lines again for HTML pages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ DASH = "- "
 
 
 def in_points(lines: Iterable[str]) -> str:
-    """Return lines as points below the first of them; those that are empty are left out.
+    """Return a text of the first line and the others as points below it; empty ones are left out.
 
     Examples
     --------

@@ -42,16 +42,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OFTEN_BLANK = 0.05
-"""From this share of blank cells on, that a cell is blank is a feature of its own."""
+"""If at least this share of a column's cells is blank, being blank is a feature of its own."""
 
 NEARLY_ALL = 0.9
-"""Share of different cells from which a column of words is remarked on: it groups no rows."""
+"""A column of words with at least this share of different cells is remarked on: it groups no rows.
+"""
 
 FEWEST_CELLS = 10
 """Cells below which values may well all be different by chance."""
 
 ROWS_A_VALUE = 5
-"""Rows that each of few values has, on average; with fewer rows, values may be few by chance."""
+"""Rows that a value must have on average for values to count as few: fewer rows may be chance."""
 
 _ROUNDING = 1e-9
 
@@ -63,18 +64,18 @@ class Preprocessing(NamedTuple):
     """How the columns of a table become the p features of a model: (x - mean) / scale.
 
     columns : the columns read, in order
-    categories : for each encoded column its values, in the order of their indicator features; a
-        cell that is none of them has zeros
-    features : (p,) names of the features but for words of texts: the column, "column=value" for an
-        indicator, and "column is blank" for that of blank cells
+    categories : for each encoded column its values, in the order of their indicator features; all
+        indicators of a cell with another value are zero
+    features : (p,) names of the features other than words of texts: the column, "column=value" for
+        an indicator, and "column is blank" for that of blank cells
     mean, scale : (p,) float; 0 and 1 where a feature is left as it is
     standardised : whether the numeric columns are standardised
     fill : medians of numeric columns, for blank cells where there are no donors
     flagged : numeric columns with an indicator of blank cells
-    lenient : whether blank cells and unknown categories are taken, or refused
+    lenient : whether blank cells and unknown categories are accepted; if not, they are refused
     texts : for each column of texts its words, whose features come after all others
-    donors : (r, p) features of complete rows, before they are standardised: the rows most like it
-        among them fill a row in
+    donors : (r, p) features of complete rows, before they are standardised; the blank cells of a
+        row are filled in from the donors most like it
     """
 
     columns: tuple[str, ...]
@@ -129,17 +130,17 @@ def prepare(
 
     Numeric columns (booleans among them) become one feature each, standardised to mean 0 and
     standard deviation 1; a constant column becomes 0. One of few values, such as a year or a grade,
-    is divided further, so that two rows are as far apart in it as they would be by indicators:
-    standardised, its values lie so far apart that near rows always share them. Any other column
-    becomes one indicator per value, left as 0 and 1. Numbers written as text are numbers, but for a
-    few whole ones, which may be codes of categories.
+    is shrunk further, so that two rows are as far apart in it as they would be by indicators:
+    otherwise its values would lie so far apart that near rows always share them. Any other column
+    becomes one indicator per value, left as 0 and 1. Numbers written as text count as numbers,
+    except for a few whole ones, which may be codes of categories.
 
     A column of long and different texts becomes one feature per word, weighted by how few texts
     have it (TF-IDF), in rows of length one; X is then sparse.
 
     A blank cell of a numeric column takes the mean of the ten rows most like its own (the median,
-    where fewer than twenty rows are complete); of another it has zeros for all indicators.
-    Where at least a twentieth of a column's cells are blank, an indicator says which.
+    if fewer than twenty rows are complete); one of another column has zeros for all indicators.
+    If at least a twentieth of a column's cells are blank, an indicator says which.
 
     Parameters
     ----------
@@ -147,17 +148,17 @@ def prepare(
     target : str or None, default=None
         The column of labels; its blank cells mark unlabelled rows.
     standardise : bool or "auto", default=True
-        Whether to standardise numeric columns. "auto": those of a table of numbers alone, without a
-        blank cell, as `AtollClassifier` does, all alike and only where their ranges are unlike;
-        those of any other table as by True.
+        Whether to standardise numeric columns. "auto": if the table holds nothing but numbers, and
+        no blank cell, do as `AtollClassifier` does, and standardise all columns alike, but only if
+        their ranges are unlike; treat any other table as with True.
     encode : bool, default=True
-        Whether to encode other columns as indicators, or refuse them.
+        Whether to encode other columns as indicators; if not, they are refused.
     impute : bool, default=True
-        Whether to fill blank cells in, or refuse them.
+        Whether to fill blank cells in; if not, they are refused.
     drop : sequence of str, default=()
         Columns to leave out.
     texts : sequence of str, default=()
-        Columns of texts, beside those that are seen to be: see `atoll.core.texts.is_text`.
+        Columns of texts, besides those that `atoll.core.texts.is_text` recognises.
     fixes : Fixes, default=SHELL
         How errors say what to do.
 
@@ -270,8 +271,8 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
 def with_fillings(preprocessing: Preprocessing, X: Any, blank: NDArray[Any]) -> Any:
     """Return features (n, p) that know what else blank numbers might have been.
 
-    Classifiers average their probabilities over it: see `atoll.core.fillings`. Where there are no
-    donors, nothing is known but the medians.
+    Classifiers average their probabilities over it: see `atoll.core.fillings`. Without donors,
+    nothing but the medians is known.
 
     Parameters
     ----------
@@ -306,7 +307,7 @@ def with_fillings(preprocessing: Preprocessing, X: Any, blank: NDArray[Any]) -> 
 def counts_as_category(table: PreparedTable) -> NDArray[np.bool_]:
     """Return which features are indicators, or numbers of few values, (p,).
 
-    Beside texts none is: words, and all else with them, count as they are.
+    In a table with texts none does: words, and everything beside them, count as they are.
 
     Examples
     --------
@@ -342,7 +343,7 @@ def with_category_weight(table: PreparedTable, weight: float) -> PreparedTable:
 
 
 def category_weight(table: PreparedTable) -> float:
-    """Return what features that count as categories were multiplied by; 1 where there are none.
+    """Return what the features that count as categories were multiplied by; 1 if there are none.
 
     Examples
     --------
@@ -358,16 +359,16 @@ def category_weight(table: PreparedTable) -> float:
             return float(1.0 / read.scale[j])
     for j in counted:
         x = table.X[:, j]
-        if abs(x.std() - 1.0) > _ROUNDING:  # else standardised as every other number
+        if abs(x.std() - 1.0) > _ROUNDING:  # otherwise standardised like every other number
             return round(float(x.std() / _share_of_a_category(x)), 6)
     return 1.0
 
 
 def in_own_units(preprocessing: Preprocessing, X: NDArray[np.float64]) -> pd.DataFrame:
-    """Return features as the columns of the table that they were made from, in its own units.
+    """Return the table that features were made from, in its own units.
 
-    Categories are words again. A blank cell is blank where a feature says that it was, or where it
-    is a category; elsewhere a number has what it was filled in with.
+    Categories are words again. A blank cell is blank again if it is a category, or if a feature
+    says that it was blank; other numbers keep what they were filled in with.
 
     Parameters
     ----------
@@ -412,8 +413,8 @@ def unreadable(
     Returns
     -------
     frame : DataFrame, (n, q)
-        The table with words in numeric columns taken for blank cells; rows without a reason can be
-        given to `apply`.
+        The table, with words in numeric columns as blank cells; rows without a reason can be given
+        to `apply`.
     reasons : (n,) of str, or None where the row can be read
 
     Examples
@@ -437,9 +438,8 @@ def unreadable(
     long = f"cells, and the header {frame.shape[1]}"
     for name in preprocessing.columns:
         is_blank = frame[name].isna().to_numpy()
-        cells = frame[name].to_numpy(dtype=object)
         if name in preprocessing.texts:
-            pass  # whatever stands there is a text
+            pass  # any cell is a text
         elif name not in preprocessing.categories:
             if not is_numeric(frame[name]):
                 read[name] = as_numbers(frame[name])
@@ -456,7 +456,7 @@ def unreadable(
         if not preprocessing.lenient:
             refuse(is_blank, lambda _, n=name: f"{n} is blank")
         blank_cells &= is_blank
-    # These say all that is wrong.
+    # These reasons replace all others.
     reasons[blank_cells] = "every cell that the model reads is blank"
     reasons[n_cells.notna().to_numpy()] = None
     refuse(n_cells.notna(), lambda row: f"it has {n_cells.iloc[row]} {long}")
@@ -538,7 +538,9 @@ def _columns(frame: pd.DataFrame, target: str | None, drop: Sequence[str]) -> tu
     if target is not None:
         require_columns(frame, [target], "the target column")
         if target in drop:
-            raise ValueError(f"column {target!r} is the target and cannot be dropped as well.")
+            raise ValueError(
+                f"column {target!r} is the target and cannot be dropped as well; drop others."
+            )
     require_columns(frame, drop, "the column to drop")
     columns = tuple(name for name in frame.columns if name != target and name not in drop)
     if not columns:
@@ -592,7 +594,7 @@ def _often_blank(column: pd.Series) -> bool:
 
 def _as_strings(column: pd.Series) -> list[str]:
     """Return the cells as text, blank ones as `BLANK`."""
-    if str(column.dtype) in ("str", "string"):  # cells of a pandas column one by one take long
+    if str(column.dtype) in ("str", "string"):  # going through such a column cell by cell is slow
         return [str(cell) for cell in column.fillna(BLANK).to_numpy(object)]
     return [BLANK if blank else str(cell) for cell, blank in zip(column, column.isna())]
 
@@ -674,10 +676,10 @@ def _mean_and_scale(X: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
 
 
 def _share_of_a_category(x: NDArray[np.float64]) -> float:
-    """Return what a standardised column of few values is multiplied by, to count as a category.
+    """Return what to multiply a standardised column by, so that few values count as a category.
 
-    Two random rows are √2 apart in a standardised column, and by indicators √2 times the root of
-    the probability that they differ; of a column with many values, one.
+    Two random rows are √2 apart in a standardised column, and √2 times the root of the probability
+    that they differ in indicators. For a column of many values the factor is one.
     """
     if not _is_few_valued(x):
         return 1.0

@@ -16,16 +16,16 @@ from tqdm.std import tqdm as TextBar
 from atoll.core.memory import in_chunks
 
 SECONDS_BETWEEN_LINES = 10.0
-"""Where there is neither a terminal nor a notebook, a line is written so often."""
+"""Seconds between lines of progress where there is neither a terminal nor a notebook."""
 
 AUTO = "auto"
-"""The `verbose` that shows long work to who watches, and to files and pipes very long work."""
+"""The value of `verbose` that shows long work to a person, and very long work to a file or pipe."""
 
 QUICK = 10.0
-"""Seconds of work of which "auto" shows nothing to who watches."""
+"""Under "auto", seconds of work before progress is shown to a person."""
 
 QUICK_UNWATCHED = 60.0
-"""The same where there is neither a terminal nor a notebook."""
+"""The same for a file or pipe."""
 
 
 class ProgressLines(TextBar):
@@ -36,7 +36,7 @@ class ProgressLines(TextBar):
         self.has_ended = threading.Event()
         width = {"ncols": 79, "dynamic_ncols": False, "position": 0, "leave": False}
         super().__init__(*arguments, **{**settings, **width})
-        # A step may take minutes: a line comes all the same, with the time that has gone by.
+        # A step may take minutes: lines with the time that has passed are written all the same.
         given = (weakref.ref(self), self.has_ended)
         threading.Thread(target=_beat, args=given, name="atoll-progress", daemon=True).start()
 
@@ -46,7 +46,7 @@ class ProgressLines(TextBar):
         super().close()
 
     def display(self, msg: str | None = None, pos: int | None = None) -> bool:
-        """Write a line, where the last was long enough ago and there is something to say."""
+        """Write a line, if the last was long enough ago and there is something to say."""
         line, now = str(self) if msg is None else msg, time.monotonic()
         is_early = now - self.began_at < self.delay
         if line and not is_early and now - self.line_at >= SECONDS_BETWEEN_LINES:
@@ -57,7 +57,7 @@ class ProgressLines(TextBar):
 
     @staticmethod
     def status_printer(file: Any) -> Any:
-        """Return what would move a bar: nothing, for lines stand where they were written."""
+        """Return a function that does nothing: lines, unlike bars, are not redrawn."""
         return lambda text: None
 
 
@@ -74,8 +74,8 @@ def _beat(bar: weakref.ref[ProgressLines], has_ended: threading.Event) -> None:
 def progress_bar(*arguments: Any, **settings: Any) -> Any:
     """Return a tqdm bar that suits where standard error goes.
 
-    A terminal and a notebook have bars that move; a file or a pipe has a line every ten seconds,
-    and none of work that takes less.
+    At a terminal and in a notebook the bar moves; a file or pipe gets a line every ten seconds, and
+    none for work that takes less.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def progress_bar(*arguments: Any, **settings: Any) -> Any:
 
 
 def done_before(bar: Any, count: int) -> None:
-    """Count what was done before a bar began, which its rate is not to show.
+    """Count what was done before a bar began, without letting it count towards the rate.
 
     Examples
     --------
@@ -113,12 +113,12 @@ def done_before(bar: Any, count: int) -> None:
 
 
 def seconds_until_shown(verbose: Any, began: float | None = None) -> float | None:
-    """Return in how many seconds progress is to be shown, or None: never.
+    """Return in how many seconds progress is to be shown; None means never.
 
     Parameters
     ----------
-    verbose : True shows it at once, False never, and "auto" of work that takes longer than ten
-        seconds, at a terminal or in a notebook, or than a minute, in files and pipes
+    verbose : True shows it at once, False never, and "auto" once the work has taken ten seconds, at
+        a terminal or in a notebook, or a minute, in files and pipes
     began : when the work began, by `time.monotonic`; None: now
 
     Examples
@@ -139,7 +139,7 @@ def in_shown_chunks(n: int, entries: int, what: str, shown: float | None) -> Ite
     ----------
     n, entries : of `in_chunks`
     what : is being done, in a word or two
-    shown : in how many seconds it is shown, if it still lasts; None: never
+    shown : seconds until it is shown, if it is still going on then; None: never
 
     Examples
     --------
@@ -155,5 +155,5 @@ def in_shown_chunks(n: int, entries: int, what: str, shown: float | None) -> Ite
 
 
 def is_watched() -> bool:
-    """Return whether standard error is seen as it is written: at a terminal, or in a notebook."""
+    """Return whether a person watches standard error: at a terminal, or in a notebook."""
     return sys.stderr.isatty() or "ipykernel.zmqshell" in sys.modules

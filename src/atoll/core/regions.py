@@ -305,11 +305,6 @@ class Intervals(NamedTuple):
         curvature = second - by_mean**2
         return RegionGradients(log_probability, by_mean, curvature, share, (by_lower, by_upper))
 
-    def variance_gradient(self, mean: Array, sd: Array | float) -> Array:
-        """Return the derivative of each row's log mass by sd², (n,), from the heat equation."""
-        slopes = self.gradients(mean, sd)
-        return 0.5 * (slopes.curvature + slopes.mean**2)
-
     def _standardised(self, mean: Array, sd: Array | float) -> tuple[Array, Array, Array]:
         m, s = np.asarray(mean)[:, None], np.broadcast_to(sd, np.shape(mean))[:, None]
         return (self.lower - m) / s, (self.upper - m) / s, s
@@ -446,10 +441,10 @@ class Margins(NamedTuple):
     def _in_sums(
         self, rows: NDArray[np.intp], winners: NDArray[np.intp]
     ) -> NDArray[np.bool_] | None:
-        """Return the regions of which a small mass does not matter, (e,); None where all do.
+        """Return the regions whose mass does not matter if it is small, (e,); None if all matter.
 
-        A row that may be of any class has one whose mass is large; that of less weight than
-        another matters little where it is not the one.
+        A row that may be of any class has at least one region of large mass. A region of less
+        weight than another matters little unless it is that one.
         """
         if not (np.isfinite(self.log_weight).all() and self.margin == 0.0):
             return None

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user's own that brought them about."""
+"""Warnings that point at the line of the user's code that caused them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEARD: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 
 @contextmanager
 def hearing() -> Iterator[list[str]]:
-    """Collect what is warned of meanwhile, each once, for a verdict; warnings are given as ever.
+    """Collect the warnings given inside the block, each once; they are still shown as usual.
 
     Examples
     --------
@@ -35,11 +35,11 @@ def hearing() -> Iterator[list[str]]:
 def warn_user(message: str, category: type[Warning], *, is_passing: bool = False) -> None:
     """Warn at the line that called the library, however deep inside it this is.
 
-    Where scikit-learn called it, as a step of a pipeline, the line is the one that called that.
+    If scikit-learn called it, as a step of a pipeline, it is the line that called scikit-learn.
 
     Parameters
     ----------
-    is_passing : whether it matters no more once the work is done, as how long that will take
+    is_passing : whether it no longer matters once the work is done, such as how long that takes
     """
     heard = _HEARD.get()
     if heard is not None and not is_passing and message not in heard:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 
 def row_names(X: Any) -> tuple[str, ...] | None:
-    """Return the names of the rows of a data frame or a series; None where they have none.
+    """Return the names of the rows of a data frame or a series; None if they have none.
 
-    Numbers in an index are no names: they would be taken for places of rows.
+    Numbers in an index do not count as names: they would be taken for positions of rows.
 
     Examples
     --------
@@ -43,10 +43,10 @@ def names_in_fit(X: Any, y: Any) -> tuple[str, ...] | None:
 
 
 def row_index(X: Any) -> NDArray[Any] | None:
-    """Return the index of a data frame or a series, (n,); None where it tells no more than places.
+    """Return the index of a data frame or a series, (n,); None if it only counts 0, 1, 2 ...
 
-    Nor does an index of names, which `row_names` has. Numbers stay numbers, and anything else
-    becomes text.
+    None as well for an index of names, which `row_names` returns. Numbers stay numbers, and
+    anything else becomes text.
 
     Examples
     --------

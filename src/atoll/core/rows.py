@@ -134,10 +134,10 @@ def mean_and_deviation(X: Any) -> tuple[Array, Array]:
 
 
 def clipped(X: Any, farthest: float) -> Any:
-    """Return rows whose numbers are at most so large; dense ones of double precision."""
+    """Return rows whose numbers are clipped to ±`farthest`; dense rows become double precision."""
     if not sparse.issparse(X):
         return np.clip(np.asarray(X, dtype=np.float64), -farthest, farthest)
-    # As a Python number: one of single precision would be compared with a limit cast to it.
+    # As a Python float: NumPy would cast the limit to single precision before comparing.
     if float(np.abs(X.data).max(initial=0.0)) <= farthest:
         return X
     out = X.copy()
@@ -190,7 +190,7 @@ def squared_distances(X: Any, Y: Any) -> Array:
 
 
 def distances_of_pairs(X: Any, first: Any, Y: Any, second: Any) -> Array:
-    """Return ‖X[first] − Y[second]‖, (p,), from differences: of copies it is exactly zero.
+    """Return ‖X[first] − Y[second]‖, (p,), from differences, so that it is exactly 0 for copies.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def distances_of_pairs(X: Any, first: Any, Y: Any, second: Any) -> Array:
 
 
 def distinct_sparse_rows(X: sparse.csr_array) -> tuple[sparse.csr_array, NDArray[np.intp]]:
-    """Return the sparse rows that differ, as they first come, and for every row which it is.
+    """Return the distinct sparse rows, in order of first appearance, and each row's place in them.
 
     Examples
     --------

@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 
 Shown = TypeVar("Shown")
 
+SHOWN = 8  # names of a list that are shown
+
 _STYLE = "font-family:system-ui,sans-serif;font-size:.95em;line-height:1.45;max-width:60em"
 
 
 def readable(result: type[Shown]) -> type[Shown]:
-    """Let a class of results show what its `__str__` says, also as the last line of a cell.
+    """Make a class of results show its `__str__` wherever it is displayed, as by a notebook's cell.
 
     A method `_parts` may give a notebook more than that: paragraphs, and tables as pairs of a
     header and rows.
@@ -35,7 +37,7 @@ def readable(result: type[Shown]) -> type[Shown]:
 
 
 def percent(p: float) -> str:
-    """Return a probability in whole percent, which say neither 0 nor 100 where it is not.
+    """Return a probability in whole percent; only 0 is shown as 0%, and only 1 as 100%.
 
     Examples
     --------
@@ -45,6 +47,33 @@ def percent(p: float) -> str:
     if 0.995 <= p < 1.0:
         return ">99%"
     return "<1%" if 0.0 < p < 0.005 else f"{p:.0%}"
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Return names with commas between them, at most the first eight.
+
+    Examples
+    --------
+    >>> shortened(list("abcdefghij"))
+    'a, b, c, d, e, f, g, h and 2 more'
+    """
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a plain table, each column as wide as its longest cell.
+
+    Examples
+    --------
+    >>> aligned(["row", "label"], [["17", "ant"]])
+    ['row  label', '17   ant']
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
+        for cells in (header, *rows)
+    ]
 
 
 def _in_words(result: Any) -> str:
@@ -63,7 +92,7 @@ def _in_html(result: Any) -> str:
 
 
 def _leading(text: str) -> str:
-    """Return a line as HTML that keeps the blanks it begins with."""
+    """Return a line as HTML that keeps its leading spaces."""
     line = text.lstrip(" ")
     return "&nbsp;" * (len(text) - len(line)) + escape(line)
 

@@ -1,10 +1,10 @@
-"""Words of a column that a model has not seen: how they are told of, with what may be meant."""
+"""Words of a column that a model has not seen: what to say of them, and what may be meant."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-SHOWN = 8  # words that are named
+from atoll.core.shown import shortened
 
 
 def about_strangers(column: str, strange: Mapping[str, int], known: Sequence[str]) -> str:
@@ -12,8 +12,8 @@ def about_strangers(column: str, strange: Mapping[str, int], known: Sequence[str
 
     Parameters
     ----------
-    strange : rows by value
-    known : values that it has seen
+    strange : value -> number of rows with it
+    known : values that the model has seen
 
     Examples
     --------
@@ -28,17 +28,12 @@ def about_strangers(column: str, strange: Mapping[str, int], known: Sequence[str
         f"({strange[name]} row{'' if strange[name] == 1 else 's'})"
         for name in names
     ]
-    said = f"{column}: the model has not seen {_shortened(rows)}; taken as blank."
+    said = f"{column}: the model has not seen {shortened(rows)}; taken as blank."
     by_letters = {_letters(value): value for value in known}
     meant = [repr(by_letters[_letters(name)]) for name in names if _letters(name) in by_letters]
-    return f"{said} Did you mean {_shortened(list(dict.fromkeys(meant)))}?" if meant else said
-
-
-def _shortened(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    return f"{said} Did you mean {shortened(list(dict.fromkeys(meant)))}?" if meant else said
 
 
 def _letters(value: str) -> str:
-    """Return a value without what a slip of the hand changes: capitals and blanks."""
+    """Return a value without capitals and blanks, in which slips are common."""
     return "".join(value.casefold().split())

@@ -10,8 +10,8 @@ from typing import NamedTuple
 class Fixes(NamedTuple):
     """How a user leaves columns out, names texts, and so on.
 
-    in_python : whether by arguments of `make_preprocessor`, or else by options of a command
-    of_frame : whether in Python by changes of the data frame X itself, where no step is at hand
+    in_python : whether by arguments of `make_preprocessor`; if not, by options of a command
+    of_frame : whether, in Python, by changing the data frame X itself, where there is no such step
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What is refused of a table: cells and columns that are missing, infinite or blank, by name."""
+"""Refusals that name the cells or columns of a table which are missing, infinite or blank."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def as_floats(column: pd.Series) -> NDArray[np.float64]:
 
 
 def refuse_blank(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -> None:
-    """Raise a ValueError that names blank cells; none where there are none."""
+    """Raise a ValueError that names the blank cells, if there are any."""
     cells = _cells(frame, columns, lambda column: column.isna().to_numpy(), fixes.first_row)
     if cells:
         raise ValueError(
@@ -38,7 +38,7 @@ def refuse_blank(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -> N
 
 
 def refuse_infinite(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -> None:
-    """Raise a ValueError that names infinite cells; none where there are none."""
+    """Raise a ValueError that names the infinite cells, if there are any."""
     numeric = [name for name in columns if is_numeric(frame[name])]
     cells = _cells(frame, numeric, lambda c: np.isinf(as_floats(c)), fixes.first_row)
     if cells:
@@ -49,7 +49,7 @@ def refuse_infinite(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -
 
 
 def refuse_empty(frame: pd.DataFrame, columns: Sequence[str], fixes: Fixes) -> None:
-    """Raise a ValueError that names rows of nothing but blanks; none where there are none."""
+    """Raise a ValueError that names the rows with nothing but blanks, if there are any."""
     is_blank = frame[list(columns)].isna().all(axis=1)
     rows = (np.flatnonzero(is_blank) + fixes.first_row).tolist()
     if rows:
@@ -60,7 +60,7 @@ def refuse_empty(frame: pd.DataFrame, columns: Sequence[str], fixes: Fixes) -> N
 
 
 def _cells(frame: pd.DataFrame, columns: Iterable[str], is_wrong: Any, first: int = 1) -> str:
-    """Return where cells are wrong, in words; nothing if none is."""
+    """Say which cells are wrong; nothing if none is."""
     places = {name: np.flatnonzero(is_wrong(frame[name])) + first for name in columns}
     cells = [(int(row), name) for name, rows in places.items() for row in rows]
     cells.sort(key=lambda cell: cell[0])
@@ -73,7 +73,7 @@ def require_known_columns(columns: Sequence[str], frame: pd.DataFrame) -> None:
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         others = [name for name in frame.columns if name not in columns]
-        # Where no column is there it is another table, and names are alike by chance.
+        # If every column is missing this is another table, and names are alike only by chance.
         alike = 0.8 if len(missing) == len(columns) else 0.6
         close = {name: near_name(name, others, alike) for name in missing}
         meant = ", ".join(f"{found!r} for {name!r}" for name, found in close.items() if found)
@@ -86,7 +86,7 @@ def require_known_columns(columns: Sequence[str], frame: pd.DataFrame) -> None:
 
 
 def refuse_repeated_columns(X: Any) -> None:
-    """Raise a ValueError for a data frame of pandas that has a name of a column more than once."""
+    """Raise a ValueError for a pandas data frame with two columns of the same name."""
     columns = getattr(X, "columns", None) if hasattr(X, "iloc") else None
     if columns is None or not hasattr(columns, "duplicated") or columns.is_unique:
         return
@@ -98,7 +98,7 @@ def refuse_repeated_columns(X: Any) -> None:
 
 
 def about_separator(frame: pd.DataFrame, missing: Sequence[str]) -> str:
-    r"""Say which mark stands between cells, where a column's name holds the names of others.
+    r"""Say which separator the file seems to have, if one column's name holds several names.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def about_separator(frame: pd.DataFrame, missing: Sequence[str]) -> str:
 
 
 def _about_header(frame: pd.DataFrame) -> str:
-    """Say so where the first line of a file seems to be a row: most of its cells are numbers."""
+    """Say so if the header seems to be a row of data: most of its cells are numbers."""
     numbers = [name for name in frame.columns if _is_number(str(name))]
     if 2 * len(numbers) <= len(frame.columns) or not any("." in str(name) for name in numbers):
         return ""
@@ -141,7 +141,7 @@ def require_columns(
 
 
 def column_hint(name: str, frame: pd.DataFrame) -> str:
-    """Return which column may be meant by a name that is none, or which there are."""
+    """Say which column may be meant by a name that does not exist, or which columns there are."""
     several = [part.strip() for part in str(name).split(",")]
     if len(several) > 1 and set(several) <= set(frame.columns):
         return f"name {listed(several)} one by one."
@@ -157,7 +157,7 @@ def columns_in_words(columns: Sequence[str]) -> str:
 
 
 def is_or_are(columns: Sequence[str]) -> str:
-    """Return the verb that goes with so many columns."""
+    """Return "is" for one column, "are" for several."""
     return "are" if len(columns) > 1 else "is"
 
 

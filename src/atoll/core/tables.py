@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
 
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
@@ -32,7 +32,8 @@ STANDARD_OUTPUT = "-"
 
 _PACKAGES = {"csv": ("pandas",), "tsv": ("pandas",), "parquet": ("pandas", "pyarrow")}
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
-_SAMPLE = 2**16  # characters of a file by which its form is found
+_SAMPLE = 2**16  # bytes at the start of a file from which its form is found
+_ALL = 2**31 - 1  # rows: as many as pandas reads at a time
 _WITH_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 _THOUSANDS = {  # by their decimal mark; both marks in one number leave no doubt
     ",": re.compile(r"\s*[+-]?\d{1,3}(\.\d{3})+,\d+\s*"),
@@ -44,22 +45,22 @@ _WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d+\s*")
 
 
 N_CELLS = "\0cells"
-"""Column of the number of cells of rows that have more than the header; blank for others."""
+"""Name of a column with the number of cells of rows that have more than the header; else blank."""
 
 
 MOST_MORE = 1000
-"""Cells of a row beyond the header; a file with more is no such table."""
+"""Most cells that a row may have beyond the header; a file with more is not such a table."""
 
 
 class LongRow(ValueError):
-    """A row with more cells than the header, which has `n_more` beyond it."""
+    """A row has `n_more` cells more than the header."""
 
     def __init__(self, message: str, n_more: int):
         super().__init__(message)
         self.n_more = n_more
 
 
-GZIP = b"\x1f\x8b"  # with which compressed text begins
+GZIP = b"\x1f\x8b"  # the first bytes of compressed text
 
 
 class Form(NamedTuple):
@@ -76,7 +77,7 @@ class Form(NamedTuple):
 
 
 def source_of(path: str | os.PathLike[str]) -> Path | bytes:
-    """Return where a table is read from, as often as need be: a path, or all of standard input."""
+    """Return what a table can be read from repeatedly: its path, or the bytes of standard input."""
     source = Path(path)
     if str(source) != STANDARD_INPUT:
         return source
@@ -105,10 +106,7 @@ def read_table(path: str | os.PathLike[str] | bytes) -> pd.DataFrame:
     [1.4, 4.7]
     """
     source = path if isinstance(path, bytes) else source_of(path)
-    if not isinstance(source, bytes) and _existing_format(source) == "parquet":
-        frame = _read_parquet(source)
-    else:
-        frame = _read_text(source)
+    frame = _read_parquet(source) if _is_parquet(source) else _read_text(source)
     frame.columns = frame.columns.map(str)
     if len(frame) == 0:
         raise _no_rows(source)
@@ -116,10 +114,10 @@ def read_table(path: str | os.PathLike[str] | bytes) -> pd.DataFrame:
 
 
 def read_cells(path: str | os.PathLike[str] | bytes) -> pd.DataFrame:
-    r"""Read the cells of a table as they stand in the file.
+    r"""Read the cells of a table as they are written in the file.
 
-    The cells of a text are text, blank ones among them: `000` and `NA` stay what they are. Those of
-    Parquet keep their types, whole numbers beside blank cells too.
+    The cells of a text file are strings, even blank ones: `000` and `NA` stay as they are. Those of
+    Parquet keep their types, even whole numbers beside blank cells.
 
     Examples
     --------
@@ -131,7 +129,7 @@ def read_cells(path: str | os.PathLike[str] | bytes) -> pd.DataFrame:
 
 
 def column_as_written(path: str | os.PathLike[str] | bytes, place: int) -> pd.Series | None:
-    r"""Return a column of a text as `read_cells` does, by its place; None of a Parquet file.
+    r"""Return a column of a text file, by its place, as `read_cells` does; None for Parquet.
 
     Examples
     --------
@@ -140,7 +138,7 @@ def column_as_written(path: str | os.PathLike[str] | bytes, place: int) -> pd.Se
     """
     pd = import_extra("pandas")
     source = path if isinstance(path, bytes) else Path(path)
-    if not isinstance(source, bytes) and _existing_format(source) == "parquet":
+    if _is_parquet(source):
         return None
     with _text_errors(_name(source)):
         found: Any = pd.read_csv(
@@ -159,12 +157,10 @@ def cell_chunks(
 ) -> Iterator[pd.DataFrame]:
     """Read cells as `read_cells` does, the rows of `table_chunks` at a time."""
     source = path if isinstance(path, bytes) else source_of(path)
-    if isinstance(source, bytes):
-        most_cells = 2**62
-    elif _existing_format(source) == "parquet":
+    if _is_parquet(source):
         yield from _parquet_chunks(source, most_cells, as_written=True)
-        return
-    yield from _text_chunks(source, most_cells, as_written=True, n_more=n_more)
+    else:
+        yield from _text_chunks(source, most_cells, as_written=True, n_more=n_more)
 
 
 def table_chunks(
@@ -179,10 +175,10 @@ def table_chunks(
     Parameters
     ----------
     path : of the table, or its bytes
-    most_cells : of a chunk, which has a row at least
-    as_text : columns that are not to be read as numbers, whatever a chunk of them looks like
-    n_more : cells beyond the header that a row of a text may have; a column `N_CELLS` says which
-        rows have some. More raise `LongRow`.
+    most_cells : of a chunk, which has at least one row
+    as_text : columns that are never read as numbers, even if a chunk of them looks like numbers
+    n_more : cells that a row of a text file may have beyond the header; a column `N_CELLS` says
+        which rows have some. A row with more raises `LongRow`.
 
     Examples
     --------
@@ -193,12 +189,10 @@ def table_chunks(
     [2, 1]
     """
     source = path if isinstance(path, bytes) else source_of(path)
-    if isinstance(source, bytes):
-        most_cells = 2**62
-    if isinstance(source, bytes) or _existing_format(source) != "parquet":
-        read = _text_chunks(source, most_cells, as_text, n_more=n_more)
-    else:
+    if _is_parquet(source):
         read = _parquet_chunks(source, most_cells)
+    else:
+        read = _text_chunks(source, most_cells, as_text, n_more=n_more)
     n = 0
     for frame in read:
         frame.columns = frame.columns.map(str)
@@ -241,7 +235,7 @@ class TableWriter:
         self._ending.__exit__(*error)
 
     def write(self, frame: pd.DataFrame) -> None:
-        """Add rows; they have the columns of the first ones."""
+        """Add rows, with the same columns every time."""
         if self.kind == "parquet":
             self._write_parquet(frame)
             return
@@ -273,7 +267,7 @@ class TableWriter:
 
 
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
-    """Write a table, whole or not at all, in the format of the path's suffix, as it is read.
+    """Write a table, whole or not at all, in the format of the path's suffix.
 
     To standard output (`-`) it is written as CSV.
 
@@ -286,18 +280,8 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     >>> read_table(path)["x"].tolist()
     [0.1, 0.2]
     """
-    target = Path(path)
-    kind = _table_format(target)
-    if _is_standard_output(target):
-        frame.to_csv(sys.stdout, index=False)
-        return
-    with atomic_path(target) as temporary:
-        if kind == "parquet":
-            frame.to_parquet(temporary, index=False)
-        else:
-            compression: Any = "gzip" if _is_compressed(target) else None
-            separator = _SEPARATORS[kind]
-            frame.to_csv(temporary, index=False, sep=separator, compression=compression)
+    with TableWriter(path) as table:
+        table.write(frame)
 
 
 def check_table_path(
@@ -305,13 +289,13 @@ def check_table_path(
     inputs: Iterable[str | os.PathLike[str] | None] = (),
     option: str = "",
 ) -> None:
-    """Raise unless `write_table` can write a table to the path here and now, and loses nothing.
+    """Raise a ValueError unless `write_table` can write to the path without losing another file.
 
     Parameters
     ----------
     path : of the table to write
-    inputs : files that are read, which may not be overwritten; None does not count
-    option : that names another file, such as "--out"
+    inputs : files that are read, which may not be overwritten; None is skipped
+    option : of the command line that would name another file, such as "--out"
     """
     _table_format(Path(path))
     if not _is_standard_output(Path(path)):
@@ -343,18 +327,20 @@ def _table_format(path: Path) -> str:
     return kind
 
 
-def _existing_format(source: Path) -> str:
-    """Return the format of a file that can be read, as `_table_format` does."""
+def _is_parquet(source: Path | bytes) -> TypeGuard[Path]:
+    """Return whether this is a Parquet file, not text; ValueError if there is no such file."""
+    if isinstance(source, bytes):
+        return False
     kind = _table_format(source)
     if not source.exists():
         raise ValueError(no_file(source))
     if source.is_dir():
         raise ValueError(f"{str(source)!r} is a folder; name a CSV or Parquet file inside it.")
-    return kind
+    return kind == "parquet"
 
 
 def _name(source: Path | bytes) -> str:
-    """Return how errors call a table."""
+    """Return what errors call a table."""
     return "standard input" if isinstance(source, bytes) else repr(str(source))
 
 
@@ -400,7 +386,7 @@ def _text_chunks(
     as_written: bool = False,
     n_more: int = 0,
 ) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a text, some at a time; every cell as it is written, or read."""
+    """Yield the rows of a text file, some at a time; `as_written`: every cell as a string."""
     pd = import_extra("pandas")
     with _text_errors(_name(source)):
         form = form_of(_sample(source))
@@ -419,10 +405,15 @@ def _text_chunks(
         if n_more:
             more = more_columns(n_more)
             options |= {"names": [*names, *more], "header": None, "skiprows": 1}
-        rows = max(1, most_cells // max(1, len(names)))
-        with pd.read_csv(_opened(source), chunksize=min(rows, 2**31 - 1), **options) as reader:
+        rows = _ALL if isinstance(source, bytes) else _rows_of(most_cells, len(names))
+        with pd.read_csv(_opened(source), chunksize=rows, **options) as reader:
             for frame in reader:
                 yield with_length(frame, n_more)
+
+
+def _rows_of(most_cells: int, n_columns: int) -> int:
+    """Return how many rows of `n_columns` cells are read at a time, at least one."""
+    return min(max(1, most_cells // max(1, n_columns)), _ALL)
 
 
 def more_columns(n_more: int) -> list[str]:
@@ -431,18 +422,18 @@ def more_columns(n_more: int) -> list[str]:
 
 
 def with_length(frame: pd.DataFrame, n_more: int) -> pd.DataFrame:
-    """Return the columns of the header, and in `N_CELLS` how many cells rows have that have more.
+    """Return the columns of the header, and `N_CELLS`, the number of cells of rows with more.
 
     Parameters
     ----------
     frame : with the columns of `more_columns` at its end
-    n_more : of them; none: the frame itself is returned
+    n_more : how many these are; with 0 the frame itself is returned
     """
     if not n_more:
         return frame
     n_cells = frame.shape[1] - n_more
     more = frame.iloc[:, n_cells:]
-    more = more.mask(more == "")  # separators at the end of a line are no cells
+    more = more.mask(more == "")  # separators at the end of a line make no cells
     last = more.notna().to_numpy()[:, ::-1].argmax(axis=1)
     is_long = more.notna().any(axis=1)
     lengths = import_extra("pandas").Series(frame.shape[1] - last, frame.index, dtype="Int64")
@@ -451,7 +442,7 @@ def with_length(frame: pd.DataFrame, n_more: int) -> pd.DataFrame:
 
 @contextmanager
 def _text_errors(name: str) -> Iterator[None]:
-    """Turn what pandas raises on a text file into one line; `name` is how it calls the file."""
+    """Turn what pandas raises on a text file into one line, which calls the file `name`."""
     pd = import_extra("pandas")
     try:
         with warnings.catch_warnings():
@@ -470,7 +461,7 @@ def _text_errors(name: str) -> Iterator[None]:
 
 
 def unreadable_text(name: str, error: Exception) -> ValueError:
-    """Return in a sentence what pandas raised on a text; `name` is how it calls the file."""
+    """Return what pandas raised on a text file as an error of one sentence, about `name`."""
     if isinstance(error, UnicodeDecodeError):
         file = "IN.csv" if name == "standard input" else shlex.quote(name[1:-1])
         begins = error.object[:2] in (b"\xff\xfe", b"\xfe\xff")
@@ -481,7 +472,7 @@ def unreadable_text(name: str, error: Exception) -> ValueError:
         )
     long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
     if long is None:
-        return ValueError(f"{name} cannot be read as CSV: {error}")
+        return ValueError(f"{name} cannot be read as CSV ({error}); save the table as CSV again.")
     wanted, line, seen = map(int, long.groups())
     return LongRow(
         f"{name} has {seen} cells in line {line}, and {wanted} columns: mend that line, or put "
@@ -491,7 +482,7 @@ def unreadable_text(name: str, error: Exception) -> ValueError:
 
 
 def _sample(source: Path | bytes) -> str:
-    """Return the beginning of a text, to the end of a line if it is long."""
+    """Return the beginning of a text file; if the file is longer, up to the end of a line."""
     if isinstance(source, bytes):
         some = source[:_SAMPLE]
     else:
@@ -544,12 +535,12 @@ def _read_parquet(source: Path) -> pd.DataFrame:
 def _parquet_chunks(
     source: Path, most_cells: int, *, as_written: bool = False
 ) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a Parquet file, some at a time; in the file's own types, or as read."""
+    """Yield the rows of a Parquet file, some at a time; `as_written`: in the file's own types."""
     parquet = import_extra("pyarrow.parquet")
     types = import_extra("pandas").ArrowDtype if as_written else None
     with _parquet_errors(source), parquet.ParquetFile(source) as file:
-        rows = max(1, most_cells // max(1, len(file.schema_arrow.names)))
-        for batch in file.iter_batches(batch_size=min(rows, 2**31 - 1)):
+        rows = _rows_of(most_cells, len(file.schema_arrow.names))
+        for batch in file.iter_batches(batch_size=rows):
             yield batch.to_pandas(types_mapper=types)
 
 
@@ -559,4 +550,12 @@ def _parquet_errors(source: Path) -> Iterator[None]:
     try:
         yield
     except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"{str(source)!r} cannot be read as Parquet: {error}") from None
+        raise unreadable_parquet(repr(str(source)), error) from None
+
+
+def unreadable_parquet(name: str, error: Exception) -> ValueError:
+    """Return what pyarrow raised on a Parquet file as an error of one sentence, about `name`."""
+    return ValueError(
+        f"{name} cannot be read as Parquet ({error}); copy it again from its source, or save the "
+        "table as CSV."
+    )

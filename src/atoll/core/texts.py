@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     import pandas as pd
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-LONG = 40  # characters on average from which a column of words is one of texts
-WORDY = 4.0  # words on average from which it is: less are names, addresses and codes
-SHORT, SENTENCES, NEARLY_ALL = 25, 5.0, 0.9  # the same of cells of which nearly all are different
+LONG = 40  # average number of characters from which a column of words holds texts
+WORDY = 4.0  # average number of words, likewise: fewer are names, addresses and codes
+SHORT, SENTENCES, NEARLY_ALL = 25, 5.0, 0.9  # the same if nearly all cells are different
 MOST_TERMS = 100_000
-FEW_TEXTS = 100  # below, a word of a single text counts too
-BEGINNING = 80  # characters of a text by which a reader knows it
+FEW_TEXTS = 100  # with fewer texts, a word that occurs in only one of them counts too
+BEGINNING = 80  # characters of a text from which a reader recognises it
 
 
 class Words(NamedTuple):
@@ -42,9 +42,9 @@ class Words(NamedTuple):
 
 
 def is_text(cells: Sequence[Any]) -> bool:
-    """Return whether cells, blank ones left out, are texts: long, of words, and most different.
+    """Return whether cells, without blank ones, are texts: long, of words, and mostly different.
 
-    Shorter ones are, if they have more words and nearly all are different.
+    Shorter cells are texts if they have more words and nearly all are different.
 
     Examples
     --------
@@ -65,15 +65,15 @@ def is_text(cells: Sequence[Any]) -> bool:
 
 
 def learn_words(texts: Sequence[str], column: str, fixes: Fixes = SHELL) -> Words:
-    """Find the words of texts and their weights; ValueError where there is none.
+    """Find the words of texts and their weights; raise a ValueError if there are no words.
 
     Where no text has a word of two letters, as in scripts without blanks, runs of two to four
     characters take the place of words.
 
     Parameters
     ----------
-    column : how an error calls the texts
-    fixes : how it says what to do
+    column : what an error calls the texts
+    fixes : how an error says what to do
     """
     for analyzer in ("word", "char_wb"):
         found = _vectorizer(analyzer, min_df=1 if len(texts) < FEW_TEXTS else 2)
@@ -89,7 +89,7 @@ def learn_words(texts: Sequence[str], column: str, fixes: Fixes = SHELL) -> Word
 
 
 def beginnings(frame: pd.DataFrame, columns: Sequence[str]) -> NDArray[Any]:
-    r"""Return how the texts of every row begin, (n,), on a line; those of several columns follow.
+    r"""Return how the texts of every row begin, (n,), in one line for all columns of texts.
 
     Examples
     --------

@@ -1,8 +1,7 @@
-"""Linear algebra in one thread, where it comes in many small pieces.
+"""Linear algebra in one thread, for work that comes in many small pieces.
 
 Threads that share a small product wait for each other longer than they work. On a machine that is
-busy with something else each of them waits for its turn as well, and a fit of a second can take
-minutes.
+busy with something else they also wait for their turn, and a fit of a second can take minutes.
 """
 
 from __future__ import annotations
@@ -21,5 +20,5 @@ def one_thread() -> AbstractContextManager[None]:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """Return the libraries of linear algebra; NumPy's and SciPy's are there from the start."""
+    """Return the libraries of linear algebra; NumPy's and SciPy's are loaded already."""
     return ThreadpoolController()

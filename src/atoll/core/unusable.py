@@ -21,10 +21,10 @@ MAX_CATEGORIES = 100
 """A column with more distinct values than this is not encoded: it names rows, not groups."""
 
 FEWEST_COUNTED = 10
-"""Rows below which numbers in order may well be no row numbers."""
+"""With fewer rows than this, numbers in order may well be something else than row numbers."""
 
 COUNTED = 0.95
-"""Share of the rows in which numbers rise by one, from which on they count rows."""
+"""If numbers rise by one in at least this share of the rows, they count the rows."""
 
 _YEAR, _MONTH, _DAY = r"\d{4}", r"(0?[1-9]|1[0-2])", r"(0?[1-9]|[12]\d|3[01])"
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
@@ -46,15 +46,15 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _ARRAY = re.compile(r"\[[-+.e\d\s]*\]")  # as NumPy prints one
-_LOOKED_AT = 200  # values that tell whether a column holds lists
+_LOOKED_AT = 200  # values that are looked at to see whether a column holds lists
 
 
 class Fault(NamedTuple):
     """Why a column cannot be learnt from.
 
-    what : is wrong, after the name of the column
-    mend : what may be done other than to leave it out; nothing if empty
-    naming : how to say that it names the rows; nothing if empty
+    what : what is wrong, to follow the name of the column
+    mend : what can be done other than leave it out; "" if nothing
+    naming : how to say that it names the rows; "" if it cannot be said
     """
 
     what: str
@@ -69,7 +69,7 @@ DATES = Fault(
 
 
 def fault_of_cells(column: pd.Series) -> Fault | None:
-    """Return what is wrong with cells that are neither numbers nor words."""
+    """Return what is wrong with cells that are neither numbers nor words; None if nothing is."""
     types = import_extra("pandas.api.types")
     if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
         return DATES
@@ -85,11 +85,11 @@ def fault_of_cells(column: pd.Series) -> Fault | None:
 def fault_of_categories(
     name: str, values: Sequence[str], fixes: Fixes, *, declared: bool = False
 ) -> Fault | None:
-    """Return what is wrong with a column of words, by its different values.
+    """Return what is wrong with a column of words, given its different values; None if nothing is.
 
     Parameters
     ----------
-    declared : whether the column says that it holds categories, be they numbers
+    declared : whether the column is declared to hold categories, even if these are numbers
 
     Examples
     --------
@@ -118,9 +118,9 @@ def fault_of_categories(
 
 
 def _are_lists(values: Sequence[str]) -> bool:
-    """Return whether words are lists as Python writes them, which files make of columns of lists.
+    """Return whether words are lists as Python writes them, as in a file saved with lists in cells.
 
-    Ranges are none: two numbers in every one of them.
+    Ranges, two numbers in every cell, do not count.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def _are_lists(values: Sequence[str]) -> bool:
 
 
 def refuse(faults: dict[str, Fault], fixes: Fixes) -> None:
-    """Raise a ValueError that names every column with a fault, and what to do; none if none has."""
+    """Raise a ValueError that names every column with a fault, and what to do, if there are any."""
     if not faults:
         return
     if len(faults) == 1:
@@ -174,7 +174,7 @@ def refuse(faults: dict[str, Fault], fixes: Fixes) -> None:
 
 
 def first_words(frame: pd.DataFrame, columns: Sequence[str], fixes: Fixes, most: int = 5) -> str:
-    """Return the first cells of columns that are no numbers, after a colon; empty if all are.
+    """Return the first cells of columns that are not numbers, after a colon; "" if all are.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def first_words(frame: pd.DataFrame, columns: Sequence[str], fixes: Fixes, most:
 
 
 def index_columns(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """Return the columns that number the rows by name and by content, as saved indices do.
+    """Return the columns that are called, and look, like a saved index: they number the rows.
 
     Examples
     --------
@@ -211,10 +211,10 @@ def index_columns(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
 
 
 def row_numbers(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """Return the columns that seem to number or to name the rows, unless nothing else is left.
+    """Return the columns that seem to number or to name the rows, unless no other would be left.
 
-    They count the rows in steps of one, but for a few places where they start anew or leave numbers
-    out, and are no times; or they are called an id and hold whole numbers, each of them once.
+    They count the rows in steps of one, but for a few places where they start again or skip
+    numbers, and are not called a time; or they are called an id and hold whole numbers, each once.
 
     Examples
     --------
@@ -232,7 +232,7 @@ def row_numbers(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
 
 
 def _are_different(cells: pd.Series) -> bool:
-    """Return whether these are whole numbers, each of them once."""
+    """Return whether these are whole numbers, none of them twice."""
     types = import_extra("pandas.api.types")
     if len(cells) < FEWEST_COUNTED or not types.is_numeric_dtype(cells.dtype):
         return False
@@ -243,7 +243,7 @@ def _are_different(cells: pd.Series) -> bool:
 
 
 def row_counters(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """Return the columns that look like numbers of rows: whole, and each one more than the last.
+    """Return the columns that look like row numbers: whole, and each one more than the last.
 
     Examples
     --------
@@ -255,9 +255,9 @@ def row_counters(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
 
 
 def _counts_mostly(cells: pd.Series) -> bool:
-    """Return whether whole numbers rise by one in nearly all rows, and are no regular cycle.
+    """Return whether whole numbers rise by one in nearly all rows, and are not a regular cycle.
 
-    Hours of days and places in a picture start anew after the same number of rows, over and over.
+    Hours of the day and places in a picture start again after the same number of rows every time.
 
     Examples
     --------
@@ -278,7 +278,7 @@ def _counts_mostly(cells: pd.Series) -> bool:
 def _steps(cells: pd.Series) -> NDArray[np.float64]:
     """Return by how much each whole number exceeds the one before, (n - 1,).
 
-    A single NaN stands for cells that are no whole numbers, are blank in part, or are few.
+    A single NaN is returned if cells are not whole numbers, are blank in part, or are few.
     """
     types = import_extra("pandas.api.types")
     is_whole = types.is_integer_dtype(cells.dtype) and not cells.isna().any()

@@ -15,9 +15,9 @@ from atoll.core.extras import import_extra
 
 Array = NDArray[np.float64]
 
-R_HAT_LIMIT, ESS_LIMIT = 1.05, 100.0  # at most, and at least, where chains are said to have mixed
+R_HAT_LIMIT, ESS_LIMIT = 1.05, 100.0  # chains have mixed with R-hat at most, and ESS at least, this
 
-LEAST_LONGER, ROUND = 100, 50  # sweeps that are advised at least, and to which they are rounded
+LEAST_LONGER, ROUND = 100, 50  # fewest sweeps that are advised, and what they are rounded to
 
 # arviz-stats cuts every chain in two and needs at least two draws in each half.
 FEWEST_DRAWS = 4
@@ -154,7 +154,7 @@ def summarise(draws: Mapping[str, ArrayLike]) -> dict[str, dict[str, float]]:
 
 
 class RunLength(NamedTuple):
-    """How long chains were run, from which it is told how long they should be.
+    """How long chains were run, to say how long they should be.
 
     n_warmup : sweeps before the first draw
     n_samples : draws of each chain; of "auto", the most
@@ -168,7 +168,7 @@ class RunLength(NamedTuple):
     is_auto: bool = False
 
     def longer(self) -> str:
-        """Return what to try where chains disagree: twice as long, from what to what."""
+        """Return what to try if chains disagree: twice as many sweeps."""
         warmup = max(LEAST_LONGER, 2 * self.n_warmup)
         return (
             f"Try n_warmup={warmup} ({self.n_warmup} now), then "
@@ -176,7 +176,7 @@ class RunLength(NamedTuple):
         )
 
     def more_draws(self, effective: float, wanted: float) -> str:
-        """Return the draws for as many effective ones as wanted: these grow in proportion."""
+        """Return how many draws give the effective number wanted, which grows in proportion."""
         needed = self.n_draws * wanted / (effective if effective >= 1.0 else 1.0)
         n = max(ROUND * math.ceil(needed / ROUND), self.n_samples + ROUND)
         return f"Try {self._samples(n)}."
@@ -202,8 +202,8 @@ def verdict(
     r_hat_limit : the largest R-hat that counts as agreement
     ess_limit : the fewest effective draws, over all chains, for bulk and tail. The default of 100
         leaves a posterior mean uncertain by a tenth of the posterior's standard deviation.
-    n_chains : where it is one, agreement between chains is not claimed
-    length : how long they were, by which the fix has numbers
+    n_chains : if it is one, agreement between chains is not claimed
+    length : how long they were, so that the fix can name numbers
 
     Returns
     -------
@@ -324,7 +324,7 @@ def _import_arviz() -> ModuleType:
 
 
 def _array_stats() -> Any:
-    from arviz_stats.base import array_stats  # here: it takes a second to import
+    from arviz_stats.base import array_stats  # imported late: it takes a second
 
     return array_stats
 

@@ -1,21 +1,21 @@
-"""How many rows are wrong now: audits correct what the model believes of itself.
+"""How many rows are predicted wrongly: audits correct the model's own estimate.
 
 The model gives row i a doubt q_i, the probability of all classes but the one predicted. Doubts are
-often too small or too large together, by a shift δ on the scale of log-odds,
+often all too small or all too large, by a common shift δ on the scale of log-odds,
 
     logit P(row i is wrong) = logit q_i + δ,      δ ~ N(mean, deviation²),
 
-which audits tell: rows drawn at random, predicted, and only then labelled. Given δ the rows are
+which audits reveal: rows drawn at random, predicted, and only then labelled. Given δ, rows are
 wrong independently of each other, so that their number is nearly normal; δ is integrated on a
-grid. Predictions of clustered rows go wrong together, which that leaves out: the prior of δ is wide
-enough to make the limits hold (`benchmarks/results/active.md`).
+grid. In fact clustered rows go wrong together, which this ignores: the prior of δ is wide enough
+for the limits to hold nevertheless (`benchmarks/results/active.md`).
 
-Labels of the fit that are held out one at a time are audits of a lesser kind: every one of them has
-taught the model that predicts the others. Each counts a third, before a δ of its own prior, which
-is as wide as it takes for the limits to hold both ways (`benchmarks/results/knowledge.md`).
+Labels of the fit that are held out one at a time are audits of a lesser kind: each has also taught
+the model that predicts the others. They count a third each, and their δ has a prior of its own,
+wide enough for the limits to hold on both sides (`benchmarks/results/knowledge.md`).
 
 Audits alone, without the model, give a limit too: P(error | k of n wrong) is Beta(k + ½, n − k +
-½). It needs many more audits, and trusts nothing else.
+½). It needs many more audits, but trusts nothing else.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class ShiftPrior(NamedTuple):
     """What is believed of δ before any audit, and the least doubt of a row.
 
     mean, deviation : of δ
-    least_doubt : share of rows whose class is a matter of chance, whatever the model says
-    audit_weight : what an audit counts
+    least_doubt : share of rows whose class is a matter of chance, however sure the model is
+    audit_weight : how much an audit counts
     """
 
     mean: float = 0.5
@@ -116,11 +116,11 @@ def _counted(n_audits: int) -> str:
 
 @readable
 class KeptError(NamedTuple):
-    """How wrong predictions are of rows that are sure enough to be kept.
+    """How many of the rows that are sure enough to be kept are predicted wrongly.
 
     error : expected share of wrong rows among them
     lower, upper : limits between which the share lies, with probability `confidence`
-    n_kept, n_rows : rows that are kept, of so many
+    n_kept, n_rows : rows that are kept, and all rows
     confidence : of the limits
     by_model : share that is wrong by the model's own probabilities, before any correction
     n_held_out : labels of the fit, each predicted from the others, that correct it
@@ -206,7 +206,7 @@ def shift_weights(
 
     Parameters
     ----------
-    doubts : (a,) what the model gave to classes other than the predicted one
+    doubts : (a,) the probability that the model gave to all classes but the predicted one
     wrong : (a,) whether the prediction was wrong
     """
     q, is_wrong = np.asarray(doubts, dtype=np.float64), np.asarray(wrong, dtype=bool)
@@ -240,7 +240,7 @@ def error_belief(
     True
     """
     shifts, weights = shift_weights(audit_doubts, audit_wrong, prior)
-    # Rows of the same doubt are counted together: most of many rows are as sure as can be.
+    # Rows with equal doubts are counted together: most rows of a large table are equally sure.
     q, counts = np.unique(_with_least(np.asarray(doubts, float), prior), return_counts=True)
     p = expit(logit(q)[:, None] + shifts)
     mean = counts @ p
@@ -255,7 +255,6 @@ def kept_error(
     least: float,
     confidence: float,
     doubts: Array | None = None,
-    prior: ShiftPrior | None = None,
 ) -> KeptError:
     """Return the error of rows whose most probable class is probable enough.
 
@@ -268,9 +267,8 @@ def kept_error(
     codes : (a,) these labels
     least : probability of the most probable class from which a row is kept
     confidence : of the limits
-    doubts : (m,) of the predicted classes, as what held labels out would have them; None: as in
+    doubts : (m,) of the predicted classes, by the method that held the labels out; None: those of
         `proba`
-    prior : None: `HELD_OUT_PRIOR`, or where no label was held out `SHIFT_PRIOR`
 
     Examples
     --------
@@ -283,8 +281,7 @@ def kept_error(
     kept = sure >= least
     if not kept.any():
         return KeptError(np.nan, 0.0, 1.0, 0, len(proba), confidence)
-    if prior is None:
-        prior = HELD_OUT_PRIOR if len(held_out) else SHIFT_PRIOR
+    prior = HELD_OUT_PRIOR if len(held_out) else SHIFT_PRIOR
     told = held_out.max(axis=1, initial=0.0)
     audited = told >= least
     wrong = held_out.argmax(axis=1)[audited] != codes[audited]

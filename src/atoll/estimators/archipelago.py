@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atoll.core.chunks import RowSource
 from atoll.core.densities import Density, NormalInverseWishart
-from atoll.core.labels import PartialLabels, parse_labels, with_extra_classes
+from atoll.core.labels import PartialLabels, object_array, parse_labels, with_extra_classes
 from atoll.estimators import sampling
 from atoll.estimators.archipelago_bases import choose_by_labels
 from atoll.estimators.archipelago_chains import chain_weights, shares, watched
@@ -98,8 +98,8 @@ class ArchipelagoClassifier(GenerativeClassifier):
         rows. "auto" is exact up to 100 rows, and "vi" beyond them, where it can be; it says so.
     kernel : "auto", "isotropic", "ard" or a scikit-learn kernel, default="auto"
         "isotropic" has one length-scale, and "ard" one per feature; both have a prior on amplitude
-        and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, where
-        there are at least as many rows, and else "isotropic"; the engine takes "isotropic" for it.
+        and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, if
+        there are at least as many rows, and otherwise "isotropic", as it always is for the engine.
         A kernel's own free parameters are sampled around the values given; fixed ones stay. A
         kernel on rows that are not vectors (strings, graphs) needs a base density of its own, and X
         as a sequence of such objects.
@@ -154,7 +154,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         Where chains, or the engine's ascent, are saved as they run; the same call goes on from
         there, to the same draws.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of the chains.
@@ -289,7 +289,8 @@ class ArchipelagoClassifier(GenerativeClassifier):
     # Fitting --------------------------------------------------------------------------------------
 
     def _read_rows(self, X: Any, *, reset: bool = False) -> Any:
-        return super()._read_rows(X, reset=reset) if takes_vectors(self.kernel) else object_rows(X)
+        is_plain = takes_vectors(self.kernel)
+        return super()._read_rows(X, reset=reset) if is_plain else object_array(list(X))
 
     def _class_order(self, y: Any) -> Sequence[Any] | None:
         if self.classes is None and np.size(self.extra_classes) == 1 and self.extra_classes == 0:
@@ -377,9 +378,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         self._begin()
         choice, start = choose_inference(self, 0, None), begin(self)
         rows, labels = rows_of_chunks(self, start, source)
-        self.n_features_in_ = len(rows.summary.mean)
-        if rows.summary.names is not None:
-            self.feature_names_in_ = np.array(rows.summary.names, dtype=object)
+        self._keep_columns(rows.summary)
         self._keep_labels(labels)
         self._keep(fit_by_engine(self, rows, len(labels.classes), start, choice))
         return self
@@ -447,9 +446,9 @@ class ArchipelagoDensity(DensityEstimator):
     ----------
     kernel : "auto", "isotropic", "ard" or a scikit-learn kernel, default="auto"
         "isotropic" has one length-scale, and "ard" one per feature; both have a prior on amplitude
-        and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, where
-        there are at least as many rows, and else "isotropic". A kernel's own free parameters are
-        sampled around the values given; fixed ones stay.
+        and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, if
+        there are at least as many rows, and otherwise "isotropic". A kernel's own free parameters
+        are sampled around the values given; fixed ones stay.
     base_density : "auto", "gaussian", "blurred", "student-t", "mixture", "sampled-gaussian" or \
 object, default="auto"
         π. "gaussian" has the rows' mean and covariance. "auto" takes it unless a mixture is so much
@@ -540,7 +539,8 @@ object, default="auto"
         return self.posterior_.rejection(self._read_rows(X))
 
     def _read_rows(self, X: Any, *, reset: bool = False) -> Any:
-        return super()._read_rows(X, reset=reset) if takes_vectors(self.kernel) else object_rows(X)
+        is_plain = takes_vectors(self.kernel)
+        return super()._read_rows(X, reset=reset) if is_plain else object_array(list(X))
 
     def _memory(self, X: Any) -> Need:
         return sampling.dense_need(self, len(X), 1, DENSE_COPIES)
@@ -574,10 +574,3 @@ object, default="auto"
 def takes_vectors(kernel: str | Kernel) -> bool:
     """Return whether the kernel is one on rows of numbers."""
     return not isinstance(kernel, Kernel) or bool(kernel.requires_vector_input)
-
-
-def object_rows(X: Any) -> NDArray[Any]:
-    """Return rows that are not vectors as an array of objects, (n,)."""
-    rows = np.empty(len(X), dtype=object)
-    rows[:] = list(X)
-    return rows

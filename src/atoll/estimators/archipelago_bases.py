@@ -1,4 +1,4 @@
-"""Archipelago's base density by what helps the labels: labels left out, under each of several."""
+"""Choose Archipelago's base density by how well each of several predicts labels left out."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from atoll.estimators.validation import generator
 
 Array = NDArray[np.float64]
 
-BY_LABELS = ("gaussian", "student-t", "blurred", "mixture")  # that labels choose between
+BY_LABELS = ("gaussian", "student-t", "blurred", "mixture")  # densities to choose between
 N_FOLDS = 5
-LEAST_PROBABILITY = 1e-3  # of a label left out: one mistake does not decide
+LEAST_PROBABILITY = 1e-3  # of a label left out, so that a single mistake does not decide
 
 
 def choose_by_labels(model: Any, X: Any, labels: PartialLabels) -> tuple[str, str, Array]:
@@ -32,7 +32,7 @@ def choose_by_labels(model: Any, X: Any, labels: PartialLabels) -> tuple[str, st
 
     Returns
     -------
-    name, reason, (bases,) mean log-probabilities of labels left out; all zero where there are none
+    name, reason, (bases,) mean log-probabilities of labels left out; all zero if there are none
     """
     groups = _groups(model, labels)
     if not groups:

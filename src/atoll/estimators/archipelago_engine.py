@@ -32,12 +32,12 @@ from atoll.models.archipelago.engine.schedule import STEPS_PER_ROUND, n_whole_st
 
 Array = NDArray[np.float64]
 
-EXACT_ROWS = 100  # up to which "auto" is exact: a fit of a minute or so
-CHAIN_ROWS = 5000  # that HMC takes at most
-CHAIN_DRAWS = 400  # that predict, of all chains: a hundred leave a noise of .03 in probabilities
-LEAST_BELIEF = 0.5  # in the islands' word on classes, below which the verdict warns
-FULL_BELIEF = 0.995  # from which on it is said to count in full
-REFUSED_SHARE = 0.05  # of the steps, from which on the verdict warns
+EXACT_ROWS = 100  # up to this many, "auto" is exact: a fit of a minute or so
+CHAIN_ROWS = 5000  # most rows that HMC takes
+CHAIN_DRAWS = 400  # draws of all chains that predict: a hundred leave a noise of .03
+LEAST_BELIEF = 0.5  # belief in the islands' class probabilities below which the verdict warns
+FULL_BELIEF = 0.995  # from this belief on, they are said to count in full
+REFUSED_SHARE = 0.05  # share of refused steps above which the verdict warns
 
 
 class Choice(NamedTuple):

@@ -77,7 +77,7 @@ from atoll.models.graph_recipe import Recipe
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-PLANE = 3  # columns of which none is noise: no graph of their signal, and no sum over them
+PLANE = 3  # up to this many columns, none is noise: no graph of their signal, and no sum over them
 
 
 class Weighing(NamedTuple):
@@ -119,18 +119,17 @@ class AtollClassifier(InformedClassifier):
 
     Classes may follow the graph of nearest rows, the graph of the rows' signal, a line, clusters in
     principal directions, a smooth function of distance, a sum over columns, or nothing at all. Each
-    assumption is a Gaussian process of its own; each counts as much as it foretold the labels, by
-    its evidence.
-    Where few labels cannot tell, the graph without label noise leads if its clusters are clear and
-    another assumption draws the same classes from the labels. `explain()` says in words which
-    assumption holds.
+    assumption is a Gaussian process of its own, and counts according to how well it predicted the
+    labels: its evidence. If there are too few labels to tell, the graph without label noise leads,
+    provided that its clusters are clear and another assumption draws the same classes from the
+    labels. `explain()` says in words which assumption holds.
 
-    Columns of unlike scales are standardised, rows that are copies are merged and counted. X may be
+    Columns of unlike scales are standardised, and copies of a row are merged and counted. X may be
     sparse, such as words of texts (TF-IDF), and is never made dense; rows of single precision stay
-    so.
-    A fit of 200 rows takes some 50 ms; time and memory grow as n log n up to `max_graph_rows` rows
-    and as n beyond. Rows that do not fit in memory may be `RowChunks`, a Dask array or data frame,
-    a memory map or the path of a .npy file: a fit reads them in chunks and takes a part of them.
+    in it. A fit of 200 rows takes some 50 ms; time and memory grow as n log n up to
+    `max_graph_rows` rows and as n beyond. Rows that do not fit in memory may be `RowChunks`, a Dask
+    array or data frame, a memory map or the path of a .npy file: a fit reads them in chunks and
+    uses a part of them.
 
     Parameters
     ----------
@@ -150,34 +149,33 @@ class AtollClassifier(InformedClassifier):
         Rows of the graphs, at most.
     n_draws : int, default=256
         Draws of the graph without label noise, each from a chain of its own; a quarter as many
-        where labels are so many that a softmax takes its place.
+        if there are so many labels that a softmax takes its place.
     recipe : AverageRecipe, default=None
         Every tuned number, as `atoll.models.average.recipe` documents them; None is the tuned one.
     classes : sequence, default=None
         All classes, of which some may have no label yet; one label is enough for a fit. None: those
         of y.
     class_prior : mapping from class to share, or (K,) array, default=None
-        Shares of the classes among all rows, where they are known: by name, where one class may be
-        left out and has the rest, or in the order of `classes_`. Numbers of labels are then not
-        read as shares. None: labels and rows tell the shares, as far as they do.
+        Shares of the classes among all rows, if they are known: by name, where one class may be
+        left out and gets the rest, or in the order of `classes_`. The numbers of labels are then
+        not taken for shares. None: the shares are estimated from labels and rows.
     label_noise : None, "learn" or float, default=None
-        Share of the labels that say another class than they should: a number below one half;
-        "learn" averages over such shares by their evidence, up to a quarter, and the verdict says
-        what share it found. `predict` and `predict_proba` then tell the right class, also of rows
-        with a label, and no assumption follows labels without exceptions. None: labels are
-        believed, but for the noise that every assumption but clusters has. Takes some three times
-        as long.
+        Share of the labels that are wrong: a number below one half; "learn" averages over shares up
+        to a quarter by their evidence, and the verdict says what share it found. `predict` and
+        `predict_proba` then give the right class even of rows with a label, and no assumption
+        follows labels without exceptions. None: labels are believed, except for the noise that
+        every assumption but clusters has. With noise a fit takes some three times as long.
     labels_chosen : bool or (n,) bool array, default=False
-        Whether labels were picked, as by active learning or so many of each class, and not drawn at
-        random: their numbers are then not read as shares of the classes. An array says it of each
-        row, so that labels drawn at random among them still tell the shares.
+        Whether labels were picked, as by active learning or a fixed number for each class, and not
+        drawn at random: their numbers are then not taken for shares of the classes. An array says
+        so for each row, so that labels drawn at random among them still tell the shares.
     warm_start : bool, default=False
         Whether a fit on the same rows as the last reuses what depends on rows alone: scaling,
         merged copies, graphs, their modes and principal directions. It then finds the same as a fit
         from the start; but beyond `max_graph_rows` rows the graphs stay those of the first fit, and
         rows that are labelled later are attached to them as new rows are.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of the chains, and of the choice of rows where not all are on the graph.
@@ -313,7 +311,7 @@ class AtollClassifier(InformedClassifier):
         return AVERAGE_RECIPE if self.recipe is None else self.recipe
 
     def _recipe_of_draws(self) -> Recipe | None:
-        """Return how the graph's functions are drawn, where labels are believed; None elsewhere."""
+        """Return how the graph's functions are drawn if labels are believed; None otherwise."""
         return self._recipe().graph if self.label_noise is None else None
 
     def _wrong_shares(self) -> tuple[float, ...]:
@@ -331,7 +329,7 @@ class AtollClassifier(InformedClassifier):
         return Need(8 * numbers, f"{n_modes} modes of {n} rows", "Choose a smaller max_graph_rows.")
 
     def _assumptions(self, X: Any, y: Any) -> Explanation:
-        """Return what a fit would find of the assumptions, without the rest of it."""
+        """Return how a fit would weigh the assumptions, without the rest of the fit."""
         self._begin()
         with hearing():  # a fit that follows says the same
             X, labels = self._read_training(X, y)
@@ -505,7 +503,7 @@ class AtollClassifier(InformedClassifier):
         return sureness.power(told, codes, counts, shares, log_power, recipe.sharpness_spread)
 
     def _row_settings(self, metric: str) -> tuple[Any, ...]:
-        """Return what the rows of the graphs depend on, beside the data."""
+        """Return what the rows of the graphs depend on, besides the data."""
         return self.max_graph_rows, self.scale, metric
 
     def _recipe_for(self, data: Rows) -> AverageRecipe:
@@ -513,13 +511,13 @@ class AtollClassifier(InformedClassifier):
         return self._recipe().for_rows(data.n_telling, data.metric == rows_of.COSINE)
 
     def _other_views(self, memory: RowMemory, data: Rows, n_neighbors: int) -> dict[str, View]:
-        """Return the views beside the graph of all features, by the names of their assumptions."""
+        """Return the views besides the graph of all features, by the names of their assumptions."""
         recipe, settings = self._recipe(), self._row_settings(data.metric)
         found = memory.get("principal", settings, lambda: views.principal(data.rows))
         constant = float(np.sqrt(recipe.constant_variance))
         seen: dict[str, View] = {}
         place = views.place_of_signal(found, data.metric)
-        # Along a single direction rows are near that have nothing else in common.
+        # Along a single direction, rows with nothing else in common may be near.
         if data.rows.shape[1] > PLANE and 1 < found.n_signal < len(found.variances):
             seen["signal"], _ = self._graph_view(memory, "signal", data, place, n_neighbors)
         if len(found.variances):

@@ -93,7 +93,7 @@ def infer(
 def log_evidence(
     name: str, view: View, data: Rows, recipe: AverageRecipe, wrong_shares: tuple[float, ...]
 ) -> float:
-    """Return that of the labels, or of a part of many, under an assumption's view of the rows."""
+    """Return the log evidence of the labels, or of a part of many, under one assumption."""
     some = part_of_labels(np.random.default_rng(0), data.codes, recipe.most_labels)
     problems = infer({name: view}, data, some, recipe, wrong_shares)
     of_amplitudes = problems.amplitudes[0], problems.log_evidence(0)
@@ -103,12 +103,12 @@ def log_evidence(
 def wrong_share(
     assumptions: Sequence[Weighed], weights: Array, wrong_shares: tuple[float, ...]
 ) -> float | None:
-    """Return the share of wrong labels by what was learnt; None where labels are believed.
+    """Return the share of wrong labels that was learnt; None if labels are believed.
 
     Parameters
     ----------
     weights : of the assumptions
-    wrong_shares : over which `infer` has averaged, one after the other in the shares of amplitudes
+    wrong_shares : those that `infer` averaged over, in the order of the shares of amplitudes
     """
     if wrong_shares == (0.0,):
         return None
@@ -180,7 +180,7 @@ def average_of(
 ) -> AveragePosterior:
     """Gather the assumptions that have a weight, and what they need."""
     names = list(seen)
-    # Where labels do not reach every row of a graph, the others speak for the rest of the rows.
+    # If labels do not reach every row of a graph, the other views speak for the rest of the rows.
     graphs = [view for view in seen.values() if isinstance(view, GraphView)]
     reached = all(view.reach(view.values).all() for view in graphs)
     least = recipe.least_weight if reached else recipe.least_weight**2

@@ -22,7 +22,7 @@ Index = NDArray[np.intp]
 
 HUGE = 1e50  # numbers from which columns are divided by a common unit
 FEWEST_OF_DIRECTIONS = 3  # columns; rows of fewer may have length one for other reasons
-GLANCE = 100  # rows by which most tables are told not to be directions
+GLANCE = 100  # rows that are looked at first: most tables are not directions
 UNIT_TOLERANCE = 1e-5  # of a squared length, in single precision as well
 
 
@@ -111,10 +111,10 @@ class Rows(NamedTuple):
 
 
 def metric_of(X: Any, wanted: str) -> str:
-    """Return how rows are compared: as wanted, or where that is "auto" as they ask for.
+    """Return how rows are compared: as wanted, or if that is "auto", as suits them.
 
-    Rows of more than two columns that all have length one, but for a few of zeros, are directions.
-    Rows that stay elsewhere are not looked at, which would be one more pass over them.
+    Rows of more than two columns that all have length one, except for some of zeros, are
+    directions. Rows outside memory are not looked at: that would take one more pass over them.
     """
     if wanted != rows_of.AUTO:
         return wanted
@@ -182,6 +182,6 @@ def _are_unit(X: Any) -> bool:
 
 
 def _unit(X: Array) -> float:
-    """Return one, or for huge numbers a power of two in which their squares are numbers."""
+    """Return one, or for huge numbers a power of two by which to divide before squaring."""
     largest = float(max(X.max(), -X.min()))  # zeros of a sparse X among them
     return 1.0 if largest < HUGE else float(2.0 ** np.floor(np.log2(largest)))

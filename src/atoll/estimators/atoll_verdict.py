@@ -11,13 +11,13 @@ import numpy as np
 from atoll.estimators.explanation import Explanation
 from atoll.models.graph_posterior import ENOUGH_DRAWS
 
-MANY_COPIES = 0.2  # share of rows that are copies of others, from which they are named
+MANY_COPIES = 0.2  # share of rows that are copies, above which they are mentioned
 UNREACHED, MOST_UNREACHED = 0.05, 0.5  # share of rows on pieces without a label: named, warned of
-HEAVY = 0.5  # weight of an assumption from which what ails it is named
-SEEN = 0.1  # weight of the labels' shares from which it is said
-STRONG = 0.05  # weight of chains from which they have to mix
-SEEN_BY_SEED = 0.01  # mean difference of probabilities between seeds, from which it is said
-MOST_BY_SEED = 0.05  # mean difference of probabilities between seeds, beyond which it is named
+HEAVY = 0.5  # weight of an assumption above which its troubles are mentioned
+SEEN = 0.1  # weight of the labels' shares above which it is mentioned
+STRONG = 0.05  # weight from which on the chains have to mix
+SEEN_BY_SEED = 0.01  # mean difference of probabilities between seeds from which on it is mentioned
+MOST_BY_SEED = 0.05  # the same difference, above which it is a trouble
 
 
 class Facts(NamedTuple):
@@ -131,7 +131,7 @@ def _about_seeds(by_seed: float, chains: Mapping[str, Any]) -> str:
 
 
 def _headline(explanation: Explanation) -> list[str]:
-    """Return which assumption the labels follow, unless a trouble says that it is none."""
+    """Say which assumption the labels follow, unless a trouble says that they follow none."""
     if explanation.tells_little:
         return []
     fix = " Fix: label more rows." if explanation.follows_nothing else ""
@@ -139,7 +139,7 @@ def _headline(explanation: Explanation) -> list[str]:
 
 
 def _about_rows(facts: Facts, weights: Mapping[str, float], of_chains: list[str]) -> list[str]:
-    """Return what was made of the rows, line by line, with what is said of the chains."""
+    """Return lines about what was done with the rows, and those about the chains."""
     untold = weights["nothing"]
     drawn = f"Probabilities are drawn {untold:.0%} of the way to the labels' shares."
     return [
@@ -150,7 +150,7 @@ def _about_rows(facts: Facts, weights: Mapping[str, float], of_chains: list[str]
 
 
 def _about_wrong_labels(facts: Facts) -> list[str]:
-    """Return what share of the labels is wrong, and who corrects them."""
+    """Say what share of the labels is wrong, and what corrects them."""
     share = facts.wrong_share
     if share is None:
         return []
@@ -164,7 +164,7 @@ def _about_wrong_labels(facts: Facts) -> list[str]:
 
 
 def _about_graph(facts: Facts) -> str:
-    """Return how many rows the graph has, and that copies are fewer rows."""
+    """Say how many rows the graph has, and if there are copies, that these count as one."""
     if facts.n_distinct == facts.n_rows:
         return f"The graph has all {facts.n_rows:,} rows."
     copies = " (copies of a row count as one)" if facts.n_distinct < facts.n_kept else ""

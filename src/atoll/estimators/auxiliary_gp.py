@@ -1,7 +1,7 @@
 """What classifiers of the auxiliary-variable family share: z = f + ε, and a label confines z.
 
-Each says what its labels mean for z, as a `RegionModel`; chains or a search over regions make a fit
-of it.
+Each says what its labels mean for z, as a `RegionModel`; chains, or a search over regions, turn
+that into a fit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from atoll.models import probit_gp
 
 Array = NDArray[np.float64]
 
-# Up to so many rows in the kernel matrix "auto" samples: a few minutes on one core.
+# Up to this many rows in the kernel matrix, "auto" samples: a few minutes on one core.
 GIBBS_ROWS = 300
 DENSE_COPIES = 8  # n × n matrices alive at once in a chain
 RULES: dict[str, Rule] = {
@@ -62,7 +62,7 @@ class RegionModel(NamedTuple):
 
 
 def chosen_inference(estimator: Any, n_rows: int, *, of_many: str = "vb") -> str:
-    """Return the method that `inference=` asks for: of "auto", sampling while rows are few.
+    """Return the method that `inference=` asks for; "auto" is sampling while rows are few.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def chosen_inference(estimator: Any, n_rows: int, *, of_many: str = "vb") -> str
 
 
 def memory(estimator: Any, n_rows: int, n_classes: int) -> Need:
-    """Return the memory that a fit with so many rows in the model will take."""
+    """Return the memory that a fit with `n_rows` rows in the model will take."""
     return sampling.dense_need(estimator, n_rows, n_classes, DENSE_COPIES)
 
 

@@ -1,9 +1,9 @@
 """How much categories count beside measurements, by what the labels say.
 
 Rows of a table of measurements and categories are near each other if they share categories, or if
-their measurements are alike; which of the two the classes go by differs from table to table. Under
-the default classifier the labels have an evidence for every weight of the categories: whole as
-indicators come, or half. Half is taken where it makes the labels clearly more probable.
+their measurements are alike; which of the two the classes depend on differs from table to table.
+The default classifier gives the evidence of the labels for either weight of the categories: one,
+as indicators come, or a half. A half is taken if it makes the labels clearly more probable.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from atoll.estimators.graph_rows import some_labels
 
 HALF = 0.5
 CLEARLY = 0.2  # log of how many times as probable labels must be: `benchmarks/results/rows.md`
-MOST_ROWS = 1000  # that the choice is made by
+MOST_ROWS = 1000  # on which the choice is based
 MOST_LABELS = 200
-MOST_CLASSES = 20  # beyond which labels are not weighed: they may be numbers to be foretold
+MOST_CLASSES = 20  # with more, nothing is weighed: the labels may be a measurement
 
 
 class CategoryWeight(NamedTuple):
-    """What categories count beside measurements.
+    """How much categories count beside measurements.
 
     weight : one, or a half
-    log_odds : log of how many times as probable it makes the labels as the other
+    log_odds : log of how many times more probable it makes the labels than the other weight
     """
 
     weight: float = 1.0
@@ -39,10 +39,10 @@ class CategoryWeight(NamedTuple):
 
 
 def weigh_categories(table: PreparedTable, labels: PartialLabels) -> CategoryWeight:
-    """Return what categories count: a half where labels are clearly more probable so.
+    """Return how much categories count: a half if that makes the labels clearly more probable.
 
-    A table of categories alone, of numbers alone or with texts is left as it is, and so is one
-    whose labels are of one class, or of more than twenty.
+    A table of nothing but categories, of nothing but numbers, or with texts is left as it is, and
+    so is one whose labels are of one class, or of more than twenty.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def weigh_categories(table: PreparedTable, labels: PartialLabels) -> CategoryWei
 def weigh_features(
     X: NDArray[np.float64], are_categories: NDArray[np.bool_], labels: PartialLabels
 ) -> CategoryWeight:
-    """Return what features that count as categories should count, as `weigh_categories` does.
+    """Return how much features that are categories should count, as `weigh_categories` does.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def weigh_features(
 
 
 def _log_evidence(X: NDArray[np.float64], y: NDArray[np.intp]) -> float:
-    """Return the log of how many times as probable rows make labels as shares alone do."""
+    """Return the log of how many times more probable the rows make the labels than shares alone."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit that follows says the same
         found = AtollClassifier(unlabelled=-1, random_state=0)._assumptions(X, y)

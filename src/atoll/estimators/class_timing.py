@@ -1,4 +1,4 @@
-"""How long a fit of very many classes will take, told by its steps and not by trials.
+"""How long a fit of very many classes will take, from its number of steps instead of trials.
 
 A trial on part of the rows has all of the classes, and takes about as long as the fit. Its steps
 can be counted instead: turns of the chains, one for each class in every sweep, the modes of the
@@ -19,7 +19,7 @@ from atoll.models.graph_recipe import Recipe
 SWEEPS = 4  # times the first look at the chains: most have forgotten their start by then
 MODES_FACTOR = 16.0  # multiplications for each number of the graph's rows and square of its modes
 DENSE_FACTOR = 2.0  # the same for each cube of its rows, where modes are more than a quarter
-PASSES = 4.0  # over all rows: draws weighed, votes counted, and what comparing costs beside
+PASSES = 4.0  # over all rows: draws weighed, votes counted, and what else comparing costs
 N_TIMED = 3
 ROWS_TIMED = 200
 
@@ -27,7 +27,7 @@ ROWS_TIMED = 200
 def seconds_of_draws(
     recipe: Recipe, n_labels: int, n_classes: int, n_draws: int, n_rows: int, n_beyond: int = 0
 ) -> float | None:
-    """Return the seconds of a fit by chains inside a cone; None where labels ask for others.
+    """Return the seconds of a fit by chains inside a cone; None if it will not use these chains.
 
     Parameters
     ----------

@@ -21,11 +21,11 @@ LEAST = 1e-6  # probability that counts as such
 def with_columns(
     found: RowExplanation, model: Any, x: Any, X: Any, columns: Sequence[tuple[str, list[int]]]
 ) -> RowExplanation:
-    """Return an explanation with what each column does, that of most effect first.
+    """Return an explanation with the effect of each column, the largest first.
 
     Parameters
     ----------
-    found : which labels the class rests on
+    found : the explanation so far
     model : fitted classifier
     x, X : (1, d) and (n, d) features of the row, and of the rows of the fit
     columns : name and features of each column
@@ -37,8 +37,8 @@ def with_columns(
     tried = np.tile(own, (len(columns), len(others), 1))
     for one, (_, features) in zip(tried, columns):
         one[:, features] = others[:, features]
-    # Rows of the fit are answered for as such, others by rows near them: all are made others here,
-    # and what a cell does is counted from what is said of the row itself in that way.
+    # A model treats rows of the fit differently from new ones. Here all rows are moved a little so
+    # that they count as new, and effects are measured from the row itself treated in this way.
     asked = np.concatenate([own, tried.reshape(-1, own.shape[1])]) * (1 + NUDGE) + NUDGE
     log_odds = logit(np.clip(model._proba(asked, None)[:, found.code], LEAST, 1 - LEAST))
     level = logit(np.clip(found.proba[found.code], LEAST, 1 - LEAST))

@@ -38,7 +38,7 @@ class TrainingRows(NamedTuple):
 
 
 def worth_keeping(X: Any) -> bool:
-    """Return whether rows are in memory, and few enough to be held on to."""
+    """Return whether rows are in memory, and few enough to be kept."""
     shape = getattr(X, "shape", None)
     if shape is None:
         return isinstance(X, Sequence)
@@ -49,9 +49,9 @@ def worth_keeping(X: Any) -> bool:
 class Summary(NamedTuple):
     """A fitted model in a few words.
 
-    facts : what it was fitted on, in one line, or nothing where that is not known
+    facts : what it was fitted on, in one line; "" if that is not known
     points : of the verdict, the first of which says whether to trust the fit
-    next_step : what to do now, or nothing where that is not known
+    next_step : what to do now; "" if that is not known
     colour : of the box
     """
 
@@ -81,7 +81,7 @@ def summarise(model: Any) -> Summary:
 
 
 def _next(model: Any, trust: str | None) -> str:
-    """Return what to do with a fit that can be trusted so far."""
+    """Say what to do with a fit, given how far it can be trusted."""
     if trust is None or not hasattr(model, "plot"):
         return ""
     first = "" if trust == YES else "mend what is named above, and fit again; "
@@ -169,9 +169,9 @@ def row_of_numbers(row: Any, d: int) -> NDArray[np.float64]:
 
 
 def folds_in_time(seconds: float | None) -> tuple[int, str]:
-    """Return the folds that refits have time for, and why there are none where there are not.
+    """Return how many folds there is time for, and if there are none, why.
 
-    seconds : that a fit takes; None where it is not known
+    seconds : that a fit takes; None if it is not known
     """
     if seconds is None:
         return 0, f"plot(X, y, n_splits={N_FOLDS}) fits the model {N_FOLDS} times for it."
@@ -201,22 +201,19 @@ def plot_model(
     unlabelled: Any,
     n_splits: int,
     why_none: str = "",
-    random_state: int = 0,
 ) -> NDArray[Any]:
     """Draw the map of the classes, that of the entropy, and the reliability of held-out labels.
 
-    The last is left out without folds, and where there are too few labels to hold any out; a line
-    below says why (`why_none` where there are no folds). What is returned are the axes: a notebook
-    would show a figure twice.
+    The last is left out without folds, and if there are too few labels to hold any out; a line
+    below says why (`why_none` if there are no folds). The axes are returned, not the figure, which
+    a notebook would show twice.
     """
     from atoll.estimators.held_out import held_out_probabilities
 
     plt = import_extra("matplotlib.pyplot")
     held_out = None
     if n_splits:
-        held_out = held_out_probabilities(
-            model, X, y, unlabelled=unlabelled, n_splits=n_splits, random_state=random_state
-        )
+        held_out = held_out_probabilities(model, X, y, unlabelled=unlabelled, n_splits=n_splits)
     has_reliability = held_out is not None and held_out.n_splits > 0
     widths = [4.6, 5.6, 4.8][: 2 + has_reliability]  # the second has the legend of both maps
     figure = plt.figure(figsize=(sum(widths), 4.9), layout="constrained")

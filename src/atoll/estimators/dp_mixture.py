@@ -51,7 +51,7 @@ from atoll.models.gaussian_components import NormalPrior
 
 Array = NDArray[np.float64]
 
-FULL_FEATURES = 50  # up to so many "auto" takes full covariances
+FULL_FEATURES = 50  # up to this many features, "auto" takes full covariances
 POWER_TO_MENTION = 0.2  # the verdict speaks of a mean power below it
 LARGEST = 1e100  # deviation of features that are not scaled: beyond it squares would overflow
 
@@ -107,18 +107,19 @@ class DPMixtureClassifier(GenerativeClassifier):
     tol : float, default=1e-5
         The gain in log-posterior, per number of the data, below which EM ends.
     n_folds : int, default=5
-        In so many turns labels are held out of a fit of at most 5000 rows, from which they are
-        predicted; class probabilities are then tempered to what these labels bear out: to a power
-        between the mixture's own and the labels' shares, with noise, both averaged by evidence. In
-        many dimensions those of the mixture alone are near-certainties, right or wrong. 0: as the
-        mixture has them. The only label of a class is never held out. Densities do not change.
+        Folds of the labels, each held out of a fit of at most 5000 rows and predicted from it.
+        Class probabilities are then tempered to what these labels bear out: to a power between the
+        mixture's own and the labels' shares, with noise, both averaged by evidence. In many
+        dimensions those of the mixture alone are near-certainties, right or wrong. 0: they are left
+        as the mixture has them. The only label of a class is never held out. Densities do not
+        change.
     step_decay : float, default=0.6
         κ in (0.5, 1] of the steps (t + 1)^−κ of `partial_fit`.
     checkpoint : path of a folder, default=None
         Where `fit` keeps what EM has come to, every half a minute and at Ctrl-C; the same fit
         then goes on from there, to the same numbers. A larger `max_iter` goes on as well.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
     n_jobs : int or None, default=None
@@ -129,7 +130,7 @@ class DPMixtureClassifier(GenerativeClassifier):
     Attributes
     ----------
     classes_ : (C,) the labels, sorted, then the extra classes
-    unlabelled_ : what meant unlabelled beside nulls
+    unlabelled_ : what meant unlabelled besides nulls
     n_components_ : (C,) components that hold at least one row each
     class_weights_ : (C,)
     weights_ : (C, K) within each class
@@ -261,9 +262,7 @@ class DPMixtureClassifier(GenerativeClassifier):
         rows, labels = rows_of_source(
             source, _seed(rng), reservoir_sizes, unlabelled=self.unlabelled
         )
-        self.n_features_in_ = len(rows.summary.mean)
-        if rows.summary.names is not None:
-            self.feature_names_in_ = np.array(rows.summary.names, dtype=object)
+        self._keep_columns(rows.summary)
         self._keep_labels(labels)
         self._need(self.n_features_in_, len(self.classes_)).check()
         with Progress(self.verbose, "pass", "rows", total=rows.summary.n_rows) as bar:
@@ -417,7 +416,7 @@ class DPMixtureClassifier(GenerativeClassifier):
     def _diagnose(
         self, ascent: Ascent, n_used: NDArray[np.intp]
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Return the diagnostics, and what is to be said besides."""
+        """Return the diagnostics, and what to warn of."""
         method = METHODS[self.inference]
         value, n = float(ascent.objectives[-1]), len(ascent.objectives) - 1
         reached = f"{n} iterations, at a {method.objective} of {value:.2f}."

@@ -22,15 +22,15 @@ WORDS = {
 LEAST_SHOWN = 0.005
 MOST_ODDS = 1e6
 CLEAR, AGREES = 5.0, 0.6  # clarity and agreement from which they are called so
-UNSURE = 0.4  # log odds against chance below which nothing is told
-# Log odds of the best assumption against none that labels should give: a part, one per label, and
-# no more than the last, which chance hardly reaches however many labels there are.
+UNSURE = 0.4  # log odds against chance below which labels are said to follow nothing
+# Log odds of the best assumption against none that labels should give: a constant, more for each
+# label, and at most the last, which chance hardly reaches however many labels there are.
 TELLING, TELLING_PER_LABEL, MOST_TELLING = 1.0, 0.15, 5.0
-SAME = np.log(1.005)  # of odds: nearer to one they are said to be the same
-TELLS = 3.0  # times likelier, from which labels tell one assumption from another
-TWICE = 2.0  # what the first has to count beside the second, to be named alone
-DOMINANT = 0.9  # what an assumption counts where it is followed, whatever the labels tell
-ENOUGH_LABELS = 8  # before it is said that they do not
+SAME = np.log(1.005)  # log odds closer to zero than this are said to be even
+TELLS = 3.0  # times likelier, from which on labels tell one assumption from another
+TWICE = 2.0  # times the weight of the second that the first needs to be named alone
+DOMINANT = 0.9  # weight from which on an assumption is followed, whatever the labels tell
+ENOUGH_LABELS = 8  # labels from which on it is said that they follow nothing
 
 
 class Assumption(NamedTuple):
@@ -51,11 +51,11 @@ class Explanation(NamedTuple):
     """Every assumption, the weightiest first when printed.
 
     assumptions : all of them
-    n_labels : that they are weighed by
-    compared : whether they are; with very many classes the graph stands alone
+    n_labels : labels by which they are weighed
+    compared : whether they were compared; with very many classes the graph stands alone
     clarity : of the graph's clusters: the error of a guess over the error that they state
     agreement : of the clusters with the assumption that agrees most, beyond chance: 0 to 1
-    one_column : how far a single column of few values foretells the clusters: 0 to 1
+    one_column : how well a single column of few values predicts the clusters: 0 to 1
     n_wrong : labels that are more likely wrong than right
     """
 
@@ -74,7 +74,7 @@ class Explanation(NamedTuple):
 
     @property
     def before(self) -> dict[str, float]:
-        """What each assumption counted before the labels, by name; the sum is one.
+        """Name -> weight of each assumption before the labels; the sum is one.
 
         By Bayes' rule the weights are these, times how likely the labels are under each.
         """
@@ -87,14 +87,14 @@ class Explanation(NamedTuple):
 
     @property
     def tells_little(self) -> bool:
-        """Whether labels that are many enough follow no assumption clearly more than chance."""
+        """Whether labels, though enough of them, follow nothing clearly more than by chance."""
         wanted = min(TELLING + TELLING_PER_LABEL * self.n_labels, MOST_TELLING)
         enough = self.compared and self.n_labels >= ENOUGH_LABELS
         return enough and self.log_odds_of_any < wanted
 
     @property
     def follows_nothing(self) -> bool:
-        """Whether the labels, be they few, show no assumption to hold."""
+        """Whether the labels, however few, show no assumption to hold."""
         return self.compared and (self._by_chance() or self.tells_little)
 
     def _by_chance(self) -> bool:
@@ -143,7 +143,7 @@ class Explanation(NamedTuple):
         return "\n".join([*lines, self.summary()]).rstrip()
 
     def _clusters(self) -> str:
-        """Say what the percentages are, and why clusters are believed before the labels, or not."""
+        """Say what the percentages are, and how far clusters are believed before the labels."""
         clear = "clear" if self.clarity >= CLEAR else "not clear"
         draws = "draws" if self.agreement >= AGREES else "hardly draws"
         said = (
@@ -199,7 +199,7 @@ class Explanation(NamedTuple):
 
 
 def likely_wrong_in_words(n: int, suspects: str = "") -> str:
-    """Return that so many labels look wrong, as the beginning of a sentence, or a whole one.
+    """Say that n labels look wrong, as the beginning of a sentence, or a whole one.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def likely_wrong_in_words(n: int, suspects: str = "") -> str:
 
 
 def weights_in_words(assumptions: Sequence[Any], weights: Iterable[float]) -> str:
-    """Return the assumptions that count, the weightiest first.
+    """Return the assumptions that count, in words, the weightiest first.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def weights_in_words(assumptions: Sequence[Any], weights: Iterable[float]) -> st
 
 
 def _wrong(clarity: float) -> str:
-    """Say how many rows clusters expect to be wrong, beside a guess of the same rows."""
+    """Say how many wrong rows the clusters expect, compared with a guess of the same rows."""
     times = f"{clarity:.0f}"
     if times == "1":
         return "as many wrong rows as a guess of the same rows would have"
@@ -245,7 +245,7 @@ def _wrong(clarity: float) -> str:
 def _odds(log_odds: float, first: float | None = None) -> str:
     """Say how much likelier the labels are under an assumption than by chance.
 
-    Beyond a million it is said beside the first assumption, whose log odds are `first`.
+    Beyond a million, they are compared with the first assumption instead, of log odds `first`.
     """
     if log_odds >= np.log(MOST_ODDS):
         if first is None:

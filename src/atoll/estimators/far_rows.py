@@ -32,7 +32,7 @@ def is_far(X: Any) -> bool:
 def read_source(model: Any, source: RowSource) -> tuple[SourceRows, PartialLabels]:
     """Return the rows of a source and their labels, checked; one pass over the rows.
 
-    The rows are read again, in one more pass, when the fit has chosen some of them.
+    Once the fit has chosen some of the rows, another pass reads them.
     """
     if getattr(model, "metric", EUCLIDEAN) not in (AUTO, EUCLIDEAN):
         raise ValueError(
@@ -41,9 +41,7 @@ def read_source(model: Any, source: RowSource) -> tuple[SourceRows, PartialLabel
         )
     with Progress(model.verbose, "reading", "rows") as bar:
         found = source.total(survey, bar.count)
-    model.n_features_in_ = found.n_features
-    if found.names is not None:
-        model.feature_names_in_ = np.array(found.names, dtype=object)
+    model._keep_columns(found)
     declared = model._class_order(None)
     labels = found.read(model.unlabelled, declared)
     require_classes(labels, at_least=1 if model.fits_unseen_classes and declared else 2)
@@ -53,8 +51,8 @@ def read_source(model: Any, source: RowSource) -> tuple[SourceRows, PartialLabel
 
 
 def map_for(model: Any, X: Any) -> MappedRows | None:
-    """Return the rows of a memory map, checked, where the model can leave them there."""
-    is_plain = getattr(model, "metric", "euclidean") == "euclidean"
+    """Return the rows of a memory map, checked, if the model can leave them there; else None."""
+    is_plain = getattr(model, "metric", EUCLIDEAN) == EUCLIDEAN
     if not (isinstance(X, np.memmap) and model.takes_far_rows and is_plain):
         return None
     if X.ndim != 2 or not len(X) or X.dtype.kind not in "fiu":
@@ -67,10 +65,10 @@ def map_for(model: Any, X: Any) -> MappedRows | None:
 
 
 class OfEveryRow:
-    """A fitted attribute with a number for every row of a fit, where its rows were in memory.
+    """A fitted attribute with a value for every row, which a fit of rows outside memory lacks.
 
-    It is found on an estimator only where the estimator has none of its own, and then says what to
-    call; `hasattr` is False. On the class it is as if it were not there.
+    It is looked up only if the estimator has no such attribute of its own. It then raises an
+    AttributeError that says what to call instead, so that `hasattr` is False.
 
     Parameters
     ----------
@@ -100,8 +98,8 @@ def by_chunks(method: Method) -> Method:
     """Let a method that answers for every row take rows which do not fit in memory.
 
     `RowChunks`, memory maps and the paths of .npy files are read chunk by chunk, and give an array;
-    a Dask array or data frame gives a Dask array, not computed yet. So are many rows in memory,
-    whether a bar is shown or not: it changes no digit.
+    a Dask array or data frame gives a Dask array, not computed yet. Many rows in memory are also
+    taken in chunks, whether a bar is shown or not: the bar changes no digit.
     """
 
     @wraps(method)
@@ -122,7 +120,7 @@ def by_chunks(method: Method) -> Method:
 
 
 def _are_many(X: Any, args: Any, options: Any) -> bool:
-    """Return whether rows in memory are predicted in parts; not with words on each."""
+    """Return whether rows in memory are predicted in parts; not if there are more arguments."""
     if args or set(options) - {"reject_below"}:
         return False
     is_plain = isinstance(X, np.ndarray) or hasattr(X, "iloc")
@@ -172,7 +170,7 @@ def _in_order(model: Any, of: Callable[[Any], Any], X: Any) -> Any:
 def _with_blanks(answers: Any, chunks: Any) -> Any:
     """Return the answers, blank for rows that could not be read: nan, or None in place of a class.
 
-    The chunks know why since their rows were read.
+    The chunks know why since they were read.
     """
     reasons = getattr(chunks, "reasons", {})
     if not reasons:

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class GenerativeClassifier(Classifier):
-    """A classifier whose posterior is one over densities of rows, too."""
+    """A classifier that is also a density of rows."""
 
     def score_samples(self, X: Any) -> Array:
         """Return the log-density of each row, in the units of X; X (m, d) -> (m,)."""
@@ -79,7 +79,9 @@ class GenerativeClassifier(Classifier):
             )
         strangers = [value for value in wanted.ravel().tolist() if value not in known]
         if strangers:
-            raise ValueError(f"label={strangers[0]!r} is none of the classes {known!r}.")
+            raise ValueError(
+                f"label={strangers[0]!r} is none of the classes {known!r}; give one of these."
+            )
         codes = np.array([known.index(value) for value in wanted.ravel().tolist()], dtype=np.intp)
         return np.broadcast_to(codes, (n,)) if wanted.shape == () else codes
 
@@ -92,7 +94,7 @@ class DensityEstimator(DensityMixin, Estimator):
         """Find the posterior."""
 
     def _memory(self, X: Any) -> Need | None:
-        """Return what the fit will take, where it might be too much."""
+        """Return the memory that the fit will take, if it might be too much."""
         return None
 
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -91,20 +91,20 @@ class GraphGPClassifier(InformedClassifier):
         All classes, of which some may have no label yet; one label is enough for a fit. None: those
         of y.
     class_prior : mapping from class to share, or (K,) array, default=None
-        Shares of the classes among all rows, where they are known: by name, where one class may be
-        left out and has the rest, or in the order of `classes_`. Numbers of labels are then not
-        read as shares. None: labels and rows tell the shares, as far as they do.
+        Shares of the classes among all rows, if they are known: by name, where one class may be
+        left out and gets the rest, or in the order of `classes_`. The numbers of labels are then
+        not taken for shares. None: the shares are estimated from labels and rows.
     labels_chosen : bool or (n,) bool array, default=False
-        Whether labels were picked, as by active learning or so many of each class, and not drawn at
-        random: their numbers are then not read as shares of the classes. An array says it of each
-        row, so that labels drawn at random among them still tell the shares.
+        Whether labels were picked, as by active learning or a fixed number for each class, and not
+        drawn at random: their numbers are then not taken for shares of the classes. An array says
+        so for each row, so that labels drawn at random among them still tell the shares.
     warm_start : bool, default=False
         Whether a fit on the same rows as the last reuses what depends on rows alone: the graph and
         its modes. It then finds the same as a fit from the start; but beyond
         `max_graph_rows` rows the graph stays that of the first fit, and rows that are labelled
         later are attached to it as new rows are.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of the chains, and of the choice of rows where not all are on the graph.
@@ -311,7 +311,7 @@ class GraphGPClassifier(InformedClassifier):
         return kept, graph, modes, known
 
     def _doubts(self, X: Any, proba: Array) -> Array | None:
-        # Labels are held out of the graph with label noise, whose doubts are larger: half-way.
+        # Labels are held out of the graph with label noise, whose doubts are larger: take the mean.
         if self.label_record_ is None:
             return None
         record = self.label_record_

@@ -1,9 +1,9 @@
 """Rows of a graph and the labels on them: what the classifiers on graphs share.
 
-What depends on rows alone goes through a `RowMemory`, so that the next fit on the same rows finds
-it there. Beyond `max_graph_rows` the graph has all labelled rows of the fit that made it; a row
-that is labelled later is attached to it, as new rows are: its features are the mean of its nearest
-rows'.
+What depends on rows alone is kept in a `RowMemory`, so that the next fit on the same rows finds it
+there. With more than `max_graph_rows` rows the graph has all labelled rows of the fit that made it;
+a row that is labelled later is attached to it as new rows are: its features are the mean of those
+of its nearest rows.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from atoll.core.labels import PartialLabels, parse_labels
+from atoll.core.labels import PartialLabels, is_auto, parse_labels
 from atoll.core.progress import progress_bar
 from atoll.core.selection import some_rows
 from atoll.diagnostics import brier_score, expected_calibration_error
@@ -17,6 +17,7 @@ from atoll.plotting.palette import class_names
 from atoll.plotting.rows import unlabelled_marker
 
 MOST_ROWS = 50_000  # of a refit: all labelled ones, and others at random
+LABELS_DRAWN = 400  # sets of labels from which the calibration error by chance is found
 
 
 class HeldOut(NamedTuple):
@@ -25,8 +26,8 @@ class HeldOut(NamedTuple):
     probabilities : (m, K), one row per labelled row; empty if cross-validation was not done
     codes : (m,) column of each row's true class
     n_splits : number of folds used; 0 if it was not done
-    note : why it was not done, why there were fewer folds than asked for, or that refits had a part
-        of the rows; '' otherwise
+    note : why it was not done, why there were fewer folds than asked for, or that refits used a
+        part of the rows; '' otherwise
     warnings : the refits' warnings, without repetition
     """
 
@@ -202,9 +203,7 @@ def score(probabilities: ArrayLike, codes: ArrayLike) -> Scores:
     )
 
 
-def calibration_error_by_chance(
-    probabilities: ArrayLike, rng: np.random.Generator, n_draws: int = 400
-) -> float:
+def calibration_error_by_chance(probabilities: ArrayLike, rng: np.random.Generator) -> float:
     """Return the 95th percentile of the calibration error that right probabilities would show.
 
     Labels are drawn from the probabilities themselves. With few rows even a perfect model shows an
@@ -214,8 +213,6 @@ def calibration_error_by_chance(
     ----------
     probabilities : array-like of shape (m, K)
     rng : numpy Generator
-    n_draws : int, default=400
-        Number of sets of labels drawn.
 
     Returns
     -------
@@ -230,7 +227,7 @@ def calibration_error_by_chance(
     p = np.asarray(probabilities, dtype=float)
     cumulative = p.cumsum(axis=1)
     errors = []
-    for _ in range(n_draws):
+    for _ in range(LABELS_DRAWN):
         # Scaled by the row's sum, so that rounding cannot put a draw past the last class.
         u = rng.random(len(p)) * cumulative[:, -1]
         errors.append(expected_calibration_error(p, (u[:, None] >= cumulative).sum(axis=1)))
@@ -246,7 +243,7 @@ def _fresh_clone(
 ) -> Any:
     """Return a clone that is silent, has a seed, and does not resume from the fit's checkpoint.
 
-    What it is told of each row is that of the rows `train`.
+    Parameters with a value for each row are cut to the rows `train`.
     """
     from sklearn.base import clone
 
@@ -260,7 +257,7 @@ def _fresh_clone(
             changes[name] = False
         elif parameter == "random_state" and value is None:
             changes[name] = random_state
-        elif parameter == "unlabelled" and isinstance(value, str) and value == "auto":
+        elif parameter == "unlabelled" and is_auto(value):
             changes[name] = unlabelled
         elif parameter == "labels_chosen" and not isinstance(value, bool | np.bool_):
             changes[name] = np.asarray(value)[train]

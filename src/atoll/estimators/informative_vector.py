@@ -44,7 +44,7 @@ class InformativeVectorClassifier(Classifier):
         What the kernel's parameters are learned by: the sites as the pass left them, as in the
         paper, or expectation propagation on the active set.
     n_rounds : int, default=15
-        At most so many selections; fewer where the parameters come to rest.
+        Most selections; there are fewer if the parameters come to rest.
     bias : float, "share" or "learn", default=0.0
         b; "share" gives each class its share of the labels where f is zero, "learn" learns it
         around that.
@@ -55,7 +55,7 @@ class InformativeVectorClassifier(Classifier):
     negative : "zero" or "allow", default="zero"
         What becomes of a site of negative precision; the probit has none.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls. "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls. "auto": -1 among numbers, unless fewer than two
         classes would remain. None: nothing.
     verbose : bool, default=False
         Whether to show a progress bar on standard error.
@@ -63,7 +63,7 @@ class InformativeVectorClassifier(Classifier):
     Attributes
     ----------
     classes_ : (K,) the labels, sorted
-    unlabelled_ : what meant unlabelled beside nulls
+    unlabelled_ : what meant unlabelled besides nulls
     active_ : rows of the training data that are active, one array per function
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row

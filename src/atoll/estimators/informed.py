@@ -1,4 +1,4 @@
-"""Classifiers that take what users know beside labels: weights, groups, shares of the classes."""
+"""Classifiers that take what users know besides labels: weights, groups, shares of the classes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from atoll.core.chunks import is_source
 from atoll.core.extras import import_extra
 from atoll.core.far_rows import SourceRows
 from atoll.core.fillings import Fillings, fillings_of
-from atoll.core.labels import PartialLabels
+from atoll.core.labels import PartialLabels, object_array
 from atoll.core.progress import QUICK, seconds_until_shown
 from atoll.core.row_names import index_in_fit, names_in_fit
-from atoll.core.shown import percent, readable
+from atoll.core.shown import aligned, percent, readable
 from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
 from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
@@ -33,19 +33,19 @@ from atoll.models.groups import group_proba
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-SHARE_ROWS, SHARE_DRAWS = 300, 64  # by which the limits of the shares are found
-HARDLY_CHANCE = 0.01  # chance of numbers of labels as even as these, below which they look picked
-LEAST_EXPECTED = 0.05  # wrong labels, below which none is said to be
+SHARE_ROWS, SHARE_DRAWS = 300, 64  # from which the limits of the shares are found
+HARDLY_CHANCE = 0.01  # if labels of all classes are this unlikely to be so even, they look picked
+LEAST_EXPECTED = 0.05  # expected number of wrong labels below which none is said to be wrong
 PROVISO = (
     "This holds if wrong labels come at random. If one class is often taken for another, more may "
     "be wrong than this says."
 )
-QUICKLY_DOUBTED = 1000  # labels times classes squared of which all doubts take a second or two
+QUICKLY_DOUBTED = 1000  # labels times classes squared: up to this, all doubts take a second or two
 SHARE_LIMITS = (0.05, 0.95)
 SHOWN = 10  # suspect labels that are printed
 WORTH_A_LOOK = 0.05  # probability of being wrong
 NO_NAMES: NDArray[Any] = np.empty(0, dtype=object)
-FEWEST_OTHERS = 3  # labels of its class beside a label that is held out
+FEWEST_OTHERS = 3  # other labels that a class needs for one of its labels to be held out
 
 
 @readable
@@ -74,7 +74,7 @@ class Suspects:
         return iter((self.rows, self.probabilities))
 
     def limits(self, probability: float = 0.9) -> tuple[int, int]:
-        """Return the least and the largest number of wrong labels, but for the tails.
+        """Return the least and the largest number of wrong labels, leaving out the tails.
 
         Examples
         --------
@@ -88,7 +88,7 @@ class Suspects:
         return int(low), int(min(high, len(self.rows)))
 
     def said(self) -> str:
-        """Return how many labels are wrong, with limits, and how many of the first to look at.
+        """Say how many labels are wrong, with limits, and how many of the first to look at.
 
         Examples
         --------
@@ -116,16 +116,11 @@ class Suspects:
         return f"{about}, {low} to {high} with probability 90%. {likely}"
 
     def provisos(self) -> list[str]:
-        """Return under what condition the number of wrong labels holds, where some are expected."""
+        """Say under what condition the number of wrong labels holds, if some are expected."""
         return [PROVISO] if float(self.probabilities.sum()) >= LEAST_EXPECTED else []
 
     def __str__(self) -> str:
-        header, rows = self._table()
-        widths = [max(map(len, column)) for column in zip(header, *rows)]
-        lines = [
-            "  " + "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
-            for cells in (header, *rows)
-        ]
+        lines = [f"  {line}" for line in aligned(*self._table())]
         return "\n".join([self.said(), *lines, *self._about_others(), *self.provisos()])
 
     def _parts(self) -> list[Any]:
@@ -195,10 +190,10 @@ def _class_in_words(name: Any) -> str:
 
 
 def looks_picked(labels: PartialLabels, shares: Shares) -> bool:
-    """Return whether labels seem to be picked by class, and limits of shares do not know of it.
+    """Return whether labels seem to be picked by class without the model having been told.
 
-    All classes having the same number of labels, two or more, is hardly chance; nor are numbers so
-    nearly the same that a random sample would seldom have them, even of classes of equal shares.
+    It is hardly chance if all classes have the same number of labels, two or more, or numbers so
+    nearly the same that a random sample would seldom have them, even if classes had equal shares.
     """
     if labels.is_chosen is not None or np.array_equal(shares.lower, shares.upper):
         return False
@@ -221,14 +216,14 @@ class InformedClassifier(Classifier):
         ----------
         X : (n, d) array or data frame of finite numbers
         y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
-        sample_weight : (n,) of numbers from 0 on, default=None
-            What each label counts: its log-likelihood is multiplied by it. Two is the label given
-            twice, a half is a label that is half believed, zero leaves the row unlabelled. Weights
-            of unlabelled rows do not matter. None: one each.
+        sample_weight : (n,) numbers of at least 0, default=None
+            How much each label counts: its log-likelihood is multiplied by it. Two is the label
+            given twice, a half is a label that is half believed, zero leaves the row unlabelled.
+            Weights of unlabelled rows do not matter. None: one each.
         groups : (n,) of words or numbers, default=None
-            Rows of the same group share a class, as those of one patient or document: one label in
-            a group is that of all its rows, and unlabelled groups are classified together. None,
-            NaN or NA: a row alone.
+            Rows of the same group share a class, like those of one patient or document: one label
+            in a group is that of all its rows, and unlabelled groups are classified together. None,
+            NaN or NA: the row is in no group.
 
         Returns
         -------
@@ -258,8 +253,7 @@ class InformedClassifier(Classifier):
         if index is not None:
             self.label_index_ = index[self._record().rows]
         if groups is not None:
-            self.group_names_ = np.empty(len(names), dtype=object)
-            self.group_names_[:] = names
+            self.group_names_ = object_array(names)
         return self
 
     def _check_labels(self, labels: PartialLabels) -> None:
@@ -286,11 +280,11 @@ class InformedClassifier(Classifier):
 
         Parameters
         ----------
-        X : (n, d) of the fit; of rows that stay where they are, those of the graph stand for all,
-            and none has a transduction
+        X : (n, d) of the fit; if the rows are outside memory, those of the graph stand for all, and
+            there is no transduction
         kept : (g,) rows of the graph
         proba : (n, K) of all rows of the fit, or (g, K) of those of the graph
-        as_new : what gives these as if the rows were new ones
+        as_new : returns the probabilities that these rows would have if they were new
         """
         is_far, known = isinstance(X, SourceRows), self._known_shares(labels)
         unknown = ~(labels.is_labelled[kept] if is_far else labels.is_labelled)
@@ -308,7 +302,7 @@ class InformedClassifier(Classifier):
     def _unlabelled(self, labels: PartialLabels, proba: Array) -> Array:
         """Return the class probabilities of the unlabelled rows of a fit, (u, K).
 
-        Known shares are those of all rows: unlabelled ones have the classes that labels leave over.
+        Known shares are those of all rows, so unlabelled rows get what the labels leave over.
 
         Parameters
         ----------
@@ -346,8 +340,8 @@ class InformedClassifier(Classifier):
         rng = np.random.default_rng(0)  # of its own: predictions do not depend on it
         some = np.sort(rng.permutation(unknown)[:SHARE_ROWS])
         drawn = posterior.draws(X[some], SHARE_DRAWS, rng)
-        # Beside the functions, chance decides which rows have which class, and which rows stand
-        # for all. All classes are drawn at once: what one gains, others lose.
+        # Besides the functions, chance decides which rows have which class, and which rows stand
+        # for all. All classes are drawn together: what one gains, others lose.
         rate = drawn.mean(axis=1) + _chance_of_classes(rng, drawn) / np.sqrt(n_unknown)
         if asked is not None:
             part = np.sqrt(1.0 / len(asked) - 1.0 / n_unknown)
@@ -358,7 +352,7 @@ class InformedClassifier(Classifier):
         return Shares(estimate, np.minimum(lower, estimate), np.maximum(upper, estimate))
 
     def _about_shares(self, labels: PartialLabels, shares: Shares) -> str:
-        """Return the shares in words, and what their limits assume where labels look picked."""
+        """Return the shares in words, and if labels look picked, what their limits assume."""
         said = shares.said(labels.classes)
         if not looks_picked(labels, shares):
             return said
@@ -415,7 +409,7 @@ class InformedClassifier(Classifier):
         X : (m, d)
         groups : (m,) of words or numbers, default=None
             Rows of the same group share a class, with each other and with the rows of that group in
-            the fit. None, NaN or NA: a row alone.
+            the fit. None, NaN or NA: the row is in no group.
 
         Returns
         -------
@@ -476,18 +470,18 @@ class InformedClassifier(Classifier):
     def suspect_labels(self, *given: Any, verbose: bool | None = None) -> Suspects:
         """Return the labels with the probability that each is wrong, the most suspect first.
 
-        Each label is held against all the others, any of which may be wrong as well; how many are
-        is learnt with the rest. Rows with the label of their group are left out.
+        Each label is compared with all the others, any of which may be wrong as well; how many are
+        is learnt at the same time. Rows with the label of their group are left out.
 
-        Rows go by their names where the data of the fit have an index of names: a data frame X, or
-        behind another step of a pipeline, which hands on an array, a series y. Where that index
-        has other numbers than 0, 1, 2 ..., both are shown.
+        Rows are shown by name if the data of the fit have an index of names: that of a data frame
+        X, or of a series y if an earlier step of a pipeline has turned X into an array. If the
+        index has other numbers than 0, 1, 2 ..., both are shown.
 
         Parameters
         ----------
         verbose : bool, default=None
-            Whether to show progress, for it may take longer than the fit; None: as in the fit. If
-            it will take more than ten seconds, it says so first, unless that is False.
+            Whether to show progress, since it may take longer than the fit, and to say so first if
+            it will take more than ten seconds. None: as in the fit.
         """
         if given:
             n = given[0] if isinstance(given[0], int) else "n"
@@ -515,7 +509,7 @@ class InformedClassifier(Classifier):
         )
 
     def _announce_doubts(self) -> None:
-        """Say how long it takes to doubt all labels, where that is long."""
+        """Say how long it takes to doubt all labels, if that is long."""
         record = self._record()
         if len(record.codes) * record.n_classes**2 <= QUICKLY_DOUBTED:
             return
@@ -544,7 +538,7 @@ class InformedClassifier(Classifier):
         if record is None:
             return super()._held_out_labels()
         kept = np.ones(len(record.codes), bool) if record.is_random is None else record.is_random
-        # Without its own label, the row of a class that has few others is not fairly predicted.
+        # If its class has few other labels, a row is not predicted fairly without its own.
         others = np.bincount(record.codes, minlength=record.n_classes) - 1
         kept = kept & (others[record.codes] >= FEWEST_OTHERS)
         with self._threads():
@@ -554,7 +548,7 @@ class InformedClassifier(Classifier):
 def likely_wrong(model: Any) -> int:
     """Return how many labels are more likely wrong than right.
 
-    None are where it would take long to find out, or where the model does not doubt labels.
+    0 if it would be slow to find out, or if the model does not doubt labels.
     """
     record: LabelRecord | None = getattr(model, "label_record_", None)
     if record is None or not hasattr(model, "suspect_labels"):
@@ -568,9 +562,9 @@ def likely_wrong(model: Any) -> int:
 def _for_new(as_new: Array, unknown: NDArray[np.bool_], left: Array, known: Array) -> Array:
     """Return the intercepts under which new rows have the shares that are known, (K,).
 
-    Rows without a label tell them, as if they were new: of labelled rows the model knows too much.
-    They have the classes that labels leave over; by Bayes' rule, where the shares are others so are
-    the odds, by the same factor.
+    They are found from rows without a label, treated as new: of labelled rows the model knows too
+    much. These rows have the shares that labels leave over; by Bayes' rule, other shares change the
+    odds by the same factor.
 
     Parameters
     ----------
@@ -584,9 +578,9 @@ def _for_new(as_new: Array, unknown: NDArray[np.bool_], left: Array, known: Arra
 
 
 def _chance_of_classes(rng: np.random.Generator, drawn: Array) -> Array:
-    """Return by how much drawn classes differ from their probabilities; (S, m, K) -> (S, K).
+    """Return how far drawn classes are from their probabilities; (S, m, K) -> (S, K).
 
-    The variance is that of a single row: the mean of many has a part of it.
+    The variance is that of a single row, to be divided by the number of rows of a mean.
     """
     below = np.cumsum(drawn, axis=2)
     codes = (rng.random(drawn.shape[:2])[..., None] * below[..., -1:] > below).sum(axis=2)

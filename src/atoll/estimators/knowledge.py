@@ -1,4 +1,4 @@
-"""What users know beside labels: weights of labels, groups of rows, shares of the classes.
+"""What users know besides labels: weights of labels, groups of rows, shares of the classes.
 
 Each is read and checked here; every error is one line with the fix.
 """
@@ -18,16 +18,16 @@ from atoll.core.remarks import warn_user
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-SUM_OF_SHARES = 1e-6  # by which shares may miss one: they were rounded
-LITTLE = 0.1  # weight of all labels below which weights were meant otherwise
+SUM_OF_SHARES = 1e-6  # by which the sum of shares may differ from one, through rounding
+LITTLE = 0.1  # if all weights are smaller than this, they were probably meant otherwise
 ALONE = -1  # the group of a row that shares its class with no other
 
 
 class Wording(NamedTuple):
-    """How errors call what a user gave, and the rows.
+    """What errors call the arguments of a user, and the rows.
 
-    shares, weights : names of what gives them
-    numbers : (n,) what each row is called; None: from 0 on
+    shares, weights : names of the arguments or options
+    numbers : (n,) number of each row; None: from 0
     counting : how rows are counted
     """
 

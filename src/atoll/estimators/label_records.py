@@ -1,4 +1,4 @@
-"""What fits keep of their labels, so that these can be doubted later."""
+"""What fits keep of their labels, so that wrong ones can be found later."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ def record_of_graph(known: GraphLabels, labels: PartialLabels, labelled: Index) 
 
 
 def _of_given_labels(record: LabelRecord, labels: PartialLabels) -> LabelRecord:
-    """Return the record of labels that were given for their own row, of which nothing is held out.
+    """Return the record of those labels that were given for their own row, not for their group.
 
-    What is compared is a part of them, by a seed of its own.
+    None of them is held out; a part of them, drawn with a fixed seed, is compared.
     """
     given = np.arange(len(record.codes))
     if labels.is_spread is not None:

@@ -238,7 +238,7 @@ class LaplacianSVC(LaplacianClassifier):
     ambient_weight : float, default=1e-2
         γ_A where `selection` is None.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of folds and ties.
@@ -322,7 +322,7 @@ class LaplacianRLSClassifier(LaplacianClassifier):
     ambient_weight : float, default=1e-2
         γ_A where `selection` is None.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of folds and ties.

@@ -146,7 +146,7 @@ def _asked_by_scikit_learn() -> bool:
 
 
 def _with_nulls(labels: PartialLabels) -> NDArray[Any]:
-    """Return labels as objects, (n,), None where there is none."""
+    """Return labels as an array of objects, (n,), None where a row has none."""
     targets = np.empty(len(labels.codes), dtype=object)
     targets[labels.is_labelled] = labels.classes[labels.codes[labels.is_labelled]]
     return targets
@@ -157,8 +157,8 @@ def cross_val_score(
 ) -> NDArray[np.float64]:
     """Score a model on labels that it has not seen, fold by fold.
 
-    As scikit-learn's function of the same name, for any `y` in which labels are missing: that one
-    cannot score integers that have None among them, an array of objects, and answers with nan.
+    Like scikit-learn's function of the same name, but for any `y` in which labels are missing:
+    scikit-learn's cannot score integers with None among them, an array of objects, and returns nan.
 
     Parameters
     ----------
@@ -207,10 +207,10 @@ def cross_val_predict(
 ) -> NDArray[Any]:
     """Predict every row by a model that has not seen its label.
 
-    As scikit-learn's function of the same name, for a `y` in which labels are missing: that one
-    takes no folds that leave unlabelled rows untested, and numbers the classes anew, so that
-    unlabelled rows become a class. Here an unlabelled row, which no fold holds out, has the mean of
-    what the models of all folds say of it.
+    Like scikit-learn's function of the same name, but for a `y` in which labels are missing:
+    scikit-learn's takes no folds that leave unlabelled rows untested, and renumbers the classes, so
+    that unlabelled rows become a class. Here an unlabelled row, which no fold holds out, gets the
+    mean of what the models of all folds predict for it.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ def fit_by_matching(
 
 
 def active_memory(estimator: Any, n_rows: int) -> Need:
-    """Return the memory of active sets among so many rows."""
+    """Return the memory of active sets among `n_rows` rows."""
     d = n_rows if estimator.n_active is None else min(int(estimator.n_active), n_rows)
     return Need(
         8 * (2 * d * n_rows + 8 * d * d),

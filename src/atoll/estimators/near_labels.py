@@ -1,14 +1,15 @@
 """What the nearest labels say of the graph's rows, where labels are very many.
 
-The graph's posterior takes a part of many labels, and the few smooth functions that it is made of
-cannot follow a border that ten thousand labels draw. So the rows get more features: at several
-scales k the shares of the classes among the k nearest labels, as logarithms. A row's own labels are
-left out, so that the posterior learns by its labels how far such features are to be trusted: where
-they say nothing, their coefficients stay small. They also speak for themselves: see `near_votes`.
+If labels are very many, the graph's posterior takes only a part of them, and the few smooth
+functions that it is made of cannot follow a border drawn by ten thousand labels. So the rows get
+more features: at several scales k, the log shares of the classes among the k nearest labels. A
+row's own label is left out, so that the posterior learns from its labels how far such features can
+be trusted: if they say nothing, their coefficients stay small. The nearest labels also vote
+directly: see `near_votes`.
 
-Evidence compares what assumptions expect before any label. Here that of the graph would have seen
-most of the labels beforehand, and so a part of them is kept from all: assumptions count as much as
-they foretell these after all others (Gneiting & Raftery 2007).
+Evidence compares what assumptions expect before any label. Here the graph would have seen most of
+the labels beforehand, so a part of them is kept from all assumptions, which then count according to
+how well they predict these labels given the others (Gneiting & Raftery 2007).
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ from atoll.models.graph_recipe import ChoiceRecipe
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-LEAST_RATIO = 1.25  # of the labels to those that the posterior takes: enough are left to judge
-SCALES = (20, 160)  # nearest labels that are counted
-COUNT = 0.003  # of each class, before any label
-UNIT = 0.3  # of the features: of the order of the graph's own
-MOST_LABELS = 50_000  # beyond, a random part of them
-MOST_JUDGES = 1000  # labels that are kept from all; of those that the posterior does not take half
-TINY = 1e-12  # the least probability that a judge sees
+LEAST_RATIO = 1.25  # of all labels to those the posterior takes, so that enough are left to judge
+SCALES = (20, 160)  # numbers of nearest labels that are counted
+COUNT = 0.003  # added to the count of each class
+UNIT = 0.3  # of the features: of the same order as the graph's own
+MOST_LABELS = 50_000  # if there are more, a random part of them
+MOST_JUDGES = 1000  # labels kept from all, at most half of those the posterior does not take
+TINY = 1e-12  # smaller probabilities of a judge's label count as this
 
 
 def takes_near_labels(view: GraphView, labels: PartialLabels, choice: ChoiceRecipe) -> bool:
-    """Return whether labels are many more than the posterior takes, and features not too many.
+    """Return whether there are many more labels than the posterior takes, and few enough features.
 
-    Labels that count differently, or that rows of a group share, are not asked: votes count every
-    label once, and labels kept aside must be others than those that are asked.
+    Never if labels have weights, or groups share them: votes count every label once, and the labels
+    that judge must not be among those that vote.
     """
     if labels.weights is not None or labels.is_spread is not None:
         return False
@@ -112,7 +113,7 @@ def _log_shares(codes: Index, counted: NDArray[np.bool_], K: int) -> Array:
 
 
 def with_votes(found: FeaturePosterior, view: GraphView, data: Rows) -> FeaturePosterior:
-    """Return a posterior with what the nearest labels say beside it, where labels are kept."""
+    """Return a posterior with the votes of the nearest labels, if there are labels to judge by."""
     if data.judges is None:
         return found
     seen, K = view.features(data.judges.rows), len(data.labels.classes)
@@ -126,7 +127,7 @@ def judged(
     bold: FeaturePosterior,
     data: Rows,
 ) -> list[Weighed]:
-    """Return assumptions with what they say of the labels that were kept, in place of evidence.
+    """Return assumptions whose evidence is replaced by how well they predict the labels kept aside.
 
     Parameters
     ----------

@@ -2,8 +2,8 @@
 
 One definition for every density of rows. The tail rank of x is the share of rows like those of the
 fit whose density is below that of x: spread evenly over [0, 1] for rows of the same kind, and zero
-far away. Novelty is one minus it. Rows of the fit stand for their kind where there are enough of
-them; otherwise draws from the model do, which are wider spread where little is known.
+far away. Novelty is one minus it. If there are enough rows in the fit, they stand for their kind;
+otherwise draws from the model do, which spread wider where little is known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def reference_log_densities(posterior: Any, rng: np.random.Generator, rows: Any 
     Parameters
     ----------
     posterior : a density of rows
-    rows : (n, d) a random sample of the rows of the fit, where they are at hand
+    rows : (n, d) a random sample of the rows of the fit; None if they are not available
     """
     if rows is None or len(rows) < LEAST_ROWS:
         rows, _ = posterior.sample(rng, REFERENCE_DRAWS)

@@ -80,10 +80,10 @@ class NullCategoryClassifier(Classifier):
         assumed-density filtering, match moments as the paper does, and set each of three or more
         classes against the rest.
     n_active : int or None, default=None
-        Of "ep" and "adf": keep to so many rows, the most telling ones (the informative vector
+        Of "ep" and "adf": number of rows to use, the most telling ones (the informative vector
         machine), in O(n n_active²) time. None: all rows.
     n_rounds : int, default=15
-        Of "ep" and "adf": at most so many rounds of selecting rows and learning the kernel.
+        Of "ep" and "adf": most rounds of selecting rows and learning the kernel.
     bias : float, "share" or "learn", default=0.0
         Of "ep" and "adf": added to f. "share" gives each class its share of the labels where f is
         zero; "learn" learns it around that.
@@ -107,7 +107,7 @@ class NullCategoryClassifier(Classifier):
     checkpoint : path of a folder, default=None
         Where chains are saved as they run; the same call goes on from there, to the same draws.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls. "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls. "auto": -1 among numbers, unless fewer than two
         classes would remain. None: nothing.
     random_state : None, int or numpy Generator, default=None
         Seed of the chains.
@@ -121,7 +121,7 @@ class NullCategoryClassifier(Classifier):
     ----------
     classes_ : (K,) the labels, sorted
     inference_ : "mcmc", "vb", "ep" or "adf", what was used
-    unlabelled_ : what meant unlabelled beside nulls
+    unlabelled_ : what meant unlabelled besides nulls
     null_width_ : w as given, or its posterior mean
     missing_rates_ : (K,) as given, or their posterior means; None where they are the same for all.
         Learned by "ep" or "adf" with three or more classes: (K, 2), of the rest and of the class
@@ -318,10 +318,8 @@ class NullCategoryClassifier(Classifier):
     def _fit_by_variation(
         self, model: RegionModel, labels: PartialLabels, family_of: null_category.FamilyOf
     ) -> Fit:
-        X, likelihood = (
-            model.inputs,
-            null_likelihood.NullCategory(self._fixed_width, len(labels.classes)),
-        )
+        X = model.inputs
+        likelihood = null_likelihood.NullCategory(self._fixed_width, len(labels.classes))
         kept: list[null_category.Variational] = []
 
         def search(report: Report) -> Approximation:
@@ -372,7 +370,7 @@ class NullCategoryClassifier(Classifier):
         )
 
     def _given_rates(self, labels: PartialLabels, n_classes: int) -> Any:
-        """Return γ of so many classes; None where they are free, or say nothing."""
+        """Return γ of `n_classes` classes; None if they are free, or the same for all."""
         if self._free_rates or self.missing_rates is None:
             return None
         if isinstance(self.missing_rates, str):
@@ -381,7 +379,7 @@ class NullCategoryClassifier(Classifier):
         return self.missing_rates
 
     def _said_rates(self, labels: PartialLabels) -> Any:
-        """Return γ as given, or the unlabelled share, the best of rates that are all the same."""
+        """Return γ as given, or the share of unlabelled rows, the best rate if all are equal."""
         if isinstance(self.missing_rates, str):
             return np.full(len(labels.classes), (~labels.is_labelled).mean())
         return self.missing_rates

@@ -65,7 +65,7 @@ class OrdinalGPClassifier(Classifier):
     checkpoint : path of a folder, default=None
         Where chains are saved as they run; the same call goes on from there, to the same draws.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls. "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls. "auto": -1 among numbers, unless fewer than two
         classes would remain. None: nothing.
     random_state : None, int or numpy Generator, default=None
         Seed of the chains.
@@ -80,7 +80,7 @@ class OrdinalGPClassifier(Classifier):
     classes_ : (K,) lowest first
     cut_points_ : (K−1,) posterior mean of b, or its best value
     inference_ : "mcmc", "vb" or "ep", what was used
-    unlabelled_ : what meant unlabelled beside nulls
+    unlabelled_ : what meant unlabelled besides nulls
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
     transduction_ : (n,) the most probable class of each training row
     posterior_ : what prediction needs

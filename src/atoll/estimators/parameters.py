@@ -24,8 +24,8 @@ class Rule(ABC):
     """The values that a parameter may take.
 
     options : what they are, in words that go on from "must be"; alternatives are joined by "or"
-    guide : where it is told how to make one that the command line has no word for, in a sentence
-    guide_of_python : the same for Python, where a value is refused
+    guide : a sentence that says where to read about values the command line has no word for
+    guide_of_python : the same for Python, if a value is refused
     """
 
     options: tuple[str, ...]
@@ -250,12 +250,12 @@ class Path(Rule):
 
 
 class Listed(Rule):
-    """A sequence of values, on the command line with commas between; what is in it `fit` checks.
+    """A sequence of values, with commas between them on the command line; `fit` checks them.
 
     Parameters
     ----------
     text : what it is, with its article
-    item : of every value, where the command line is to read it as more than a word
+    item : the rule of every value, if it is more than a word
     """
 
     def __init__(self, text: str, item: Rule | None = None):
@@ -376,7 +376,7 @@ LABELLING: dict[str, Rule] = {
 }
 """Parameters of classifiers that are fitted again after every few labels."""
 CHECKPOINT = Nothing() | Path("the path of a folder")
-"""Where work is kept, so that it goes on if it was stopped."""
+"""Where work is kept, so that it can go on after a stop."""
 CHAINS: dict[str, Rule] = RANDOM | {
     "n_chains": Whole(1),
     "n_warmup": Whole(0),

@@ -1,10 +1,10 @@
 """Models in files that hold data alone: loading one runs no code from it.
 
-A model file is one header line, which names the format, the atoll that wrote it and the
-checksum of what follows, and then an archive of skops: arrays, and a schema in JSON. Objects of
-ours are told in the schema by stable names, `atoll.estimators.saved_types.TYPES`; those of
-scikit-learn and of users by the place of their type, and skops rebuilds only types that are
-trusted by name. Where there are none of these, skops is not imported.
+A model file is one header line, which names the format, the version of atoll that wrote it and the
+checksum of what follows, and then a skops archive: arrays, and a schema in JSON. In the schema our
+own objects go by stable names, `atoll.estimators.saved_types.TYPES`; those of scikit-learn and of
+users by the module and name of their type, and skops rebuilds only types that are trusted by name.
+If there are none of these, skops is not imported.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from atoll.estimators.saved_types import UnreadableRecord, present_layout
 from atoll.estimators.shell import Estimator
 
 FORMAT = 2
-"""Raised when a file that an older atoll cannot read is written."""
+"""Goes up by one when the format changes so that an older atoll cannot read it."""
 
 MAX_BYTES = 8 * 2**30
-"""What a model file may unpack to, unless its reader says otherwise."""
+"""Most bytes that a model file may unpack to, unless the reader of the file allows more."""
 
 TRUSTED_TYPES: tuple[str, ...] = (
     REBUILDING,
@@ -72,9 +72,9 @@ _HEADER = re.compile(
 )
 _LONGEST_HEADER = 160
 _SCHEMA = "schema.json"
-_LARGE = 2**20  # bytes of an array, from which on it is compressed in a quarter of the time
+_LARGE = 2**20  # larger arrays are compressed less, in a quarter of the time
 
-# What skops, zipfile and the rebuilding of objects raise on a file that is not as it was written.
+# What skops, zipfile and the rebuilding of objects may raise on a damaged file.
 _REBUILDING_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
@@ -98,25 +98,25 @@ _CHANGING = ("fit", "partial_fit", "set_params")  # methods that would change th
 class ModelBundle(NamedTuple):
     """A fitted classifier with the table it was fitted on: what `atoll fit` saves.
 
-    It has the classifier's methods and attributes beside its own; those that take rows take tables
-    with the columns of the fit.
+    It has the classifier's methods and attributes besides its own; methods that take rows take
+    tables with the columns of the fit.
 
     estimator : a fitted classifier
-    preprocessing : how new tables are to be treated
+    preprocessing : how a table becomes features
     X : (n, p) features, prepared; sparse where a column holds texts
     y : (n,) labels, None where unlabelled
     target : name of the column of labels
     atoll_version, created : what wrote it and when (ISO 8601, UTC)
     source, source_date : name of the table's file, and when that was last changed (ISO 8601, UTC)
-    id_column, ids : column that names the rows, and its cells (n,); None where there is none
+    id_column, ids : column that names the rows, and its cells (n,); "" and None if there is none
     blank : (k, 2) rows, and columns in the order of `preprocessing.columns`, of cells that were
         blank; None where that is not known, as in older files
     rows : (n,) numbers of the rows in the table, from 1 on; None where the fit left none out
     texts : (n,) how the texts of each row begin, for reports; None where no column holds texts, and
         in older files
-    options : of the command that fitted it, each with its value, such as ["--drop", "name"]; not
-        the files, the column of labels and what is shown. None where they are not known, as in
-        older files
+    options : of the command that fitted it, each with its value, such as ["--drop", "name"],
+        without those for files, the column of labels and what is shown. None if they are not known,
+        as in older files
     """
 
     estimator: Any
@@ -152,7 +152,7 @@ class ModelBundle(NamedTuple):
         )
 
     def row_number(self, place: int) -> int:
-        """Return what a row of X is called in its table, whose first row is row 1."""
+        """Return the number of a row of X in its table, whose first row is row 1."""
         return place + 1 if self.rows is None else int(self.rows[place])
 
     @property
@@ -183,7 +183,7 @@ class ModelBundle(NamedTuple):
         return self.estimator.predict_proba(self._features(X), **options)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the classifier has; its methods that take rows take tables here."""
+        """Return an attribute of the classifier; methods that take rows take tables here."""
         if name.startswith("_"):
             raise AttributeError(name)
         of_rows = inspect.getattr_static(self.estimator, name, None)
@@ -233,7 +233,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     ----------
     model : estimator or ModelBundle
     path : path
-        Any name; `.atoll` is the custom.
+        Any name; it usually ends in `.atoll`.
 
     Examples
     --------
@@ -306,7 +306,7 @@ def load_model(
     trusted : sequence of str ("package.module.Type") or type, default=()
         Types of your own (a kernel, say) that may be rebuilt, besides ours and scikit-learn's.
     max_bytes : int, default=8 GiB
-        Refuse a file that would unpack to more, before anything of it is unpacked.
+        A file that would unpack to more is refused before any of it is unpacked.
 
     Returns
     -------
@@ -434,7 +434,7 @@ def _check_size(name: str, n_bytes: int, max_bytes: int) -> None:
 def _unzipped(archive: bytes) -> tuple[Any, dict[str, bytes]]:
     """Return the schema in an archive, and its other members by their names.
 
-    A member never takes more memory than its declared size, whatever it holds.
+    A member never takes more memory than its declared size.
     """
     parts: dict[str, bytes] = {}
     with zipfile.ZipFile(io.BytesIO(archive)) as opened:
@@ -454,14 +454,14 @@ def _zipped(schema: Any, parts: dict[str, bytes], compression: int = zipfile.ZIP
     told = json.dumps(schema, separators=(",", ":")).encode()
     with zipfile.ZipFile(archive, "w", compression) as opened:
         for name, content in (parts | {_SCHEMA: told}).items():
-            # Numbers that were drawn hardly shrink further, however long that is tried.
+            # Random draws hardly shrink further, however hard one tries.
             quick = 1 if len(content) > _LARGE else None
             opened.writestr(name, content, compresslevel=quick)
     return archive.getvalue()
 
 
 def _check_trusted(trusted: Any) -> None:
-    """Raise a ValueError for what is no sequence of types."""
+    """Raise a ValueError unless this is a sequence of types."""
     is_one = isinstance(trusted, str | type)
     if not is_one and isinstance(trusted, Iterable):
         return

@@ -8,17 +8,17 @@ from atoll.core.progress import progress_bar, seconds_until_shown
 
 
 class Progress:
-    """A bar on standard error, and nothing unless asked.
+    """A progress bar on standard error, shown only if asked for.
 
     Parameters
     ----------
-    verbose : whether to show it; "auto": once it lasts, to who watches
+    verbose : whether to show it; "auto": only of slow work, and sooner to a person
     title : what is under way
     unit : what is counted, in the plural
     value : name of the number shown beside the count
-    total : how many there will be, where that is known
-    began : when the work began of which this is a part, by `time.monotonic`; such a bar leaves
-        nothing behind. None: now
+    total : how many there will be, if that is known
+    began : when the work that this is a part of began, by `time.monotonic`; such a bar disappears
+        at its end. None: now
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Progress:
             self.bar.set_postfix({self.value: f"{numbers[-1]:.3f}"})
 
     def advance(self, n: int) -> None:
-        """Count n more of a known total, and begin anew once it was reached."""
+        """Count n more of a known total, and start again once it has been reached."""
         if self.bar.n >= (self.total or 0):
             self.bar.reset()
         self.bar.update(n)
@@ -77,7 +77,7 @@ class Progress:
         self.bar.update(n - self.bar.n)
 
     def reach(self, n: int, total: int | None) -> None:
-        """Count up to n, of a total that may have grown; fewer than before begin anew."""
+        """Count up to n, of a total that may have grown; if n is less than before, start again."""
         if n < self.bar.n:
             self.bar.reset()
         self.bar.total = total

@@ -1,9 +1,9 @@
 """Why a row has the class probabilities that it has: the labels that are near, and what each does.
 
-Near is what lies a short way off along the graph of neighbours, from row to near row, as labels
-travel in models of the graph. What a label contributes is told in two ways: by its share in what
-pulls the row to its class, of models that say so (`atoll.models.label_pulls`); and by a fit without
-it, of any model.
+Near means a short way along the graph of neighbours, from row to near row, as labels spread in
+models of the graph. What a label contributes is found in two ways: for models that can say so, by
+its share in what pulls the row to its class (`atoll.models.label_pulls`); and for any model, by a
+fit without it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from atoll.core.graphs import neighbour_graph
 from atoll.core.labels import parse_labels
 from atoll.core.progress import progress_bar
 from atoll.core.rows import COSINE, rescaled, row_squares, stacked, unit_rows
-from atoll.core.shown import readable
+from atoll.core.shown import aligned, readable
 from atoll.estimators.knowledge import read_class_prior
 from atoll.models.label_pulls import label_pulls
 from atoll.plotting.palette import class_names
@@ -32,13 +32,13 @@ from atoll.plotting.palette import class_names
 Array = NDArray[np.float64]
 
 N_NEIGHBOURS = 10  # of the graph along which ways are measured
-MOST_ROWS = 5000  # of that graph; of more, a random part besides the labelled ones
-MOST_LABELS = 1000  # of them, those nearest as the crow flies
-A_NEAREST_FOR = 3  # labels listed, of which one is the nearest, whatever its pull
-LEAST_PULL = 0.005  # below, a pull is shown as none
-MUCH_FARTHER, MUCH_STRONGER = 1.5, 1.5  # from which a strong pull from afar is remarked on
-MOST_COLUMNS_SAID, LEAST_EFFECT = 3, 0.05  # columns named, and what they change at least
-SAME_PLACE = 1e-100  # lengths below are those of rows that are alike
+MOST_ROWS = 5000  # of that graph; if there are more, a random part besides the labelled ones
+MOST_LABELS = 1000  # on that graph, those nearest as the crow flies
+A_NEAREST_FOR = 3  # one in this many of the labels listed is the nearest, whatever its pull
+LEAST_PULL = 0.005  # a smaller pull is shown as 0%
+MUCH_FARTHER, MUCH_STRONGER = 1.5, 1.5  # ratios above which a strong pull from afar is remarked on
+MOST_COLUMNS_SAID, LEAST_EFFECT = 3, 0.05  # columns named at most, and their least effect
+SAME_PLACE = 1e-100  # a shorter way leads to a row that is the same
 
 
 class NearLabel(NamedTuple):
@@ -46,13 +46,13 @@ class NearLabel(NamedTuple):
 
     row : which of the training rows, from 0
     label : its class
-    n_steps : from row to near row, along the graph; 0 of the row itself or one just like it, and -1
-        where no path leads there
-    length : of that way; as the crow flies where there is none
-    pull : share of all labels' pull on the row, positive towards its most probable class; None
-        where the model cannot say
-    without : (K,) class probabilities of the row without this label; None where no fit was made
-        without it, or none can be, since no other label of the class is left
+    n_steps : from row to near row, along the graph; 0 for the row itself or one just like it, and
+        -1 if no path leads there
+    length : of that path; as the crow flies if there is none
+    pull : share of all labels' pull on the row, positive towards its most probable class; None if
+        the model cannot say
+    without : (K,) class probabilities of the row without this label; None if no fit was made
+        without it, or none can be, since its class has no other label
     """
 
     row: int
@@ -84,17 +84,17 @@ class RowExplanation(NamedTuple):
 
     classes : (K,)
     proba : (K,) class probabilities of the row
-    near : labels by their pulls, without signs; where there are none, by the way to them
-    without_all : (K,) the probabilities without any of these labels; None where too few are left
+    near : labels by the size of their pulls; if there are no pulls, by the way to them
+    without_all : (K,) the probabilities without any of these labels; None if too few are left
     own_label : the row's own label in the fit, or None
     filled : columns of the row that were blank, and filled in before the model saw it
     n_columns : of the table; 0 where it is not known
     words : of a text, those of most weight
     shared : words of most weight that the text shares with each of `near`; () where it is no text
-    others : pulls of the labels that are not in `near`: all pulls, without signs, sum to one
-    before : probability of the most probable class before any label; None where it is not known
-    names : of the rows in `near`, where the table has an index of names
-    columns : what each does, that of most effect first; () where it was not asked for
+    others : pulls of the labels that are not in `near`: the sizes of all pulls sum to one
+    before : probability of the most probable class before any label; None if it is not known
+    names : of the rows in `near`, if the table has an index of names
+    columns : the effect of each column, the largest first; () if it was not asked for
     """
 
     classes: NDArray[Any]
@@ -112,7 +112,7 @@ class RowExplanation(NamedTuple):
     columns: tuple[ColumnEffect, ...] = ()
 
     def named(self, names: Sequence[str] | None) -> RowExplanation:
-        """Return it with the names of rows, of which `names` has one for each row of the fit."""
+        """Return it with names of rows; `names` has one for each row of the fit."""
         if names is None:
             return self
         return self._replace(names=tuple(names[label.row] for label in self.near))
@@ -138,7 +138,7 @@ class RowExplanation(NamedTuple):
         return said + self._about_columns() + self._about_filled()
 
     def _about_columns(self) -> str:
-        """Say which columns the class rests on most; cells that were filled in are none of them."""
+        """Say which columns the class rests on most; columns that were filled in do not count."""
         known = [column for column in self.columns if column.name not in self.filled]
         if not known:
             return ""
@@ -164,7 +164,7 @@ class RowExplanation(NamedTuple):
         )
 
     def _about_filled(self) -> str:
-        """Say which cells were filled in, and what that means where they are many."""
+        """Say which cells were filled in, and what that means if they are many."""
         if not self.filled:
             return ""
         said = f" Blank in this row, and filled in: {', '.join(self.filled)}"
@@ -239,7 +239,7 @@ class RowExplanation(NamedTuple):
         return f"{said}."
 
     def _about_pulls(self, pulls: list[float]) -> list[str]:
-        """Say what pulls add up to, and how they stand to the probability."""
+        """Say what pulls add up to, and how they relate to the probability."""
         name = class_names(self.classes)[self.code]
         towards = sum(pull for pull in pulls if pull > 0) + self.others.towards
         away = -sum(pull for pull in pulls if pull < 0) + self.others.away
@@ -253,7 +253,7 @@ class RowExplanation(NamedTuple):
         ]
 
     def _from_afar(self) -> list[str]:
-        """Say why the strongest pull is that of a label far away, where it is."""
+        """Say why the strongest pull is that of a label far away, if it is."""
         strongest = max(self.near, key=lambda label: abs(label.pull or 0.0))
         nearest = min(self.near, key=lambda label: label.length)
         is_far = strongest.n_steps < 0 or strongest.length > MUCH_FARTHER * nearest.length
@@ -286,13 +286,7 @@ class RowExplanation(NamedTuple):
         return said
 
     def __str__(self) -> str:
-        header, rows = self.table()
-        widths = [max(map(len, column)) for column in zip(header, *rows)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
-            for cells in (header, *rows)
-        ]
-        return "\n".join([self.headline(), *lines, self.summary()])
+        return "\n".join([self.headline(), *aligned(*self.table()), self.summary()])
 
     def _without(self, label: NearLabel) -> str:
         if label.without is None:
@@ -373,7 +367,7 @@ def explain_row(
 
 
 def _before(model: Any, code: int) -> float:
-    """Return the probability of a class before any label: its known share, or that of any."""
+    """Return the probability of a class before any label: its known share, or the same for all."""
     prior = getattr(model, "class_prior", None)
     if prior is None:
         return 1.0 / len(model.classes_)
@@ -383,9 +377,9 @@ def _before(model: Any, code: int) -> float:
 def _worth_listing(
     ways: list[tuple[int, int, float]], pull_of: dict[int, float], n_labels: int
 ) -> list[tuple[int, int, float]]:
-    """Return the ways to the nearest labels, and to those that pull hardest, these first.
+    """Return the ways to the nearest labels, and to those that pull hardest, the hardest first.
 
-    Half of the latter pull towards the class, where there are so many: what the row owes it to.
+    Half of the latter pull towards the class, if there are that many: the row owes it to them.
     """
     if not pull_of:
         return ways[:n_labels]
@@ -422,9 +416,9 @@ class _Refit(NamedTuple):
         wanted: dict[str, Any] = {"unlabelled": None, "verbose": False, "checkpoint": None}
         if takes_missing:
             wanted["classes"] = classes
-        if fresh.get_params(deep=False).get("random_state", 0) is None:
-            wanted["random_state"] = 0
         has = fresh.get_params(deep=False)
+        if has.get("random_state", 0) is None:
+            wanted["random_state"] = 0
         fresh.set_params(**{name: value for name, value in wanted.items() if name in has})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -478,7 +472,7 @@ def _ways(values: Any, place: Any, known: NDArray[np.intp]) -> list[tuple[int, i
 
 
 def _n_steps(before: NDArray[Any], length: Array, place: int) -> int:
-    """Return the steps of the way to a place; from a row to one just like it there is none."""
+    """Return the number of steps to a place; going from a row to one just like it is not a step."""
     n = 0
     while place != 0:
         earlier = int(before[place])
@@ -488,7 +482,7 @@ def _n_steps(before: NDArray[Any], length: Array, place: int) -> int:
 
 
 def _short_of_certain(p: float) -> str:
-    """Return a probability in two digits, which say neither 0 nor 1 where it is not."""
+    """Return a probability with two decimals; only 0 is shown as 0.00, and only 1 as 1.00."""
     if 0.995 <= p < 1.0:
         return "more than 0.99"
     return "less than 0.01" if 0.0 < p < 0.005 else f"{p:.2f}"
@@ -501,11 +495,11 @@ def _distance(label: NearLabel) -> str:
 
 
 def _pull(share: float) -> str:
-    """Return a pull in words; one that is rounded to nothing has no sign.
+    """Return a pull in percent; one that rounds to 0 has no sign.
 
     Examples
     --------
     >>> _pull(0.123), _pull(-0.002)
     ('+12%', '0%')
     """
-    return f"{share:+.0%}" if abs(share) >= 0.005 else "0%"
+    return f"{share:+.0%}" if abs(share) >= LEAST_PULL else "0%"

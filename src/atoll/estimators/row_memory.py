@@ -1,4 +1,4 @@
-"""What a fit makes of rows alone, kept for the next fit on the same rows (`warm_start=True`)."""
+"""What a fit computes from rows alone, kept for the next fit on them (`warm_start=True`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Made = TypeVar("Made")
 
 
 class RowMemory:
-    """Things made of rows, each under a name and with the settings that it was made by.
+    """Things computed from rows, each under a name and with the settings it was computed with.
 
-    A thing is made anew where its settings have changed, and only the last one is kept.
+    If its settings have changed a thing is computed again; only the last one is kept.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ class RowMemory:
 
 
 def digest_of(X: Any) -> bytes:
-    """Return what tells these rows from others, (n, d) dense or sparse.
+    """Return a digest that tells these rows from others, (n, d) dense or sparse.
 
-    The same object may have been changed in place since, so that its numbers are read.
+    It depends on the numbers, since the same object may have been changed in place.
     """
     found = hashlib.blake2b(repr((X.shape, X.dtype.str)).encode(), digest_size=32)
     arrays = [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]

@@ -28,31 +28,31 @@ from atoll.inference.chains import ChainsResult, Record, Sampler, run_chains
 Array = NDArray[np.float64]
 
 PREDICTIVE_DRAWS = 100
-_NOT_WATCHED = ("jitter", "acceptance")  # for mixing: they are not the model's
-PARTS, ROUNDED = 7, 25  # in which chains draw on, and to which numbers of draws are rounded
-OF_OBJECTS = 300  # draws of chains over rows that are not numbers, which cannot go on
-FORMS = 4  # of draws at once: in a file's arrays, one by one, stacked, and in what is made of them
-TIMED_SWEEPS, LEAST_TIMED = 3, 100  # sweeps by which time is told, and from which on it is asked
-LEAST_TO_DESPAIR = 250  # draws, from which on chains stop where the most would not be enough
-# Not of the problem, but of how long it is worked on.
+_NOT_WATCHED = ("jitter", "acceptance")  # for mixing: they do not belong to the model
+PARTS, ROUNDED = 7, 25  # times that chains may be extended, and what numbers of draws round to
+OF_OBJECTS = 300  # draws of chains over rows that are not numbers, which cannot be extended
+FORMS = 4  # copies of draws at once: in a file's arrays, one by one, stacked, and in the results
+TIMED_SWEEPS, LEAST_TIMED = 3, 100  # sweeps that are timed, and fewest of a fit worth timing
+LEAST_TO_DESPAIR = 250  # draws from which on chains stop if the most draws would not be enough
+# Parameters that say how long to work on the problem, and do not define it.
 _OF_THE_RUN = ("checkpoint", "n_jobs", "verbose", "n_samples", "n_chains", "max_iter")
 
 
 class Patience(NamedTuple):
     """How many draws chains make, and how long they go on where they have not mixed.
 
-    counts : draws of each chain, after each of which it is seen whether more are needed
-    hope : chains end early where not even so many times the most draws would be enough
+    counts : numbers of draws of each chain at which it is decided whether more are needed
+    hope : chains end early if not even this many times the most draws would be enough
     """
 
     counts: tuple[int, ...]
     hope: float = 1.0
 
     def goes_on(self, found: Mapping[str, Any]) -> bool:
-        """Return whether chains have not mixed and may yet do so; `found` is from `diagnose`.
+        """Return whether chains have not mixed but still may; `found` is from `diagnose`.
 
         Errors fall with the root of the number of draws, and effective sizes grow in proportion to
-        it. That is asked from LEAST_TO_DESPAIR draws on: fewer say little of it.
+        it. With fewer than LEAST_TO_DESPAIR draws there is always hope: they say little.
         """
         sizes = [*found["ess_bulk"].values(), *found["ess_tail"].values()]
         r_hat, smallest = np.max([*found["r_hat"].values()]), np.min(sizes)
@@ -66,17 +66,16 @@ class Patience(NamedTuple):
         return bool(is_near)
 
 
-# Of Archipelago, whose sweeps take long.
+# For Archipelago, whose sweeps are slow.
 OF_ISLANDS = Patience(
     (100, 125, 150, 175, 200, 225, 250, 275, 300, 350, 400, 450, 525, 600, 675, 750)
 )
 
 
 def drawing_on(first: int, longer: int = 8) -> Patience:
-    """Return the patience of chains that make so many draws, or up to so many times as many.
+    """Return the patience of chains that make `first` draws, or up to `longer` times as many.
 
-    Effective sizes of a few hundred draws may be wrong by a factor of two, so that hope goes twice
-    as far.
+    Effective sizes of a few hundred draws may be wrong by a factor of two, hence a hope of two.
 
     Examples
     --------
@@ -91,9 +90,9 @@ USUAL = drawing_on(300)
 
 
 def patience_of(estimator: Any) -> Patience:
-    """Return how many draws a chain may make: what n_samples says, or for "auto" the class.
+    """Return how many draws a chain may make: n_samples, or if that is "auto", as the class says.
 
-    A class has a `patience` where the usual one does not suit it.
+    A class has a `patience` if the usual one does not suit it.
     """
     n_samples = estimator.get_params(deep=False)["n_samples"]
     if isinstance(n_samples, str):
@@ -102,9 +101,10 @@ def patience_of(estimator: Any) -> Patience:
 
 
 def say_before(estimator: Any, sampler: Sampler, remark: str = "") -> None:
-    """Warn, before they begin, of chains that nobody asked for by name and that take long.
+    """Warn, before they begin, of slow chains that nobody asked for explicitly.
 
-    A few sweeps are tried, with random numbers of their own. Progress bars have the time as well.
+    A few sweeps are timed, with random numbers of their own. Under verbose=True nothing is timed:
+    the progress bar shows the time.
 
     Parameters
     ----------
@@ -149,9 +149,9 @@ def sample_until_mixed(
     ----------
     estimator : has n_chains, n_warmup, n_samples, thin, random_state, n_jobs, verbose, and may
         have checkpoint
-    data : all rows of the fit and their labels, by which a checkpoint knows its problem
+    data : all rows of the fit and their labels, by which a checkpoint recognises its problem
     traces_of, watched : draws -> traces and watched arrays, as `diagnose` takes them. The latter
-        cost more, and are looked at where the traces alone would let the chains end
+        cost more, and are computed only if the traces alone would let the chains end
 
     Returns
     -------
@@ -185,13 +185,13 @@ def draw_on(
 ) -> tuple[ChainsResult, dict[str, Any]]:
     """Run chains to the first number of draws, and to further ones while they have not mixed.
 
-    They stop where `patience` ends, or where memory would not hold more draws.
+    They stop when `patience` ends, or when memory would not hold more draws.
 
     Parameters
     ----------
     patience : from `patience_of`
-    checkpoint : the user's folder of checkpoints; where it is None, chains that may go on have one
-        for as long as they do
+    checkpoint : the user's folder of checkpoints; if it is None, chains that may be extended get a
+        temporary one
     run : (number of draws, folder of checkpoints) -> result; goes on from the folder
     judge : (result, whether it is the last) -> r_hat, ess_bulk, ess_tail, n_draws and mixed, as in
         `diagnose`
@@ -216,7 +216,7 @@ def draw_on(
 
 
 def _are_held(draws: Record, growth: float) -> bool:
-    """Return whether memory holds so many times these draws, in each of the forms they take."""
+    """Return whether memory holds `growth` times these draws, in all forms that they take."""
     limit = physical_memory()
     return limit is None or FORMS * growth * sum(v.nbytes for v in draws.values()) < limit
 
@@ -228,7 +228,7 @@ def _run(
     n_samples: int,
     checkpoint: Any,
 ) -> ChainsResult:
-    """Run the chains that an estimator's parameters ask for, with so many draws each."""
+    """Run the chains that an estimator's parameters ask for, with `n_samples` draws each."""
     return run_chains(
         sampler,
         n_chains=estimator.n_chains,
@@ -244,11 +244,10 @@ def _run(
 
 
 def run_fingerprint(estimator: Any, X: Any, labels: PartialLabels | None) -> str:
-    """Return what tells one problem from another: data and parameters.
+    """Return a digest that tells one problem from another: of data and parameters.
 
-    Deep parameters: a kernel's own text shows three digits of each of its numbers.
-
-    A seed that is an object has no lasting text; the chains' streams are in the checkpoint.
+    Parameters are deep ones, since the text of a kernel shows only three digits of its numbers. A
+    seed that is an object is left out: its text changes, and the checkpoint holds the streams.
     """
     settings = [
         part
@@ -262,9 +261,9 @@ def run_fingerprint(estimator: Any, X: Any, labels: PartialLabels | None) -> str
 
 
 def pool(draws: Record, most: int = PREDICTIVE_DRAWS) -> Record:
-    """Return draws of all chains, at most so many, evenly spread; (S, …) each.
+    """Return at most `most` draws, evenly spread over all chains; (S, …) each.
 
-    "chain" says which each came from.
+    "chain" says which chain each draw came from.
     """
     n_chains, n_draws = draws["log_likelihood"].shape
     total = n_chains * n_draws
@@ -274,7 +273,7 @@ def pool(draws: Record, most: int = PREDICTIVE_DRAWS) -> Record:
 
 
 def named_scalars(draws: Record, names: Sequence[str]) -> Record:
-    """Return the log-likelihood, the log-parameters by name and all else that is one number."""
+    """Return the log-likelihood, the log-parameters by name, and all other scalars."""
     scalars = {"log_likelihood": draws["log_likelihood"]}
     for j, name in enumerate(names):
         scalars[name] = draws["log_parameters"][:, :, j]
@@ -320,7 +319,7 @@ def diagnose(
 
 
 def run_length(estimator: Any, n_draws: int, *, interrupted: bool) -> RunLength | None:
-    """Return how long an estimator's chains were; None where that was not its parameters' doing."""
+    """Return how long an estimator's chains were; None if they were interrupted."""
     if interrupted:
         return None
     most = patience_of(estimator).counts[-1]
@@ -337,8 +336,8 @@ def dense_need(estimator: Any, n: int, n_classes: int, n_copies: int) -> Need:
     """
     at_work = min(estimator.n_chains, effective_n_jobs(estimator.n_jobs))
     copies = n_copies * at_work + (estimator.n_chains - at_work)  # others wait with a factor each
-    # Of a row in a draw: its functions, weights and probabilities, once more while stacked.
-    # Chains that go on end where memory does.
+    # For each row of a draw: its functions, weights and probabilities, and a copy while stacking.
+    # Chains that are extended stop when memory runs out.
     drawn = estimator.n_chains * patience_of(estimator).counts[0] * n * 6 * n_classes
     return Need(
         8 * (copies * n * n + drawn),

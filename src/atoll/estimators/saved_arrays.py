@@ -1,6 +1,6 @@
 """Long arrays of labels in model files: each label once, and a number for every row.
 
-skops tells an array of objects by a node for each entry, which takes a minute for a million labels.
+skops writes a node for each entry of an array of objects: a minute for a million labels.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 LONG = 1000
-"""Entries from which an array is packed."""
+"""An array with fewer entries is not packed."""
 
 
 class PackedWords(NamedTuple):
-    """An array of words, or of whole numbers or booleans, with None among them perhaps.
+    """An array of words, or of whole numbers or booleans, possibly with None among them.
 
-    codes : (n,) place of each entry's word; that past the last word is None
-    words : (k,) each once
+    codes : (n,) place of each entry among the words; k stands for None
+    words : (k,) the different words
     """
 
     codes: NDArray[np.integer]
@@ -70,7 +70,7 @@ def packed(model: Any) -> Any:
         return model._replace(**{name: packed(part) for name, part in model._asdict().items()})
     if isinstance(model, np.ndarray):
         return pack_words(model)
-    if not hasattr(model, "saves"):  # none of ours
+    if not hasattr(model, "saves"):  # not one of our estimators
         return model
     words = {name: pack_words(value) for name, value in vars(model).items()}
     changed = {name: value for name, value in words.items() if isinstance(value, PackedWords)}

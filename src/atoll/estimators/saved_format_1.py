@@ -1,6 +1,6 @@
-"""The types of format 1, which atoll 0.1 wrote: they were named by their place in its code.
+"""The types of format 1, which atoll 0.1 wrote, and which went by their place in its code.
 
-A record of history: nothing here follows a change of the code.
+This is history: it does not change when the code does.
 """
 
 from __future__ import annotations

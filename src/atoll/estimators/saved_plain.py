@@ -1,9 +1,9 @@
-"""Models of plain data and objects of ours alone, written and read without skops.
+"""Models of nothing but plain data and our own objects, written and read without skops.
 
-The archive is the one that skops and `saved_records` make together, node by node, so that each
-reads what the other wrote. Importing skops imports all of scikit-learn, which takes longer than
-most predictions; the default classifier and what `atoll fit` saves with it need none of that.
-Whatever is not listed here is left to skops.
+The archive is the same, node by node, as skops and `saved_records` would make, so that either can
+read what the other wrote. Importing skops imports all of scikit-learn, which takes longer than most
+predictions; the default classifier and what `atoll fit` saves with it do not need it. Anything that
+is not handled here is left to skops.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from atoll.estimators.saved_types import present_layout, rebuilt
 Node = dict[str, Any]
 
 PROTOCOLS = range(3)
-"""Those of skops in which the nodes below are as they are here."""
+"""Protocols of skops whose nodes are as they are here."""
 
 _SCALARS = (type(None), bool, int, float, str)
 _SPARSE = {
@@ -31,7 +31,7 @@ _SPARSE = {
 
 
 class NotPlain(Exception):
-    """What only skops can write."""
+    """Something that only skops can write."""
 
 
 # Writing ------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def plain_parts(model: Any) -> tuple[Node, dict[str, bytes]]:
     Raises
     ------
     NotPlain
-        If the model holds anything that skops has to tell.
+        If the model holds anything that only skops can write.
     TypeError
         If it holds an object of ours that has no stable name.
     """
@@ -55,7 +55,7 @@ def plain_parts(model: Any) -> tuple[Node, dict[str, bytes]]:
 class _Writer:
     def __init__(self) -> None:
         self.parts: dict[str, bytes] = {}
-        self._told: dict[int, Any] = {}  # kept, so that nothing else takes its identity
+        self._told: dict[int, Any] = {}  # keeps objects alive, so that no other gets the same id
 
     def node(self, value: Any) -> Node:
         self._told[id(value)] = value
@@ -162,7 +162,7 @@ def _path(node: Node) -> str:
 
 
 def _are_words(kinds: Any, n: int) -> bool:
-    """Return whether a node tells of the types of n keys, and all are words."""
+    """Return whether a node gives the types of n keys, all of them str."""
     match kinds:
         case {"__loader__": "ListNode", "content": list(each)} if len(each) == n:
             of_word = ("TypeNode", "builtins.str")
@@ -172,7 +172,7 @@ def _are_words(kinds: Any, n: int) -> bool:
 
 
 def _scalar_kind(node: Node) -> type[np.generic] | None:
-    """Return the type of a number of NumPy's; None where a node tells of another thing."""
+    """Return the type of a NumPy scalar; None if a node is something else."""
     found = getattr(np, str(node.get("__class__")), None)
     is_scalar = isinstance(found, type) and issubclass(found, np.generic)
     return found if is_scalar and node.get("__module__") == "numpy" else None
@@ -186,7 +186,7 @@ def _has_one_item(shape: Any) -> bool:
 
 
 def plain_model(schema: Node, parts: Mapping[str, bytes]) -> Any:
-    """Return what a schema tells of, every node of which is plain.
+    """Return the object that a schema describes, all of whose nodes are plain.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class _Reader:
         self._made: dict[Any, Any] = {}
 
     def value(self, node: Node) -> Any:
-        """Return what a node tells of; one object for all nodes of one identity."""
+        """Return the object that a node describes; nodes with the same id give the same object."""
         identity = node.get("__id__")
         if not identity:
             return self._value(node)

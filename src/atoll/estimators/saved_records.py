@@ -1,7 +1,7 @@
 """Our objects in the schema of a skops archive: records, which name no place in our code.
 
-skops tells an object by a node of JSON with the place of its type, "atoll.models.ssgp.Component".
-In our files such a node is a record instead,
+skops describes an object by a node of JSON with the place of its type, such as
+"atoll.models.ssgp.Component". In our files such a node is a record instead,
 
     {"__loader__": "atoll", "name": "ssgp-component", "version": 1, "fields": {"kernel": ...}}
 
@@ -24,7 +24,7 @@ REBUILDING = f"{saved_types.__name__}.{saved_types.rebuilt.__name__}"
 """The one name of ours that skops has to trust."""
 
 RECORD = "atoll"
-"""What stands in a record where a node of skops's has its loader."""
+"""What a record has in place of the loader of a skops node."""
 
 
 def to_records(schema: Any, layout: Callable[[str], Layout | None]) -> Any:
@@ -34,7 +34,7 @@ def to_records(schema: Any, layout: Callable[[str], Layout | None]) -> Any:
     ----------
     schema : the content of `schema.json`
     layout : function
-        From "package.module.Type" to how its objects are told, or None for a type to leave alone.
+        From "package.module.Type" to how its objects are saved, or None for a type to leave alone.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def _changed(schema: Any, change: Callable[[Node], Node]) -> Any:
 
 
 def _fields(node: Node, layout: Layout) -> dict[str, Any]:
-    """The fields of an object that skops has told by its items or by its attributes."""
+    """Return the fields of an object that skops has saved by its items or by its attributes."""
     match node:
         case {"__loader__": "TupleNode", "content": items}:
             return dict(zip(layout.fields, items, strict=True))
@@ -98,7 +98,7 @@ def _fields(node: Node, layout: Layout) -> dict[str, Any]:
 
 
 def _about(node: Node) -> Node:
-    """What a node says beside its type and content: its identity and, at the root, the protocol."""
+    """Return what a node holds besides type and content: its id and, at the root, the protocol."""
     told = ("__class__", "__module__", "__loader__", "content", "name", "version", "fields")
     return {key: value for key, value in node.items() if key not in told}
 

@@ -175,31 +175,13 @@ TYPES: dict[str, SavedType] = {
     "spectral-graph-kernel": SavedType("atoll.kernels.graph_spectral.SpectralGraphKernel"),
     "student-t": SavedType("atoll.core.densities.StudentT"),
 }
-"""Stable name -> type. A name is for ever: files hold it."""
+"""Stable name -> type. A name never changes, because files hold it."""
 
 _NAMES = {saved.path: name for name, saved in TYPES.items()}
 
 
-def every_type() -> dict[str, SavedType]:
-    """Return `TYPES` and, beside them, estimators without a line there and what they save.
-
-    Raises
-    ------
-    TypeError
-        If two types would have one name.
-    """
-    found = dict(TYPES)
-    for name, saved in _declared():
-        taken = found.setdefault(name, saved).path
-        if taken != saved.path:
-            raise TypeError(
-                f"{saved.path}: the name {name!r} is that of {taken}; rename the class."
-            )
-    return found
-
-
 def _declared() -> Iterator[tuple[str, SavedType]]:
-    """Yield names of estimators without a line in `TYPES` and of what they save, and their types.
+    """Yield name and type of estimators without a line in `TYPES`, and of what they save.
 
     The default classifier comes first, so that others need not be imported to find it.
     """
@@ -223,7 +205,7 @@ class UnreadableRecord(ValueError):
 
 
 class Layout(NamedTuple):
-    """How objects of a type are told in a file: its stable name, version and fields.
+    """How objects of a type are saved in a file: its stable name, version and fields.
 
     `fields` are those of a tuple, in their order; empty for other objects, whose fields are their
     attributes.
@@ -275,7 +257,7 @@ def readable_type(name: Any, version: Any) -> SavedType:
 
 
 def rebuilt(header: Fields, *values: Any) -> Any:
-    """Return the object that a record tells of.
+    """Return the object that a record describes.
 
     Parameters
     ----------

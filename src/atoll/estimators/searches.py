@@ -21,7 +21,7 @@ class Search(NamedTuple):
 
     log_evidences : (t,) after every step, or bounds on them
     converged : whether it stopped by itself
-    jitter : what factoring took
+    jitter : that was added to factor matrices
     unit : what a step is
     more : further diagnostics
     remark : to add to the verdict
@@ -41,7 +41,7 @@ class Search(NamedTuple):
 
     @property
     def log_evidence(self) -> float:
-        """The last log evidence; NaN where there is none."""
+        """The last log evidence; NaN if there is none."""
         return float(self.log_evidences[-1]) if len(self.log_evidences) else float("nan")
 
     @property

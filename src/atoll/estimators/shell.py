@@ -1,8 +1,8 @@
-"""The shell of every estimator: what is the same for all of them is here, once.
+"""The shell of every estimator: whatever is the same for all of them.
 
-A subclass says one thing, how data become a `Fit`. Checks of parameters, rows and labels, what is
-unlabelled, memory, predictions, the transduction, scores, entropy, the verdict and its warning are
-the shell's.
+A subclass says only how data become a `Fit`. The shell checks parameters, rows, labels and memory,
+decides what is unlabelled, and makes predictions, the transduction, scores, entropy, the verdict
+and its warning.
 """
 
 from __future__ import annotations
@@ -75,23 +75,23 @@ KEPT = "_kept_of_rows"  # where an estimator keeps its `RowMemory`
 TRAINING = "_training_rows"  # where a classifier keeps what `plot` shows
 BEGAN_AT = "_began_at"  # when a fit began
 SAID_AT = "_said_at"  # when it wrote its last line
-NOT_SAVED = (KEPT, TRAINING, BEGAN_AT, SAID_AT)  # nor copied
+NOT_SAVED = (KEPT, TRAINING, BEGAN_AT, SAID_AT)  # and not copied either
 
 
 class Fit(NamedTuple):
-    """What a subclass makes of the data; the shell makes fitted attributes of it.
+    """What a subclass makes of the data; the shell turns it into fitted attributes.
 
     posterior : what prediction needs, `posterior_`
     diagnostics : `diagnostics_`: "verdict", lines on how inference went, which become points below
         one that says whether to trust the fit; "mixed" for chains, "converged" for everything else,
-        of which a False one is a warning; and whatever else
-    transduction : (u, K) class probabilities of the unlabelled rows; None: the posterior is asked
+        with a warning if it is False; and more
+    transduction : (u, K) class probabilities of the unlabelled rows; None: ask the posterior
     traces : `draws_`, name -> (chain, draw) array
     objectives : `objectives_`, (t,) what was maximised or bounded, after every iteration
     attributes : further fitted attributes, by their names
     remarks : further warnings
-    trouble : what the warning of a False one says, with its fix; None: the verdict
-    beware : what the verdict is to name besides, of which nothing has to be warned any more
+    trouble : text of the warning if "mixed" or "converged" is False, with a fix; None: the verdict
+    beware : what else the verdict is to name, of which the user has already been warned
     """
 
     posterior: Any
@@ -109,8 +109,8 @@ class Need(NamedTuple):
     """Memory that a fit will take.
 
     n_bytes : at its peak
-    what : needs them, such as "a kernel matrix of 100000 rows"
-    instead : what to do where there is less
+    what : what needs them, such as "a kernel matrix of 100000 rows"
+    instead : what to do if there is less
     """
 
     n_bytes: int
@@ -118,7 +118,7 @@ class Need(NamedTuple):
     instead: str
 
     def check(self) -> None:
-        """Raise a ValueError where the machine has less."""
+        """Raise a ValueError if the machine has less."""
         check_memory(self.n_bytes, what=self.what, instead=self.instead)
 
 
@@ -131,11 +131,11 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
     saves: ClassVar[tuple[type, ...]] = ()
     """Types of the estimator's own file that a saved model holds, such as its posterior."""
     takes_sparse: ClassVar[bool] = False
-    """Whether rows may be sparse; they are then a `csr_array` beyond `_read_rows`."""
+    """Whether rows may be sparse; `_read_rows` then returns them as a `csr_array`."""
     keeps_single: ClassVar[bool] = False
-    """Whether rows of single precision stay so."""
+    """Whether rows of single precision stay in it."""
     in_one_thread: ClassVar[bool] = False
-    """Whether linear algebra comes in pieces so small that more threads would lose time."""
+    """Whether linear algebra comes in pieces so small that more threads would slow it down."""
 
     def _threads(self) -> AbstractContextManager[None]:
         """Return what fits and predictions run in."""
@@ -145,8 +145,14 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         """Return rows as the model takes them; `reset` sets the estimator's columns by them."""
         return read_rows(self, X, reset=reset)
 
+    def _keep_columns(self, found: Any) -> None:
+        """Set number and names of the columns of rows in chunks, which `found` has."""
+        self.n_features_in_ = found.n_features
+        if found.names is not None:
+            self.feature_names_in_ = np.array(found.names, dtype=object)
+
     def _begin(self) -> None:
-        """Check the parameters, and forget what an earlier fit has left."""
+        """Check the parameters, and delete the attributes of an earlier fit."""
         check_parameters(self)
         for name in [name for name in vars(self) if name.endswith("_") or name == TRAINING]:
             delattr(self, name)
@@ -154,7 +160,7 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
             setattr(self, name, time.monotonic())
 
     def _keep(self, fit: Fit) -> None:
-        """Set the fitted attributes, and warn where the verdict is that something went wrong."""
+        """Set the fitted attributes, and warn if something went wrong."""
         for name, value in fit.attributes.items():
             setattr(self, name, value)
         self.posterior_ = fit.posterior
@@ -180,13 +186,13 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
             print(f"{type(self).__name__}: fitted in {seconds:.1f} s", file=sys.stderr)
 
     def _until_shown(self) -> float | None:
-        """Return in how many seconds progress of the fit is to be shown; None: never."""
+        """Return in how many seconds progress of the fit is to be shown; None means never."""
         return seconds_until_shown(getattr(self, "verbose", False), getattr(self, BEGAN_AT, None))
 
     def _say(self, what: str) -> None:
         """Write a line of progress to standard error, where `verbose` asks for it.
 
-        In a file or a pipe it is written only where the last was ten seconds ago, or the beginning.
+        In a file or pipe it is written only if the last line, or the start, was ten seconds ago.
         """
         now = time.monotonic()
         long_ago = now - getattr(self, SAID_AT, now) >= SECONDS_BETWEEN_LINES
@@ -195,12 +201,12 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
             print(f"{type(self).__name__}: {what}", file=sys.stderr)
 
     def _progress(self, what: str, unit: str) -> Progress:
-        """Return a bar for part of the fit, shown as soon as the fit itself has lasted."""
+        """Return a bar for part of the fit, shown once the fit as a whole has taken long."""
         title, began = f"{type(self).__name__}: {what}", getattr(self, BEGAN_AT, None)
         return Progress(getattr(self, "verbose", False), title, unit, began=began)
 
     def _joint_draws(self, X: Any, n: int, random_state: Any, n_numbers: int) -> Array:
-        """Return n joint draws of the posterior at all rows, of so many numbers for each."""
+        """Return n joint draws of the posterior at all rows, with `n_numbers` numbers a row."""
         check_is_fitted(self)
         check_value("n_samples", n, Whole(1))
         check_value("random_state", random_state, RANDOM_STATE)
@@ -215,7 +221,7 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
             return self.posterior_.draws(rows, int(n), generator(random_state))
 
     def _remembered(self, X: Any) -> RowMemory:
-        """Return what earlier fits made of the same rows, where `warm_start` has it kept."""
+        """Return what earlier fits computed from the same rows, if `warm_start` kept it."""
         if not getattr(self, "warm_start", False) or is_far(X):
             if hasattr(self, KEPT):
                 delattr(self, KEPT)
@@ -228,12 +234,12 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
         return kept
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy, a pickle or a saved model holds: no memory of rows."""
+        """Return what a copy, a pickle or a saved model holds: not the rows of the fit."""
         state = super().__getstate__().items()
         return {name: value for name, value in state if name not in NOT_SAVED}
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return the call that makes the estimator, and what it found where it is fitted."""
+        """Return the call that makes the estimator, and if it is fitted, what it found."""
         call = display.wrapped(super().__repr__(N_CHAR_MAX))
         return display.as_text(call, self) if self.__sklearn_is_fitted__() else call
 
@@ -262,9 +268,9 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
     """A classifier that is given labels for some rows."""
 
     fits_unseen_classes: ClassVar[bool] = False
-    """Whether all but one of the classes that `classes` names may be without a label."""
+    """Whether all but one of the classes that `classes` names may lack a label."""
     takes_far_rows: ClassVar[bool] = False
-    """Whether `_fit` asks its rows for nothing but their shape and some of them by number."""
+    """Whether `_fit` needs nothing of its rows but their shape, and some of them by number."""
     transduction_: Any = OfEveryRow("predict(X)")
     label_distributions_: Any = OfEveryRow("predict_proba(X)")
 
@@ -283,7 +289,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         """Raise a ValueError for labels that these parameters cannot take."""
 
     def _memory(self, X: Any, labels: PartialLabels) -> Need | None:
-        """Return what the fit will take, where it might be too much."""
+        """Return the memory that the fit will take, if it might be too much."""
         return None
 
     # What all of them do --------------------------------------------------------------------------
@@ -293,9 +299,9 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
 
         Parameters
         ----------
-        X : (n, d) array or data frame of finite numbers, or a sparse array where the model takes
-            it; where the model can read rows that do not fit in memory also `RowChunks`, which
-            bring their labels, a Dask array or data frame, or the path of a .npy file
+        X : (n, d) array or data frame of finite numbers, or a sparse array if the model takes it;
+            if the model can read rows that do not fit in memory, also `RowChunks`, which bring
+            their labels, a Dask array or data frame, or the path of a .npy file
         y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
 
         Returns
@@ -305,7 +311,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         return self._learn(X, y)
 
     def _learn(self, X: Any, y: Any, know: Knowledge | None = None) -> Self:
-        """Fit to rows and labels, of which `know` adds what else is known."""
+        """Fit to rows and labels; `know` adds to the labels what else is known."""
         if is_source(X):
             return self._fit_source(source_of(X, y))
         self._begin()
@@ -345,7 +351,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
             return self._fit(X, labels)
 
     def _beware(self, *heard: Sequence[str]) -> tuple[str, ...]:
-        """Return what a verdict is to name: what was warned of, and classes of a single label."""
+        """Return what the verdict is to name: the warnings, and classes with a single label."""
         said = [one.removeprefix(f"{type(self).__name__}: ") for some in heard for one in some]
         counts = self._counts_of_fit[1]
         return *dict.fromkeys(said), *about_single_labels(self.classes_.tolist(), counts)
@@ -478,8 +484,8 @@ class Classifier(SemiSupervisedClassifier):
     ) -> KeptError:
         """Return the error to expect on the rows of X that `predict` does not leave out.
 
-        The model's own doubts are held against the labels that it was given, each predicted from
-        the others, where the model can do that; a model that cannot is trusted less.
+        The model's own doubts are compared with the labels that it was given, each predicted from
+        the others, if the model can do that; a model that cannot is trusted less.
 
         Parameters
         ----------
@@ -497,9 +503,9 @@ class Classifier(SemiSupervisedClassifier):
         return kept_error(proba, held_out, codes, reject_below, confidence, doubts)
 
     def _doubts(self, X: Any, proba: Array) -> Array | None:
-        """Return doubts of the predicted classes that go with held-out labels, (m,).
+        """Return doubts of the predicted classes that are comparable to held-out labels, (m,).
 
-        None: they are those of the probabilities (m, K).
+        None: those of the probabilities (m, K).
         """
         return None
 
@@ -550,11 +556,11 @@ class Classifier(SemiSupervisedClassifier):
         Parameters
         ----------
         X : (n, d) array or data frame, default=None
-            The rows of the fit; None takes those that it was given, where they are still known.
+            The rows of the fit; None: those that it was given, if they are still known.
         y : (n,) labels, default=None
         n_splits : int or "auto", default="auto"
-            Folds of the labels; 0 leaves the reliability out. "auto": five, where the refits will
-            take less than ten seconds; else a line below the maps says how long they would.
+            Folds of the labels; 0 leaves the reliability out. "auto": five, if the refits will take
+            less than ten seconds; otherwise a line below the maps says how long they would take.
 
         Returns
         -------
@@ -583,8 +589,8 @@ class Classifier(SemiSupervisedClassifier):
         """Say which labels the prediction of one row rests on, and what each contributes.
 
         The labels are those with the largest pulls, of either sign, and for every three of them the
-        nearest along the graph of neighbours; the nearest alone where the model cannot tell pulls.
-        A pull is a label's share in all that labels do to the row. Of any model, a fit without a
+        nearest along the graph of neighbours; only the nearest if the model cannot tell pulls. A
+        pull is a label's share in all that labels do to the row. For any model, a fit without a
         label says what the probabilities would be.
 
         Parameters
@@ -593,12 +599,12 @@ class Classifier(SemiSupervisedClassifier):
             Which row of the fit, from 0, its name in the index of a data frame, or a row of its
             own.
         X : (n, d) array or data frame, default=None
-            The rows of the fit; None takes those that it was given, where they are still known.
+            The rows of the fit; None: those that it was given, if they are still known.
         y : (n,) labels, default=None
         n_labels : int, default=5
         refit : bool or None, default=None
-            Whether to fit the model again without each of the labels; None: where it cannot tell
-            their pulls.
+            Whether to fit the model again without each of the labels; None: if it cannot tell their
+            pulls.
 
         Returns
         -------
@@ -677,7 +683,7 @@ class Classifier(SemiSupervisedClassifier):
 class MarginClassifier(Classifier):
     """A machine with decisions, whose probabilities are calibrated on labels held out.
 
-    Its posterior has a `decide(X)`, the machine's own decisions, beside the protocol.
+    Its posterior has a `decide(X)`, the machine's own decisions, besides the protocol.
     """
 
     has_functions = False

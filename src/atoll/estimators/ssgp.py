@@ -99,7 +99,7 @@ class SSGPClassifier(Classifier):
         Where "mcmc" keeps its chains, every half a minute and at Ctrl-C; the same fit then goes on
         from there, to the same draws.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of "mcmc".

@@ -41,43 +41,43 @@ CONSTANT = "constant, tells nothing"
 class TablePreprocessor(TransformerMixin, BaseEstimator):
     """Turn a data frame of numbers, categories, texts and blank cells into an array of features.
 
-    It is what `atoll fit` does to a table of words or blank cells before it fits a model; one of
-    numbers alone goes to the default as it is. Numeric columns become one
-    feature each, a column of texts one feature per word, weighted by how few texts have it
-    (TF-IDF), and any other column one indicator per value. With texts the features are a sparse
-    array, which `AtollClassifier` and `GraphGPClassifier` take. A blank cell of
-    a numeric column takes the mean of the ten rows most like its own (the median, where fewer than
-    twenty rows are complete); of another it has zeros for all indicators, as has a value that was
-    not there in `fit`. Where at least a twentieth of a column's cells are blank, an indicator
-    says which. Dates, lists and columns of more than a hundred different words are refused by name.
+    It is what `atoll fit` does to a table of words or blank cells before it fits a model; a table
+    of nothing but numbers goes to the default model as it is. Numeric columns become one feature
+    each, a column of texts one feature per word, weighted by how few texts have it (TF-IDF), and
+    any other column one indicator per value. With texts the features are a sparse array, which
+    `AtollClassifier` and `GraphGPClassifier` take. A blank cell of a numeric column takes the mean
+    of the ten rows most like its own (the median, if fewer than twenty rows are complete); one of
+    another column has zeros for all indicators, as does a value that was not there in `fit`. If at
+    least a twentieth of a column's cells are blank, an indicator says which. Dates, lists and
+    columns of more than a hundred different words are refused by name.
 
-    The features of rows with blank numbers know eight other fillings, each of a complete row that
-    is like it, and the library's classifiers average their probabilities over these. A part, a copy
-    or a data frame (`set_output`) of the features does not know them, and has the mean alone; do
-    not change features in place.
+    The features of rows with blank numbers know eight other fillings, each from a similar complete
+    row, and the library's classifiers average their probabilities over these. A part, a copy or a
+    data frame (`set_output`) of the features does not know them, and has only the mean; do not
+    change features in place.
 
     Parameters
     ----------
     standardise : bool, default=True
-        Whether to bring numeric columns to mean 0 and standard deviation 1, or less where they have
+        Whether to bring numeric columns to mean 0 and standard deviation 1, or less if they have
         few different values: see `atoll.core.preprocessing.prepare`.
     encode : bool, default=True
         Whether to encode columns that are not numeric, or refuse them.
     impute : bool, default=True
         Whether to fill blank cells in, or refuse them.
     texts : sequence of str, default=()
-        Columns of texts, beside those that are seen to be.
+        Columns of texts, besides those that are recognised.
     drop : sequence of str, default=()
         Columns to leave out.
     category_weight : "auto" or a number above 0, default="auto"
-        What indicators, and standardised numbers of few values, are multiplied by: what they count
-        beside measurements. "auto" is a half where `fit` is given labels and they are clearly more
-        probable so under the default classifier, which takes two quick fits; otherwise one.
+        What indicators, and standardised numbers of few values, are multiplied by: how much they
+        count beside measurements. "auto": a half, if `fit` is given labels and it makes them
+        clearly more probable under the default classifier, which takes two quick fits; else one.
 
     Attributes
     ----------
     preprocessing_ : how columns become features
-    category_weight_ : float, what categories count
+    category_weight_ : float, how much categories count
     few_values_ : tuple of the numeric columns of few values, which count as categories do
     number_texts_ : tuple of the columns of numbers that were text in `fit`
     constant_ : tuple of the numeric columns that have one value only
@@ -123,7 +123,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         ----------
         X : (n, q) data frame or array
         y : (n,) labels, default=None
-            As classifiers take them; they tell what categories count.
+            As classifiers take them; they decide how much categories count.
         """
         for name in ("standardise", "encode", "impute"):
             check_value(name, getattr(self, name), Flag())
@@ -171,7 +171,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return weigh_categories(table, labels).weight
 
     def _remark_on_copies(self, frame: Any, columns: Sequence[str], labels: PartialLabels) -> None:
-        """Warn of columns that are the labels themselves."""
+        """Warn of columns that are copies of the labels."""
         found = label_copies(frame, columns, labels)
         if found:
             warn_user(
@@ -185,7 +185,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: Any = None, **more: Any) -> Any:
         """Learn what the columns hold, and return the features, as `fit` and `transform` do.
 
-        The features know what was warned of, so that the verdict of a classifier can say it.
+        The features know the warnings that were given, so that a classifier's verdict can say them.
         """
         with hearing() as heard:
             features = self.fit(X, y, **more).transform(X)
@@ -214,7 +214,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return out
 
     def _refuse_commas(self, frame: Any) -> None:
-        """Raise where numbers have decimal commas: all rows would be refused one by one."""
+        """Raise a ValueError if numbers have decimal commas: every row would be refused."""
         found = with_decimal_commas(frame, self.preprocessing_.numeric)
         if found:
             cell = next(cell for cell in frame[found[0]] if isinstance(cell, str))
@@ -243,7 +243,10 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             if X.ndim != 2:
                 raise ValueError(_not_two_dimensions(given, X))
             if X.dtype.kind == "c":
-                raise ValueError("Complex data not supported: X holds complex numbers.")
+                raise ValueError(
+                    "Complex data not supported: X holds complex numbers; give real and imaginary "
+                    "parts as columns of their own."
+                )
         n, d = X.shape
         if n == 0 or d == 0:
             what = "sample" if n == 0 else "feature"
@@ -262,7 +265,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return pd.DataFrame(X, columns=names).infer_objects()
 
     def _knows_columns_of(self, frame: Any) -> bool:
-        """Return whether columns of a frame can be found by name; a missing one is refused then."""
+        """Return whether to find the columns of a frame by name; a missing one is then refused."""
         names = set(frame.columns.map(str))
         return hasattr(self, "feature_names_in_") or names.issuperset(self.preprocessing_.columns)
 
@@ -289,18 +292,18 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
 
 def _labels_of(y: Any, n: int) -> PartialLabels | None:
-    """Return the labels of n rows; None where there are none, or not one for each row."""
+    """Return the labels of n rows; None if there are none, or not one for each row."""
     if y is None:
         return None
     y = y if hasattr(y, "__len__") else np.asarray(y)
-    with warnings.catch_warnings():  # what there is to say of labels the classifier says
+    with warnings.catch_warnings():  # the classifier will warn of labels
         warnings.simplefilter("ignore")
         labels = parse_labels(y, unlabelled=_likely_marker(y))
-    return labels if len(labels.codes) == n else None  # the classifier says it if not
+    return labels if len(labels.codes) == n else None  # which the classifier will refuse
 
 
 def _likely_marker(y: Any) -> Any:
-    """Return the label that the classifier behind this step may be told to take for none."""
+    """Return the label that the classifier after this step may be told to read as unlabelled."""
     column = y.iloc[:, 0] if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else y
     labels = np.asarray(column, dtype=object).ravel().tolist()
     for found in placeholders_in(labels):
@@ -311,7 +314,7 @@ def _likely_marker(y: Any) -> Any:
 
 
 def of_preprocessing(found: preprocessing.Preprocessing) -> TablePreprocessor:
-    """Return the step, as if fitted, that treats tables as `found` says."""
+    """Return a step, as if it were fitted, that treats tables as `found` says."""
     step = TablePreprocessor(standardise=found.standardised, impute=found.lenient)
     step.preprocessing_ = found
     step.feature_names_in_ = np.array(found.columns, dtype=object)
@@ -356,7 +359,7 @@ def what_became(step: TablePreprocessor) -> list[str]:
 
 
 def _transformed(step: TablePreprocessor, chunks: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield features and labels of chunks of a table; rows that cannot be read are zeros."""
+    """Yield features and labels of chunks of a table; rows that cannot be read have zeros."""
     chunks.reasons.clear()
     n_done = 0
     for rows, labels in chunks.make_all():
@@ -373,7 +376,7 @@ def _features_of_readable(step: TablePreprocessor, rows: Any) -> tuple[Any, dict
     try:
         if N_CELLS not in getattr(rows, "columns", ()):
             return step.transform(rows), {}
-    except ValueError:  # of one row perhaps, and of the others there are features
+    except ValueError:  # perhaps only one row is at fault
         pass
     read, reasons = preprocessing.unreadable(step.preprocessing_, step._frame(rows, reset=False))
     readable = np.flatnonzero([reason is None for reason in reasons])
@@ -386,7 +389,7 @@ def _features_of_readable(step: TablePreprocessor, rows: Any) -> tuple[Any, dict
 
 
 def _spread(features: Any, places: NDArray[np.intp], n: int) -> Any:
-    """Return features (m, p) at places (m,) of n rows, of which the others are zeros."""
+    """Return n rows of features, with those given (m, p) at places (m,), and zeros elsewhere."""
     known = fillings_of(features)
     known = None if known is None else known._replace(rows=places[known.rows])
     if sparse.issparse(features):
@@ -399,7 +402,7 @@ def _spread(features: Any, places: NDArray[np.intp], n: int) -> Any:
 
 
 def _refuse_what_is_no_table(X: Any) -> None:
-    """Raise for what is meant to be a table, and is to be read or computed first."""
+    """Raise a ValueError for something that has to be read or computed before it is a table."""
     if isinstance(X, str | os.PathLike):
         raise ValueError(
             f"X is the path {str(X)!r}; read the table, for example with pandas.read_csv, or to "
@@ -441,7 +444,7 @@ def make_preprocessor(
     drop: Sequence[str] = (),
     category_weight: Any = "auto",
 ) -> TablePreprocessor:
-    """Return what turns a table into features, for `make_pipeline`.
+    """Return a step that turns a table into features, for `make_pipeline`.
 
     Parameters
     ----------
@@ -452,11 +455,11 @@ def make_preprocessor(
     impute : bool, default=True
         Whether to fill blank cells in, or refuse them.
     texts : sequence of str, default=()
-        Columns of texts, beside those that are seen to be.
+        Columns of texts, besides those that are recognised.
     drop : sequence of str, default=()
         Columns to leave out.
     category_weight : "auto" or a number above 0, default="auto"
-        What categories count beside measurements; "auto" goes by the labels.
+        How much categories count beside measurements; "auto": the labels decide.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """How long a fit will take: measured on part of the work, before the whole of it.
 
-Times are those of a machine that has nothing else to do: the processor's, where the clock on the
-wall says more.
+Times are those of a machine with nothing else to do: processor time, if that is less than the time
+on the clock.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from numpy.typing import NDArray
 from atoll.core.fillings import part_of
 
 LONG = 60.0
-"""Seconds from which a fit is announced."""
+"""Seconds from which on a fit is announced."""
 
-SMALL = 300  # rows up to which models that sample do so by themselves, and no fit is long otherwise
+SMALL = 300  # up to this many rows "auto" samples, and a fit without sampling is never long
 PATIENCE = 3.0  # seconds of trials
-POWERS = (1.0, 3.0)  # least and greatest power of the number of rows by which time may grow
-POWERS_OF_GRAPHS = (0.3, 1.4)  # the same, of the rows of a graph
-ROW_POWER = 0.3  # by which the time of a row beyond the graph grows with the graph's rows
+POWERS = (1.0, 3.0)  # time grows with the number of rows to a power between these
+POWERS_OF_GRAPHS = (0.3, 1.4)  # the same for the rows of a graph
+ROW_POWER = 0.3  # the time of a row beyond the graph grows with the graph's rows to this power
 TRIAL_SWEEPS = 2  # of warm-up, and as many of draws
-TRIAL_ROWS = 2000  # predicted, to tell what a row beyond the graph takes
-SMALL_GRAPH = 2000  # rows of a graph that takes seconds, and is suggested in place of a larger one
-FEW_LABELS = 200  # with which it does
-MANY_CLASSES = 20  # above which the fit of any part of the rows is as long as most of the whole
-MANY_ROWS = 200_000  # above which a fit does not predict every row of its table
+TRIAL_ROWS = 2000  # rows predicted, to tell how long a row beyond the graph takes
+SMALL_GRAPH = 2000  # rows of a graph that takes seconds, suggested in place of a larger one
+FEW_LABELS = 200  # up to this many labels it does
+MANY_CLASSES = 20  # with more, a fit of part of the rows takes about as long as that of all
+MANY_ROWS = 200_000  # with more, a fit does not predict every row of its table
 
 
 class Cost(NamedTuple):
-    """What fits of parts of the rows took.
+    """How long fits of parts of the rows took.
 
-    sizes, seconds : of each part its rows, and the time of its fit
-    a_row : seconds of a row beyond the graph, by the last part; 0 where the model has no graph
-    powers : least and greatest by which time grows with rows
+    sizes, seconds : number of rows of each part, and the time of its fit
+    a_row : seconds of a row beyond the graph, by the last part; 0 if the model has no graph
+    powers : least and greatest power of the rows by which time may grow
     """
 
     sizes: list[int]
@@ -46,14 +46,14 @@ class Cost(NamedTuple):
     powers: tuple[float, float]
 
     def of(self, n: int, most: int | None) -> float:
-        """Return the seconds of n rows, of which the graph has the given number at most."""
+        """Return the seconds of a fit of n rows, of which at most `most` are on the graph."""
         size = n if most is None else min(n, most)
         grown = size / self.sizes[-1]
         beyond = (n - size) * self.a_row * max(grown, 1.0) ** ROW_POWER
         return float(self.seconds[-1] * grown ** self._power() + beyond)
 
     def _power(self) -> float:
-        """Return by which power of the rows time grew at last; the greatest, if it is not known."""
+        """Return the power of the rows by which time grew at last; if unknown, the greatest."""
         least, greatest = self.powers
         if len(self.sizes) < 2:
             return greatest
@@ -66,7 +66,7 @@ class Cost(NamedTuple):
 
 
 def expected_seconds(estimator: Any, X: Any, y: NDArray[Any], long: float = LONG) -> float:
-    """Return about how long a fit will take; a limit that is not passed, if that is short.
+    """Return about how long a fit will take; if that is short, an upper limit.
 
     Parts of the rows are fitted, twice as many each time, while that takes a second or two; the
     time of all rows follows from how it grew. A graph has `max_graph_rows` rows at most: a row
@@ -84,7 +84,7 @@ def expected_seconds(estimator: Any, X: Any, y: NDArray[Any], long: float = LONG
     by_classes = None if most is None else seconds_by_classes(estimator, n, y, most)
     if by_classes is not None:
         return by_classes
-    if is_by_engine(estimator, X, y):  # whose steps take as long however many the rows are
+    if is_by_engine(estimator, X, y):  # its steps take the same time for any number of rows
         rows = _part(y, min(n, SMALL + 20), every_label=False)
         took, fitted = _trial(estimator, part_of(X, rows), y[rows])
         return took + n * _seconds_of_a_row(fitted, part_of(X, slice(TRIAL_ROWS)))
@@ -98,7 +98,7 @@ def expected_seconds(estimator: Any, X: Any, y: NDArray[Any], long: float = LONG
 
 
 def seconds_by_classes(estimator: Any, n: int, y: NDArray[Any], most: int) -> float | None:
-    """Return about how long a fit of very many classes will take; None where a trial tells.
+    """Return about how long a fit of very many classes will take; None if a trial can tell.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def measured_cost(estimator: Any, X: Any, y: NDArray[Any], long: float = LONG) -
         if certainly_quick or 2 * size > largest or spent > PATIENCE:
             break
         size *= 2
-    if len(sizes) == 1 and spent > PATIENCE:  # how time grows is then told by a smaller part
+    if len(sizes) == 1 and spent > PATIENCE:  # a smaller part then tells how time grows
         rows = _part(y, size // 2, every_label=most is not None)
         took, _ = _trial(estimator, part_of(X, rows), y[rows])
         if took > 0:
@@ -147,7 +147,7 @@ def measured_cost(estimator: Any, X: Any, y: NDArray[Any], long: float = LONG) -
 
 
 def is_very_large(estimator: Any, X: Any) -> bool:
-    """Return whether rows are so many that a fit leaves their predictions to `atoll predict`."""
+    """Return whether there are too many rows for a fit to predict each of them."""
     from scipy import sparse
 
     takes = getattr(estimator, "takes_far_rows", False) and not sparse.issparse(X)
@@ -156,7 +156,7 @@ def is_very_large(estimator: Any, X: Any) -> bool:
 
 
 def is_by_engine(estimator: Any, X: Any, y: NDArray[Any]) -> bool:
-    """Return whether a model of chains will leave these rows to its engine, which has none."""
+    """Return whether a model that can run chains will use its engine instead."""
     asked = getattr(estimator, "_is_by_engine", None)
     return asked is not None and bool(asked(X.shape[0], y))
 
@@ -196,9 +196,9 @@ def graph_rows(estimator: Any) -> int | None:
 
 
 def sweeps_of(estimator: Any, most: bool = False) -> int:
-    """Return the sweeps that all chains will make, one after another; 0 where there are none.
+    """Return the number of sweeps of all chains, one after another; 0 if there are no chains.
 
-    Chains may go on until they have mixed: `most` counts how far.
+    Chains may go on until they have mixed; with `most`, the number is the largest possible.
     """
     from joblib import effective_n_jobs
 
@@ -245,8 +245,7 @@ def _part(y: NDArray[Any], size: int, every_label: bool) -> NDArray[np.intp]:
     Parameters
     ----------
     size : how many
-    every_label : whether labelled rows come before others, up to half of the part; else as they
-        come
+    every_label : whether labelled rows are preferred, up to half of the part
     """
     rng = np.random.default_rng(0)
     known = np.flatnonzero(y != np.array(None))

@@ -49,7 +49,7 @@ OF_KERNELS = {
 # their log-prior up to a constant: what is taken while labels are too few to tell.
 LENGTH_FACTORS = {0.25: -0.5, 0.5: 0.0, 1.0: 0.5, 2.0: 0.5, 4.0: 0.0}
 PENALTIES = {0.1: -1.0, 1.0: 0.0, 10.0: 0.5, 100.0: 0.5, 1000.0: 0.0}
-COSTS = (1e-3, 1e-2, 0.1, 1.0)  # of an unlabelled row, beside 0
+COSTS = (1e-3, 1e-2, 0.1, 1.0)  # of an unlabelled row, besides 0
 MOST_UNLABELLED_MEASURED = 400  # rows, while a cost is chosen
 
 
@@ -112,7 +112,7 @@ class TransductiveSVC(MarginClassifier):
         With two classes, the share of the second among the unlabelled rows. None: its share among
         the labelled rows, as for every class where there are more than two.
     unlabelled : "auto", None or a value, default="auto"
-        What in y means unlabelled beside nulls; "auto": -1 among numbers, unless fewer than two
+        What in y means unlabelled besides nulls; "auto": -1 among numbers, unless fewer than two
         classes would remain.
     random_state : None, int or numpy Generator, default=None
         Seed of the folds and of the unlabelled rows that take part in the choice of a cost.
@@ -122,7 +122,7 @@ class TransductiveSVC(MarginClassifier):
     Attributes
     ----------
     classes_ : (K,) the labels, sorted
-    unlabelled_ : what meant unlabelled beside nulls
+    unlabelled_ : what meant unlabelled besides nulls
     transduction_ : (n,) the most probable class of each training row; given labels stay as given
     label_distributions_ : (n, K) their class probabilities
     posterior_ : the trained machines, one for two classes, else one per class, and their

@@ -22,13 +22,13 @@ INTERRUPTED = (
 
 
 def how_far(found: Mapping[str, Any], has_remarks: bool = False) -> str | None:
-    """Return `YES`, `CARE` or `NO`; None where nothing of it is known.
+    """Return `YES`, `CARE` or `NO`: how far to trust a fit; None if that is not known.
 
     Parameters
     ----------
-    found : `diagnostics_`: "mixed" or "converged", and where they are known "tells_little",
+    found : `diagnostics_`: "mixed" or "converged", and if they are known "tells_little",
         "troubled", "few_draws" and "interrupted"
-    has_remarks : whether the fit warns of something besides
+    has_remarks : whether the fit warns of anything else
     """
     outcomes = [bool(found[name]) for name in ("mixed", "converged") if name in found]
     if not outcomes:
@@ -40,21 +40,21 @@ def how_far(found: Mapping[str, Any], has_remarks: bool = False) -> str | None:
 
 
 def verdict_of(found: Mapping[str, Any], beware: Sequence[str] = ()) -> str:
-    """Return a verdict in points: the line on trust, what to beware of, and all else.
+    """Return a verdict in points: the line on trust, what to beware of, and the rest.
 
     Parameters
     ----------
-    found : `diagnostics_`, with "trust" where that is known
-    beware : what the fit does not know by itself, such as what its data were warned of
+    found : `diagnostics_`, with "trust" if that is known
+    beware : what the fit itself does not know, such as warnings about its data
     """
     first, lines = lines_of_trust(found), str(found["verdict"]).split("\n")
     others = [f"Beware: {said}" for said in beware]
-    at = 0 if first and found.get("trust") != NO else 1  # what stands first there says why
+    at = 0 if first and found.get("trust") != NO else 1  # with NO, the first line says why
     return in_points([*first, *lines[:at], *others, *lines[at:]])
 
 
 def about_single_labels(classes: Iterable[Any], counts: Iterable[int]) -> tuple[str, ...]:
-    """Return what to beware of where classes have a single label.
+    """Say what to beware of if classes have a single label.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def about_single_labels(classes: Iterable[Any], counts: Iterable[int]) -> tuple[
 
 
 def lines_of_trust(found: Mapping[str, Any]) -> list[str]:
-    """Return what stands first in a verdict, where "trust" is among the diagnostics."""
+    """Return the first lines of a verdict, if "trust" is among the diagnostics."""
     level = found.get("trust")
     if level is None:
         return []

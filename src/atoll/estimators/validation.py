@@ -19,14 +19,15 @@ from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.measured_labels import about_measurement
 from atoll.core.not_finite import about_not_finite, shortened_list
 from atoll.core.remarks import warn_user
+from atoll.core.rows import clipped
 from atoll.core.table_fixes import FRAME, Fixes
 from atoll.core.table_refusals import columns_in_words, is_or_are, refuse_repeated_columns
 from atoll.core.unusable import row_numbers
 
 Array = NDArray[np.float64]
 
-LARGE = 1e15  # numbers whose squares, summed, may be too large for single precision
-LARGEST = 1e140  # squares of larger numbers, and of smaller differences than its inverse, are none
+LARGE = 1e15  # sums of squares of larger numbers may overflow in single precision
+LARGEST = 1e140  # squares of larger numbers overflow; of differences below its inverse, underflow
 
 
 def read_labels(
@@ -36,7 +37,7 @@ def read_labels(
 
     Parameters
     ----------
-    classes : all of them in their order, where it is not that of sorting
+    classes : all of them, in an order of their own; None: those of y, sorted
     at_least : how many classes must have a labelled row
     """
     labels = parse_labels(y, unlabelled=unlabelled, classes=classes)
@@ -61,7 +62,7 @@ def read_labels(
 
 
 def remark_on_order(X: Any, y: Any) -> None:
-    """Warn where the rows of a table and their labels have the same names in different orders."""
+    """Warn if the rows of a table and their labels have the same names in different orders."""
     names: Any = getattr(X, "index", None)
     others: Any = getattr(y, "index", None)
     if not (hasattr(names, "equals") and hasattr(others, "equals")) or len(names) != len(others):
@@ -79,7 +80,7 @@ def remark_on_order(X: Any, y: Any) -> None:
 def remark_on_row_numbers(
     X: Any, columns: Sequence[str] | None = None, fixes: Fixes = FRAME
 ) -> None:
-    """Warn of columns of a data frame, of those learnt from, that only number or name its rows."""
+    """Warn of columns to learn from that only number or name the rows of a data frame."""
     if not hasattr(X, "iloc") or not getattr(getattr(X, "columns", None), "is_unique", False):
         return
     found = row_numbers(X, list(X.columns) if columns is None else columns)
@@ -108,14 +109,14 @@ def read_chosen(labels_chosen: Any, n_rows: int) -> NDArray[np.bool_] | None:
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """A NumPy Generator from what scikit-learn users pass: None, int, Generator, RandomState."""
+    """Return a NumPy Generator, given None, an int, a Generator or a RandomState."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
     return np.random.default_rng(random_state)
 
 
 def fingerprint(*parts: Any) -> str:
-    """A digest of arrays and settings, by which a checkpoint knows its problem."""
+    """Return a digest of arrays and settings, by which a checkpoint recognises its problem."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
@@ -123,9 +124,9 @@ def fingerprint(*parts: Any) -> str:
 
 
 def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Rows of finite numbers, (n, d); `reset` sets the estimator's columns by them.
+    """Return rows of finite numbers, (n, d); `reset` sets the estimator's columns by them.
 
-    They are dense and of double precision, but for an estimator that says `takes_sparse` or
+    They are dense and of double precision, unless the estimator says `takes_sparse` or
     `keeps_single`.
     """
     takes_sparse = getattr(estimator, "takes_sparse", False)
@@ -182,14 +183,14 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     if reset:
         _check_size(estimator, X)
         return X
-    # Farther away nothing changes, but squares would overflow.
+    # Beyond this nothing changes, except that squares would overflow.
     if float(np.abs(X).max(initial=0.0)) <= LARGEST:
         return X
     return np.clip(X, -LARGEST, LARGEST)
 
 
 def _chosen_columns(estimator: BaseEstimator, X: Any) -> str:
-    """Return how to take a fit's columns from a table that has all of them; "" where it has not."""
+    """Say how to select a fit's columns from a table that has them all; "" if it does not."""
     names = list(getattr(estimator, "feature_names_in_", ()))
     if not set(names) <= set(map(str, getattr(X, "columns", ()))):
         return ""
@@ -198,12 +199,12 @@ def _chosen_columns(estimator: BaseEstimator, X: Any) -> str:
 
 
 def _check_size(estimator: BaseEstimator, X: Array) -> None:
-    """Raise a ValueError for columns whose squares, or those of differences, are no numbers."""
+    """Raise a ValueError for columns whose squares overflow, or whose differences underflow."""
     if not X.size:
         return
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
     huge = np.flatnonzero(np.maximum(-low, high) > LARGEST)
-    # Differences of numbers so far apart cannot be told; they are refused as huge.
+    # Differences of huge numbers are not computed: these are refused in any case.
     spread = np.minimum(high, LARGEST) - np.maximum(low, -LARGEST)
     tiny = np.flatnonzero((spread > 0) & (spread < 1.0 / LARGEST))
     for columns, what, instead in (
@@ -234,11 +235,9 @@ def _read_sparse(estimator: BaseEstimator, X: Any, *, reset: bool) -> sparse.csr
             f"X holds numbers whose squares overflow, such as {largest:g}. Divide by a large "
             "number, or take logarithms."
         )
-    if largest > LARGEST:
-        X = X.copy()
-        np.clip(X.data, -LARGEST, LARGEST, out=X.data)
+    X = clipped(X, LARGEST)
     if largest > LARGE and X.dtype == np.float32:
-        return X.astype(np.float64)  # squares leave the numbers of single precision
+        return X.astype(np.float64)  # squares would overflow in single precision
     return X
 
 

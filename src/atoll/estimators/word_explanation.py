@@ -18,11 +18,11 @@ OWN, SHARED = 5, 3  # words shown of a text, and of those that it shares with an
 def with_words(
     found: RowExplanation, x: Any, X: Any, preprocessing: Preprocessing
 ) -> RowExplanation:
-    """Return an explanation with the words of the row, where its table has a column of texts.
+    """Return an explanation with the words of the row, if its table has a column of texts.
 
     Parameters
     ----------
-    found : which labels the class rests on
+    found : the explanation so far
     x, X : (1, d) and (n, d) features of the row, and of the rows of the fit
     preprocessing : how they were made
     """
@@ -40,7 +40,7 @@ def with_words_of(found: RowExplanation, x: Any, X: Any, words: list[str]) -> Ro
 
     Parameters
     ----------
-    found : which labels the class rests on
+    found : the explanation so far
     x, X : (1, w) and (n, w) sparse weights of words in the row, and in the rows of the fit
     words : (w,)
     """
@@ -54,7 +54,7 @@ def with_words_of(found: RowExplanation, x: Any, X: Any, words: list[str]) -> Ro
 
 
 def _telling(shared: Any, place: int, words: list[str]) -> tuple[str, ...]:
-    """Return the heaviest words that two rows share, without "the" and its like if others are."""
+    """Return the heaviest words that two rows share; stop words only if there are no others."""
     every = _heaviest(shared, place, words, shared.shape[1])
     telling = [word for word in every if word not in ENGLISH_STOP_WORDS]
     return tuple(telling[:SHARED]) or every[:SHARED]

@@ -41,7 +41,6 @@ Rows = NDArray[np.intp]
 FamilyOf = Callable[[Rows], RegionFamily]
 Check = Callable[[Sequence[Filtered], Sequence[Array]], bool]  # selections, their φ -> believed?
 
-REFINEMENTS = ("ep", "adf")
 # Rounds end when no hyper-parameter moves by MOVED or more, in units of its prior deviation. If the
 # rounds run out first, because the active set goes back and forth, moves below LITTLE still count
 # as convergence: they make no difference.
@@ -108,7 +107,7 @@ class Plan(NamedTuple):
 
     refine : "ep" or "adf"
     n_active : d, for every problem; None for all rows, which need no second selection under EP
-    n_rounds : at most so many
+    n_rounds : most rounds
     first : (n,) rows that are selected before any other
     check : whether a selection is believed; rounds end before the first that is not
     begin : θ of the first selection, else the centre of its prior

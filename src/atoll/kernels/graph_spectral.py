@@ -60,7 +60,7 @@ def spectral_weights(values: Array, shape: str, scale: float, smoothness: float)
         return np.exp(-(values - values.min(initial=np.inf)) / scale)
     if shape == "low_pass":
         return 1.0 / (1.0 + (values / scale) ** smoothness)
-    raise ValueError(f"shape={shape!r} is none of {', '.join(map(repr, SHAPES))}.")
+    raise ValueError(f"shape={shape!r} is unknown; give one of {', '.join(map(repr, SHAPES))}.")
 
 
 def embedding(modes: Modes, weights: Array) -> Array:

@@ -88,7 +88,9 @@ class Geometry:
         power, coefficients : as in `from_laplacian`
         """
         if weights not in WEIGHTS:
-            raise ValueError(f"weights={weights!r} is none of {', '.join(map(repr, WEIGHTS))}.")
+            raise ValueError(
+                f"weights={weights!r} is unknown; give one of {', '.join(map(repr, WEIGHTS))}."
+            )
         n = X.shape[0]
         if n < 2:
             raise ValueError(f"X has {n} row(s) (n_samples = {n}); a graph needs at least 2.")

@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 STEP = 1e-4  # in a log-parameter
 WRONG = 0.1  # error relative to the largest slope, beyond what steps and kinks explain
 BLOCK = 1e-6  # relative error of a kernel between rows, beyond rounding
-NOTHING = 1e-6  # slopes below, relative to the kernel, are none
+NOTHING = 1e-6  # smaller slopes, relative to the kernel, count as zero
 MOST_ROWS = 200  # among which rows to compare are looked for
 
 

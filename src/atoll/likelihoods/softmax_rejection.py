@@ -35,7 +35,7 @@ __all__ = [
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-UNLABELLED, REJECTED = -1, -2  # beside the classes 0..K-1
+UNLABELLED, REJECTED = -1, -2  # besides the classes 0..K-1
 SAFE_SQUARE = 600.0**2  # of all functions together, below which exp needs no care
 
 

@@ -14,7 +14,7 @@ Arrays of rows are transposed here, (d, b): features in rows make every pass con
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +96,6 @@ class Moments(NamedTuple):
 
 class Family(Protocol):
     """What a covariance structure provides."""
-
-    name: str
 
     def n_features(self, d: int) -> int: ...
     def write_features(self, X: Array, out: Array) -> None: ...
@@ -209,11 +207,8 @@ def _log_normal_inverse_gamma(
 # --- the families ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Full:
     """One covariance matrix per component, as in the paper."""
-
-    name: str = "full"
 
     def n_features(self, d: int) -> int:
         return 1 + d + d * (d + 1) // 2
@@ -306,11 +301,8 @@ class Full:
         return float((normal + wishart).sum())
 
 
-@dataclass(frozen=True)
 class Diagonal:
     """Independent features within a component; each variance as in the inverse Wishart."""
-
-    name: str = "diagonal"
 
     def n_features(self, d: int) -> int:
         return 1 + 2 * d
@@ -375,11 +367,8 @@ class Diagonal:
         return float((normal + wishart).sum())
 
 
-@dataclass(frozen=True)
 class Tied:
     """One covariance for all components of all classes."""
-
-    name: str = "tied"
 
     def n_features(self, d: int) -> int:
         return 1 + d
@@ -434,7 +423,6 @@ class Factor:
     """
 
     n_factors: int
-    name: str = "factor"
 
     def n_features(self, d: int) -> int:
         return 1 + 2 * d
@@ -538,7 +526,7 @@ def _empty_moments(
     )
 
 
-def family(name: str, n_factors: int) -> Any:
+def family(name: str, n_factors: int) -> Family:
     """Return the family of that name: "full", "diagonal", "tied" or "factor".
 
     Examples
@@ -546,7 +534,7 @@ def family(name: str, n_factors: int) -> Any:
     >>> family("diagonal", 0).n_features(3)
     7
     """
-    families: dict[str, Any] = {"full": Full(), "diagonal": Diagonal(), "tied": Tied()}
+    families: dict[str, Family] = {"full": Full(), "diagonal": Diagonal(), "tied": Tied()}
     return Factor(n_factors) if name == "factor" else families[name]
 
 

@@ -304,7 +304,7 @@ def fit(
 
 
 def share_limits(count: int, n_labels: int) -> tuple[float, float]:
-    """Return the central 95% of a class's share, of whose rows so many are among the labels."""
+    """Return the central 95% of the share of a class that has `count` of `n_labels` labels."""
     low, high = beta.ppf([0.025, 0.975], 1 + count, 1 + n_labels - count)
     return float(low), float(high)
 

@@ -58,7 +58,7 @@ def terms(mean: Array, at: Array, labelled: Array, codes: NDArray[np.intp]) -> A
     >>> found.ravel().round(3).tolist()
     [2.0, -0.5]
     """
-    from sklearn.linear_model import Ridge  # where it is needed: it takes long to import
+    from sklearn.linear_model import Ridge  # imported late: it is slow to import
 
     n_functions = mean.shape[1]
     owners = [1] if n_functions == 1 else range(n_functions)

@@ -32,7 +32,7 @@ def class_counts(
     predicted : array-like of int, shape (K,), or None, default=None
         Number of unlabelled rows predicted to be of each class; None leaves these bars out.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, or a new figure.
 
     Returns
     -------

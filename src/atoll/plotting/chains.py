@@ -24,7 +24,7 @@ def trace_plot(draws: ArrayLike, ax: Axes | None = None, *, name: str = "value")
     draws : array-like of shape (chain, draw)
         One recorded scalar.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, or a new figure.
     name : str, default='value'
         What was recorded.
 
@@ -63,7 +63,7 @@ def autocorrelation_plot(
     draws : array-like of shape (chain, draw)
         One recorded scalar.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, or a new figure.
     name : str, default='value'
         What was recorded.
     max_lag : int, default=50

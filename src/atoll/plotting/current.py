@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def current_axes(width: float = 6.4, height: float = 4.8) -> Axes:
-    """Return pyplot's current axes where they are empty, and else axes of a new figure of pyplot's.
+    """Return pyplot's current axes if they are empty, otherwise those of a new figure of pyplot's.
 
     So a picture appears in a notebook, and by `plt.show()`; `plt.figure(…)` or `plt.subplot(…)`
     before it says where; and no picture is drawn over another.

@@ -184,7 +184,7 @@ def decision_map(
     y : array-like of shape (n,) or None
         Their labels, with unlabelled rows marked as in ``fit``; None shows every row as unlabelled.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, or a new figure.
     plane : fitted transformer or None, default=None
         Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
         the features themselves if d is 1 or 2; otherwise the first two principal components of
@@ -269,7 +269,7 @@ def entropy_map(
     y : array-like of shape (n,) or None
         Their labels, with unlabelled rows marked as in ``fit``; None shows every row as unlabelled.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, or a new figure.
     plane : fitted transformer or None, default=None
         Maps rows to two coordinates by ``transform`` and back by ``inverse_transform``. None takes
         the features themselves if d is 1 or 2; otherwise the first two principal components of
@@ -320,26 +320,21 @@ def entropy_map(
         scale["cmap"] = _purples(0.3, 1.0)  # a dot is seen on white, however sure the row
         dots = _mark_rows(ax, grid.rows, codes, len(classes), some.rows, c=values, **scale)
         _colour_scale(ax, dots, label)
-        _frame(ax, grid)
-        ax.set_title(_title("Predictive entropy", grid))
-        if legend:
-            _legend(ax, classes, codes, boundary=False)
-        return ax
-    assert grid.probabilities is not None
-    entropy = _entropy(grid.probabilities) * _ENTROPY_UNITS[unit]
-    if len(grid.axes) == 1:
-        (x,) = grid.axes
-        ax.plot(x, entropy, color="#54278f", linewidth=2)
-        ax.fill_between(x, entropy, color="#54278f", alpha=0.15, linewidth=0)
-        ax.axhline(largest, color="#888888", linewidth=0.8, linestyle=":")
-        _mark_rows(ax, _on_a_line(grid.rows, -0.06 * largest), codes, len(classes))
-        ax.set_ylim(-0.13 * largest, 1.05 * largest)
-        ax.set_ylabel(label)
-        _frame(ax, grid)
     else:
-        _colour_scale(ax, _image(ax, grid, entropy, **scale), label)
-        _mark_rows(ax, grid.rows, codes, len(classes))
-        _frame(ax, grid)
+        assert grid.probabilities is not None
+        entropy = _entropy(grid.probabilities) * _ENTROPY_UNITS[unit]
+        if len(grid.axes) == 1:
+            (x,) = grid.axes
+            ax.plot(x, entropy, color="#54278f", linewidth=2)
+            ax.fill_between(x, entropy, color="#54278f", alpha=0.15, linewidth=0)
+            ax.axhline(largest, color="#888888", linewidth=0.8, linestyle=":")
+            _mark_rows(ax, _on_a_line(grid.rows, -0.06 * largest), codes, len(classes))
+            ax.set_ylim(-0.13 * largest, 1.05 * largest)
+            ax.set_ylabel(label)
+        else:
+            _colour_scale(ax, _image(ax, grid, entropy, **scale), label)
+            _mark_rows(ax, grid.rows, codes, len(classes))
+    _frame(ax, grid)
     ax.set_title(_title("Predictive entropy", grid))
     if legend:
         _legend(ax, classes, codes, boundary=False)

@@ -35,7 +35,7 @@ def reliability_diagram(
     codes : array-like of int, shape (n,)
         Column of each row's true class.
     ax : matplotlib Axes or None, default=None
-        Where to draw; None takes pyplot's current axes if they are empty, and else a new figure.
+        Where to draw; None takes pyplot's current axes if they are empty, or a new figure.
     n_bins : int, default=10
         Number of bins of equal width on [0, 1].
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from atoll.core.labels import PartialLabels, parse_labels
+from atoll.core.labels import PartialLabels, is_auto, parse_labels
 
 
 def feature_names_of(estimator: Any, X: Any, given: ArrayLike | None = None) -> list[str]:
@@ -44,8 +44,7 @@ def unlabelled_marker(unlabelled: Any, classes: ArrayLike) -> Any:
     >>> unlabelled_marker("auto", [0, 1]), unlabelled_marker("auto", [-1, 1])
     (-1, None)
     """
-    is_auto = isinstance(unlabelled, str) and unlabelled == "auto"
-    if not is_auto or np.asarray(classes).dtype.kind not in "iuf":
+    if not is_auto(unlabelled) or np.asarray(classes).dtype.kind not in "iuf":
         return unlabelled
     return None if -1 in np.asarray(classes) else -1
 

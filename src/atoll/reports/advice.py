@@ -11,13 +11,13 @@ from atoll.core.points import points_of
 from atoll.estimators.explanation import likely_wrong_in_words
 from atoll.reports.words import count, percent, percents
 
-ENOUGH = 0.95  # share of unlabelled rows with a clear class from which more labels add little
-SURE = 0.9  # probability from which a row's class counts as clear
-WIDE = 0.2  # width of the interval of the accuracy from which it is called rough
+ENOUGH = 0.95  # share of unlabelled rows with a clear class from which on more labels add little
+SURE = 0.9  # probability from which on a row's class counts as clear
+WIDE = 0.2  # width of the accuracy's interval from which on the accuracy is called rough
 
 
 class State(NamedTuple):
-    """What the advice rests on.
+    """What the advice is based on.
 
     went_well : whether chains mixed and searches converged
     verdict : how inference went
@@ -42,7 +42,7 @@ class State(NamedTuple):
 
 
 def what_to_do_next(state: State) -> list[str]:
-    """Return in a few steps what to see to first, what to label, and when to stop."""
+    """Return a few steps: what to see to first, what to label, and when to stop."""
     said = [*_inference(state), *_wrong_labels(state), *_scarce_classes(state)]
     return [*said, *_calibration(state), *_labels(state)]
 

@@ -1,4 +1,4 @@
-"""Which classes are taken for which, and how sure that is."""
+"""Which classes are mistaken for which, and how sure that is."""
 
 from __future__ import annotations
 

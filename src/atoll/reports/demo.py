@@ -26,7 +26,7 @@ TITLES = {
     ISLANDS: "As islands of data",
 }
 SEA = "#dce9f2"
-SHALLOW = 0.25  # probability of a rejection up to which the sea is clear, or from one on opaque
+SHALLOW = 0.25  # chance of a rejection up to which the sea is clear; it is opaque from 0.75 on
 CROSS = "#b2182b"
 
 
@@ -120,7 +120,7 @@ def run_demo(
         f"{LABELS_PER_CLASS * size.n_classes} of them labelled, {size.n_test} others for scoring; "
         f"{size.n_repeats} draws of rows and labels."
     )
-    fitted = _fit_all(problems, size, seed, n_jobs)
+    fitted = _fit_all(problems, seed, n_jobs)
     scores = [[_score(model, p) for model, p in zip(models, problems)] for models in fitted]
     for line in score_table(*scores):
         say(line)
@@ -204,7 +204,7 @@ def _with_error(values: Sequence[float] | NDArray[np.float64]) -> str:
 # --- fitting -------------------------------------------------------------------------------------
 
 
-def _fit_all(problems: list[Problem], size: Size, seed: int, n_jobs: int) -> list[list[Any]]:
+def _fit_all(problems: list[Problem], seed: int, n_jobs: int) -> list[list[Any]]:
     """Return the fitted models: one list per model compared, in the order of `problems`."""
     from joblib import Parallel, delayed
 
@@ -277,7 +277,7 @@ def _draw(path: Path, problem: Problem, models: dict[str, Any], size: Size) -> N
 
 
 def _flood(ax: Any, model: Any, grid: Any) -> None:
-    """Cover with sea what the model holds to be no place for data, and draw the shores."""
+    """Cover with sea the places where the model expects no data, and draw the shores."""
     to_rgb = import_extra("matplotlib.colors").to_rgb
     for lines in [found for found in ax.collections if hasattr(found, "levels")]:
         lines.remove()  # islands have shores in the place of boundaries

@@ -70,7 +70,7 @@ class Traces(NamedTuple):
 
 
 def trace_figures(draws: Mapping[str, Any]) -> Traces:
-    """Plot traces of the first dozen scalars, in turn in the one and in the other column."""
+    """Plot traces of the first dozen scalars, alternately in the left and the right column."""
     shown = list(islice(scalar_draws(draws), _MOST_TRACES))
     total = sum(int(np.prod(np.shape(values)[2:])) for values in draws.values())
     columns = [part for part in (shown[::2], shown[1::2]) if part]

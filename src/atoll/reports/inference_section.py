@@ -1,4 +1,4 @@
-"""How inference went, as far as the model has something to say of it."""
+"""How inference went, as far as the model can say."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from typing import Any
 import numpy as np
 
 from atoll.core.points import points_of
+from atoll.diagnostics.convergence import ESS_LIMIT, R_HAT_LIMIT
 from atoll.inference.registry import METHODS
 from atoll.reports.figures import ascent_figure, png_address, trace_figures
 from atoll.reports.words import count, percent
 
 _DIAGNOSTICS_SHOWN = 30  # quantities in the table of chain diagnostics
-# The limits of `atoll.diagnostics.verdict`, so that marks and verdict agree.
-R_HAT_LIMIT = 1.05
-ESS_LIMIT = 100
 
 
 def _objective(model: Any, diagnostics: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the name and last value of what a search climbed, where it is known."""
+    """Return the name and last value of what a search maximised, if it is known."""
     value = diagnostics.get("log_evidence", diagnostics.get("objective"))
     if value is None:
         return []
@@ -46,7 +44,7 @@ def inference_section(model: Any) -> dict[str, Any]:
     section: dict[str, Any] = {
         "status": "", "tone": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
         "facts": [], "pictures": [], "ascent": None,
-        "r_hat_limit": R_HAT_LIMIT, "ess_limit": ESS_LIMIT,
+        "r_hat_limit": R_HAT_LIMIT, "ess_limit": f"{ESS_LIMIT:g}",
     }  # fmt: skip
     section["searched"] = "n_iterations" in (diagnostics or {})
     section["kernel"] = hasattr(model, "kernel_")
@@ -58,7 +56,7 @@ def inference_section(model: Any) -> dict[str, Any]:
         section["kind"] = "search"
     section["status"], section["tone"] = _outcome(diagnostics)
     if section["kind"] == "fit" and section["status"] == "mixed":
-        section["status"] = "settled"  # its chains are too many and too short to speak of
+        section["status"] = "settled"  # its chains are many and short, and not shown
         section["size"] = "the draws agree: more below"
         if diagnostics.get("few_draws", False):
             section["status"], section["tone"] = "rough", ""
@@ -66,7 +64,7 @@ def inference_section(model: Any) -> dict[str, Any]:
     section["verdict"] = str(diagnostics.get("verdict", ""))
     section["points"] = points_of(section["verdict"])
     if diagnostics.get("troubled", False) and section["tone"] == "good":
-        section["tone"] = ""  # sampling went well, but what it says is no good news
+        section["tone"] = ""  # sampling went well, but the verdict names troubles
     section["interrupted"] = bool(diagnostics.get("interrupted", False))
     if "n_chains" in diagnostics and "n_draws" in diagnostics:
         n_chains, n_draws = diagnostics["n_chains"], diagnostics["n_draws"]

@@ -1,4 +1,4 @@
-"""Rows that a pipeline's steps turn into numbers: the report draws these, and shows the rows."""
+"""Rows that a pipeline turns into numbers: the report draws the numbers and lists the rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class Prepared(NamedTuple):
 
 
 def as_numbers(estimator: Any, X: Any) -> Prepared:
-    """Return model and rows behind the steps of a pipeline that takes words; others as they are.
+    """Return the last step of a pipeline that takes words, and the rows that reach it as numbers.
+
+    Anything else is returned as it is.
 
     Parameters
     ----------

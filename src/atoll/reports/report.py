@@ -20,7 +20,7 @@ from atoll.core.blank_rows import MANY, left_to_the_end, mostly_blank
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
 from atoll.core.fillings import carrying, fillings_of
-from atoll.core.labels import PartialLabels
+from atoll.core.labels import PartialLabels, is_auto
 from atoll.core.overwriting import PAGE, check_output
 from atoll.core.progress import progress_bar
 from atoll.core.selection import some_rows
@@ -167,7 +167,7 @@ def write_report(
     chains = inference_section(fitted.model)
     rows = _rows_shown(fitted, random_state)
     n_rows = len(fitted.labels.codes)
-    page = _render(
+    page: str = _template().render(
         title=title or f"{type(fitted.model).__name__} on {count(n_rows, 'row')}",
         glance=_glance(fitted, calibration, chains),
         fitted=_what_was_fitted(fitted, about),
@@ -205,7 +205,7 @@ def _read(
     if sparse.issparse(X):
         X = carrying(sparse.csr_array(X), fillings_of(X))
     feature_names = names if feature_names is None else feature_names
-    if isinstance(unlabelled, str) and unlabelled == "auto":
+    if is_auto(unlabelled):
         unlabelled = getattr(model, "unlabelled", "auto")
     labels = labels_of(estimator, X, y, unlabelled)
     features = feature_names_of(estimator, X, feature_names)
@@ -438,7 +438,7 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
         order, strategy = found.rows, STRATEGIES[found.strategy].summary
     else:
         order = np.argsort(-entropy, kind="stable")[:_ROWS_SHOWN]
-    columns = _telling_columns(fitted)
+    columns = list(range(min(_COLUMNS_SHOWN, len(fitted.table.columns))))
     blanks = shares[order]
     later[order] = False
     rows = []
@@ -468,11 +468,6 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
     }
 
 
-def _telling_columns(fitted: Fitted) -> list[int]:
-    """Return the columns shown of each row: the first few."""
-    return list(range(min(_COLUMNS_SHOWN, len(fitted.table.columns))))
-
-
 def _next_steps(
     fitted: Fitted, calibration: dict[str, Any], chains: dict[str, Any], rows: dict[str, Any]
 ) -> list[str]:
@@ -497,11 +492,6 @@ def _with_code(text: str) -> Any:
     parts = [markup.escape(part) for part in text.split("`")]
     html = "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
     return markup.Markup(html)
-
-
-def _render(**sections: Any) -> str:
-    text: str = _template().render(**sections)
-    return text
 
 
 @lru_cache(maxsize=1)

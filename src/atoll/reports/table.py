@@ -39,8 +39,7 @@ class RowTable(NamedTuple):
     def row(self, place: int, columns: list[int]) -> dict[str, Any]:
         """Return number, name and cells of one row."""
         cells = [_shown(self.frame.iat[place, j]) for j in columns]
-        name = "" if self.ids is None else short(self.ids[place], 24, str)
-        return {"row": f"{self.number(place):,}", "id": name, "cells": cells}
+        return _shown_row(self, place, cells)
 
     def blank_shares(self) -> NDArray[np.float64]:
         """Return the share of every row's cells that are blank, (n,)."""
@@ -52,7 +51,7 @@ class RowTable(NamedTuple):
 
 
 class ArrayTable(NamedTuple):
-    """Rows of an array, which need no data frame; as `RowTable`."""
+    """Rows of an array, for which pandas is not needed; as `RowTable`."""
 
     values: NDArray[Any]
     columns: list[str]
@@ -63,8 +62,7 @@ class ArrayTable(NamedTuple):
     def row(self, place: int, columns: list[int]) -> dict[str, Any]:
         """Return number, name and cells of one row."""
         cells = [_shown(self.values[place, j]) for j in columns]
-        name = "" if self.ids is None else short(self.ids[place], 24, str)
-        return {"row": f"{self.number(place):,}", "id": name, "cells": cells}
+        return _shown_row(self, place, cells)
 
     def blank_shares(self) -> NDArray[np.float64]:
         """Return the share of every row's cells that are blank, (n,)."""
@@ -116,12 +114,11 @@ class SparseTable(NamedTuple):
         largest = np.argsort(-np.abs(numbers), kind="stable")[:N_LARGEST]
         found = [self.features[which[i]] for i in largest if numbers[i]]
         names = [short(name, 40, str) for name in found if name not in self.blank.get(place, ())]
-        name = "" if self.ids is None else short(self.ids[place], 24, str)
         shown = [", ".join(names)]
         if self.texts is not None:
             shown = [self.texts[place], *(shown if self.n_features else [])]
         cells = [{"text": one or "–", "word": True} for one in shown]
-        return {"row": f"{self.number(place):,}", "id": name, "cells": cells}
+        return _shown_row(self, place, cells)
 
     def blank_shares(self) -> NDArray[np.float64]:
         """Return the share of the table's cells that are blank in every row, (n,)."""
@@ -133,6 +130,13 @@ class SparseTable(NamedTuple):
     def number(self, place: int) -> int:
         """Return the number of a row."""
         return place + self.first if self.numbers is None else int(self.numbers[place])
+
+
+def _shown_row(
+    table: RowTable | ArrayTable | SparseTable, place: int, cells: list[dict[str, Any]]
+) -> dict[str, Any]:
+    name = "" if table.ids is None else short(table.ids[place], 24, str)
+    return {"row": f"{table.number(place):,}", "id": name, "cells": cells}
 
 
 def _shown(value: Any) -> dict[str, Any]:

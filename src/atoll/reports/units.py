@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 class Standardised(TransformerMixin, BaseEstimator):
     """Bring rows from the units of a table to those of a model: (x - mean) / scale.
 
-    Their fillings, where they know such, are always in those of the model.
+    Their fillings, if they have any, are always in the units of the model.
 
     Parameters
     ----------

@@ -68,5 +68,5 @@ def listed(names: list[str], most: int = 12) -> str:
 
 
 def count(n: int, thing: str) -> str:
-    """Return so many things."""
+    """Return a number of things in words, such as "3 rows"."""
     return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"

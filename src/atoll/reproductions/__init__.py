@@ -80,10 +80,10 @@ def find_experiment(name: str) -> Experiment:
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
-    """Return which experiments may be meant, to go before a sentence; nothing where none is near.
+    """Ask which experiment was meant, as the beginning of a sentence; nothing if none is near.
 
-    One figure is not another's misspelling, however alike their names: where the number is none
-    that there is, all of the same paper are named.
+    One figure is not a misspelling of another, however similar their names: if no figure has the
+    number, all of the same paper are named.
     """
     ends = [other for other in names if other.endswith(f"-{name}")]
     if ends:

@@ -298,7 +298,7 @@ def chosen_cells(cells: list[Cell], only: Mapping[str, Sequence[str]]) -> list[C
 
 
 def check_limit(limit: float | None) -> float | None:
-    """Return the limit of a cell's processor seconds, or raise a ValueError if it is none."""
+    """Return the limit of a cell's processor seconds; raise a ValueError if it is not one."""
     if limit is not None and not 0 < limit < np.inf:
         raise ValueError(f"limit={limit!r} is not a time; give a number of seconds above 0.")
     return limit
@@ -344,7 +344,7 @@ class CellStoppedError(Exception):
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise a CellStoppedError in the block once it has used so many processor seconds.
+    """Raise a CellStoppedError in the block once it has used `seconds` processor seconds.
 
     It is raised again every second, in case the block catches it. There is no limit where Python
     offers no timer: on Windows, and outside a process's main thread.

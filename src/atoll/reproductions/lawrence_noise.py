@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-CATEGORIES = (-1, 0, 1)  # y in the paper's order: class, null category, class
 LINE = np.linspace(-5.0, 5.0, 401)
 
 # Figure 1

@@ -33,7 +33,7 @@ from atoll.models.archipelago.state import ArchipelagoState, make_state
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CANDIDATE = -3  # an outcome beside the classes and REJECTED
+CANDIDATE = -3  # an outcome besides the classes and REJECTED
 BEYOND_DOUBT = 9.0  # standard deviations of a function, that no draw is away from its mean
 
 # The most proposals of a history: a part of the model, which is conditioned on no more.
@@ -48,12 +48,12 @@ class TooManyRejections(ValueError):
 class Run(NamedTuple):
     """How far the process is to run, and what is wanted of it.
 
-    n_accepted : it ends with so many acceptances
-    label : the class of which rows are counted as accepted; None: any
+    n_accepted : number of acceptances with which it ends
+    label : the class whose rows are counted as accepted; None: any
     classes : whether the accepted rows' classes are wanted. If not, functions are not drawn where
         a row is accepted beyond doubt, which is nearly everywhere if few are rejected
-    candidate_rate : so many candidates for each proposal, on average, are in the history: they too
-        come from the base density, and have functions, but nothing is decided on them
+    candidate_rate : average number of candidates for each proposal in the history: they too come
+        from the base density, and have functions, but are neither accepted nor rejected
     """
 
     n_accepted: int
@@ -290,7 +290,7 @@ def _spreads(
 
 
 def most_proposals(n_accepted: int) -> int:
-    """Return how many proposals a history that ends with so many acceptances has at most."""
+    """Return the most proposals of a history that ends with `n_accepted` acceptances."""
     of_rate = max(FEWEST_PROPOSALS, int(n_accepted / LOWEST_ACCEPTANCE))
     return min(of_rate, max(MOST_PROPOSALS, 2 * n_accepted))
 

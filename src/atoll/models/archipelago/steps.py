@@ -331,7 +331,7 @@ def _of_kernel(values: Array, f: int, n_kernels: int) -> Array32:
 
 
 class Slopes(NamedTuple):
-    """Gradients of `log_density_given_copies` in what moves beside θ; and what those in θ need.
+    """Gradients of `log_density_given_copies` in what moves besides θ; and what those in θ need.
 
     by_whitened, by_noise : (T, K) in ν and in e
     pulls : F of (T, J) (C + S)^{-1} times the gradient in r

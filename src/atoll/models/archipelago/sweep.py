@@ -58,8 +58,8 @@ from atoll.models.archipelago.steps import (
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-# Candidates: about so many, but at most so many for each proposal. More would free the functions
-# further of M, and each costs a row.
+# Candidates: about this many, but at most this many for each proposal. More would free the
+# functions further from M, but each costs a row.
 CANDIDATES, MOST_CANDIDATE_RATE = 16.0, 0.3
 # Of the sweeps, in which θ moves: few log-parameters with the functions, or without, and many.
 SHARE_TOGETHER, SHARE_OF_FEW, SHARE_OF_MANY = 0.2, 1.0, 0.35
@@ -93,8 +93,8 @@ def sweep(
 def rate_of_candidates(setting: Setting, state: ArchipelagoState) -> float:
     """Return κ for the next renewal, by what warm-up has found of M.
 
-    There are none where rejections outnumber the data: few rows are then in doubt, and it is not M
-    that holds the functions.
+    It is 0 if rejections outnumber the data: few rows are then in doubt, and it is not M that holds
+    the functions in place.
     """
     if state.usual_proposals > 2.0 * len(setting.inputs):
         return 0.0
@@ -116,11 +116,11 @@ def refresh_rejections(
     The process is run forward given the functions at every known row, the old rejections among
     them, until it has accepted as many rows as there are data. Its rejections are the new ones. A
     run past the most proposals is refused, and the old rejections stay: that is exact for the model
-    conditioned on no more proposals than that. Where many runs in a row were refused the sea is too
+    conditioned on no more proposals than that. If many runs in a row were refused, the sea is too
     deep for such runs, and from then on the chain renews rejections by `renew_given_time`.
 
-    Candidates are for the next move of the functions, in which it is open which are the rejections
-    (see `joint.open_row_factors`). There are none where they could be rejections too many.
+    Candidates are for the next move of the functions, which leaves open which of them are the
+    rejections (see `joint.open_row_factors`). There are none if that could be too many rejections.
     """
     n = len(setting.inputs)
     if state.n_refused * process.most_proposals(n) >= MOST_REFUSED:

@@ -38,7 +38,7 @@ class MixturePosterior(NamedTuple):
     degrees : (J,) of Student's t under variational Bayes, whose components have uncertain
         parameters; (0,) for Gaussians
 
-    Under variational Bayes alone, and else (0,), what q says beyond the predictive density:
+    Only under variational Bayes, otherwise (0,): what q says beyond the predictive density.
 
     class_counts : (C,) of the Dirichlet
     sticks : (2, C, K) of the betas

@@ -72,8 +72,8 @@ def fit_mixture(
 ) -> Ascent:
     """Return where EM on all rows ended, after it began at the best of several starts.
 
-    Rows enter as (x − shift) / scale; starts see those of `rows.sample` alone. `report` hears the
-    number of an iteration and its objective; `keeping` is where the fit goes on, if it was stopped.
+    Rows enter as (x − shift) / scale; starts see only those of `rows.sample`. `report` is called
+    with the number of an iteration and its objective; `keeping` is what a stopped fit resumes from.
     """
     X, codes = start_rows(rows.sample)
     X = (X - shift) / scale
@@ -227,7 +227,7 @@ def reservoir_sizes(n_classes: int) -> tuple[int, ...]:
 
 
 def start_rows(sample: Reservoir) -> tuple[Array, Codes]:
-    """Return the rows that starts are found on: half of them labelled, where there are so many."""
+    """Return the rows that starts are found on: half of them labelled, if there are that many."""
     unlabelled = sample.codes < 0
     n_labelled = int((~unlabelled).sum())
     room = max(START_ROWS - n_labelled, START_ROWS // 2)
