@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
 from atoll.core.near_names import no_file
+from atoll.core.number_texts import without_decimals
 from atoll.core.overwriting import TABLE, check_output
 
 if TYPE_CHECKING:
@@ -526,7 +527,7 @@ def form_of(text: str) -> Form:
 def _read_parquet(source: Path) -> pd.DataFrame:
     pd = import_extra("pandas")
     with _parquet_errors(source):
-        found: Any = pd.read_parquet(source)
+        found: Any = without_decimals(pd.read_parquet(source))
     return found
 
 
@@ -539,7 +540,8 @@ def _parquet_chunks(
     with _parquet_errors(source), parquet.ParquetFile(source) as file:
         rows = max(1, most_cells // max(1, len(file.schema_arrow.names)))
         for batch in file.iter_batches(batch_size=min(rows, 2**31 - 1)):
-            yield batch.to_pandas(types_mapper=types)
+            frame = batch.to_pandas(types_mapper=types)
+            yield frame if as_written else without_decimals(frame)
 
 
 @contextmanager

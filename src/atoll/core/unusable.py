@@ -67,12 +67,19 @@ DATES = Fault(
     "turn them into numbers that may matter, such as days since a day or the month",
 )
 
+DURATIONS = Fault("holds durations", "turn them into numbers, such as hours")
+COMPLEX = Fault("holds complex numbers", "take their real and imaginary parts as two columns")
+
 
 def fault_of_cells(column: pd.Series) -> Fault | None:
     """Return what is wrong with cells that are neither numbers nor words."""
-    types = import_extra("pandas.api.types")
-    if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
+    pd, types = import_extra("pandas"), import_extra("pandas.api.types")
+    if types.is_datetime64_any_dtype(column.dtype) or isinstance(column.dtype, pd.PeriodDtype):
         return DATES
+    if getattr(column.dtype, "kind", "") == "m":  # NumPy's and Arrow's
+        return DURATIONS
+    if types.is_complex_dtype(column.dtype):
+        return COMPLEX
     if column.isna().all():
         return Fault("is blank in every row")
     first = column[column.notna()].iloc[0]
