@@ -277,6 +277,8 @@ def test_an_answer_that_is_no_class_is_refused_and_nothing_is_learnt(folder):
     said = fail(*answers_of(folder, "cat", "dgo"))
     assert "has the answer 'dgo', and the classes are cat, dog; did you mean 'dog'?" in said
     assert "--new-class dgo" in said
+    said = fail(*answers_of(folder, "cat", "wolverine"))
+    assert "and the classes are cat, dog; correct it, leave it blank, or add --new-class" in said
     assert not (folder / "m.next.atoll").exists()
     done = folder / "done.csv"
     succeed(*answers_of(folder, "cat", "fox"), "--new-class", "fox", "--labelled", done)

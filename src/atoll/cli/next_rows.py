@@ -462,10 +462,11 @@ def refuse_new_classes(
     for label in labels:
         if label not in known and str(label) not in allowed:
             hint = did_you_mean(str(label), [str(name) for name in known])
+            mend = f"; {hint}Correct it" if hint else "; correct it"
             raise ValueError(
                 f"{str(path)!r} has the answer {label!r}, and the classes are "
                 f"{', '.join(str(name) for name in known[:MOST_NAMED])}"
-                f"{', …' * (len(known) > MOST_NAMED)}; {hint}Correct it, leave it blank, or add "
+                f"{', …' * (len(known) > MOST_NAMED)}{mend}, leave it blank, or add "
                 f"--new-class {label} if it is one."
             )
 
