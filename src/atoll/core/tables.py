@@ -61,6 +61,18 @@ class LongRow(ValueError):
 
 
 GZIP = b"\x1f\x8b"  # with which compressed text begins
+_FORMATS = {  # by what files begin with
+    b"PAR1": "is a Parquet file; it needs a name that ends in .parquet",
+    GZIP: "is compressed by gzip; it needs a name that ends in .csv.gz",
+    b"PK\x03\x04": "is a spreadsheet or a zip archive; save the table as CSV",
+    b"\xd0\xcf\x11\xe0": "is a spreadsheet; save the table as CSV",
+    b"BZh": "is compressed by bzip2; unpack it, or compress it by gzip",
+    b"\xfd7zXZ": "is compressed by xz; unpack it, or compress it by gzip",
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd; unpack it, or compress it by gzip",
+    b"ARROW1": "is an Arrow file; save the table as Parquet or CSV",
+    b"atoll model, ": "is a model of atoll, not a table",
+}
+_MARK = 16  # bytes by which a format is told
 
 
 class Form(NamedTuple):
@@ -335,9 +347,10 @@ def _table_format(path: Path) -> str:
     suffix = Path(path.stem).suffix if _is_compressed(path) else path.suffix
     kind = suffix.lower().removeprefix(".")
     if kind not in _PACKAGES or (_is_compressed(path) and kind == "parquet"):
+        save = "; save the spreadsheet as CSV" if kind in ("xlsx", "xls", "ods") else ""
         raise ValueError(
             f"{str(path)!r} does not end in .csv, .tsv or .parquet (or .csv.gz, .tsv.gz); tables "
-            "are read and written in these formats."
+            f"are read and written in these formats{save}."
         )
     for package in _PACKAGES[kind]:
         import_extra(package)
@@ -366,6 +379,7 @@ def _no_rows(source: Path | bytes) -> ValueError:
 def _read_text(source: Path | bytes) -> pd.DataFrame:
     """Read a table from a file or from its bytes."""
     pd = import_extra("pandas")
+    _refuse_other_formats(source)
     with _text_errors(_name(source)):
         form = form_of(_sample(source))
         found: Any = pd.read_csv(
@@ -393,6 +407,7 @@ def _text_chunks(
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of a text, some at a time; every cell as it is written, or read."""
     pd = import_extra("pandas")
+    _refuse_other_formats(source)
     with _text_errors(_name(source)):
         form = form_of(_sample(source))
         options: dict[str, Any] = {
@@ -473,11 +488,39 @@ def unreadable_text(name: str, error: Exception) -> ValueError:
     if long is None:
         return ValueError(f"{name} cannot be read as CSV: {error}")
     wanted, line, seen = map(int, long.groups())
+    columns = f"{wanted} columns: mend that line"
+    if wanted == 1:
+        columns = "1 column, by its first line: delete lines above the names of the columns"
     return LongRow(
-        f"{name} has {seen} cells in line {line}, and {wanted} columns: mend that line, or put "
-        "cells that hold a separator in quotation marks.",
+        f"{name} has {seen} cells in line {line}, and {columns}, or put cells that hold a "
+        "separator in quotation marks.",
         seen - wanted,
     )
+
+
+def _other_format(begins: bytes) -> str:
+    """Return what a file is that is no text, and what to do about it; empty if that is not known.
+
+    Examples
+    --------
+    >>> _other_format(b"PAR1...")
+    'is a Parquet file; it needs a name that ends in .parquet'
+    """
+    for mark, what in _FORMATS.items():
+        if begins.startswith(mark):
+            return what
+    return ""
+
+
+def _refuse_other_formats(source: Path | bytes) -> None:
+    """Raise a ValueError that says what a file is where it is no text."""
+    begins = source[:_MARK] if isinstance(source, bytes) else b""
+    if isinstance(source, Path) and source.is_file() and not _is_compressed(source):
+        with source.open("rb") as file:
+            begins = file.read(_MARK)
+    other = _other_format(begins)
+    if other:
+        raise ValueError(f"{_name(source)} {other}.")
 
 
 def _sample(source: Path | bytes) -> str:
