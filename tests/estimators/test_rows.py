@@ -237,9 +237,26 @@ def test_rows_far_away_are_predicted_by_a_model_of_single_rows():
         np.testing.assert_allclose(p.sum(axis=1), 1.0)
 
 
-def test_dates_beside_numbers_are_refused_with_the_fix():
-    frame = pd.DataFrame({"x": np.arange(6.0), "day": pd.date_range("2020-01-01", periods=6)})
-    with pytest.raises(ValueError, match=r"dates beside numbers.*make_preprocessor"):
+DAYS = pd.date_range("2020-01-01", periods=6)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (DAYS, "column 'c' holds dates"),
+        (DAYS.to_period("M"), "column 'c' holds dates"),
+        (pd.Series(DAYS).astype("timestamp[ns][pyarrow]"), "column 'c' holds dates"),
+        (DAYS - DAYS[0], "column 'c' holds durations"),
+        (pd.Series(DAYS - DAYS[0]).astype("duration[ns][pyarrow]"), "column 'c' holds durations"),
+        (pd.interval_range(0, 6), "column 'c' holds intervals"),
+        (pd.Categorical(["a", "b"] * 3), "Cannot cast|could not convert"),
+        (pd.array(["a", "b"] * 3, dtype="string"), "could not convert"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float64", "Int64"])
+def test_what_is_no_number_is_refused_with_the_fix(cells, said, dtype):
+    frame = pd.DataFrame({"x": pd.array(np.arange(6), dtype=dtype), "c": cells})
+    with pytest.raises(ValueError, match=rf"no numbers \(({said}).*make_preprocessor"):
         AtollClassifier().fit(frame, [0, 1, None, 0, 1, None])
 
 

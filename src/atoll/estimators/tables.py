@@ -28,6 +28,7 @@ from atoll.core.table_refusals import (
     as_floats,
     columns_in_words,
     is_or_are,
+    refuse_lazy,
     refuse_repeated_columns,
 )
 from atoll.core.tables import N_CELLS
@@ -412,6 +413,7 @@ def _refuse_what_is_no_table(X: Any) -> None:
         )
     if is_dask(X):
         raise ValueError("X is a Dask collection; pass X.compute(), or atoll.RowChunks.")
+    refuse_lazy(X)
 
 
 def _not_two_dimensions(given: Any, X: NDArray[Any]) -> str:

@@ -20,10 +20,17 @@ from atoll.core.measured_labels import about_measurement
 from atoll.core.not_finite import about_not_finite, shortened_list
 from atoll.core.remarks import warn_user
 from atoll.core.table_fixes import FRAME, Fixes
-from atoll.core.table_refusals import columns_in_words, is_or_are, refuse_repeated_columns
-from atoll.core.unusable import row_numbers
+from atoll.core.table_refusals import (
+    columns_in_words,
+    is_or_are,
+    refuse_lazy,
+    refuse_repeated_columns,
+)
+from atoll.core.unusable import about_times, row_numbers
 
 Array = NDArray[np.float64]
+
+_NOT_CONVERTED = ("could not convert", "Cannot cast", "float() argument must be")
 
 LARGE = 1e15  # numbers whose squares, summed, may be too large for single precision
 LARGEST = 1e140  # squares of larger numbers, and of smaller differences than its inverse, are none
@@ -142,6 +149,10 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             "example with sklearn.decomposition.TruncatedSVD."
         )
     refuse_repeated_columns(X)
+    refuse_lazy(X)
+    timed = about_times(X)
+    if timed:  # Arrow's would be read as billionths of a second
+        raise ValueError(_no_numbers(estimator, timed))
     single = getattr(estimator, "keeps_single", False)
     try:
         X = validate_data(
@@ -153,11 +164,11 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             ensure_all_finite=False,
             order="C",
         )
-    except (ValueError, np.exceptions.DTypePromotionError) as error:
+    except (ValueError, TypeError) as error:  # NumPy's DTypePromotionError is one of the latter
         is_promotion = isinstance(error, np.exceptions.DTypePromotionError)
         if not reset and str(error).startswith("The feature names should match"):
             raise ValueError(f"{error}{_chosen_columns(estimator, X)}") from error
-        if not is_promotion and not str(error).startswith("could not convert"):
+        if not is_promotion and not str(error).startswith(_NOT_CONVERTED):
             raise
         why = "dates beside numbers" if is_promotion else error
         if len(np.shape(X)) == 1:
@@ -168,12 +179,7 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
                 "make_pipeline of sklearn.pipeline and TfidfVectorizer of "
                 "sklearn.feature_extraction.text."
             ) from error
-        raise ValueError(
-            f"X holds text or other values that are no numbers ({why}). Turn a table into "
-            "numbers first: make_pipeline(make_preprocessor(), "
-            f"{type(estimator).__name__}()), with make_pipeline of sklearn.pipeline and "
-            "make_preprocessor of atoll."
-        ) from error
+        raise ValueError(_no_numbers(estimator, why)) from error
     if sparse.issparse(X):
         return _read_sparse(estimator, X, reset=reset)
     # In blocks: a mask of many rows would be an eighth of their size.
@@ -186,6 +192,14 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     if float(np.abs(X).max(initial=0.0)) <= LARGEST:
         return X
     return np.clip(X, -LARGEST, LARGEST)
+
+
+def _no_numbers(estimator: BaseEstimator, why: Any) -> str:
+    return (
+        f"X holds text or other values that are no numbers ({why}). Turn a table into numbers "
+        f"first: make_pipeline(make_preprocessor(), {type(estimator).__name__}()), with "
+        "make_pipeline of sklearn.pipeline and make_preprocessor of atoll."
+    )
 
 
 def _chosen_columns(estimator: BaseEstimator, X: Any) -> str:
