@@ -95,6 +95,18 @@ def test_bad_weights_are_refused_with_the_fix(weights, said):
         read_weights(weights, 3)
 
 
+@pytest.mark.parametrize("name", ["sample_weight", "groups"])
+def test_what_is_said_of_rows_in_another_order_is_remarked_on(name, crescents):
+    X, _, y = crescents
+    frame = pd.DataFrame(X, index=[f"r{i}" for i in range(len(X))])
+    entries = pd.Series(np.where(np.arange(len(X)) < 60, 1.0, 0.5), index=frame.index)
+    if name == "groups":
+        entries[:] = np.arange(len(X))
+    fit(GraphGPClassifier, frame, y, **{name: entries})  # no warning
+    with pytest.warns(UserWarning, match=rf"index of {name} .*: {name}\.loc\[X\.index\]"):
+        fit(GraphGPClassifier, frame, y, **{name: entries[::-1]})
+
+
 def test_weights_that_leave_labels_next_to_nothing_are_named(crescents):
     X, _, y = crescents
     with pytest.warns(UserWarning, match=r"at most 0.0083 for a label.*has a weight of 1"):

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.pipeline import make_pipeline
 
-from atoll import AtollClassifier, GraphGPClassifier, load_model, save_model
+from atoll import AtollClassifier, GraphGPClassifier, load_model, make_preprocessor, save_model
 from atoll.active import ActiveLearner
 from atoll.core.rows import unit_rows
 from atoll.estimators import CLASSIFIERS
@@ -295,3 +295,18 @@ def test_graphs_are_likelier_where_rows_are_directions():
     by_direction, by_distance = odds("cosine"), odds("euclidean")
     assert by_direction["neighbours"] / by_distance["neighbours"] == pytest.approx(4.0)
     assert by_direction["line"] / by_distance["line"] == pytest.approx(0.1)
+
+
+def test_masked_cells_are_refused_by_classifiers_and_filled_in_by_the_preprocessor():
+    X = np.ma.masked_array(np.arange(60.0).reshape(30, 2), mask=False)
+    y = np.ma.masked_array([0, 1] * 15, mask=[False] * 6 + [True] * 24)
+    with_none = AtollClassifier(n_draws=20, random_state=0).fit(X, [*y[:6].tolist(), *[None] * 24])
+    masked = AtollClassifier(n_draws=20, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(masked.label_distributions_, with_none.label_distributions_)
+    X[3, 1] = np.ma.masked
+    with pytest.raises(ValueError, match=r"X is masked in 1 cell\..*make_preprocessor\(\)"):
+        AtollClassifier().fit(X, y)
+    blank = np.where(X.mask, np.nan, X.data)
+    np.testing.assert_array_equal(
+        make_preprocessor().fit_transform(X), make_preprocessor().fit_transform(blank)
+    )

@@ -67,8 +67,14 @@ def read_labels(
     return labels
 
 
-def remark_on_order(X: Any, y: Any) -> None:
-    """Warn where the rows of a table and their labels have the same names in different orders."""
+def remark_on_order(X: Any, y: Any, name: str = "y") -> None:
+    """Warn where a table and what is said of its rows have the same names in different orders.
+
+    Parameters
+    ----------
+    y : (n,) labels, weights or groups
+    name : of the argument that y was given as
+    """
     names: Any = getattr(X, "index", None)
     others: Any = getattr(y, "index", None)
     if not (hasattr(names, "equals") and hasattr(others, "equals")) or len(names) != len(others):
@@ -77,8 +83,9 @@ def remark_on_order(X: Any, y: Any) -> None:
         return
     if len(names.intersection(others)) == len(names):
         warn_user(
-            "the index of y has the names of X's rows in another order; labels are taken by their "
-            "position, not by their names. Bring them into order first: y.loc[X.index].",
+            f"the index of {name} has the names of X's rows in another order; "
+            f"{'labels' if name == 'y' else 'its entries'} are taken by their position, not by "
+            f"their names. Bring them into order first: {name}.loc[X.index].",
             UserWarning,
         )
 
@@ -150,6 +157,14 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
         )
     refuse_repeated_columns(X)
     refuse_lazy(X)
+    if np.ma.is_masked(X):
+        n_masked = np.ma.count_masked(X)
+        cells = "1 cell" if n_masked == 1 else f"{n_masked} cells"
+        raise ValueError(
+            f"X is masked in {cells}. Let them be filled in: make_pipeline(make_preprocessor(), "
+            f"{type(estimator).__name__}()), with make_pipeline of sklearn.pipeline and "
+            "make_preprocessor of atoll; or take X.data, if all are known."
+        )
     timed = about_times(X)
     if timed:  # Arrow's would be read as billionths of a second
         raise ValueError(_no_numbers(estimator, timed))
