@@ -266,6 +266,25 @@ def test_rows_that_are_mostly_blank_are_remarked_on(folder):
     assert set(asked.index[is_marked]) == {21, 31}
 
 
+def test_columns_that_are_called_as_those_of_the_question_are_asked_of_too(folder):
+    table = pd.read_csv(folder / "table.csv").rename(columns={"x": "row", "z": "why"})
+    table.to_csv(folder / "table.csv", index=False)
+    fit = ("--out", folder / "own.atoll", "--model", "graph-gp", "--set", "n_draws=40", "--quiet")
+    succeed("fit", folder / "table.csv", "--target", "kind", *fit)
+    ask = ("next", folder / "own.atoll", folder / "table.csv", "-n", 3, "--out", folder / "a.csv")
+    succeed(*ask)
+    asked = pd.read_csv(folder / "a.csv")
+    assert asked["row (of the table)"].tolist() == table["row"].iloc[asked["row"] - 1].tolist()
+    assert asked["why (of the table)"].tolist() == table["why"].iloc[asked["row"] - 1].tolist()
+    answered(folder, "a.csv")
+    assert "3 answers taken" in succeed(*ask, "--answers", folder / "a.csv")
+    table = table.rename(columns={"row": "x", "why": "z", "kind": "predicted"})
+    table.to_csv(folder / "table.csv", index=False)
+    succeed("fit", folder / "table.csv", "--target", "predicted", *fit)
+    said = fail(*ask, "--state", folder / "new.atoll")
+    assert "the column of labels is called 'predicted', as one that stands beside" in said
+
+
 def answers_of(folder, *labels):
     pd.DataFrame({"row": 5 + np.arange(len(labels)), "kind": labels}).to_csv(
         folder / "answers.csv", index=False
