@@ -183,7 +183,9 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
         is_promotion = isinstance(error, np.exceptions.DTypePromotionError)
         if not reset and str(error).startswith("The feature names should match"):
             raise ValueError(f"{error}{_chosen_columns(estimator, X)}") from error
-        if not is_promotion and not str(error).startswith(_NOT_CONVERTED):
+        is_text = str(error).startswith(_NOT_CONVERTED)
+        is_of_array = isinstance(error, TypeError) and not hasattr(X, "columns")
+        if not is_promotion and (not is_text or is_of_array):  # of arrays scikit-learn wants it so
             raise
         why = "dates beside numbers" if is_promotion else error
         if len(np.shape(X)) == 1:
