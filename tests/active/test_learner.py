@@ -217,6 +217,10 @@ def test_a_new_class_is_remarked_on_where_classes_are_known_by_labels():
         ActiveLearner(random_state=0).fit(X, y).update([5], ["Owl"])
     with pytest.warns(UserWarning, match="given 'robin', a class that no label had so far"):
         ActiveLearner(random_state=0).fit(X, y).update([5], ["robin"])
+    with pytest.warns(
+        UserWarning, match="'robin', classes that no label had so far; each is taken"
+    ):
+        ActiveLearner(random_state=0).fit(X, y).update([5, 6], ["robin", "jay"])
     learner = ActiveLearner(random_state=0).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

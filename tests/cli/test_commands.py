@@ -562,7 +562,7 @@ def test_a_model_that_cannot_be_written_leaves_nothing_behind(data, tmp_path, mo
 
     monkeypatch.setattr("os.replace", disk_full)
     before = sorted(tmp_path.iterdir())
-    assert "No space left" in fail(*fit_arguments(data, tmp_path / "m.atoll"))
+    assert "m.atoll': no space left" in fail(*fit_arguments(data, tmp_path / "m.atoll"))
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -71,6 +71,11 @@ def test_unsure_rows_are_left_blank_and_the_error_of_others_is_said(data, tmp_pa
         ),
         ({"trust": "much"}, ["--weights", "trust"], "holds 'much'; give numbers"),
         ({"patient": 7}, ["--groups", "patient"], "the group 7 has two labels, 'no' in row"),
+        (
+            {"patient": [7, None] * 20},
+            ["--groups", "patient"],
+            "the group 7 has two labels, 'no' in row",
+        ),
         ({}, ["--groups", "doctor"], "the --groups column 'doctor' is not in '"),
         ({}, ["--class-share", "yes=0.5", "--class-share", "no=0.2"], "share sums to 0.7 and not"),
         ({}, ["--class-share", "maybe=0.5"], "there is no class 'maybe'"),

@@ -266,6 +266,25 @@ def test_rows_that_are_mostly_blank_are_remarked_on(folder):
     assert set(asked.index[is_marked]) == {21, 31}
 
 
+def test_columns_that_are_called_as_those_of_the_question_are_asked_of_too(folder):
+    table = pd.read_csv(folder / "table.csv").rename(columns={"x": "row", "z": "why"})
+    table.to_csv(folder / "table.csv", index=False)
+    fit = ("--out", folder / "own.atoll", "--model", "graph-gp", "--set", "n_draws=40", "--quiet")
+    succeed("fit", folder / "table.csv", "--target", "kind", *fit)
+    ask = ("next", folder / "own.atoll", folder / "table.csv", "-n", 3, "--out", folder / "a.csv")
+    succeed(*ask)
+    asked = pd.read_csv(folder / "a.csv")
+    assert asked["row (of the table)"].tolist() == table["row"].iloc[asked["row"] - 1].tolist()
+    assert asked["why (of the table)"].tolist() == table["why"].iloc[asked["row"] - 1].tolist()
+    answered(folder, "a.csv")
+    assert "3 answers taken" in succeed(*ask, "--answers", folder / "a.csv")
+    table = table.rename(columns={"row": "x", "why": "z", "kind": "predicted"})
+    table.to_csv(folder / "table.csv", index=False)
+    succeed("fit", folder / "table.csv", "--target", "predicted", *fit)
+    said = fail(*ask, "--state", folder / "new.atoll")
+    assert "the column of labels is called 'predicted', as one that stands beside" in said
+
+
 def answers_of(folder, *labels):
     pd.DataFrame({"row": 5 + np.arange(len(labels)), "kind": labels}).to_csv(
         folder / "answers.csv", index=False
@@ -277,6 +296,8 @@ def test_an_answer_that_is_no_class_is_refused_and_nothing_is_learnt(folder):
     said = fail(*answers_of(folder, "cat", "dgo"))
     assert "has the answer 'dgo', and the classes are cat, dog; did you mean 'dog'?" in said
     assert "--new-class dgo" in said
+    said = fail(*answers_of(folder, "cat", "wolverine"))
+    assert "and the classes are cat, dog; correct it, leave it blank, or add --new-class" in said
     assert not (folder / "m.next.atoll").exists()
     done = folder / "done.csv"
     succeed(*answers_of(folder, "cat", "fox"), "--new-class", "fox", "--labelled", done)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -109,3 +111,23 @@ def test_python_refuses_files_of_another_kind_too(folder):
     with pytest.raises(ValueError, match=r"m\.atoll' is there already and holds an atoll model"):
         write_report(model, X, y, folder / "m.atoll", cross_validate=False)
     assert contents(folder) == before
+
+
+def test_a_model_does_not_take_the_place_of_a_device(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    os.mkfifo("pipe.atoll")
+    said = fail("fit", "table.csv", "--target", "kind", "--out", "pipe.atoll", *QUICK)
+    assert "cannot write 'pipe.atoll': it is a device or a pipe" in said
+    assert not Path("pipe.atoll").is_file()
+
+
+def test_a_full_disk_is_one_line_that_names_the_file(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("atoll.core.files.os.replace", full)
+    said = fail("predict", "m.atoll", "table.csv", "--out", "p.csv")
+    assert "cannot write 'p.csv': no space left on device; make room, or choose another" in said
+    assert not Path("p.csv").exists()

@@ -157,11 +157,22 @@ def test_a_saved_index_is_left_out_unless_it_has_another_name(folder):
     assert "id" in load_model("own.atoll").preprocessing.columns
 
 
+@pytest.mark.filterwarnings("always:y. the class")
 def test_classes_that_differ_by_capitals_only_are_remarked_on(folder):
     table = pd.read_csv("table.csv")
-    assert "capitals" not in fit_of(table, "--id", "tag", *QUICK).stdout
+    options = ("--id", "tag", *QUICK)
+    assert "capitals" not in fit_of(table, *options).stdout
     table.loc[0, "kind"] = "Cat"
-    assert "'Cat' and 'cat' differ only by capitals" in fit_of(table, "--id", "tag", *QUICK).stdout
+    said = fit_of(table, *options)
+    assert "capitals" not in said.stdout  # once is enough
+    beware = (
+        "the class 'Cat' has a single label and is nearly called 'cat', which has 2. Fix: if it "
+        "is a slip, correct it; else label more rows of it."
+    )
+    assert f"Beware: {beware}" in said.stdout
+    assert f"atoll: warning: {beware}\n" in said.stderr
+    short = table.replace({"kind": {"Cat": "A", "cat": "a"}})
+    assert "'A' and 'a' differ only by capitals" in fit_of(short, *options).stdout
 
 
 def test_a_fit_says_what_else_took_its_time(folder, monkeypatch):

@@ -208,3 +208,8 @@ def test_a_name_that_several_rows_have_is_answered_with_their_numbers(made, monk
     said = fail("explain", "m.atoll", "t.csv", "--row", "n1")
     assert "2 rows have this name in the column 'nest'; give the number of one: 1, 3." in said
     assert "Row n2: " in succeed("explain", "m.atoll", "t.csv", "--row", "n2")
+
+
+def test_an_interrupted_fit_names_the_option_that_lets_it_go_on():
+    said = in_options("With checkpoint=, the same call goes on from here.", fit)
+    assert said == "With --checkpoint FOLDER the same command goes on from here."

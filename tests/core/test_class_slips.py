@@ -58,6 +58,14 @@ def test_classes_of_several_labels_or_as_many_are_no_slips(counts):
     assert class_slips(["Adele", "Adelie"], counts) == []
 
 
+@pytest.mark.parametrize("counts", [(5, 5), (3, 20), (20, 3)])
+def test_names_that_differ_by_capitals_and_blanks_are_slips_of_however_many_labels(counts):
+    names = ["Adelie", "adelie "]
+    (found,) = class_slips(names, counts)
+    assert [found.name, found.meant] == (names if counts == (3, 20) else names[::-1])
+    assert found.said().endswith(f"y.replace({found.name!r}, {found.meant!r}).")
+
+
 @pytest.fixture
 def penguins():
     """Two classes of ten labels each, one of which is written otherwise."""

@@ -351,3 +351,15 @@ def test_classes_that_differ_by_blanks_alone_are_remarked_on():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         parse_labels(np.array(["oak", "oak tree", "ash", None], dtype=object))
+
+
+@pytest.mark.parametrize(
+    "values", [[3, 4, 3], ["a", "b", "a"], [0.0, 1.0, 0.0], [True, False, True]]
+)
+def test_masked_entries_are_unlabelled(values):
+    given = np.ma.masked_array(values, mask=[False, False, True])
+    labels = parse_labels(given)
+    assert labels.is_labelled.tolist() == [True, True, False]
+    assert labels.classes.tolist() == sorted(set(values))
+    assert type(labels.classes.tolist()[0]) is type(values[0])
+    assert not np.ma.isMaskedArray(labels.classes)

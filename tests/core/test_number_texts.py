@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -98,3 +100,72 @@ def test_the_command_line_reads_them_alike(tmp_path):
 def test_rows_to_predict_may_have_their_numbers_as_text():
     known = prepare(pd.DataFrame({"x": [1.0, 3.0]})).preprocessing
     assert apply(known, pd.DataFrame({"x": ["2", "5"]})).tolist() == [[0.0], [3.0]]
+
+
+def with_decimals():
+    """Twenty prices as decimals, one of them blank, as databases and Parquet files give them."""
+    prices = [Decimal(i) / 4 for i in range(40)]
+    return as_text(_0="9.5").assign(price=[None, *prices[1:]])
+
+
+def test_decimals_are_numbers():
+    table = with_decimals()
+    step = make_preprocessor().fit(table)
+    assert "price: a number, standardised; 1 blank cell" in str(step)
+    numbers = table.assign(price=table["price"].astype(float))
+    assert np.array_equal(step.transform(table), step.transform(numbers))
+
+
+def test_the_command_line_reads_decimals_as_numbers_and_codes_as_whole_ones(tmp_path):
+    codes = [Decimal(1)] * 5 + [None] * 30 + [Decimal(2)] * 5
+    with_decimals().assign(kind=codes).to_parquet(tmp_path / "table.parquet")
+    fit = ("fit", tmp_path / "table.parquet", "--target", "kind", "--out", tmp_path / "m.atoll")
+    said = succeed(*fit, "--model", "graph-gp")
+    assert "Classes: 1 (5), 2 (5)." in said
+    assert "Numeric columns, standardised: depth, mass, price." in said
+    assert "read as numbers: depth." in said
+    predict = ("predict", tmp_path / "m.atoll", tmp_path / "table.parquet", "--keep")
+    succeed(*predict, "--out", tmp_path / "p.csv")
+    kept = pd.read_csv(tmp_path / "p.csv", dtype=str)
+    assert kept["price"].tolist()[1:3] == ["0.25", "0.50"]  # as it stands in the file
+
+
+@pytest.mark.parametrize("form", ["{:.1f} cm", "{:.1f}%", "${:.1f}", "{:.0f} mg/dl", "{:.1f}°C"])
+def test_numbers_with_a_unit_are_no_categories(form):
+    unit = form.replace("{:.1f}", "").replace("{:.0f}", "").strip()
+    with pytest.raises(ValueError, match="column 'depth' holds numbers with ") as refused:
+        make_preprocessor().fit(as_text(form))
+    assert f"with {unit!r}, such as {form.format(10)!r}" in str(refused.value)
+    mended = as_text(form)
+    mended["depth"] = pd.to_numeric(mended["depth"].str.replace(unit, ""))  # what it advises
+    assert prepare(mended).preprocessing.features == ("depth", "mass")
+    declared = pd.concat([as_text(form)] * 2).astype({"depth": "category"})
+    assert list(prepare(declared).preprocessing.categories) == ["depth"]
+
+
+@pytest.mark.parametrize("form", ["P{:.1f}", "{:.1f}-{:.1f} y", "v{:.1f}", "0{:.0f} m"])
+def test_names_and_ranges_are_not_taken_for_numbers_with_a_unit(form):
+    names = pd.DataFrame({"name": [form.format(x, x) for x in NUMBERS] * 2})
+    assert list(prepare(names).preprocessing.categories) == ["name"]
+
+
+def test_a_few_values_with_a_unit_are_categories():
+    doses = pd.DataFrame({"dose": ["5 mg", "10 mg", "20 mg"] * 10})
+    assert list(prepare(doses).preprocessing.categories) == ["dose"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (NUMBERS + 1j, "holds complex numbers; take their real and imaginary parts"),
+        (pd.to_timedelta(NUMBERS, unit="h"), "holds durations; turn them into numbers"),
+        (
+            pd.Series(pd.to_timedelta(NUMBERS, unit="h")).astype("duration[ns][pyarrow]"),
+            "holds durations; turn them into numbers",
+        ),
+        (pd.period_range("2024-01", periods=40, freq="M"), "holds dates; turn them into numbers"),
+    ],
+)
+def test_what_is_neither_a_number_nor_a_word_is_called_what_it_is(cells, said):
+    with pytest.raises(ValueError, match=f"column 'depth' {said}"):
+        make_preprocessor().fit(as_text().assign(depth=cells))

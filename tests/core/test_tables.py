@@ -122,3 +122,33 @@ def test_a_table_written_piece_by_piece_has_all_of_them(tmp_path, suffix):
         for first in (0, 2):
             writer.write(pd.DataFrame({"x": [first, first + 1]}))
     assert read_table(path)["x"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("begins", "said"),
+    [
+        (b"PAR1\x15\x04", "is a Parquet file; it needs a name that ends in .parquet"),
+        (b"\x1f\x8b\x08\x08", "is compressed by gzip; it needs a name that ends in .csv.gz"),
+        (b"PK\x03\x04\x14\x00", "is a spreadsheet or a zip archive; save the table as CSV"),
+        (b"\xfd7zXZ\x00", "is compressed by xz; unpack it"),
+    ],
+)
+def test_a_file_that_is_no_text_is_called_what_it_is(tmp_path, begins, said):
+    path = tmp_path / "table.csv"
+    path.write_bytes(begins + b"\xff" * 20 + b"\n" * 3)
+    with pytest.raises(ValueError, match=rf"table\.csv' {said}"):
+        read_table(path)
+    with pytest.raises(ValueError, match=rf"table\.csv' {said}"):
+        next(table_chunks(path, 100))
+
+
+def test_remarks_above_the_header_are_told_from_a_long_row(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("# made by device 7\n# on a Monday\nx,y\n1,2\n")
+    with pytest.raises(ValueError, match="1 column, by its first line: delete lines above the"):
+        read_table(path)
+
+
+def test_a_spreadsheet_is_to_be_saved_as_csv(tmp_path):
+    with pytest.raises(ValueError, match="in these formats; save the spreadsheet as CSV"):
+        read_table(tmp_path / "table.xlsx")

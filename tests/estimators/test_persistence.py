@@ -17,9 +17,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import atoll
+import atoll.active
 from atoll.core.densities import StudentT
 from atoll.core.graphs import Modes
 from atoll.core.preprocessing import Preprocessing, prepare
@@ -546,3 +547,24 @@ def test_arrays_that_hold_other_numbers_are_left_as_they_are(strange):
 def test_arrays_that_hold_more_than_words_are_left_as_they_are(strange):
     values = np.array(["a", None, strange] * 500, dtype=object)
     assert pack_words(values) is values
+
+
+def test_a_lambda_is_refused_when_it_is_saved_and_not_when_it_is_needed(tmp_path):
+    X, y = make_moons(20, random_state=0)
+    model = make_pipeline(FunctionTransformer(lambda x: x), StandardScaler()).fit(X, y)
+    with pytest.raises(ValueError, match=r"the Pipeline holds .*: a lambda, .*; write it with"):
+        save_model(model, tmp_path / "m.atoll")
+    assert not list(tmp_path.iterdir())
+    save_model(make_pipeline(FunctionTransformer(np.log1p)).fit(X), tmp_path / "m.atoll")
+    assert load_model(tmp_path / "m.atoll")[0].func is np.log1p
+
+
+def test_a_loop_of_labels_is_neither_saved_nor_loaded_as_a_model(tmp_path):
+    X, _ = make_moons(20, random_state=0)
+    learner = atoll.active.ActiveLearner(random_state=0).fit(X)
+    with pytest.raises(ValueError, match=r"save it by its own save\(path\).*ActiveLearner\.load"):
+        save_model(learner, tmp_path / "m.atoll")
+    learner.save(tmp_path / "m.atoll")
+    with pytest.raises(ValueError, match=r"holds a loop of labels .*ActiveLearner\.load\(path\)"):
+        load_model(tmp_path / "m.atoll")
+    assert atoll.active.ActiveLearner.load(tmp_path / "m.atoll").n_labels_ == 0

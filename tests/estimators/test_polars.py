@@ -62,3 +62,9 @@ def test_everything_else_takes_polars_too(tmp_path):
     assert len(learner.query(3).rows) == 3
     model = AtollClassifier(random_state=0).fit(FRAME, LABELS)
     write_report(model, FRAME, LABELS, tmp_path / "polars.html", n_splits=2)
+
+
+@pytest.mark.parametrize("step", [AtollClassifier, make_preprocessor])
+def test_a_lazy_frame_is_to_be_collected_first(step):
+    with pytest.raises(ValueError, match=r"X is a lazy frame; pass X\.collect\(\)"):
+        step().fit(FRAME.lazy(), LABELS)

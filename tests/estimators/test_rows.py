@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.pipeline import make_pipeline
 
-from atoll import AtollClassifier, GraphGPClassifier, load_model, save_model
+from atoll import AtollClassifier, GraphGPClassifier, load_model, make_preprocessor, save_model
 from atoll.active import ActiveLearner
 from atoll.core.rows import unit_rows
 from atoll.estimators import CLASSIFIERS
@@ -237,9 +237,26 @@ def test_rows_far_away_are_predicted_by_a_model_of_single_rows():
         np.testing.assert_allclose(p.sum(axis=1), 1.0)
 
 
-def test_dates_beside_numbers_are_refused_with_the_fix():
-    frame = pd.DataFrame({"x": np.arange(6.0), "day": pd.date_range("2020-01-01", periods=6)})
-    with pytest.raises(ValueError, match=r"dates beside numbers.*make_preprocessor"):
+DAYS = pd.date_range("2020-01-01", periods=6)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (DAYS, "column 'c' holds dates"),
+        (DAYS.to_period("M"), "column 'c' holds dates"),
+        (pd.Series(DAYS).astype("timestamp[ns][pyarrow]"), "column 'c' holds dates"),
+        (DAYS - DAYS[0], "column 'c' holds durations"),
+        (pd.Series(DAYS - DAYS[0]).astype("duration[ns][pyarrow]"), "column 'c' holds durations"),
+        (pd.interval_range(0, 6), "column 'c' holds intervals"),
+        (pd.Categorical(["a", "b"] * 3), "Cannot cast|could not convert"),
+        (pd.array(["a", "b"] * 3, dtype="string"), "could not convert"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float64", "Int64"])
+def test_what_is_no_number_is_refused_with_the_fix(cells, said, dtype):
+    frame = pd.DataFrame({"x": pd.array(np.arange(6), dtype=dtype), "c": cells})
+    with pytest.raises(ValueError, match=rf"no numbers \(({said}).*make_preprocessor"):
         AtollClassifier().fit(frame, [0, 1, None, 0, 1, None])
 
 
@@ -278,3 +295,18 @@ def test_graphs_are_likelier_where_rows_are_directions():
     by_direction, by_distance = odds("cosine"), odds("euclidean")
     assert by_direction["neighbours"] / by_distance["neighbours"] == pytest.approx(4.0)
     assert by_direction["line"] / by_distance["line"] == pytest.approx(0.1)
+
+
+def test_masked_cells_are_refused_by_classifiers_and_filled_in_by_the_preprocessor():
+    X = np.ma.masked_array(np.arange(60.0).reshape(30, 2), mask=False)
+    y = np.ma.masked_array([0, 1] * 15, mask=[False] * 6 + [True] * 24)
+    with_none = AtollClassifier(n_draws=20, random_state=0).fit(X, [*y[:6].tolist(), *[None] * 24])
+    masked = AtollClassifier(n_draws=20, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(masked.label_distributions_, with_none.label_distributions_)
+    X[3, 1] = np.ma.masked
+    with pytest.raises(ValueError, match=r"X is masked in 1 cell\..*make_preprocessor\(\)"):
+        AtollClassifier().fit(X, y)
+    blank = np.where(X.mask, np.nan, X.data)
+    np.testing.assert_array_equal(
+        make_preprocessor().fit_transform(X), make_preprocessor().fit_transform(blank)
+    )

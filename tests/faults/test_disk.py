@@ -93,7 +93,10 @@ def test_atoll_fit_on_a_full_disk_is_one_line(tmp_path, full_disk):
     )  # fmt: skip
     assert result.exit_code == 2
     *before, last = result.stderr.splitlines()
-    assert last == "atoll: No space left on device"
+    assert last == (
+        f"atoll: cannot write '{tmp_path / 'model.atoll'}': no space left on device; make room, or "
+        "choose another path."
+    )
     assert all("fitted in" in line for line in before)  # said where a fit takes longer
     assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
 

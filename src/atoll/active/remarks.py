@@ -39,10 +39,13 @@ def on_new_classes(
             for label in new
         )
         none_of = f"none of classes={list(declared or ())!r}"
-        what = "a class that no label had so far" if declared is None else none_of
+        several = len(new) > 1
+        class_ = "classes" if several else "a class"
+        what = f"{class_} that no label had so far" if declared is None else none_of
+        taken = "each is taken" if several else "taken"
+        slip = "one is a slip, undo() takes them" if several else "it is a slip, undo() takes it"
         warn_user(
-            f"update was given {named}, {what}; taken as a new class. If it is a slip, undo() "
-            "takes it back.",
+            f"update was given {named}, {what}; {taken} as a new class. If {slip} back.",
             UserWarning,
         )
 

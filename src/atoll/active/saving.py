@@ -18,7 +18,7 @@ from atoll.active.history import Audit, Event, History, replay
 from atoll.core.extras import import_extra
 from atoll.core.fillings import Fillings, carrying, fillings_of
 from atoll.core.overwriting import LEARNER
-from atoll.estimators.persistence import load_model, save_model
+from atoll.estimators.persistence import read_saved, save_model
 
 TABLE, TEXTS = "table", "text"  # keys: of a table's record, and of the only column of a list
 
@@ -78,7 +78,7 @@ def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
 
 def read(path: str | os.PathLike[str]) -> SavedLearner:
     """Read what `write` wrote; raise a ValueError if the file holds anything else."""
-    found = load_model(path)
+    found = read_saved(path)
     if not isinstance(found, dict) or found.get("kind") != LEARNER:
         raise ValueError(f"{str(path)!r} holds no active learner; name a file made by its save.")
     told = json.loads(found["told"])

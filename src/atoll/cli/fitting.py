@@ -285,10 +285,13 @@ def about_order(kind: Any, declared: Any, labels: PartialLabels) -> list[str]:
 
 
 def _alike(classes: list[Any]) -> list[str]:
-    """Return a remark on classes whose names differ by the case of letters only."""
+    """Return a remark on short classes whose names differ by capitals; the fit warns of longer."""
+    from atoll.core.class_slips import LEAST_SAME
+
     by_letters: dict[str, list[str]] = {}
     for name in classes:
-        by_letters.setdefault(str(name).casefold(), []).append(repr(name))
+        if len(str(name)) < LEAST_SAME:
+            by_letters.setdefault(str(name).casefold(), []).append(repr(name))
     pairs = [" and ".join(names) for names in by_letters.values() if len(names) > 1]
     if not pairs:
         return []

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from atoll.estimators.persistence import ModelBundle
 
 ROW = "row"  # column that says which row of the table an answer is for; the first is row 1
+OWN = (ROW, "predicted", "probability", "why")  # columns of a table of rows to label
 MOST_NAMED = 6  # classes that a message names
 
 
@@ -122,6 +123,7 @@ def run_round(
     from atoll.core.table_refusals import require_known_columns
     from atoll.core.tables import write_table
 
+    _refuse_own_names(bundle.target)
     require_known_columns(bundle.preprocessing.columns, frame)
     known = known_rows(frame, bundle.preprocessing.columns)
     for line in known.remark():
@@ -159,7 +161,7 @@ def run_round(
         write_table(asked, files.out)
         say(f"{len(asked)} rows to label {saved_in(files.out)}; fill in {bundle.target!r}.")
     else:
-        shown = [ROW, "predicted", "probability", "why"]
+        shown = list(OWN)
         if bundle.id_column in asked.columns:
             shown.insert(1, bundle.id_column)
         for line in table_lines(shown, asked[shown].map(_written).values.tolist()):
@@ -452,12 +454,22 @@ def refuse_new_classes(
     for label in labels:
         if label not in known and str(label) not in allowed:
             hint = did_you_mean(str(label), [str(name) for name in known])
+            mend = f"; {hint}Correct it" if hint else "; correct it"
             raise ValueError(
                 f"{str(path)!r} has the answer {label!r}, and the classes are "
                 f"{', '.join(str(name) for name in known[:MOST_NAMED])}"
-                f"{', …' * (len(known) > MOST_NAMED)}; {hint}Correct it, leave it blank, or add "
+                f"{', …' * (len(known) > MOST_NAMED)}{mend}, leave it blank, or add "
                 f"--new-class {label} if it is one."
             )
+
+
+def _refuse_own_names(target: str) -> None:
+    """Raise a ValueError where a column of the rows to label would hide that of the labels."""
+    if target in OWN:
+        raise ValueError(
+            f"the column of labels is called {target!r}, as one that stands beside the rows to "
+            f"label ({', '.join(OWN)}); rename it, and fit again."
+        )
 
 
 def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target: str) -> Any:
@@ -480,7 +492,8 @@ def described(learner: ActiveLearner, query: Query, frame: pd.DataFrame, target:
             "why": query.why,
         }
     )
-    others = frame.drop(columns=[c for c in told.columns if c in frame.columns])
+    others = frame.drop(columns=[c for c in (target,) if c in frame.columns])
+    others = others.rename(columns={name: f"{name} (of the table)" for name in OWN})
     return pd.concat([told, others.iloc[query.rows].reset_index(drop=True)], axis=1)
 
 

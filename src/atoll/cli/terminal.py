@@ -19,6 +19,7 @@ import typer.core
 
 from atoll.cli.wording import in_options, shell_word
 from atoll.core.extras import MissingExtraError
+from atoll.core.files import NO_ROOM
 from atoll.core.points import DASH
 
 P = ParamSpec("P")
@@ -282,6 +283,11 @@ def quoted(names: Iterable[str]) -> list[str]:
 
 
 def _message(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is not None:
+        return (
+            f"cannot write {str(error.filename)!r}: {str(error.strerror).lower()}; make room, or "
+            "choose another path."
+        )
     if isinstance(error, OSError) and error.strerror:
         where = f": {str(error.filename)!r}" if error.filename is not None else ""
         return f"{error.strerror}{where}"

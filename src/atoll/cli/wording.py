@@ -33,9 +33,12 @@ _NO_WORD = re.compile(r"None(?: \([^)]*\))?(?:, | or )| or a function of [^,]*")
 
 
 _MORE = re.compile(r"\b(?:(?P<more>raise|larger)|lower|smaller)\b", re.IGNORECASE)
+_TEXT = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+_CORRECTED = re.compile(rf", for example with y\.replace\({_TEXT}, {_TEXT}\)")
 _IN_SHELL = {
     "predict corrects them, transduction_ keeps them as given,": "`atoll predict` corrects them,",
     "suspect_labels() lists": "`atoll suspects` lists",
+    "With checkpoint=, the same call goes": "With --checkpoint FOLDER the same command goes",
 }
 
 
@@ -79,6 +82,7 @@ def in_options(
         wanted = _NO_WORD.sub("", rule["rule"]) if is_own else rule["rule"]
         message = f"give {wanted}."
     if "--target" in options.values():
+        message = _CORRECTED.sub("", re.sub(r"(^|: )y: (?=the class )", r"\1", message))
         column = "column of labels" if target is None else f"column {target!r}"
         message = re.sub(r"^(?:Unknown label type: )?y (?=has |holds )", f"the {column} ", message)
         message = message.replace(" Bin the values, or use a regressor.", " Bin the values.")

@@ -29,10 +29,11 @@ class Slip(NamedTuple):
     def said(self) -> str:
         """Return what looks like a slip, and what to do."""
         labels = "a single label" if self.n_labels == 1 else f"{self.n_labels} labels"
+        more = "; else label more rows of it" if self.n_labels <= FEW else ""
         return (
             f"the class {self.name!r} has {labels} and is nearly called {self.meant!r}, which has "
             f"{self.n_meant}. Fix: if it is a slip, correct it, for example with "
-            f"y.replace({self.name!r}, {self.meant!r}); else label more rows of it."
+            f"y.replace({self.name!r}, {self.meant!r}){more}."
         )
 
 
@@ -42,6 +43,8 @@ def class_slips(classes: Iterable[Any], counts: Iterable[int]) -> list[Slip]:
     A slip has one or two labels, the class meant has more, and the names differ only in capitals,
     blanks and full stops, or by one letter of a long word. Names that differ in a digit, a sign or
     a single letter are of different classes.
+    Names that differ only in capitals and in blanks around them are slips however many labels they
+    have; of two with as many, the second is the slip.
 
     Parameters
     ----------
@@ -54,11 +57,15 @@ def class_slips(classes: Iterable[Any], counts: Iterable[int]) -> list[Slip]:
     ['Adelie']
     >>> class_slips(["class1", "class2", "grade A", "grade B"], [1, 9, 1, 9])
     []
+    >>> [slip.name for slip in class_slips(["Gentoo", "gentoo"], [9, 9])]
+    ['gentoo']
     """
     known = [(n, name) for name, n in zip(classes, counts) if isinstance(name, str) and n]
     found = []
-    for n, name in known:
+    for i, (n, name) in enumerate(known):
         meant = [(m, o) for m, o in known if n <= FEW and m > n and _are_near(name, o)]
+        meant += [(m, o) for m, o in known if m > n and _is_same(name, o)]
+        meant += [(m, o) for m, o in known[:i] if m == n and _is_same(name, o)]
         if meant:
             n_meant, other = max(meant)
             found.append(Slip(name, n, other, n_meant))
@@ -70,6 +77,12 @@ def remark_on_slips(classes: Iterable[Any], counts: Iterable[int]) -> None:
     for slip in class_slips(classes, counts):
         if slip.name.strip() != slip.meant.strip():
             warn_user(f"y: {slip.said()}", UserWarning)
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return whether names differ by capitals and blanks around them alone."""
+    name = one.strip().casefold()
+    return len(name) >= LEAST_SAME and name == other.strip().casefold()
 
 
 def _are_near(one: str, other: str) -> bool:

@@ -291,6 +291,8 @@ def _as_vector(y: Any) -> NDArray[Any]:
         raise ValueError("y is None; pass one label per row, with None or NaN where it is unknown.")
     if hasattr(y, "to_numpy"):  # pandas, polars and pyarrow
         values = _column_values(y)
+    elif isinstance(y, np.ma.MaskedArray):
+        values = unmasked(y)
     elif isinstance(y, np.ndarray):
         values = y
     else:
@@ -310,6 +312,19 @@ def _as_vector(y: Any) -> NDArray[Any]:
             f"y should be a 1d array of labels, got an array of shape {values.shape} instead."
         )
     return values
+
+
+def unmasked(values: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    """Return the entries of a masked array as objects, with None for those that are masked.
+
+    Examples
+    --------
+    >>> unmasked(np.ma.masked_array([1, 2], mask=[False, True]))
+    array([1, None], dtype=object)
+    """
+    found = np.array(values.data, dtype=object)
+    found[np.ma.getmaskarray(values)] = None
+    return found
 
 
 def _column_values(column: Any) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from atoll.core.extras import import_extra
@@ -31,6 +32,10 @@ _POINT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
 _COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+\s*")
 _GROUPED = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
 _CODE = re.compile(r"\s*0\d+\s*")  # 007: a number would lose its zeros
+_MEASURED = re.compile(  # $12, 5.1 cm, 12 %, 80 mg/dl; P12 and 007 m are names
+    r"\s*(?P<before>[$€£¥]?)\s*[+-]?(?!0\d)\d+([.,]\d+)*"
+    r"\s*(?P<after>([^\W\d_][^\d\s]{0,9}|[%‰°][CF]?|[$€£¥])?)\s*"
+)
 
 
 def are_numbers(values: Iterable[str]) -> bool:
@@ -75,6 +80,29 @@ def with_numbers(frame: pd.DataFrame, columns: Sequence[str], *, known: bool) ->
     return frame.assign(**read) if read else frame
 
 
+def without_decimals(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with floats, or integers, for the decimals of databases and Parquet files.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> decimals = {"price": [Decimal("1.50"), None], "code": [Decimal(3), Decimal(4)]}
+    >>> without_decimals(pd.DataFrame(decimals)).to_dict("list")
+    {'price': [1.5, nan], 'code': [3, 4]}
+    """
+    read: dict[str, Any] = {}
+    for name in dict.fromkeys(frame.columns):
+        cells: Any = frame[name]
+        if cells.ndim != 1 or cells.dtype != object:
+            continue
+        known = cells[cells.notna()]
+        if len(known) and all(isinstance(cell, Decimal) for cell in known):
+            numbers = as_numbers(cells)
+            is_whole = all(cell == int(cell) and cell.as_tuple().exponent == 0 for cell in known)
+            read[name] = numbers.astype("Int64") if is_whole else numbers
+    return frame.assign(**read) if read else frame
+
+
 def _are_names(cells: pd.Series, values: list[Any]) -> bool:
     """Return whether cells may well be names of rows: whole numbers as text, each only once.
 
@@ -95,11 +123,16 @@ def _are_all(values: list[Any], known: bool) -> bool:
     """Return whether all values, none of them null, are numbers, possibly written as text."""
     texts = [value for value in values if isinstance(value, str)]
     others = [value for value in values if not isinstance(value, str)]
-    if not values or not all(kind_of(value) == "number" for value in others):
+    if not values or not all(_is_number(value) for value in others):
         return False
     if known or not texts:
         return all(_POINT.fullmatch(text) or not text.strip() for text in texts)
     return are_numbers([*texts, *map(str, others)])
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a cell is a number; those of databases and of Parquet files are decimals."""
+    return kind_of(value) == "number" or isinstance(value, Decimal)
 
 
 def about_numbers(
@@ -124,6 +157,10 @@ def about_numbers(
     values = [value for value in values if value.strip()]
     forms = (_POINT, _COMMA, _GROUPED)
     words = [v for v in values if not any(form.fullmatch(v) for form in forms)]
+    unit = _unit_of(values) if len(values) > FEW_CODES else ""
+    if unit:
+        what = f"holds numbers with {unit!r}, such as {values[0].strip()!r}, as text"
+        return what, fixes.unit(name, unit)
     n_numbers = len(values) - len(words)
     if n_numbers <= FEW_CODES or any(_is_code(value) for value in values):
         return None
@@ -144,6 +181,25 @@ def about_numbers(
             fixes.measured(name)
         )
     return None
+
+
+def _unit_of(values: Sequence[str]) -> str:
+    """Return the unit that every one of the values has beside its number; empty if none has.
+
+    Examples
+    --------
+    >>> _unit_of(["5.1 cm", "12 cm"]), _unit_of(["$5", "$1,200"]), _unit_of(["5 cm", "5 mm"])
+    ('cm', '$', '')
+    >>> _unit_of(["5", "6"]), _unit_of(["P5", "P6"]), _unit_of(["5-10 y", "10-20 y"])
+    ('', '', '')
+    """
+    units = set()
+    for value in values:
+        found = _MEASURED.fullmatch(value)
+        units.add("" if found is None else found["before"] or found["after"])
+        if len(units) > 1:
+            return ""
+    return units.pop() if units else ""
 
 
 def with_decimal_commas(frame: pd.DataFrame, columns: Iterable[str]) -> list[str]:

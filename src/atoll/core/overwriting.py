@@ -73,7 +73,7 @@ def kind_of(path: Path) -> str | None:
     Any text may be a table.
     """
     if not path.is_file():
-        return None  # such as /dev/null
+        return None  # such as a pipe, of which nothing may be read here
     with path.open("rb") as file:
         begins = file.read(_N_BYTES)
     if not begins:
@@ -88,6 +88,8 @@ def kind_of(path: Path) -> str | None:
 
 def holds_learner(path: str | os.PathLike[str]) -> bool:
     """Return whether the path is that of a file with a learner in it."""
+    if not Path(path).is_file():
+        return False
     try:
         with zipfile.ZipFile(path) as archive:
             return LEARNER.encode() in archive.read("schema.json")

@@ -81,6 +81,15 @@ class Fixes(NamedTuple):
             f"(X[{column!r}].str.replace(',', '').astype(float))"
         )
 
+    def unit(self, column: str, unit: str) -> str:
+        """Return how text with a unit beside each number becomes numbers."""
+        if not self.in_python:
+            return "write the numbers alone, and the unit in the name of the column"
+        return (
+            f"make them numbers (pd.to_numeric(X[{column!r}].str.replace({unit!r}, ''))), or if "
+            f"its values are categories, say so (X[{column!r}].astype('category'))"
+        )
+
     @property
     def first_row(self) -> int:
         """Number of the first row: 0 as in a data frame, 1 as in a file."""

@@ -97,6 +97,12 @@ def refuse_repeated_columns(X: Any) -> None:
     )
 
 
+def refuse_lazy(X: Any) -> None:
+    """Raise a ValueError for a table that polars has yet to compute."""
+    if hasattr(X, "collect") and hasattr(X, "collect_schema") and not hasattr(X, "shape"):
+        raise ValueError("X is a lazy frame; pass X.collect().")
+
+
 def about_separator(frame: pd.DataFrame, missing: Sequence[str]) -> str:
     r"""Say which separator the file seems to have, if one column's name holds several names.
 

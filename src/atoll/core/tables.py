@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
 from atoll.core.near_names import no_file
+from atoll.core.number_texts import without_decimals
 from atoll.core.overwriting import TABLE, check_output
 
 if TYPE_CHECKING:
@@ -61,6 +62,18 @@ class LongRow(ValueError):
 
 
 GZIP = b"\x1f\x8b"  # the first bytes of compressed text
+_FORMATS = {  # by the first bytes of a file
+    b"PAR1": "is a Parquet file; it needs a name that ends in .parquet",
+    GZIP: "is compressed by gzip; it needs a name that ends in .csv.gz",
+    b"PK\x03\x04": "is a spreadsheet or a zip archive; save the table as CSV",
+    b"\xd0\xcf\x11\xe0": "is a spreadsheet; save the table as CSV",
+    b"BZh": "is compressed by bzip2; unpack it, or compress it by gzip",
+    b"\xfd7zXZ": "is compressed by xz; unpack it, or compress it by gzip",
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd; unpack it, or compress it by gzip",
+    b"ARROW1": "is an Arrow file; save the table as Parquet or CSV",
+    b"atoll model, ": "is a model of atoll, not a table",
+}
+_MARK = 16  # bytes by which a format is told
 
 
 class Form(NamedTuple):
@@ -318,9 +331,10 @@ def _table_format(path: Path) -> str:
     suffix = Path(path.stem).suffix if _is_compressed(path) else path.suffix
     kind = suffix.lower().removeprefix(".")
     if kind not in _PACKAGES or (_is_compressed(path) and kind == "parquet"):
+        save = "; save the spreadsheet as CSV" if kind in ("xlsx", "xls", "ods") else ""
         raise ValueError(
             f"{str(path)!r} does not end in .csv, .tsv or .parquet (or .csv.gz, .tsv.gz); tables "
-            "are read and written in these formats."
+            f"are read and written in these formats{save}."
         )
     for package in _PACKAGES[kind]:
         import_extra(package)
@@ -351,6 +365,7 @@ def _no_rows(source: Path | bytes) -> ValueError:
 def _read_text(source: Path | bytes) -> pd.DataFrame:
     """Read a table from a file or from its bytes."""
     pd = import_extra("pandas")
+    _refuse_other_formats(source)
     with _text_errors(_name(source)):
         form = form_of(_sample(source))
         found: Any = pd.read_csv(
@@ -388,6 +403,7 @@ def _text_chunks(
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of a text file, some at a time; `as_written`: every cell as a string."""
     pd = import_extra("pandas")
+    _refuse_other_formats(source)
     with _text_errors(_name(source)):
         form = form_of(_sample(source))
         options: dict[str, Any] = {
@@ -474,11 +490,39 @@ def unreadable_text(name: str, error: Exception) -> ValueError:
     if long is None:
         return ValueError(f"{name} cannot be read as CSV ({error}); save the table as CSV again.")
     wanted, line, seen = map(int, long.groups())
+    columns = f"{wanted} columns: mend that line"
+    if wanted == 1:
+        columns = "1 column, by its first line: delete lines above the names of the columns"
     return LongRow(
-        f"{name} has {seen} cells in line {line}, and {wanted} columns: mend that line, or put "
-        "cells that hold a separator in quotation marks.",
+        f"{name} has {seen} cells in line {line}, and {columns}, or put cells that hold a "
+        "separator in quotation marks.",
         seen - wanted,
     )
+
+
+def _other_format(begins: bytes) -> str:
+    """Return what a file is that is no text, and what to do about it; empty if that is not known.
+
+    Examples
+    --------
+    >>> _other_format(b"PAR1...")
+    'is a Parquet file; it needs a name that ends in .parquet'
+    """
+    for mark, what in _FORMATS.items():
+        if begins.startswith(mark):
+            return what
+    return ""
+
+
+def _refuse_other_formats(source: Path | bytes) -> None:
+    """Raise a ValueError that says what a file is where it is no text."""
+    begins = source[:_MARK] if isinstance(source, bytes) else b""
+    if isinstance(source, Path) and source.is_file() and not _is_compressed(source):
+        with source.open("rb") as file:
+            begins = file.read(_MARK)
+    other = _other_format(begins)
+    if other:
+        raise ValueError(f"{_name(source)} {other}.")
 
 
 def _sample(source: Path | bytes) -> str:
@@ -528,7 +572,7 @@ def form_of(text: str) -> Form:
 def _read_parquet(source: Path) -> pd.DataFrame:
     pd = import_extra("pandas")
     with _parquet_errors(source):
-        found: Any = pd.read_parquet(source)
+        found: Any = without_decimals(pd.read_parquet(source))
     return found
 
 
@@ -541,7 +585,8 @@ def _parquet_chunks(
     with _parquet_errors(source), parquet.ParquetFile(source) as file:
         rows = _rows_of(most_cells, len(file.schema_arrow.names))
         for batch in file.iter_batches(batch_size=rows):
-            yield batch.to_pandas(types_mapper=types)
+            frame = batch.to_pandas(types_mapper=types)
+            yield frame if as_written else without_decimals(frame)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _ARRAY = re.compile(r"\[[-+.e\d\s]*\]")  # as NumPy prints one
+_MOST_SAID = 4  # columns that a remark names
 _LOOKED_AT = 200  # values that are looked at to see whether a column holds lists
 
 
@@ -67,12 +68,19 @@ DATES = Fault(
     "turn them into numbers that may matter, such as days since a day or the month",
 )
 
+DURATIONS = Fault("holds durations", "turn them into numbers, such as hours")
+COMPLEX = Fault("holds complex numbers", "take their real and imaginary parts as two columns")
+
 
 def fault_of_cells(column: pd.Series) -> Fault | None:
     """Return what is wrong with cells that are neither numbers nor words; None if nothing is."""
-    types = import_extra("pandas.api.types")
-    if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
+    pd, types = import_extra("pandas"), import_extra("pandas.api.types")
+    if types.is_datetime64_any_dtype(column.dtype) or isinstance(column.dtype, pd.PeriodDtype):
         return DATES
+    if getattr(column.dtype, "kind", "") == "m":  # NumPy's and Arrow's
+        return DURATIONS
+    if types.is_complex_dtype(column.dtype):
+        return COMPLEX
     if column.isna().all():
         return Fault("is blank in every row")
     first = column[column.notna()].iloc[0]
@@ -80,6 +88,29 @@ def fault_of_cells(column: pd.Series) -> Fault | None:
         what = f"holds {type(first).__name__}s, such as {str(first)[:40]!r}"
         return Fault(what, "spread it over columns of numbers")
     return None
+
+
+def about_times(X: Any) -> str:
+    """Return which columns of a pandas frame hold dates, durations or intervals; empty if none do.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> days = pd.date_range("2024-01-01", periods=2)
+    >>> about_times(pd.DataFrame({"x": [1, 2], "day": days, "span": days - days[0]}))
+    "column 'day' holds dates, column 'span' holds durations"
+    """
+    dtypes: Any = getattr(X, "dtypes", None) if hasattr(X, "iloc") else None
+    said = []
+    for name, dtype in dtypes.items() if hasattr(dtypes, "items") else ():
+        kind, word = getattr(dtype, "kind", ""), str(dtype)
+        if kind == "M" or word.startswith(("period", "date32", "date64")):
+            said.append(f"column {name!r} holds dates")
+        elif kind == "m":
+            said.append(f"column {name!r} holds durations")
+        elif word.startswith("interval"):
+            said.append(f"column {name!r} holds intervals")
+    return ", ".join(said[:_MOST_SAID]) + (", …" if len(said) > _MOST_SAID else "")
 
 
 def fault_of_categories(

@@ -26,6 +26,7 @@ from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
 from atoll.estimators.parameters import PROBABILITY, check_value
 from atoll.estimators.shell import Classifier
 from atoll.estimators.timing import LONG, in_words, seconds_of
+from atoll.estimators.validation import remark_on_order
 from atoll.models.average import label_doubts, pooling
 from atoll.models.average.label_doubts import LabelRecord
 from atoll.models.groups import group_proba
@@ -236,6 +237,9 @@ class InformedClassifier(Classifier):
                 f"{name} is for rows in memory, and X is read in chunks. Fit on an array of a part "
                 "of the rows instead."
             )
+
+        remark_on_order(X, sample_weight, "sample_weight")
+        remark_on_order(X, groups, "groups")
 
         def know(labels: PartialLabels) -> PartialLabels:
             labels = knowledge.with_weights(labels, sample_weight)

@@ -121,8 +121,11 @@ def with_groups(
         other = int(rows[labels.codes[rows] != labels.codes[row]][0])
         first, second = sorted((row, other))
         said = labels.classes[labels.codes[[first, second]]].tolist()
+        group = names[codes[row]]
+        if isinstance(group, float) and group.is_integer():
+            group = int(group)  # blank cells make floats of whole numbers
         raise ValueError(
-            f"the group {names[codes[row]]!r} has two labels, {said[0]!r} in row "
+            f"the group {group!r} has two labels, {said[0]!r} in row "
             f"{wording.row(first)} and {said[1]!r} in row {wording.row(second)}, "
             f"{wording.counting}; correct one, or give the rows groups of their own."
         )
@@ -218,9 +221,9 @@ def read_class_prior(
         shares = _numbers([class_prior.get(name, np.nan) for name in names])
         unknown = np.isnan(shares)
         if unknown.sum() > 1:
-            missing = [name for name, is_unknown in zip(names, unknown) if is_unknown]
+            missing = ", ".join(repr(name) for name, is_open in zip(names, unknown) if is_open)
             raise ValueError(
-                f"{said} has no share for {missing!r}; give one for each class, or for all "
+                f"{said} has no share for {missing}; give one for each class, or for all "
                 "but one, which has the rest."
             )
         if unknown.any():

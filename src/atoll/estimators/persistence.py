@@ -32,7 +32,7 @@ from atoll import __version__
 from atoll.core.files import atomic_path
 from atoll.core.memory import check_memory
 from atoll.core.near_names import no_file
-from atoll.core.overwriting import MODEL, check_output
+from atoll.core.overwriting import LEARNER, MODEL, check_output
 from atoll.core.preprocessing import Preprocessing, with_fillings
 from atoll.estimators import saved_format_1
 from atoll.estimators.far_rows import OfEveryRow
@@ -250,7 +250,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         archive = _zipped(*_schema_and_parts(packed(model)), zipfile.ZIP_DEFLATED)
     except TypeError as error:  # an object that skops or we have no form for
         raise ValueError(
-            f"the {type(model).__name__} holds an object that cannot be saved as data: {error}"
+            f"the {type(model).__name__} holds an object that cannot be saved as data: "
+            f"{str(error).rstrip('.')}."
         ) from error
     digest = hashlib.sha256(archive).hexdigest()
     header = f"atoll model, format {FORMAT}, atoll {__version__}, sha256 {digest}\n"
@@ -266,7 +267,23 @@ def _schema_and_parts(model: Any) -> tuple[Any, dict[str, bytes]]:
         import skops.io
 
         schema, parts = _unzipped(skops.io.dumps(model))
+        if _has_lambda(schema):
+            raise TypeError(
+                "a lambda, which has no name to be found by when the file is read; write it with "
+                "def in a module of yours, and name it in load_model(path, trusted=[...])"
+            ) from None
         return to_records(schema, present_layout), parts
+
+
+def _has_lambda(schema: Any) -> bool:
+    """Return whether a node of skops's schema is a function without a name."""
+    if isinstance(schema, list):
+        return any(map(_has_lambda, schema))
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("__loader__") == "FunctionNode" and schema.get("__class__") == "<lambda>":
+        return True
+    return any(map(_has_lambda, schema.values()))
 
 
 def _check_model_and_path(model: Any, path: Any) -> None:
@@ -280,6 +297,11 @@ def _check_model_and_path(model: Any, path: Any) -> None:
         )
     if isinstance(model, str | os.PathLike):
         raise TypeError(f"save_model(model, path): model={model!r} is a name; give a fitted model.")
+    if hasattr(model, "query") and hasattr(model, "save"):
+        raise ValueError(
+            f"{type(model).__name__} has answers to keep, too: save it by its own save(path), and "
+            f"take it up with {type(model).__name__}.load(path). Its classifier is estimator_."
+        )
     head = model.estimator if isinstance(model, ModelBundle) else model
     head = head.steps[-1][1] if hasattr(head, "steps") else head
     try:
@@ -318,6 +340,19 @@ def load_model(
         If the file is missing, truncated, changed since it was written, written by a newer
         format, larger than `max_bytes`, no model at all, or holds a type that is not trusted.
     """
+    found = read_saved(path, trusted, max_bytes)
+    if isinstance(found, dict) and found.get("kind") == LEARNER:
+        raise ValueError(
+            f"{str(path)!r} holds a loop of labels with its answers, not a model; it goes on with "
+            "`atoll next` of its model, or in Python with ActiveLearner.load(path)."
+        )
+    return found
+
+
+def read_saved(
+    path: str | os.PathLike[str], trusted: Sequence[str | type] = (), max_bytes: int = MAX_BYTES
+) -> Any:
+    """Return what is in a file of `save_model`, as `load_model` does, be it no model."""
     _check_trusted(trusted)
     name = repr(str(path))
     file_format, writer, archive = _read_archive(Path(path), max_bytes)

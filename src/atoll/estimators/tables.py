@@ -19,7 +19,7 @@ from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
 from atoll.core.fillings import carrying, fillings_of, with_remarks
 from atoll.core.label_copies import label_copies
-from atoll.core.labels import PartialLabels, parse_labels, placeholders_in
+from atoll.core.labels import PartialLabels, parse_labels, placeholders_in, unmasked
 from atoll.core.number_texts import were_texts, with_decimal_commas, with_numbers
 from atoll.core.remarks import hearing, warn_user
 from atoll.core.strangers import about_strangers
@@ -28,6 +28,7 @@ from atoll.core.table_refusals import (
     as_floats,
     columns_in_words,
     is_or_are,
+    refuse_lazy,
     refuse_repeated_columns,
 )
 from atoll.core.tables import N_CELLS
@@ -238,6 +239,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         if sparse.issparse(X):
             raise ValueError("X is sparse: it holds numbers already. Leave this step out.")
         refuse_repeated_columns(X)
+        if isinstance(X, np.ma.MaskedArray):
+            X = unmasked(X)
         if not isinstance(X, pd.DataFrame):
             X = np.asarray(X)
             if X.ndim != 2:
@@ -415,6 +418,7 @@ def _refuse_what_is_no_table(X: Any) -> None:
         )
     if is_dask(X):
         raise ValueError("X is a Dask collection; pass X.compute(), or atoll.RowChunks.")
+    refuse_lazy(X)
 
 
 def _not_two_dimensions(given: Any, X: NDArray[Any]) -> str:

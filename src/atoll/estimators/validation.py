@@ -21,10 +21,17 @@ from atoll.core.not_finite import about_not_finite, shortened_list
 from atoll.core.remarks import warn_user
 from atoll.core.rows import clipped
 from atoll.core.table_fixes import FRAME, Fixes
-from atoll.core.table_refusals import columns_in_words, is_or_are, refuse_repeated_columns
-from atoll.core.unusable import row_numbers
+from atoll.core.table_refusals import (
+    columns_in_words,
+    is_or_are,
+    refuse_lazy,
+    refuse_repeated_columns,
+)
+from atoll.core.unusable import about_times, row_numbers
 
 Array = NDArray[np.float64]
+
+_NOT_CONVERTED = ("could not convert", "Cannot cast", "float() argument must be")
 
 LARGE = 1e15  # sums of squares of larger numbers may overflow in single precision
 LARGEST = 1e140  # squares of larger numbers overflow; of differences below its inverse, underflow
@@ -61,8 +68,14 @@ def read_labels(
     return labels
 
 
-def remark_on_order(X: Any, y: Any) -> None:
-    """Warn if the rows of a table and their labels have the same names in different orders."""
+def remark_on_order(X: Any, y: Any, name: str = "y") -> None:
+    """Warn if a table and what is said of its rows have the same names in different orders.
+
+    Parameters
+    ----------
+    y : (n,) labels, weights or groups
+    name : of the argument that y was given as
+    """
     names: Any = getattr(X, "index", None)
     others: Any = getattr(y, "index", None)
     if not (hasattr(names, "equals") and hasattr(others, "equals")) or len(names) != len(others):
@@ -71,8 +84,9 @@ def remark_on_order(X: Any, y: Any) -> None:
         return
     if len(names.intersection(others)) == len(names):
         warn_user(
-            "the index of y has the names of X's rows in another order; labels are taken by their "
-            "position, not by their names. Bring them into order first: y.loc[X.index].",
+            f"the index of {name} has the names of X's rows in another order; "
+            f"{'labels' if name == 'y' else 'its entries'} are taken by their position, not by "
+            f"their names. Bring them into order first: {name}.loc[X.index].",
             UserWarning,
         )
 
@@ -143,6 +157,18 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             "example with sklearn.decomposition.TruncatedSVD."
         )
     refuse_repeated_columns(X)
+    refuse_lazy(X)
+    if np.ma.is_masked(X):
+        n_masked = np.ma.count_masked(X)
+        cells = "1 cell" if n_masked == 1 else f"{n_masked} cells"
+        raise ValueError(
+            f"X is masked in {cells}. Let them be filled in: make_pipeline(make_preprocessor(), "
+            f"{type(estimator).__name__}()), with make_pipeline of sklearn.pipeline and "
+            "make_preprocessor of atoll; or take X.data, if all are known."
+        )
+    timed = about_times(X)
+    if timed:  # Arrow's would be read as billionths of a second
+        raise ValueError(_no_numbers(estimator, timed))
     single = getattr(estimator, "keeps_single", False)
     try:
         X = validate_data(
@@ -154,11 +180,13 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             ensure_all_finite=False,
             order="C",
         )
-    except (ValueError, np.exceptions.DTypePromotionError) as error:
+    except (ValueError, TypeError) as error:  # NumPy's DTypePromotionError is one of the latter
         is_promotion = isinstance(error, np.exceptions.DTypePromotionError)
         if not reset and str(error).startswith("The feature names should match"):
             raise ValueError(f"{error}{_chosen_columns(estimator, X)}") from error
-        if not is_promotion and not str(error).startswith("could not convert"):
+        is_text = str(error).startswith(_NOT_CONVERTED)
+        is_of_array = isinstance(error, TypeError) and not hasattr(X, "columns")
+        if not is_promotion and (not is_text or is_of_array):  # of arrays scikit-learn wants it so
             raise
         why = "dates beside numbers" if is_promotion else error
         if len(np.shape(X)) == 1:
@@ -169,12 +197,7 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
                 "make_pipeline of sklearn.pipeline and TfidfVectorizer of "
                 "sklearn.feature_extraction.text."
             ) from error
-        raise ValueError(
-            f"X holds text or other values that are no numbers ({why}). Turn a table into "
-            "numbers first: make_pipeline(make_preprocessor(), "
-            f"{type(estimator).__name__}()), with make_pipeline of sklearn.pipeline and "
-            "make_preprocessor of atoll."
-        ) from error
+        raise ValueError(_no_numbers(estimator, why)) from error
     if sparse.issparse(X):
         return _read_sparse(estimator, X, reset=reset)
     # In blocks: a mask of many rows would be an eighth of their size.
@@ -187,6 +210,14 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     if float(np.abs(X).max(initial=0.0)) <= LARGEST:
         return X
     return np.clip(X, -LARGEST, LARGEST)
+
+
+def _no_numbers(estimator: BaseEstimator, why: Any) -> str:
+    return (
+        f"X holds text or other values that are no numbers ({why}). Turn a table into numbers "
+        f"first: make_pipeline(make_preprocessor(), {type(estimator).__name__}()), with "
+        "make_pipeline of sklearn.pipeline and make_preprocessor of atoll."
+    )
 
 
 def _chosen_columns(estimator: BaseEstimator, X: Any) -> str:
