@@ -463,6 +463,11 @@ def test_a_learner_of_a_table_is_saved_with_it(kind, tmp_path):
     learner.save(tmp_path / "pool.atoll")
     loaded = ActiveLearner.load(tmp_path / "pool.atoll")
     assert loaded.has_rows(X)
+    if kind != "texts":
+        assert loaded.has_rows(X.assign(mass=np.nextafter(X["mass"], 9.0)))  # as CSV may have it
+        assert not loaded.has_rows(X.assign(mass=X["mass"] + 1e-6))
+        assert not loaded.has_rows(X.assign(site=X["site"].str.upper()))
+        assert not loaded.has_rows(X.assign(count=X["count"] + 1))
     assert loaded.query(4).rows.tolist() == learner.query(4).rows.tolist()
     np.testing.assert_array_equal(loaded.proba_, learner.proba_)
 

@@ -24,6 +24,8 @@ Index = NDArray[np.intp]
 
 THEIRS = (LabelPropagation, LabelSpreading, SelfTrainingClassifier)
 
+DIGITS = 1e-12  # of a column's largest number: differences below it are of the last digits
+
 
 class Known(NamedTuple):
     """Labels of some rows of a pool.
@@ -192,14 +194,31 @@ def blank_shares(X: Any) -> Array:
 
 
 def same_rows(X: Any, other: Any) -> bool:
-    """Return whether two tables of as many rows are equal; both may be sparse."""
+    """Return whether two tables of as many rows are equal; both may be sparse.
+
+    The last digits of numbers may differ: many programs change them as they read and write a table.
+    """
     if sparse.issparse(X) and sparse.issparse(other):
         return X.shape == other.shape and not (other != X).nnz
     if sparse.issparse(X) or sparse.issparse(other):
         return False
     if hasattr(X, "columns") and hasattr(other, "columns"):
         X, other = (t.to_pandas() if hasattr(t, "to_pandas") else t for t in (X, other))
-        return list(X.columns) == list(other.columns) and bool(
-            X.reset_index(drop=True).equals(other.reset_index(drop=True))
+        return list(X.columns) == list(other.columns) and all(
+            _same_cells(X.iloc[:, j], other.iloc[:, j]) for j in range(X.shape[1])
         )
-    return np.array_equal(np.asarray(X), np.asarray(other))
+    return _same_cells(np.asarray(X), np.asarray(other))
+
+
+def _same_cells(cells: Any, others: Any) -> bool:
+    """Return whether two columns, or arrays, are equal but for the last digits of numbers."""
+    dtypes = (cells.dtype, others.dtype)
+    if all(isinstance(dtype, np.dtype) and dtype.kind == "f" for dtype in dtypes):
+        first, second = np.asarray(cells), np.asarray(others)
+        if first.shape != second.shape:
+            return False
+        largest = np.max(np.abs(first), axis=0, initial=0.0, where=np.isfinite(first))
+        return np.allclose(first, second, rtol=0.0, atol=DIGITS * largest, equal_nan=True)
+    if hasattr(cells, "reset_index"):
+        return bool(cells.reset_index(drop=True).equals(others.reset_index(drop=True)))
+    return np.array_equal(cells, others)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import typer
 import typer.core
@@ -120,22 +121,50 @@ def _about_fit(error: Any) -> str:
 
 def _about_number(error: Any) -> str | None:
     """Say what number an option needs, after the word it was given; None for other mistakes."""
-    param, details = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
-    if details is None or param is None:
+    param: Any = getattr(error, "param", None)
+    if param is None:
         return None
-    first, least, most = details()[0], getattr(param, "min", None), getattr(param, "max", None)
-    kind = str(first.get("type"))
-    is_past_a_limit = kind in ("greater_than_equal", "less_than_equal")
-    if not is_past_a_limit and not kind.startswith(("int_", "float_")):
+    told = _told_by_pydantic(error, param) or _told_by_click(error, param)
+    if told is None:
         return None
-    limits = [(how, x) for how, x in (("at least", least), ("at most", most)) if x is not None]
-    is_whole = kind.startswith("int_") or all(isinstance(limit, int) for _, limit in limits)
-    if is_past_a_limit and not limits:
-        return None
+    limits = [(how, x) for how, x in zip(("at least", "at most"), told.limits) if x is not None]
     said = " and ".join(f"{how} {limit:g}" for how, limit in limits)
-    number = "a whole number" if is_whole and not kind.startswith("float_") else "a number"
-    word = shell_word(first.get("input"))
+    number = "a whole number" if told.is_whole else "a number"
+    word = shell_word(told.word)
     return f"{param.opts[0]} {word}: give {number}{', ' if said else ''}{said}"
+
+
+class _BadNumber(NamedTuple):
+    """A word that is not the number that an option needs: the word, and what is needed."""
+
+    word: Any
+    is_whole: bool
+    limits: tuple[float | None, float | None]
+
+
+def _told_by_pydantic(error: Any, param: Any) -> _BadNumber | None:
+    """Return what typer 0.29 and later know of a bad number."""
+    details = getattr(error.__cause__, "errors", None)
+    if details is None:
+        return None
+    first, limits = details()[0], (getattr(param, "min", None), getattr(param, "max", None))
+    kind, given = str(first.get("type")), [limit for limit in limits if limit is not None]
+    is_past_a_limit = kind in ("greater_than_equal", "less_than_equal")
+    if not kind.startswith(("int_", "float_")) and not (is_past_a_limit and given):
+        return None
+    is_whole = kind.startswith("int_") or all(isinstance(limit, int) for limit in given)
+    return _BadNumber(first.get("input"), is_whole and not kind.startswith("float_"), limits)
+
+
+def _told_by_click(error: Any, param: Any) -> _BadNumber | None:
+    """Return what click, on which earlier versions of typer stand, tells of a bad number."""
+    of, told = getattr(param, "type", None), str(getattr(error, "message", ""))
+    word = re.match(r"'(.*)' is not a valid (?:integer|float)|(\S+) is not in the range", told)
+    if word is None:
+        return None
+    given = word[1] if word[1] is not None else f"{float(word[2]):g}"
+    is_whole = str(getattr(of, "name", "")).startswith("integer")
+    return _BadNumber(given, is_whole, (getattr(of, "min", None), getattr(of, "max", None)))
 
 
 def complain(message: str) -> None:
