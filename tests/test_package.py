@@ -23,7 +23,7 @@ from atoll.estimators import CLASSIFIERS
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 MODULES = [module.name for module in pkgutil.walk_packages(atoll.__path__, "atoll.")]
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PIN = re.compile(r"([a-z0-9-]+)==([\w.]+)(?:; python_version (<|>=) \"3\.\d+\")?")
 
 

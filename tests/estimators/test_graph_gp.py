@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.spatial.distance import cdist
-from sklearn.datasets import make_moons
+from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from atoll import AtollClassifier, GraphGPClassifier
@@ -163,11 +163,19 @@ def test_labels_in_plenty_leave_no_doubt_where_there_is_none():
     assert np.median(p.max(axis=1)) > 0.999
 
 
-def test_many_labels_of_many_classes_are_given_to_variational_bayes():
+def test_thirty_clear_classes_with_five_labels_each_are_told_apart_for_sure():
+    X, truth = make_blobs(600, 10, centers=30, cluster_std=1.5, random_state=0)
+    y = hide_labels(truth, per_class=5, marker=None, random_state=0)
+    p = GraphGPClassifier(random_state=0).fit(X, y).predict_proba(X)
+    assert np.mean(p.argmax(axis=1) == truth) > 0.98
+    assert np.median(p.max(axis=1)) > 0.8  # a probit by variational Bayes says .15
+
+
+def test_a_softmax_of_more_classes_than_it_has_room_for_is_given_to_variational_bayes():
     X, truth, _ = moons(600, noise=0.25)
     y = hide_labels(truth, per_class=60, marker=None, random_state=0)
-    recipe = replace(RECIPE, choice=replace(RECIPE.choice, most_coefficients=10))
-    model = GraphGPClassifier(recipe=recipe, random_state=0).fit(X, y)
+    recipe = replace(RECIPE, choice=replace(RECIPE.choice, most_coefficients=4))
+    model = GraphGPClassifier(likelihood="softmax", recipe=recipe, random_state=0).fit(X, y)
     assert model.likelihood_ == "probit"
     assert model.diagnostics_["inference"] == "vb"
     new, new_truth = make_moons(1000, noise=0.25, random_state=5)

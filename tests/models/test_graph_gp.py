@@ -344,13 +344,33 @@ def test_fewer_than_two_labels_of_a_class_count_as_two():
     assert not np.allclose(features[1], features[2])
 
 
-@pytest.mark.parametrize(("room", "kind"), [(0, "SoftmaxPosterior"), (-1, "NormalPosterior")])
-def test_more_coefficients_than_there_is_room_for_are_approximated(room, kind):
+def with_room_for(n_coefficients):
+    return replace(RECIPE, choice=replace(RECIPE.choice, most_coefficients=n_coefficients))
+
+
+def test_the_softmax_has_the_smoothest_modes_that_there_is_room_for():
     features, W = features_of()
+    p = features.shape[1]
     known = GraphLabels(features, np.arange(6), np.array([0, 1, 2, 0, 1, 2]), 3, W)
-    most = features.shape[1] * 3 + room
-    recipe = replace(RECIPE, choice=replace(RECIPE.choice, most_coefficients=most))
-    found = model.infer(np.random.default_rng(2), known, 8, "softmax", recipe)
+    draws = [
+        model.infer(np.random.default_rng(2), known, 8, "softmax", with_room_for(n)).coefficients
+        for n in (3 * p, 3 * 5)
+    ]
+    assert (draws[0] != 0).all()
+    used = np.r_[np.arange(4), p - 1]
+    assert (draws[1][:, used] != 0).all()
+    assert not np.delete(draws[1], used, axis=1).any()
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "kind"), [("softmax", "NormalPosterior"), ("auto", "ConePosterior")]
+)
+def test_where_there_is_no_room_for_as_many_modes_as_classes_others_take_over(likelihood, kind):
+    features, W = features_of()
+    rows = np.arange(30)
+    known = GraphLabels(features, rows, rows % 3, 3, W)
+    assert RECIPE.choice.softmax_share(30, 3) > 0
+    found = model.infer(np.random.default_rng(2), known, 8, likelihood, with_room_for(3 * 3))
     assert type(found).__name__ == kind
     if kind == "NormalPosterior":
         assert found.diagnostics()["n_iterations"] == len(found.log_evidences) - 1

@@ -83,8 +83,9 @@ class GraphGPClassifier(InformedClassifier):
     likelihood : {"auto", "argmax", "softmax"}, default="auto"
         What a label says: that its function is the largest, without noise, or a softmax whose noise
         the labels tell. "auto" is the argmax for few labels per class and the softmax for many, and
-        between them (8 to 14 labels per class for two classes) an average of both. With very many
-        classes a probit, found by variational Bayes, takes the softmax's place.
+        between them (8 to 14 labels per class for two classes) an average of both. Beyond some
+        forty classes it is always the argmax, and a probit, found by variational Bayes, takes the
+        place of a softmax that is asked for.
     recipe : Recipe, default=None
         Every tuned number, as `atoll.models.graph_recipe` documents them; None is the tuned recipe.
     classes : sequence, default=None

@@ -4,7 +4,7 @@ prior: a spectral graph kernel with a constant. likelihood: y is the class whose
 largest, without noise; with many labels, a softmax whose noise they tell (`graph_softmax.py`);
 between few and many, an average of the two.
 inference: chains of draws inside the cone that the labels leave; Hamiltonian Monte Carlo for the
-softmax; variational Bayes for a probit where that has too many coefficients.
+softmax, of as many of the smoothest functions as it has room for.
 
     f_c(x) = v(x)ᵀ a_c,   a_c ~ N(0, I),   v(x) = (embedding of x, √ρ)       one f per class
     y_n = argmax_c f_c(x_n)                                                  labelled rows
@@ -326,7 +326,9 @@ def infer(
     share = shares.get(likelihood, recipe.choice.softmax_share(known.n_labels, known.n_classes))
     if share == 0.0:
         return draw(rng, known, n_draws, recipe, watch)
-    if known.features.shape[1] * known.n_classes > recipe.choice.most_coefficients:
+    if not recipe.choice.has_room(known.features.shape[1], known.n_classes):
+        if known.weights is None and likelihood == "auto":
+            return draw(rng, known, n_draws, recipe, watch)
         if known.weights is not None:
             raise ValueError(
                 f"sample_weight is not for so many labels of {known.n_classes} classes; leave it "
@@ -335,7 +337,8 @@ def infer(
         v = known.features[known.rows]
         report = None if watch is None else lambda n, _: watch(n, None)
         return approximate(v, known.codes, known.n_classes, report, recipe.probit)
-    if share == 1.0:
+    is_dear = known.features.shape[1] > recipe.choice.most_features(known.n_classes)
+    if share == 1.0 or is_dear:
         return draw_softmax(rng, known, max(1, n_draws // recipe.softmax.votes_per_draw), recipe)
     return draw_both(rng, known, n_draws, share, recipe)
 
@@ -369,15 +372,20 @@ def draw(
 def draw_softmax(
     rng: np.random.Generator, known: GraphLabels, n_draws: int, recipe: Recipe = RECIPE
 ) -> SoftmaxPosterior:
-    """Draw the functions under a softmax whose noise the labels tell, as `draw` does."""
-    v = known.features[known.rows]
+    """Draw the functions under a softmax whose noise the labels tell, as `draw` does.
+
+    With many classes it has the smoothest modes and the constant alone; others count nothing.
+    """
+    p = known.features.shape[1]
+    used = np.append(np.arange(min(p, recipe.choice.most_features(known.n_classes)) - 1), p - 1)
     found = graph_softmax.sample(
-        rng, v, known.codes, known.n_classes, n_draws, recipe.softmax, known.weights
-    )
-    weights = labelling_weights(known, found.coefficients, recipe.labellings)
-    return SoftmaxPosterior(
-        found.coefficients, weights, found.log_amplitudes, found.n_steps, found.memory
-    )
+        rng, known.features[np.ix_(known.rows, used)], known.codes, known.n_classes, n_draws,
+        recipe.softmax, known.weights,
+    )  # fmt: skip
+    a = np.zeros((len(found.coefficients), p, found.coefficients.shape[2]))
+    a[:, used] = found.coefficients
+    weights = labelling_weights(known, a, recipe.labellings)
+    return SoftmaxPosterior(a, weights, found.log_amplitudes, found.n_steps, found.memory)
 
 
 def draw_both(

@@ -98,8 +98,10 @@ class ChoiceRecipe:
     least_chains : int
         Chains of either, where both are found.
     most_coefficients : int
-        Coefficients that the softmax takes at most, since its curvature is a dense matrix of them;
-        beyond, a probit is found by variational Bayes.
+        Coefficients that the softmax takes at most, since its curvature is a dense matrix of them:
+        where classes are many it has the smoothest modes alone. Where these would be fewer than the
+        classes the argmax stands alone, or, if the softmax was asked for, a probit is found by
+        variational Bayes.
     """
 
     most_labels: int = 4000
@@ -123,6 +125,26 @@ class ChoiceRecipe:
         first, last = self.band
         place = n_labels / n_classes / gives_way
         return min(max((place - first) / (last - first), 0.0), 1.0)
+
+    def most_features(self, n_classes: int) -> int:
+        """Return how many features the softmax takes at most.
+
+        Examples
+        --------
+        >>> RECIPE.choice.most_features(2), RECIPE.choice.most_features(40)
+        (1000, 50)
+        """
+        return self.most_coefficients // n_classes
+
+    def has_room(self, n_features: int, n_classes: int) -> bool:
+        """Return whether the softmax takes all features, or at least as many as there are classes.
+
+        Examples
+        --------
+        >>> RECIPE.choice.has_room(160, 40), RECIPE.choice.has_room(240, 60)
+        (True, False)
+        """
+        return self.most_features(n_classes) >= min(n_features, n_classes + 1)
 
 
 def has_settled(memory: float, limit: float) -> bool:
