@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= 2
+REQUIRED := requirements/test.txt
 
 # PYTHON=... names the interpreter to use; else the first of these that is 3.11 or newer.
 PYTHONS := $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14 python)
@@ -59,7 +60,9 @@ test-slow: $(TESTING) ## the tests that take minutes each
 	@$(TESTED) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m slow
 
 # The oldest packages warn of one another, and that is not for atoll to mend.
-test-oldest: $(OLDEST)/.installed ## the tests with the oldest packages that atoll takes
+test-oldest: ## the tests with the oldest packages that atoll takes
+	@$(MAKE) --no-print-directory VENV=$(OLDEST) REQUIRED=requirements/oldest.txt \
+	  $(OLDEST)/.test-installed
 	@$(TESTED) $(OLDEST)/bin/python -m pytest -q -n $(WORKERS) --dist worksteal \
 	  -o filterwarnings=default -W ignore::DeprecationWarning \
 	  --deselect tests/test_package.py::test_everything_that_atoll_and_its_tests_need_is_pinned
@@ -137,20 +140,12 @@ $(RUNTIME): $(PROJECT) requirements/test.txt | $(BIN)/python
 	@$(PIP) install -q -c requirements/test.txt -e ".[cli,report,scale]"
 	@touch $@
 
-$(TESTING): $(PROJECT) requirements/test.txt | $(BIN)/python
+$(TESTING): $(PROJECT) $(REQUIRED) | $(BIN)/python
 	@echo "installing every extra and the test requirements (minutes the first time)"
-	@$(PIP) install -q -r requirements/test.txt
+	@$(PIP) install -q -r $(REQUIRED)
 	@echo "installing atoll"
 	@$(PIP) install -q --no-deps --no-build-isolation -e .
 	@touch $(RUNTIME) $@
-
-$(OLDEST)/.installed: $(PROJECT) requirements/oldest.txt
-	@$(MAKE) --no-print-directory VENV=$(OLDEST) $(OLDEST)/bin/python
-	@echo "installing the oldest packages that atoll takes"
-	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q -r requirements/oldest.txt
-	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q --no-deps \
-	  --no-build-isolation -e .
-	@touch $@
 
 $(BROWSING): $(TESTING) requirements/browser.txt
 	@echo "installing what drives a browser"

@@ -69,7 +69,7 @@ def folder(made, tmp_path, monkeypatch):
         ("report table.csv", "fit a model to it first, with `atoll fit`"),
         ("fit m.atoll --target kind --out n.atoll", "is an atoll model, not a table"),
         ("fit table.csv --target kind", "missing option '--out'; see `atoll fit --help`"),
-        ("fit table.csv --targett kind --out n.atoll", "no such option"),
+        ("fit table.csv --targett kind --out n.atoll", "no such option: --targett"),
         ("fit table.csv --target kind --seed x --out n.atoll", "--seed x: give a whole"),
         ("fitt table.csv", "Did you mean 'fit'? See `atoll --help`."),
         ("datasets mak", "'mak'"),

@@ -761,7 +761,7 @@ def test_troubles_of_a_blends_models_which_its_weights_know_are_not_told_of_code
     X, y = np.array([[0.0], [1.0], [5.0], [6.0]]), ["no", "no", "yes", "yes"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", DeprecationWarning)  # of scikit-learn's own calls
+        warnings.filterwarnings("ignore", "scipy.optimize", DeprecationWarning)  # scikit-learn's
         BlendClassifier([Troubled(), LogisticRegression()], [1, 1]).fit(X, y)
 
 

@@ -90,7 +90,7 @@ def _one_line_usage() -> Iterator[None]:
         if type(error).__name__ == "NoArgsIsHelpError":  # which shows the help
             raise
         where = error.ctx.command_path if error.ctx is not None else "atoll"
-        message = _about_number(error) or error.format_message().rstrip(".")
+        message = _about_number(error) or _about_option(error) or error.format_message().rstrip(".")
         message += _about_table(error, message) + _about_fit(error)
         see = " See" if message.endswith("?") else "; see"
         complain(f"{message[0].lower()}{message[1:]}{see} `{where} --help`.")
@@ -132,6 +132,17 @@ def _about_number(error: Any) -> str | None:
     number = "a whole number" if told.is_whole else "a number"
     word = shell_word(told.word)
     return f"{param.opts[0]} {word}: give {number}{', ' if said else ''}{said}"
+
+
+def _about_option(error: Any) -> str | None:
+    """Say what an option that does not exist may have meant; None for other mistakes.
+
+    Versions of typer say this in different words.
+    """
+    if type(error).__name__ != "NoSuchOption":
+        return None
+    near = ", ".join(sorted(error.possibilities or ()))
+    return f"no such option: {error.option_name}" + (f" (Possible options: {near})" if near else "")
 
 
 class _BadNumber(NamedTuple):

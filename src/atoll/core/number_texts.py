@@ -245,12 +245,19 @@ def _different(cells: pd.Series) -> list[Any]:
         return []
 
 
+def pandas_reads_every_digit() -> bool:
+    """Return whether pandas reads numbers to the last digit unasked, as it does from 3.1 on."""
+    version = import_extra("pandas").__version__.split(".")
+    return (int(version[0]), int(version[1])) >= (3, 1)
+
+
 def as_numbers(cells: pd.Series) -> pd.Series:
     """Return numbers of cells that may be text, to the last digit; blank where there is none."""
     pd = import_extra("pandas")
     given = cells.astype(object).where(cells.notna())
     found = pd.to_numeric(given, errors="coerce").astype(float)
-    # Before 3.1 pandas told which texts are numbers, and missed the last digit of some.
+    if pandas_reads_every_digit():
+        return found
     texts = found.notna() & given.map(lambda cell: isinstance(cell, str))
     found[texts] = [float(text) for text in given[texts]]
     return found

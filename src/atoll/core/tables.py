@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
 from atoll.core.near_names import no_file
-from atoll.core.number_texts import without_decimals
+from atoll.core.number_texts import pandas_reads_every_digit, without_decimals
 from atoll.core.overwriting import TABLE, check_output
 
 if TYPE_CHECKING:
@@ -381,12 +381,8 @@ def _read_text(source: Path | bytes) -> pd.DataFrame:
 
 
 def exact_numbers() -> dict[str, str]:
-    """Return what `pandas.read_csv` has to be told so that it reads numbers to the last digit.
-
-    From pandas 3.1 on it does so unasked.
-    """
-    version = import_extra("pandas").__version__.split(".")
-    return {} if (int(version[0]), int(version[1])) >= (3, 1) else {"float_precision": "round_trip"}
+    """Return what `pandas.read_csv` has to be told so that it reads numbers to the last digit."""
+    return {} if pandas_reads_every_digit() else {"float_precision": "round_trip"}
 
 
 def _opened(source: Path | bytes) -> Any:

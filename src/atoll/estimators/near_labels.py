@@ -54,7 +54,7 @@ def takes_near_labels(view: GraphView, labels: PartialLabels, choice: ChoiceReci
     K = len(labels.classes)
     n_features = view.values.shape[1] + len(SCALES) * (1 if K == 2 else K)
     many = labels.n_labelled >= LEAST_RATIO * choice.most_labels
-    return many and n_features * K <= choice.most_coefficients
+    return many and n_features <= choice.most_features(K)
 
 
 def with_near_labels(

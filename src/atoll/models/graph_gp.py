@@ -327,18 +327,18 @@ def infer(
     if share == 0.0:
         return draw(rng, known, n_draws, recipe, watch)
     if not recipe.choice.has_room(known.features.shape[1], known.n_classes):
-        if known.weights is None and likelihood == "auto":
-            return draw(rng, known, n_draws, recipe, watch)
         if known.weights is not None:
             raise ValueError(
                 f"sample_weight is not for so many labels of {known.n_classes} classes; leave it "
                 'out, or use GraphGPClassifier(likelihood="argmax") and leave doubtful labels out.'
             )
+        if likelihood == "auto":
+            return draw(rng, known, n_draws, recipe, watch)
         v = known.features[known.rows]
         report = None if watch is None else lambda n, _: watch(n, None)
         return approximate(v, known.codes, known.n_classes, report, recipe.probit)
-    is_dear = known.features.shape[1] > recipe.choice.most_features(known.n_classes)
-    if share == 1.0 or is_dear:
+    has_many_classes = known.features.shape[1] > recipe.choice.most_features(known.n_classes)
+    if share == 1.0 or has_many_classes:  # then draws of the argmax are slow
         return draw_softmax(rng, known, max(1, n_draws // recipe.softmax.votes_per_draw), recipe)
     return draw_both(rng, known, n_draws, share, recipe)
 
