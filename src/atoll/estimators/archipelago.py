@@ -99,10 +99,11 @@ class ArchipelagoClassifier(GenerativeClassifier):
     kernel : "auto", "isotropic", "ard" or a scikit-learn kernel, default="auto"
         "isotropic" has one length-scale, and "ard" one per feature; both have a prior on amplitude
         and length-scales that follows the units of X. "auto" is "ard" for 3 to 30 features, if
-        there are at least as many rows, and otherwise "isotropic", as it always is for the engine.
-        A kernel's own free parameters are sampled around the values given; fixed ones stay. A
-        kernel on rows that are not vectors (strings, graphs) needs a base density of its own, and X
-        as a sequence of such objects.
+        there are at least as many rows, and otherwise "isotropic"; for the engine it is always one
+        length-scale, with a little detail at half of it (`atoll.kernels.detailed.DetailedRBF`). A
+        kernel's own free parameters are sampled around the values given; fixed ones stay. A kernel
+        on rows that are not vectors (strings, graphs) needs a base density of its own, and X as a
+        sequence of such objects.
     base_density : "auto", "gaussian", "blurred", "student-t", "mixture", "sampled-gaussian", \
 "labels" or object, default="auto"
         π, from which islands rise. "gaussian" has the rows' mean and covariance, and so has
@@ -140,7 +141,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         Sweeps per draw.
     n_inducing : int, default=120
         Inducing inputs of the engine.
-    n_steps : int, default=100
+    n_steps : int, default=120
         Steps of the engine's ascent.
     n_starts : int, default=1
         Starts of the engine; their answers are weighted by the bounds that they reach.
@@ -248,7 +249,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         n_samples: int | str = "auto",
         thin: int = 2,
         n_inducing: int = 120,
-        n_steps: int = 100,
+        n_steps: int = 120,
         n_starts: int = 1,
         n_folds: int = 3,
         device: str = "auto",

@@ -165,6 +165,7 @@ TYPES: dict[str, SavedType] = {
     "graph-modes": SavedType("atoll.core.graphs.Modes"),
     "graph-warped-geometry": SavedType("atoll.kernels.graph_warped.Geometry"),
     "graph-warped-kernel": SavedType("atoll.kernels.graph_warped.GraphWarpedKernel"),
+    "detailed-rbf": SavedType("atoll.kernels.detailed.DetailedRBF"),
     "kernel-prior": SavedType("atoll.kernels.hyperparameters.KernelPrior"),
     "packed-words": SavedType("atoll.estimators.saved_arrays.PackedWords"),
     "normal-inverse-wishart": SavedType("atoll.core.densities.NormalInverseWishart"),

@@ -298,11 +298,11 @@ def _is_scaled(kernel: Kernel) -> bool:
     )
 
 
-def is_scaled_rbf(kernel: Kernel) -> bool:
-    """Return whether the kernel is a constant times an RBF, both with free parameters."""
+def is_scaled_rbf(kernel: Kernel, kinds: tuple[type, ...] = (RBF,)) -> bool:
+    """Return whether the kernel is a constant times one of these, both with free parameters."""
     return (
         _is_scaled(kernel)
-        and type(kernel.k2) is RBF
+        and type(kernel.k2) in kinds
         and not _is_fixed(kernel.k2.length_scale_bounds)
     )
 

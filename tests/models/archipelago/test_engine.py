@@ -21,6 +21,7 @@ from atoll.inference.natural_gradient import (
     covariance_factors,
     inverse_of_lower,
 )
+from atoll.kernels.detailed import DetailedRBF
 from atoll.likelihoods.softmax import symmetric_points
 from atoll.models.archipelago.engine import (
     ascent,
@@ -48,6 +49,7 @@ from atoll.models.archipelago.likelihood import class_probabilities
 K = 2
 THETA = np.array([0.8, 0.1])
 PLACES = np.array([[-0.9], [0.1], [1.2]])  # inducing inputs, rows and all of π
+SITES = sparse.Sites(PLACES, 0.2)
 RELEASED = Pace(*np.array([0.5, 1.0, 0.0, 0.0, 0.0]))
 
 
@@ -80,7 +82,8 @@ def some_q(seed, m=3):
 
 
 def correlation(first, second):
-    return np.exp(-0.5 * (first - second.T) ** 2 / np.exp(2 * THETA[1]))
+    e = np.exp(-0.5 * (first - second.T) ** 2 / np.exp(2 * THETA[1]))
+    return (1.0 - SITES.detail) * e + SITES.detail * e**4
 
 
 @lru_cache
@@ -102,7 +105,7 @@ def log_evidence_by_quadrature(n_nodes=8):
 
 
 def carry(theta, q):
-    return objective.Carried(theta, sparse.factor(theta, PLACES), q.mean, covariance_factors(q))
+    return objective.Carried(theta, sparse.factor(theta, SITES), q.mean, covariance_factors(q))
 
 
 @partial(jax.jit, static_argnames="n_draws")
@@ -110,7 +113,7 @@ def bound_of_three_rows(theta, q, norm, key, n_draws=500):
     carried = carry(theta, q)
     prior = (theta, jnp.ones(2))
     noise = (key, n_draws)
-    return objective.bound(theta, carried, PLACES, three_rows(), RELEASED, norm, prior, noise)
+    return objective.bound(theta, carried, SITES, three_rows(), RELEASED, norm, prior, noise)
 
 
 @pytest.mark.usefixtures("x64")
@@ -145,7 +148,7 @@ def test_the_gradient_of_the_bound_in_log_parameters_meets_differences():
     def value_and_slope(theta):
         carried = jax.lax.stop_gradient(carry(THETA, q))
         prior, noise = (jnp.zeros(2), jnp.ones(2)), (jax.random.key(3), 20)
-        return objective.bound(theta, carried, PLACES, batch, pace, 0.4, prior, noise)
+        return objective.bound(theta, carried, SITES, batch, pace, 0.4, prior, noise)
 
     at = THETA + np.array([0.2, -0.1])
     slope = value_and_slope(at)[1]
@@ -192,7 +195,7 @@ def test_factors_that_go_from_step_to_step_are_those_of_the_state():
     )
     paces = Pace(*(np.full(steps, v, np.float32) for v in (0.5, 1.0, 0.4, 0.5, 0.0)))
     prior = np.array([0.0, 0.0], np.float32), np.array([1.0, 0.5], np.float32)
-    fixed = ascent.Fixed(np.asarray(PLACES, np.float32), *prior)
+    fixed = ascent.Fixed(jax.tree.map(np.float32, SITES), *prior)
     begin = state = ascent.init(fixed, K)
     factors = ascent.factors_of(state, fixed)
     take_a_round = jax.jit(ascent.take_round)
@@ -264,7 +267,7 @@ def sparse_data(rng, noise, places=PLACES):
     C = np.linalg.cholesky(np.linalg.inv(np.asarray(some_q(1).precision)))
     return hmc.SparseData(
         labelled=places[:1], labels=np.array([[0.0, 1.0]]), rows=places[1:], base=places,
-        inducing=PLACES, noise=noise, centre=rng.normal(size=(K, 3)),
+        inducing=PLACES, detail=np.array(SITES.detail), noise=noise, centre=rng.normal(size=(K, 3)),
         factors=np.swapaxes(C, 1, 2), theta_centre=THETA, prior_mean=np.zeros(2),
         prior_sd=np.array([1.0, 0.5]),
     )  # fmt: skip
@@ -286,6 +289,7 @@ def make_posterior(seed=0, n_states=2, base=None):
         np.stack(factors),
         np.zeros(n_states),
         np.log(weights / weights.sum()),
+        detail=SITES.detail,
     )
 
 
@@ -306,17 +310,15 @@ def test_moments_are_those_of_the_model_in_jax():
     posterior, X = make_posterior(n_states=1), np.linspace(-4, 4, 7)[:, None]
     mean, variance = posterior.latent(X)
     q = InducingGaussians(posterior.means[0], some_q(0).precision)
-    numbers = (posterior.log_parameters[0], *q, PLACES, posterior.scaling(X))
+    numbers = (posterior.log_parameters[0], *q, SITES, posterior.scaling(X))
 
     @jax.jit
-    def moments(theta, mean, precision, inducing, rows):
-        inverse = inverse_of_lower(sparse.factor(theta, inducing))
+    def moments(theta, mean, precision, sites, rows):
+        inverse = inverse_of_lower(sparse.factor(theta, sites))
         factors = covariance_factors(InducingGaussians(mean, precision))
-        return sparse.moments(
-            theta, *sparse.features(theta, inverse, inducing, rows), mean, factors
-        )
+        return sparse.moments(theta, *sparse.features(theta, inverse, sites, rows), mean, factors)
 
-    m, sd = moments(*(jnp.asarray(v, jnp.float32) for v in numbers))
+    m, sd = moments(*jax.tree.map(jnp.float32, numbers))
     np.testing.assert_allclose(mean, m, atol=1e-3)
     np.testing.assert_allclose(variance, np.square(sd), atol=1e-3)
 
@@ -509,6 +511,7 @@ def test_what_the_engine_cannot_take_is_said():
     assert "RBF" in why_not(Matern(), "auto")
     assert "sampled" in why_not("isotropic", "sampled-gaussian")
     assert why_not(ConstantKernel() * RBF(), "auto") == ""
+    assert why_not(ConstantKernel() * DetailedRBF(), "auto") == ""
 
 
 def test_mixtures_and_blurred_rows_are_had_from_even_points():
@@ -520,7 +523,7 @@ def test_mixtures_and_blurred_rows_are_had_from_even_points():
 
 def test_learning_goes_on_more_and_more_slowly_and_then_ends():
     rate = schedule.onward_schedule(50).learning_rate
-    assert 0.8 < rate[0] / schedule.LEARNING_RATE < 1.0
+    assert 0.8 < rate[0] / schedule.ONWARD_RATE < 1.0
     assert (np.diff(rate) <= 0).all()
     assert rate[-1] == 0.0
 

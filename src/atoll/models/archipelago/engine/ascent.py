@@ -11,6 +11,7 @@ from atoll.inference import natural_gradient
 from atoll.inference.natural_gradient import InducingGaussians
 from atoll.models.archipelago.engine import objective, sparse
 from atoll.models.archipelago.engine.objective import Batch, Carried, Pace
+from atoll.models.archipelago.engine.sparse import Sites
 
 jax = import_extra("jax")
 jnp = import_extra("jax.numpy")
@@ -94,11 +95,11 @@ class Round(NamedTuple):
 class Fixed(NamedTuple):
     """What stays the same.
 
-    inducing : (m, d)
+    sites : inducing inputs and the kernel's detail
     prior_mean, prior_sd : (p,) of the log-parameters
     """
 
-    inducing: Array
+    sites: Sites
     prior_mean: Array
     prior_sd: Array
 
@@ -108,7 +109,7 @@ def init(fixed: Fixed, n_classes: int) -> AscentState:
 
     The amplitude of a density with a deep sea is far above its prior mean, and rises slowly.
     """
-    q, zero = natural_gradient.prior(n_classes, len(fixed.inducing)), np.float32(0.0)
+    q, zero = natural_gradient.prior(n_classes, len(fixed.sites.inducing)), np.float32(0.0)
     theta = np.array(fixed.prior_mean, np.float32)
     theta[0] += FIRST_AMPLITUDE * fixed.prior_sd[0]
     return AscentState(
@@ -145,7 +146,7 @@ def advance(state: AscentState, rounds: Round, fixed: Fixed) -> tuple[AscentStat
 def factors_of(state: AscentState, fixed: Fixed) -> Factors:
     """Return the factors of a state."""
     return Factors(
-        sparse.factor(state.log_parameters, fixed.inducing),
+        sparse.factor(state.log_parameters, fixed.sites),
         natural_gradient.covariance_factors(state.q),
     )
 
@@ -155,9 +156,9 @@ def take_round(carry: Carry, inputs: Round, fixed: Fixed) -> tuple[Carry, Report
     key, for_theta = jax.random.split(jax.random.wrap_key_data(inputs.key, impl="threefry2x32"))
     keys = jax.random.split(key, len(inputs.paces.rate))
     theta, inverse = carry[0].log_parameters, natural_gradient.inverse_of_lower(carry[1].lower)
-    features = jax.vmap(
-        lambda batch: sparse.features(theta, inverse, fixed.inducing, batch.inputs)
-    )(inputs.batches)
+    features = jax.vmap(lambda batch: sparse.features(theta, inverse, fixed.sites, batch.inputs))(
+        inputs.batches
+    )
     (state, factors), _ = jax.lax.scan(
         lambda carry, x: (_step(carry, *x), None),
         carry,
@@ -166,7 +167,7 @@ def take_round(carry: Carry, inputs: Round, fixed: Fixed) -> tuple[Carry, Report
     batch, pace = jax.tree.map(lambda v: v[-1], (inputs.batches, inputs.paces))
     carried = Carried(state.log_parameters, factors.lower, state.q.mean, factors.covariances)
     prior = (fixed.prior_mean, fixed.prior_sd)
-    rest = (carried, fixed.inducing, batch, pace, state.norm, prior, (for_theta, N_DRAWS))
+    rest = (carried, fixed.sites, batch, pace, state.norm, prior, (for_theta, N_DRAWS))
 
     def at_rest() -> tuple[Carry, Array]:
         return (state, factors), objective.bound(state.log_parameters, *rest)
@@ -222,7 +223,7 @@ def _learn(carry: Carry, slope: Array, rate: Array, fixed: Fixed) -> Carry:
     theta = jnp.clip(
         state.log_parameters + rate * move, fixed.prior_mean - limit, fixed.prior_mean + limit
     )
-    lower = sparse.factor(theta, fixed.inducing)
+    lower = sparse.factor(theta, fixed.sites)
     shrink = jnp.exp(objective.HELD * 0.5 * (state.log_parameters[0] - theta[0]))
     forward = linalg.solve_triangular(lower, factors.lower, lower=True) * shrink
     back = linalg.solve_triangular(factors.lower, lower, lower=True) / shrink

@@ -15,6 +15,7 @@ from atoll.core.extras import import_extra
 from atoll.likelihoods.softmax import symmetric_points
 from atoll.models.archipelago.engine import sparse
 from atoll.models.archipelago.engine.posterior import MANY_POINTS, EnginePosterior, inverse_factor
+from atoll.models.archipelago.engine.sparse import Sites
 
 jax = import_extra("jax")
 jnp = import_extra("jax.numpy")
@@ -31,14 +32,17 @@ def class_probabilities_of(
     proba = np.zeros((n, K))
     for s, weight in enumerate(np.exp(posterior.log_weights)):
         theta, C = posterior.log_parameters[s], posterior.factors[s]
-        state = [
-            jax.device_put(np.asarray(part, np.float32))
-            for part in (
-                theta, inverse_factor(theta, posterior.inducing), posterior.inducing,
-                posterior.means[s], np.pad(C, ((0, 0), (0, C.shape[2] - C.shape[1]), (0, 0))),
+        state = jax.tree.map(
+            lambda part: jax.device_put(np.asarray(part, np.float32)),
+            (
+                theta,
+                inverse_factor(theta, posterior),
+                Sites(posterior.inducing, posterior.detail),
+                posterior.means[s],
+                np.pad(C, ((0, 0), (0, C.shape[2] - C.shape[1]), (0, 0))),
                 symmetric_points(K, s, MANY_POINTS),
-            )
-        ]  # fmt: skip
+            ),
+        )
         for first in range(0, n, size):
             rows = posterior.scaling(X[first : first + size]).astype(np.float32)
             padded = np.zeros((size, rows.shape[1]), np.float32)
@@ -50,10 +54,10 @@ def class_probabilities_of(
 
 @jax.jit
 def _average_shares(
-    X: Any, theta: Any, inverse: Any, inducing: Any, mean: Any, factors: Any, points: Any
+    X: Any, theta: Any, inverse: Any, sites: Any, mean: Any, factors: Any, points: Any
 ) -> Any:
     """Return the softmax of g(x), averaged over its Gaussian; (b, d) -> (b, K)."""
-    A, left = sparse.features(theta, inverse, inducing, X)
+    A, left = sparse.features(theta, inverse, sites, X)
     centre, deviation = sparse.moments(theta, A, left, mean, factors)
 
     def add(total: Any, point: Any) -> tuple[Any, None]:

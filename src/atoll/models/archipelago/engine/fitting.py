@@ -34,10 +34,12 @@ from atoll.models.archipelago.engine.schedule import (
     n_whole_steps,
     onward_schedule,
 )
+from atoll.models.archipelago.engine.sparse import Sites
 from atoll.models.archipelago.engine.start import (
     base_points,
     inducing_inputs,
     log_start,
+    own_units,
     scaling,
 )
 from atoll.models.archipelago.likelihood import kept, log_rejection, log_total
@@ -63,7 +65,7 @@ class Options(NamedTuple):
     """
 
     n_inducing: int = 120
-    n_steps: int = 100
+    n_steps: int = 120
     n_starts: int = 1
     device: str = "auto"
 
@@ -140,7 +142,8 @@ def fit(
             report(*numbers[:-1], numbers[-1] + in_own_units)
 
     with running_on(options.device) as device:
-        fixed = Fixed(*(np.asarray(v, np.float32) for v in (inducing, of_scaled, prior.sd)))
+        sites = Sites(np.asarray(inducing, np.float32), np.float32(problem.detail))
+        fixed = Fixed(sites, *(np.asarray(v, np.float32) for v in (of_scaled, prior.sd)))
         ends, traces = [], []
         for number, stream in enumerate(streams[2:]):
             begin = None if onward is None else onward.ends[number]
@@ -345,6 +348,7 @@ def _posterior_of(
         np.stack([np.pad(C, ((0, 0), (0, r - C.shape[1]), (0, 0))) for C in factors]),
         unknown,
         unknown - np.log(len(ends)),
+        detail=problem.detail,
     )
 
 
@@ -431,6 +435,7 @@ def chains_of(
             rows=scaled(problem.rows),
             base=scaled(base),
             inducing=found.posterior.inducing,
+            detail=np.array(found.posterior.detail),
             noise=np.concatenate([half, -half]),
             centre=found.posterior.means[s],
             factors=C,
@@ -441,12 +446,6 @@ def chains_of(
         in_float32 = hmc.SparseData(*(np.asarray(part, np.float32) for part in data))
         made.append(hmc.sampler(in_float32, shifts, order))
     return made
-
-
-def own_units(problem: Problem, scaled: Scaling) -> Array:
-    """Return what takes log-parameters of scaled rows to those of rows in their units, (p,)."""
-    scales = scaled.scale if len(problem.prior.mean) > 2 else scaled.scale[:1]
-    return np.append(0.0, np.log(scales))
 
 
 def posterior_of_draws(

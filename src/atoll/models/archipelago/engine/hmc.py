@@ -26,7 +26,8 @@ from atoll.core.linalg import solve_lower
 from atoll.inference import hmc
 from atoll.inference.chains import Sampler
 from atoll.inference.hmc import StepSize
-from atoll.models.archipelago.engine.posterior import JITTER, correlation
+from atoll.kernels.detailed import slope_with_detail, with_detail
+from atoll.models.archipelago.engine.posterior import JITTER, squared_exponential
 
 Array = NDArray[Any]  # in float32, or whatever the data are in
 
@@ -46,6 +47,7 @@ class SparseData(NamedTuple):
     rows : (u, d) without a label
     base : (J, d) points of π
     inducing : (m, d)
+    detail : w, of the kernel
     noise : (S, l + u + J, K) draws of what inducing values leave open
     centre : (K, m) μ
     factors : (K, m, m) C
@@ -57,6 +59,7 @@ class SparseData(NamedTuple):
     rows: Array
     base: Array
     inducing: Array
+    detail: Array
     noise: Array
     centre: Array
     factors: Array
@@ -95,9 +98,9 @@ class Features(NamedTuple):
     """What the length-scales decide.
 
     theta : (p,)
-    among : (m, m) correlation of the inducing inputs
+    among : (m, m) squared exponential, without detail, of the inducing inputs
     lower, inverse : (m, m) L and L^{-1}
-    across : (m, N) correlation of inducing inputs and rows
+    across : (m, N) the same of inducing inputs and rows
     A : (m, N)
     root : (N,) root of what A leaves of the variance
     noise : (S, K, N) the draws, times that root
@@ -131,13 +134,13 @@ class Terms(NamedTuple):
 
 def features_at(theta: Array, data: SparseData) -> Features:
     """Return A and what belongs to it."""
-    among = correlation(theta, data.inducing, data.inducing)
-    jittered = among.astype(np.float64)
+    among = squared_exponential(theta, data.inducing, data.inducing)
+    jittered = with_detail(among, data.detail).astype(np.float64)
     jittered[np.diag_indices_from(jittered)] += JITTER
     lower: NDArray[np.float64] = np.linalg.cholesky(jittered).astype(np.float64)
     inverse = solve_lower(lower, np.eye(len(lower))).astype(among.dtype)
-    across = correlation(theta, data.inducing, data.inputs)
-    A = inverse @ across
+    across = squared_exponential(theta, data.inducing, data.inputs)
+    A = inverse @ with_detail(across, data.detail)
     left = np.maximum(1.0 - np.einsum("ij,ij->j", A, A), 0.0)
     root = np.sqrt(left + left.dtype.type(LEAST_LEFT))
     noise = root * np.swapaxes(data.noise, 1, 2)
@@ -216,8 +219,10 @@ def _slope_of_length_scales(
     inner = np.tril(known.lower.T @ np.tril(by_across @ known.A.T))
     inner[np.diag_indices_from(inner)] *= 0.5
     by_among = -known.inverse.T @ inner @ known.inverse
-    by_squares = _weighted_squares(by_across * known.across, data.inducing, data.inputs)
-    by_squares += _weighted_squares(by_among * known.among, data.inducing, data.inducing)
+    by_across = by_across * slope_with_detail(known.across, data.detail)
+    by_among = by_among * slope_with_detail(known.among, data.detail)
+    by_squares = _weighted_squares(by_across, data.inducing, data.inputs)
+    by_squares += _weighted_squares(by_among, data.inducing, data.inducing)
     scales = np.exp(-2.0 * known.theta[1:])
     return scales * (by_squares if len(scales) > 1 else by_squares.sum())
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from atoll.core.extras import import_extra
 from atoll.inference.natural_gradient import half_log_determinants, inverse_of_lower
 from atoll.models.archipelago.engine import sparse
+from atoll.models.archipelago.engine.sparse import Sites
 
 jax = import_extra("jax")
 jnp = import_extra("jax.numpy")
@@ -160,7 +161,7 @@ class Carried(NamedTuple):
 def bound(
     log_parameters: Array,
     carried: Carried,
-    inducing: Array,
+    sites: Sites,
     batch: Batch,
     pace: Pace,
     norm: Array,
@@ -181,14 +182,14 @@ def bound(
     noise : key and number of the draws
     """
     K, m = carried.mean.shape
-    lower = sparse.factor(log_parameters, inducing)
+    lower = sparse.factor(log_parameters, sites)
     shrink = jnp.exp(HELD * 0.5 * (carried.log_parameters[0] - log_parameters[0]))
     T = linalg.solve_triangular(lower, carried.lower, lower=True) * shrink
     mean, factors = carried.mean @ T.T, jnp.einsum("kij,lj->kil", carried.factors, T)
     log_det = K * jnp.log(jnp.diagonal(T)).sum() - half_log_determinants(carried.factors).sum()
     divergence = 0.5 * ((factors**2).sum() + (mean**2).sum() - K * m) - log_det
 
-    A, left = sparse.features(log_parameters, inverse_of_lower(lower), inducing, batch.inputs)
+    A, left = sparse.features(log_parameters, inverse_of_lower(lower), sites, batch.inputs)
     at_rows = sparse.moments(log_parameters, A, left, mean, factors)
     labelled, rows, base = batch.split(sparse.antithetic(noise[0], *at_rows, noise[1]))
     n = batch.label_weights.sum() + pace.row_weight * batch.row_weights.sum()

@@ -18,6 +18,7 @@ from atoll.core.densities import Density
 from atoll.core.linalg import jittered_cholesky, solve_lower
 from atoll.core.memory import in_chunks
 from atoll.kernels.conditioning import distinct_rows, sample_jointly
+from atoll.kernels.detailed import with_detail
 from atoll.likelihoods.softmax import symmetric_points
 from atoll.models.archipelago.likelihood import (
     REJECTED,
@@ -67,6 +68,7 @@ class EnginePosterior(NamedTuple):
     log_weights : (S,) of the states, normalised
     doubt : (K,) what class probabilities leave to each class whatever the islands say, (1 − b) π of
         `held_out`; or nothing
+    detail : w, the share of the kernel's shorter waves
     """
 
     scaling: Scaling
@@ -78,6 +80,7 @@ class EnginePosterior(NamedTuple):
     log_norms: Array
     log_weights: Array
     doubt: Array | float = 0.0
+    detail: float = 0.0
 
     @property
     def n_classes(self) -> int:
@@ -185,17 +188,24 @@ def stacked_factors(precisions: Array) -> Array:
 # The functions at new rows, given one state -------------------------------------------------------
 
 
-def correlation(log_parameters: Array, first: Array, second: Array) -> Array:
-    """Return c between scaled rows; (p,), (n, d), (m, d) -> (n, m)."""
+def squared_exponential(log_parameters: Array, first: Array, second: Array) -> Array:
+    """Return e, the correlation without detail, of scaled rows; (p,), (n, d), (m, d) -> (n, m)."""
     scale = np.exp(-log_parameters[1:])
     x, y = first * scale, second * scale
     squares = (x * x).sum(axis=1)[:, None] + (y * y).sum(axis=1) - 2.0 * x @ y.T
     return np.exp(-0.5 * np.maximum(squares, 0.0))
 
 
-def inverse_factor(log_parameters: Array, inducing: Array) -> Array:
+def correlation(
+    log_parameters: Array, posterior: EnginePosterior, first: Array, second: Array
+) -> Array:
+    """Return c between scaled rows; (p,), (n, d), (m, d) -> (n, m)."""
+    return with_detail(squared_exponential(log_parameters, first, second), posterior.detail)
+
+
+def inverse_factor(log_parameters: Array, posterior: EnginePosterior) -> Array:
     """Return L^{-1}, (m, m)."""
-    C = correlation(log_parameters, inducing, inducing)
+    C = correlation(log_parameters, posterior, posterior.inducing, posterior.inducing)
     C[np.diag_indices_from(C)] += JITTER
     return solve_lower(jittered_cholesky(C).lower, np.eye(len(C)))
 
@@ -205,10 +215,11 @@ def state_moments(
 ) -> Iterator[tuple[slice, Array, Array]]:
     """Yield a part of the rows X (m, d), with mean and standard deviation of g there, (b, K)."""
     theta, (K, r, m) = posterior.log_parameters[s], posterior.factors[s].shape
-    inverse, a = inverse_factor(theta, posterior.inducing), np.exp(0.5 * theta[0])
+    inverse, a = inverse_factor(theta, posterior), np.exp(0.5 * theta[0])
     C = posterior.factors[s].reshape(K * r, m).astype(np.float32)  # in half the time
     for part in in_chunks(len(X), max(K * r, m), most=CHUNK_ENTRIES):
-        A = inverse @ correlation(theta, posterior.inducing, posterior.scaling(X[part]))
+        rows = posterior.scaling(X[part])
+        A = inverse @ correlation(theta, posterior, posterior.inducing, rows)
         left = np.maximum(1.0 - np.einsum("ij,ij->j", A, A), 0.0)
         F = (C @ A.astype(np.float32)).reshape(K, r, A.shape[1])
         known = np.einsum("krb,krb->bk", F, F)
@@ -258,9 +269,10 @@ def _sample_latent(
     """Draw g jointly at all rows; X (m, d) -> (n, m, K)."""
     rows, place = distinct_rows(posterior.scaling(X))
     theta, C = posterior.log_parameters[s], posterior.factors[s]
-    A = inverse_factor(theta, posterior.inducing) @ correlation(theta, posterior.inducing, rows)
+    across = correlation(theta, posterior, posterior.inducing, rows)
+    A = inverse_factor(theta, posterior) @ across
     v = posterior.means[s] + np.einsum("krm,nkr->nkm", C, rng.standard_normal((n, *C.shape[:2])))
-    left = correlation(theta, rows, rows) - A.T @ A
+    left = correlation(theta, posterior, rows, rows) - A.T @ A
     rest = sample_jointly(rng, np.zeros((len(rows), C.shape[0])), left, 1e-10, n)
     return np.exp(0.5 * theta[0]) * (np.swapaxes(v @ A, 1, 2) + rest)[:, place]
 

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
 from atoll.core.densities import Density, NormalInverseWishart
 from atoll.core.passes import Reservoir, Rows
+from atoll.kernels.detailed import DetailedRBF
 from atoll.kernels.hyperparameters import KernelPrior, is_scaled_rbf
 from atoll.models.archipelago.base import FEW_FEATURES, WHY_A_T, choose_base
 from atoll.models.archipelago.functions import prior_of_islands
@@ -20,6 +21,7 @@ Codes = NDArray[np.intp]
 UNLABELLED_ROWS = 32_768  # that the ascent draws its batches from
 LABELLED_ROWS = 4096  # of each class
 ROWS_OF_THE_BASE = 1000  # by which π is chosen
+LONGER = np.log(2.0)
 
 
 class Problem(NamedTuple):
@@ -49,6 +51,11 @@ class Problem(NamedTuple):
         """Number of rows of the data."""
         return float(self.label_weights.sum()) + self.n_unlabelled
 
+    @property
+    def detail(self) -> float:
+        """The share of the kernel's shorter waves, w of `DetailedRBF`; zero for an RBF."""
+        return float(getattr(self.prior.kernel.k2, "detail", 0.0))
+
 
 def reservoir_sizes(n_classes: int) -> tuple[int, ...]:
     """Return how many rows are kept: those without a label, then those of each class."""
@@ -57,8 +64,11 @@ def reservoir_sizes(n_classes: int) -> tuple[int, ...]:
 
 def why_not(kernel: str | Kernel, base_density: Any) -> str:
     """Return what the engine cannot take, as the end of a sentence; empty where it can."""
-    if isinstance(kernel, Kernel) and not is_scaled_rbf(kernel):
-        return "a kernel other than a constant times an RBF, both with free parameters"
+    if isinstance(kernel, Kernel) and not is_scaled_rbf(kernel, (RBF, DetailedRBF)):
+        return (
+            "a kernel other than a constant times an RBF or a DetailedRBF, both with free "
+            "parameters"
+        )
     if isinstance(base_density, NormalInverseWishart) or (
         isinstance(base_density, str) and base_density == "sampled-gaussian"
     ):
@@ -81,7 +91,7 @@ def make_problem(
     else:
         base, reason = choose_base(base_density, of_all[:ROWS_OF_THE_BASE])
     assert not isinstance(base, NormalInverseWishart)  # `why_not` has refused it
-    prior = prior_of_islands("isotropic" if kernel == "auto" else kernel, of_all)
+    prior = _usual_prior(of_all) if kernel == "auto" else prior_of_islands(kernel, of_all)
     counts = rows.total(CountOf(n_classes))
     return problem_of_sample(rows.sample, counts, prior, base), reason
 
@@ -95,6 +105,18 @@ def _usual_base(X: Array) -> tuple[Any, str]:
     if np.sum(np.ptp(X, axis=0) > 0) > FEW_FEATURES:
         return choose_base("student-t", X[:ROWS_OF_THE_BASE])[0], WHY_A_T
     return choose_base("gaussian", X)[0], "one Gaussian: wider than the islands"
+
+
+def _usual_prior(X: Array) -> KernelPrior:
+    """Return what "auto" means here: one length-scale, and some detail; X (n, d).
+
+    In the plane the length-scale is expected to be twice that of a kernel without detail.
+    """
+    prior = prior_of_islands("isotropic", X)
+    longer = LONGER if X.shape[1] <= FEW_FEATURES else 0.0
+    mean = prior.mean + np.array([0.0, longer])
+    variance, length_scale = np.exp(mean)
+    return prior._replace(kernel=ConstantKernel(variance) * DetailedRBF(length_scale), mean=mean)
 
 
 def problem_of_sample(

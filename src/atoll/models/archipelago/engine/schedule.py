@@ -1,8 +1,8 @@
 """How the engine goes from the graph's labels to the model's own posterior: clamp, settle, release.
 
-With t from 0 to 1 over the steps: unlabelled rows gain their weight κ until t = .3; the graph's
-labels hold with weight τ = 1 until then, and are released by t = .6; curvatures are taken with
-caution until then, and as they are from .8; the rate ρ falls from .5 to .2; what is kept is the
+With t from 0 to 1 over the steps: unlabelled rows gain their weight κ until t = ¼; the graph's
+labels hold with weight τ = 1 until then, and are released by t = ½; curvatures are taken with
+caution until then, and as they are from ⅔; the rate ρ falls from .5 to .2; what is kept is the
 average over the last steps.
 
 The log-parameters stay at their start until all rows count: learned from few of them they go astray
@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 Array = NDArray[np.float32]
 
 FIRST_ROWS = 300.0  # unlabelled rows that count at the start
-CLAMPED, RELEASED, BOLD = 0.3, 0.6, 0.8  # ends of the stages, as shares of the steps
+CLAMPED, RELEASED, BOLD = 1 / 4, 1 / 2, 2 / 3  # ends of the stages, as shares of the steps
 FIRST_RATE, LAST_RATE = 0.5, 0.2  # an ascent goes on at the last
-AVERAGED = 0.86  # from which on log-parameters rest, and steps are averaged
-LEARNING_RATE = 0.1  # of the log-parameters, at first
+SLOWER = (1 / 8, 3 / 4)  # from where to where the rate falls
+AVERAGED = 0.72  # from which on log-parameters rest, and steps are averaged
+AVERAGED_ONWARD = 0.8  # the same of an ascent that goes on
+LEARNING_RATE, ONWARD_RATE = 0.2, 0.1  # of the log-parameters, at first; when an ascent goes on
 STEPS_PER_ROUND = 4  # of natural gradients, after which the log-parameters take one
 ROUNDS_AT_ONCE = 5  # between two reports
 
@@ -61,8 +63,9 @@ def make_schedule(n_steps: int, n: int) -> Schedule:
     rounds = t[STEPS_PER_ROUND - 1 :: STEPS_PER_ROUND]
     growth = np.log(min(1.0, FIRST_ROWS / max(n, 1)))
     slowing = np.clip((AVERAGED - rounds) / (AVERAGED - CLAMPED), 0.0, 1.0)
+    fallen = np.clip((t - SLOWER[0]) / (SLOWER[1] - SLOWER[0]), 0.0, 1.0)
     columns = {
-        "rate": FIRST_RATE * (LAST_RATE / FIRST_RATE) ** np.clip((t - 0.15) / 0.75, 0.0, 1.0),
+        "rate": FIRST_RATE * (LAST_RATE / FIRST_RATE) ** fallen,
         "row_weight": np.exp(growth * np.maximum(0.0, 1.0 - t / CLAMPED)),
         "graph_weight": np.clip(1.0 - (t - CLAMPED) / (RELEASED - CLAMPED), 0.0, 1.0),
         "caution": np.clip(1.0 - (t - RELEASED) / (BOLD - RELEASED), 0.0, 1.0),
@@ -82,7 +85,7 @@ def onward_schedule(n_steps: int) -> Schedule:
         "row_weight": one,
         "graph_weight": 0.0 * one,
         "caution": 0.0 * one,
-        "averaged": 1.0 * (t >= BOLD),
-        "learning_rate": LEARNING_RATE * (rounds <= BOLD) * (1.0 - rounds),
+        "averaged": 1.0 * (t >= AVERAGED_ONWARD),
+        "learning_rate": ONWARD_RATE * (rounds <= AVERAGED_ONWARD) * (1.0 - rounds),
     }
     return Schedule(**{name: column.astype(np.float32) for name, column in columns.items()})

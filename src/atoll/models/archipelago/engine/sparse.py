@@ -2,16 +2,18 @@
 
     g_k(x) = a (A(x)ᵀ v_k + √(1 − |A(x)|²) ε),    A(x) = L^{-1} c(inducing, x),    v_k ~ N(0, I)
 
-c is the correlation exp(−½ Σ_j (x_j − x'_j)²/ℓ_j²), a its amplitude, and L Lᵀ the correlation of
-the inducing inputs with a jitter on its diagonal: they are seen with that much noise of their own.
+c is the correlation (1 − w) e + w e⁴, with e = exp(−½ Σ_j (x_j − x'_j)²/ℓ_j²) and a share w of
+detail; a is the amplitude, and L Lᵀ the correlation of the inducing inputs with a jitter on its
+diagonal: they are seen with that much noise of their own.
 Log-parameters are log a² and log ℓ, one for all features or one each.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from atoll.core.extras import import_extra
+from atoll.kernels.detailed import with_detail
 
 jax = import_extra("jax")
 jnp = import_extra("jax.numpy")
@@ -21,30 +23,39 @@ Array = Any  # of JAX
 JITTER = 1e-4  # of the correlation of the inducing inputs: safe in float32
 
 
+class Sites(NamedTuple):
+    """What functions are known through.
+
+    inducing : (m, d)
+    detail : w
+    """
+
+    inducing: Array
+    detail: Array
+
+
 def amplitude(log_parameters: Array) -> Array:
     """Return a."""
     return jnp.exp(0.5 * log_parameters[0])
 
 
-def correlation(log_parameters: Array, first: Array, second: Array) -> Array:
-    """Return c between rows; (p,), (n, d), (m, d) -> (n, m)."""
+def correlation(log_parameters: Array, sites: Sites, X: Array) -> Array:
+    """Return c between inducing inputs and rows; (p,), (n, d) -> (m, n)."""
     scale = jnp.exp(-log_parameters[1:])
-    x, y = first * scale, second * scale
+    x, y = sites.inducing * scale, X * scale
     squares = (x * x).sum(1)[:, None] + (y * y).sum(1) - 2.0 * x @ y.T
-    return jnp.exp(-0.5 * jnp.maximum(squares, 0.0))
+    return with_detail(jnp.exp(-0.5 * jnp.maximum(squares, 0.0)), sites.detail)
 
 
-def factor(log_parameters: Array, inducing: Array) -> Array:
-    """Return L; (p,), (m, d) -> (m, m)."""
-    C = correlation(log_parameters, inducing, inducing)
-    return jnp.linalg.cholesky(C + JITTER * jnp.eye(len(inducing), dtype=C.dtype))
+def factor(log_parameters: Array, sites: Sites) -> Array:
+    """Return L, (m, m)."""
+    C = correlation(log_parameters, sites, sites.inducing)
+    return jnp.linalg.cholesky(C + JITTER * jnp.eye(len(C), dtype=C.dtype))
 
 
-def features(
-    log_parameters: Array, inverse: Array, inducing: Array, X: Array
-) -> tuple[Array, Array]:
+def features(log_parameters: Array, inverse: Array, sites: Sites, X: Array) -> tuple[Array, Array]:
     """Return A (m, n), and what it leaves of the variance, 1 − |A|², (n,); `inverse` L^{-1}."""
-    A = inverse @ correlation(log_parameters, inducing, X)
+    A = inverse @ correlation(log_parameters, sites, X)
     return A, jnp.maximum(1.0 - (A * A).sum(axis=0), 0.0)
 
 

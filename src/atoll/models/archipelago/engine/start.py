@@ -19,9 +19,11 @@ from atoll.core.densities import (
 )
 from atoll.core.graphs import neighbour_graph, self_tuning_weights
 from atoll.core.labels import part_of_labels
+from atoll.kernels.detailed import with_detail
 from atoll.kernels.graph_spectral import graph_modes
 from atoll.models import graph_gp
-from atoll.models.archipelago.engine.posterior import Scaling
+from atoll.models.archipelago.base import FEW_FEATURES
+from atoll.models.archipelago.engine.posterior import Scaling, squared_exponential
 from atoll.models.archipelago.engine.problem import Problem
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import GraphPosterior
@@ -34,7 +36,8 @@ GRAPH_ROWS = 2500  # of one graph
 N_GRAPHS = 2  # of as many random parts of the rows, where one graph does not hold them all
 GRAPH_DRAWS = 64  # of the functions on each graph
 DOUBT = 0.02  # that the graph's probabilities leave to all classes alike
-INDUCING_FROM_ROWS, INDUCING_FROM_BASE = 2500, 1024  # that k-means is given
+INDUCING_FROM_ROWS, INDUCING_FROM_BASE = 2500, 1024  # that inducing inputs are chosen from
+LEAST_LEFT = 1e-12  # of a variance: less is lost in rounding
 MOST_SOBOL = 1000  # dimensions; beyond, points of π are drawn independently
 EDGE = 1e-7  # quantiles of π that quasi-random points do not pass
 
@@ -88,16 +91,43 @@ def graph_probabilities(
 def inducing_inputs(
     rng: np.random.Generator, problem: Problem, scaled: Scaling, n_inducing: int
 ) -> Array:
-    """Return inducing inputs, (m, d), scaled: k-means of rows and of points of π."""
-    from sklearn.cluster import KMeans
+    """Return inducing inputs, (m, d), scaled, from rows and points of π.
 
+    In the plane they are those that cover it best; with more features nothing can be covered, and
+    they are k-means of where rows and points are.
+    """
     rows = np.concatenate([problem.labelled, problem.rows[:INDUCING_FROM_ROWS]])
     n_base = INDUCING_FROM_BASE if len(rows) >= 1000 else INDUCING_FROM_BASE // 4
-    base = base_points(rng, problem.base, n_base)
-    candidates = scaled(np.concatenate([rows, base]))
+    candidates = scaled(np.concatenate([rows, base_points(rng, problem.base, n_base)]))
     m = min(n_inducing, len(np.unique(candidates, axis=0)))
+    if candidates.shape[1] <= FEW_FEATURES:
+        expected = problem.prior.mean - own_units(problem, scaled)
+        return candidates[covering_rows(candidates, m, expected, problem.detail)]
+    from sklearn.cluster import KMeans
+
     seed = int(rng.integers(2**31))
     return KMeans(m, n_init=1, max_iter=20, random_state=seed).fit(candidates).cluster_centers_
+
+
+def covering_rows(X: Array, m: int, log_parameters: Array, detail: float) -> NDArray[np.intp]:
+    """Return m rows, each the one at which those before it leave a function most open.
+
+    A Cholesky factor of the correlation with that pivot (Burt, Rasmussen & van der Wilk 2020).
+
+    Parameters
+    ----------
+    X : (n, d), of which m rows or more differ
+    log_parameters, detail : of the correlation
+    """
+    left, lower = np.ones(len(X)), np.zeros((m, len(X)))
+    chosen = np.zeros(m, dtype=np.intp)
+    for j in range(m):
+        i = chosen[j] = np.argmax(left)
+        c = with_detail(squared_exponential(log_parameters, X[i : i + 1], X)[0], detail)
+        lower[j] = (c - lower[:j, i] @ lower[:j]) / np.sqrt(left[i])
+        left = np.maximum(left - lower[j] ** 2, LEAST_LEFT)
+        left[np.all(X[i] == X, axis=1)] = 0.0
+    return chosen
 
 
 def scaling(problem: Problem) -> Scaling:
@@ -111,6 +141,12 @@ def scaling(problem: Problem) -> Scaling:
     else:
         scale = np.where(varies, deviation, typical)
     return Scaling(rows.mean(axis=0), scale)
+
+
+def own_units(problem: Problem, scaled: Scaling) -> Array:
+    """Return what takes log-parameters of scaled rows to those of rows in their units, (p,)."""
+    scales = scaled.scale if len(problem.prior.mean) > 2 else scaled.scale[:1]
+    return np.append(0.0, np.log(scales))
 
 
 # Points of π --------------------------------------------------------------------------------------
