@@ -5,6 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(
+        name, "1"
+    )  # recorded numbers, to the last digits, are those of one thread
+
 import numpy as np
 import pytest
 

@@ -29,6 +29,7 @@ from atoll.models.archipelago.engine import (
     fitting,
     hmc,
     objective,
+    problem,
     schedule,
     sparse,
     start,
@@ -691,3 +692,33 @@ def test_curvatures_are_those_that_the_formulas_say(caution):
     np.testing.assert_allclose(
         more[3:], exact[3:] + by_base * 0.3 * ((1.0 - p_0) * p * (1.0 - p))[3:], rtol=1e-4
     )
+
+
+# Inducing inputs ----------------------------------------------------------------------------------
+
+
+def test_covering_rows_are_where_those_before_leave_a_function_most_open():
+    X = np.random.default_rng(4).normal(size=(40, 2))
+    found = start.covering_rows(X, 12, THETA, SITES.detail)
+    e = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2) / np.exp(2 * THETA[1]))
+    C = (1.0 - SITES.detail) * e + SITES.detail * e**4
+    for j, i in enumerate(found):
+        known, across = C[np.ix_(found[:j], found[:j])], C[found[:j]]
+        left = 1.0 - np.einsum("ij,ij->j", across, np.linalg.solve(known, across))
+        assert left[i] == pytest.approx(left.max(), abs=1e-9)
+
+
+def test_no_row_covers_twice_however_near_rows_are():
+    X = np.array([[0.0], [1e-9], [2e-9], [1.0], [2.0]])
+    assert len(np.unique(start.covering_rows(X, 5, THETA, 0.0))) == 5
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_usual_kernel_has_detail_and_is_longer_in_the_plane(d):
+    X = np.random.default_rng(5).normal(size=(200, d))
+    prior = problem._usual_prior(X)
+    plain = problem.prior_of_islands("isotropic", X)
+    assert isinstance(prior.kernel.k2, DetailedRBF)
+    longer = np.log(2.0) if d <= 2 else 0.0
+    np.testing.assert_allclose(prior.mean - plain.mean, [0.0, longer])
+    np.testing.assert_allclose(prior.kernel.theta, prior.mean)

@@ -99,10 +99,11 @@ def inducing_inputs(
     rows = np.concatenate([problem.labelled, problem.rows[:INDUCING_FROM_ROWS]])
     n_base = INDUCING_FROM_BASE if len(rows) >= 1000 else INDUCING_FROM_BASE // 4
     candidates = scaled(np.concatenate([rows, base_points(rng, problem.base, n_base)]))
-    m = min(n_inducing, len(np.unique(candidates, axis=0)))
+    distinct = candidates[np.sort(np.unique(candidates, axis=0, return_index=True)[1])]
+    m = min(n_inducing, len(distinct))
     if candidates.shape[1] <= FEW_FEATURES:
         expected = problem.prior.mean - own_units(problem, scaled)
-        return candidates[covering_rows(candidates, m, expected, problem.detail)]
+        return distinct[covering_rows(distinct, m, expected, problem.detail)]
     from sklearn.cluster import KMeans
 
     seed = int(rng.integers(2**31))
@@ -116,7 +117,8 @@ def covering_rows(X: Array, m: int, log_parameters: Array, detail: float) -> NDA
 
     Parameters
     ----------
-    X : (n, d), of which m rows or more differ
+    X : (n, d), all different
+    m : at most n
     log_parameters, detail : of the correlation
     """
     left, lower = np.ones(len(X)), np.zeros((m, len(X)))
@@ -126,7 +128,7 @@ def covering_rows(X: Array, m: int, log_parameters: Array, detail: float) -> NDA
         c = with_detail(squared_exponential(log_parameters, X[i : i + 1], X)[0], detail)
         lower[j] = (c - lower[:j, i] @ lower[:j]) / np.sqrt(left[i])
         left = np.maximum(left - lower[j] ** 2, LEAST_LEFT)
-        left[np.all(X[i] == X, axis=1)] = 0.0
+        left[chosen[: j + 1]] = 0.0
     return chosen
 
 
