@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(
-        name, "1"
-    )  # recorded numbers, to the last digits, are those of one thread
+    os.environ.setdefault(name, "1")  # as recorded numbers were found, to their last digits
 
-import numpy as np
-import pytest
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
 
 LONG = Path(__file__).with_name("long.txt")
 SEED_SHIFT = int(os.environ.get("ATOLL_SEED_SHIFT") or 0)
