@@ -350,6 +350,17 @@ def test_an_id_is_kept_as_it_is_written(data, tmp_path):
     assert load_model(tmp_path / "m.atoll").ids[7] == "007"
 
 
+def test_rows_that_share_their_id_are_counted(data, tmp_path):
+    frame = pd.read_csv(data)
+    out = ["--model", "graph-gp", "--out", tmp_path / "m.atoll"]
+    assert "share their" not in succeed("fit", data, "--target", "kind", *out, "--id", "row")
+    frame["row"] = [None, None, *frame["row"][2:-3], *["last"] * 3]  # blanks name nothing
+    frame.to_csv(data, index=False)
+    said = succeed("fit", data, "--target", "kind", *out, "--id", "row")
+    assert "3 of 30 rows share their row with another row" in said
+    assert "--groups row" in said
+
+
 def test_a_table_goes_to_standard_output_and_messages_to_standard_error(data, model):
     result = run("predict", model, data, "--out", "-", "--id", "row")
     table = pd.read_csv(io.StringIO(result.stdout))

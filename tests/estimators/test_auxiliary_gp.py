@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -238,6 +239,15 @@ def test_an_ordered_categorical_knows_its_order():
     known = pd.Series(pd.Categorical(y, categories=[*ORDER, "superb"], ordered=True))
     model = OrdinalGPClassifier(inference="vb").fit(X, known)
     assert model.classes_.tolist() == [*ORDER, "superb"]
+
+
+def test_an_order_that_is_also_that_of_the_alphabet_is_not_warned_of():
+    X, y = grades(20)
+    known = pd.Categorical(y, categories=sorted(ORDER), ordered=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        OrdinalGPClassifier(inference="vb").fit(X, pd.Series(known))
+        OrdinalGPClassifier(inference="vb", classes=sorted(ORDER)).fit(X, y)
 
 
 @pytest.mark.parametrize("inference", ["mcmc", "vb"])

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from atoll.cli.fitting import (
+    about_names,
     about_order,
     amiss_in,
     bundle_of,
@@ -215,7 +216,8 @@ def fit(
     given = told.of_fit(known, labels)
     amiss = amiss_in(frame, labels, table.preprocessing)
     told_first = description(data, frame, labels, table.preprocessing, estimator, amiss)
-    for line in [*told_first, *about_labels, *lines_about(estimator, table.preprocessing)]:
+    about = [*about_labels, *about_names(frame, id_column)]
+    for line in [*told_first, *about, *lines_about(estimator, table.preprocessing)]:
         say(line)
     table, about_categories = weigh(estimator, table, labels)
     for line in about_categories:

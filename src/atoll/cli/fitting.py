@@ -261,6 +261,21 @@ def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preproce
     return lines
 
 
+def about_names(frame: pd.DataFrame, id_column: str | None) -> list[str]:
+    """Say of a column that names rows that some of them share a name."""
+    if id_column is None:
+        return []
+    shared = frame[id_column].dropna()
+    n_shared = int(shared.duplicated(keep=False).sum())
+    if not n_shared:
+        return []
+    return [
+        f"{n_shared} of {len(frame)} rows share their {id_column} with another row, so that it "
+        "does not tell them apart; if rows that share it must have one class, give --groups "
+        f"{shlex.quote(id_column)}."
+    ]
+
+
 def about_order(kind: Any, declared: Any, labels: PartialLabels) -> list[str]:
     """Say in which order an ordinal model takes classes that are words; nothing for other models.
 

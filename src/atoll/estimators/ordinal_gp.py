@@ -20,7 +20,7 @@ from atoll.estimators.auxiliary_gp import (
     memory,
 )
 from atoll.estimators.parameters import Listed, Nothing, Number, check_value
-from atoll.estimators.shell import Classifier, Fit, Need
+from atoll.estimators.shell import Classifier, Fit, Knowledge, Need
 from atoll.kernels.hyperparameters import kernel_prior
 from atoll.likelihoods import ordinal
 from atoll.models import ordinal_gp
@@ -183,20 +183,25 @@ class OrdinalGPClassifier(Classifier):
             return list(dtype.categories)
         return None
 
+    def _read_training(
+        self, X: Any, y: Any, know: Knowledge | None = None
+    ) -> tuple[Any, PartialLabels]:
+        rows, labels = super()._read_training(X, y, know)
+        names = labels.classes.tolist()
+        if labels.classes.dtype.kind in "OU" and len(names) > 2 and self._class_order(y) is None:
+            warn_user(
+                f"{type(self).__name__}: the classes are words, taken in the order of the "
+                f"alphabet: {', '.join(map(str, names))}. Pass classes=[lowest, …, highest].",
+                UserWarning,
+            )
+        return rows, labels
+
     def _check_labels(self, labels: PartialLabels) -> None:
         if self.inference == "ep" and self._has_unlabelled(labels):
             raise ValueError(
                 f'inference="ep" takes labelled rows alone, and null_width={self.null_width!r} '
                 'brings in unlabelled ones; use "mcmc" or "vb", or null_width=0.'
             )
-        if labels.classes.dtype.kind in "OU" and self.classes is None:
-            names = labels.classes.tolist()
-            if len(names) > 2 and names == sorted(names):
-                warn_user(
-                    f"{type(self).__name__}: the classes are words, taken in the order of the "
-                    f"alphabet: {', '.join(map(str, names))}. Pass classes=[lowest, …, highest].",
-                    UserWarning,
-                )
 
     def _memory(self, X: Array, labels: PartialLabels) -> Need:
         return memory(self, int(self._rows_used(labels).sum()), len(labels.classes))
