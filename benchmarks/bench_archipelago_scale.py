@@ -14,6 +14,9 @@ few         the engine on fewer rows, for the picture
 exact       exact chains of a hundred sweeps, for the picture
 steps       the same fit with twice the steps
 restarts    fits of several starts, one after the other
+gpu         a million rows on a GPU: wall seconds of the first fit of a process and of later ones,
+            and milliseconds a step; run it twice with one JAX_COMPILATION_CACHE_DIR, and the second
+            process has kept programs
 
 Every run writes one line of JSON to --out, and runs that the file holds are not repeated. `--tell`
 prints the tables, `--picture FILE` draws what rows cost. `--share 3/16` runs every 16th task, from
@@ -250,6 +253,24 @@ def run_restarts(n, seed):
     return measures(model.predict_proba(held_out), truth) | spent
 
 
+def run_gpu(n, n_classes, seed, device="gpu"):
+    """Times of fits; a step is what a thousand more of them take, by the medians of three fits."""
+    X, y, _, _ = pinwheel(n, n_classes, seed)
+    walls = {120: [], 1120: []}
+    for _ in range(3):
+        for steps, found in walls.items():
+            model = ArchipelagoClassifier(
+                inference="vi", n_steps=steps, random_state=seed, device=device
+            )
+            found.append(timed(model, X, y)[1]["wall"])
+    first, *later = walls[120]
+    short, long = np.median(later), np.median(walls[1120])
+    return {
+        "first_wall": first, "later_walls": later, "long_walls": walls[1120],
+        "ms_a_step": 1e3 * (long - short) / 1000, "device": model.diagnostics_["device"],
+    }  # fmt: skip
+
+
 def run_exact(n, seed):
     X, y, held_out, truth = pinwheel(n, 5, seed)
     short = {"n_chains": 1, "n_warmup": 60, "n_samples": 40, "thin": 1}
@@ -287,6 +308,7 @@ def tasks(parts, seeds):
             (run_pinwheels, {"n": n, "n_classes": 5, "seed": s})
             for s in first[:2] for n in (50, 500, 5000)
         ],
+        "gpu": [(run_gpu, {"n": 10**6, "n_classes": 5, "seed": FIRST_SEED})],
         "exact": [(run_exact, {"n": n, "seed": FIRST_SEED}) for n in (50, 100, 200)],
         "restarts": [(run_restarts, {"n": 5000, "seed": s}) for s in range(50)],
         "disk": [(run_disk, {"n": 10**7, "n_classes": 5, "seed": FIRST_SEED})],
@@ -341,6 +363,13 @@ def tell(records):
     """Print what the runs found."""
     for part in ("pinwheels", "million", "disk", "steps"):
         tell_pinwheels(part, [r for r in records if r["part"] == part])
+    for r in records:
+        if r["part"] == "gpu":
+            print(
+                f"gpu: {r['n']} rows on the {r['device']}: first fit {r['first_wall']:.1f} s, "
+                f"later ones {min(r['later_walls']):.1f} to {max(r['later_walls']):.1f} s, "
+                f"{r['ms_a_step']:.2f} ms a step"
+            )
     for part in ("default", "real", "restarts"):
         tell_others(part, [r for r in records if r["part"] == part])
     tell_small([r for r in records if r["part"] == "small"])
