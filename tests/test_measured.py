@@ -42,6 +42,16 @@ def test_the_numbers_on_the_page_are_those_of_the_result_files(page):
     assert measured.written(text) == text, "python docs/measured.py writes them"
 
 
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in measured.pages()]
+)
+def test_no_comment_cuts_a_table(page):
+    """A | between <!-- and --> ends a cell, and the comment is then shown."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.lstrip().startswith("|")]
+    assert not [row for row in rows if any("|" in c for c in re.findall("<!--.*?-->", row))]
+
+
 @pytest.mark.parametrize("name", audited())
 def test_every_measured_number_says_where_it_is_from(name):
     text = (ROOT / name).read_text(encoding="utf-8")
