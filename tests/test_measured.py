@@ -34,17 +34,18 @@ def audited():
     return [name for name in names if str(Path(name).parent) not in WRITTEN]
 
 
-@pytest.mark.parametrize(
+every_page = pytest.mark.parametrize(
     "page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in measured.pages()]
 )
+
+
+@every_page
 def test_the_numbers_on_the_page_are_those_of_the_result_files(page):
     text = page.read_text(encoding="utf-8")
     assert measured.written(text) == text, "python docs/measured.py writes them"
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in measured.pages()]
-)
+@every_page
 def test_no_comment_cuts_a_table(page):
     """A | between <!-- and --> ends a cell, and the comment is then shown."""
     lines = page.read_text(encoding="utf-8").splitlines()

@@ -36,11 +36,16 @@ def test_its_slopes_meet_differences(scale):
         np.testing.assert_allclose(found[:, :, j], (up - down) / 2e-5, atol=1e-8)
 
 
-def test_the_slope_by_the_log_of_the_squared_exponential_meets_differences():
-    log_e = np.linspace(-8.0, 0.0, 7)
-    up, down = (with_detail(np.exp(log_e + s * 1e-5), 0.3) for s in (1, -1))
-    found = slope_with_detail(np.exp(log_e), 0.3)
-    np.testing.assert_allclose(found, (up - down) / 2e-5, atol=1e-9)
+def test_the_slope_by_the_squared_exponential_meets_differences():
+    e = np.linspace(0.0, 1.0, 7)
+    up, down = (with_detail(e + s * 1e-5, 0.3) for s in (1, -1))
+    np.testing.assert_allclose(slope_with_detail(e, 0.3), (up - down) / 2e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("detail", [-0.1, 5, np.nan])
+def test_a_detail_that_is_not_a_share_is_refused(detail):
+    with pytest.raises(ValueError, match=r"detail=.* is not a share; give a number from 0 to 1"):
+        DetailedRBF(detail=detail)(X)
 
 
 def test_it_is_cloned_and_shown_with_its_detail():

@@ -262,11 +262,10 @@ def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preproce
 
 
 def about_names(frame: pd.DataFrame, id_column: str | None) -> list[str]:
-    """Say of a column that names rows that some of them share a name."""
+    """Say how many rows share their name with another; nothing where none does."""
     if id_column is None:
         return []
-    shared = frame[id_column].dropna()
-    n_shared = int(shared.duplicated(keep=False).sum())
+    n_shared = int(frame[id_column].dropna().duplicated(keep=False).sum())
     if not n_shared:
         return []
     return [

@@ -18,17 +18,16 @@ from sklearn.gaussian_process.kernels import RBF
 Array = NDArray[np.float64]
 
 DETAIL = 0.05  # w
-WAVES = 4  # the power of e that has half the length-scale
 
 
 def with_detail(e: Any, detail: Any) -> Any:
     """Return (1 − w) e + w e⁴, of arrays of NumPy or JAX."""
-    return e * (1.0 - detail + detail * e ** (WAVES - 1))
+    return e * (1.0 - detail + detail * (e * e * e))  # a power would take NumPy twice as long
 
 
 def slope_with_detail(e: Any, detail: Any) -> Any:
-    """Return the slope of `with_detail` by log e, which is −|x − x'|²/(2ℓ²)."""
-    return e * (1.0 - detail + detail * WAVES * e ** (WAVES - 1))
+    """Return the slope of `with_detail` by e."""
+    return 1.0 - detail + 4.0 * detail * (e * e * e)
 
 
 class DetailedRBF(RBF):
@@ -61,11 +60,13 @@ class DetailedRBF(RBF):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """Return the kernel between rows, and with `eval_gradient` its slopes by log ℓ."""
+        if not 0.0 <= self.detail <= 1.0:
+            raise ValueError(f"detail={self.detail!r} is not a share; give a number from 0 to 1.")
         if not eval_gradient:
             return with_detail(super().__call__(X, Y), self.detail)
         e, slopes = super().__call__(X, Y, eval_gradient=True)
-        by_log = 1.0 - self.detail + self.detail * WAVES * e ** (WAVES - 1)
-        return with_detail(e, self.detail), by_log[:, :, None] * slopes
+        by_e = slope_with_detail(e, self.detail)
+        return with_detail(e, self.detail), by_e[:, :, None] * slopes
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, detail={self.detail:.3g})"

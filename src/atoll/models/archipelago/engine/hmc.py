@@ -219,8 +219,8 @@ def _slope_of_length_scales(
     inner = np.tril(known.lower.T @ np.tril(by_across @ known.A.T))
     inner[np.diag_indices_from(inner)] *= 0.5
     by_among = -known.inverse.T @ inner @ known.inverse
-    by_across = by_across * slope_with_detail(known.across, data.detail)
-    by_among = by_among * slope_with_detail(known.among, data.detail)
+    by_across = by_across * known.across * slope_with_detail(known.across, data.detail)
+    by_among = by_among * known.among * slope_with_detail(known.among, data.detail)
     by_squares = _weighted_squares(by_across, data.inducing, data.inputs)
     by_squares += _weighted_squares(by_among, data.inducing, data.inducing)
     scales = np.exp(-2.0 * known.theta[1:])

@@ -21,7 +21,7 @@ Codes = NDArray[np.intp]
 UNLABELLED_ROWS = 32_768  # that the ascent draws its batches from
 LABELLED_ROWS = 4096  # of each class
 ROWS_OF_THE_BASE = 1000  # by which π is chosen
-LONGER = np.log(2.0)
+LONGER_IN_THE_PLANE = np.log(2.0)  # added to the prior mean of the log length-scale
 
 
 class Problem(NamedTuple):
@@ -113,7 +113,7 @@ def _usual_prior(X: Array) -> KernelPrior:
     In the plane the length-scale is expected to be twice that of a kernel without detail.
     """
     prior = prior_of_islands("isotropic", X)
-    longer = LONGER if X.shape[1] <= FEW_FEATURES else 0.0
+    longer = LONGER_IN_THE_PLANE if X.shape[1] <= FEW_FEATURES else 0.0
     mean = prior.mean + np.array([0.0, longer])
     variance, length_scale = np.exp(mean)
     return prior._replace(kernel=ConstantKernel(variance) * DetailedRBF(length_scale), mean=mean)
