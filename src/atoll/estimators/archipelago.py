@@ -16,6 +16,7 @@ from atoll.core.densities import Density, NormalInverseWishart
 from atoll.core.labels import PartialLabels, object_array, parse_labels, with_extra_classes
 from atoll.estimators import sampling
 from atoll.estimators.archipelago_bases import choose_by_labels
+from atoll.estimators.archipelago_belief import left_out, with_doubt
 from atoll.estimators.archipelago_chains import chain_weights, shares, watched
 from atoll.estimators.archipelago_engine import (
     begin,
@@ -148,7 +149,8 @@ class ArchipelagoClassifier(GenerativeClassifier):
     n_folds : int, default=3
         Groups of labels that ascents of their own are not shown (by "vi", where classes have two
         labels or more): the worse these are predicted, the nearer class probabilities are to the
-        classes' shares. 0: none, and they are the model's own.
+        classes' shares. Chains leave out one label at a time, by the weights of their draws, which
+        takes no time. 0: neither, and class probabilities are the model's own.
     device : {"auto", "cpu", "gpu"}, default="auto"
         Where the engine runs; "auto" is a GPU where JAX has one.
     checkpoint : path of a folder or None, default=None
@@ -414,7 +416,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
         n_kernels = len(labels.classes) if self.own_kernels else 1
         thetas = sampling.mean_log_parameters(draws).reshape(n_kernels, -1)
         kernels = [kernel_at(prior, theta) for theta in thetas]
-        return Fit(
+        fit = Fit(
             posterior,
             found,
             transduction=by_row,
@@ -428,6 +430,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
                 **known,
             },
         )
+        return with_doubt(fit, left_out(self.n_folds, draws, weights, labels))
 
     def _parameter_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
         if not self.own_kernels:

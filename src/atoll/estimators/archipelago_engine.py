@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from atoll.core.labels import PartialLabels
 from atoll.core.passes import Rows, row_keys, rows_in_memory, rows_of_source, signed_codes
 from atoll.estimators import sampling
+from atoll.estimators.archipelago_belief import left_out, with_doubt
 from atoll.estimators.archipelago_chains import chain_weights, shares, watched
 from atoll.estimators.novelty import reference_log_densities
 from atoll.estimators.progress import Progress
@@ -35,8 +36,6 @@ Array = NDArray[np.float64]
 EXACT_ROWS = 100  # up to this many, "auto" is exact: a fit of a minute or so
 CHAIN_ROWS = 5000  # most rows that HMC takes
 CHAIN_DRAWS = 400  # draws of all chains that predict: a hundred leave a noise of .03
-LEAST_BELIEF = 0.5  # belief in the islands' class probabilities below which the verdict warns
-FULL_BELIEF = 0.995  # from this belief on, they are said to count in full
 REFUSED_SHARE = 0.05  # share of refused steps above which the verdict warns
 
 
@@ -168,7 +167,7 @@ def fit_by_engine(model: Any, rows: Rows, n_classes: int, start: Start, choice: 
     problem, reason = make_problem(rows, model.kernel, model.base_density, n_classes)
     done = _ascend(model, problem, reason, start)
     fit = _as_fit(done, choice, rows.sample.uniform_rows, start.seed)
-    return _with_doubt(fit, _hold_out(model, problem, start))
+    return with_doubt(fit, _hold_out(model, problem, start))
 
 
 def with_classes(fit: Fit, X: Array, device: str) -> Fit:
@@ -300,7 +299,7 @@ def fit_by_chains(model: Any, X: Array, labels: PartialLabels, start: Start, cho
     by_row = np.einsum(
         "c,cdnk->nk", weights / diagnosis["n_draws"], draws["row_probabilities"][:, :, unknown]
     )
-    return Fit(
+    fit = Fit(
         posterior,
         diagnosis,
         transduction=by_row,
@@ -311,6 +310,7 @@ def fit_by_chains(model: Any, X: Array, labels: PartialLabels, start: Start, cho
             "reference_log_densities_": reference_log_densities(posterior, rng, X),
         },
     )
+    return with_doubt(fit, left_out(model.n_folds, draws, weights, labels))
 
 
 def _ascend(
@@ -355,33 +355,6 @@ def _hold_out(model: Any, problem: Problem, start: Start) -> Any:
             bar.tell(fold * n_steps + n_done)
 
         return hold_out(start.seed, problem, options, n_folds, report)
-
-
-def _with_doubt(fit: Fit, held_out: Any) -> Fit:
-    """Return the fit with the doubt that labels held out cast on its classes, and told of it."""
-    if held_out is None:
-        return fit
-    b, wrong = held_out.belief, round(held_out.error * held_out.n_labels)
-    said = (
-        f"Of {held_out.n_labels} labels held out in turn the islands had {wrong} wrong, at a "
-        f"log-loss of {held_out.log_loss:.2f} (the classes' shares alone: "
-        f"{held_out.log_loss_of_shares:.2f}): their word counts "
-        + ("in full." if b >= FULL_BELIEF else f"{b:.0%}, the shares the rest.")
-    )
-    if b < LEAST_BELIEF:
-        said += (
-            " These classes are not islands: use AtollClassifier, which weighs other assumptions "
-            "as well."
-        )
-    return fit._replace(
-        posterior=fit.posterior._replace(doubt=held_out.doubt),
-        diagnostics={
-            **fit.diagnostics,
-            "held_out": held_out._asdict(),
-            "verdict": f"{fit.diagnostics['verdict']}\n{said}",
-        },
-        remarks=fit.remarks + ((said,) if b < LEAST_BELIEF else ()),
-    )
 
 
 def _attributes(method: str, done: Ascended, theta: Array) -> dict[str, Any]:

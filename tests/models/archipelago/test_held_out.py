@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atoll.estimators.archipelago_engine import LEAST_BELIEF
+from atoll.estimators.archipelago_belief import LEAST_BELIEF
+from atoll.models.archipelago.belief import ALL_BELIEVED, BELIEFS, weigh
 from atoll.models.archipelago.engine import held_out
 from atoll.models.archipelago.engine.fitting import Options
-from atoll.models.archipelago.engine.held_out import ALL_BELIEVED, BELIEFS, weigh
 from atoll.models.archipelago.engine.problem import Problem
 from atoll.models.calibration import NEVER, folds
 

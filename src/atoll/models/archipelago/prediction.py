@@ -18,6 +18,7 @@ from atoll.inference.chains import Record
 from atoll.kernels.conditioning import CHUNK_ENTRIES, conditional_moments, sample_conditional
 from atoll.kernels.hyperparameters import KernelPrior
 from atoll.likelihoods.softmax import N_POINTS, symmetric_points
+from atoll.models.archipelago.belief import doubted
 from atoll.models.archipelago.functions import (
     KnownFunctions,
     Setting,
@@ -57,6 +58,8 @@ class ArchipelagoPosterior(NamedTuple):
     mixing : (S, q)
     base_means, base_lowers : (S, d), (S, d, d) where π is sampled
     log_weights : (S,) of the states, normalised
+    doubt : (K,) what class probabilities leave to each class whatever the islands say, (1 − b) π of
+        `belief`; or nothing
     """
 
     inputs: Any
@@ -72,6 +75,7 @@ class ArchipelagoPosterior(NamedTuple):
     base_means: Array
     base_lowers: Array
     log_weights: Array
+    doubt: Array | float = 0.0
 
     def weighted(self, chain_weights: Array) -> ArchipelagoPosterior:
         """Return the same states, those of each chain with its weight in all; (chains,)."""
@@ -81,7 +85,7 @@ class ArchipelagoPosterior(NamedTuple):
             return self._replace(log_weights=np.log(weights / weights.sum()))
 
     def log_proba(self, X: Any) -> Array:
-        """Return log P(class k | x, data), equation 6; X (m, d) -> (m, K).
+        """Return log P(class k | x, data), equation 6 with doubt; X (m, d) -> (m, K).
 
         For each state the softmax, equation 1, is averaged over the functions' conditional.
         """
@@ -89,7 +93,7 @@ class ArchipelagoPosterior(NamedTuple):
         for weight, shares in zip(self._weights(), _averages(self, X, class_probabilities)):
             proba += weight * shares  # the integral of equation 6 as a sum over states
         with np.errstate(divide="ignore"):  # past 1e-308 a probability is zero
-            return np.log(proba / proba.sum(axis=1, keepdims=True))
+            return np.log(doubted(proba / proba.sum(axis=1, keepdims=True), self.doubt))
 
     def rejection(self, X: Any) -> Array:
         """Return the probability that a proposal at x is rejected, 1/(1 + Λ); X (m, d) -> (m,)."""
@@ -126,7 +130,7 @@ class ArchipelagoPosterior(NamedTuple):
         return first, np.maximum(second - np.square(first), 0.0)
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
-        """Return n joint draws of the class probabilities, equation 1; X (m, d) -> (n, m, K).
+        """Return n joint draws of the class probabilities, with doubt; X (m, d) -> (n, m, K).
 
         A draw's functions come from one state, jointly at all rows given data and rejections.
         """
@@ -135,7 +139,7 @@ class ArchipelagoPosterior(NamedTuple):
             class_probabilities(_sample_latent(rng, self.prior, self._functions(int(s)), X, count))
             for s, count in zip(*np.unique(states, return_counts=True), strict=True)
         ]
-        return np.concatenate(found)
+        return doubted(np.concatenate(found), self.doubt)
 
     def sample(
         self, rng: np.random.Generator, n: int, codes: Codes | None = None

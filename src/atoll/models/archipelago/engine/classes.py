@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
 from atoll.likelihoods.softmax import symmetric_points
+from atoll.models.archipelago.belief import doubted
 from atoll.models.archipelago.engine import sparse
 from atoll.models.archipelago.engine.posterior import MANY_POINTS, EnginePosterior, inverse_factor
 from atoll.models.archipelago.engine.sparse import Sites
@@ -49,7 +50,7 @@ def class_probabilities_of(
             padded[: len(rows)] = rows
             found = np.asarray(_average_shares(padded, *state), dtype=np.float64)
             proba[first : first + size] += weight * found[: len(rows)]
-    return posterior.doubted(proba / proba.sum(axis=1, keepdims=True))
+    return doubted(proba / proba.sum(axis=1, keepdims=True), posterior.doubt)
 
 
 @jax.jit

@@ -20,6 +20,7 @@ from atoll.core.memory import in_chunks
 from atoll.kernels.conditioning import distinct_rows, sample_jointly
 from atoll.kernels.detailed import with_detail
 from atoll.likelihoods.softmax import symmetric_points
+from atoll.models.archipelago.belief import doubted
 from atoll.models.archipelago.likelihood import (
     REJECTED,
     class_probabilities,
@@ -67,7 +68,7 @@ class EnginePosterior(NamedTuple):
     log_norms : (S,) log Z
     log_weights : (S,) of the states, normalised
     doubt : (K,) what class probabilities leave to each class whatever the islands say, (1 − b) π of
-        `held_out`; or nothing
+        `belief`; or nothing
     detail : w, the share of the kernel's shorter waves
     """
 
@@ -95,11 +96,7 @@ class EnginePosterior(NamedTuple):
         ):
             proba += weight * shares
         with np.errstate(divide="ignore"):  # past 1e-308 a probability is zero
-            return np.log(self.doubted(proba / proba.sum(axis=1, keepdims=True)))
-
-    def doubted(self, proba: Array) -> Array:
-        """Return class probabilities of the islands, (..., K), with the doubt in their word."""
-        return (1.0 - np.sum(self.doubt)) * proba + self.doubt
+            return np.log(doubted(proba / proba.sum(axis=1, keepdims=True), self.doubt))
 
     def rejection(self, X: Any) -> Array:
         """Return the probability that a proposal at x is rejected, 1/(1 + Λ); X (m, d) -> (m,)."""
@@ -134,7 +131,7 @@ class EnginePosterior(NamedTuple):
             class_probabilities(_sample_latent(rng, self, int(s), X, int(count)))
             for s, count in zip(*np.unique(states, return_counts=True), strict=True)
         ]
-        return self.doubted(np.concatenate(found))
+        return doubted(np.concatenate(found), self.doubt)
 
     def sample(
         self, rng: np.random.Generator, n: int, codes: Codes | None = None

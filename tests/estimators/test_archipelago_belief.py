@@ -1,0 +1,110 @@
+"""Labels left out of Archipelago's chains: how far its classes can be believed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from atoll import ArchipelagoClassifier
+from atoll.core.labels import parse_labels
+from atoll.datasets import hide_labels, make_pinwheel
+from atoll.estimators.archipelago_belief import LEAST_BELIEF, left_out, with_doubt
+from atoll.estimators.shell import Fit
+from atoll.models.archipelago.belief import CHAINS_BELIEVED, HeldOut, class_shares, weigh
+
+SHORT = {"inference": "mcmc", "n_chains": 2, "n_warmup": 20, "n_samples": 20, "random_state": 0}
+
+
+@pytest.fixture
+def quietly():
+    with pytest.warns(ConvergenceWarning):  # short chains say that they are short
+        yield
+
+
+def test_importance_weights_find_what_draws_without_the_label_would_say():
+    """Fifty states stand for the functions, so that every posterior is a sum."""
+    rng = np.random.default_rng(0)
+    y = np.array([0, 1, 0, 1, 1, -1])
+    codes, n = y[:5], len(y)
+    states = rng.dirichlet(2.0 * np.ones(2), size=(50, n))  # p_s(row, class)
+    log_p = np.log(states[:, np.arange(5), codes])
+    exact = np.empty((5, 2))
+    for i in range(5):
+        others = np.delete(log_p, i, axis=1).sum(axis=1)
+        weights = np.exp(others - others.max())
+        exact[i] = weights @ states[:, i] / weights.sum()
+    posterior = np.exp(log_p.sum(axis=1) - log_p.sum(axis=1).max())
+    drawn = rng.choice(50, size=(2, 20_000), p=posterior / posterior.sum())
+    chain_weights = np.array([0.3, 0.7])
+    found = left_out(
+        3, {"row_probabilities": states[drawn]}, chain_weights, parse_labels(y, unlabelled=-1)
+    )
+    wanted = weigh(np.log(exact), codes, class_shares(np.array([2, 3])), CHAINS_BELIEVED)
+    assert found.log_loss == pytest.approx(wanted.log_loss, abs=0.01)
+    assert found.belief == pytest.approx(wanted.belief, abs=0.005)
+    assert (found.n_labels, found.error) == (5, wanted.error)
+    np.testing.assert_allclose(found.shares, [3 / 7, 4 / 7])
+
+
+@pytest.mark.parametrize(
+    ("y", "n_folds"), [([0, 1, -1], 3), ([0, 0, 1, -1], 3), ([0, 0, 1, 1], 0), ([0, 0, 1, 1], 1)]
+)
+def test_nothing_is_said_where_no_label_can_be_left_out(y, n_folds):
+    labels = parse_labels(y, unlabelled=-1)
+    draws = {"row_probabilities": np.full((1, 4, len(y), 2), 0.5)}
+    assert left_out(n_folds, draws, np.ones(1), labels) is None
+
+
+def test_the_only_label_of_a_class_is_not_left_out():
+    labels = parse_labels([0, 0, 1, 1, 2], unlabelled=-1)
+    draws = {"row_probabilities": np.full((1, 4, 5, 3), 1 / 3)}
+    assert left_out(3, draws, np.ones(1), labels).n_labels == 4
+
+
+@pytest.mark.usefixtures("quietly")
+def test_class_probabilities_are_the_model_s_own_with_some_doubt():
+    X, truth = make_pinwheel(30, 3, random_state=1)
+    y = hide_labels(truth, per_class=2, random_state=1)
+    new = make_pinwheel(8, 3, random_state=2)[0]
+    own = ArchipelagoClassifier(n_folds=0, **SHORT).fit(X, y)
+    model = ArchipelagoClassifier(**SHORT).fit(X, y)
+    doubt = model.posterior_.doubt
+    held = model.diagnostics_["held_out"]
+    assert 0 < doubt.sum() == pytest.approx(1 - held["belief"])
+    assert "held_out" not in own.diagnostics_
+    np.testing.assert_allclose(
+        model.predict_proba(new), (1 - doubt.sum()) * own.predict_proba(new) + doubt
+    )
+    unknown = y == -1
+    np.testing.assert_allclose(
+        model.label_distributions_[unknown],
+        (1 - doubt.sum()) * own.label_distributions_[unknown] + doubt,
+    )
+    drawn, plain = (m.posterior_.draws(new, 5, np.random.default_rng(0)) for m in (model, own))
+    np.testing.assert_allclose(drawn, (1 - doubt.sum()) * plain + doubt)
+    assert "labels held out in turn" in model.diagnostics_["verdict"]
+
+
+@pytest.mark.usefixtures("quietly")
+def test_one_label_per_class_leaves_class_probabilities_alone():
+    X, truth = make_pinwheel(20, 2, random_state=1)
+    y = hide_labels(truth, per_class=1, random_state=1)
+    model = ArchipelagoClassifier(**SHORT).fit(X, y)
+    assert np.sum(model.posterior_.doubt) == 0
+    assert "held_out" not in model.diagnostics_
+
+
+@pytest.mark.parametrize(("belief", "warns"), [(LEAST_BELIEF - 0.01, True), (0.9, False)])
+def test_the_verdict_warns_where_most_of_the_word_is_doubted(belief, warns):
+    class Posterior:
+        def _replace(self, doubt):
+            self.doubt = doubt
+            return self
+
+    held = HeldOut(belief, np.array([0.5, 0.5]), 4, 0.5, 1.2, 0.7)
+    fit = with_doubt(Fit(Posterior(), {"verdict": "It went well."}), held)
+    assert ("AtollClassifier" in fit.diagnostics["verdict"]) == warns
+    assert len(fit.remarks) == warns
+    assert fit.transduction is None
+    np.testing.assert_allclose(fit.posterior.doubt, (1 - belief) * held.shares)
