@@ -13,9 +13,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from atoll import NullCategoryClassifier
 from atoll.core.labels import parse_labels
-from atoll.datasets import hide_labels, make_crescents
+from atoll.datasets import hide_labels, make_crescents, make_pinwheel
 from atoll.kernels.hyperparameters import kernel_prior
-from atoll.likelihoods.null_category import NullCategory
+from atoll.likelihoods.null_category import NullCategory, family
 from atoll.models import null_category, probit_gp
 from atoll.models.informative_vector import share_limits
 from atoll.models.null_category import shares_agree
@@ -81,6 +81,47 @@ def test_crescents_are_learned_from_their_unlabelled_rows():
     assert model.diagnostics_["unlabelled_used"]
     assert "left out" not in model.diagnostics_["verdict"]
     assert not hasattr(model, "bias_")
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_with_one_label_per_class_half_of_the_belief_is_in_the_labelled_rows(n_classes):
+    X, truth = make_pinwheel(n_samples=40, n_classes=n_classes, random_state=1)
+    y = np.asarray(hide_labels(truth, per_class=1, marker=-1, random_state=1))
+    prior, likelihood = kernel_prior("isotropic", X), NullCategory(1.0, n_classes)
+    labels = parse_labels(y, unlabelled=-1)
+
+    def family_of(rows, seen):
+        return family(labels.codes[rows], seen, n_classes, 1.0)
+
+    found = null_category.variational(X, labels, prior, family_of, likelihood)
+    assert found.beside is not None
+    new = make_pinwheel(n_samples=7, n_classes=n_classes, random_state=2)[0]
+    both = null_category.two_beliefs(found, X, prior, likelihood)
+    alone = found.beside
+    parts = [
+        probit_gp.approximate_posterior(found.approximation, X, prior, likelihood),
+        probit_gp.approximate_posterior(alone.approximation, X[alone.rows], prior, likelihood),
+    ]
+    total = 0.0
+    for got, part in zip(both.moments(new), parts, strict=True):
+        ((mean, variance),) = part.moments(new)
+        np.testing.assert_allclose(got[0], mean, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(got[1], variance, rtol=1e-6)
+        total += np.exp(likelihood.log_class_probabilities(mean, variance, np.zeros(0)))
+    wanted = total / total.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.exp(both.log_proba(new)), wanted, rtol=1e-5)
+    draws = both.draws(new, 4000, np.random.default_rng(0)).mean(axis=0)
+    np.testing.assert_allclose(draws, wanted, atol=0.06)  # each normalised by itself
+
+
+@pytest.mark.parametrize(("per_class", "is_tested"), [(1, False), (3, True)])
+def test_a_fit_says_where_no_label_could_be_hidden(per_class, is_tested):
+    X, truth = make_crescents(n_samples=60, random_state=0)
+    y = np.asarray(hide_labels(truth, per_class=per_class, marker=-1, random_state=0))
+    model = fitted(X, y)
+    assert model.diagnostics_["unlabelled_used"]
+    assert ("A second label" in model.diagnostics_["verdict"]) == (not is_tested)
+    assert len(model.posterior_.weights) == (1 if is_tested else 2)
 
 
 @pytest.mark.slow

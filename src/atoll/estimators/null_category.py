@@ -40,6 +40,11 @@ DOUBTS = {
     "shares alone: the null category does not hold here. The unlabelled rows were left out but for "
     "their shares; a model of another kind, such as GraphGPClassifier, may use them.",
 }
+UNTESTED = (
+    "With one label per class none can be hidden to test whether the null category holds: class "
+    "probabilities are halfway to those of the labelled rows alone. A second label of each class "
+    "would tell."
+)
 NOT_PREDICTIVE = (
     "Hidden labels were hardly more probable than by their classes' shares alone, without the "
     "unlabelled rows, too: class probabilities may be no better than these shares. Label more "
@@ -334,6 +339,15 @@ class NullCategoryClassifier(Classifier):
         fit = fit_by_search(self, "vb", model, search)
         found = kept[0]
         used = {"unlabelled_used": found.rows is None}
+        if found.beside is not None:
+            return fit._replace(
+                posterior=null_category.two_beliefs(found, X, model.prior, likelihood),
+                diagnostics={
+                    **fit.diagnostics,
+                    **used,
+                    "verdict": f"{fit.diagnostics['verdict']}\n{UNTESTED}",
+                },
+            )
         if found.rows is None:
             return fit._replace(diagnostics={**fit.diagnostics, **used})
         remarks = () if found.predictive else (NOT_PREDICTIVE,)

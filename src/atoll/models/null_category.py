@@ -30,6 +30,7 @@ from atoll.likelihoods import null_category
 from atoll.likelihoods.null_category import NullCategory
 from atoll.models.informative_vector import LENGTH_SCALE_STARTS, share_limits
 from atoll.models.probit_gp import (
+    LatentPosterior,
     approximate,
     approximate_posterior,
     regions_sampler,
@@ -42,6 +43,9 @@ FamilyOf = Callable[[NDArray[np.intp], NDArray[np.bool_]], RegionFamily]
 TELLING = float(np.log(3.0))  # log odds by which labelled rows alone are to predict hidden ones
 N_FOLDS = 5  # in which labels are hidden, to see whether a fit predicts them
 N_START_SWEEPS = 50
+NOTHING_KNOWN = 1e10  # variance of z given f where a row is to say nothing
+OF_STATES = ("log_parameters", "weights", "region_parameters", "auxiliary_variance",
+             "noise_variance")  # fmt: skip
 CLOSE_ENOUGH = 0.01  # moments, in deviations, for the evidence to choose θ and φ by
 
 
@@ -122,6 +126,8 @@ class Variational(NamedTuple):
     bias : b, added to the function
     doubt : why unlabelled rows were left out: "shares", "labels"; or "" where they were not
     predictive : whether hidden labels are clearly more probable than by their classes' shares
+    beside : of labelled rows alone, to be believed as much, where no label can be hidden: nothing
+        then tells whether the unlabelled rows went where their classes are
     """
 
     approximation: Approximation
@@ -129,6 +135,7 @@ class Variational(NamedTuple):
     bias: float = 0.0
     doubt: str = ""
     predictive: bool = True
+    beside: Variational | None = None
 
 
 def variational(
@@ -152,7 +159,8 @@ def variational(
     The highest of all may have every unlabelled row on one side. A fit is believed as in moment
     matching: where the rows fall to the classes as the labels do (`share_limits`), begun at longer
     and longer length-scales; and where labels that are hidden from it are no less probable than by
-    their classes' shares. Else unlabelled rows are left out, and what they say is how many there
+    their classes' shares. Where none can be hidden, half of the belief is in the labelled rows
+    alone. Else unlabelled rows are left out, and what they say is how many there
     are on each side of the boundary: see `_share_bias`.
 
     Parameters
@@ -177,6 +185,9 @@ def variational(
         posterior = approximate_posterior(found, inputs, prior, likelihood)
         return shares_agree(np.exp(posterior.log_proba(inputs[~seen])), labels)
 
+    def labelled_alone() -> Variational:
+        return _of_labelled_rows(inputs, labels, prior, family_of, report)
+
     gram_at, doubt = gram_function(prior, inputs), "shares"
     for begin in _starts(prior):
         if begin is not None:  # worth a search only where it is believed before
@@ -196,11 +207,13 @@ def variational(
         C = gram_at(chosen.log_parameters)
         found = carried_on(chosen, C)
         if believed(found):
-            if _hidden_gain(found, C, inputs, labels, prior, family_of, likelihood) >= 0:
-                return Variational(found)
+            gain = _hidden_gain(found, C, inputs, labels, prior, family_of, likelihood)
+            if gain >= 0:
+                untested = at_random and np.isinf(gain)
+                return Variational(found, beside=labelled_alone() if untested else None)
             doubt = "labels"
             break
-    alone = _of_labelled_rows(inputs, labels, prior, family_of, report)
+    alone = labelled_alone()
     C = gram_at(alone.approximation.log_parameters)
     gain = _hidden_gain(
         alone.approximation, C, inputs, labels, prior, family_of, likelihood, with_others=False
@@ -209,6 +222,38 @@ def variational(
     if len(labels.classes) > 2 or not at_random:
         return alone._replace(doubt=doubt)
     return alone._replace(doubt=doubt, bias=_share_bias(alone, inputs, labels, prior, likelihood))
+
+
+def two_beliefs(
+    found: Variational, inputs: Array, prior: KernelPrior, likelihood: NullCategory
+) -> LatentPosterior:
+    """Return the posterior of a fit and that of the labelled rows `beside` it, of one weight.
+
+    In the second, rows without a label are known through z of so large a noise that they say
+    nothing.
+    """
+    beside = found.beside
+    assert beside is not None
+    rows, alone = beside.rows, beside.approximation
+
+    def at_all_rows(values: Any, elsewhere: float) -> Array:
+        spread = np.full((len(inputs), *np.shape(values)[1:]), elsewhere)
+        spread[rows] = values
+        return spread
+
+    alone = alone._replace(
+        weights=at_all_rows(alone.weights, 0.0),
+        auxiliary_variance=at_all_rows(alone.auxiliary_variance, 0.0),
+        noise_variance=at_all_rows(np.ones(len(alone.weights)), NOTHING_KNOWN),
+    )
+    both = [
+        approximate_posterior(part, inputs, prior, likelihood)
+        for part in (found.approximation._replace(noise_variance=np.ones(len(inputs))), alone)
+    ]
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in both]) for name in OF_STATES
+    }
+    return both[0]._replace(**joined)
 
 
 def shares_agree(probabilities: Array, labels: PartialLabels) -> bool:

@@ -411,13 +411,12 @@ def _inference_text(results: list[Result]) -> str:
         if model == "null-category":
             sentences.append(f"{MODELS[model]}: variational Bayes, null region of width one.")
             continue
-        mixed = sum(bool(r.values["mixed"]) for r in part)
         median = float(np.median([r.values["worst_r_hat"] for r in part]))
         draws = [r.values["draws"] for r in part]
         sentences.append(
             f"{MODELS[model]}: a chain has {np.mean(draws):.0f} draws on average, at most "
-            f"{max(draws)}; the chains mixed in {mixed} of {len(part)} cells, and the median of the "
-            f"cells' worst R-hat is {median:.2f}."
+            f"{max(draws)}; the chains mixed in {_mixed(part)} cells, and the median of "
+            f"the cells' worst R-hat is {median:.2f}."
         )
         if model == "archipelago":
             most = max(r.values["mean_rejections"] for r in part)
@@ -426,22 +425,23 @@ def _inference_text(results: list[Result]) -> str:
                 f"how far their word counts. The mean number of rejections is at most {most:.0f} "
                 "in any cell."
             )
-    return " ".join(sentences) + "\n\nCells whose chains mixed:\n\n" + _mixed_table(results)
+    ours = group(results, "model").get("archipelago", [])
+    table = ["Archipelago's cells that mixed, by labels per class:", _mixed_table(ours)]
+    return "\n\n".join([" ".join(sentences), *(table if ours else [])])
 
 
 def _mixed_table(results: list[Result]) -> str:
-    """Return how many cells of each row have mixed, for every model with chains."""
-    models = [m for m in group(results, "model") if m != "null-category"]
+    """Return how many cells have mixed, data set by data set and for each number of labels."""
+    counts = list(group(results, "labels"))
     rows = []
-    for (data, labels), part in group(results, "data", "labels").items():
-        by_model = group(part, "model")
-        counts = [
-            f"{sum(bool(r.values['mixed']) for r in by_model.get(m, []))} of "
-            f"{len(by_model.get(m, []))}"
-            for m in models
-        ]
-        rows.append([DATA[data], labels, *counts])
-    return markdown_table(["data", "labels", *(MODELS[m] for m in models)], rows)
+    for data, part in group(results, "data").items():
+        by_labels = group(part, "labels")
+        rows.append([DATA[data], *(_mixed(by_labels.get(n, [])) for n in counts)])
+    return markdown_table(["data", *map(str, counts)], rows)
+
+
+def _mixed(results: list[Result]) -> str:
+    return f"{sum(bool(r.values['mixed']) for r in results)} of {len(results)}"
 
 
 TABLE_1 = Experiment(
