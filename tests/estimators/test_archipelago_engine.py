@@ -299,7 +299,9 @@ def test_classes_that_are_no_islands_are_not_believed_and_the_verdict_says_so():
     assert "use AtollClassifier" in model.diagnostics_["verdict"]
     p, own = model.predict_proba(NEW), model.posterior_._replace(doubt=0.0)
     np.testing.assert_allclose(
-        p, found["belief"] * np.exp(own.log_proba(NEW)) + (1 - found["belief"]) * found["shares"]
+        p,
+        found["belief"] * np.exp(own.log_proba(NEW))
+        + (1 - found["belief"]) * np.array(found["shares"]),
     )
     draws = model.posterior_.draws(NEW[:5], 400, rng)
     np.testing.assert_allclose(draws.sum(axis=2), 1.0)
