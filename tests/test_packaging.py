@@ -55,7 +55,8 @@ def unpacked_sdist(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sdist")
     archive = build("sdist", ROOT, folder)
     with tarfile.open(archive) as file:
-        file.extractall(folder, filter="data")
+        file.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
+        file.extractall(folder)
     return folder / archive.name.removesuffix(".tar.gz")
 
 

@@ -139,7 +139,8 @@ OLD_NAMES = sorted(n.removesuffix(".atoll") for n in OLD.getnames() if n.endswit
 @pytest.fixture(scope="module")
 def old_files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("format1")
-    OLD.extractall(folder, filter="data")
+    OLD.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
+    OLD.extractall(folder)
     return folder
 
 
