@@ -16,6 +16,7 @@ from atoll.models.archipelago.belief import (
     doubted,
     weigh,
 )
+from atoll.models.calibration import can_be_held_out
 
 Array = NDArray[np.float64]
 
@@ -28,21 +29,19 @@ def left_out(
 ) -> HeldOut | None:
     """Return what labels say that are left out of the chains one by one, by importance weights.
 
-    None where n_folds is below two, as in an ascent, and where no label can be left out: the only
-    one of a class never is, nor is any where that leaves one class.
+    None where n_folds is below two, as in an ascent, and where no label can be held out.
     """
-    K = len(labels.classes)
     known = np.flatnonzero(labels.is_labelled)
-    counts = np.bincount(labels.codes[known], minlength=K)
-    if n_folds < 2 or np.sum(counts > 1) < 2:
+    rows = known[can_be_held_out(labels.codes[known])]
+    if n_folds < 2 or not len(rows):
         return None
-    rows = known[counts[labels.codes[known]] > 1]
     codes = labels.codes[rows]
     p = draws["row_probabilities"][:, :, rows]  # (chains, draws, t, K)
     of_labels = p[:, :, np.arange(len(rows)), codes]
     weights = np.exp(left_out_weights(np.log(np.maximum(of_labels, 1e-300))))
     found = np.einsum("c,cdt,cdtk->tk", chain_weights, weights, p)
     log_proba = np.log(np.maximum(found, 1e-300))
+    counts = np.bincount(labels.codes[known], minlength=len(labels.classes))
     return weigh(log_proba, codes, class_shares(counts), CHAINS_BELIEVED)
 
 

@@ -338,20 +338,16 @@ class NullCategoryClassifier(Classifier):
 
         fit = fit_by_search(self, "vb", model, search)
         found = kept[0]
-        used = {"unlabelled_used": found.rows is None}
+        told = {**fit.diagnostics, "unlabelled_used": found.rows is None}
         if found.beside is not None:
             return fit._replace(
                 posterior=null_category.two_beliefs(found, X, model.prior, likelihood),
-                diagnostics={
-                    **fit.diagnostics,
-                    **used,
-                    "verdict": f"{fit.diagnostics['verdict']}\n{UNTESTED}",
-                },
+                diagnostics=told | {"verdict": f"{told['verdict']}\n{UNTESTED}"},
             )
         if found.rows is None:
-            return fit._replace(diagnostics={**fit.diagnostics, **used})
+            return fit._replace(diagnostics=told)
         remarks = () if found.predictive else (NOT_PREDICTIVE,)
-        verdict = "\n".join([fit.diagnostics["verdict"], DOUBTS[found.doubt], *remarks])
+        verdict = "\n".join([told["verdict"], DOUBTS[found.doubt], *remarks])
         return fit._replace(
             posterior=approximate_posterior(
                 found.approximation,
@@ -359,7 +355,7 @@ class NullCategoryClassifier(Classifier):
                 model.prior,
                 likelihood._replace(bias=found.bias),
             ),
-            diagnostics={**fit.diagnostics, **used, "verdict": verdict},
+            diagnostics=told | {"verdict": verdict},
             attributes={**fit.attributes, "bias_": np.array([found.bias])},
             remarks=remarks,
         )

@@ -161,19 +161,32 @@ def partitions(rng: np.random.Generator, codes: Codes) -> Codes:
 def folds(rng: np.random.Generator, codes: Codes, n_folds: int) -> Codes:
     """Return the fold of each label, (l,), each fold with its share of every class.
 
-    The only label of a class is never held out: its class would be unknown. Nor is any where that
-    leaves one class to hold out: whoever always says it would be right.
+    Labels that cannot be held out (`can_be_held_out`) are in none.
     """
-    n, classes = len(codes), np.unique(codes)
-    is_only = np.isin(codes, classes[np.bincount(codes)[classes] == 1])
+    n = len(codes)
     fold = np.empty(n, dtype=np.intp)
     # By class, classes and labels in random order: a class's labels go to different folds.
     order = np.lexsort([rng.random(n), rng.permutation(codes.max() + 1)[codes]])
     fold[order] = np.arange(n) % n_folds
-    fold[is_only] = NEVER
-    if len(np.unique(codes[~is_only])) < 2:
-        fold[:] = NEVER
+    fold[~can_be_held_out(codes)] = NEVER
     return fold
+
+
+def can_be_held_out(codes: Codes) -> NDArray[np.bool_]:
+    """Return which labels can be held out, (l,) -> (l,).
+
+    The only label of a class cannot: its class would be unknown. Nor can any where that leaves
+    one class to hold out: whoever always says it would be right.
+
+    Examples
+    --------
+    >>> can_be_held_out(np.array([0, 0, 1, 1, 2])).tolist()
+    [True, True, True, True, False]
+    >>> can_be_held_out(np.array([0, 0, 1])).tolist()
+    [False, False, False]
+    """
+    has_another = np.bincount(codes)[codes] > 1
+    return has_another & (len(np.unique(codes[has_another])) > 1)
 
 
 def held_out_scores(decide: HeldOutDecisions, fold: Codes, n_classes: int) -> Array:

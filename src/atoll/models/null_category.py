@@ -159,9 +159,9 @@ def variational(
     The highest of all may have every unlabelled row on one side. A fit is believed as in moment
     matching: where the rows fall to the classes as the labels do (`share_limits`), begun at longer
     and longer length-scales; and where labels that are hidden from it are no less probable than by
-    their classes' shares. Where none can be hidden, half of the belief is in the labelled rows
-    alone. Else unlabelled rows are left out, and what they say is how many there
-    are on each side of the boundary: see `_share_bias`.
+    their classes' shares. If it is not, unlabelled rows are left out, and what they say is how many
+    there are on each side of the boundary: see `_share_bias`. Where no label can be hidden, half of
+    the belief is in the labelled rows alone: see `two_beliefs`.
 
     Parameters
     ----------

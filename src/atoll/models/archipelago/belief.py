@@ -23,7 +23,7 @@ Codes = NDArray[np.intp]
 
 BELIEFS = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0])
 ALL_BELIEVED = 0.8  # prior probability of the last; the others share the rest
-CHAINS_BELIEVED = 0.95  # the same of chains, which do not settle on one labelling of the islands
+CHAINS_BELIEVED = 0.95  # the same of chains, which are less sure by themselves
 
 
 class HeldOut(NamedTuple):
