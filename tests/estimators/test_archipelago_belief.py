@@ -9,9 +9,10 @@ from sklearn.exceptions import ConvergenceWarning
 from atoll import ArchipelagoClassifier
 from atoll.core.labels import parse_labels
 from atoll.datasets import hide_labels, make_pinwheel
-from atoll.estimators.archipelago_belief import LEAST_BELIEF, left_out, with_doubt
+from atoll.estimators.archipelago_chains import left_out
+from atoll.estimators.belief import LEAST_BELIEF, with_doubt
 from atoll.estimators.shell import Fit
-from atoll.models.archipelago.belief import CHAINS_BELIEVED, HeldOut, class_shares, weigh
+from atoll.models.belief import PRIOR_OF_CHAINS, HeldOut, class_shares, weigh
 
 SHORT = {"inference": "mcmc", "n_chains": 2, "n_warmup": 20, "n_samples": 20, "random_state": 0}
 
@@ -40,11 +41,22 @@ def test_importance_weights_find_what_draws_without_the_label_would_say():
     found = left_out(
         3, {"row_probabilities": states[drawn]}, chain_weights, parse_labels(y, unlabelled=-1)
     )
-    wanted = weigh(np.log(exact), codes, class_shares(np.array([2, 3])), CHAINS_BELIEVED)
+    wanted = weigh(np.log(exact), codes, class_shares(np.array([2, 3])), PRIOR_OF_CHAINS)
     assert found.log_loss == pytest.approx(wanted.log_loss, abs=0.01)
     assert found.belief == pytest.approx(wanted.belief, abs=0.005)
     assert (found.n_labels, found.error) == (5, wanted.error)
     np.testing.assert_allclose(found.shares, [3 / 7, 4 / 7])
+
+
+def test_a_chain_that_hardly_allows_a_label_speaks_for_its_absence():
+    """The label's probability without it is the harmonic mean of those with it, over all chains."""
+    sure, unsure = np.full((10, 4), 0.9), np.full((10, 4), 0.1)
+    p = np.stack([sure, unsure])  # (chains, draws, rows), of each row's label
+    codes = np.array([0, 0, 1, 1])
+    both = np.where(codes[:, None] == [0, 1], p[..., None], 1 - p[..., None])
+    found = left_out(3, {"row_probabilities": both}, np.full(2, 0.5), parse_labels(codes))
+    assert found.log_loss == pytest.approx(np.log(0.5 / 0.9 + 0.5 / 0.1))
+    assert found.error == 1.0
 
 
 @pytest.mark.parametrize(

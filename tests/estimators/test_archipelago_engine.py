@@ -14,8 +14,8 @@ from atoll.core.chunks import RowChunks
 from atoll.core.densities import Gaussian
 from atoll.datasets import hide_labels, make_pinwheel
 from atoll.estimators import ArchipelagoClassifier, load_model, save_model
-from atoll.estimators.archipelago_belief import LEAST_BELIEF
 from atoll.estimators.archipelago_engine import choose_inference, with_classes
+from atoll.estimators.belief import LEAST_BELIEF
 from atoll.estimators.progress import Progress
 from atoll.estimators.shell import Fit
 from atoll.estimators.timing import expected_seconds

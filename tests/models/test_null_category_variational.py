@@ -59,7 +59,7 @@ def test_a_bias_moves_the_function_under_its_classes():
     np.testing.assert_allclose(found[0], [of(-1), of(1)], rtol=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:NullCategoryClassifier. Hidden labels")
+@pytest.mark.filterwarnings("ignore:NullCategoryClassifier. Of 10 labels")
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_without_a_gap_do_not_end_on_one_side(seed):
     X, _, y = cloud(seed)
@@ -138,25 +138,41 @@ def test_permuted_labels_are_warned_of_and_leave_unlabelled_rows_out():
             model = fitted(X, y)
         n_used += model.diagnostics_["unlabelled_used"]
         if caught:
-            assert "NullCategoryClassifier: Hidden labels" in str(caught[0].message)
-            assert "Hidden labels" in model.diagnostics_["verdict"]
+            assert "NullCategoryClassifier: Of 16 labels" in str(caught[0].message)
+            assert "do not bear out" in model.diagnostics_["verdict"]
             n_warned += 1
     # Sixteen labels follow the features by chance in one draw of ten or so.
     assert n_warned >= 6
     assert n_used <= 4
 
 
-@pytest.mark.filterwarnings("ignore:NullCategoryClassifier. Hidden labels")
 def test_three_classes_that_do_not_agree_fall_back_without_a_bias():
     rng = np.random.default_rng(13)
     X = rng.normal(size=(60, 40))
     y = np.full(60, -1)
     y[:9] = np.repeat([0, 1, 2], 3)
-    model = fitted(X, y)
+    with pytest.warns(UserWarning, match="Labels do not bear out what it assumes"):
+        model = fitted(X, y)
     p = model.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
-    if not model.diagnostics_["unlabelled_used"]:
-        np.testing.assert_array_equal(model.bias_, [0.0])
+    assert not model.diagnostics_["unlabelled_used"]
+    np.testing.assert_array_equal(model.bias_, [0.0])
+
+
+def test_class_probabilities_are_the_functions_own_with_the_doubt_of_hidden_labels():
+    X, truth = make_crescents(60, random_state=3)
+    model = fitted(X, hide_labels(truth, per_class=4, random_state=3))
+    held, posterior = model.diagnostics_["held_out"], model.posterior_
+    own = posterior._replace(doubt=0.0)
+    doubt = (1 - held["belief"]) * np.array(held["shares"])
+    assert held["n_labels"] == 8
+    assert 0 < doubt.sum() < 0.3
+    np.testing.assert_allclose(
+        model.predict_proba(X[:5]), held["belief"] * np.exp(own.log_proba(X[:5])) + doubt
+    )
+    drawn, plain = (p.draws(X[:5], 3, np.random.default_rng(0)) for p in (posterior, own))
+    np.testing.assert_allclose(drawn, held["belief"] * plain + doubt)
+    assert "labels held out in turn" in model.diagnostics_["verdict"]
 
 
 def test_the_bias_leaves_the_first_class_its_expected_share(monkeypatch):

@@ -14,28 +14,8 @@ from scipy.special import logsumexp
 Array = NDArray[np.float64]
 
 
-def left_out_weights(log_likelihood: Array) -> Array:
-    """Return log-weights of draws that stand for those without a row: truncated ratios.
-
-    E. L. Ionides (2008), Truncated importance sampling.
-
-    Parameters
-    ----------
-    log_likelihood : (chains, draws, n) log-likelihood of every row at every draw
-
-    Returns
-    -------
-    (chains, draws, n), normalised in each chain
-    """
-    n_draws = log_likelihood.shape[1]
-    log_ratio = -log_likelihood
-    highest = logsumexp(log_ratio, axis=1, keepdims=True) - 0.5 * np.log(n_draws)
-    log_weight = np.minimum(log_ratio, highest)
-    return log_weight - logsumexp(log_weight, axis=1, keepdims=True)
-
-
 def leave_one_out(log_likelihood: Array) -> Array:
-    """Return log p(row | the others) in each chain, by `left_out_weights`.
+    """Return log p(row | the others) in each chain by truncated importance sampling (Ionides 2008).
 
     Parameters
     ----------
@@ -45,7 +25,11 @@ def leave_one_out(log_likelihood: Array) -> Array:
     -------
     (chains, n)
     """
-    return logsumexp(left_out_weights(log_likelihood) + log_likelihood, axis=1)
+    n_draws = log_likelihood.shape[1]
+    log_ratio = -log_likelihood
+    highest = logsumexp(log_ratio, axis=1, keepdims=True) - 0.5 * np.log(n_draws)
+    log_weight = np.minimum(log_ratio, highest)
+    return logsumexp(log_weight + log_likelihood, axis=1) - logsumexp(log_weight, axis=1)
 
 
 def stacking_weights(log_likelihood: Array, *, prior_rows: float = 1.0) -> Array:

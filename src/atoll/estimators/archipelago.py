@@ -16,8 +16,7 @@ from atoll.core.densities import Density, NormalInverseWishart
 from atoll.core.labels import PartialLabels, object_array, parse_labels, with_extra_classes
 from atoll.estimators import sampling
 from atoll.estimators.archipelago_bases import choose_by_labels
-from atoll.estimators.archipelago_belief import left_out, with_doubt
-from atoll.estimators.archipelago_chains import chain_weights, shares, watched
+from atoll.estimators.archipelago_chains import chain_weights, left_out, shares, watched
 from atoll.estimators.archipelago_engine import (
     begin,
     begin_online,
@@ -30,6 +29,7 @@ from atoll.estimators.archipelago_engine import (
     rows_of_chunks,
     with_classes,
 )
+from atoll.estimators.belief import with_doubt
 from atoll.estimators.generative import DensityEstimator, GenerativeClassifier
 from atoll.estimators.novelty import LEAST_ROWS
 from atoll.estimators.parameters import (

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from atoll.core.labels import PartialLabels
 from atoll.diagnostics import stacking_weights
 from atoll.inference.chains import Record
+from atoll.models.belief import PRIOR_OF_CHAINS, HeldOut, class_shares, weigh
+from atoll.models.calibration import can_be_held_out
 
 Array = NDArray[np.float64]
 
@@ -45,3 +47,28 @@ def chain_weights(draws: Record, found: dict[str, Any], labels: PartialLabels) -
         f"predicts labels left out ({', '.join(f'{weight:.2f}' for weight in weights)})."
     )
     return weights
+
+
+def left_out(
+    n_folds: int, draws: Record, chain_weights: Array, labels: PartialLabels
+) -> HeldOut | None:
+    """Return what labels say that are left out of the chains one by one, by importance weights.
+
+    A draw stands for the posterior without a label with weight 1 / P(label | draw), among the draws
+    of all chains: one that holds the label possible only just counts for many. Weights are not cut
+    off, which would leave the label better predicted than it is.
+
+    None where n_folds is below two, as in an ascent, and where no label can be held out.
+    """
+    known = np.flatnonzero(labels.is_labelled)
+    rows = known[can_be_held_out(labels.codes[known])]
+    if n_folds < 2 or not len(rows):
+        return None
+    codes = labels.codes[rows]
+    p = draws["row_probabilities"][:, :, rows]  # (chains, draws, t, K)
+    of_labels = p[:, :, np.arange(len(rows)), codes].astype(np.float64)
+    weights = chain_weights[:, None, None] / np.maximum(of_labels, 1e-300)
+    weights /= weights.sum(axis=(0, 1))
+    log_proba = np.log(np.maximum(np.einsum("cdt,cdtk->tk", weights, p), 1e-300))
+    counts = np.bincount(labels.codes[known], minlength=len(labels.classes))
+    return weigh(log_proba, codes, class_shares(counts), PRIOR_OF_CHAINS)

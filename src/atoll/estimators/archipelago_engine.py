@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from atoll.core.labels import PartialLabels
 from atoll.core.passes import Rows, row_keys, rows_in_memory, rows_of_source, signed_codes
 from atoll.estimators import sampling
-from atoll.estimators.archipelago_belief import left_out, with_doubt
-from atoll.estimators.archipelago_chains import chain_weights, shares, watched
+from atoll.estimators.archipelago_chains import chain_weights, left_out, shares, watched
+from atoll.estimators.belief import with_doubt
 from atoll.estimators.novelty import reference_log_densities
 from atoll.estimators.progress import Progress
 from atoll.estimators.shell import Fit, Need

@@ -19,6 +19,7 @@ from atoll.estimators.auxiliary_gp import (
     fit_by_chains,
     fit_by_search,
 )
+from atoll.estimators.belief import with_doubt
 from atoll.estimators.moment_matching import fit_by_matching, plan_of
 from atoll.estimators.parameters import Listed, Nothing, Number, OneOf, inference
 from atoll.estimators.shell import Classifier, Fit, Need
@@ -44,11 +45,6 @@ UNTESTED = (
     "With one label per class none can be hidden to test whether the null category holds: class "
     "probabilities are halfway to those of the labelled rows alone. A second label of each class "
     "would tell."
-)
-NOT_PREDICTIVE = (
-    "Hidden labels were hardly more probable than by their classes' shares alone, without the "
-    "unlabelled rows, too: class probabilities may be no better than these shares. Label more "
-    "rows, or check whether the labels follow these features."
 )
 
 
@@ -80,8 +76,9 @@ class NullCategoryClassifier(Classifier):
         "mcmc" is Gibbs sampling. "vb", variational Bayes, takes a second where sampling takes
         minutes, with θ at its best value and a narrower posterior; unlabelled rows are left out
         where they do not fall to the classes as the labels do, or where labels hidden from the fit
-        are not predicted, and `diagnostics_` say so. "auto" samples up to 300 rows
-        and takes variational Bayes beyond. "ep", expectation propagation, and "adf", one pass of
+        are not predicted; and as far as these are still not predicted, class probabilities are
+        drawn towards the classes' shares. `diagnostics_` say so. "auto" samples up to 300 rows and
+        takes variational Bayes beyond. "ep", expectation propagation, and "adf", one pass of
         assumed-density filtering, match moments as the paper does, and set each of three or more
         classes against the rest.
     n_active : int or None, default=None
@@ -345,20 +342,18 @@ class NullCategoryClassifier(Classifier):
                 diagnostics=told | {"verdict": f"{told['verdict']}\n{UNTESTED}"},
             )
         if found.rows is None:
-            return fit._replace(diagnostics=told)
-        remarks = () if found.predictive else (NOT_PREDICTIVE,)
-        verdict = "\n".join([told["verdict"], DOUBTS[found.doubt], *remarks])
-        return fit._replace(
+            return with_doubt(fit._replace(diagnostics=told), found.held_out)
+        fit = fit._replace(
             posterior=approximate_posterior(
                 found.approximation,
                 X[found.rows],
                 model.prior,
                 likelihood._replace(bias=found.bias),
             ),
-            diagnostics=told | {"verdict": verdict},
+            diagnostics=told | {"verdict": f"{told['verdict']}\n{DOUBTS[found.doubt]}"},
             attributes={**fit.attributes, "bias_": np.array([found.bias])},
-            remarks=remarks,
         )
+        return with_doubt(fit, found.held_out)
 
     def _fit_by_matching(self, X: Array, labels: PartialLabels, prior: KernelPrior) -> Fit:
         noise = NoiseModel(

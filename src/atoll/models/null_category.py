@@ -28,6 +28,7 @@ from atoll.inference.type_two import Approximation, Report
 from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import null_category
 from atoll.likelihoods.null_category import NullCategory
+from atoll.models.belief import PRIOR_OF_VARIATION, HeldOut, class_shares, weigh
 from atoll.models.informative_vector import LENGTH_SCALE_STARTS, share_limits
 from atoll.models.probit_gp import (
     LatentPosterior,
@@ -40,7 +41,6 @@ from atoll.models.probit_gp import (
 Array = NDArray[np.float64]
 FamilyOf = Callable[[NDArray[np.intp], NDArray[np.bool_]], RegionFamily]
 
-TELLING = float(np.log(3.0))  # log odds by which labelled rows alone are to predict hidden ones
 N_FOLDS = 5  # in which labels are hidden, to see whether a fit predicts them
 N_START_SWEEPS = 50
 NOTHING_KNOWN = 1e10  # variance of z given f where a row is to say nothing
@@ -125,7 +125,7 @@ class Variational(NamedTuple):
     rows : (r,) which these are; None for all
     bias : b, added to the function
     doubt : why unlabelled rows were left out: "shares", "labels"; or "" where they were not
-    predictive : whether hidden labels are clearly more probable than by their classes' shares
+    held_out : what hidden labels say of it; None where none can be hidden, or all rows are labelled
     beside : of labelled rows alone, to be believed as much, where no label can be hidden: nothing
         then tells whether the unlabelled rows went where their classes are
     """
@@ -134,7 +134,7 @@ class Variational(NamedTuple):
     rows: NDArray[np.intp] | None = None
     bias: float = 0.0
     doubt: str = ""
-    predictive: bool = True
+    held_out: HeldOut | None = None
     beside: Variational | None = None
 
 
@@ -160,8 +160,9 @@ def variational(
     matching: where the rows fall to the classes as the labels do (`share_limits`), begun at longer
     and longer length-scales; and where labels that are hidden from it are no less probable than by
     their classes' shares. If it is not, unlabelled rows are left out, and what they say is how many
-    there are on each side of the boundary: see `_share_bias`. Where no label can be hidden, half of
-    the belief is in the labelled rows alone: see `two_beliefs`.
+    there are on each side of the boundary: see `_share_bias`. Hidden labels also say how far the
+    word of the fit that is left can be believed: see `belief`. Where no label can be hidden, half
+    of the belief is in the labelled rows alone: see `two_beliefs`.
 
     Parameters
     ----------
@@ -207,21 +208,22 @@ def variational(
         C = gram_at(chosen.log_parameters)
         found = carried_on(chosen, C)
         if believed(found):
-            gain = _hidden_gain(found, C, inputs, labels, prior, family_of, likelihood)
-            if gain >= 0:
-                untested = at_random and np.isinf(gain)
-                return Variational(found, beside=labelled_alone() if untested else None)
+            held_out = _hidden_labels(found, C, inputs, labels, prior, family_of, likelihood)
+            if held_out is None:
+                return Variational(found, beside=labelled_alone() if at_random else None)
+            if not held_out.is_worse:
+                return Variational(found, held_out=held_out)
             doubt = "labels"
             break
     alone = labelled_alone()
     C = gram_at(alone.approximation.log_parameters)
-    gain = _hidden_gain(
+    held_out = _hidden_labels(
         alone.approximation, C, inputs, labels, prior, family_of, likelihood, with_others=False
     )
-    alone = alone._replace(predictive=gain >= TELLING)
+    alone = alone._replace(doubt=doubt, held_out=held_out)
     if len(labels.classes) > 2 or not at_random:
-        return alone._replace(doubt=doubt)
-    return alone._replace(doubt=doubt, bias=_share_bias(alone, inputs, labels, prior, likelihood))
+        return alone
+    return alone._replace(bias=_share_bias(alone, inputs, labels, prior, likelihood))
 
 
 def two_beliefs(
@@ -285,7 +287,7 @@ def _labelled_start(
     return np.asarray(C[:, rows] @ found.weights)
 
 
-def _hidden_gain(
+def _hidden_labels(
     found: Approximation,
     C: Array,
     inputs: Array,
@@ -295,19 +297,19 @@ def _hidden_gain(
     likelihood: NullCategory,
     *,
     with_others: bool = True,
-) -> float:
-    """Return log odds of hidden labels, by the model against by their classes' shares.
+) -> HeldOut | None:
+    """Return what labels say that are hidden in turns, at the θ and φ found.
 
-    Labels are hidden in turns, at the θ and φ found; the only label of a class is not. Where there
-    is nothing to hide, they are infinite. C is that of all rows, of which unlabelled and hidden
-    ones enter only `with_others`.
+    The only label of a class is not hidden; None where there is nothing to hide. C is that of all
+    rows, of which unlabelled and hidden ones enter only `with_others`.
     """
     seen, every = labels.is_labelled, np.arange(len(inputs))
     codes = np.where(seen, labels.codes, -1)
     theta, phi = found.log_parameters, found.region_parameters
-    shares = np.bincount(codes[seen], minlength=len(labels.classes)) + 1.0
-    log_shares, gain = np.log(shares / shares.sum()), 0.0
     folds = label_folds(codes, N_FOLDS, np.random.default_rng(0))
+    if not folds:
+        return None
+    log_proba = []
     for fold in folds:
         left = seen.copy()
         left[fold] = False
@@ -316,9 +318,10 @@ def _hidden_gain(
         family = family_of(entered, left[entered])
         hidden = vb.at(C[np.ix_(entered, entered)], family, theta, phi, start)
         posterior = approximate_posterior(hidden, inputs[entered], prior, likelihood)
-        log_p = posterior.log_proba(inputs[fold])[np.arange(len(fold)), codes[fold]]
-        gain += float((log_p - log_shares[codes[fold]]).sum())
-    return gain if folds else np.inf
+        log_proba.append(posterior.log_proba(inputs[fold]))
+    shares = class_shares(np.bincount(codes[seen], minlength=len(labels.classes)))
+    hidden_codes = codes[np.concatenate(folds)]
+    return weigh(np.concatenate(log_proba), hidden_codes, shares, PRIOR_OF_VARIATION)
 
 
 def _of_labelled_rows(

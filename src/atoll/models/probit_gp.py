@@ -32,6 +32,7 @@ from atoll.kernels.conditioning import (
 )
 from atoll.kernels.hyperparameters import KernelPrior, gram_function, gram_gradient_function
 from atoll.likelihoods import RegionLikelihood, multinomial_probit, probit
+from atoll.models.belief import doubted, log_doubted
 from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
@@ -48,6 +49,7 @@ class LatentPosterior(NamedTuple):
     likelihood : what class probabilities follow from the functions and φ
     auxiliary_variance : (S, n) of z; None where z was drawn
     noise_variance : (S, n) of z given f; None for the model's own, which is one
+    doubt : (K,) of the classes: what `belief` has taken from the functions' word; or nothing
     """
 
     prior: KernelPrior
@@ -58,6 +60,7 @@ class LatentPosterior(NamedTuple):
     likelihood: RegionLikelihood
     auxiliary_variance: Array | None = None
     noise_variance: Array | None = None
+    doubt: Array | float = 0.0
 
     def log_proba(self, X: Array) -> Array:
         """Return log P(y = k | x, data), averaged over draws, then normalised; (m, d) -> (m, K)."""
@@ -66,7 +69,7 @@ class LatentPosterior(NamedTuple):
             log_p = self.likelihood.log_class_probabilities(mean, variance, phi)
             total = log_p if total is None else np.logaddexp(total, log_p)
         assert total is not None  # a posterior has a draw
-        return _normalised(total)
+        return log_doubted(_normalised(total), self.doubt)
 
     def latent(self, X: Array) -> tuple[Array, Array]:
         """Return mean and variance of the functions; X (m, d) -> (m, F) each."""
@@ -93,7 +96,7 @@ class LatentPosterior(NamedTuple):
             no_variance = np.zeros(f.shape[:2])
             phi = self.region_parameters[s]
             log_p = self.likelihood.log_class_probabilities(f, no_variance, phi)
-            parts.append(np.exp(_normalised(log_p)))
+            parts.append(doubted(np.exp(_normalised(log_p)), self.doubt))
         return np.concatenate(parts)
 
     def moments(self, X: Array) -> Iterator[tuple[Array, Array]]:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atoll.estimators.archipelago_belief import LEAST_BELIEF
-from atoll.models.archipelago.belief import ALL_BELIEVED, BELIEFS, weigh
+from atoll.estimators.belief import LEAST_BELIEF
 from atoll.models.archipelago.engine import held_out
 from atoll.models.archipelago.engine.fitting import Options
 from atoll.models.archipelago.engine.problem import Problem
+from atoll.models.belief import (
+    BELIEFS,
+    PRIOR_OF_CHAINS,
+    PRIOR_OF_ENGINE,
+    PRIOR_OF_VARIATION,
+    weigh,
+)
 from atoll.models.calibration import NEVER, folds
 
 
@@ -34,17 +40,17 @@ def test_nothing_is_fitted_where_no_label_is_held_out(codes, n_folds, monkeypatc
     assert held_out.hold_out(5, some_problem(np.array(codes)), Options(), n_folds) is None
 
 
-def test_belief_is_the_posterior_mean_over_its_grid():
+@pytest.mark.parametrize("prior", [PRIOR_OF_ENGINE, PRIOR_OF_CHAINS, PRIOR_OF_VARIATION])
+def test_belief_is_the_posterior_mean_over_its_grid(prior):
     rng = np.random.default_rng(3)
     p, codes = rng.dirichlet(np.ones(3), size=9), rng.integers(3, size=9)
     shares = np.array([0.5, 0.3, 0.2])
-    joint = []
-    for b in BELIEFS:
-        prior = ALL_BELIEVED if b == 1.0 else (1.0 - ALL_BELIEVED) / (len(BELIEFS) - 1)
-        joint.append(
-            prior * np.prod([b * p[i, c] + (1 - b) * shares[c] for i, c in enumerate(codes)])
-        )
-    found = weigh(np.log(p), codes, shares)
+    joint = [
+        before * np.prod([b * p[i, c] + (1 - b) * shares[c] for i, c in enumerate(codes)])
+        for b, before in zip(BELIEFS, prior, strict=True)
+    ]
+    assert prior.sum() == pytest.approx(1.0)
+    found = weigh(np.log(p), codes, shares, prior)
     assert found.belief == pytest.approx(np.dot(joint, BELIEFS) / np.sum(joint))
     assert found.log_loss == pytest.approx(-np.mean(np.log(p[np.arange(9), codes])))
     assert found.log_loss_of_shares == pytest.approx(-np.mean(np.log(shares[codes])))
@@ -53,7 +59,7 @@ def test_belief_is_the_posterior_mean_over_its_grid():
 
 def test_an_impossible_label_leaves_the_belief_finite():
     with np.errstate(divide="ignore"):
-        found = weigh(np.log([[1.0, 0.0]]), np.array([1]), np.array([0.5, 0.5]))
+        found = weigh(np.log([[1.0, 0.0]]), np.array([1]), np.array([0.5, 0.5]), PRIOR_OF_ENGINE)
     assert np.isfinite([found.belief, found.log_loss]).all()
     assert found.belief < LEAST_BELIEF
 

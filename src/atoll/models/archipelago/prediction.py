@@ -18,7 +18,6 @@ from atoll.inference.chains import Record
 from atoll.kernels.conditioning import CHUNK_ENTRIES, conditional_moments, sample_conditional
 from atoll.kernels.hyperparameters import KernelPrior
 from atoll.likelihoods.softmax import N_POINTS, symmetric_points
-from atoll.models.archipelago.belief import doubted
 from atoll.models.archipelago.functions import (
     KnownFunctions,
     Setting,
@@ -37,6 +36,7 @@ from atoll.models.archipelago.likelihood import (
     sample,
 )
 from atoll.models.archipelago.process import Run, TooManyRejections, run_forward
+from atoll.models.belief import doubted
 from atoll.models.posterior import chosen_states, class_by_class
 
 Array = NDArray[np.float64]

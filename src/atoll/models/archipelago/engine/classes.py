@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
 from atoll.likelihoods.softmax import symmetric_points
-from atoll.models.archipelago.belief import doubted
 from atoll.models.archipelago.engine import sparse
 from atoll.models.archipelago.engine.posterior import MANY_POINTS, EnginePosterior, inverse_factor
 from atoll.models.archipelago.engine.sparse import Sites
+from atoll.models.belief import doubted
 
 jax = import_extra("jax")
 jnp = import_extra("jax.numpy")

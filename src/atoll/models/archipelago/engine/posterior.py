@@ -20,7 +20,6 @@ from atoll.core.memory import in_chunks
 from atoll.kernels.conditioning import distinct_rows, sample_jointly
 from atoll.kernels.detailed import with_detail
 from atoll.likelihoods.softmax import symmetric_points
-from atoll.models.archipelago.belief import doubted
 from atoll.models.archipelago.likelihood import (
     REJECTED,
     class_probabilities,
@@ -28,6 +27,7 @@ from atoll.models.archipelago.likelihood import (
     log_density,
     sample,
 )
+from atoll.models.belief import doubted
 from atoll.models.posterior import chosen_states, class_by_class
 
 Array = NDArray[np.float64]

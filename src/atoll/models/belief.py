@@ -1,0 +1,117 @@
+"""How far a model's word on classes holds: by labels that were not shown to it.
+
+A model is as sure of itself where its assumption fails: islands where classes share one or have
+many each, a null category where rows crowd at the boundary. So with probability b a row has the
+class that the model gives it, and else one by the classes' shares π,
+
+    P(y = k | x) = b p_k(x) + (1 − b) π_k.
+
+b is one of a few numbers. Beforehand it most likely is one; it may also be zero, as it is where
+labels have nothing to do with the rows, or between. Labels held out weigh these numbers, and what
+is left is the mean: P depends on nothing else. Where no label can be held out, because no class has
+two, they cannot tell, and it is for the model to say what b is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+BELIEFS = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0])
+# Probabilities of the beliefs beforehand. Chains are less sure by themselves than an engine or
+# variational Bayes with θ at its best, and are right or wrong as a whole.
+PRIOR_OF_CHAINS = np.array([0.1] + [0.05 / 6] * 6 + [0.85])
+PRIOR_OF_ENGINE = np.array([0.2 / 7] * 7 + [0.8])
+PRIOR_OF_VARIATION = np.array([0.2] + [0.2 / 6] * 6 + [0.6])
+
+
+class HeldOut(NamedTuple):
+    """What labels held out say.
+
+    belief : b, its posterior mean
+    shares : (K,) π, of `class_shares`
+    n_labels : held out
+    error : share of them that the model's most probable class is not
+    log_loss : of the model's class probabilities at them, at most that of 1e-12
+    log_loss_of_shares : the same, of π
+    """
+
+    belief: float
+    shares: Array
+    n_labels: int
+    error: float
+    log_loss: float
+    log_loss_of_shares: float
+
+    @property
+    def doubt(self) -> Array:
+        """(1 − b) π, (K,)."""
+        return (1.0 - self.belief) * self.shares
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the labels are less probable by the model than by π."""
+        return self.log_loss > self.log_loss_of_shares
+
+
+def class_shares(counts: NDArray[Any]) -> Array:
+    """Return π, the shares of the labels with one more of each class; (K,) -> (K,)."""
+    more = counts + 1.0
+    return more / more.sum()
+
+
+def weigh(log_proba: Array, codes: Codes, shares: Array, prior: Array) -> HeldOut:
+    """Return what held-out labels say of class probabilities that were not shown them.
+
+    Parameters
+    ----------
+    log_proba : (t, K) by the model
+    codes : (t,)
+    shares : (K,) π
+    prior : probabilities of the `BELIEFS` beforehand
+
+    Examples
+    --------
+    Twenty labels of which a model has half wrong, and is sure of it:
+
+    >>> sure = np.log(np.tile([0.999, 0.001], (20, 1)))
+    >>> shares, prior = np.array([0.5, 0.5]), PRIOR_OF_ENGINE
+    >>> weigh(sure, np.arange(20) % 2, shares, prior).belief < 0.2
+    True
+    >>> weigh(sure, np.zeros(20, dtype=int), shares, prior).belief > 0.95
+    True
+    """
+    of_model = np.exp(np.maximum(log_proba[np.arange(len(codes)), codes], np.log(1e-12)))
+    of_shares = shares[codes]
+    mixed = BELIEFS[:, None] * of_model + (1.0 - BELIEFS)[:, None] * of_shares
+    joint = np.log(mixed).sum(axis=1) + np.log(prior)
+    weights = np.exp(joint - np.logaddexp.reduce(joint))
+    return HeldOut(
+        float(weights @ BELIEFS),
+        shares,
+        len(codes),
+        float(np.mean(log_proba.argmax(axis=1) != codes)),
+        float(-np.log(of_model).mean()),
+        float(-np.log(of_shares).mean()),
+    )
+
+
+def doubted(proba: Array, doubt: Array | float) -> Array:
+    """Return class probabilities of a model, (..., K), with the doubt in its word.
+
+    Examples
+    --------
+    >>> doubted(np.array([1.0, 0.0]), np.array([0.01, 0.02])).round(2)
+    array([0.98, 0.02])
+    """
+    return (1.0 - np.sum(doubt)) * proba + doubt
+
+
+def log_doubted(log_proba: Array, doubt: Array | float) -> Array:
+    """Return the same of log-probabilities, which nothing but a doubt changes."""
+    return np.log(doubted(np.exp(log_proba), doubt)) if np.any(doubt) else log_proba
