@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, gammaln
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -60,9 +61,21 @@ class HeldOut(NamedTuple):
 
 
 def class_shares(counts: NDArray[Any]) -> Array:
-    """Return π, the shares of the labels with one more of each class; (K,) -> (K,)."""
-    more = counts + 1.0
-    return more / more.sum()
+    """Return π, expected of the numbers of labels, (K,) -> (K,): even odds that all are the same.
+
+    The alternative is that any shares are as probable. So a few labels more of one class, which
+    chance gives, do not draw all rows that a model is unsure of to that class.
+
+    Examples
+    --------
+    >>> class_shares(np.array([4, 6])).round(2), class_shares(np.array([30, 70])).round(2)
+    (array([0.47, 0.53]), array([0.3, 0.7]))
+    """
+    n, K = counts.sum(), len(counts)
+    log_same = -n * np.log(K)
+    log_any = gammaln(K) + gammaln(counts + 1.0).sum() - gammaln(n + K)
+    same = expit(log_same - log_any)
+    return np.asarray(same / K + (1.0 - same) * (counts + 1.0) / (n + K))
 
 
 def weigh(log_proba: Array, codes: Codes, shares: Array, prior: Array) -> HeldOut:
