@@ -37,8 +37,8 @@ section 5.2      functions that depend on each other  functions.mixing_matrix
 
 Ours, beyond the paper: `sweep`, with rejections renewed as a block and all functions moved at once,
 its Hamiltonian steps in `steps` and `together`; `chain`, where it starts and what it records;
-`belief`, how far the islands' word on classes counts; and `engine`, for more rows than chains take,
-which needs JAX to fit and is imported by whoever uses it.
+and `engine`, for more rows than chains take, which needs JAX to fit and is imported by whoever uses
+it. How far the islands' word on classes counts is in `atoll.models.belief`.
 """
 
 from atoll.models.archipelago.base import BASE_DENSITIES, acceptance_remark, choose_base

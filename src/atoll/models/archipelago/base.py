@@ -28,8 +28,8 @@ BaseDensity = Density | NormalInverseWishart
 BASE_DENSITIES = ("auto", "gaussian", "sampled-gaussian", "student-t", "mixture", "blurred")
 
 # A mixture that is so much nearer to rows left out, in nats per row, replaces the Gaussian, under
-# which rejections would outnumber the rows e² times over.
-MIXTURE_GAIN = 2.0
+# which rejections would outnumber the rows some e^1.5 times over, and many more times now and then.
+MIXTURE_GAIN = 1.5
 # Width of "blurred", with few features and with more: 1 is one Gaussian, 0 the rows.
 BLUR, BLUR_OF_MANY = 0.7, 0.8
 FEW_FEATURES = 2

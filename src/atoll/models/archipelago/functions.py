@@ -38,7 +38,7 @@ Codes = NDArray[np.intp]
 
 MIXING_SPREAD = 1.0  # of the weights that tie one class's function to another's
 FEWEST_SCALES, MOST_SCALES = 3, 30  # features that "auto" gives a length-scale each
-LONGER, LARGER = np.log(4.0), 2.0  # what "ard" adds to log length-scales and log variance
+LONGER, LARGER = np.log(4.0), 3.0  # what "ard" adds to log length-scales and log variance
 ALIKE = 0.12  # standard deviation of log length-scales under "ard"
 
 
