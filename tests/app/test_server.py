@@ -390,6 +390,11 @@ def test_pictures_go_by_row_and_stay_in_their_folder(tmp_path, open_session):
 # --- who may listen ------------------------------------------------------------------------------
 
 
+def test_a_browser_that_comes_before_the_server_runs_is_not_refused():
+    with bind("127.0.0.1", 0) as listener:
+        socket.create_connection(listener.getsockname(), timeout=5).close()
+
+
 def test_it_listens_on_this_machine_alone(untouched):
     with bind("127.0.0.1", 0) as listener:
         assert listener.getsockname()[0] == "127.0.0.1"

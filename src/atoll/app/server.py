@@ -103,11 +103,15 @@ def check_address(host: str, allow_network: bool, password: str | None) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at the address; port 0 takes any that is free."""
+    """Return a socket that listens at the address; port 0 takes any that is free.
+
+    Who comes before the server runs waits, and is not refused.
+    """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1" if host == "localhost" else host, port))
+        listener.listen()
     except (OSError, OverflowError) as error:
         listener.close()
         raise ValueError(
