@@ -265,12 +265,11 @@ def test_chains_from_the_engine_are_near_exact_chains():
     """
     rows, truth = make_pinwheel(240, n_classes=2, random_state=5)
     y = hide_labels(truth[:40], per_class=3, random_state=0)
-    lengths = {"n_chains": 2, "n_warmup": 150, "n_samples": 150}
-    chains = {"kernel": "isotropic", "random_state": 0} | lengths
+    chains = {"n_chains": 2, "n_warmup": 150, "n_samples": 150, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # short chains say that they are short
         exact, engine = (
-            ArchipelagoClassifier(inference=how, **chains).fit(rows[:40], y)
+            ArchipelagoClassifier(inference=how, kernel="isotropic", **chains).fit(rows[:40], y)
             for how in ("mcmc", "vi+hmc")
         )
     assert engine.inference_ == "vi+hmc"

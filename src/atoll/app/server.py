@@ -105,7 +105,7 @@ def check_address(host: str, allow_network: bool, password: str | None) -> None:
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket that listens at the address; port 0 takes any that is free.
 
-    Who comes before the server runs waits, and is not refused.
+    A browser that comes before the server runs waits, and is not refused.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:

@@ -55,8 +55,8 @@ def left_out(
     """Return what labels say that are left out of the chains one by one, by importance weights.
 
     A draw stands for the posterior without a label with weight 1 / P(label | draw), among the draws
-    of all chains: one that holds the label possible only just counts for many. Weights are not cut
-    off, which would leave the label better predicted than it is.
+    of all chains: one under which the label is improbable counts for many. Weights are not cut off,
+    which would leave the label better predicted than it is.
 
     None where n_folds is below two, as in an ascent, and where no label can be held out.
     """

@@ -28,7 +28,7 @@ BaseDensity = Density | NormalInverseWishart
 BASE_DENSITIES = ("auto", "gaussian", "sampled-gaussian", "student-t", "mixture", "blurred")
 
 # A mixture that is so much nearer to rows left out, in nats per row, replaces the Gaussian, under
-# which rejections would outnumber the rows some e^1.5 times over, and many more times now and then.
+# which rejections would outnumber the rows some five times over, and at times a hundred times.
 MIXTURE_GAIN = 1.5
 # Width of "blurred", with few features and with more: 1 is one Gaussian, 0 the rows.
 BLUR, BLUR_OF_MANY = 0.7, 0.8
