@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris, load_wine, make_blobs
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_blobs
 
 from atoll import AtollClassifier, GraphGPClassifier
 from atoll.core.graphs import neighbour_graph
@@ -285,12 +285,51 @@ def test_huge_numbers_are_read_in_a_unit_of_their_own(scale):
 
 def test_many_labels_speak_through_the_graph_that_takes_all_of_them():
     X, truth = make_crescents(n_samples=1200, random_state=0)
-    y = hide_labels(truth, per_class=150, random_state=0)
+    y = hide_labels(truth, per_class=200, random_state=0)
     model, _ = fitted(X, y)
     assert model.weights_["neighbours"] == 0.0
     assert model.weights_["clusters"] > 0.9
     fewer, _ = fitted(X, hide_labels(truth, per_class=90, random_state=0))
     assert fewer.weights_["neighbours"] > 0.0
+
+
+def chessboard(n_labels):
+    """Two classes on three by three squares; so many labels."""
+    X = np.random.default_rng(0).uniform(0.0, 3.0, (400, 2))
+    truth = np.floor(X).sum(axis=1).astype(int) % 2
+    return X, np.where(np.arange(400) < n_labels, truth, -1), truth
+
+
+def test_many_labels_find_detail_and_few_are_not_asked():
+    X, y, truth = chessboard(100)
+    model, _ = fitted(X, y)
+    assert model.weights_["detail"] > 0.9
+    assert np.mean(model.predict(X[100:]) != truth[100:]) < 0.1
+    few, _ = fitted(X, chessboard(14)[1])
+    assert "detail" not in few.weights_
+
+
+def test_many_labels_move_weights_to_what_foretells_them_together():
+    X, truth = load_breast_cancer(return_X_y=True)
+    y = hide_labels(truth, per_class=50, random_state=0)
+    moved, _ = fitted(X, y)
+    by_rule, _ = fitted(X, y, recipe=replace(AVERAGE_RECIPE, evidence_worth=1e9))
+    bayes = {one.name: one.by_rule for one in moved.explain().assumptions}
+    for name, weight in bayes.items():
+        assert by_rule.weights_[name] == pytest.approx(weight, abs=1e-4)
+    assert max(abs(moved.weights_[name] - weight) for name, weight in bayes.items()) > 0.05
+    assert moved.weights_["clusters"] == pytest.approx(bayes["clusters"])
+    assert sum(moved.weights_.values()) == pytest.approx(1.0)
+    assert "together predict each label" in moved.explain().summary()
+    assert moved.explain().before == pytest.approx(by_rule.explain().before, abs=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{"label_noise": "learn"}, {"labels_chosen": True}])
+def test_labels_that_cannot_be_held_out_leave_weights_to_bayes_rule(settings):
+    X, truth = load_wine(return_X_y=True)
+    model, _ = fitted(X, hide_labels(truth, per_class=20, random_state=0), **settings)
+    for one in model.explain().assumptions:
+        assert one.weight == pytest.approx(one.by_rule, abs=1e-5)
 
 
 def test_a_yes_or_no_column_does_not_pass_for_clusters():

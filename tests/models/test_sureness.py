@@ -6,8 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from atoll import AtollClassifier
-from atoll.models.average import average, heads, pooling, sureness
-from atoll.models.average.average import Weighed
+from atoll.models.average import pooling, sureness
 from atoll.models.average.recipe import AVERAGE_RECIPE
 
 
@@ -39,28 +38,6 @@ def test_labels_that_do_not_count_leave_the_power_as_it_was():
     p, codes, counts, shares = foretold(0)
     found = sureness.power(p, codes, 0.0 * counts, shares, np.log(1.3), 0.4)
     assert found == pytest.approx(1.3)
-
-
-def test_every_label_is_foretold_by_the_others_alone():
-    # One view of one amplitude: the answer without a label is that of a fit without it.
-    rng = np.random.default_rng(3)
-    V, codes = rng.standard_normal((9, 2)), np.arange(9) % 3
-    A, K = np.array([0.5]), 3
-    problems = heads.infer([V], [A], codes, K, 1e-3)
-    parts = [
-        Weighed("line", 0.0, 0.0, np.ones(1)),
-        Weighed("nothing", 0.0, 0.0, np.empty(0)),
-        Weighed("clusters", 0.0, 0.0, np.empty(0)),
-    ]
-    told = sureness.held_out(problems, parts, np.array([0.5, 0.3, 0.2]), codes, K)
-    np.testing.assert_allclose(told.sum(axis=1), 1.0)
-    for i in range(9):
-        rest = np.arange(9) != i
-        without = heads.infer([V[rest]], [A], codes[rest], K, 1e-3).head(0, np.ones(1))
-        shares = average.smoothed_shares(codes[rest], K)
-        expected = 0.7 * without.proba(V[i : i + 1])[0] + 0.3 * shares
-        # The sites of the others know of the label that is left out: EP's own error.
-        np.testing.assert_allclose(told[i], expected, atol=0.05)
 
 
 def separated(seed=None):

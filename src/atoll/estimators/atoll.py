@@ -52,7 +52,7 @@ from atoll.estimators.row_memory import RowMemory
 from atoll.estimators.shell import Fit, Need
 from atoll.estimators.validation import generator
 from atoll.models import graph_gp
-from atoll.models.average import average, heads, spans, sureness, views
+from atoll.models.average import average, heads, spans, stacking, sureness, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration
 from atoll.models.average.heads import ProbitHead
@@ -77,6 +77,7 @@ from atoll.models.graph_recipe import Recipe
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+DETAIL = 0.5  # of the distance over which smooth functions vary: those of more detail
 PLANE = 3  # up to this many columns, none is noise: no graph of their signal, and no sum over them
 
 
@@ -89,6 +90,8 @@ class Weighing(NamedTuple):
     seen : views of the rows, by the names of their assumptions
     bold : posterior of the graph without label noise
     problems, assumptions, seconded, some : as `_compared` returns them
+    told : (k, l, K) what each assumption says of the labelled rows, each without its own label;
+        None where labels cannot be held out
     weights : of the assumptions
     """
 
@@ -102,6 +105,7 @@ class Weighing(NamedTuple):
     bold: FeaturePosterior
     problems: heads.Problems | None
     assumptions: list[Weighed]
+    told: Array | None
     weights: Array
     seconded: Corroboration
     some: Index
@@ -364,11 +368,11 @@ class AtollClassifier(InformedClassifier):
         if self._compares():
             seen |= self._other_views(memory, data, n_neighbors)
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
-        weights = average.weights(assumptions)
+        told, weights = self._foretold(problems, assumptions, data, some)
         self._say(f"weights: {weights_in_words(assumptions, weights)}")
         return Weighing(
             kept, labelled, scaled, data, graph, n_neighbors, seen, bold,
-            problems, assumptions, weights, seconded, some,
+            problems, assumptions, told, weights, seconded, some,
         )  # fmt: skip
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
@@ -382,7 +386,7 @@ class AtollClassifier(InformedClassifier):
             scaled, weighing.seen, problems, assumptions, weights, bold, shares, recipe
         )
         posterior = posterior._replace(
-            sharpness=self._sharpness(problems, assumptions, weights, data.labels.of(some), shares),
+            sharpness=self._sharpness(weighing, shares),
             metric=data.metric,
         )
         record = record_of_assumptions(
@@ -473,34 +477,55 @@ class AtollClassifier(InformedClassifier):
             assumptions = average.merged(assumptions, "neighbours", "clusters")
         return problems, assumptions, seconded, some
 
-    def _sharpness(
+    def _foretold(
         self,
         problems: heads.Problems | None,
         assumptions: list[Weighed],
-        weights: Array,
-        labels: PartialLabels,
-        shares: Array,
-    ) -> float:
+        data: Rows,
+        some: Index,
+    ) -> tuple[Array | None, Array]:
+        """Return what assumptions say of labels that each is held out from, and their weights.
+
+        Few labels leave the weights to Bayes' rule, and so do very many, which judge assumptions
+        themselves. Where groups share labels, or labels may be wrong, none can be held out.
+        """
+        recipe, K, weights = self._recipe(), len(self.classes_), average.weights(assumptions)
+        labels = data.labels.of(some)
+        many = len(some) >= recipe.many_labels and data.judges is None
+        held = self.label_noise is None and labels.is_spread is None
+        if problems is None or not held or not (many or K > 2):
+            return None, weights
+        told = stacking.held_out(problems, assumptions, labels.codes, K, labels.weights)
+        if not many:
+            return told, weights
+        of_labels = told[:, np.arange(len(some)), labels.codes]
+        total = np.array([one.log_odds + one.log_evidence for one in assumptions])
+        fixed = np.array([one.name == stacking.CLUSTERS for one in assumptions])
+        fixed |= ~np.isfinite(total)
+        worth = recipe.evidence_worth / len(some)
+        counts = parts.label_counts(labels)
+        return told, stacking.stacked(weights, of_labels, counts, worth, fixed)
+
+    def _sharpness(self, weighing: Weighing, shares: Array) -> float:
         """Return the power by which the average is made surer.
 
         Labels tell it where each can be held out: not where groups share them or they may be
         wrong, and not of the graph without label noise. One of r labels of a class counts
-        1 − 1/r: without it the class is known less well. Labels that were picked because they are
-        hard do not count.
+        1 − 1/r: without it the class is known less well.
         """
-        recipe, K, codes = self._recipe(), len(shares), labels.codes
-        if K == 2 or problems is None:
+        recipe, K, told = self._recipe(), len(shares), weighing.told
+        if K == 2 or weighing.problems is None:
             return 1.0
-        if self.label_noise is not None or labels.is_spread is not None:
+        if told is None:
             return recipe.pooled_sharpness
-        of_clusters = float(weights[[one.name for one in assumptions].index(sureness.CLUSTERS)])
-        counts = np.ones(len(codes)) if labels.weights is None else labels.weights
-        counts = counts * (1.0 - 1.0 / np.bincount(codes, minlength=K)[codes]) * (1.0 - of_clusters)
-        if labels.is_chosen is not None:
-            counts = counts * ~labels.is_chosen
-        told = sureness.held_out(problems, assumptions, weights, codes, K, labels.weights)
+        labels = weighing.data.labels.of(weighing.some)
+        codes, names = labels.codes, [one.name for one in weighing.assumptions]
+        of_clusters = float(weighing.weights[names.index(stacking.CLUSTERS)])
+        counts = parts.label_counts(labels) * (1.0 - of_clusters)
+        counts = counts * (1.0 - 1.0 / np.bincount(codes, minlength=K)[codes])
         log_power = (2.0 - of_clusters) * float(np.log(recipe.pooled_sharpness))
-        return sureness.power(told, codes, counts, shares, log_power, recipe.sharpness_spread)
+        foretold = np.tensordot(weighing.weights, told, 1)
+        return sureness.power(foretold, codes, counts, shares, log_power, recipe.sharpness_spread)
 
     def _row_settings(self, metric: str) -> tuple[Any, ...]:
         """Return what the rows of the graphs depend on, besides the data."""
@@ -515,6 +540,7 @@ class AtollClassifier(InformedClassifier):
         recipe, settings = self._recipe(), self._row_settings(data.metric)
         found = memory.get("principal", settings, lambda: views.principal(data.rows))
         constant = float(np.sqrt(recipe.constant_variance))
+        n_landmarks = max(recipe.n_landmarks, min(len(data.codes), recipe.most_landmarks))
         seen: dict[str, View] = {}
         place = views.place_of_signal(found, data.metric)
         # Along a single direction, rows with nothing else in common may be near.
@@ -522,18 +548,27 @@ class AtollClassifier(InformedClassifier):
             seen["signal"], _ = self._graph_view(memory, "signal", data, place, n_neighbors)
         if len(found.variances):
             if data.metric == rows_of.COSINE:  # stretching small directions is no help here
-                n_landmarks = recipe.most_labels
-                seen["line"] = views.directions(data.every, data.labelled, n_landmarks, constant)
+                most = recipe.most_labels
+                seen["line"] = views.directions(data.every, data.labelled, most, constant)
                 seen["whitened"] = SignalView(place, constant)
             else:
                 seen["line"] = views.line(found, constant)
                 seen["whitened"] = views.whitened(found, constant)
-            seen["smooth"] = views.smooth(data.every, data.labelled, recipe.n_landmarks, constant)
+            smooth = views.smooth(data.every, data.labelled, n_landmarks, constant)
+            seen["smooth"] = smooth
+            if self._sees_detail(data):
+                seen["detail"] = smooth.over(DETAIL)
         if PLANE < data.rows.shape[1] <= views.MOST_COLUMNS and data.has_plain_columns:
             seen["columns"] = views.columns(
-                data.every, data.copies, data.labelled, recipe.n_landmarks, constant
+                data.every, data.copies, data.labelled, n_landmarks, constant
             )
         return seen
+
+    def _sees_detail(self, data: Rows) -> bool:
+        """Return whether functions of distance with more detail are tried."""
+        recipe = self._recipe()
+        few_columns = data.metric != rows_of.COSINE and data.rows.shape[1] <= recipe.detail_columns
+        return few_columns and len(data.codes) >= recipe.many_labels
 
     def _first_graph(
         self, memory: RowMemory, data: Rows, place: Place

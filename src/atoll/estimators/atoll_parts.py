@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.core.labels import part_of_labels
+from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.core.rows import COSINE
 from atoll.estimators.atoll_rows import Rows, Scaled
 from atoll.estimators.atoll_verdict import Facts
@@ -121,6 +121,15 @@ def wrong_share(
     if not total > 0:
         return None
     return float(sum(w * (shares @ wrong_shares) for w, shares in told) / total)
+
+
+def label_counts(labels: PartialLabels) -> Array:
+    """Return what each label counts when it is held out, (l,).
+
+    Labels that were picked because they are hard do not count.
+    """
+    counts = np.ones(len(labels.codes)) if labels.weights is None else labels.weights
+    return counts if labels.is_chosen is None else counts * ~labels.is_chosen
 
 
 def uncompared(recipe: AverageRecipe) -> list[Weighed]:
@@ -251,10 +260,11 @@ def explanation_of(
 ) -> Explanation:
     """Return the weight of each assumption, with its evidence beside that of nothing."""
     nothing = next(a for a in assumptions if a.name == "nothing")
+    by_rule = average.weights(assumptions)
     return Explanation(
         tuple(
-            Assumption(a.name, float(w), a.log_evidence - nothing.log_evidence)
-            for a, w in zip(assumptions, weights)
+            Assumption(a.name, float(w), a.log_evidence - nothing.log_evidence, float(rule))
+            for a, w, rule in zip(assumptions, weights, by_rule)
         ),
         n_labels,
         compared,

@@ -16,6 +16,7 @@ WORDS = {
     "line": "a line through the columns",
     "whitened": "a line through the main directions of the columns",
     "smooth": "a smooth function of distance",
+    "detail": "a function of distance with more detail",
     "columns": "a sum over the columns, each by its ranks",
     "nothing": "nothing in the rows",
 }
@@ -39,11 +40,13 @@ class Assumption(NamedTuple):
     name : as in `weights_`
     weight : in the average
     log_odds : log of how many times more probable it makes the labels than the labels' shares do
+    by_rule : its weight by Bayes' rule; None: that is its weight
     """
 
     name: str
     weight: float
     log_odds: float
+    by_rule: float | None = None
 
 
 @readable
@@ -79,8 +82,9 @@ class Explanation(NamedTuple):
         By Bayes' rule the weights are these, times how likely the labels are under each.
         """
         log_odds = np.array([a.log_odds for a in self.assumptions])
+        by_rule = [a.weight if a.by_rule is None else a.by_rule for a in self.assumptions]
         with np.errstate(divide="ignore"):  # no weight: none before the labels either
-            log_before = np.log([a.weight for a in self.assumptions]) - log_odds
+            log_before = np.log(by_rule) - log_odds
         shares = np.exp(log_before - log_before.max())
         names = (a.name for a in self.assumptions)
         return dict(zip(names, (shares / shares.sum()).tolist()))
@@ -148,12 +152,10 @@ class Explanation(NamedTuple):
         draws = "draws" if self.agreement >= AGREES else "hardly draws"
         said = (
             "A percentage is the weight of an assumption in the probabilities, now and before the "
-            "labels. The weight now is the weight before, times how likely the labels are if the "
-            "assumption holds; all weights are then scaled to add up to 100%. Before the labels, "
-            "clusters weigh more the clearer they are, and the more another assumption agrees "
-            f"with them. Here clusters of near rows are {clear}: they expect "
-            f"{_wrong(self.clarity)}. Another assumption {draws} the same classes: the two agree "
-            f"by {self.agreement:.2f}, where 0 is chance and 1 is always."
+            f"labels. {self._rule()} Before the labels, clusters weigh more the clearer they are, "
+            "and the more another assumption agrees with them. Here clusters of near rows are "
+            f"{clear}: they expect {_wrong(self.clarity)}. Another assumption {draws} the same "
+            f"classes: the two agree by {self.agreement:.2f}, where 0 is chance and 1 is always."
         )
         if self.one_column >= AGREES:
             said += (
@@ -162,6 +164,24 @@ class Explanation(NamedTuple):
                 "other whatever the classes."
             )
         return said
+
+    @property
+    def _is_moved(self) -> bool:
+        """Whether weights are not those of Bayes' rule alone."""
+        return any(a.by_rule is not None and a.by_rule != a.weight for a in self.assumptions)
+
+    def _rule(self) -> str:
+        """Say what the weights now follow from."""
+        if not self._is_moved:
+            return (
+                "The weight now is the weight before, times how likely the labels are if the "
+                "assumption holds; all weights are then scaled to add up to 100%."
+            )
+        return (
+            "The weight now follows from how likely the labels are if the assumption holds, and, "
+            "the more labels there are, from how well the assumptions together predict each label "
+            "from the others."
+        )
 
     def _headline(self, ranked: list[Assumption]) -> str:
         if not self.compared:
@@ -181,7 +201,7 @@ class Explanation(NamedTuple):
                 f"The labels follow {one}, rather than {other}: that makes them "
                 f"{_times(apart)} likelier."
             )
-        if ratio >= TELLS:
+        if ratio >= TELLS or (self._is_moved and ratio <= 1.0 / TELLS):
             return (
                 f"The labels may follow {one} or {other}: these count {first.weight:.0%} and "
                 f"{second.weight:.0%}."

@@ -56,10 +56,10 @@ class AverageRecipe:
     ----------
     clusters : Belief
         In the graph without label noise, whose classes avoid crowds of rows.
-    neighbours, signal, line, whitened, smooth, columns : Belief
+    neighbours, signal, line, whitened, smooth, detail, columns : Belief
         In the graph of all features, in the graph of the signal, in a line, in a line through the
-        whitened signal, in functions that are smooth in distance, and in sums over columns, each
-        read by its ranks; all with label noise.
+        whitened signal, in functions that are smooth in distance, in such functions that vary over
+        half the distance, and in sums over columns, each read by its ranks; all with label noise.
     nothing : Belief
         That the rows tell nothing, and classes come in the shares that they have.
     corroboration : float
@@ -86,8 +86,16 @@ class AverageRecipe:
         That share.
     least_weight : float
         Of an assumption; below, it is left out of predictions.
-    n_landmarks : int
-        Rows by which functions of distance and sums over columns are represented.
+    n_landmarks, most_landmarks : int
+        Rows by which functions of distance and sums over columns are represented: the first, or
+        as many as there are labels, up to the second.
+    many_labels : int
+        Labels from which on `detail` is tried, and weights are moved by how labels are foretold.
+    detail_columns : int
+        Columns up to which it is tried; in more, hardly any row has another near it.
+    evidence_worth : float
+        What weights by evidence are worth then, in labels, times the number of labels: see
+        `stacking`.
     finer_share, finer_odds : float
         Share of the neighbours asked for that a finer graph has, and its odds before the labels.
     finer_labels : int
@@ -109,6 +117,7 @@ class AverageRecipe:
     line: Belief = Belief(1.5)
     whitened: Belief = Belief(1.5)
     smooth: Belief = Belief(2.0)
+    detail: Belief = Belief(1.0)
     columns: Belief = Belief(2.5)
     nothing: Belief = Belief(6.0)
     corroboration: float = 2.2
@@ -119,16 +128,20 @@ class AverageRecipe:
     graph_amplitudes: tuple[float, ...] = (0.15, 0.6, 2.4, 9.6, 38.0, 150.0, 1300.0)
     constant_variance: float = 0.3
     nugget: float = 1e-3
-    most_labels: int = 200
+    most_labels: int = 300
     most_classes: int = 25
     share_of_nothing: float = 0.02
     least_weight: float = 1e-3
     n_landmarks: int = 100
+    most_landmarks: int = 200
+    many_labels: int = 16
+    detail_columns: int = 50
+    evidence_worth: float = 300.0
     finer_share: float = 0.25
     finer_odds: float = 0.05
     finer_labels: int = 32
     finer_unreached: float = 0.2
-    many_columns: tuple[tuple[str, int], ...] = (("smooth", 30), ("columns", 50))
+    many_columns: tuple[tuple[str, int], ...] = (("smooth", 30), ("detail", 30), ("columns", 50))
     direction_odds: tuple[tuple[str, float], ...] = (
         ("clusters", 2.0),
         ("neighbours", 4.0),

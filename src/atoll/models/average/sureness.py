@@ -15,52 +15,12 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
-from atoll.models.average import average, pooling
-from atoll.models.average.average import Weighed
-from atoll.models.average.heads import Problems
+from atoll.models.average import pooling
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 N_POWERS = 31  # that are averaged over
-NEGLIGIBLE = 1e-8  # share that is left out
-CLUSTERS, NOTHING = "clusters", "nothing"
-
-
-def held_out(
-    problems: Problems,
-    assumptions: list[Weighed],
-    weights: Array,
-    codes: Codes,
-    n_classes: int,
-    label_weights: Array | None = None,
-) -> Array:
-    """Return what the average says of every labelled row without its own label, (l, K).
-
-    The weights stay those of all labels. The graph without label noise cannot hold a label out; the
-    same graph where noise is least stands for it.
-
-    Parameters
-    ----------
-    problems : posteriors of the labels on every view; the first is the graph of neighbours
-    assumptions : those of the views, in their order, and the others
-    weights : (k,) of the assumptions
-    codes : (l,) the labels
-    label_weights : (l,) of the labels; None: one each
-    """
-    out = np.zeros((len(codes), n_classes))
-    for i, (one, weight) in enumerate(zip(assumptions, weights)):
-        if weight < NEGLIGIBLE:
-            continue
-        if one.name == NOTHING:
-            found = average.shares_of_others(codes, n_classes, label_weights)
-        elif one.name == CLUSTERS:
-            found = problems.held_out(0, np.array([-1]))[0]
-        else:
-            used = np.flatnonzero(one.shares > NEGLIGIBLE)
-            found = np.tensordot(one.shares[used], problems.held_out(i, used), 1)
-        out += weight * found
-    return out / out.sum(axis=1, keepdims=True)
 
 
 def power(

@@ -155,6 +155,12 @@ class DistanceView(NamedTuple):
         """Return one: labels reach every row; (m, p) -> (m,)."""
         return np.ones(len(features))
 
+    def over(self, share: float) -> DistanceView:
+        """Return functions that vary over a share of the length; the landmarks stay."""
+        length = share * self.length
+        transform = _nystrom(_gaussian(self.landmarks, self.landmarks, length))
+        return self._replace(length=length, transform=transform)
+
 
 class DirectionView(NamedTuple):
     """Features whose products are those of the rows themselves, and a constant.
