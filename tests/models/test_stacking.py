@@ -93,3 +93,12 @@ def test_every_label_is_foretold_by_the_others_alone():
         np.testing.assert_allclose(nothing[i], average.smoothed_shares(codes[rest], K))
         # The sites of the others know of the label that is left out: EP's own error.
         np.testing.assert_allclose(line[i], without.proba(V[i : i + 1])[0], atol=0.07)
+
+
+def test_where_propagation_failed_an_assumption_foretells_nothing():
+    V, codes = np.random.default_rng(0).standard_normal((6, 2)), np.arange(6) % 2
+    problems = heads.infer([V], [np.array([0.5])], codes, 2, 1e-3)
+    failed = np.full_like(problems.sites.held_out_mean, np.nan)
+    problems = problems._replace(sites=problems.sites._replace(held_out_mean=failed))
+    line = Weighed("line", 0.0, -np.inf, np.ones(1))
+    np.testing.assert_array_equal(held_out(problems, [line], codes, 2), 0.5)

@@ -126,8 +126,8 @@ class AtollClassifier(InformedClassifier):
     assumption is a Gaussian process of its own, and counts according to how well it predicted the
     labels: its evidence, and from 16 labels on what it adds to the predictions of the others. If
     there are too few labels to tell, the graph without label noise leads, provided that its
-    clusters are clear and another assumption draws the same classes from the
-    labels. `explain()` says in words which assumption holds.
+    clusters are clear and another assumption draws the same classes from the labels. `explain()`
+    says in words which assumption holds.
 
     Columns of unlike scales are standardised, and copies of a row are merged and counted. X may be
     sparse, such as words of texts (TF-IDF), and is never made dense; rows of single precision stay
@@ -485,7 +485,7 @@ class AtollClassifier(InformedClassifier):
         data: Rows,
         some: Index,
     ) -> tuple[Array | None, Array]:
-        """Return what assumptions say of labels that each is held out from, and their weights.
+        """Return what assumptions say of labelled rows without their labels, and their weights.
 
         Few labels leave the weights to Bayes' rule, and so do very many, which judge assumptions
         themselves. Where groups share labels, or labels may be wrong, none can be held out.

@@ -56,7 +56,8 @@ def held_out(
         else:
             used = np.flatnonzero(one.shares > LEAST_SHARE)
             out[i] = np.tensordot(one.shares[used], problems.held_out(i, used), 1)
-    return out / out.sum(axis=2, keepdims=True)
+    out = np.where(np.isfinite(out), out, 1.0 / n_classes)  # where propagation has failed
+    return np.asarray(out / out.sum(axis=2, keepdims=True))
 
 
 def stacked(
