@@ -13,7 +13,7 @@ from atoll.models.average.stacking import held_out, stacked
 NONE_FIXED = np.zeros(4, bool)
 
 
-def told(seed, n_labels=30):
+def foretold(seed, n_labels=30):
     """Weights by Bayes' rule, probabilities of labels and what these count."""
     rng = np.random.default_rng(seed)
     return rng.dirichlet(np.ones(4)), rng.beta(2, 1, (4, n_labels)), rng.uniform(0.5, 2, n_labels)
@@ -27,7 +27,7 @@ def objective(weights, bayes, of_labels, counts, worth, free):
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("fixed", [NONE_FIXED, np.array([False, True, False, False])])
 def test_weights_are_where_the_objective_is_largest(seed, fixed):
-    bayes, of_labels, counts = told(seed)
+    bayes, of_labels, counts = foretold(seed)
     free, worth = ~fixed, 2.0
     total = bayes[free].sum()
 
@@ -47,7 +47,7 @@ def test_weights_are_where_the_objective_is_largest(seed, fixed):
 
 
 def test_a_fixed_weight_stays_and_all_sum_to_one():
-    bayes, of_labels, counts = told(1)
+    bayes, of_labels, counts = foretold(1)
     fixed = np.array([True, False, False, True])
     found = stacked(bayes, of_labels, counts, 1.0, fixed)
     np.testing.assert_array_equal(found[fixed], bayes[fixed])
@@ -55,7 +55,7 @@ def test_a_fixed_weight_stays_and_all_sum_to_one():
 
 
 def test_bayes_rule_stands_where_it_is_worth_most_or_no_label_counts():
-    bayes, of_labels, counts = told(2)
+    bayes, of_labels, counts = foretold(2)
     np.testing.assert_allclose(stacked(bayes, of_labels, counts, 1e9, NONE_FIXED), bayes, atol=1e-5)
     np.testing.assert_allclose(stacked(bayes, of_labels, 0 * counts, 1.0, NONE_FIXED), bayes)
 
@@ -67,7 +67,7 @@ def test_an_assumption_without_weight_by_bayes_rule_may_gain_some():
 
 
 def test_nothing_moves_where_one_assumption_is_left():
-    bayes, of_labels, counts = told(3)
+    bayes, of_labels, counts = foretold(3)
     fixed = np.array([True, True, True, False])
     np.testing.assert_array_equal(stacked(bayes, of_labels, counts, 1.0, fixed), bayes)
     none = np.array([0.0, 0.0, 0.0, 1.0])  # all weight is fixed
@@ -85,14 +85,18 @@ def test_every_label_is_foretold_by_the_others_alone():
         Weighed("nothing", 0.0, 0.0, np.empty(0)),
         Weighed("clusters", 0.0, 0.0, np.empty(0)),
     ]
-    line, nothing, clusters = held_out(problems, parts, codes, K)
-    np.testing.assert_array_equal(line, clusters)  # the same view at its largest amplitude
+    each = held_out(problems, parts, codes, K)
+    np.testing.assert_allclose(each.sum(axis=2), 1.0)
+    np.testing.assert_array_equal(each[0], each[2])  # the same view at its largest amplitude
+    told = np.tensordot([0.5, 0.3, 0.2], each, 1)
     for i in range(9):
         rest = np.arange(9) != i
         without = heads.infer([V[rest]], [A], codes[rest], K, 1e-3).head(0, np.ones(1))
-        np.testing.assert_allclose(nothing[i], average.smoothed_shares(codes[rest], K))
+        shares = average.smoothed_shares(codes[rest], K)
+        np.testing.assert_allclose(each[1, i], shares)
+        expected = 0.7 * without.proba(V[i : i + 1])[0] + 0.3 * shares
         # The sites of the others know of the label that is left out: EP's own error.
-        np.testing.assert_allclose(line[i], without.proba(V[i : i + 1])[0], atol=0.07)
+        np.testing.assert_allclose(told[i], expected, atol=0.05)
 
 
 def test_where_propagation_failed_an_assumption_foretells_nothing():

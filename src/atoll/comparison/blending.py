@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from atoll.comparison.candidates import Candidate
 from atoll.comparison.folds import HeldOutLosses, row_losses
 from atoll.comparison.supervised import OfClassifiers, fit_clone
+from atoll.core.mixture_weights import mixture_weights
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -33,7 +34,6 @@ OWN_SHARE = 0.8  # of the default, before any label
 MOST_SHARE = 0.05  # of any other model, before any label: few others leave the default more
 PRIOR_LABELS = 16.0  # labels that the prior is worth
 LEAST_SHARE = 0.03  # share below which a model is left out of the blend
-_MOST_STEPS, _CHANGE = 2000, 1e-9
 
 
 class Blend(NamedTuple):
@@ -61,14 +61,7 @@ def blend_shares(right: Array, prior: Array) -> Array:
     >>> blend_shares(right, np.array([1.0, 1.0])).round(2)
     array([0.66, 0.34])
     """
-    shares = prior / prior.sum()
-    for _ in range(_MOST_STEPS):
-        belongs = right * shares
-        belongs /= belongs.sum(axis=1, keepdims=True)
-        before, shares = shares, (belongs.sum(axis=0) + prior) / (len(right) + prior.sum())
-        if np.abs(shares - before).max() < _CHANGE:
-            break
-    return shares
+    return mixture_weights(right.T, prior)
 
 
 def blend_of(

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from atoll.core.mixture_weights import mixture_weights
+
 Array = NDArray[np.float64]
 
 
@@ -56,13 +58,6 @@ def stacking_weights(log_likelihood: Array, *, prior_rows: float = 1.0) -> Array
     array([0.95, 0.05])
     """
     log_p = leave_one_out(log_likelihood)
-    log_w = new = np.full(len(log_p), -np.log(len(log_p)))
-    for _ in range(1000):  # EM for mixture weights; the objective is concave
-        log_share = log_w[:, None] + log_p
-        log_share -= logsumexp(log_share, axis=0)
-        new = np.logaddexp(logsumexp(log_share, axis=1), np.log(prior_rows))
-        new -= logsumexp(new)
-        if np.max(np.abs(np.exp(new) - np.exp(log_w))) < 1e-9:
-            break
-        log_w = new
-    return np.exp(new)
+    # Relative to the best chain of each row: these neither overflow nor all vanish.
+    relative = np.exp(log_p - log_p.max(axis=0))
+    return mixture_weights(relative, np.full(len(log_p), prior_rows))

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.core.mixture_weights import mixture_weights
 from atoll.models.average import average
 from atoll.models.average.average import Weighed
 from atoll.models.average.heads import Problems
@@ -26,7 +27,7 @@ Codes = NDArray[np.intp]
 CLUSTERS, NOTHING = "clusters", "nothing"
 LEAST_SHARE = 1e-4  # of an amplitude; below, it is left out
 LEAST_PROBABILITY = 1e-12  # of a label
-MOST_STEPS, SETTLED = 1000, 1e-6  # steps, and the largest change of a weight in the last one
+SETTLED = 1e-6  # change of a weight that does not matter
 
 
 def held_out(
@@ -65,8 +66,6 @@ def stacked(
 ) -> Array:
     """Return the weights of assumptions, moved by how they foretell labels, (k,).
 
-    Each step of expectation-maximisation asks which assumption foretold which label.
-
     Parameters
     ----------
     bayes : (k,) weights by Bayes' rule, π; they sum to one
@@ -89,16 +88,12 @@ def stacked(
     if not (total > 0 and len(free) > 1):
         return bayes
     p = np.maximum(of_labels, LEAST_PROBABILITY)
-    beside = bayes[fixed] @ p[fixed]
-    prior = bayes[free] / total
-    w = 0.5 * prior + 0.5 / len(free)
-    for _ in range(MOST_STEPS):
-        told = total * w[:, None] * p[free]
-        new = (told / (told.sum(axis=0) + beside)) @ counts + worth * prior
-        new /= new.sum()
-        change, w = float(np.abs(new - w).max()), new
-        if change < SETTLED:
-            break
     out = bayes.copy()
-    out[free] = total * w
+    out[free] = total * mixture_weights(
+        total * p[free],
+        worth * bayes[free] / total,
+        counts=counts,
+        beside=bayes[fixed] @ p[fixed],
+        settled=SETTLED,
+    )
     return out
