@@ -57,6 +57,7 @@ from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration
 from atoll.models.average.heads import ProbitHead
 from atoll.models.average.label_doubts import WRONG_SHARES
+from atoll.models.average.label_regression import RegressionHead, Regressions
 from atoll.models.average.near_votes import NearVotes
 from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
 from atoll.models.average.spans import SpanView
@@ -88,8 +89,9 @@ class Weighing(NamedTuple):
     scaled, data : the rows of the graphs, and what is known of them
     graph, n_neighbors : of all features, and how many neighbours a row has in it
     seen : views of the rows, by the names of their assumptions
-    bold : posterior of the graph without label noise
-    problems, assumptions, seconded, some : as `_compared` returns them
+    bold : posterior of the graph without label noise; None where classes are many
+    problems, assumptions, seconded, some : as `_compared` returns them; of many classes the
+        regressions take the place of the problems
     told : (k, l, K) what each assumption says of the labelled rows, each without its own label;
         None where labels cannot be held out
     weights : of the assumptions
@@ -102,17 +104,28 @@ class Weighing(NamedTuple):
     graph: RowGraph
     n_neighbors: int
     seen: dict[str, View]
-    bold: FeaturePosterior
-    problems: heads.Problems | None
+    bold: FeaturePosterior | None
+    problems: heads.Problems | Regressions | None
     assumptions: list[Weighed]
     told: Array | None
     weights: Array
     seconded: Corroboration
     some: Index
 
+    def held_out(self) -> Array | None:
+        """Return the class probabilities of labelled rows without their labels, (l, K).
+
+        None where they follow from the problems, or where labels cannot be held out.
+        """
+        if not isinstance(self.problems, Regressions) or self.data.labels.is_spread is not None:
+            return None
+        return self.problems.held_out()
+
     def explanation(self) -> Explanation:
         """Return the weights with the evidence that they follow from."""
         n_labels, compared = len(self.data.codes), self.problems is not None
+        if isinstance(self.problems, Regressions):
+            compared = self.problems.is_compared
         return parts.explanation_of(
             self.assumptions, self.weights, n_labels, compared, self.seconded
         )
@@ -237,6 +250,7 @@ class AtollClassifier(InformedClassifier):
         AveragePosterior,
         Component,
         ProbitHead,
+        RegressionHead,
         GraphView,
         LinearView,
         SpanView,
@@ -315,9 +329,10 @@ class AtollClassifier(InformedClassifier):
     def _recipe(self) -> AverageRecipe:
         return AVERAGE_RECIPE if self.recipe is None else self.recipe
 
-    def _recipe_of_draws(self) -> Recipe | None:
+    def _recipe_of_draws(self, n_classes: int) -> Recipe | None:
         """Return how the graph's functions are drawn if labels are believed; None otherwise."""
-        return self._recipe().graph if self.label_noise is None else None
+        drawn = self.label_noise is None and n_classes <= self._recipe().most_classes
+        return self._recipe().graph if drawn else None
 
     def _wrong_shares(self) -> tuple[float, ...]:
         """Return the shares of wrong labels that are averaged over."""
@@ -363,10 +378,20 @@ class AtollClassifier(InformedClassifier):
         if takes_near_labels(first, labels, recipe.graph.choice):
             first, data = with_near_labels(first, X, labels, data, scaled, labelled, metric)
         seen: dict[str, View] = {"neighbours": first}
+        if not self._propagates() and data.judges is None:
+            seen |= self._other_views(memory, data, n_neighbors)
+            self._say(f"{len(seen)} assumptions given {len(data.codes)} labels")
+            found = parts.regressions(seen, data, recipe)
+            self._say(f"weights: {weights_in_words(found.assumptions, found.weights)}")
+            return Weighing(
+                kept, labelled, scaled, data, graph, n_neighbors, seen, None, found,
+                found.assumptions, found.told, found.weights, NOTHING_SEEN,
+                np.arange(len(data.codes)),
+            )  # fmt: skip
         known = parts.known_labels(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")
         bold = with_votes(self._bold(rng, known), first, data)
-        if self._compares():
+        if self._propagates():
             seen |= self._other_views(memory, data, n_neighbors)
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
         told, weights = self._foretold(problems, assumptions, data, some)
@@ -390,10 +415,13 @@ class AtollClassifier(InformedClassifier):
             sharpness=self._sharpness(weighing, shares),
             metric=data.metric,
         )
+        believed = None
+        if self.label_noise is None and isinstance(problems, heads.Problems):
+            believed = problems
         record = record_of_assumptions(
             {name: parts.at_labels(view, data) for name, view in weighing.seen.items()},
-            data.labels, weighing.labelled, problems if self.label_noise is None else None, some,
-            assumptions, recipe,
+            data.labels, weighing.labelled, believed, some,
+            assumptions, recipe, weighing.held_out(),
         )  # fmt: skip
         self._say("all rows")
         explanation = weighing.explanation()
@@ -415,7 +443,8 @@ class AtollClassifier(InformedClassifier):
             scaled, data, weighing.graph, recipe, proba, (X.shape[0], self.n_draws)
         )
         facts = self._with_noise(facts, assumptions, weights)
-        chains, said = bold.diagnostics(recipe.graph), self._about_shares(labels, found)
+        chains = parts.BY_REGRESSION if bold is None else bold.diagnostics(recipe.graph)
+        said = self._about_shares(labels, found)
         diagnostics, remarks = diagnose(facts, explanation, chains, said)
         return Fit(
             posterior.without_votes(),
@@ -442,8 +471,8 @@ class AtollClassifier(InformedClassifier):
             wrong_is_learnt=self.label_noise == "learn",
         )
 
-    def _compares(self) -> bool:
-        """Return whether assumptions are compared: the cost grows as the square of the classes."""
+    def _propagates(self) -> bool:
+        """Return whether propagation compares assumptions: not where classes are many."""
         return len(self.classes_) <= self._recipe().most_classes
 
     def _compared(
@@ -463,7 +492,7 @@ class AtollClassifier(InformedClassifier):
         some : labels by which they were weighed
         """
         recipe = self._recipe_for(data)
-        if not self._compares():
+        if not self._propagates():
             return None, parts.uncompared(recipe), NOTHING_SEEN, np.arange(0)
         self._say(f"{len(seen)} assumptions given {len(data.codes)} labels")
         some = part_of_labels(rng, data.codes, recipe.most_labels)
@@ -581,19 +610,22 @@ class AtollClassifier(InformedClassifier):
         name, recipe = "neighbours", self._recipe()
         usual = self._graph_view(memory, name, data, place, self.n_neighbors)
         fewer = recipe.fewer_neighbours(self.n_neighbors)
-        can_tell = len(data.codes) >= recipe.finer_labels and self._compares()
-        if fewer == self.n_neighbors or not can_tell:
+        if fewer == self.n_neighbors or len(data.codes) < recipe.finer_labels:
             return *usual, self.n_neighbors
         finer = self._graph_view(memory, f"fewer {name}", data, place, fewer, usual[1])
         if parts.unreached_share(finer[1], data) > recipe.finer_unreached:
             return *usual, self.n_neighbors
-        with_fewer, with_usual = (
-            parts.log_evidence(name, view, data, recipe, self._wrong_shares())
-            for view, _ in (finer, usual)
-        )
+        with_fewer, with_usual = (self._log_evidence(view, data) for view, _ in (finer, usual))
         if with_fewer + np.log(recipe.finer_odds) <= with_usual:
             return *usual, self.n_neighbors
         return *finer, fewer
+
+    def _log_evidence(self, graph: GraphView, data: Rows) -> float:
+        """Return the log evidence of the labels on a graph of all features."""
+        recipe = self._recipe()
+        if not self._propagates():
+            return parts.log_left_out(graph, data, recipe)
+        return parts.log_evidence("neighbours", graph, data, recipe, self._wrong_shares())
 
     def _graph_view(
         self,

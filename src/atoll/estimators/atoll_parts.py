@@ -17,9 +17,10 @@ from atoll.estimators.graph_rows import (
     near_labels,
     with_rows_apart,
 )
-from atoll.models.average import average, heads
+from atoll.models.average import average, heads, label_regression
 from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.corroboration import Corroboration, corroboration
+from atoll.models.average.label_regression import Regression, Regressions, counts_left_out, regress
 from atoll.models.average.recipe import AverageRecipe, Belief
 from atoll.models.average.views import (
     GraphView,
@@ -30,6 +31,13 @@ from atoll.models.graph_posterior import FeaturePosterior
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+BY_REGRESSION = {
+    "likelihood": "probit",
+    "inference": "regression on the labels",
+    "verdict": "Classes are many: labels were regressed on, and nothing was sampled.",
+}
+"""Diagnostics of a fit without chains."""
 
 
 def graph_features(view: GraphView, data: Rows) -> Array:
@@ -98,6 +106,46 @@ def log_evidence(
     problems = infer({name: view}, data, some, recipe, wrong_shares)
     of_amplitudes = problems.amplitudes[0], problems.log_evidence(0)
     return average.weigh(name, 0.0, getattr(recipe, name), *of_amplitudes).log_evidence
+
+
+def regressed(view: View, data: Rows, recipe: AverageRecipe) -> Regression:
+    """Regress the labels on one view."""
+    labels = data.labels
+    return regress(
+        at_labels(view, data),
+        data.codes,
+        len(labels.classes),
+        counts_of_left_out(labels),
+        recipe.regression,
+        labels.weights,
+    )
+
+
+def log_left_out(view: View, data: Rows, recipe: AverageRecipe) -> float:
+    """Return the log probability of the labels, each regressed on the others, on one view."""
+    told = regressed(view, data, recipe).held_out[np.arange(len(data.codes)), data.codes]
+    return float(np.log(np.maximum(told, 1e-12)) @ counts_of_left_out(data.labels))
+
+
+def regressions(seen: Mapping[str, View], data: Rows, recipe: AverageRecipe) -> Regressions:
+    """Regress the labels on every view, and weigh the views."""
+    labels = data.labels
+    return label_regression.weigh(
+        list(seen),
+        [regressed(view, data, recipe) for view in seen.values()],
+        data.codes,
+        len(labels.classes),
+        counts_of_left_out(labels),
+        recipe.regression,
+        labels.weights,
+    )
+
+
+def counts_of_left_out(labels: PartialLabels) -> Array:
+    """Return what each label counts where it is left out; none does where groups share labels."""
+    if labels.is_spread is not None:
+        return np.zeros(len(labels.codes))
+    return counts_left_out(labels.codes, label_counts(labels))
 
 
 def wrong_share(
@@ -180,10 +228,10 @@ def corroborate(
 def average_of(
     scaled: Scaled,
     seen: Mapping[str, View],
-    problems: heads.Problems | None,
+    problems: heads.Problems | Regressions | None,
     assumptions: list[Weighed],
     weights: Array,
-    bold: FeaturePosterior,
+    bold: FeaturePosterior | None,
     shares: Array,
     recipe: AverageRecipe,
 ) -> AveragePosterior:
@@ -201,7 +249,7 @@ def average_of(
         if problems is not None and a.name in kept and a.name in names:
             head = problems.head(names.index(a.name), a.shares)
             components.append(Component(used.index(a.name), head, kept[a.name] / total))
-    if "clusters" in kept:
+    if "clusters" in kept and bold is not None:
         components.append(Component(used.index("neighbours"), bold, kept["clusters"] / total))
     return AveragePosterior(
         scaled.shift,

@@ -55,7 +55,7 @@ class Explanation(NamedTuple):
 
     assumptions : all of them
     n_labels : labels by which they are weighed
-    compared : whether they were compared; with very many classes the graph stands alone
+    compared : whether they were compared: not if labels of many classes cannot be left out
     clarity : of the graph's clusters: the error of a guess over the error that they state
     agreement : of the clusters with the assumption that agrees most, beyond chance: 0 to 1
     one_column : how well a single column of few values predicts the clusters: 0 to 1
@@ -114,10 +114,10 @@ class Explanation(NamedTuple):
         first = ranked[0].log_odds
         rows = []
         for a in (a for a in ranked if a.weight >= LEAST_SHOWN):
-            said = _odds(a.log_odds) if a is ranked[0] else _odds(a.log_odds, first)
+            said = _odds(a.log_odds, None if a is ranked[0] else first) if self.compared else ""
             was = [f"{before[a.name]:.1%}"] * self.compared
             rows.append([f"{a.weight:.1%}", *was, WORDS[a.name], said])
-        rest = [a for a in ranked if a.weight < LEAST_SHOWN]
+        rest = [a for a in ranked if a.weight < LEAST_SHOWN and before[a.name] > 0.0]
         if rest and self.compared:
             now, was_before = sum(a.weight for a in rest), sum(before[a.name] for a in rest)
             name = WORDS[rest[0].name] if len(rest) == 1 else f"{len(rest)} others"
@@ -148,14 +148,19 @@ class Explanation(NamedTuple):
 
     def _clusters(self) -> str:
         """Say what the percentages are, and how far clusters are believed before the labels."""
-        clear = "clear" if self.clarity >= CLEAR else "not clear"
-        draws = "draws" if self.agreement >= AGREES else "hardly draws"
         said = (
             "A percentage is the weight of an assumption in the probabilities, now and before the "
-            f"labels. {self._rule()} Before the labels, clusters weigh more the clearer they are, "
-            "and the more another assumption agrees with them. Here clusters of near rows are "
-            f"{clear}: they expect {_wrong(self.clarity)}. Another assumption {draws} the same "
-            f"classes: the two agree by {self.agreement:.2f}, where 0 is chance and 1 is always."
+            f"labels. {self._rule()}"
+        )
+        if not self.before.get("clusters", 0.0) > 0.0:
+            return said
+        clear = "clear" if self.clarity >= CLEAR else "not clear"
+        draws = "draws" if self.agreement >= AGREES else "hardly draws"
+        said += (
+            " Before the labels, clusters weigh more the clearer they are, and the more another "
+            f"assumption agrees with them. Here clusters of near rows are {clear}: they expect "
+            f"{_wrong(self.clarity)}. Another assumption {draws} the same classes: the two agree "
+            f"by {self.agreement:.2f}, where 0 is chance and 1 is always."
         )
         if self.one_column >= AGREES:
             said += (
@@ -184,8 +189,17 @@ class Explanation(NamedTuple):
         )
 
     def _headline(self, ranked: list[Assumption]) -> str:
+        if not self.compared and {a.name for a in ranked} <= {"clusters", "nothing"}:
+            return (
+                "With so many classes and labels assumptions are not compared: the graph stands "
+                "alone."
+            )
         if not self.compared:
-            return "With so many classes assumptions are not compared: the graph stands alone."
+            return (
+                "Labels cannot tell which assumption holds: with so many classes they do so by "
+                "being left out, and every label is the only one of its class, or shared by a "
+                "group. Assumptions count as they did before the labels."
+            )
         first, second = ranked[:2]
         if self.follows_nothing:
             clearly = "clearly " if self.tells_little and not self._by_chance() else ""

@@ -325,7 +325,7 @@ class GraphGPClassifier(InformedClassifier):
         predicted = np.arange(len(q)), proba.argmax(axis=1)
         return 1.0 - 0.5 * (q[predicted] + proba[predicted])
 
-    def _recipe_of_draws(self) -> Recipe | None:
+    def _recipe_of_draws(self, n_classes: int) -> Recipe | None:
         """Return how functions are drawn where labels are few; None under another likelihood."""
         return None if self.likelihood == "softmax" else self._recipe()
 

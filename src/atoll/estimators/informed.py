@@ -41,7 +41,6 @@ PROVISO = (
     "This holds if wrong labels come at random. If one class is often taken for another, more may "
     "be wrong than this says."
 )
-QUICKLY_DOUBTED = 1000  # labels times classes squared: up to this, all doubts take a second or two
 SHARE_LIMITS = (0.05, 0.95)
 SHOWN = 10  # suspect labels that are printed
 WORTH_A_LOOK = 0.05  # probability of being wrong
@@ -515,7 +514,7 @@ class InformedClassifier(Classifier):
     def _announce_doubts(self) -> None:
         """Say how long it takes to doubt all labels, if that is long."""
         record = self._record()
-        if len(record.codes) * record.n_classes**2 <= QUICKLY_DOUBTED:
+        if record.is_quickly_doubted:
             return
         worth: list[float] = []
         took = seconds_of(lambda: worth.append(label_doubts.one_of_many(record)))
@@ -557,7 +556,7 @@ def likely_wrong(model: Any) -> int:
     record: LabelRecord | None = getattr(model, "label_record_", None)
     if record is None or not hasattr(model, "suspect_labels"):
         return 0
-    if len(record.codes) * record.n_classes**2 > QUICKLY_DOUBTED:
+    if not record.is_quickly_doubted:
         return 0
     found = model.suspect_labels(verbose=False)
     return int((found.probabilities > 0.5).sum())

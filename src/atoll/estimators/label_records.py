@@ -28,6 +28,7 @@ def record_of_assumptions(
     some: Index,
     assumptions: list[Weighed],
     recipe: AverageRecipe,
+    held_out: Array | None = None,
 ) -> LabelRecord:
     """Return the labels as the average's assumptions see them.
 
@@ -39,6 +40,8 @@ def record_of_assumptions(
     problems : of some of the labels; None where assumptions are not compared
     some : (s,) which labels these are
     assumptions : with their log odds before the labels
+    held_out : (l, K) class probabilities of the rows, each without its own label, if labels were
+        regressed on and may be left out
     """
     odds = {one.name: one.log_odds for one in assumptions}
     amplitudes, priors = [], []
@@ -64,15 +67,20 @@ def record_of_assumptions(
         labels.weights,
         None if labels.is_chosen is None else ~labels.is_chosen,
     )
+    if held_out is not None:
+        every = np.arange(len(labelled))
+        return record._replace(
+            part=every, features=(), amplitudes=(), log_priors=(), held_out=held_out
+        )
     if problems is None or labels.is_spread is not None:
         return _of_given_labels(record, labels)
-    found = label_doubts.compare(record, problems)
+    compared = label_doubts.compare(record, problems)
     held_out = np.empty((len(labelled), record.n_classes))
-    held_out[some] = found.held_out(labels.codes[some])
+    held_out[some] = compared.held_out(labels.codes[some])
     others = np.setdiff1d(np.arange(len(labelled)), some)
     if len(others):
         beside = [values[others] for values in features.values()]
-        held_out[others] = label_doubts.outside_part(problems, found, beside, len(others))
+        held_out[others] = label_doubts.outside_part(problems, compared, beside, len(others))
     part = tuple(values[some] for values in features.values())
     return record._replace(features=part, held_out=held_out)
 

@@ -107,9 +107,9 @@ def seconds_by_classes(estimator: Any, n: int, y: NDArray[Any], most: int) -> fl
     """
     from atoll.estimators.class_timing import seconds_of_draws
 
-    recipe = getattr(estimator, "_recipe_of_draws", lambda: None)()
     known = y[y != np.array(None)]
     n_classes = len({*known.tolist(), *(estimator.get_params(deep=False).get("classes") or ())})
+    recipe = getattr(estimator, "_recipe_of_draws", lambda K: None)(n_classes)
     if recipe is None or n_classes <= MANY_CLASSES:
         return None
     n_labels, n_rows = min(len(known), recipe.choice.most_labels), min(n, most)

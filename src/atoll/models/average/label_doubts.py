@@ -12,6 +12,9 @@ propagation finds what all other labels say of a row, and the evidence of each v
 
 with p_ki the probability of label i's class given the others under k = (view, amplitude, ε), P_ki
 that of the label, and w_k the weight of k given all labels. ε is learnt with the rest.
+
+Where classes are many labels were regressed on (`label_regression`), and what was foretold of each
+label from the others is known. Then k is ε alone, weighed by how probable that makes the labels.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ Codes = NDArray[np.intp]
 
 WRONG_SHARES = (0.01, 0.05, 0.12, 0.25)  # ε, each as likely as the others before the labels
 EXTREMES = (WRONG_SHARES[0], WRONG_SHARES[-1])  # of these; they tell which views matter
+QUICKLY_DOUBTED = 1000  # labels times classes squared: up to this, all doubts take a second or two
+POWERS = (1.0, 1.4, 2.0, 2.8, 4.0)  # by which what foretold labels may be surer than it said
 PART_AT_WORK = 0.4  # of all posteriors, or of their steps, that doubts take
 LEAST_WEIGHT = 1e-2  # of a view at an amplitude, relative to the weightiest, to be looked at
 
@@ -42,7 +47,8 @@ class LabelRecord(NamedTuple):
     codes : (l,) classes
     n_classes : K
     part : (s,) which labels are compared with each other; the others are compared with these
-    features : for each view (s, p), or (l, p) where nothing was held out yet
+    features : for each view (s, p), or (l, p) where nothing was held out yet; empty where labels
+        were regressed on
     amplitudes : for each view (A,)
     log_priors : for each view (A,), of the view at each amplitude, up to one constant for all
     log_prior_of_nothing : of labels that rows tell nothing of
@@ -64,6 +70,11 @@ class LabelRecord(NamedTuple):
     weights: Array | None = None
     is_random: NDArray[np.bool_] | None = None
     held_out: Array | None = None
+
+    @property
+    def is_quickly_doubted(self) -> bool:
+        """Whether all labels can be doubted in a second or two."""
+        return not self.features or len(self.codes) * self.n_classes**2 <= QUICKLY_DOUBTED
 
     @property
     def of_part(self) -> Codes:
@@ -216,6 +227,8 @@ def doubts(record: LabelRecord, shown: float | None = None) -> Doubts:
     ----------
     shown : in how many seconds progress is shown; None: never
     """
+    if not record.features:
+        return _summary(record, [_as_foretold(record, wrong) for wrong in WRONG_SHARES])
     total = len(WRONG_SHARES)
     settings = {"unit": " fits", "disable": shown is None, "delay": shown or 0.0}
     with progress_bar(total=total, desc="checking labels", **settings) as bar:
@@ -225,6 +238,29 @@ def doubts(record: LabelRecord, shown: float | None = None) -> Doubts:
             known[wrong] if wrong in known else _compared_under(record, wrong, bar)
             for wrong in WRONG_SHARES
         ]
+    return _summary(record, parts)
+
+
+def _as_foretold(record: LabelRecord, wrong: float) -> Compared:
+    """Return what is said of labels that were regressed on, if a share of them is wrong.
+
+    The fewer of the labels that were not foretold are right, the surer was what foretold them.
+    """
+    assert record.held_out is not None
+    told = record.held_out[record.part]
+    proba = np.stack([told**power / (told**power).sum(axis=1, keepdims=True) for power in POWERS])
+    found = Compared(np.zeros(len(POWERS)), proba, np.full(len(POWERS), wrong))
+    counts = np.ones(len(told)) if record.weights is None else record.weights_of_part
+    return found._replace(log_weights=np.log(found.of_labels(record.of_part)) @ counts)
+
+
+def _summary(record: LabelRecord, parts: list[Compared]) -> Doubts:
+    """Return the doubts that follow from what is said of the labels under every k.
+
+    Parameters
+    ----------
+    parts : for each share of wrong labels
+    """
     found = Compared(*(np.concatenate(field) for field in zip(*parts)))
     given_k = np.empty((len(found.wrong), len(record.codes)))
     given_k[:, record.part] = found.suspicion(record.of_part)

@@ -49,6 +49,46 @@ class Belief:
 
 
 @dataclass(frozen=True)
+class RegressionRecipe:
+    """Every tuned number of the regression on labels that takes over where classes are many.
+
+    Attributes
+    ----------
+    amplitudes : tuple of float
+        Variances of the functions, in units of the regression's noise.
+    log_sureness, log_sureness_slope, sureness_spread : float
+        Mean of log β at an amplitude of one, by how much it falls with the amplitude's logarithm,
+        and its standard deviation, before the labels.
+    sureness_step : float
+        By which log β is moved in search of the best.
+    least_share : float
+        Of an amplitude, relative to the largest; below, it is left out.
+    odds : tuple of (name, odds)
+        Of the assumptions.
+    worth : float
+        What the weights by these odds are worth, in labels.
+    """
+
+    amplitudes: tuple[float, ...] = (0.25, 1.0, 4.0, 16.0, 64.0)
+    log_sureness: float = 1.5
+    log_sureness_slope: float = 0.15
+    sureness_spread: float = 0.4
+    sureness_step: float = 0.4
+    least_share: float = 1e-2
+    odds: tuple[tuple[str, float], ...] = (
+        ("neighbours", 8.0),
+        ("signal", 1.5),
+        ("line", 1.0),
+        ("whitened", 0.7),
+        ("smooth", 3.0),
+        ("detail", 2.0),
+        ("columns", 2.0),
+        ("nothing", 1.0),
+    )
+    worth: float = 5.0
+
+
+@dataclass(frozen=True)
 class AverageRecipe:
     """Every tuned number of the average.
 
@@ -80,10 +120,13 @@ class AverageRecipe:
     most_labels : int
         Labels that all assumptions but the first take; beyond, a random part of them.
     most_classes : int
-        Classes up to which assumptions are compared; the cost grows as their square. Beyond, the
-        graph without label noise stands alone, but for a share of nothing.
+        Classes up to which propagation finds the posteriors; its cost grows as their square.
+        Beyond, labels are regressed on: see `label_regression`. Very many labels of so many classes
+        leave the graph alone, but for a share of nothing.
     share_of_nothing : float
         That share.
+    regression : RegressionRecipe
+        Of the regression.
     least_weight : float
         Of an assumption; below, it is left out of predictions.
     n_landmarks, most_landmarks : int
@@ -131,6 +174,7 @@ class AverageRecipe:
     most_labels: int = 300
     most_classes: int = 25
     share_of_nothing: float = 0.02
+    regression: RegressionRecipe = field(default_factory=RegressionRecipe)
     least_weight: float = 1e-3
     n_landmarks: int = 100
     most_landmarks: int = 200

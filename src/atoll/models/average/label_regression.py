@@ -1,0 +1,259 @@
+"""Many classes: labels regressed on, in place of propagation.
+
+With K classes propagation works on K functions at once, and its cost grows as the square of K. A
+regression on the labels has a closed form, which all classes share:
+
+    1[y_i = c] − 1/K = v(x_i)ᵀ a_c + ε_ic,   a_c ~ N(0, A I),   ε_ic ~ N(0, 1/w_i)
+
+for every view v, w_i the weight of a label (Rasmussen & Williams 2006, section 6.5). The singular
+values of the labelled rows' features give the posterior mean m_c(x) at every amplitude A, and what
+it would be at each labelled row without its own label (Wahba 1990; Rifkin & Klautau 2004). The
+mean is no probability. It is turned into one by a probit,
+
+    P(y = c | x) = P(β m_c(x) + e_c is the largest),   e_c ~ N(0, 1),
+
+whose sureness β is learnt from the labels left out, as are the shares of the amplitudes and the
+weights of the views. So all that is uncertain, the functions and the labels, is in e. Joint draws
+say how rows go together: the share s² / (1 + s²) of e's variance is a draw of the posterior of the
+functions, of variance s²(x), and the rest is the row's own. Their mean is P(y = c | x) exactly.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll.core.mixture_weights import mixture_weights
+from atoll.likelihoods.multinomial_probit import class_probabilities
+from atoll.models.average import average
+from atoll.models.average.average import Weighed
+from atoll.models.average.recipe import RegressionRecipe
+from atoll.models.average.stacking import CLUSTERS, NOTHING
+from atoll.models.posterior import chosen_states
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+LEAST_SINGULAR = 1e-6  # relative to the largest; smaller ones are rounding
+LEAST_PROBABILITY = 1e-12  # of a label
+
+
+class RegressionHead(NamedTuple):
+    """What a view says of the classes: the posterior means at several amplitudes, as a probit.
+
+    amplitudes : (A,)
+    shares : (A,) that sum to one
+    means : (A, p, K) of the coefficients, times β
+    directions : (p, r) orthonormal U: the coefficients' covariance is A (I − U diag(g) Uᵀ)
+    gains : (A, r) g, in [0, 1]
+    """
+
+    amplitudes: Array
+    shares: Array
+    means: Array
+    directions: Array
+    gains: Array
+
+    def proba(self, features: Array) -> Array:
+        """Return the class probabilities; (m, p) -> (m, K)."""
+        out = np.zeros((len(features), self.means.shape[2]))
+        for share, mean in zip(self.shares, self.means):
+            out += share * _probit(features @ mean)
+        return out
+
+    def draws(self, features: Array, n: int, rng: np.random.Generator) -> Array:
+        """Return n joint draws of the class probabilities; (m, p) -> (n, m, K)."""
+        chosen = chosen_states(rng, n, self.shares)
+        length = np.einsum("ij,ij->i", features, features)
+        along = (features @ self.directions) ** 2
+        variance = self.amplitudes * np.maximum(length[:, None] - along @ self.gains.T, 0.0)
+        wider = np.sqrt(1.0 + variance)  # (m, A)
+        out = np.empty((n, len(features), self.means.shape[2]))
+        for i, which in enumerate(chosen):
+            moved = features @ self._deviation(rng, which)
+            out[i] = _probit(wider[:, which, None] * (features @ self.means[which]) + moved)
+        return out
+
+    def _deviation(self, rng: np.random.Generator, which: int) -> Array:
+        """Draw coefficients at one of the amplitudes, less their mean, (p, K)."""
+        U = self.directions
+        free = rng.standard_normal(self.means.shape[1:])
+        held = (1.0 - np.sqrt(1.0 - self.gains[which]))[:, None] * (U.T @ free)
+        return np.asarray(np.sqrt(self.amplitudes[which]) * (free - U @ held))
+
+
+class Regression(NamedTuple):
+    """The labels regressed on one view.
+
+    head : its posterior
+    held_out : (l, K) class probabilities of every labelled row, given all other labels
+    """
+
+    head: RegressionHead
+    held_out: Array
+
+
+def regress(
+    features: Array,
+    codes: Codes,
+    n_classes: int,
+    counts: Array,
+    recipe: RegressionRecipe,
+    label_weights: Array | None = None,
+) -> Regression:
+    """Regress labels on the features of one view.
+
+    Parameters
+    ----------
+    features : (l, p) at the labelled rows
+    codes : (l,) in 0..K−1
+    counts : (l,) what each label counts where it is left out; none if it is the only one of its
+        class, or if labels cannot be left out
+    label_weights : (l,) of the labels; None: one each
+    """
+    amplitudes = np.array(recipe.amplitudes)
+    root = np.ones(len(codes)) if label_weights is None else np.sqrt(label_weights)
+    U, s, directions = _thin_svd(root[:, None] * features)
+    target = np.eye(n_classes)[codes] - 1.0 / n_classes
+    along = U.T @ (root[:, None] * target)
+    gains = np.stack([a * s**2 / (1.0 + a * s**2) for a in amplitudes])
+    means, without, likelihood = [], [], []
+    for a, g in zip(amplitudes, gains):
+        left = root[:, None] * target - U @ (g[:, None] * along)
+        others = target - left / ((1.0 - U**2 @ g) * root)[:, None]
+        sure, log_p = _sureness(others, codes, counts, a, recipe)
+        likelihood.append(log_p)
+        without.append(sure * others)
+        means.append(sure * directions @ ((a * s * (1.0 - g))[:, None] * along))
+    shares = np.exp(np.array(likelihood) - max(likelihood))
+    used = np.flatnonzero(shares >= recipe.least_share)
+    shares = shares[used] / shares[used].sum()
+    head = RegressionHead(
+        amplitudes[used], shares, np.stack([means[i] for i in used]), directions, gains[used]
+    )
+    held_out = sum(share * _probit(without[i]) for share, i in zip(shares, used))
+    return Regression(head, np.asarray(held_out))
+
+
+def _sureness(
+    without: Array, codes: Codes, counts: Array, amplitude: float, recipe: RegressionRecipe
+) -> tuple[float, float]:
+    """Return β, and the log probability of the labels left out under it with its prior.
+
+    Steps of a fixed length are made from the prior's centre for as long as they go up; a parabola
+    through the best and its neighbours tells where between them the top is.
+
+    Parameters
+    ----------
+    without : (l, K) the mean at each labelled row without its own label
+    """
+    some = np.flatnonzero(counts)
+    centre = recipe.log_sureness - recipe.log_sureness_slope * np.log(amplitude)
+
+    @cache
+    def at(step: float) -> float:
+        deviation = step * recipe.sureness_step
+        told = _probit(np.exp(centre + deviation) * without[some])
+        own = np.maximum(told[np.arange(len(some)), codes[some]], LEAST_PROBABILITY)
+        return float(counts[some] @ np.log(own)) - 0.5 * (deviation / recipe.sureness_spread) ** 2
+
+    best = 0
+    direction = 1 if at(1) > at(0) else -1
+    while at(best + direction) > at(best):
+        best += direction
+    below, top, above = at(best - 1), at(best), at(best + 1)
+    bend = 2.0 * top - below - above
+    place = 0.5 * (above - below) / bend if bend > 0 else 0.0
+    return float(np.exp(centre + (best + place) * recipe.sureness_step)), at(best + place)
+
+
+def _thin_svd(V: Array) -> tuple[Array, Array, Array]:
+    """Return U (l, r), s (r,) and R (p, r) with V = U diag(s) Rᵀ, of its rank r."""
+    U, s, R = np.linalg.svd(V, full_matrices=False)
+    kept = s > LEAST_SINGULAR * max(float(s.max(initial=0.0)), 1e-300)
+    return U[:, kept], s[kept], R[kept].T
+
+
+def _probit(mean: Array) -> Array:
+    """Return P(mean_c + e_c is the largest); (m, K) -> (m, K)."""
+    return class_probabilities(mean, np.zeros(len(mean)))
+
+
+# The views together -------------------------------------------------------------------------------
+
+
+class Regressions(NamedTuple):
+    """The labels regressed on every view, and what the views count.
+
+    heads : of the views, in their order
+    assumptions : those of the views, in their order, the graph without label noise, which has no
+        part in it, and nothing
+    told : (k, l, K) what each assumption says of the labelled rows, each without its own label
+    weights : (k,) of the assumptions
+    is_compared : whether any label could be left out
+    """
+
+    heads: tuple[RegressionHead, ...]
+    assumptions: list[Weighed]
+    told: Array
+    weights: Array
+    is_compared: bool
+
+    def head(self, view: int, shares: Array) -> RegressionHead:
+        """Return the posterior on one view; its amplitudes have shares already."""
+        return self.heads[view]
+
+    def held_out(self) -> Array:
+        """Return the class probabilities of labelled rows, each without its own label, (l, K)."""
+        return np.tensordot(self.weights, self.told, 1)
+
+
+def weigh(
+    names: list[str],
+    parts: list[Regression],
+    codes: Codes,
+    n_classes: int,
+    counts: Array,
+    recipe: RegressionRecipe,
+    label_weights: Array | None = None,
+) -> Regressions:
+    """Weigh the views by how they foretell labels together.
+
+    Parameters
+    ----------
+    names : of the views' assumptions; the first is the graph of neighbours
+    counts : (l,) what each label counts where it is left out
+    """
+    shares = average.shares_of_others(codes, n_classes, label_weights)
+    told = np.stack([*(part.held_out for part in parts), parts[0].held_out, shares])
+    of_labels = np.maximum(told[:, np.arange(len(codes)), codes], LEAST_PROBABILITY)
+    evidence = np.log(of_labels) @ counts
+    odds = dict(recipe.odds)
+    every = [*names, CLUSTERS, NOTHING]
+    log_odds = [-np.inf if name == CLUSTERS else float(np.log(odds[name])) for name in every]
+    assumptions = [
+        Weighed(name, one, float(log_p), np.empty(0))
+        for name, one, log_p in zip(every, log_odds, evidence)
+    ]
+    taken = np.flatnonzero(np.isfinite(log_odds))
+    prior = np.exp(np.array(log_odds)[taken])
+    weights = np.zeros(len(every))
+    weights[taken] = mixture_weights(
+        of_labels[taken], recipe.worth * prior / prior.sum(), counts=counts
+    )
+    heads = tuple(part.head for part in parts)
+    return Regressions(heads, assumptions, told, weights, bool(counts.any()))
+
+
+def counts_left_out(codes: Codes, counts: Array) -> Array:
+    """Return what labels count where they are left out: the only one of its class does not.
+
+    Examples
+    --------
+    >>> counts_left_out(np.array([0, 0, 1]), np.ones(3))
+    array([1., 1., 0.])
+    """
+    return counts * (np.bincount(codes)[codes] > 1)
