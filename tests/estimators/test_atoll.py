@@ -261,16 +261,75 @@ def test_an_explanation_admits_what_it_cannot_tell():
     assert "than by chance" in text
 
 
-def test_with_very_many_classes_the_graph_stands_alone_and_it_says_so():
+def thirty_classes(per_class=2, **settings):
+    """Thirty clouds of eight rows each, and a model of so many labels of each."""
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(30), 8)
     X = 6.0 * rng.standard_normal((30, 6))[truth] + rng.standard_normal((240, 6))
-    y = np.where(np.arange(240) % 8 < 2, truth, -1)
-    model, said = fitted(X, y, n_draws=20)
-    assert model.weights_ == pytest.approx({"nothing": 0.02, "clusters": 0.98})
+    y = np.where(np.arange(240) % 8 < per_class, truth, -1)
+    return X, y, truth, *fitted(X, y, **settings)
+
+
+def test_many_classes_are_regressed_on_and_their_assumptions_compared():
+    X, _, truth, model, said = thirty_classes()
+    assert model.weights_["clusters"] == 0.0
+    assert sum(model.weights_.values()) == pytest.approx(1.0)
     assert model.score(X, truth) > 0.9
-    assert "not compared" in str(model.explain())
+    assert log_loss(model.predict_proba(X), truth) < 0.2
+    told = str(model.explain())
+    assert "times likelier" in told
+    assert "clusters" not in told
+    assert "labels were regressed on" in model.diagnostics_["verdict"]
     assert "follow no assumption" not in said
+
+
+def test_many_classes_of_a_single_label_cannot_be_compared_and_it_says_so():
+    X, _, truth, model, said = thirty_classes(per_class=1)
+    assert model.score(X, truth) > 0.8
+    assert str(model.explain()).startswith("Labels cannot tell which assumption holds")
+    assert "follow no assumption" not in said
+
+
+def test_joint_draws_of_many_classes_have_the_probabilities_as_their_mean():
+    X, _, _, model, _ = thirty_classes()
+    between = 0.5 * (X[:20] + X[-20:])
+    drawn = model.posterior_.draws(between, 2000, np.random.default_rng(0))
+    apart = drawn.mean(axis=0) - model.predict_proba(between)
+    assert np.abs(apart).max() < 0.06
+    assert drawn.std(axis=0).max() > 0.1
+
+
+def test_wrong_labels_of_many_classes_are_found_at_once():
+    rng = np.random.default_rng(1)
+    truth = np.repeat(np.arange(30), 10)
+    X = 4.0 * rng.standard_normal((30, 6))[truth] + rng.standard_normal((300, 6))
+    y = np.where(np.arange(300) % 10 < 5, truth, -1)
+    wrong = np.flatnonzero(y >= 0)[::10]
+    y[wrong] = (y[wrong] + 7) % 30
+    model, _ = fitted(X, y)
+    found = model.suspect_labels()
+    assert set(found.rows[: len(wrong)]) >= set(wrong[:10])
+    assert np.isin(found.rows[: len(wrong)], wrong).mean() > 0.8
+    low, high = np.searchsorted(np.cumsum(found.chances), [0.05, 0.95])
+    assert low <= len(wrong) <= high
+
+
+def test_groups_of_many_classes_share_a_class():
+    X, y, truth, _, _ = thirty_classes()
+    groups = np.arange(240) // 4
+    model = AtollClassifier(random_state=0).fit(X, y, groups=groups)
+    predicted = model.transduction_.reshape(60, 4)
+    assert np.all(predicted == predicted[:, :1])
+    assert model.score(X, truth) > 0.8
+
+
+def test_labels_of_many_classes_that_mean_nothing_are_hardly_believed():
+    rng = np.random.default_rng(2)
+    X, truth = rng.standard_normal((600, 5)), rng.integers(30, size=600)
+    y = np.where(np.arange(600) < 150, truth, -1)
+    model, said = fitted(X, y)
+    assert log_loss(model.predict_proba(X[150:]), truth[150:]) < np.log(30) + 0.1
+    assert "follow no assumption" in said
 
 
 @pytest.mark.parametrize("scale", ["auto", False, True])

@@ -227,7 +227,7 @@ def weigh(
     names : of the views' assumptions; the first is the graph of neighbours
     counts : (l,) what each label counts where it is left out
     """
-    shares = average.shares_of_others(codes, n_classes, label_weights)
+    shares = _shares(codes, n_classes, counts, label_weights)
     told = np.stack([*(part.held_out for part in parts), parts[0].held_out, shares])
     of_labels = np.maximum(told[:, np.arange(len(codes)), codes], LEAST_PROBABILITY)
     evidence = np.log(of_labels) @ counts
@@ -246,6 +246,18 @@ def weigh(
     )
     heads = tuple(part.head for part in parts)
     return Regressions(heads, assumptions, told, weights, bool(counts.any()))
+
+
+def _shares(codes: Codes, n_classes: int, counts: Array, label_weights: Array | None) -> Array:
+    """Return what shares of the classes say of each label without it, (l, K).
+
+    Of few labels a class, those of its class are always the fewer for the one that is left out:
+    where equal shares foretell labels better, these are taken.
+    """
+    found = average.shares_of_others(codes, n_classes, label_weights)
+    log_p = counts @ np.log(found[np.arange(len(codes)), codes])
+    equal = -np.log(n_classes) * counts.sum()
+    return found if log_p >= equal else np.full(found.shape, 1.0 / n_classes)
 
 
 def counts_left_out(codes: Codes, counts: Array) -> Array:
