@@ -485,3 +485,51 @@ def test_fewer_neighbours_need_no_other_search(k):
     found = with_fewer_neighbours(neighbour_graph(X, 9), k)
     assert (found.distances != wanted.distances).nnz == 0
     assert np.array_equal(found.scales, wanted.scales)
+
+
+def with_repeats(n_labels=12, seed=0):
+    """Rows of noise; the labelled ones stand in the table three times, with their labels."""
+    rng = np.random.default_rng(seed)
+    X, truth = rng.standard_normal((120, 6)), np.arange(120) % 2
+    once = np.where(np.arange(120) < n_labels, truth, -1)
+    again = np.concatenate([X, X[:n_labels], X[:n_labels]])
+    return X, once, again, np.concatenate([once, once[:n_labels], once[:n_labels]]), truth
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_stand_in_the_table_again_with_their_labels_count_once(seed):
+    X, once, again, repeated, truth = with_repeats(seed=seed)
+    model, _ = fitted(again, repeated)
+    plain, _ = fitted(X, once)
+    assert model.weights_ == pytest.approx(plain.weights_, abs=0.05)
+    assert model.explanation_.n_labels == 12
+    assert "24 labels repeat that of the same row" in model.diagnostics_["verdict"]
+    assert "labels repeat" not in plain.diagnostics_["verdict"]
+    p = model.predict_proba(X[12:])
+    assert log_loss(p, truth[12:]) < np.log(2) + 0.1
+    assert len(model.suspect_labels().rows) == 12
+
+
+def test_labels_of_equal_rows_that_contradict_each_other_all_count():
+    _, _, again, repeated, _ = with_repeats()
+    repeated[-1] = 1 - repeated[-1]
+    model, _ = fitted(again, repeated)
+    assert model.explanation_.n_labels == 36
+
+
+def test_labels_of_rows_of_few_values_all_count():
+    rng = np.random.default_rng(0)
+    X = rng.integers(2, size=(300, 5)).astype(float)
+    truth = (X[:, 0] + X[:, 1] > 1).astype(int)
+    y = np.where(np.arange(300) < 40, truth, -1)
+    model, _ = fitted(X, y)
+    assert model.explanation_.n_labels == 40
+
+
+def test_a_repeated_label_that_was_not_picked_is_the_one_that_counts():
+    X, _, again, repeated, _ = with_repeats()
+    chosen = np.arange(len(again)) < 12
+    model, _ = fitted(again, repeated, labels_chosen=chosen)
+    assert np.all(model.label_record_.is_random)
+    assert set(model.label_record_.rows) == set(range(120, 132))
+    assert len(X) == 120

@@ -372,6 +372,9 @@ class AtollClassifier(InformedClassifier):
             "rows", self._row_settings(metric), lambda: scale_rows(X[kept], self.scale, metric)
         )
         data = put_labels(scaled, X, kept, labels.of(labelled), labelled, metric)
+        if labels.n_labelled <= recipe.graph.choice.most_labels:
+            counted = data.counted_once()
+            labelled, data = labelled[counted], data.of_labels(counted)
         self._say(f"graph of {data.rows.shape[0]} rows")
         whole = views.place_of_rows(data.rows.shape[1])
         first, graph, n_neighbors = self._first_graph(memory, data, whole)

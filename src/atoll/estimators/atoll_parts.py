@@ -142,10 +142,14 @@ def regressions(seen: Mapping[str, View], data: Rows, recipe: AverageRecipe) -> 
 
 
 def counts_of_left_out(labels: PartialLabels) -> Array:
-    """Return what each label counts where it is left out; none does where groups share labels."""
+    """Return what each label counts where it is left out; none does where groups share labels.
+
+    Labels that were picked count as others do, as in the evidence.
+    """
     if labels.is_spread is not None:
         return np.zeros(len(labels.codes))
-    return counts_left_out(labels.codes, label_counts(labels))
+    counts = np.ones(len(labels.codes)) if labels.weights is None else labels.weights
+    return counts_left_out(labels.codes, counts)
 
 
 def wrong_share(
@@ -240,7 +244,9 @@ def average_of(
     # If labels do not reach every row of a graph, the other views speak for the rest of the rows.
     graphs = [view for view in seen.values() if isinstance(view, GraphView)]
     reached = all(view.reach(view.values).all() for view in graphs)
-    least = recipe.least_weight if reached else recipe.least_weight**2
+    by_regression = isinstance(problems, Regressions)
+    least = recipe.regression.least_weight if by_regression else recipe.least_weight
+    least = least if reached else least**2
     kept = {a.name: w for a, w in zip(assumptions, weights) if w >= least}
     total = sum(kept.values())
     used = [n for n in names if n in kept or (n == "neighbours" and "clusters" in kept)]
@@ -290,6 +296,7 @@ def facts_of(
         spread=float(np.sqrt(top * (1.0 - top)).mean()),
         n_contradicted=data.n_contradicted,
         by_direction=data.metric == COSINE,
+        n_repeated=data.n_repeated,
     )
 
 

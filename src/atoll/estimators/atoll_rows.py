@@ -24,6 +24,9 @@ HUGE = 1e50  # numbers from which columns are divided by a common unit
 FEWEST_OF_DIRECTIONS = 3  # columns; rows of fewer may have length one for other reasons
 GLANCE = 100  # rows that are looked at first: most tables are not directions
 UNIT_TOLERANCE = 1e-5  # of a squared length, in single precision as well
+NEARLY_ALL = (
+    0.9  # share of rows that differ in a column, from which on equal rows are no coincidence
+)
 
 
 class Scaled(NamedTuple):
@@ -68,6 +71,7 @@ class Rows(NamedTuple):
     metric : by which rows are compared
     n_telling : columns that are not constant
     judges : labelled rows by which assumptions are weighed, where labels are very many
+    n_repeated : labels left out, since they are copies together with their rows
     """
 
     rows: Any
@@ -78,6 +82,7 @@ class Rows(NamedTuple):
     metric: str
     n_telling: int
     judges: Judges | None = None
+    n_repeated: int = 0
 
     @property
     def codes(self) -> Index:
@@ -100,6 +105,36 @@ class Rows(NamedTuple):
         pairs = np.unique(np.stack([self.labelled, self.codes]), axis=1)
         places, n_classes = np.unique(pairs[0], return_counts=True)
         return int(np.isin(self.labelled, places[n_classes > 1]).sum())
+
+    def of_labels(self, some: NDArray[np.bool_]) -> Rows:
+        """Return the rows with some of the labels, (l,); the others are repeated ones."""
+        return self._replace(
+            labelled=self.labelled[some],
+            labels=self.labels.of(some),
+            n_repeated=int(np.count_nonzero(~some)),
+        )
+
+    def counted_once(self) -> NDArray[np.bool_]:
+        """Return which labels count, (l,): of labels that are copies together with their rows, one.
+
+        A row that stands in the table twice with the same label tells nothing the second time. Rows
+        of few values are equal by coincidence, and then their labels are answers of their own. So
+        all count unless some column tells nearly all rows apart; and all do where any copies
+        contradict each other, where groups share labels, or where labels have weights.
+        """
+        labels, every = self.labels, np.ones(len(self.labelled), bool)
+        # Labels that were drawn at random first: they tell the shares of the classes.
+        order = np.arange(len(every))
+        if labels.is_chosen is not None:
+            order = np.argsort(labels.is_chosen, kind="stable")
+        _, first = np.unique(self.labelled[order], return_index=True)
+        if len(first) == len(every) or self.n_contradicted:
+            return every
+        if labels.weights is not None or labels.is_spread is not None:
+            return every
+        if self.has_plain_columns and not _differ_in_a_column(self.rows):
+            return every
+        return np.isin(np.arange(len(every)), order[first])
 
     @property
     def smoothed_shares(self) -> Array:
@@ -167,6 +202,12 @@ def put_labels(
     outside = rows_of.rescaled(some, scaled.shift, scaled.scale, metric)
     n_telling = scaled.n_telling
     return Rows(scaled.rows, scaled.copies, place, outside, labels, metric, n_telling)
+
+
+def _differ_in_a_column(rows: Array) -> bool:
+    """Return whether some column has another value in nearly every row."""
+    most = NEARLY_ALL * len(rows)
+    return any(len(np.unique(column)) >= most for column in rows.T)
 
 
 def _are_unit(X: Any) -> bool:

@@ -35,6 +35,7 @@ class Facts(NamedTuple):
     wrong_is_learnt : whether it is learnt
     n_contradicted : labelled rows that are copies of one with another label
     by_direction : whether rows are copies that have the same direction
+    n_repeated : labels that are copies together with their rows, and were left out
     """
 
     n_rows: int
@@ -50,6 +51,7 @@ class Facts(NamedTuple):
     wrong_is_learnt: bool = False
     n_contradicted: int = 0
     by_direction: bool = False
+    n_repeated: int = 0
 
 
 def diagnose(
@@ -142,8 +144,14 @@ def _about_rows(facts: Facts, weights: Mapping[str, float], of_chains: list[str]
     """Return lines about what was done with the rows, and those about the chains."""
     untold = weights["nothing"]
     drawn = f"Probabilities are drawn {untold:.0%} of the way to the labels' shares."
+    n = facts.n_repeated
+    repeated = (
+        f"{n:,} {'label repeats' if n == 1 else 'labels repeat'} that of the same row elsewhere in "
+        "the table, and each such row counts once."
+    )
     return [
         *([drawn] if untold > SEEN else []),
+        *([repeated] if n else []),
         *of_chains,
         *(["Columns were standardised."] if facts.standardised else []),
     ]

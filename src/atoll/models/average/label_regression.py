@@ -120,11 +120,11 @@ def regress(
     target = np.eye(n_classes)[codes] - 1.0 / n_classes
     along = U.T @ (root[:, None] * target)
     gains = np.stack([a * s**2 / (1.0 + a * s**2) for a in amplitudes])
-    means, without, likelihood = [], [], []
+    means, without, likelihood, step = [], [], [], 0
     for a, g in zip(amplitudes, gains):
         left = root[:, None] * target - U @ (g[:, None] * along)
         others = target - left / ((1.0 - U**2 @ g) * root)[:, None]
-        sure, log_p = _sureness(others, codes, counts, a, recipe)
+        sure, log_p, step = _sureness(others, codes, counts, a, step, recipe)
         likelihood.append(log_p)
         without.append(sure * others)
         means.append(sure * directions @ ((a * s * (1.0 - g))[:, None] * along))
@@ -139,16 +139,23 @@ def regress(
 
 
 def _sureness(
-    without: Array, codes: Codes, counts: Array, amplitude: float, recipe: RegressionRecipe
-) -> tuple[float, float]:
+    without: Array,
+    codes: Codes,
+    counts: Array,
+    amplitude: float,
+    start: int,
+    recipe: RegressionRecipe,
+) -> tuple[float, float, int]:
     """Return β, and the log probability of the labels left out under it with its prior.
 
-    Steps of a fixed length are made from the prior's centre for as long as they go up; a parabola
-    through the best and its neighbours tells where between them the top is.
+    Steps of a fixed length are made for as long as they go up; a parabola through the best and its
+    neighbours tells where between them the top is.
 
     Parameters
     ----------
     without : (l, K) the mean at each labelled row without its own label
+    start : steps from the prior's centre at which the search begins; the last returned is where it
+        ends
     """
     some = np.flatnonzero(counts)
     centre = recipe.log_sureness - recipe.log_sureness_slope * np.log(amplitude)
@@ -160,14 +167,15 @@ def _sureness(
         own = np.maximum(told[np.arange(len(some)), codes[some]], LEAST_PROBABILITY)
         return float(counts[some] @ np.log(own)) - 0.5 * (deviation / recipe.sureness_spread) ** 2
 
-    best = 0
-    direction = 1 if at(1) > at(0) else -1
+    best = start
+    direction = 1 if at(best + 1) > at(best) else -1
     while at(best + direction) > at(best):
         best += direction
     below, top, above = at(best - 1), at(best), at(best + 1)
     bend = 2.0 * top - below - above
     place = 0.5 * (above - below) / bend if bend > 0 else 0.0
-    return float(np.exp(centre + (best + place) * recipe.sureness_step)), at(best + place)
+    sure = float(np.exp(centre + (best + place) * recipe.sureness_step))
+    return sure, at(best + place), best
 
 
 def _thin_svd(V: Array) -> tuple[Array, Array, Array]:

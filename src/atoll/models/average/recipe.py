@@ -67,6 +67,8 @@ class RegressionRecipe:
         Of the assumptions.
     worth : float
         What the weights by these odds are worth, in labels.
+    least_weight : float
+        Of an assumption; below, it is left out of predictions.
     """
 
     amplitudes: tuple[float, ...] = (0.25, 1.0, 4.0, 16.0, 64.0)
@@ -74,7 +76,7 @@ class RegressionRecipe:
     log_sureness_slope: float = 0.15
     sureness_spread: float = 0.4
     sureness_step: float = 0.4
-    least_share: float = 1e-2
+    least_share: float = 5e-2
     odds: tuple[tuple[str, float], ...] = (
         ("neighbours", 8.0),
         ("signal", 1.5),
@@ -86,6 +88,7 @@ class RegressionRecipe:
         ("nothing", 1.0),
     )
     worth: float = 5.0
+    least_weight: float = 1e-2
 
 
 @dataclass(frozen=True)
