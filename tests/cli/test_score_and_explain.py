@@ -17,6 +17,7 @@ from atoll.core.tables import read_table
 from atoll.estimators import (
     ArchipelagoClassifier,
     AtollClassifier,
+    GraphGPClassifier,
     ProbitGPClassifier,
     load_model,
     make_preprocessor,
@@ -456,12 +457,13 @@ def test_the_time_of_very_many_classes_is_told_without_a_trial(monkeypatch):
     X = np.zeros((3000, 20))
     some, more = (timing.expected_seconds(AtollClassifier(), X, labels_of(K)) for K in (40, 160))
     assert 0.0 < 4.0 * some < more
-    smaller = timing.seconds_by_classes(AtollClassifier(), 30_000, labels_of(160, 30_000), 2000)
-    larger = timing.seconds_by_classes(AtollClassifier(), 30_000, labels_of(160, 30_000), 10_000)
-    assert smaller < larger
+    for model in (AtollClassifier(), GraphGPClassifier()):
+        smaller = timing.seconds_by_classes(model, 30_000, labels_of(160, 30_000), 2000)
+        larger = timing.seconds_by_classes(model, 30_000, labels_of(160, 30_000), 10_000)
+        assert smaller < larger
     assert timing.seconds_by_classes(AtollClassifier(), 3000, labels_of(3), 2000) is None
     noisy = AtollClassifier(label_noise="learn")  # which draws nothing inside a cone
-    assert timing.seconds_by_classes(noisy, 3000, labels_of(160), 2000) is None
+    assert timing.seconds_by_classes(noisy, 3000, labels_of(24), 2000) is None
 
 
 def test_the_words_of_a_text_and_those_it_shares_with_labelled_ones_are_shown(tmp_path):

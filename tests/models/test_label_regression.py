@@ -144,10 +144,9 @@ def test_the_view_that_foretells_labels_has_the_weight():
     features, codes = problem(60)
     nothing = np.random.default_rng(7).standard_normal((60, 7))
     found = regressed(codes, features, nothing)
-    assert [one.name for one in found.assumptions] == [*NAMES, "clusters", "nothing"]
+    assert [one.name for one in found.assumptions] == [*NAMES, "nothing"]
     assert found.weights.sum() == pytest.approx(1.0)
     assert found.weights[0] > 0.8
-    assert found.weights[2] == 0.0
     turned = regressed(codes, nothing, features)
     assert turned.weights[1] > 0.8
     np.testing.assert_allclose(found.held_out().sum(axis=1), 1.0)
@@ -158,7 +157,7 @@ def test_labels_that_cannot_be_left_out_leave_weights_as_before():
     found = regressed(codes, features, features[::-1])
     assert not found.is_compared
     odds = dict(RegressionRecipe().odds)
-    expected = np.array([odds["neighbours"], odds["smooth"], 0.0, odds["nothing"]])
+    expected = np.array([odds["neighbours"], odds["smooth"], odds["nothing"]])
     np.testing.assert_allclose(found.weights, expected / expected.sum(), atol=1e-6)
 
 
@@ -169,6 +168,6 @@ def test_labels_that_mean_nothing_are_hardly_believed(seed):
     found = regressed(codes, features, rng.standard_normal((120, 7)))
     rows, truth = rng.standard_normal((600, 7)), rng.integers(6, size=600)
     p = sum(w * one.proba(rows) for w, one in zip(found.weights, found.heads))
-    p = p + found.weights[3] / 6
+    p = p + found.weights[2] / 6
     loss = -np.log(p[np.arange(600), truth]).mean()
     assert loss < np.log(6) + 0.05

@@ -59,7 +59,12 @@ from atoll.models.average.heads import ProbitHead
 from atoll.models.average.label_doubts import WRONG_SHARES
 from atoll.models.average.label_regression import RegressionHead, Regressions
 from atoll.models.average.near_votes import NearVotes
-from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
+from atoll.models.average.recipe import (
+    AVERAGE_RECIPE,
+    AverageRecipe,
+    Belief,
+    RegressionRecipe,
+)
 from atoll.models.average.spans import SpanView
 from atoll.models.average.views import (
     ColumnsView,
@@ -263,6 +268,7 @@ class AtollClassifier(InformedClassifier):
         Assumption,
         Explanation,
         AverageRecipe,
+        RegressionRecipe,
         Belief,
         *InformedClassifier.saves,
     )
@@ -331,8 +337,12 @@ class AtollClassifier(InformedClassifier):
 
     def _recipe_of_draws(self, n_classes: int) -> Recipe | None:
         """Return how the graph's functions are drawn if labels are believed; None otherwise."""
-        drawn = self.label_noise is None and n_classes <= self._recipe().most_classes
+        drawn = self.label_noise is None and not self._regresses(n_classes)
         return self._recipe().graph if drawn else None
+
+    def _regresses(self, n_classes: int) -> bool:
+        """Return whether labels of so many classes are regressed on."""
+        return n_classes > self._recipe().most_classes
 
     def _wrong_shares(self) -> tuple[float, ...]:
         """Return the shares of wrong labels that are averaged over."""
@@ -476,7 +486,7 @@ class AtollClassifier(InformedClassifier):
 
     def _propagates(self) -> bool:
         """Return whether propagation compares assumptions: not where classes are many."""
-        return len(self.classes_) <= self._recipe().most_classes
+        return not self._regresses(len(self.classes_))
 
     def _compared(
         self,
@@ -553,7 +563,8 @@ class AtollClassifier(InformedClassifier):
             return recipe.pooled_sharpness
         labels = weighing.data.labels.of(weighing.some)
         codes, names = labels.codes, [one.name for one in weighing.assumptions]
-        of_clusters = float(weighing.weights[names.index(stacking.CLUSTERS)])
+        has_clusters = stacking.CLUSTERS in names
+        of_clusters = weighing.weights[names.index(stacking.CLUSTERS)] if has_clusters else 0.0
         counts = parts.label_counts(labels) * (1.0 - of_clusters)
         counts = counts * (1.0 - 1.0 / np.bincount(codes, minlength=K)[codes])
         log_power = (2.0 - of_clusters) * float(np.log(recipe.pooled_sharpness))

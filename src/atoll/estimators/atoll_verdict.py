@@ -68,7 +68,7 @@ def diagnose(
     """
     weights = {one.name: one.weight for one in explanation.assumptions}
     warned, noted = troubles(facts, explanation, chains, weights)
-    hardly_counts = weights["clusters"] < STRONG
+    hardly_counts = weights.get("clusters", 0.0) < STRONG
     amiss = [f"Beware: {said}" for said in warned + noted]
     of_chains = [chains["verdict"]]
     if hardly_counts and not chains.get("mixed", True):
@@ -118,7 +118,7 @@ def difference_of_seeds(
     means differ by 2/√π of it on average, and they have the weight of the clusters.
     """
     effective = float(chains.get("effective_draws", np.inf))
-    deviation = weights["clusters"] * facts.spread / np.sqrt(effective)
+    deviation = weights.get("clusters", 0.0) * facts.spread / np.sqrt(effective)
     return float(2.0 / np.sqrt(np.pi) * deviation)
 
 
@@ -207,7 +207,8 @@ def troubles(
             "probabilities there lie between the labels. Fix: look again at these labels, which "
             "suspect_labels() lists, or add a column that tells such rows apart."
         )
-    by_graph = weights["clusters"] + weights.get("neighbours", 0.0)
+    by_clusters = weights.get("clusters", 0.0)
+    by_graph = by_clusters + weights.get("neighbours", 0.0)
     if facts.unreached > UNREACHED and by_graph > HEAVY:
         (warned if facts.unreached > MOST_UNREACHED else noted).append(
             f"{facts.unreached:.0%} of the rows are on pieces of the graph without a label, where "
@@ -222,7 +223,7 @@ def troubles(
         )
     effective = chains.get("effective_draws", float("inf"))
     fewest = facts.least_share * chains.get("n_draws", 0)
-    is_flattened = effective <= 1.01 * fewest and weights["clusters"] > HEAVY
+    is_flattened = effective <= 1.01 * fewest and by_clusters > HEAVY
     if is_flattened and effective < ENOUGH_DRAWS:
         more = facts.n_draws * ceil(ENOUGH_DRAWS / effective)
         warned.append(

@@ -2,7 +2,8 @@
 
 A trial on part of the rows has all of the classes, and takes about as long as the fit. Its steps
 can be counted instead: turns of the chains, one for each class in every sweep, the modes of the
-graph and the classes of all rows. One of each is measured.
+graph and the classes of all rows. One of each is measured. Where labels are regressed on, the
+probabilities of labels and rows are counted.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ from typing import Any
 import numpy as np
 
 from atoll.inference.cone_sampling import Coloured, turn_beside
-from atoll.models.graph_recipe import Recipe
+from atoll.likelihoods.multinomial_probit import class_probabilities
+from atoll.models.graph_recipe import RECIPE, Recipe
 
 SWEEPS = 4  # times the first look at the chains: most have forgotten their start by then
 MODES_FACTOR = 16.0  # multiplications for each number of the graph's rows and square of its modes
 DENSE_FACTOR = 2.0  # the same for each cube of its rows, where modes are more than a quarter
 PASSES = 4.0  # over all rows: draws weighed, votes counted, and what else comparing costs
+SEARCHES = 400  # probabilities of each label: of views and amplitudes, and of how sure they are
+HEADS = 24  # probabilities of each row: of the views and amplitudes that count, and of draws
+N_GRAPHS = 3  # of all features, with fewer neighbours too, and of the signal
 N_TIMED = 3
 ROWS_TIMED = 200
 
@@ -54,16 +59,29 @@ def seconds_of_draws(
     drawing = SWEEPS * recipe.argmax.first_sweeps * n_classes * turn
 
     n_modes = recipe.prior.n_modes(n_classes)
-    basis, block = np.ones((ROWS_TIMED, n_rows)), np.ones((n_rows, 16))
-    a_product = _best(lambda: basis @ block) / (basis.size * block.shape[1])
-    is_dense = n_modes > n_rows // 4
-    size = DENSE_FACTOR * n_rows**2 if is_dense else MODES_FACTOR * n_modes**2
-    modes = a_product * n_rows * size
-
+    modes = _seconds_of_modes(n_modes, n_rows)
     features = np.ones((ROWS_TIMED, n_modes + 1), single)
     coefficients = np.ones((n_modes + 1, n_draws), single)
     a_row = _best(lambda: (features @ coefficients).max(axis=1)) * n_classes / ROWS_TIMED
     return float(drawing + modes + PASSES * a_row * (n_rows + n_beyond))
+
+
+def seconds_of_regression(n_labels: int, n_classes: int, n_rows: int, n_beyond: int = 0) -> float:
+    """Return the seconds of a fit that regresses on labels; parameters as in `seconds_of_draws`."""
+    mean, none = np.ones((ROWS_TIMED, n_classes)), np.zeros(ROWS_TIMED)
+    a_row = _best(lambda: class_probabilities(mean, none)) / ROWS_TIMED
+    modes = N_GRAPHS * _seconds_of_modes(RECIPE.prior.n_modes(n_classes), n_rows)
+    n_labels = min(n_labels, RECIPE.choice.most_labels)
+    return float(modes + a_row * (SEARCHES * n_labels + HEADS * (n_rows + n_beyond)))
+
+
+def _seconds_of_modes(n_modes: int, n_rows: int) -> float:
+    """Return the seconds that the modes of a graph take."""
+    basis, block = np.ones((ROWS_TIMED, n_rows)), np.ones((n_rows, 16))
+    a_product = _best(lambda: basis @ block) / (basis.size * block.shape[1])
+    is_dense = n_modes > n_rows // 4
+    size = DENSE_FACTOR * n_rows**2 if is_dense else MODES_FACTOR * n_modes**2
+    return a_product * n_rows * size
 
 
 def _best(call: Callable[[], object]) -> float:

@@ -117,7 +117,7 @@ class Explanation(NamedTuple):
             said = _odds(a.log_odds, None if a is ranked[0] else first) if self.compared else ""
             was = [f"{before[a.name]:.1%}"] * self.compared
             rows.append([f"{a.weight:.1%}", *was, WORDS[a.name], said])
-        rest = [a for a in ranked if a.weight < LEAST_SHOWN and before[a.name] > 0.0]
+        rest = [a for a in ranked if a.weight < LEAST_SHOWN]
         if rest and self.compared:
             now, was_before = sum(a.weight for a in rest), sum(before[a.name] for a in rest)
             name = WORDS[rest[0].name] if len(rest) == 1 else f"{len(rest)} others"
@@ -152,7 +152,7 @@ class Explanation(NamedTuple):
             "A percentage is the weight of an assumption in the probabilities, now and before the "
             f"labels. {self._rule()}"
         )
-        if not self.before.get("clusters", 0.0) > 0.0:
+        if all(a.name != "clusters" for a in self.assumptions):
             return said
         clear = "clear" if self.clarity >= CLEAR else "not clear"
         draws = "draws" if self.agreement >= AGREES else "hardly draws"

@@ -51,7 +51,7 @@ def record_of_assumptions(
         A = np.array(recipe.graph_amplitudes if on_graph else recipe.amplitudes)
         prior = average.amplitude_prior(belief, A) + odds.get(name, 0.0)
         if name == NEIGHBOURS:  # the graph without label noise cannot doubt a label
-            prior = np.logaddexp(prior, odds["clusters"] - np.log(len(A)))
+            prior = np.logaddexp(prior, odds.get("clusters", -np.inf) - np.log(len(A)))
         amplitudes.append(A)
         priors.append(prior)
     record = LabelRecord(

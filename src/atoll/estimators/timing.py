@@ -105,10 +105,12 @@ def seconds_by_classes(estimator: Any, n: int, y: NDArray[Any], most: int) -> fl
     n, y : rows, and their labels (n,), None where unlabelled
     most : rows of the graph, at most
     """
-    from atoll.estimators.class_timing import seconds_of_draws
+    from atoll.estimators.class_timing import seconds_of_draws, seconds_of_regression
 
     known = y[y != np.array(None)]
     n_classes = len({*known.tolist(), *(estimator.get_params(deep=False).get("classes") or ())})
+    if getattr(estimator, "_regresses", lambda K: False)(n_classes):
+        return seconds_of_regression(len(known), n_classes, min(n, most), max(n - most, 0))
     recipe = getattr(estimator, "_recipe_of_draws", lambda K: None)(n_classes)
     if recipe is None or n_classes <= MANY_CLASSES:
         return None

@@ -31,7 +31,7 @@ from atoll.likelihoods.multinomial_probit import class_probabilities
 from atoll.models.average import average
 from atoll.models.average.average import Weighed
 from atoll.models.average.recipe import RegressionRecipe
-from atoll.models.average.stacking import CLUSTERS, NOTHING
+from atoll.models.average.stacking import NOTHING
 from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
@@ -197,8 +197,7 @@ class Regressions(NamedTuple):
     """The labels regressed on every view, and what the views count.
 
     heads : of the views, in their order
-    assumptions : those of the views, in their order, the graph without label noise, which has no
-        part in it, and nothing
+    assumptions : those of the views, in their order, and nothing
     told : (k, l, K) what each assumption says of the labelled rows, each without its own label
     weights : (k,) of the assumptions
     is_compared : whether any label could be left out
@@ -232,26 +231,20 @@ def weigh(
 
     Parameters
     ----------
-    names : of the views' assumptions; the first is the graph of neighbours
+    names : of the views' assumptions
     counts : (l,) what each label counts where it is left out
     """
     shares = _shares(codes, n_classes, counts, label_weights)
-    told = np.stack([*(part.held_out for part in parts), parts[0].held_out, shares])
+    told = np.stack([*(part.held_out for part in parts), shares])
     of_labels = np.maximum(told[:, np.arange(len(codes)), codes], LEAST_PROBABILITY)
     evidence = np.log(of_labels) @ counts
     odds = dict(recipe.odds)
-    every = [*names, CLUSTERS, NOTHING]
-    log_odds = [-np.inf if name == CLUSTERS else float(np.log(odds[name])) for name in every]
+    prior = np.array([odds[name] for name in (*names, NOTHING)])
     assumptions = [
-        Weighed(name, one, float(log_p), np.empty(0))
-        for name, one, log_p in zip(every, log_odds, evidence)
+        Weighed(name, float(np.log(one)), float(log_p), np.empty(0))
+        for name, one, log_p in zip((*names, NOTHING), prior, evidence)
     ]
-    taken = np.flatnonzero(np.isfinite(log_odds))
-    prior = np.exp(np.array(log_odds)[taken])
-    weights = np.zeros(len(every))
-    weights[taken] = mixture_weights(
-        of_labels[taken], recipe.worth * prior / prior.sum(), counts=counts
-    )
+    weights = mixture_weights(of_labels, recipe.worth * prior / prior.sum(), counts=counts)
     heads = tuple(part.head for part in parts)
     return Regressions(heads, assumptions, told, weights, bool(counts.any()))
 
