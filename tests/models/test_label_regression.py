@@ -171,3 +171,19 @@ def test_labels_that_mean_nothing_are_hardly_believed(seed):
     p = p + found.weights[2] / 6
     loss = -np.log(p[np.arange(600), truth]).mean()
     assert loss < np.log(6) + 0.05
+
+
+def test_of_very_many_labels_a_part_is_left_out():
+    codes = np.arange(3000) % 30
+    counts = counts_left_out(codes, np.ones(3000))
+    assert counts.sum() == 1000
+    assert np.all(np.bincount(codes[counts > 0], minlength=30) > 0)
+
+
+def test_features_of_any_size_leave_numbers():
+    features, codes = problem(12, 12)
+    for size in (1e-8, 1.0, 1e8):
+        found = regress(size * features, codes, 6, np.ones(12), RegressionRecipe())
+        assert np.all(np.isfinite(found.held_out))
+        np.testing.assert_allclose(found.held_out.sum(axis=1), 1.0)
+        assert np.all(np.isfinite(found.head.proba(size * features)))

@@ -69,10 +69,8 @@ class ProbitHead(NamedTuple):
 
     def _coefficients(self, rng: np.random.Generator, which: int) -> Array:
         """Draw coefficients at one of the amplitudes, (p, F)."""
-        mean, U, g = self.means[which], self.directions[which], self.gains[which]
-        free = rng.standard_normal(mean.shape)
-        held = (1.0 - np.sqrt(1.0 - g))[:, None] * (U.T @ free)
-        return mean + np.sqrt(self.amplitudes[which]) * (free - U @ held)
+        mean, A = self.means[which], float(self.amplitudes[which])
+        return mean + deviations(rng, A, self.directions[which], self.gains[which], mean.shape[1])
 
     def _moments(self, features: Array) -> list[tuple[float, Array, Array]]:
         length = np.einsum("ij,ij->i", features, features)
@@ -81,6 +79,21 @@ class ProbitHead(NamedTuple):
             known = (features @ U) ** 2 @ g
             found.append((float(share), features @ mean, np.maximum(A * (length - known), 0.0)))
         return found
+
+
+def deviations(
+    rng: np.random.Generator, amplitude: float, directions: Array, gains: Array, n_functions: int
+) -> Array:
+    """Draw coefficients of covariance A (I − U diag(g) Uᵀ), less their means, (p, F).
+
+    Parameters
+    ----------
+    directions : (p, r) orthonormal U
+    gains : (r,) g, in [0, 1]
+    """
+    free = rng.standard_normal((len(directions), n_functions))
+    held = (1.0 - np.sqrt(1.0 - gains))[:, None] * (directions.T @ free)
+    return np.asarray(np.sqrt(amplitude) * (free - directions @ held))
 
 
 class Problems(NamedTuple):

@@ -26,10 +26,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.core.labels import part_of_labels
 from atoll.core.mixture_weights import mixture_weights
 from atoll.likelihoods.multinomial_probit import class_probabilities
 from atoll.models.average import average
 from atoll.models.average.average import Weighed
+from atoll.models.average.heads import deviations
 from atoll.models.average.recipe import RegressionRecipe
 from atoll.models.average.stacking import NOTHING
 from atoll.models.posterior import chosen_states
@@ -39,6 +41,7 @@ Codes = NDArray[np.intp]
 
 LEAST_SINGULAR = 1e-6  # relative to the largest; smaller ones are rounding
 LEAST_PROBABILITY = 1e-12  # of a label
+MOST_LEFT_OUT = 1000  # labels by which sureness and weights are found
 
 
 class RegressionHead(NamedTuple):
@@ -73,16 +76,10 @@ class RegressionHead(NamedTuple):
         wider = np.sqrt(1.0 + variance)  # (m, A)
         out = np.empty((n, len(features), self.means.shape[2]))
         for i, which in enumerate(chosen):
-            moved = features @ self._deviation(rng, which)
-            out[i] = _probit(wider[:, which, None] * (features @ self.means[which]) + moved)
+            mean, A = self.means[which], float(self.amplitudes[which])
+            moved = deviations(rng, A, self.directions, self.gains[which], mean.shape[1])
+            out[i] = _probit(wider[:, which, None] * (features @ mean) + features @ moved)
         return out
-
-    def _deviation(self, rng: np.random.Generator, which: int) -> Array:
-        """Draw coefficients at one of the amplitudes, less their mean, (p, K)."""
-        U = self.directions
-        free = rng.standard_normal(self.means.shape[1:])
-        held = (1.0 - np.sqrt(1.0 - self.gains[which]))[:, None] * (U.T @ free)
-        return np.asarray(np.sqrt(self.amplitudes[which]) * (free - U @ held))
 
 
 class Regression(NamedTuple):
@@ -119,20 +116,23 @@ def regress(
     U, s, directions = _thin_svd(root[:, None] * features)
     target = np.eye(n_classes)[codes] - 1.0 / n_classes
     along = U.T @ (root[:, None] * target)
-    gains = np.stack([a * s**2 / (1.0 + a * s**2) for a in amplitudes])
+    outside = root[:, None] * target - U @ along  # what no function of the features follows
+    room = np.maximum(1.0 - np.sum(U**2, axis=1), 0.0)
     means, without, likelihood, step = [], [], [], 0
-    for a, g in zip(amplitudes, gains):
-        left = root[:, None] * target - U @ (g[:, None] * along)
-        others = target - left / ((1.0 - U**2 @ g) * root)[:, None]
+    for a in amplitudes:
+        left = 1.0 / (1.0 + a * s**2)  # one less the gain
+        residual = (outside + U @ (left[:, None] * along)) / (room + U**2 @ left)[:, None]
+        others = target - residual / root[:, None]
         sure, log_p, step = _sureness(others, codes, counts, a, step, recipe)
         likelihood.append(log_p)
         without.append(sure * others)
-        means.append(sure * directions @ ((a * s * (1.0 - g))[:, None] * along))
+        means.append(sure * directions @ ((a * s * left)[:, None] * along))
     shares = np.exp(np.array(likelihood) - max(likelihood))
     used = np.flatnonzero(shares >= recipe.least_share)
     shares = shares[used] / shares[used].sum()
+    gains = np.stack([a * s**2 / (1.0 + a * s**2) for a in amplitudes[used]])
     head = RegressionHead(
-        amplitudes[used], shares, np.stack([means[i] for i in used]), directions, gains[used]
+        amplitudes[used], shares, np.stack([means[i] for i in used]), directions, gains
     )
     held_out = sum(share * _probit(without[i]) for share, i in zip(shares, used))
     return Regression(head, np.asarray(held_out))
@@ -264,9 +264,12 @@ def _shares(codes: Codes, n_classes: int, counts: Array, label_weights: Array | 
 def counts_left_out(codes: Codes, counts: Array) -> Array:
     """Return what labels count where they are left out: the only one of its class does not.
 
+    Of very many labels a random part counts.
+
     Examples
     --------
     >>> counts_left_out(np.array([0, 0, 1]), np.ones(3))
     array([1., 1., 0.])
     """
-    return counts * (np.bincount(codes)[codes] > 1)
+    part = part_of_labels(np.random.default_rng(0), codes, MOST_LEFT_OUT)
+    return counts * (np.bincount(codes)[codes] > 1) * np.isin(np.arange(len(codes)), part)
