@@ -24,9 +24,7 @@ HUGE = 1e50  # numbers from which columns are divided by a common unit
 FEWEST_OF_DIRECTIONS = 3  # columns; rows of fewer may have length one for other reasons
 GLANCE = 100  # rows that are looked at first: most tables are not directions
 UNIT_TOLERANCE = 1e-5  # of a squared length, in single precision as well
-NEARLY_ALL = (
-    0.9  # share of rows that differ in a column, from which on equal rows are no coincidence
-)
+NEARLY_ALL = 0.9  # of the rows, which some column tells apart where no row is equal by chance
 
 
 class Scaled(NamedTuple):

@@ -14,7 +14,8 @@ with p_ki the probability of label i's class given the others under k = (view, a
 that of the label, and w_k the weight of k given all labels. ε is learnt with the rest.
 
 Where classes are many labels were regressed on (`label_regression`), and what was foretold of each
-label from the others is known. Then k is ε alone, weighed by how probable that makes the labels.
+label from the others is known. Then k is ε and a power by which that may be surer, weighed by how
+probable the two make the labels.
 """
 
 from __future__ import annotations
@@ -244,7 +245,7 @@ def doubts(record: LabelRecord, shown: float | None = None) -> Doubts:
 def _as_foretold(record: LabelRecord, wrong: float) -> Compared:
     """Return what is said of labels that were regressed on, if a share of them is wrong.
 
-    The fewer of the labels that were not foretold are right, the surer was what foretold them.
+    What foretold labels took wrong ones for noise, and may be surer than it says by a power.
     """
     assert record.held_out is not None
     told = record.held_out[record.part]
