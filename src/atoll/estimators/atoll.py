@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.core.remarks import hearing
 from atoll.estimators import atoll_parts as parts
-from atoll.estimators.atoll_rows import Rows, Scaled, metric_of, put_labels, scale_rows
+from atoll.estimators.atoll_rows import Rows, metric_of, put_labels, scale_rows
 from atoll.estimators.atoll_verdict import Facts, diagnose
 from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
 from atoll.estimators.graph_rows import (
@@ -57,7 +57,7 @@ from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration
 from atoll.models.average.heads import ProbitHead
 from atoll.models.average.label_doubts import WRONG_SHARES
-from atoll.models.average.label_regression import RegressionHead, Regressions
+from atoll.models.average.label_regression import RegressionHead
 from atoll.models.average.near_votes import NearVotes
 from atoll.models.average.recipe import (
     AVERAGE_RECIPE,
@@ -85,55 +85,6 @@ Index = NDArray[np.intp]
 
 DETAIL = 0.5  # of the distance over which smooth functions vary: those of more detail
 PLANE = 3  # up to this many columns, none is noise: no graph of their signal, and no sum over them
-
-
-class Weighing(NamedTuple):
-    """What a fit has found once the assumptions are weighed.
-
-    kept, labelled : rows of the graphs, and labelled ones, among all
-    scaled, data : the rows of the graphs, and what is known of them
-    graph, n_neighbors : of all features, and how many neighbours a row has in it
-    seen : views of the rows, by the names of their assumptions
-    bold : posterior of the graph without label noise; None where classes are many
-    problems, assumptions, seconded, some : as `_compared` returns them; of many classes the
-        regressions take the place of the problems
-    told : (k, l, K) what each assumption says of the labelled rows, each without its own label;
-        None where labels cannot be held out
-    weights : of the assumptions
-    """
-
-    kept: Index
-    labelled: Index
-    scaled: Scaled
-    data: Rows
-    graph: RowGraph
-    n_neighbors: int
-    seen: dict[str, View]
-    bold: FeaturePosterior | None
-    problems: heads.Problems | Regressions | None
-    assumptions: list[Weighed]
-    told: Array | None
-    weights: Array
-    seconded: Corroboration
-    some: Index
-
-    def held_out(self) -> Array | None:
-        """Return the class probabilities of labelled rows without their labels, (l, K).
-
-        None where they follow from the problems, or where labels cannot be held out.
-        """
-        if not isinstance(self.problems, Regressions) or self.data.labels.is_spread is not None:
-            return None
-        return self.problems.held_out()
-
-    def explanation(self) -> Explanation:
-        """Return the weights with the evidence that they follow from."""
-        n_labels, compared = len(self.data.codes), self.problems is not None
-        if isinstance(self.problems, Regressions):
-            compared = self.problems.is_compared
-        return parts.explanation_of(
-            self.assumptions, self.weights, n_labels, compared, self.seconded
-        )
 
 
 class AtollClassifier(InformedClassifier):
@@ -370,7 +321,7 @@ class AtollClassifier(InformedClassifier):
         with self._threads():
             return self._weighing(X, labels).explanation()
 
-    def _weighing(self, X: Any, labels: PartialLabels) -> Weighing:
+    def _weighing(self, X: Any, labels: PartialLabels) -> parts.Weighing:
         """Put the rows on graphs, and weigh the assumptions by the labels."""
         recipe, rng = self._recipe(), generator(self.random_state)
         memory, n, most = self._remembered(X), X.shape[0], self.max_graph_rows
@@ -398,7 +349,7 @@ class AtollClassifier(InformedClassifier):
             self._say(f"{len(seen)} assumptions given {len(data.codes)} labels")
             found = parts.regressions(seen, data, recipe)
             self._say(f"weights: {weights_in_words(found.assumptions, found.weights)}")
-            return Weighing(
+            return parts.Weighing(
                 kept, labelled, scaled, data, graph, n_neighbors, seen, None, found,
                 found.assumptions, found.told, found.weights, NOTHING_SEEN,
                 np.arange(len(data.codes)),
@@ -411,7 +362,7 @@ class AtollClassifier(InformedClassifier):
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
         told, weights = self._foretold(problems, assumptions, data, some)
         self._say(f"weights: {weights_in_words(assumptions, weights)}")
-        return Weighing(
+        return parts.Weighing(
             kept, labelled, scaled, data, graph, n_neighbors, seen, bold,
             problems, assumptions, told, weights, seconded, some,
         )  # fmt: skip
@@ -551,7 +502,7 @@ class AtollClassifier(InformedClassifier):
         counts = parts.label_counts(labels)
         return told, stacking.stacked(weights, of_labels, counts, worth, fixed)
 
-    def _sharpness(self, weighing: Weighing, shares: Array) -> float:
+    def _sharpness(self, weighing: parts.Weighing, shares: Array) -> float:
         """Return the power by which the average is made surer.
 
         Labels tell it where each can be held out: not where groups share them or they may be

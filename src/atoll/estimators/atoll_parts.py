@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,56 @@ BY_REGRESSION = {
     "verdict": "Classes are many: labels were regressed on, and nothing was sampled.",
 }
 """Diagnostics of a fit without chains."""
+
+
+class Weighing(NamedTuple):
+    """What a fit has found once the assumptions are weighed.
+
+    kept, labelled : rows of the graphs, and labelled ones, among all
+    scaled, data : the rows of the graphs, and what is known of them
+    graph, n_neighbors : of all features, and how many neighbours a row has in it
+    seen : views of the rows, by the names of their assumptions
+    bold : posterior of the graph without label noise; None where classes are many
+    problems : posteriors of some labels under each assumption; of many classes the regressions;
+        None where labels are too many for these as well
+    assumptions : all of them, weighed
+    seconded : what rows without labels say of the graph without label noise
+    some : labels by which assumptions were weighed
+    told : (k, l, K) what each assumption says of the labelled rows, each without its own label;
+        None where labels cannot be held out
+    weights : of the assumptions
+    """
+
+    kept: Index
+    labelled: Index
+    scaled: Scaled
+    data: Rows
+    graph: RowGraph
+    n_neighbors: int
+    seen: dict[str, View]
+    bold: FeaturePosterior | None
+    problems: heads.Problems | Regressions | None
+    assumptions: list[Weighed]
+    told: Array | None
+    weights: Array
+    seconded: Corroboration
+    some: Index
+
+    def held_out(self) -> Array | None:
+        """Return the class probabilities of labelled rows without their labels, (l, K).
+
+        None where they follow from the problems, or where labels cannot be held out.
+        """
+        if not isinstance(self.problems, Regressions) or self.data.labels.is_spread is not None:
+            return None
+        return self.problems.held_out()
+
+    def explanation(self) -> Explanation:
+        """Return the weights with the evidence that they follow from."""
+        n_labels, compared = len(self.data.codes), self.problems is not None
+        if isinstance(self.problems, Regressions):
+            compared = self.problems.is_compared
+        return explanation_of(self.assumptions, self.weights, n_labels, compared, self.seconded)
 
 
 def graph_features(view: GraphView, data: Rows) -> Array:
