@@ -79,9 +79,9 @@ class Weighing(NamedTuple):
 
         None where they follow from the problems, or where labels cannot be held out.
         """
-        if not isinstance(self.problems, Regressions) or self.data.labels.is_spread is not None:
+        if not isinstance(self.problems, Regressions) or self.told is None:
             return None
-        return self.problems.held_out()
+        return np.asarray(np.tensordot(self.weights, self.told, 1))
 
     def explanation(self) -> Explanation:
         """Return the weights with the evidence that they follow from."""

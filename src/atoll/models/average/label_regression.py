@@ -213,10 +213,6 @@ class Regressions(NamedTuple):
         """Return the posterior on one view; its amplitudes have shares already."""
         return self.heads[view]
 
-    def held_out(self) -> Array:
-        """Return the class probabilities of labelled rows, each without its own label, (l, K)."""
-        return np.tensordot(self.weights, self.told, 1)
-
 
 def weigh(
     names: list[str],
