@@ -344,7 +344,7 @@ class AtollClassifier(InformedClassifier):
         if takes_near_labels(first, labels, recipe.graph.choice):
             first, data = with_near_labels(first, X, labels, data, scaled, labelled, metric)
         seen: dict[str, View] = {"neighbours": first}
-        if not self._propagates() and data.judges is None:
+        if not self._propagates():
             seen |= self._other_views(memory, data, n_neighbors)
             self._say(f"{len(seen)} assumptions given {len(data.codes)} labels")
             found = parts.regressions(seen, data, recipe)
@@ -357,8 +357,7 @@ class AtollClassifier(InformedClassifier):
         known = parts.known_labels(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")
         bold = with_votes(self._bold(rng, known), first, data)
-        if self._propagates():
-            seen |= self._other_views(memory, data, n_neighbors)
+        seen |= self._other_views(memory, data, n_neighbors)
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
         told, weights = self._foretold(problems, assumptions, data, some)
         self._say(f"weights: {weights_in_words(assumptions, weights)}")
@@ -447,19 +446,17 @@ class AtollClassifier(InformedClassifier):
         seen: Mapping[str, View],
         data: Rows,
         bold: FeaturePosterior,
-    ) -> tuple[heads.Problems | None, list[Weighed], Corroboration, Index]:
+    ) -> tuple[heads.Problems, list[Weighed], Corroboration, Index]:
         """Weigh the assumptions.
 
         Returns
         -------
-        problems : posteriors of some labels under each; None where classes are too many to compare
+        problems : posteriors of some labels under each
         assumptions : all of them, weighed
         seconded : what rows without labels say of the graph without label noise
         some : labels by which they were weighed
         """
         recipe = self._recipe_for(data)
-        if not self._propagates():
-            return None, parts.uncompared(recipe), NOTHING_SEEN, np.arange(0)
         self._say(f"{len(seen)} assumptions given {len(data.codes)} labels")
         some = part_of_labels(rng, data.codes, recipe.most_labels)
         problems = parts.infer(seen, data, some, recipe, self._wrong_shares())
@@ -475,7 +472,7 @@ class AtollClassifier(InformedClassifier):
 
     def _foretold(
         self,
-        problems: heads.Problems | None,
+        problems: heads.Problems,
         assumptions: list[Weighed],
         data: Rows,
         some: Index,
@@ -489,7 +486,7 @@ class AtollClassifier(InformedClassifier):
         labels = data.labels.of(some)
         many = len(some) >= recipe.many_labels and data.judges is None
         held = self.label_noise is None and labels.is_spread is None
-        if problems is None or not held or not (many or K > 2):
+        if not held or not (many or K > 2):
             return None, weights
         told = stacking.held_out(problems, assumptions, labels.codes, K, labels.weights)
         if not many:
@@ -510,7 +507,7 @@ class AtollClassifier(InformedClassifier):
         1 − 1/r: without it the class is known less well.
         """
         recipe, K, told = self._recipe(), len(shares), weighing.told
-        if K == 2 or weighing.problems is None:
+        if K == 2:
             return 1.0
         if told is None:
             return recipe.pooled_sharpness

@@ -49,8 +49,7 @@ class Weighing(NamedTuple):
     graph, n_neighbors : of all features, and how many neighbours a row has in it
     seen : views of the rows, by the names of their assumptions
     bold : posterior of the graph without label noise; None where classes are many
-    problems : posteriors of some labels under each assumption; of many classes the regressions;
-        None where labels are too many for these as well
+    problems : posteriors of some labels under each assumption; of many classes the regressions
     assumptions : all of them, weighed
     seconded : what rows without labels say of the graph without label noise
     some : labels by which assumptions were weighed
@@ -67,7 +66,7 @@ class Weighing(NamedTuple):
     n_neighbors: int
     seen: dict[str, View]
     bold: FeaturePosterior | None
-    problems: heads.Problems | Regressions | None
+    problems: heads.Problems | Regressions
     assumptions: list[Weighed]
     told: Array | None
     weights: Array
@@ -85,9 +84,8 @@ class Weighing(NamedTuple):
 
     def explanation(self) -> Explanation:
         """Return the weights with the evidence that they follow from."""
-        n_labels, compared = len(self.data.codes), self.problems is not None
-        if isinstance(self.problems, Regressions):
-            compared = self.problems.is_compared
+        compared = not isinstance(self.problems, Regressions) or self.problems.is_compared
+        n_labels = len(self.data.codes)
         return explanation_of(self.assumptions, self.weights, n_labels, compared, self.seconded)
 
 
@@ -235,16 +233,6 @@ def label_counts(labels: PartialLabels) -> Array:
     return counts if labels.is_chosen is None else counts * ~labels.is_chosen
 
 
-def uncompared(recipe: AverageRecipe) -> list[Weighed]:
-    """Return the graph without label noise, and a share of nothing."""
-    none = np.empty(0)
-    odds = np.log([recipe.share_of_nothing, 1.0 - recipe.share_of_nothing])
-    return [
-        Weighed("nothing", float(odds[0]), 0.0, none),
-        Weighed("clusters", float(odds[1]), 0.0, none),
-    ]
-
-
 def flat_evidence(log_evidence: Array) -> float:
     """Return the log evidence averaged over amplitudes, each as likely as the others."""
     return float(np.logaddexp.reduce(log_evidence) - np.log(len(log_evidence)))
@@ -283,7 +271,7 @@ def corroborate(
 def average_of(
     scaled: Scaled,
     seen: Mapping[str, View],
-    problems: heads.Problems | Regressions | None,
+    problems: heads.Problems | Regressions,
     assumptions: list[Weighed],
     weights: Array,
     bold: FeaturePosterior | None,
@@ -303,7 +291,7 @@ def average_of(
     used = [n for n in names if n in kept or (n == "neighbours" and "clusters" in kept)]
     components = []
     for a in assumptions:
-        if problems is not None and a.name in kept and a.name in names:
+        if a.name in kept and a.name in names:
             head = problems.head(names.index(a.name), a.shares)
             components.append(Component(used.index(a.name), head, kept[a.name] / total))
     if "clusters" in kept and bold is not None:

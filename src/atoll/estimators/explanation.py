@@ -189,11 +189,6 @@ class Explanation(NamedTuple):
         )
 
     def _headline(self, ranked: list[Assumption]) -> str:
-        if not self.compared and {a.name for a in ranked} <= {"clusters", "nothing"}:
-            return (
-                "With so many classes and labels assumptions are not compared: the graph stands "
-                "alone."
-            )
         if not self.compared:
             return (
                 "Labels cannot tell which assumption holds: with so many classes they do so by "

@@ -124,10 +124,9 @@ class AverageRecipe:
         Labels that all assumptions but the first take; beyond, a random part of them.
     most_classes : int
         Classes up to which propagation finds the posteriors; its cost grows as their square.
-        Beyond, labels are regressed on: see `label_regression`. Very many labels of so many classes
-        leave the graph alone, but for a share of nothing.
+        Beyond, labels are regressed on: see `label_regression`.
     share_of_nothing : float
-        That share.
+        Odds that rows tell nothing, where labels are doubted by a graph alone.
     regression : RegressionRecipe
         Of the regression.
     least_weight : float
