@@ -534,7 +534,9 @@ class AtollClassifier(InformedClassifier):
         recipe, settings = self._recipe(), self._row_settings(data.metric)
         found = memory.get("principal", settings, lambda: views.principal(data.rows))
         constant = float(np.sqrt(recipe.constant_variance))
-        n_landmarks = max(recipe.n_landmarks, min(len(data.codes), recipe.most_landmarks))
+        most = recipe.most_landmarks
+        most = most if self._propagates() else recipe.regression.most_landmarks
+        n_landmarks = max(recipe.n_landmarks, min(len(data.codes), most))
         seen: dict[str, View] = {}
         place = views.place_of_signal(found, data.metric)
         # Along a single direction, rows with nothing else in common may be near.
@@ -574,7 +576,10 @@ class AtollClassifier(InformedClassifier):
         name, recipe = "neighbours", self._recipe()
         usual = self._graph_view(memory, name, data, place, self.n_neighbors)
         fewer = recipe.fewer_neighbours(self.n_neighbors)
-        if fewer == self.n_neighbors or len(data.codes) < recipe.finer_labels:
+        enough = recipe.finer_labels
+        if not self._propagates():
+            enough = recipe.regression.finer_labels_a_class * len(self.classes_)
+        if fewer == self.n_neighbors or len(data.codes) < enough:
             return *usual, self.n_neighbors
         finer = self._graph_view(memory, f"fewer {name}", data, place, fewer, usual[1])
         if parts.unreached_share(finer[1], data) > recipe.finer_unreached:

@@ -41,6 +41,7 @@ Codes = NDArray[np.intp]
 
 LEAST_SINGULAR = 1e-6  # relative to the largest; smaller ones are rounding
 LEAST_PROBABILITY = 1e-12  # of a label
+NEGLIGIBLE = 10.0  # nats below the best amplitude from which on larger ones are not looked at
 MOST_LEFT_OUT = 1000  # labels by which sureness and weights are found
 
 
@@ -118,12 +119,15 @@ def regress(
     along = U.T @ (root[:, None] * target)
     outside = root[:, None] * target - U @ along  # what no function of the features follows
     room = np.maximum(1.0 - np.sum(U**2, axis=1), 0.0)
-    means, without, likelihood, step = [], [], [], 0
-    for a in amplitudes:
+    means, without, step = [], [], 0
+    likelihood: list[float] = []
+    for a in amplitudes:  # they rise
         left = 1.0 / (1.0 + a * s**2)  # one less the gain
         residual = (outside + U @ (left[:, None] * along)) / (room + U**2 @ left)[:, None]
         others = target - residual / root[:, None]
         sure, log_p, step = _sureness(others, codes, counts, a, step, recipe)
+        if likelihood and log_p < max(likelihood) - NEGLIGIBLE:
+            break  # it falls from here on
         likelihood.append(log_p)
         without.append(sure * others)
         means.append(sure * directions @ ((a * s * left)[:, None] * along))

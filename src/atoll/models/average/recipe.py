@@ -69,6 +69,10 @@ class RegressionRecipe:
         What the weights by these odds are worth, in labels.
     least_weight : float
         Of an assumption; below, it is left out of predictions.
+    most_landmarks : int
+        Rows by which functions of distance and sums over columns are represented, at most.
+    finer_labels_a_class : int
+        Labels a class from which on a graph of fewer neighbours is tried.
     """
 
     amplitudes: tuple[float, ...] = (0.25, 1.0, 4.0, 16.0, 64.0)
@@ -89,6 +93,8 @@ class RegressionRecipe:
     )
     worth: float = 5.0
     least_weight: float = 1e-2
+    most_landmarks: int = 1000
+    finer_labels_a_class: int = 4
 
 
 @dataclass(frozen=True)
