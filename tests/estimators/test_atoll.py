@@ -321,6 +321,8 @@ def test_groups_of_many_classes_share_a_class():
     predicted = model.transduction_.reshape(60, 4)
     assert np.all(predicted == predicted[:, :1])
     assert model.score(X, truth) > 0.8
+    assert log_loss(model.predict_proba(X), truth) < 0.2
+    assert model.explanation_.compared
 
 
 def test_labels_of_many_classes_that_mean_nothing_are_hardly_believed():

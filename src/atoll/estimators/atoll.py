@@ -349,10 +349,10 @@ class AtollClassifier(InformedClassifier):
             self._say(f"{len(seen)} assumptions given {len(data.codes)} labels")
             found = parts.regressions(seen, data, recipe)
             self._say(f"weights: {weights_in_words(found.assumptions, found.weights)}")
-            told = found.told if data.labels.is_spread is None else None
             return parts.Weighing(
                 kept, labelled, scaled, data, graph, n_neighbors, seen, None, found,
-                found.assumptions, told, found.weights, NOTHING_SEEN, np.arange(len(data.codes)),
+                found.assumptions, found.told, found.weights, NOTHING_SEEN,
+                parts.told_of(data.labels),
             )  # fmt: skip
         known = parts.known_labels(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")

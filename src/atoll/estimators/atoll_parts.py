@@ -78,7 +78,8 @@ class Weighing(NamedTuple):
 
         None where they follow from the problems, or where labels cannot be held out.
         """
-        if not isinstance(self.problems, Regressions) or self.told is None:
+        is_spread = self.data.labels.is_spread is not None
+        if not isinstance(self.problems, Regressions) or self.told is None or is_spread:
             return None
         return np.asarray(np.tensordot(self.weights, self.told, 1))
 
@@ -157,46 +158,51 @@ def log_evidence(
     return average.weigh(name, 0.0, getattr(recipe, name), *of_amplitudes).log_evidence
 
 
-def regressed(view: View, data: Rows, recipe: AverageRecipe) -> Regression:
-    """Regress the labels on one view."""
-    labels = data.labels
-    return regress(
-        at_labels(view, data),
-        data.codes,
-        len(labels.classes),
-        counts_of_left_out(labels),
-        recipe.regression,
-        labels.weights,
+def told_of(labels: PartialLabels) -> Index:
+    """Return the labels that can be left out, to tell of views: not those shared by a group."""
+    every = np.arange(len(labels.codes))
+    return every if labels.is_spread is None else np.flatnonzero(~labels.is_spread)
+
+
+def regressed(view: View, data: Rows, recipe: AverageRecipe) -> tuple[Regression, Regression]:
+    """Regress the labels on one view: all of them, and those that tell of views."""
+    features, labels, some = at_labels(view, data), data.labels, told_of(data.labels)
+    K, given = len(labels.classes), labels.of(some)
+    telling = regress(
+        features[some], given.codes, K, counts_of_left_out(given), recipe.regression, given.weights
     )
+    if labels.is_spread is None:
+        return telling, telling
+    none = np.zeros(len(labels.codes))
+    weights = labels.weights
+    return regress(features, data.codes, K, none, recipe.regression, weights, telling), telling
 
 
 def log_left_out(view: View, data: Rows, recipe: AverageRecipe) -> float:
     """Return the log probability of the labels, each regressed on the others, on one view."""
-    told = regressed(view, data, recipe).held_out[np.arange(len(data.codes)), data.codes]
-    return float(np.log(np.maximum(told, 1e-12)) @ counts_of_left_out(data.labels))
+    labels = data.labels.of(told_of(data.labels))
+    told = regressed(view, data, recipe)[1].held_out[np.arange(len(labels.codes)), labels.codes]
+    return float(np.log(np.maximum(told, 1e-12)) @ counts_of_left_out(labels))
 
 
 def regressions(seen: Mapping[str, View], data: Rows, recipe: AverageRecipe) -> Regressions:
     """Regress the labels on every view, and weigh the views."""
-    labels = data.labels
-    return label_regression.weigh(
+    labels = data.labels.of(told_of(data.labels))
+    whole, telling = zip(*(regressed(view, data, recipe) for view in seen.values()))
+    found = label_regression.weigh(
         list(seen),
-        [regressed(view, data, recipe) for view in seen.values()],
-        data.codes,
+        list(telling),
+        labels.codes,
         len(labels.classes),
         counts_of_left_out(labels),
         recipe.regression,
         labels.weights,
     )
+    return found._replace(heads=tuple(one.head for one in whole))
 
 
 def counts_of_left_out(labels: PartialLabels) -> Array:
-    """Return what each label counts where it is left out; none does where groups share labels.
-
-    Labels that were picked count as others do, as in the evidence.
-    """
-    if labels.is_spread is not None:
-        return np.zeros(len(labels.codes))
+    """Return what each label counts where it is left out; picked ones as others, as in evidence."""
     counts = np.ones(len(labels.codes)) if labels.weights is None else labels.weights
     return counts_left_out(labels.codes, counts)
 

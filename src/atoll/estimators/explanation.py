@@ -192,8 +192,8 @@ class Explanation(NamedTuple):
         if not self.compared:
             return (
                 "Labels cannot tell which assumption holds: with so many classes they do so by "
-                "being left out, and every label is the only one of its class, or shared by a "
-                "group. Assumptions count as they did before the labels."
+                "being left out, and every label is the only one of its class. Assumptions count "
+                "as they did before the labels."
             )
         first, second = ranked[:2]
         if self.follows_nothing:

@@ -88,10 +88,12 @@ class Regression(NamedTuple):
 
     head : its posterior
     held_out : (l, K) class probabilities of every labelled row, given all other labels
+    sureness : (A,) β at the head's amplitudes
     """
 
     head: RegressionHead
     held_out: Array
+    sureness: Array
 
 
 def regress(
@@ -101,6 +103,7 @@ def regress(
     counts: Array,
     recipe: RegressionRecipe,
     label_weights: Array | None = None,
+    like: Regression | None = None,
 ) -> Regression:
     """Regress labels on the features of one view.
 
@@ -111,24 +114,29 @@ def regress(
     counts : (l,) what each label counts where it is left out; none if it is the only one of its
         class, or if labels cannot be left out
     label_weights : (l,) of the labels; None: one each
+    like : a regression on part of the labels whose shares and sureness are taken
     """
-    amplitudes = np.array(recipe.amplitudes)
+    amplitudes = np.array(recipe.amplitudes) if like is None else like.head.amplitudes
     root = np.ones(len(codes)) if label_weights is None else np.sqrt(label_weights)
     U, s, directions = _thin_svd(root[:, None] * features)
     target = np.eye(n_classes)[codes] - 1.0 / n_classes
     along = U.T @ (root[:, None] * target)
     outside = root[:, None] * target - U @ along  # what no function of the features follows
     room = np.maximum(1.0 - np.sum(U**2, axis=1), 0.0)
-    means, without, step = [], [], 0
+    means, without, sureness, step = [], [], [], 0
     likelihood: list[float] = []
-    for a in amplitudes:  # they rise
+    for i, a in enumerate(amplitudes):  # they rise
         left = 1.0 / (1.0 + a * s**2)  # one less the gain
         residual = (outside + U @ (left[:, None] * along)) / (room + U**2 @ left)[:, None]
         others = target - residual / root[:, None]
-        sure, log_p, step = _sureness(others, codes, counts, a, step, recipe)
+        if like is None:
+            sure, log_p, step = _sureness(others, codes, counts, a, step, recipe)
+        else:
+            sure, log_p = float(like.sureness[i]), float(np.log(like.head.shares[i]))
         if likelihood and log_p < max(likelihood) - NEGLIGIBLE:
             break  # it falls from here on
         likelihood.append(log_p)
+        sureness.append(sure)
         without.append(sure * others)
         means.append(sure * directions @ ((a * s * left)[:, None] * along))
     shares = np.exp(np.array(likelihood) - max(likelihood))
@@ -139,7 +147,7 @@ def regress(
         amplitudes[used], shares, np.stack([means[i] for i in used]), directions, gains
     )
     held_out = sum(share * _probit(without[i]) for share, i in zip(shares, used))
-    return Regression(head, np.asarray(held_out))
+    return Regression(head, np.asarray(held_out), np.array(sureness)[used])
 
 
 def _sureness(
