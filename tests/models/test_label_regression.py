@@ -125,9 +125,8 @@ def test_draws_differ_less_near_labels_and_alike_at_like_rows():
     known = RegressionHead(
         found.amplitudes, found.shares, found.means, np.eye(7), np.ones((len(found.shares), 7))
     )
-    drawn = known.draws(
-        far, 50, np.random.default_rng(6)
-    )  # coefficients are known: nothing to draw
+    # Coefficients are known: only the amplitude is drawn.
+    drawn = known.draws(far, 50, np.random.default_rng(6))
     by_amplitude = [class_probabilities(far @ mean, np.zeros(3)) for mean in found.means]
     apart = [np.abs(drawn - one).max(axis=(1, 2)) for one in by_amplitude]
     assert np.min(apart, axis=0).max() < 1e-9

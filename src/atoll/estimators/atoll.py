@@ -139,8 +139,7 @@ class AtollClassifier(InformedClassifier):
         `predict_proba` then give the right class even of rows with a label, and no assumption
         follows labels without exceptions. None: labels are believed, except for the noise that
         every assumption but clusters has. With noise a fit takes some three times as long.
-        With more than 25 classes labels that are left out tell how noisy all are, whatever is given
-        here.
+        With more than 25 classes it hardly matters: how noisy labels are is learnt in any case.
     labels_chosen : bool or (n,) bool array, default=False
         Whether labels were picked, as by active learning or a fixed number for each class, and not
         drawn at random: their numbers are then not taken for shares of the classes. An array says

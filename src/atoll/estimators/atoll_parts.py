@@ -164,40 +164,37 @@ def told_of(labels: PartialLabels) -> Index:
     return every if labels.is_spread is None else np.flatnonzero(~labels.is_spread)
 
 
-def regressed(view: View, data: Rows, recipe: AverageRecipe) -> tuple[Regression, Regression]:
-    """Regress the labels on one view: all of them, and those that tell of views."""
-    features, labels, some = at_labels(view, data), data.labels, told_of(data.labels)
-    K, given = len(labels.classes), labels.of(some)
-    telling = regress(
-        features[some], given.codes, K, counts_of_left_out(given), recipe.regression, given.weights
-    )
-    if labels.is_spread is None:
-        return telling, telling
-    none = np.zeros(len(labels.codes))
-    weights = labels.weights
-    return regress(features, data.codes, K, none, recipe.regression, weights, telling), telling
+def telling(view: View, data: Rows, recipe: AverageRecipe) -> Regression:
+    """Regress the labels that can be left out on one view."""
+    some = told_of(data.labels)
+    given = data.labels.of(some)
+    features, counts = at_labels(view, data)[some], counts_of_left_out(given)
+    K = len(given.classes)
+    return regress(features, given.codes, K, counts, recipe.regression, given.weights)
 
 
 def log_left_out(view: View, data: Rows, recipe: AverageRecipe) -> float:
     """Return the log probability of the labels, each regressed on the others, on one view."""
-    labels = data.labels.of(told_of(data.labels))
-    told = regressed(view, data, recipe)[1].held_out[np.arange(len(labels.codes)), labels.codes]
-    return float(np.log(np.maximum(told, 1e-12)) @ counts_of_left_out(labels))
+    given = data.labels.of(told_of(data.labels))
+    told = telling(view, data, recipe).held_out
+    return label_regression.log_probability(told, given.codes, counts_of_left_out(given))
 
 
 def regressions(seen: Mapping[str, View], data: Rows, recipe: AverageRecipe) -> Regressions:
-    """Regress the labels on every view, and weigh the views."""
-    labels = data.labels.of(told_of(data.labels))
-    whole, telling = zip(*(regressed(view, data, recipe) for view in seen.values()))
+    """Regress the labels on every view, those of groups as well, and weigh the views."""
+    labels, given = data.labels, data.labels.of(told_of(data.labels))
+    K, counts = len(labels.classes), counts_of_left_out(given)
+    parts = [telling(view, data, recipe) for view in seen.values()]
     found = label_regression.weigh(
-        list(seen),
-        list(telling),
-        labels.codes,
-        len(labels.classes),
-        counts_of_left_out(labels),
-        recipe.regression,
-        labels.weights,
+        list(seen), parts, given.codes, K, counts, recipe.regression, given.weights
     )
+    if labels.is_spread is None:
+        return found
+    none, weights = np.zeros(len(labels.codes)), labels.weights
+    whole = [
+        regress(at_labels(view, data), data.codes, K, none, recipe.regression, weights, part)
+        for view, part in zip(seen.values(), parts)
+    ]
     return found._replace(heads=tuple(one.head for one in whole))
 
 

@@ -176,8 +176,8 @@ def _sureness(
     def at(step: float) -> float:
         deviation = step * recipe.sureness_step
         told = _probit(np.exp(centre + deviation) * without[some])
-        own = np.maximum(told[np.arange(len(some)), codes[some]], LEAST_PROBABILITY)
-        return float(counts[some] @ np.log(own)) - 0.5 * (deviation / recipe.sureness_spread) ** 2
+        log_p = log_probability(told, codes[some], counts[some])
+        return log_p - 0.5 * (deviation / recipe.sureness_spread) ** 2
 
     best = start
     direction = 1 if at(best + 1) > at(best) else -1
@@ -188,6 +188,12 @@ def _sureness(
     place = 0.5 * (above - below) / bend if bend > 0 else 0.0
     sure = float(np.exp(centre + (best + place) * recipe.sureness_step))
     return sure, at(best + place), best
+
+
+def log_probability(told: Array, codes: Codes, counts: Array) -> float:
+    """Return that of labels by probabilities of their rows (l, K), each as often as it counts."""
+    own = np.maximum(told[np.arange(len(codes)), codes], LEAST_PROBABILITY)
+    return float(counts @ np.log(own))
 
 
 def _thin_svd(V: Array) -> tuple[Array, Array, Array]:
@@ -245,12 +251,11 @@ def weigh(
     shares = _shares(codes, n_classes, counts, label_weights)
     told = np.stack([*(part.held_out for part in parts), shares])
     of_labels = np.maximum(told[:, np.arange(len(codes)), codes], LEAST_PROBABILITY)
-    evidence = np.log(of_labels) @ counts
     odds = dict(recipe.odds)
     prior = np.array([odds[name] for name in (*names, NOTHING)])
     assumptions = [
-        Weighed(name, float(np.log(one)), float(log_p), np.empty(0))
-        for name, one, log_p in zip((*names, NOTHING), prior, evidence)
+        Weighed(name, float(np.log(one)), log_probability(each, codes, counts), np.empty(0))
+        for name, one, each in zip((*names, NOTHING), prior, told)
     ]
     weights = mixture_weights(of_labels, recipe.worth * prior / prior.sum(), counts=counts)
     heads = tuple(part.head for part in parts)
@@ -264,9 +269,10 @@ def _shares(codes: Codes, n_classes: int, counts: Array, label_weights: Array | 
     where equal shares foretell labels better, these are taken.
     """
     found = average.shares_of_others(codes, n_classes, label_weights)
-    log_p = counts @ np.log(found[np.arange(len(codes)), codes])
     equal = -np.log(n_classes) * counts.sum()
-    return found if log_p >= equal else np.full(found.shape, 1.0 / n_classes)
+    if log_probability(found, codes, counts) >= equal:
+        return found
+    return np.full(found.shape, 1.0 / n_classes)
 
 
 def counts_left_out(codes: Codes, counts: Array) -> Array:
