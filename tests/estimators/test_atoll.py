@@ -12,7 +12,16 @@ from atoll.core.graphs import neighbour_graph
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators.explanation import WORDS
 from atoll.estimators.graph_rows import with_fewer_neighbours
-from atoll.models.average.recipe import AVERAGE_RECIPE
+from atoll.models.average import pooling
+from atoll.models.average.label_regression import RegressionHead
+from atoll.models.average.recipe import AVERAGE_RECIPE, Rising
+
+NEVER = Rising(0.0, 0.0, 1.0)
+PROPAGATED = replace(
+    AVERAGE_RECIPE,
+    regression=replace(AVERAGE_RECIPE.regression, of_two=NEVER, of_more=NEVER),
+)
+"""Propagation alone, whose weights are those of Bayes' rule or stacked."""
 
 
 def fitted(X, y, seed=0, **parameters):
@@ -53,8 +62,10 @@ def test_a_line_is_found_where_classes_follow_one():
     truth = (X[:, 0] + X[:, 1] > 0).astype(int)
     y = np.where(np.arange(300) < 80, truth, -1)
     model, _ = fitted(X, y)
-    assert model.weights_["line"] + model.weights_["whitened"] + model.weights_["smooth"] > 0.8
     assert model.score(X, truth) > 0.8
+    assert max(model.weights_, key=model.weights_.get) == "line"
+    found = fitted(X, y, recipe=PROPAGATED)[0].weights_
+    assert found["line"] + found["whitened"] + found["smooth"] > 0.8
 
 
 def test_where_rows_tell_nothing_it_says_so_and_stays_near_the_shares():
@@ -334,6 +345,78 @@ def test_labels_of_many_classes_that_mean_nothing_are_hardly_believed():
     assert "follow no assumption" in said
 
 
+def regressed_weight(model):
+    """What labels that were regressed on count in the average, without their shares."""
+    parts = model.posterior_.components
+    return sum(part.weight for part in parts if isinstance(part.head, RegressionHead))
+
+
+@pytest.mark.parametrize(("per_class", "expected"), [(1, 0.125), (2, 0.25), (4, 0.5), (8, 0.5)])
+def test_regression_shares_what_clusters_leave(per_class, expected):
+    X, truth = load_wine(return_X_y=True)
+    y = hide_labels(truth, per_class=per_class, random_state=1)
+    model, alone = fitted(X, y)[0], fitted(X, y, recipe=PROPAGATED)[0]
+    share = expected * (1.0 - alone.weights_["clusters"])
+    assert 0.01 < share < expected
+    assert model.weights_["clusters"] == pytest.approx(alone.weights_["clusters"] * (1.0 - share))
+    assert sum(model.weights_.values()) == pytest.approx(1.0)
+    assert share * 0.7 < regressed_weight(model) <= share * 1.01  # the rest says nothing
+    assert regressed_weight(alone) == 0.0
+
+
+def test_the_average_is_that_of_propagation_and_of_regression():
+    X, truth = load_iris(return_X_y=True)
+    y = hide_labels(truth, per_class=6, random_state=0)
+    model, alone = fitted(X, y)[0], fitted(X, y, recipe=PROPAGATED)[0]
+    share = 0.5 * (1.0 - alone.weights_["clusters"])
+    parts = [part for part in model.posterior_.components if isinstance(part.head, RegressionHead)]
+    own = model.posterior_._replace(components=tuple(parts), sharpness=1.0)
+    own = own._replace(share_weight=share - sum(part.weight for part in parts))
+    plain = alone.posterior_._replace(sharpness=1.0)
+    mixed = (1.0 - share) * plain.proba(X) + share * own.proba(X)
+    wanted = pooling.sharpened(mixed, model.posterior_.shares, model.posterior_.sharpness)
+    np.testing.assert_allclose(model.predict_proba(X), wanted, atol=2e-3)  # small weights are cut
+    record, before = model.label_record_.held_out, alone.label_record_.held_out
+    assert np.abs(record - before).max() > 0.01
+    np.testing.assert_allclose(record.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"label_noise": "learn"}, {"labels_chosen": True}, {"recipe": PROPAGATED}]
+)
+def test_labels_that_may_be_wrong_or_were_picked_are_not_regressed_on(settings):
+    X, truth = load_wine(return_X_y=True)
+    y = hide_labels(truth, per_class=8, random_state=0)
+    assert regressed_weight(fitted(X, y)[0]) > 0.05
+    assert regressed_weight(fitted(X, y, **settings)[0]) == 0.0
+
+
+def test_few_labels_of_two_classes_are_not_regressed_on():
+    X, truth = load_breast_cancer(return_X_y=True)
+    for per_class, is_used in ((6, False), (12, True)):
+        y = hide_labels(truth, per_class=per_class, random_state=0)
+        assert (regressed_weight(fitted(X, y)[0]) > 0.0) == is_used
+
+
+def test_joint_draws_with_regressions_have_the_probabilities_as_their_mean():
+    X, truth = load_wine(return_X_y=True)
+    model, _ = fitted(X, hide_labels(truth, per_class=8, random_state=0))
+    drawn = model.posterior_.draws(X[:40], 3000, np.random.default_rng(0))
+    apart = drawn.mean(axis=0) - model.predict_proba(X[:40])
+    assert np.abs(apart).max() < 0.04
+
+
+def test_groups_learn_by_regression_from_all_their_labels():
+    X, truth = make_blobs(120, centers=3, cluster_std=3.0, random_state=0)
+    order = np.argsort(truth, kind="stable")
+    X, truth = X[order], truth[order]
+    y = np.where(np.arange(120) % 4 == 0, truth, -1)
+    model = AtollClassifier(random_state=0).fit(X, y, groups=np.arange(120) // 4)
+    assert regressed_weight(model) > 0.0
+    predicted = model.transduction_.reshape(30, 4)
+    assert np.all(predicted == predicted[:, :1])
+
+
 @pytest.mark.parametrize("scale", ["auto", False, True])
 def test_huge_numbers_are_read_in_a_unit_of_their_own(scale):
     X, truth = make_crescents(n_samples=80, random_state=0)
@@ -347,10 +430,11 @@ def test_huge_numbers_are_read_in_a_unit_of_their_own(scale):
 def test_many_labels_speak_through_the_graph_that_takes_all_of_them():
     X, truth = make_crescents(n_samples=1200, random_state=0)
     y = hide_labels(truth, per_class=200, random_state=0)
-    model, _ = fitted(X, y)
+    model, _ = fitted(X, y, recipe=PROPAGATED)
     assert model.weights_["neighbours"] == 0.0
     assert model.weights_["clusters"] > 0.9
-    fewer, _ = fitted(X, hide_labels(truth, per_class=90, random_state=0))
+    assert fitted(X, y)[0].weights_["clusters"] > 0.9
+    fewer, _ = fitted(X, hide_labels(truth, per_class=90, random_state=0), recipe=PROPAGATED)
     assert fewer.weights_["neighbours"] > 0.0
 
 
@@ -364,8 +448,9 @@ def chessboard(n_labels):
 def test_many_labels_find_detail_and_few_are_not_asked():
     X, y, truth = chessboard(100)
     model, _ = fitted(X, y)
-    assert model.weights_["detail"] > 0.9
     assert np.mean(model.predict(X[100:]) != truth[100:]) < 0.1
+    assert model.weights_["detail"] > 0.8
+    assert fitted(X, y, recipe=PROPAGATED)[0].weights_["detail"] > 0.9
     few, _ = fitted(X, chessboard(14)[1])
     assert "detail" not in few.weights_
 
@@ -373,8 +458,8 @@ def test_many_labels_find_detail_and_few_are_not_asked():
 def test_many_labels_move_weights_to_what_foretells_them_together():
     X, truth = load_breast_cancer(return_X_y=True)
     y = hide_labels(truth, per_class=50, random_state=0)
-    moved, _ = fitted(X, y)
-    by_rule, _ = fitted(X, y, recipe=replace(AVERAGE_RECIPE, evidence_worth=1e9))
+    moved, _ = fitted(X, y, recipe=PROPAGATED)
+    by_rule, _ = fitted(X, y, recipe=replace(PROPAGATED, evidence_worth=1e9))
     bayes = {one.name: one.by_rule for one in moved.explain().assumptions}
     for name, weight in bayes.items():
         assert by_rule.weights_[name] == pytest.approx(weight, abs=1e-4)
@@ -449,7 +534,7 @@ def labelled_spirals(n_labels):
 
 def test_many_labels_choose_a_finer_graph_where_it_is_right():
     X, y, arm = labelled_spirals(60)
-    usual = replace(AVERAGE_RECIPE, finer_labels=10**9)
+    usual = replace(PROPAGATED, finer_labels=10**9)
     found = {}
     for recipe in (None, usual):
         model = fitted(X, y, recipe=recipe)[0]

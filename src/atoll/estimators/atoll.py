@@ -64,6 +64,7 @@ from atoll.models.average.recipe import (
     AverageRecipe,
     Belief,
     RegressionRecipe,
+    Rising,
 )
 from atoll.models.average.spans import SpanView
 from atoll.models.average.views import (
@@ -221,6 +222,7 @@ class AtollClassifier(InformedClassifier):
         Explanation,
         AverageRecipe,
         RegressionRecipe,
+        Rising,
         Belief,
         *InformedClassifier.saves,
     )
@@ -350,31 +352,53 @@ class AtollClassifier(InformedClassifier):
             self._say(f"weights: {weights_in_words(found.assumptions, found.weights)}")
             return parts.Weighing(
                 kept, labelled, scaled, data, graph, n_neighbors, seen, None, found,
-                found.assumptions, found.told, found.weights, NOTHING_SEEN,
-                parts.told_of(data.labels),
+                found.assumptions, found.weights, NOTHING_SEEN, parts.told_of(data.labels),
+                found.foretold(),
             )  # fmt: skip
         known = parts.known_labels(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")
         bold = with_votes(self._bold(rng, known), first, data)
         seen |= self._other_views(memory, data, n_neighbors)
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
-        told, weights = self._foretold(problems, assumptions, data, some)
-        self._say(f"weights: {weights_in_words(assumptions, weights)}")
-        return parts.Weighing(
+        foretold, weights = self._foretold(problems, assumptions, data, some)
+        weighing = parts.Weighing(
             kept, labelled, scaled, data, graph, n_neighbors, seen, bold,
-            problems, assumptions, told, weights, seconded, some,
+            problems, assumptions, weights, seconded, some, foretold,
         )  # fmt: skip
+        weighing = self._with_regressions(weighing)
+        self._say(f"weights: {weights_in_words(assumptions, weighing.all_weights())}")
+        return weighing
+
+    def _with_regressions(self, found: parts.Weighing) -> parts.Weighing:
+        """Return what was found, with the labels regressed on beside propagation.
+
+        They share what the graph without label noise leaves. Labels that may be wrong, that were
+        picked because they are hard, and very many ones are left to propagation.
+        """
+        recipe, data, K = self._recipe(), found.data, len(self.classes_)
+        rising = recipe.regression.of_two if K == 2 else recipe.regression.of_more
+        share = rising.at(average.labels_per_class(data.codes, K, data.labels.weights))
+        names = [one.name for one in found.assumptions]
+        share *= 1.0 - float(found.weights[names.index(stacking.CLUSTERS)])
+        picked = data.labels.is_chosen
+        can_tell = self.label_noise is None and data.judges is None
+        can_tell = can_tell and (picked is None or not picked.any())
+        if share < recipe.regression.least_weight or not can_tell:
+            return found
+        beside = parts.regressions(found.seen, data, recipe)
+        foretold = found.foretold
+        if foretold is not None:
+            foretold = (1.0 - share) * foretold + share * beside.foretold()[found.some]
+        return found._replace(beside=beside, share_beside=share, foretold=foretold)
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
         recipe, known_shares = self._recipe(), self._known_shares(labels)
         weighing = self._weighing(X, labels)
         kept, scaled, data, bold = weighing.kept, weighing.scaled, weighing.data, weighing.bold
         problems, assumptions = weighing.problems, weighing.assumptions
-        weights, some = weighing.weights, weighing.some
+        weights, some = weighing.all_weights(), weighing.some
         shares = data.smoothed_shares if known_shares is None else known_shares
-        posterior = parts.average_of(
-            scaled, weighing.seen, problems, assumptions, weights, bold, shares, recipe
-        )
+        posterior = parts.average_of(weighing, shares, recipe)
         posterior = posterior._replace(
             sharpness=self._sharpness(weighing, shares),
             metric=data.metric,
@@ -387,6 +411,7 @@ class AtollClassifier(InformedClassifier):
             data.labels, weighing.labelled, believed, some,
             assumptions, recipe, weighing.held_out(),
         )  # fmt: skip
+        record = weighing.with_beside(record)
         self._say("all rows")
         explanation = weighing.explanation()
         if isinstance(X, SourceRows):
@@ -476,7 +501,7 @@ class AtollClassifier(InformedClassifier):
         data: Rows,
         some: Index,
     ) -> tuple[Array | None, Array]:
-        """Return what assumptions say of labelled rows without their labels, and their weights.
+        """Return what is said of labelled rows without their labels, and assumptions' weights.
 
         Few labels leave the weights to Bayes' rule, and so do very many, which judge assumptions
         themselves. Where groups share labels, or labels may be wrong, none can be held out.
@@ -489,14 +514,15 @@ class AtollClassifier(InformedClassifier):
             return None, weights
         told = stacking.held_out(problems, assumptions, labels.codes, K, labels.weights)
         if not many:
-            return told, weights
+            return np.tensordot(weights, told, 1), weights
         of_labels = told[:, np.arange(len(some)), labels.codes]
         total = np.array([one.log_odds + one.log_evidence for one in assumptions])
         fixed = np.array([one.name == stacking.CLUSTERS for one in assumptions])
         fixed |= ~np.isfinite(total)
         worth = recipe.evidence_worth / len(some)
         counts = parts.label_counts(labels)
-        return told, stacking.stacked(weights, of_labels, counts, worth, fixed)
+        weights = stacking.stacked(weights, of_labels, counts, worth, fixed)
+        return np.tensordot(weights, told, 1), weights
 
     def _sharpness(self, weighing: parts.Weighing, shares: Array) -> float:
         """Return the power by which the average is made surer.
@@ -505,19 +531,19 @@ class AtollClassifier(InformedClassifier):
         wrong, and not of the graph without label noise. One of r labels of a class counts
         1 − 1/r: without it the class is known less well.
         """
-        recipe, K, told = self._recipe(), len(shares), weighing.told
+        recipe, K, foretold = self._recipe(), len(shares), weighing.foretold
         if K == 2:
             return 1.0
-        if told is None:
+        if foretold is None:
             return recipe.pooled_sharpness
         labels = weighing.data.labels.of(weighing.some)
         codes, names = labels.codes, [one.name for one in weighing.assumptions]
         has_clusters = stacking.CLUSTERS in names
-        of_clusters = weighing.weights[names.index(stacking.CLUSTERS)] if has_clusters else 0.0
+        weights = weighing.all_weights()
+        of_clusters = weights[names.index(stacking.CLUSTERS)] if has_clusters else 0.0
         counts = parts.label_counts(labels) * (1.0 - of_clusters)
         counts = counts * (1.0 - 1.0 / np.bincount(codes, minlength=K)[codes])
         log_power = (2.0 - of_clusters) * float(np.log(recipe.pooled_sharpness))
-        foretold = np.tensordot(weighing.weights, told, 1)
         return sureness.power(foretold, codes, counts, shares, log_power, recipe.sharpness_spread)
 
     def _row_settings(self, metric: str) -> tuple[Any, ...]:
@@ -583,17 +609,12 @@ class AtollClassifier(InformedClassifier):
         finer = self._graph_view(memory, f"fewer {name}", data, place, fewer, usual[1])
         if parts.unreached_share(finer[1], data) > recipe.finer_unreached:
             return *usual, self.n_neighbors
-        with_fewer, with_usual = (self._log_evidence(view, data) for view, _ in (finer, usual))
+        with_fewer, with_usual = (
+            parts.log_left_out(view, data, recipe) for view, _ in (finer, usual)
+        )
         if with_fewer + np.log(recipe.finer_odds) <= with_usual:
             return *usual, self.n_neighbors
         return *finer, fewer
-
-    def _log_evidence(self, graph: GraphView, data: Rows) -> float:
-        """Return the log evidence of the labels on a graph of all features."""
-        recipe = self._recipe()
-        if not self._propagates():
-            return parts.log_left_out(graph, data, recipe)
-        return parts.log_evidence("neighbours", graph, data, recipe, self._wrong_shares())
 
     def _graph_view(
         self,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.core.labels import PartialLabels, part_of_labels
+from atoll.core.labels import PartialLabels
 from atoll.core.rows import COSINE
 from atoll.estimators.atoll_rows import Rows, Scaled
 from atoll.estimators.atoll_verdict import Facts
@@ -18,9 +18,10 @@ from atoll.estimators.graph_rows import (
     near_labels,
     with_rows_apart,
 )
-from atoll.models.average import average, heads, label_regression
-from atoll.models.average.average import AveragePosterior, Component, Weighed
+from atoll.models.average import average, heads, label_regression, stacking
+from atoll.models.average.average import AveragePosterior, Component, Head, Weighed
 from atoll.models.average.corroboration import Corroboration, corroboration
+from atoll.models.average.label_doubts import LabelRecord
 from atoll.models.average.label_regression import Regression, Regressions, counts_left_out, regress
 from atoll.models.average.recipe import AverageRecipe, Belief
 from atoll.models.average.views import (
@@ -51,11 +52,13 @@ class Weighing(NamedTuple):
     bold : posterior of the graph without label noise; None where classes are many
     problems : posteriors of some labels under each assumption; of many classes the regressions
     assumptions : all of them, weighed
+    weights : of the assumptions under these posteriors
     seconded : what rows without labels say of the graph without label noise
     some : labels by which assumptions were weighed
-    told : (k, l, K) what each assumption says of the labelled rows, each without its own label;
-        None where labels cannot be held out
-    weights : of the assumptions
+    foretold : (l, K) what the average says of the labelled rows, each without its own label; None
+        where labels cannot be held out
+    beside : labels regressed on beside these posteriors; None where they are not
+    share_beside : what that counts in the average
     """
 
     kept: Index
@@ -68,26 +71,43 @@ class Weighing(NamedTuple):
     bold: FeaturePosterior | None
     problems: heads.Problems | Regressions
     assumptions: list[Weighed]
-    told: Array | None
     weights: Array
     seconded: Corroboration
     some: Index
+    foretold: Array | None
+    beside: Regressions | None = None
+    share_beside: float = 0.0
+
+    def all_weights(self) -> Array:
+        """Return the weights of the assumptions in the average, however they were found."""
+        if self.beside is None:
+            return self.weights
+        share, found = self.share_beside, self.beside
+        of_beside = {a.name: w for a, w in zip(found.assumptions, found.weights)}
+        more = np.array([of_beside.get(a.name, 0.0) for a in self.assumptions])
+        return (1.0 - share) * self.weights + share * more
 
     def held_out(self) -> Array | None:
-        """Return the class probabilities of labelled rows without their labels, (l, K).
+        """Return what regressions alone say of labelled rows without their labels, (l, K).
 
-        None where they follow from the problems, or where labels cannot be held out.
+        None where there is more than regressions, or where labels cannot be held out.
         """
-        is_spread = self.data.labels.is_spread is not None
-        if not isinstance(self.problems, Regressions) or self.told is None or is_spread:
-            return None
-        return np.asarray(np.tensordot(self.weights, self.told, 1))
+        alone = isinstance(self.problems, Regressions) and self.data.labels.is_spread is None
+        return self.foretold if alone else None
+
+    def with_beside(self, record: LabelRecord) -> LabelRecord:
+        """Return the record, in which what is said of labels left out is that of the average."""
+        if self.beside is None or record.held_out is None:
+            return record
+        share = self.share_beside
+        more = (1.0 - share) * record.held_out + share * self.beside.foretold()
+        return record._replace(held_out=more)
 
     def explanation(self) -> Explanation:
         """Return the weights with the evidence that they follow from."""
         compared = not isinstance(self.problems, Regressions) or self.problems.is_compared
-        n_labels = len(self.data.codes)
-        return explanation_of(self.assumptions, self.weights, n_labels, compared, self.seconded)
+        n_labels, weights = len(self.data.codes), self.all_weights()
+        return explanation_of(self.assumptions, weights, n_labels, compared, self.seconded)
 
 
 def graph_features(view: GraphView, data: Rows) -> Array:
@@ -146,16 +166,6 @@ def infer(
         for wrong in wrong_shares
     ]
     return parts[0] if len(parts) == 1 else heads.merged(parts)
-
-
-def log_evidence(
-    name: str, view: View, data: Rows, recipe: AverageRecipe, wrong_shares: tuple[float, ...]
-) -> float:
-    """Return the log evidence of the labels, or of a part of many, under one assumption."""
-    some = part_of_labels(np.random.default_rng(0), data.codes, recipe.most_labels)
-    problems = infer({name: view}, data, some, recipe, wrong_shares)
-    of_amplitudes = problems.amplitudes[0], problems.log_evidence(0)
-    return average.weigh(name, 0.0, getattr(recipe, name), *of_amplitudes).log_evidence
 
 
 def told_of(labels: PartialLabels) -> Index:
@@ -271,41 +281,41 @@ def corroborate(
     return corroboration(bold.proba(graph.values[rows]), guesses, seen_rows)
 
 
-def average_of(
-    scaled: Scaled,
-    seen: Mapping[str, View],
-    problems: heads.Problems | Regressions,
-    assumptions: list[Weighed],
-    weights: Array,
-    bold: FeaturePosterior | None,
-    shares: Array,
-    recipe: AverageRecipe,
-) -> AveragePosterior:
+def average_of(found: Weighing, shares: Array, recipe: AverageRecipe) -> AveragePosterior:
     """Gather the assumptions that have a weight, and what they need."""
-    names = list(seen)
+    names = list(found.seen)
     # If labels do not reach every row of a graph, the other views speak for the rest of the rows.
-    graphs = [view for view in seen.values() if isinstance(view, GraphView)]
+    graphs = [view for view in found.seen.values() if isinstance(view, GraphView)]
     reached = all(view.reach(view.values).all() for view in graphs)
-    by_regression = isinstance(problems, Regressions)
-    least = recipe.regression.least_weight if by_regression else recipe.least_weight
-    least = least if reached else least**2
-    kept = {a.name: w for a, w in zip(assumptions, weights) if w >= least}
-    total = sum(kept.values())
-    used = [n for n in names if n in kept or (n == "neighbours" and "clusters" in kept)]
-    components = []
-    for a in assumptions:
-        if a.name in kept and a.name in names:
-            head = problems.head(names.index(a.name), a.shares)
-            components.append(Component(used.index(a.name), head, kept[a.name] / total))
-    if "clusters" in kept and bold is not None:
-        components.append(Component(used.index("neighbours"), bold, kept["clusters"] / total))
+    ways = [(1.0 - found.share_beside, found.problems, found.assumptions, found.weights)]
+    if found.beside is not None:
+        more = found.beside
+        ways.append((found.share_beside, more, more.assumptions, more.weights))
+    kept: list[tuple[str, float, Head]] = []
+    share_weight = 0.0
+    for share, problems, assumptions, weights in ways:
+        by_regression = isinstance(problems, Regressions)
+        least = recipe.regression.least_weight if by_regression else recipe.least_weight
+        least = least if reached else least**2
+        for a, weight in zip(assumptions, weights):
+            if weight < least:
+                continue
+            if a.name in names:
+                head = problems.head(names.index(a.name), a.shares)
+                kept.append((a.name, share * weight, head))
+            elif a.name == stacking.NOTHING:
+                share_weight += share * weight
+            elif found.bold is not None:
+                kept.append(("neighbours", share * weight, found.bold))
+    total = share_weight + sum(weight for _, weight, _ in kept)
+    used = [name for name in names if any(name == one for one, _, _ in kept)]
     return AveragePosterior(
-        scaled.shift,
-        scaled.scale,
-        tuple(seen[name] for name in used),
-        tuple(components),
+        found.scaled.shift,
+        found.scaled.scale,
+        tuple(found.seen[name] for name in used),
+        tuple(Component(used.index(name), head, weight / total) for name, weight, head in kept),
         shares,
-        kept.get("nothing", 0.0) / total,
+        share_weight / total,
     )
 
 

@@ -231,6 +231,10 @@ class Regressions(NamedTuple):
         """Return the posterior on one view; its amplitudes have shares already."""
         return self.heads[view]
 
+    def foretold(self) -> Array:
+        """Return what is said of the labelled rows, each without its own label, (l, K)."""
+        return np.asarray(np.tensordot(self.weights, self.told, 1))
+
 
 def weigh(
     names: list[str],

@@ -49,11 +49,42 @@ class Belief:
 
 
 @dataclass(frozen=True)
-class RegressionRecipe:
-    """Every tuned number of the regression on labels that takes over where classes are many.
+class Rising:
+    """A share that rises with the labels per class.
 
     Attributes
     ----------
+    share : float
+        At most.
+    none_at, full_at : float
+        Labels per class up to which it is zero, and from which on it is what it is at most.
+    """
+
+    share: float
+    none_at: float
+    full_at: float
+
+    def at(self, labels_per_class: float) -> float:
+        """Return the share with so many labels per class.
+
+        Examples
+        --------
+        >>> Rising(0.5, 2.0, 4.0).at(3.0)
+        0.25
+        """
+        part = (labels_per_class - self.none_at) / (self.full_at - self.none_at)
+        return self.share * min(max(part, 0.0), 1.0)
+
+
+@dataclass(frozen=True)
+class RegressionRecipe:
+    """Every tuned number of the regression on labels, which stands alone where classes are many.
+
+    Attributes
+    ----------
+    of_two, of_more : Rising
+        Its share of all that has label noise, where propagation stands beside it: with two
+        classes, and with more.
     amplitudes : tuple of float
         Variances of the functions, in units of the regression's noise.
     log_sureness, log_sureness_slope, sureness_spread : float
@@ -75,6 +106,8 @@ class RegressionRecipe:
         Labels a class from which on a graph of fewer neighbours is tried.
     """
 
+    of_two: Rising = Rising(0.35, 6.0, 16.0)
+    of_more: Rising = Rising(0.5, 0.0, 4.0)
     amplitudes: tuple[float, ...] = (0.25, 1.0, 4.0, 16.0, 64.0)
     log_sureness: float = 1.5
     log_sureness_slope: float = 0.15
@@ -129,8 +162,8 @@ class AverageRecipe:
     most_labels : int
         Labels that all assumptions but the first take; beyond, a random part of them.
     most_classes : int
-        Classes up to which propagation finds the posteriors; its cost grows as their square.
-        Beyond, labels are regressed on: see `label_regression`.
+        Classes up to which propagation finds posteriors; its cost grows as their square. Beyond,
+        labels are regressed on alone: see `label_regression`.
     share_of_nothing : float
         Odds that rows tell nothing, where labels are doubted by a graph alone.
     regression : RegressionRecipe
