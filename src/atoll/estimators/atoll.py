@@ -348,7 +348,7 @@ class AtollClassifier(InformedClassifier):
         if not self._propagates():
             seen |= self._other_views(memory, data, n_neighbors)
             self._say(f"{len(seen)} assumptions given {len(data.codes)} labels")
-            found = parts.regressions(seen, data, recipe)
+            found = parts.regressions(seen, data, recipe.regression)
             self._say(f"weights: {weights_in_words(found.assumptions, found.weights)}")
             return parts.Weighing(
                 kept, labelled, scaled, data, graph, n_neighbors, seen, None, found,
@@ -385,7 +385,7 @@ class AtollClassifier(InformedClassifier):
         can_tell = can_tell and (picked is None or not picked.any())
         if share < recipe.regression.least_weight or not can_tell:
             return found
-        beside = parts.regressions(found.seen, data, recipe)
+        beside = parts.regressions(found.seen, data, recipe.regression.beside())
         foretold = found.foretold
         if foretold is not None:
             foretold = (1.0 - share) * foretold + share * beside.foretold()[found.some]
@@ -610,7 +610,7 @@ class AtollClassifier(InformedClassifier):
         if parts.unreached_share(finer[1], data) > recipe.finer_unreached:
             return *usual, self.n_neighbors
         with_fewer, with_usual = (
-            parts.log_left_out(view, data, recipe) for view, _ in (finer, usual)
+            parts.log_left_out(view, data, recipe.regression) for view, _ in (finer, usual)
         )
         if with_fewer + np.log(recipe.finer_odds) <= with_usual:
             return *usual, self.n_neighbors

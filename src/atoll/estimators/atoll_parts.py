@@ -23,7 +23,7 @@ from atoll.models.average.average import AveragePosterior, Component, Head, Weig
 from atoll.models.average.corroboration import Corroboration, corroboration
 from atoll.models.average.label_doubts import LabelRecord
 from atoll.models.average.label_regression import Regression, Regressions, counts_left_out, regress
-from atoll.models.average.recipe import AverageRecipe, Belief
+from atoll.models.average.recipe import AverageRecipe, Belief, RegressionRecipe
 from atoll.models.average.views import (
     GraphView,
     View,
@@ -174,35 +174,33 @@ def told_of(labels: PartialLabels) -> Index:
     return every if labels.is_spread is None else np.flatnonzero(~labels.is_spread)
 
 
-def telling(view: View, data: Rows, recipe: AverageRecipe) -> Regression:
+def telling(view: View, data: Rows, recipe: RegressionRecipe) -> Regression:
     """Regress the labels that can be left out on one view."""
     some = told_of(data.labels)
     given = data.labels.of(some)
     features, counts = at_labels(view, data)[some], counts_of_left_out(given)
     K = len(given.classes)
-    return regress(features, given.codes, K, counts, recipe.regression, given.weights)
+    return regress(features, given.codes, K, counts, recipe, given.weights)
 
 
-def log_left_out(view: View, data: Rows, recipe: AverageRecipe) -> float:
+def log_left_out(view: View, data: Rows, recipe: RegressionRecipe) -> float:
     """Return the log probability of the labels, each regressed on the others, on one view."""
     given = data.labels.of(told_of(data.labels))
     told = telling(view, data, recipe).held_out
     return label_regression.log_probability(told, given.codes, counts_of_left_out(given))
 
 
-def regressions(seen: Mapping[str, View], data: Rows, recipe: AverageRecipe) -> Regressions:
+def regressions(seen: Mapping[str, View], data: Rows, recipe: RegressionRecipe) -> Regressions:
     """Regress the labels on every view, those of groups as well, and weigh the views."""
     labels, given = data.labels, data.labels.of(told_of(data.labels))
     K, counts = len(labels.classes), counts_of_left_out(given)
     parts = [telling(view, data, recipe) for view in seen.values()]
-    found = label_regression.weigh(
-        list(seen), parts, given.codes, K, counts, recipe.regression, given.weights
-    )
+    found = label_regression.weigh(list(seen), parts, given.codes, K, counts, recipe, given.weights)
     if labels.is_spread is None:
         return found
     none, weights = np.zeros(len(labels.codes)), labels.weights
     whole = [
-        regress(at_labels(view, data), data.codes, K, none, recipe.regression, weights, part)
+        regress(at_labels(view, data), data.codes, K, none, recipe, weights, part)
         for view, part in zip(seen.values(), parts)
     ]
     return found._replace(heads=tuple(one.head for one in whole))

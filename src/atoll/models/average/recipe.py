@@ -96,6 +96,8 @@ class RegressionRecipe:
         Of an amplitude, relative to the largest; below, it is left out.
     odds : tuple of (name, odds)
         Of the assumptions.
+    nothing_beside : float
+        Odds that rows tell nothing, where propagation stands beside it.
     worth : float
         What the weights by these odds are worth, in labels.
     least_weight : float
@@ -124,10 +126,16 @@ class RegressionRecipe:
         ("columns", 2.0),
         ("nothing", 1.0),
     )
+    nothing_beside: float = 6.0
     worth: float = 5.0
     least_weight: float = 1e-2
     most_landmarks: int = 1000
     finer_labels_a_class: int = 4
+
+    def beside(self) -> RegressionRecipe:
+        """Return the recipe of a regression beside propagation."""
+        odds = dict(self.odds) | {"nothing": self.nothing_beside}
+        return replace(self, odds=tuple(odds.items()))
 
 
 @dataclass(frozen=True)
