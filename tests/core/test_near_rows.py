@@ -27,6 +27,17 @@ def test_rows_that_are_proven_nearest_are_those_of_all_distances(kind):
     assert (graphs.nearest(rows, X, 7) == expected).all()
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n", [1000, 1030, 1150, 1400])
+def test_few_rows_are_proven_as_well_for_as_many_neighbours_as_are_taken(n):
+    rows = np.random.default_rng(n).standard_normal((n, 20))
+    assert near_rows.takes(rows, rows, near_rows.MOST_NEIGHBOURS)
+    found, proven = near_rows.nearest_by_products(rows, rows[:80], near_rows.MOST_NEIGHBOURS)
+    assert proven.mean() > 0.9
+    expected = cdist(rows[:80], rows).argsort(axis=1)[:, : near_rows.MOST_NEIGHBOURS]
+    assert (found[proven] == expected[proven]).all()
+
+
 def test_rows_that_tie_are_found_in_their_order_or_left_to_another_search():
     rng = np.random.default_rng(4)
     rows, X = rng.integers(0, 2, (1500, 16)).astype(float), np.zeros((5, 16))
@@ -38,6 +49,7 @@ def test_rows_that_tie_are_found_in_their_order_or_left_to_another_search():
     assert (near == np.sort(distances, axis=1)[:, :5]).all()
 
 
+@pytest.mark.filterwarnings("error")
 def test_rows_with_too_many_candidates_are_not_proven():
     found, proven = near_rows.nearest_by_products(np.ones((1000, 16)), np.zeros((2, 16)), 3)
     assert found.shape == (2, 3)

@@ -58,7 +58,7 @@ def nearest_by_products(
     (array([[2, 1]]), array([ True]))
     """
     n, d = rows.shape
-    n_groups = max(min(n, k + SPARE), n // GROUP)
+    n_groups = max(min(n, 2 * (k + SPARE)), n // GROUP)
     across = np.zeros((d + 1, n_groups * -(-n // n_groups)), np.float32)
     across[:d, :n] = rows.T
     across[d] = -np.inf  # no row stands there
@@ -70,7 +70,8 @@ def nearest_by_products(
         least = _reached_by(scores, n_groups, k + SPARE)
         query, candidate = np.divmod(np.flatnonzero(scores >= least[:, None]), across.shape[1])
         indices[piece], furthest = _nearest_of(some, rows, query, candidate, k)
-        proven[piece] = _score(some, furthest) > least + _rounding(some, furthest)
+        with np.errstate(invalid="ignore"):  # where a distance is infinite, nothing is proven
+            proven[piece] = _score(some, furthest) > least + _rounding(some, furthest)
     return indices, proven
 
 

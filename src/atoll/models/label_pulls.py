@@ -7,7 +7,8 @@ the span of their features (the representer theorem, Kimeldorf & Wahba 1971):
 
 one term for each label: what it adds to the function at x. A label raises the function of its own
 class and lowers the others, which gives every β_i its sign; labels whose features are alike share
-what they do. The pull of a label is what it adds to the function of one class beyond the mean of
+what they do. Only where labels are regressed on may a function overshoot a label, which then draws
+it back. The pull of a label is what it adds to the function of one class beyond the mean of
 the others. Where v(x)ᵀ v(x_i) is negative, at rows on opposite sides of a line or in clusters that
 a feature tells apart, a label of another class pulls towards the class: what is not so there is so
 here.
@@ -24,6 +25,7 @@ from atoll.core.graphs import nearest
 from atoll.core.rows import clipped, rescaled, row_squares
 from atoll.models.average.average import FARTHEST, AveragePosterior
 from atoll.models.average.heads import ProbitHead
+from atoll.models.average.label_regression import RegressionHead
 from atoll.models.average.near_votes import NearVotes
 from atoll.models.average.views import GraphView, Place, View
 from atoll.models.graph_posterior import (
@@ -41,7 +43,9 @@ TOLERANCE = 1e-9  # of the search for β
 SAME = 1e-9  # of a row's length: rows nearer than that are the same
 
 
-def terms(mean: Array, at: Array, labelled: Array, codes: NDArray[np.intp]) -> Array:
+def terms(
+    mean: Array, at: Array, labelled: Array, codes: NDArray[np.intp], has_signs: bool = True
+) -> Array:
     """Return what each label adds to the functions at a row, (l, F).
 
     Parameters
@@ -50,6 +54,7 @@ def terms(mean: Array, at: Array, labelled: Array, codes: NDArray[np.intp]) -> A
     at : (p,) features of the row
     labelled : (l, p) features of the labelled rows
     codes : (l,) their classes
+    has_signs : whether every label raises the function of its class and lowers the others
 
     Examples
     --------
@@ -65,7 +70,7 @@ def terms(mean: Array, at: Array, labelled: Array, codes: NDArray[np.intp]) -> A
     ridge = SMALL * float(np.einsum("ij,ij->", labelled, labelled)) / len(labelled)
     added = np.zeros((len(labelled), n_functions))
     alpha = max(ridge, np.finfo(float).tiny)
-    solver = Ridge(alpha=alpha, positive=True, fit_intercept=False, tol=TOLERANCE)
+    solver = Ridge(alpha=alpha, positive=has_signs, fit_intercept=False, tol=TOLERANCE)
     for j, owner in enumerate(owners):
         signs = np.where(codes == owner, 1.0, -1.0)
         scale = float(np.abs(mean[:, j]).max()) or 1.0
@@ -84,7 +89,7 @@ def towards(added: Array, code: int) -> Array:
 
 def mean_coefficients(head: Any) -> Array | None:
     """Return the posterior mean of a head's coefficients, (p, F); None of an unknown kind."""
-    if isinstance(head, ProbitHead):
+    if isinstance(head, ProbitHead | RegressionHead):
         return np.einsum("a,apf->pf", head.shares, head.means)
     if isinstance(head, ConePosterior | SoftmaxPosterior):
         return np.einsum("s,spf->pf", head.weights, head.coefficients)
@@ -160,7 +165,11 @@ def _shares(
     mean = mean_coefficients(head)
     if mean is None:
         return None
-    added = terms(mean, view.features(x)[0], _features_at(view, rows), codes)
+    is_regression = isinstance(head, RegressionHead)
+    if is_regression:  # its functions sum to zero: that of the class says all
+        mean, codes, code = mean[:, [code]], (codes == code).astype(np.intp), 1
+    at, labelled = view.features(x)[0], _features_at(view, rows)
+    added = terms(mean, at, labelled, codes, has_signs=not is_regression)
     return _normalised(towards(added, code))
 
 
