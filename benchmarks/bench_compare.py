@@ -129,8 +129,7 @@ def run_cell(task):
         kept[model] = log_of(proba[model][:MOST_KEPT])
         loss, error = row_losses(proba[model], unseen)
         out["models"][model] = {
-            "folds": [round(float(v), 4) for v in found.log_losses[i]],
-            "errors": [int(v) for v in found.errors[i]],
+            "folds": [round(float(v), 3) for v in found.log_losses[i]],
             "log_loss": round(float(loss.mean()), 5),
             "log_loss_new": round(float(loss[: len(new)].mean()), 5),
             "log_loss_fit": round(float(loss[len(new) :].mean()), 5),

@@ -64,5 +64,5 @@ PRIOR = Prior(
     least_variance=0.5,
     pseudo_rows=16.0,
     offset=1.74,
-    slope=0.72,
+    slope=0.73,
 )

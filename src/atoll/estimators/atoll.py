@@ -94,9 +94,11 @@ class AtollClassifier(InformedClassifier):
     Classes may follow the graph of nearest rows, the graph of the rows' signal, a line, clusters in
     principal directions, a smooth function of distance, a sum over columns, or nothing at all. Each
     assumption is a Gaussian process of its own, and counts according to how well it predicted the
-    labels: its evidence, and from 16 labels on what it adds to the predictions of the others. If
-    there are too few labels to tell, the graph without label noise leads, provided that its
-    clusters are clear and another assumption draws the same classes from the labels. `explain()`
+    labels: its evidence, and from 16 labels on what it adds to the predictions of the others. From
+    a few labels a class on this is done in two ways, by propagation and by regressions on the
+    labels, and both are averaged. If there are too few labels to tell, the graph without label
+    noise leads, provided that its clusters are clear and another assumption draws the same classes
+    from the labels. `explain()`
     says in words which assumption holds.
 
     Columns of unlike scales are standardised, and copies of a row are merged and counted. X may be

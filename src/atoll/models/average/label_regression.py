@@ -1,4 +1,4 @@
-"""Many classes: labels regressed on, in place of propagation.
+"""Labels regressed on: beside propagation, and in its place where classes are many.
 
 With K classes propagation works on K functions at once, and its cost grows as the square of K. A
 regression on the labels has a closed form, which all classes share:
