@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from atoll.core import rows as rows_of
 from atoll.core.memory import in_chunks
@@ -236,7 +236,7 @@ class AveragePosterior(NamedTuple):
 def amplitude_prior(belief: Belief, amplitudes: Array) -> Array:
     """Return the log prior of each amplitude, (A,); its exponentials sum to one."""
     log_p = -0.5 * ((np.log(amplitudes) - belief.log_amplitude) / belief.spread) ** 2
-    return log_p - logsumexp(log_p)
+    return log_p - np.logaddexp.reduce(log_p)
 
 
 def evidence_of_shares(codes: Codes, n_classes: int, label_weights: Array | None = None) -> float:
@@ -297,7 +297,7 @@ def weigh(
     """Average an assumption over its amplitudes; log_evidence (A,)."""
     prior = amplitude_prior(belief, amplitudes)
     total = prior + log_evidence
-    average = float(logsumexp(total))
+    average = float(np.logaddexp.reduce(total))
     shares = np.exp(total - average) if np.isfinite(average) else np.exp(prior)
     return Weighed(name, log_odds, average, shares)
 
@@ -322,4 +322,4 @@ def weights(assumptions: list[Weighed]) -> Array:
     """Return the weights of assumptions given the labels, (k,); they sum to one."""
     log_w = np.array([a.log_odds + a.log_evidence for a in assumptions])
     log_w = np.where(np.isnan(log_w), -np.inf, log_w)
-    return np.exp(log_w - logsumexp(log_w))
+    return np.exp(log_w - np.logaddexp.reduce(log_w))

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from atoll.core.progress import progress_bar
 from atoll.models.average import average, heads
@@ -131,13 +130,13 @@ class Compared(NamedTuple):
     def held_out(self, codes: Codes) -> Array:
         """Return class probabilities of each row, without its own label, (s, K)."""
         log_w = self.log_weights[:, None] - np.log(self.of_labels(codes))
-        w = np.exp(log_w - logsumexp(log_w, axis=0))
+        w = np.exp(log_w - np.logaddexp.reduce(log_w, axis=0))
         return np.einsum("bs,bsk->sk", w, self.proba)
 
     @property
     def weights(self) -> Array:
         """(B,) of each k given all labels; they sum to one."""
-        return np.exp(self.log_weights - logsumexp(self.log_weights))
+        return np.exp(self.log_weights - np.logaddexp.reduce(self.log_weights))
 
     def suspicion(self, codes: Codes) -> Array:
         """Return the probability that each label is wrong, given all of them and k, (B, s)."""
