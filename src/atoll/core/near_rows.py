@@ -28,6 +28,7 @@ SPARE = 6  # candidates beyond those that are asked for
 GROUP = 50  # rows of a group, about
 MOST_CANDIDATES = 64  # a row with more is left to another search
 SCORES_AT_ONCE = 2**21  # 8 MiB
+NOWHERE = np.finfo(np.float32).min  # score where no row stands; infinities would make NaNs
 ROUNDING, LEAST_NORMAL = 2.0**-24, 2.0**-126  # of single precision
 
 
@@ -61,7 +62,7 @@ def nearest_by_products(
     n_groups = max(min(n, 2 * (k + SPARE)), n // GROUP)
     across = np.zeros((d + 1, n_groups * -(-n // n_groups)), np.float32)
     across[:d, :n] = rows.T
-    across[d] = -np.inf  # no row stands there
+    across[d] = NOWHERE
     across[d, :n] = -0.5 * np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     indices, proven = np.zeros((len(X), k), np.intp), np.zeros(len(X), bool)
     for piece in in_chunks(len(X), across.shape[1], most=SCORES_AT_ONCE):

@@ -98,8 +98,7 @@ class AtollClassifier(InformedClassifier):
     a few labels a class on this is done in two ways, by propagation and by regressions on the
     labels, and both are averaged. If there are too few labels to tell, the graph without label
     noise leads, provided that its clusters are clear and another assumption draws the same classes
-    from the labels. `explain()`
-    says in words which assumption holds.
+    from the labels. `explain()` says in words which assumption holds.
 
     Columns of unlike scales are standardised, and copies of a row are merged and counted. X may be
     sparse, such as words of texts (TF-IDF), and is never made dense; rows of single precision stay
