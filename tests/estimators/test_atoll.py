@@ -13,6 +13,7 @@ from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators.explanation import WORDS
 from atoll.estimators.graph_rows import with_fewer_neighbours
 from atoll.models.average import pooling
+from atoll.models.average.label_doubts import LabelRecord, doubts
 from atoll.models.average.label_regression import RegressionHead
 from atoll.models.average.recipe import AVERAGE_RECIPE, Rising
 
@@ -310,19 +311,39 @@ def test_joint_draws_of_many_classes_have_the_probabilities_as_their_mean():
     assert drawn.std(axis=0).max() > 0.1
 
 
-def test_wrong_labels_of_many_classes_are_found_at_once():
+@pytest.mark.parametrize("n_classes", [12, 30])
+def test_wrong_labels_of_many_classes_are_found_at_once(n_classes, monkeypatch):
     rng = np.random.default_rng(1)
-    truth = np.repeat(np.arange(30), 10)
-    X = 4.0 * rng.standard_normal((30, 6))[truth] + rng.standard_normal((300, 6))
-    y = np.where(np.arange(300) % 10 < 5, truth, -1)
+    n = 10 * n_classes
+    truth = np.repeat(np.arange(n_classes), 10)
+    X = 4.0 * rng.standard_normal((n_classes, 6))[truth] + rng.standard_normal((n, 6))
+    y = np.where(np.arange(n) % 10 < 5, truth, -1)
     wrong = np.flatnonzero(y >= 0)[::10]
-    y[wrong] = (y[wrong] + 7) % 30
+    y[wrong] = (y[wrong] + 7) % n_classes
     model, _ = fitted(X, y)
+    monkeypatch.setattr(LabelRecord, "infer", None)  # no propagation
     found = model.suspect_labels()
     assert set(found.rows[: len(wrong)]) >= set(wrong[:10])
     assert np.isin(found.rows[: len(wrong)], wrong).mean() > 0.8
     low, high = np.searchsorted(np.cumsum(found.chances), [0.05, 0.95])
     assert low <= len(wrong) <= high
+
+
+def test_labels_are_doubted_by_regressions_and_errors_estimated_by_the_average():
+    rng = np.random.default_rng(2)
+    truth = np.repeat(np.arange(12), 12)
+    X = 3.0 * rng.standard_normal((12, 5))[truth] + rng.standard_normal((144, 5))
+    y = np.where(np.arange(144) % 12 < 6, truth, -1)
+    model, _ = fitted(X, y)
+    record = model.label_record_
+    assert record.regressed is not None
+    assert np.abs(record.held_out - record.regressed).max() > 0.02
+    by_average = record._replace(regressed=None)
+    apart = doubts(record).probabilities - doubts(by_average).probabilities
+    assert np.abs(apart).max() > 0.002
+    few, _ = fitted(X[:108], y[:108])
+    assert few.label_record_.regressed is None
+    assert len(few.label_record_.features) > 0
 
 
 def test_groups_of_many_classes_share_a_class():

@@ -412,7 +412,7 @@ class AtollClassifier(InformedClassifier):
             data.labels, weighing.labelled, believed, some,
             assumptions, recipe, weighing.held_out(),
         )  # fmt: skip
-        record = weighing.with_beside(record)
+        record = weighing.with_beside(record, recipe.regression)
         self._say("all rows")
         explanation = weighing.explanation()
         if isinstance(X, SourceRows):

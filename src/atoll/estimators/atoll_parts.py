@@ -95,13 +95,21 @@ class Weighing(NamedTuple):
         alone = isinstance(self.problems, Regressions) and self.data.labels.is_spread is None
         return self.foretold if alone else None
 
-    def with_beside(self, record: LabelRecord) -> LabelRecord:
-        """Return the record, in which what is said of labels left out is that of the average."""
+    def with_beside(self, record: LabelRecord, recipe: RegressionRecipe) -> LabelRecord:
+        """Return the record, in which what is said of labels left out is that of the average.
+
+        Where propagation would take long to doubt labels, regressions alone do.
+        """
         if self.beside is None or record.held_out is None:
             return record
-        share = self.share_beside
-        more = (1.0 - share) * record.held_out + share * self.beside.foretold()
-        return record._replace(held_out=more)
+        share, foretold = self.share_beside, self.beside.foretold()
+        record = record._replace(held_out=(1.0 - share) * record.held_out + share * foretold)
+        if record.n_classes < recipe.doubting_classes:
+            return record
+        every = np.arange(len(record.codes))
+        return record._replace(
+            part=every, features=(), amplitudes=(), log_priors=(), regressed=foretold
+        )
 
     def explanation(self) -> Explanation:
         """Return the weights with the evidence that they follow from."""

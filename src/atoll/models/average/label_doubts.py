@@ -13,9 +13,9 @@ propagation finds what all other labels say of a row, and the evidence of each v
 with p_ki the probability of label i's class given the others under k = (view, amplitude, ε), P_ki
 that of the label, and w_k the weight of k given all labels. ε is learnt with the rest.
 
-Where classes are many labels were regressed on (`label_regression`), and what was foretold of each
-label from the others is known. Then k is ε and a power by which that may be surer, weighed by how
-probable the two make the labels.
+With a dozen classes or more propagation takes as long as several fits. There labels were regressed on
+(`label_regression`), and what was foretold of each from the others is known. Then k is ε and a
+power by which that may be surer, weighed by how probable the two make the labels.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class LabelRecord(NamedTuple):
     weights : (l,) of the labels; None: one each
     is_random : (l,) whether a label was drawn at random; None: all were
     held_out : (l, K) class probabilities of the rows, each without its own label; None: not found
+    regressed : (l, K) the same by regressions alone, by which labels are doubted; None: by
+        propagation where there are features, else by what was held out
     """
 
     rows: Codes
@@ -70,6 +72,7 @@ class LabelRecord(NamedTuple):
     weights: Array | None = None
     is_random: NDArray[np.bool_] | None = None
     held_out: Array | None = None
+    regressed: Array | None = None
 
     @property
     def is_quickly_doubted(self) -> bool:
@@ -246,8 +249,9 @@ def _as_foretold(record: LabelRecord, wrong: float) -> Compared:
 
     What foretold labels took wrong ones for noise, and may be surer than it says by a power.
     """
-    assert record.held_out is not None
-    told = record.held_out[record.part]
+    foretold = record.held_out if record.regressed is None else record.regressed
+    assert foretold is not None
+    told = foretold[record.part]
     proba = np.stack([told**power / (told**power).sum(axis=1, keepdims=True) for power in POWERS])
     found = Compared(np.zeros(len(POWERS)), proba, np.full(len(POWERS), wrong))
     counts = np.ones(len(told)) if record.weights is None else record.weights_of_part

@@ -106,6 +106,8 @@ class RegressionRecipe:
         Rows by which functions of distance and sums over columns are represented, at most.
     finer_labels_a_class : int
         Labels a class from which on a graph of fewer neighbours is tried.
+    doubting_classes : int
+        Classes from which on it tells which labels may be wrong, in place of propagation.
     """
 
     of_two: Rising = Rising(0.35, 6.0, 16.0)
@@ -131,6 +133,7 @@ class RegressionRecipe:
     least_weight: float = 1e-2
     most_landmarks: int = 1000
     finer_labels_a_class: int = 4
+    doubting_classes: int = 12
 
     def beside(self) -> RegressionRecipe:
         """Return the recipe of a regression beside propagation."""
