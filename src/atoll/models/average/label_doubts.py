@@ -13,8 +13,8 @@ propagation finds what all other labels say of a row, and the evidence of each v
 with p_ki the probability of label i's class given the others under k = (view, amplitude, ε), P_ki
 that of the label, and w_k the weight of k given all labels. ε is learnt with the rest.
 
-With a dozen classes or more propagation takes as long as several fits. There labels were regressed on
-(`label_regression`), and what was foretold of each from the others is known. Then k is ε and a
+With a dozen classes or more propagation takes as long as several fits. There labels were regressed
+on (`label_regression`), and what was foretold of each from the others is known. Then k is ε and a
 power by which that may be surer, weighed by how probable the two make the labels.
 """
 
