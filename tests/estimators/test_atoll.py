@@ -641,3 +641,17 @@ def test_a_repeated_label_that_was_not_picked_is_the_one_that_counts():
     assert np.all(model.label_record_.is_random)
     assert set(model.label_record_.rows) == set(range(120, 132))
     assert len(X) == 120
+
+
+def test_errors_are_estimated_by_labels_left_out_of_an_average_as_sure_as_the_fit():
+    rng = np.random.default_rng(3)
+    truth = np.repeat(np.arange(4), 60)
+    X = 1.2 * rng.standard_normal((4, 5))[truth] + rng.standard_normal((240, 5))
+    model, _ = fitted(X, hide_labels(truth, per_class=15, random_state=0))
+    average, record = model.posterior_, model.label_record_
+    assert average.sharpness > 1.1
+    left_out, codes = model._held_out_labels()
+    assert (codes == record.codes).all()
+    surer = pooling.sharpened(record.held_out, average.shares, average.sharpness)
+    np.testing.assert_allclose(left_out, surer)
+    assert left_out.max(axis=1).mean() > record.held_out.max(axis=1).mean() + 0.01

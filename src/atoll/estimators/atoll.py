@@ -52,7 +52,7 @@ from atoll.estimators.row_memory import RowMemory
 from atoll.estimators.shell import Fit, Need
 from atoll.estimators.validation import generator
 from atoll.models import graph_gp
-from atoll.models.average import average, heads, spans, stacking, sureness, views
+from atoll.models.average import average, heads, pooling, spans, stacking, sureness, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
 from atoll.models.average.corroboration import NOTHING_SEEN, Corroboration
 from atoll.models.average.heads import ProbitHead
@@ -546,6 +546,11 @@ class AtollClassifier(InformedClassifier):
         counts = counts * (1.0 - 1.0 / np.bincount(codes, minlength=K)[codes])
         log_power = (2.0 - of_clusters) * float(np.log(recipe.pooled_sharpness))
         return sureness.power(foretold, codes, counts, shares, log_power, recipe.sharpness_spread)
+
+    def _held_out_labels(self) -> tuple[Array, Index]:
+        found, codes = super()._held_out_labels()
+        average = self.posterior_
+        return pooling.sharpened(found, average.shares, average.sharpness), codes
 
     def _row_settings(self, metric: str) -> tuple[Any, ...]:
         """Return what the rows of the graphs depend on, besides the data."""
