@@ -549,8 +549,8 @@ class AtollClassifier(InformedClassifier):
 
     def _held_out_labels(self) -> tuple[Array, Index]:
         found, codes = super()._held_out_labels()
-        average = self.posterior_
-        return pooling.sharpened(found, average.shares, average.sharpness), codes
+        fitted = self.posterior_
+        return pooling.sharpened(found, fitted.shares, fitted.sharpness), codes
 
     def _row_settings(self, metric: str) -> tuple[Any, ...]:
         """Return what the rows of the graphs depend on, besides the data."""
