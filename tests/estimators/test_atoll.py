@@ -130,13 +130,24 @@ def test_the_verdict_says_how_far_probabilities_are_drawn_to_the_shares():
     assert "shares by" not in model.diagnostics_["verdict"]
 
 
-@pytest.mark.parametrize("per_class", [2, 20])
-def test_assumptions_alone_are_weighed_as_in_a_fit(per_class):
-    X, y, _ = crescents(per_class=per_class)
+def test_evidence_alone_is_that_by_which_bayes_rule_weighs_in_a_fit():
+    X, y, _ = crescents(per_class=2)  # with so few labels weights are by Bayes' rule alone
     alone = AtollClassifier(random_state=3)
-    found = alone._assumptions(X, y)
-    assert found == AtollClassifier(random_state=3).fit(X, y).explanation_
+    by_bayes = -np.log(AtollClassifier(random_state=3).fit(X, y).weights_["nothing"])
+    assert alone._log_evidence(X, y) == pytest.approx(by_bayes, rel=1e-9)
     assert not hasattr(alone, "posterior_")
+
+
+def test_evidence_alone_grows_with_the_labels_whatever_their_weights():
+    X, _, truth = crescents()
+    found = [
+        AtollClassifier(random_state=3)._log_evidence(
+            X, hide_labels(truth, per_class=n, random_state=0)
+        )
+        for n in (4, 8, 20)
+    ]
+    assert found[0] + 3.0 < found[1]
+    assert found[1] + 6.0 < found[2]  # shares alone lose more with every label
 
 
 def test_weights_sum_to_one_and_have_words():

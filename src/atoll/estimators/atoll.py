@@ -313,15 +313,21 @@ class AtollClassifier(InformedClassifier):
         numbers = 16 * n * n_modes + 4 * n * rows_of.width(X) + 6 * wide**2
         return Need(8 * numbers, f"{n_modes} modes of {n} rows", "Choose a smaller max_graph_rows.")
 
-    def _assumptions(self, X: Any, y: Any) -> Explanation:
-        """Return how a fit would weigh the assumptions, without the rest of the fit."""
+    def _log_evidence(self, X: Any, y: Any) -> float:
+        """Return the log of how many times more probable the rows make the labels than shares do.
+
+        That is by Bayes' rule, without the rest of a fit, and whatever the weights are in a fit.
+        """
         self._begin()
         with hearing():  # a fit that follows says the same
             X, labels = self._read_training(X, y)
         self._memory(X, labels).check()
         self._keep_labels(labels)
         with self._threads():
-            return self._weighing(X, labels).explanation()
+            found = self._weighing(X, labels).assumptions
+        total = np.array([one.log_odds + one.log_evidence for one in found])
+        nothing = [one.name for one in found].index(stacking.NOTHING)
+        return float(np.logaddexp.reduce(total[~np.isnan(total)]) - total[nothing])
 
     def _weighing(self, X: Any, labels: PartialLabels) -> parts.Weighing:
         """Put the rows on graphs, and weigh the assumptions by the labels."""
