@@ -41,7 +41,7 @@ SETS = {
                     "wisconsin"),
     "report": ("penguins", "australian", "saheart"),
 }  # fmt: skip
-LABELS = (2, 4, 8)
+LABELS = (2, 4, 8, 16)
 THRESHOLDS = (-np.inf, -0.4, -0.2, 0.0, 0.1, 0.2, 0.4, 0.8)
 MOST_ROWS = 600
 
