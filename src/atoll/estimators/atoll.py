@@ -324,10 +324,9 @@ class AtollClassifier(InformedClassifier):
         self._memory(X, labels).check()
         self._keep_labels(labels)
         with self._threads():
-            found = self._weighing(X, labels).assumptions
-        total = np.array([one.log_odds + one.log_evidence for one in found])
-        nothing = [one.name for one in found].index(stacking.NOTHING)
-        return float(np.logaddexp.reduce(total[~np.isnan(total)]) - total[nothing])
+            return average.log_evidence_beyond(
+                stacking.NOTHING, self._weighing(X, labels).assumptions
+            )
 
     def _weighing(self, X: Any, labels: PartialLabels) -> parts.Weighing:
         """Put the rows on graphs, and weigh the assumptions by the labels."""

@@ -320,6 +320,16 @@ def merged(assumptions: list[Weighed], part: str, whole: str) -> list[Weighed]:
 
 def weights(assumptions: list[Weighed]) -> Array:
     """Return the weights of assumptions given the labels, (k,); they sum to one."""
-    log_w = np.array([a.log_odds + a.log_evidence for a in assumptions])
-    log_w = np.where(np.isnan(log_w), -np.inf, log_w)
+    log_w = _log_weights(assumptions)
     return np.exp(log_w - np.logaddexp.reduce(log_w))
+
+
+def log_evidence_beyond(name: str, assumptions: list[Weighed]) -> float:
+    """Return the log of how many times likelier labels are by all assumptions than by one."""
+    log_w = _log_weights(assumptions)
+    return float(np.logaddexp.reduce(log_w) - log_w[[a.name for a in assumptions].index(name)])
+
+
+def _log_weights(assumptions: list[Weighed]) -> Array:
+    log_w = np.array([a.log_odds + a.log_evidence for a in assumptions])
+    return np.where(np.isnan(log_w), -np.inf, log_w)
