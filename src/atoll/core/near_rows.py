@@ -71,8 +71,7 @@ def nearest_by_products(
         least = _reached_by(scores, n_groups, k + SPARE)
         query, candidate = np.divmod(np.flatnonzero(scores >= least[:, None]), across.shape[1])
         indices[piece], furthest = _nearest_of(some, rows, query, candidate, k)
-        with np.errstate(invalid="ignore"):  # where a distance is infinite, nothing is proven
-            proven[piece] = _score(some, furthest) > least + _rounding(some, furthest)
+        proven[piece] = _score(some, furthest) > least + _rounding(some, furthest)
     return indices, proven
 
 

@@ -355,7 +355,6 @@ class AtollClassifier(InformedClassifier):
             seen |= self._other_views(memory, data, n_neighbors)
             self._say(f"{len(seen)} assumptions given {len(data.codes)} labels")
             found = parts.regressions(seen, data, recipe.regression)
-            self._say(f"weights: {weights_in_words(found.assumptions, found.weights)}")
             return parts.Weighing(
                 kept, labelled, scaled, data, graph, n_neighbors, seen, None, found,
                 found.assumptions, found.weights, NOTHING_SEEN, parts.told_of(data.labels),
@@ -367,20 +366,19 @@ class AtollClassifier(InformedClassifier):
         seen |= self._other_views(memory, data, n_neighbors)
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
         foretold, weights = self._foretold(problems, assumptions, data, some)
-        weighing = parts.Weighing(
+        return parts.Weighing(
             kept, labelled, scaled, data, graph, n_neighbors, seen, bold,
             problems, assumptions, weights, seconded, some, foretold,
         )  # fmt: skip
-        weighing = self._with_regressions(weighing)
-        self._say(f"weights: {weights_in_words(assumptions, weighing.all_weights())}")
-        return weighing
 
     def _with_regressions(self, found: parts.Weighing) -> parts.Weighing:
-        """Return what was found, with the labels regressed on beside propagation.
+        """Return what was found, with the labels regressed on beside propagation, if there is any.
 
         They share what the graph without label noise leaves. Labels that may be wrong, that were
         picked because they are hard, and very many ones are left to propagation.
         """
+        if not self._propagates():
+            return found
         recipe, data, K = self._recipe(), found.data, len(self.classes_)
         rising = recipe.regression.of_two if K == 2 else recipe.regression.of_more
         share = rising.at(average.labels_per_class(data.codes, K, data.labels.weights))
@@ -399,10 +397,11 @@ class AtollClassifier(InformedClassifier):
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
         recipe, known_shares = self._recipe(), self._known_shares(labels)
-        weighing = self._weighing(X, labels)
+        weighing = self._with_regressions(self._weighing(X, labels))
         kept, scaled, data, bold = weighing.kept, weighing.scaled, weighing.data, weighing.bold
         problems, assumptions = weighing.problems, weighing.assumptions
         weights, some = weighing.all_weights(), weighing.some
+        self._say(f"weights: {weights_in_words(assumptions, weights)}")
         shares = data.smoothed_shares if known_shares is None else known_shares
         posterior = parts.average_of(weighing, shares, recipe)
         posterior = posterior._replace(

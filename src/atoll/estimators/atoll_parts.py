@@ -103,13 +103,10 @@ class Weighing(NamedTuple):
         if self.beside is None or record.held_out is None:
             return record
         share, foretold = self.share_beside, self.beside.foretold()
-        record = record._replace(held_out=(1.0 - share) * record.held_out + share * foretold)
+        held_out = (1.0 - share) * record.held_out + share * foretold
         if record.n_classes < recipe.doubting_classes:
-            return record
-        every = np.arange(len(record.codes))
-        return record._replace(
-            part=every, features=(), amplitudes=(), log_priors=(), regressed=foretold
-        )
+            return record._replace(held_out=held_out)
+        return record.by_regression(held_out, foretold)
 
     def explanation(self) -> Explanation:
         """Return the weights with the evidence that they follow from."""

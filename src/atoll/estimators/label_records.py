@@ -68,10 +68,7 @@ def record_of_assumptions(
         None if labels.is_chosen is None else ~labels.is_chosen,
     )
     if held_out is not None:
-        every = np.arange(len(labelled))
-        return record._replace(
-            part=every, features=(), amplitudes=(), log_priors=(), held_out=held_out
-        )
+        return record.by_regression(held_out)
     if problems is None or labels.is_spread is not None:
         return _of_given_labels(record, labels)
     compared = label_doubts.compare(record, problems)

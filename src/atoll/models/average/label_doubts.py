@@ -79,6 +79,17 @@ class LabelRecord(NamedTuple):
         """Whether all labels can be doubted in a second or two."""
         return not self.features or len(self.codes) * self.n_classes**2 <= QUICKLY_DOUBTED
 
+    def by_regression(self, held_out: Array, regressed: Array | None = None) -> LabelRecord:
+        """Return the record of labels that regressions doubt: of all of them, without features."""
+        return self._replace(
+            part=np.arange(len(self.codes)),
+            features=(),
+            amplitudes=(),
+            log_priors=(),
+            held_out=held_out,
+            regressed=regressed,
+        )
+
     @property
     def of_part(self) -> Codes:
         """Classes of the labels of the part, (s,)."""
