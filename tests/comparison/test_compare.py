@@ -121,6 +121,18 @@ def test_no_model_sees_the_label_that_it_is_scored_on(data):
     assert losses.log_losses.shape == (1, 20)
 
 
+def test_copies_of_a_label_are_left_out_of_every_fit(data, found):
+    X, y = data
+    some = np.flatnonzero(y != None)  # noqa: E711
+    X, y = np.concatenate([X, X[some]]), np.concatenate([y, y[some]])
+    again = compare_models(X, y, models=QUICK, n_splits=3)
+    assert (again.n_labels, again.n_repeated) == (found.n_labels, len(some))
+    shares = [next(row for row in one.table if row.model == "shares") for one in (found, again)]
+    assert shares[0].log_loss == shares[1].log_loss
+    said = " ".join("\n".join(terminal_lines(again)).split())
+    assert f"{len(some)} labels repeat that of the same row elsewhere in the table" in said
+
+
 def test_the_same_seed_gives_the_same_comparison_and_progress_changes_nothing(
     data, found, at_a_terminal
 ):

@@ -294,6 +294,7 @@ def compare(
     from atoll.core.column_scales import holds_numbers_alone
     from atoll.core.labels import parse_labels
     from atoll.core.preprocessing import prepare
+    from atoll.core.repeated_rows import without_repeats
     from atoll.core.tables import read_table, source_of
 
     say = speaker(quiet)
@@ -327,7 +328,7 @@ def compare(
     if "ordinal-gp" in (models or ()):
         for line in about_order(_models()["ordinal-gp"], None, labels):
             say(line)
-    for line in [*about_labels, *folds_said(labels, n_splits)]:
+    for line in [*about_labels, *folds_said(without_repeats(table.X, labels), n_splits)]:
         say(line)
     found = compare_models(
         table.X if is_plain else table,

@@ -39,6 +39,7 @@ from atoll.core.near_names import did_you_mean
 from atoll.core.preprocessing import PreparedTable, counts_as_category
 from atoll.core.progress import progress_bar
 from atoll.core.remarks import warn_user
+from atoll.core.repeated_rows import without_repeats
 from atoll.core.rows import COSINE, EUCLIDEAN
 from atoll.core.table_fixes import FRAME
 from atoll.estimators.graph_rows import choose_rows
@@ -77,7 +78,8 @@ def compare_models(
     that a single model is clearly better than the blend is above one fifth, the recommendation says
     that it cannot tell. With fewer than eight labels in a class the default is kept, and a warning
     says so before the first fit. The only label of a class is in every fit and is not scored; if
-    every class has only one, nothing is compared.
+    every class has only one, nothing is compared. A row that stands in the table several times
+    with the same label has it once: its copies would tell every model the label that is held out.
 
     Models are compared on the same columns: if the default standardises them, because their ranges
     are unlike, they are standardised for the others as well; otherwise every model takes them as
@@ -143,7 +145,9 @@ def compare_models(
     check_value("max_rows", max_rows, Whole(2))
     check_value("random_state", random_state, Whole(0))
     check_value("metric", metric, Nothing("as each model does") | _METRICS)
-    rows, labels, step, categories = _read(X, y, unlabelled)
+    rows, every, step, categories = _read(X, y, unlabelled)
+    labels = without_repeats(rows, every)
+    n_repeated = every.n_labelled - labels.n_labelled
     candidates, left_out = _chosen(models, len(labels.classes))
     not_wanted = _left_out(candidates, without)
     left_out += tuple((one.name, "as asked") for one in candidates if one.name in not_wanted)
@@ -154,7 +158,8 @@ def compare_models(
     ]
     n_rarest = int(labels.counts.min())
     if labels.counts.max() < 2:
-        return replace(_nothing_to_compare(labels, candidates), step=step)
+        nothing = _nothing_to_compare(labels, candidates)
+        return replace(nothing, step=step, n_repeated=n_repeated)
     if n_rarest < FEWEST:
         warn_user(
             f"these labels cannot tell which model is best, whatever the comparison finds: "
@@ -201,7 +206,14 @@ def compare_models(
     left_out += tuple((name, "the comparison was stopped") for name in found.interrupted)
     result = _result(candidates, found, judgement, labels, used, n_splits, left_out)
     words = _is_words(X, rows)
-    return replace(result, step=step, unlike=unlike, n_asked=n_asked, only_words=words)
+    return replace(
+        result,
+        step=step,
+        unlike=unlike,
+        n_asked=n_asked,
+        only_words=words,
+        n_repeated=n_repeated,
+    )
 
 
 def _forecast(

@@ -15,6 +15,7 @@ from atoll.comparison.result import ModelComparison
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
 from atoll.core.overwriting import PAGE, check_output
+from atoll.core.repeated_rows import about_repeats
 from atoll.plotting.palette import GRID, INK, new_figure, plain_text, tidy
 from atoll.reports.figures import png_address
 
@@ -110,8 +111,13 @@ def _aligned(lines: list[list[str]]) -> list[str]:
 
 
 def _what_was_done(found: ModelComparison) -> str:
+    repeats = about_repeats(found.n_repeated)
+    repeats = repeats and f" {repeats}"
     if not found.table:
-        return "No model was fitted. With two labels of a class, or more, labels can be held out."
+        return (
+            "No model was fitted. With two labels of a class, or more, labels can be held out."
+            f"{repeats}"
+        )
     part = ""
     if found.n_used_rows < found.n_rows:
         part = f" The models were fitted to {found.n_used_rows:,} of {found.n_rows:,} rows."
@@ -152,8 +158,8 @@ def _what_was_done(found: ModelComparison) -> str:
     return (
         f"{found.n_labels:,} labels of {found.n_classes} classes, each held out once in "
         f"{found.n_splits} folds{fewer}{apart}{rarest}."
-        f"{part}{scaled} Below zero a model is better than the default; intervals by a correlated "
-        "t-test over rows. The last column has the seconds of one fit and its "
+        f"{repeats}{part}{scaled} Below zero a model is better than the default; intervals by a "
+        "correlated t-test over rows. The last column has the seconds of one fit and its "
         f"predictions.{report}"
     )
 

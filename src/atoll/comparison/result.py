@@ -89,6 +89,7 @@ class ModelComparison:
     n_asked : folds that were asked for; there are at most as many as the rarest class has labels
     alone : the main model of the recommended blend; None if a single model is recommended
     only_words : whether rows are sparse, as those of texts are, with no other columns
+    n_repeated : labels left out, since they are copies of others together with their rows
     """
 
     table: tuple[ModelRow, ...]
@@ -111,6 +112,7 @@ class ModelComparison:
     n_asked: int = 0
     alone: Alone | None = None
     only_words: bool = False
+    n_repeated: int = 0
 
     def classifier(self) -> Any:
         """Return the best model, to be fitted to all rows and labels: `classifier().fit(X, y)`."""

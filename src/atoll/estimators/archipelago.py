@@ -214,6 +214,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
 
     paper = "Adams & Ghahramani 2009"
     summary = "two or more classes and unlabelled rows, generative"
+    holds_labels_out = True
     patience = sampling.OF_ISLANDS
     parameters = (
         OF_ISLANDS

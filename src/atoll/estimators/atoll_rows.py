@@ -13,6 +13,7 @@ from atoll.core.column_scales import unlike_scales
 from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels
 from atoll.core.memory import in_chunks
+from atoll.core.repeated_rows import labels_are_copies
 from atoll.estimators.graph_rows import places_of
 from atoll.kernels.conditioning import distinct_rows
 from atoll.models.average import average
@@ -24,7 +25,6 @@ HUGE = 1e50  # numbers from which columns are divided by a common unit
 FEWEST_OF_DIRECTIONS = 3  # columns; rows of fewer may have length one for other reasons
 GLANCE = 100  # rows that are looked at first: most tables are not directions
 UNIT_TOLERANCE = 1e-5  # of a squared length, in single precision as well
-NEARLY_ALL = 0.9  # of the rows, which some column tells apart where no row is equal by chance
 
 
 class Scaled(NamedTuple):
@@ -115,23 +115,21 @@ class Rows(NamedTuple):
     def counted_once(self) -> NDArray[np.bool_]:
         """Return which labels count, (l,): of labels that are copies together with their rows, one.
 
-        A row that stands in the table twice with the same label tells nothing the second time. Rows
-        of few values are equal by coincidence, and then their labels are answers of their own. So
-        all count unless some column tells nearly all rows apart; and all do where any copies
-        contradict each other, where groups share labels, or where labels have weights.
+        All count where they are not copies, where groups share them, or where they have weights.
         """
         labels, every = self.labels, np.ones(len(self.labelled), bool)
+        if labels.weights is not None or labels.is_spread is not None:
+            return every
+        if not labels_are_copies(
+            self.rows, self.copies, self.labelled, self.codes, by_columns=self.has_plain_columns
+        ):
+            return every
         # Labels that were drawn at random first: they tell the shares of the classes.
         order = np.arange(len(every))
         if labels.is_chosen is not None:
             order = np.argsort(labels.is_chosen, kind="stable")
-        _, first = np.unique(self.labelled[order], return_index=True)
-        if len(first) == len(every) or self.n_contradicted:
-            return every
-        if labels.weights is not None or labels.is_spread is not None:
-            return every
-        if self.has_plain_columns and not _differ_in_a_column(self.rows):
-            return every
+        pairs = np.stack([self.labelled, self.codes])[:, order]
+        first = np.unique(pairs, axis=1, return_index=True)[1]
         return np.isin(np.arange(len(every)), order[first])
 
     @property
@@ -200,12 +198,6 @@ def put_labels(
     outside = rows_of.rescaled(some, scaled.shift, scaled.scale, metric)
     n_telling = scaled.n_telling
     return Rows(scaled.rows, scaled.copies, place, outside, labels, metric, n_telling)
-
-
-def _differ_in_a_column(rows: Array) -> bool:
-    """Return whether some column has another value in nearly every row."""
-    most = NEARLY_ALL * len(rows)
-    return any(len(np.unique(column)) >= most for column in rows.T)
 
 
 def _are_unit(X: Any) -> bool:

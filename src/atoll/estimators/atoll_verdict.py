@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from atoll.core.repeated_rows import about_repeats
 from atoll.estimators.explanation import Explanation
 from atoll.models.graph_posterior import ENOUGH_DRAWS
 
@@ -144,14 +145,9 @@ def _about_rows(facts: Facts, weights: Mapping[str, float], of_chains: list[str]
     """Return lines about what was done with the rows, and those about the chains."""
     untold = weights["nothing"]
     drawn = f"Probabilities are drawn {untold:.0%} of the way to the labels' shares."
-    n = facts.n_repeated
-    repeated = (
-        f"{n:,} {'label repeats' if n == 1 else 'labels repeat'} that of the same row elsewhere in "
-        "the table, and each such row counts once."
-    )
     return [
         *([drawn] if untold > SEEN else []),
-        *([repeated] if n else []),
+        *([about_repeats(facts.n_repeated)] if facts.n_repeated else []),
         *of_chains,
         *(["Columns were standardised."] if facts.standardised else []),
     ]

@@ -168,6 +168,7 @@ class DPMixtureClassifier(GenerativeClassifier):
 
     paper = "Kimura, Nakada, Doucet & Matsumoto 2009"
     summary = "two or more classes, learns from unlabelled rows, millions of them; also a density"
+    holds_labels_out = True
     parameters: ClassVar[Mapping[str, Rule]] = (
         COMMON
         | RANDOM

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from atoll.core.labels import PartialLabels, is_auto, parse_labels
 from atoll.core.progress import progress_bar
+from atoll.core.repeated_rows import about_repeats, without_repeats
 from atoll.core.selection import some_rows
 from atoll.diagnostics import brier_score, expected_calibration_error
 from atoll.plotting.palette import class_names
@@ -67,9 +68,10 @@ def held_out_probabilities(
 ) -> HeldOut:
     """Refit clones of `estimator` on folds of the labelled rows and predict the rows left out.
 
-    Unlabelled rows are in every training set, up to 50,000 rows in all. There are no more folds
-    than the rarest class has labelled rows; if it has fewer than two, nothing is refitted and the
-    note says why.
+    Unlabelled rows are in every training set, up to 50,000 rows in all. A row that stands in the
+    table several times with the same label has it once: a copy would tell what is held out. There
+    are no more folds than the rarest class has labelled rows; if it has fewer than two, nothing is
+    refitted and the note says why.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ def held_out_probabilities(
     ((12, 2), 3)
     """
     from atoll.estimators.graph_rows import choose_rows
-    from atoll.estimators.model_selection import SemiSupervisedKFold
+    from atoll.estimators.model_selection import SemiSupervisedKFold, with_nulls
 
     if n_splits < 2:
         raise ValueError(f"n_splits is {n_splits}; cross-validation needs at least 2.")
@@ -110,6 +112,12 @@ def held_out_probabilities(
     if classes is not None:
         unlabelled = unlabelled_marker(unlabelled, classes)
     labels = parse_labels(y, unlabelled=unlabelled, classes=classes)
+    X = X if hasattr(X, "iloc") or sparse.issparse(X) else np.asanyarray(X)
+    # Converted as objects, since NumPy would turn the list ["a", nan] into two strings.
+    y = y if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+    n_labelled, labels = labels.n_labelled, without_repeats(X, labels)
+    n_repeated = n_labelled - labels.n_labelled
+    y = with_nulls(labels) if n_repeated else y
     rarest = int(labels.counts.argmin())
     n_rarest = int(labels.counts[rarest])
     name = class_names(labels.classes)[rarest]
@@ -127,10 +135,8 @@ def held_out_probabilities(
     if len(labels.codes) > MOST_ROWS:
         part = f"Refits have {MOST_ROWS:,} of the {len(labels.codes):,} rows."
         note = f"{note} {part}".strip()
-
-    X = X if hasattr(X, "iloc") or sparse.issparse(X) else np.asanyarray(X)
-    # Converted as objects, since NumPy would turn the list ["a", nan] into two strings.
-    y = y if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+    if n_repeated:
+        note = f"{note} {about_repeats(n_repeated)}".strip()
     folds = SemiSupervisedKFold(
         n_usable, shuffle=True, random_state=random_state, unlabelled=unlabelled
     )

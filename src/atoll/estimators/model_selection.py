@@ -9,14 +9,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import BaseCrossValidator
 
 from atoll.core.labels import PartialLabels, parse_labels
+from atoll.core.repeated_rows import repeated_labels
 from atoll.core.selection import some_rows
 from atoll.diagnostics import entropy
+from atoll.estimators.knowledge import read_groups
 from atoll.estimators.parameters import Whole, check_value
+
+Index = NDArray[np.intp]
 
 NO_CLASSES = (
     "y is an array of objects with numbers and nulls, in which scikit-learn's scorers see no "
@@ -32,6 +38,10 @@ class SemiSupervisedKFold(BaseCrossValidator):
     is tested once. The sizes of two folds differ by at most one. With `stratify=True` so do the
     numbers of rows of each class in them, however small the class; a class with a single
     labelled row is absent from the training set of the fold that tests it.
+
+    Labelled rows that belong together are tested together, and dealt as one: those of a group, and
+    a row that stands in the table several times with the same label, whose copies would tell what
+    is held out. (Rows of few values, equal by coincidence, are dealt one by one.)
 
     Parameters
     ----------
@@ -90,10 +100,11 @@ class SemiSupervisedKFold(BaseCrossValidator):
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Only its number of rows is used.
+            Its rows are looked at for copies of labelled ones, if it is an array or a data frame.
         y : array-like of shape (n,)
             Labels, with nulls or the `unlabelled` value where a row has none.
-        groups : ignored
+        groups : (n,) names, default=None
+            Which rows belong together, such as those of one patient; null where a row is alone.
 
         Yields
         ------
@@ -117,21 +128,53 @@ class SemiSupervisedKFold(BaseCrossValidator):
                 f"n_splits={self.n_splits} is more than the {labels.n_labelled} labelled row(s) "
                 f"among {n_rows}; pass fewer folds or label more rows."
             )
-        order = self._dealing_order(labels)
+        together = _together(X, labels, groups)
+        sets = np.unique(together[labels.is_labelled])
+        if len(sets) < self.n_splits:
+            raise ValueError(
+                f"n_splits={self.n_splits} is more than the {len(sets)} sets of labelled rows "
+                "that belong together or are copies; pass fewer folds or label more rows."
+            )
+        fold_of_set = np.full(n_rows, -1)
+        fold_of_set[self._dealing_order(labels, together)] = np.arange(len(sets)) % self.n_splits
+        fold_of_row = np.where(labels.is_labelled, fold_of_set[together], -1)
         for fold in range(self.n_splits):
-            is_test = np.zeros(n_rows, dtype=bool)
-            is_test[order[fold :: self.n_splits]] = True
-            yield np.flatnonzero(~is_test), np.flatnonzero(is_test)
+            yield np.flatnonzero(fold_of_row != fold), np.flatnonzero(fold_of_row == fold)
 
-    def _dealing_order(self, labels: PartialLabels) -> np.ndarray:
-        """Labelled rows in the order in which they are dealt to the folds in turn."""
+    def _dealing_order(self, labels: PartialLabels, together: Index) -> Index:
+        """Sets of labelled rows in the order in which they are dealt to the folds in turn."""
         order = np.flatnonzero(labels.is_labelled)
         if self.shuffle:
             order = np.random.default_rng(self.random_state).permutation(order)
+        order = order[np.sort(np.unique(together[order], return_index=True)[1])]  # one of each set
+        sizes = np.bincount(together[labels.is_labelled], minlength=len(together))
+        order = order[np.argsort(-sizes[together[order]], kind="stable")]
         if self.stratify:
             # Rows of a class follow each other, so dealing in turn spreads them evenly.
             order = order[np.argsort(labels.codes[order], kind="stable")]
-        return order
+        return together[order]
+
+
+def _together(X: Any, labels: PartialLabels, groups: Any) -> Index:
+    """Return which rows belong together, (n,): those with the same number, below n.
+
+    Rows of a group do, and so do copies of a labelled row.
+    """
+    n = len(labels.codes)
+    named = [] if groups is None else [read_groups(groups, n)[1]]
+    same = repeated_labels(X, np.where(labels.is_labelled, labels.codes, -1))
+    named += [] if same is None else [same]
+    if not named:
+        return np.arange(n)
+    # Rows and the names that they have are nodes of a graph; a piece of it belongs together.
+    edges = []
+    for i, names in enumerate(named, 1):
+        some = np.flatnonzero(names >= 0)
+        edges.append(np.stack([some, n * i + names[some]]))
+    ends, n_nodes = np.concatenate(edges, axis=1), n * (len(named) + 1)
+    graph = sparse.coo_array((np.ones(ends.shape[1]), tuple(ends)), shape=(n_nodes, n_nodes))
+    pieces = connected_components(graph, directed=False)[1][:n]
+    return np.unique(pieces, return_inverse=True)[1].reshape(-1)
 
 
 def _folds(cv: Any) -> Any:
@@ -145,7 +188,7 @@ def _asked_by_scikit_learn() -> bool:
     return caller is not None and caller.f_globals.get("__name__", "").startswith("sklearn.")
 
 
-def _with_nulls(labels: PartialLabels) -> NDArray[Any]:
+def with_nulls(labels: PartialLabels) -> NDArray[Any]:
     """Return labels as an array of objects, (n,), None where a row has none."""
     targets = np.empty(len(labels.codes), dtype=object)
     targets[labels.is_labelled] = labels.classes[labels.codes[labels.is_labelled]]
@@ -153,7 +196,7 @@ def _with_nulls(labels: PartialLabels) -> NDArray[Any]:
 
 
 def cross_val_score(
-    estimator: Any, X: Any, y: Any, *, cv: Any = 5, scoring: Any = None
+    estimator: Any, X: Any, y: Any, *, cv: Any = 5, scoring: Any = None, groups: Any = None
 ) -> NDArray[np.float64]:
     """Score a model on labels that it has not seen, fold by fold.
 
@@ -172,6 +215,8 @@ def cross_val_score(
     scoring : str, callable or None, default=None
         One of scikit-learn's scorers, such as "accuracy", "neg_log_loss" or "balanced_accuracy", or
         a function of model, rows and labels. None: the accuracy.
+    groups : (n,) names, default=None
+        Which rows are tested together: see `SemiSupervisedKFold`.
 
     Returns
     -------
@@ -190,8 +235,8 @@ def cross_val_score(
     folds = _folds(cv)
     scorer = check_scoring(estimator, scoring="accuracy" if scoring is None else scoring)
     labels = parse_labels(y, unlabelled=getattr(folds, "unlabelled", "auto"))
-    targets, scores = _with_nulls(labels), []
-    for train, test in folds.split(X, y):
+    targets, scores = with_nulls(labels), []
+    for train, test in folds.split(X, y, groups):
         test = test[labels.is_labelled[test]]
         model = clone(estimator).fit(some_rows(X, train), targets[train])
         # In their own dtype: scikit-learn takes integers among objects for no classes.
@@ -203,7 +248,7 @@ METHODS = ("predict", "predict_proba", "predict_entropy")
 
 
 def cross_val_predict(
-    estimator: Any, X: Any, y: Any, *, cv: Any = 5, method: str = "predict"
+    estimator: Any, X: Any, y: Any, *, cv: Any = 5, method: str = "predict", groups: Any = None
 ) -> NDArray[Any]:
     """Predict every row by a model that has not seen its label.
 
@@ -222,6 +267,8 @@ def cross_val_predict(
     cv : int or splitter, default=5
         Number of folds of a `SemiSupervisedKFold`, or such a splitter.
     method : {"predict", "predict_proba", "predict_entropy"}, default="predict"
+    groups : (n,) names, default=None
+        Which rows are tested together: see `SemiSupervisedKFold`.
 
     Returns
     -------
@@ -245,9 +292,9 @@ def cross_val_predict(
     labels = parse_labels(y, unlabelled=getattr(folds, "unlabelled", "auto"))
     classes, n = labels.classes.tolist(), len(labels.codes)
     free, n_times = np.flatnonzero(~labels.is_labelled), np.zeros(n)
-    targets = _with_nulls(labels)
+    targets = with_nulls(labels)
     p = np.zeros((n, 0))
-    for train, test in folds.split(X, y):
+    for train, test in folds.split(X, y, groups):
         model = clone(estimator).fit(some_rows(X, train), targets[train])
         if not p.size:  # an order, or classes without a label, are what the model says
             declared = set(model.classes_.tolist()) >= set(classes)

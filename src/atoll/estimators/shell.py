@@ -44,6 +44,7 @@ from atoll.diagnostics import to_arviz as draws_to_arviz
 from atoll.diagnostics.wrong_rows import KeptError, kept_error
 from atoll.estimators import display
 from atoll.estimators.column_explanation import columns_of_array, with_columns
+from atoll.estimators.counted_once import fit_counting_once
 from atoll.estimators.far_rows import OfEveryRow, by_chunks, is_far, map_for, read_source
 from atoll.estimators.parameters import (
     PROBABILITY,
@@ -271,6 +272,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
     """Whether all but one of the classes that `classes` names may lack a label."""
     takes_far_rows: ClassVar[bool] = False
     """Whether `_fit` needs nothing of its rows but their shape, and some of them by number."""
+    holds_labels_out: ClassVar[bool] = False  # to judge itself: copies of a label count once then
     transduction_: Any = OfEveryRow("predict(X)")
     label_distributions_: Any = OfEveryRow("predict_proba(X)")
 
@@ -348,7 +350,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
             need.check()
         self._keep_labels(labels)
         with self._threads():
-            return self._fit(X, labels)
+            return fit_counting_once(self, X, labels)
 
     def _beware(self, *heard: Sequence[str]) -> tuple[str, ...]:
         """Return what the verdict is to name: the warnings, and classes with a single label."""
