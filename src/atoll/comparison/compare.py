@@ -147,7 +147,7 @@ def compare_models(
     check_value("metric", metric, Nothing("as each model does") | _METRICS)
     rows, every, step, categories = _read(X, y, unlabelled)
     labels = without_repeats(rows, every)
-    n_repeated = every.n_labelled - labels.n_labelled
+    more: Any = {"step": step, "n_repeated": every.n_labelled - labels.n_labelled}
     candidates, left_out = _chosen(models, len(labels.classes))
     not_wanted = _left_out(candidates, without)
     left_out += tuple((one.name, "as asked") for one in candidates if one.name in not_wanted)
@@ -158,8 +158,7 @@ def compare_models(
     ]
     n_rarest = int(labels.counts.min())
     if labels.counts.max() < 2:
-        nothing = _nothing_to_compare(labels, candidates)
-        return replace(nothing, step=step, n_repeated=n_repeated)
+        return replace(_nothing_to_compare(labels, candidates), **more)
     if n_rarest < FEWEST:
         warn_user(
             f"these labels cannot tell which model is best, whatever the comparison finds: "
@@ -206,14 +205,7 @@ def compare_models(
     left_out += tuple((name, "the comparison was stopped") for name in found.interrupted)
     result = _result(candidates, found, judgement, labels, used, n_splits, left_out)
     words = _is_words(X, rows)
-    return replace(
-        result,
-        step=step,
-        unlike=unlike,
-        n_asked=n_asked,
-        only_words=words,
-        n_repeated=n_repeated,
-    )
+    return replace(result, unlike=unlike, n_asked=n_asked, only_words=words, **more)
 
 
 def _forecast(
