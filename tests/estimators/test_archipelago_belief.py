@@ -68,6 +68,17 @@ def test_nothing_is_said_where_no_label_can_be_left_out(y, n_folds):
     assert left_out(n_folds, draws, np.ones(1), labels) is None
 
 
+def test_a_label_that_counts_twice_is_as_two():
+    rng = np.random.default_rng(0)
+    log_p = np.log(rng.dirichlet(np.ones(3), size=8))
+    codes, shares = rng.integers(3, size=8), np.array([0.5, 0.3, 0.2])
+    counts = rng.integers(1, 4, size=8)
+    once = weigh(log_p, codes, shares, PRIOR_OF_CHAINS, counts.astype(float))
+    many = weigh(np.repeat(log_p, counts, 0), np.repeat(codes, counts), shares, PRIOR_OF_CHAINS)
+    for name in ("belief", "error", "log_loss", "log_loss_of_shares"):
+        assert getattr(once, name) == pytest.approx(getattr(many, name))
+
+
 def test_the_only_label_of_a_class_is_not_left_out():
     labels = parse_labels([0, 0, 1, 1, 2], unlabelled=-1)
     draws = {"row_probabilities": np.full((1, 4, 5, 3), 1 / 3)}

@@ -245,8 +245,9 @@ def test_labels_that_contradict_each_other_are_said_to_be_slow():
     X = rng.standard_normal((60, 2))
     recipe = replace(RECIPE, argmax=replace(RECIPE.argmax, most_sweeps=32))
     model = GraphGPClassifier(likelihood="argmax", recipe=recipe, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="contradict"):
+    with pytest.warns(ConvergenceWarning) as said:
         model.fit(X, rng.integers(5, size=60).astype(str))
+    assert any("contradict their neighbours" in str(one.message) for one in said)
 
 
 def test_chains_of_a_softmax_that_have_not_mixed_are_said_to():
@@ -407,3 +408,78 @@ def test_a_bar_begins_anew_where_other_steps_follow():
         bar.reach(30, 32)
         bar.reach(1, None)
         assert (bar.bar.n, bar.bar.total) == (1, None)
+
+
+# How far the graph is believed --------------------------------------------------------------------
+
+
+def unrelated(seed, per_class=8, n_classes=3):
+    """Rows of noise, classes that have nothing to do with them, and labels of a part."""
+    rng = np.random.default_rng(seed)
+    X, truth = rng.standard_normal((180, 4)), rng.permutation(np.arange(180) % n_classes)
+    return X, truth, hide_labels(truth, per_class=per_class, random_state=seed)
+
+
+def log_loss(p, truth):
+    return float(-np.log(np.maximum(p[np.arange(len(truth)), truth], 1e-6)).mean())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_labels_that_do_not_follow_the_graph_are_said_not_to_and_hardly_believed(seed):
+    X, truth, y = unrelated(seed)
+    model = GraphGPClassifier(random_state=0)
+    with pytest.warns(ConvergenceWarning) as said:
+        model.fit(X, y)
+    assert any("the graph had" in str(one.message) for one in said)
+    assert model.diagnostics_["held_out"]["belief"] < 0.4
+    assert model.diagnostics_["trust"] != "yes"
+    hidden = y < 0
+    assert log_loss(model.predict_proba(X[hidden]), truth[hidden]) < np.log(3) + 0.25
+    assert log_loss(model.label_distributions_[hidden], truth[hidden]) < np.log(3) + 0.25
+
+
+@pytest.mark.parametrize("per_class", [2, 4, 8])
+def test_the_graph_is_believed_in_full_where_labels_follow_it(per_class):
+    X, _, y = moons(per_class=per_class, noise=0.05)
+    model = GraphGPClassifier(random_state=0).fit(X, y)
+    assert model.diagnostics_["held_out"]["belief"] == 1.0
+    assert "its word counts in full" in model.diagnostics_["verdict"]
+    posterior = model.posterior_
+    without = posterior._replace(doubt=0.0)
+    np.testing.assert_array_equal(posterior.proba(X), without.proba(X))
+
+
+def test_labels_that_were_picked_or_are_the_only_ones_of_their_class_do_not_tell():
+    X, _, y = moons(per_class=1)
+    model = GraphGPClassifier(random_state=0).fit(X, y)
+    assert "held_out" not in model.diagnostics_
+    X, _, y = moons(per_class=4)
+    model = GraphGPClassifier(labels_chosen=True, random_state=0).fit(X, y)
+    assert "held_out" not in model.diagnostics_
+    assert np.all(model.posterior_.doubt == 0.0)
+
+
+def test_labels_of_groups_are_not_left_out_one_by_one():
+    X, _, y = unrelated(0)
+    known = np.flatnonzero(y >= 0)
+    groups = np.full(len(X), None)
+    groups[known] = np.arange(len(known))
+    others = np.flatnonzero(y < 0)[: len(known)]
+    groups[others] = np.arange(len(known))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GraphGPClassifier(random_state=0).fit(X, y, groups=groups)
+    assert model.diagnostics_["held_out"]["n_labels"] == len(known)
+    assert model.diagnostics_["held_out"]["belief"] < 0.4
+
+
+def test_draws_have_the_doubt_and_known_shares_are_kept():
+    X, _, y = unrelated(1, n_classes=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GraphGPClassifier(random_state=0, class_prior=[0.3, 0.7]).fit(X, y)
+    assert np.sum(model.posterior_.doubt) > 0.3
+    np.testing.assert_allclose(model.label_distributions_.mean(axis=0), [0.3, 0.7], atol=1e-6)
+    p, draws = model.predict_proba(X), model.sample_proba(X, 2000, random_state=0)
+    np.testing.assert_allclose(draws.mean(axis=0), p, atol=0.06)
+    assert draws.min() > 0.0

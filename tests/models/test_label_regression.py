@@ -9,6 +9,7 @@ from atoll.models.average.label_regression import (
     RegressionHead,
     counts_left_out,
     regress,
+    told_by_others,
     weigh,
 )
 from atoll.models.average.recipe import RegressionRecipe
@@ -69,6 +70,21 @@ def test_a_label_that_is_left_out_is_foretold_as_by_a_fit_without_it(weighted):
         )
         expected = class_probabilities(sure * mean, np.zeros(1))[0]
         np.testing.assert_allclose(found.held_out[i], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_labels_are_told_by_the_others_as_by_a_fit_without_them(weighted):
+    features, codes = problem()
+    label_weights = np.random.default_rng(3).uniform(0.3, 2.0, len(codes)) if weighted else None
+    told = told_by_others(features, codes, 6, 3.0, 2.0, label_weights)
+    every = np.ones(len(codes)) if label_weights is None else label_weights
+    for i in range(len(codes)):
+        others = np.arange(len(codes)) != i
+        mean = regression_mean(
+            features[others], codes[others], 6, 3.0, every[others], features[[i]]
+        )
+        expected = class_probabilities(2.0 * mean, np.zeros(1))[0]
+        np.testing.assert_allclose(told[i], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))

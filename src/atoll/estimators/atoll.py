@@ -28,7 +28,7 @@ from atoll.estimators.graph_rows import (
     usable_rows,
 )
 from atoll.estimators.informed import InformedClassifier, likely_wrong
-from atoll.estimators.label_records import record_of_assumptions
+from atoll.estimators.label_records import label_counts, record_of_assumptions, told_of
 from atoll.estimators.near_labels import (
     judged,
     takes_near_labels,
@@ -357,7 +357,7 @@ class AtollClassifier(InformedClassifier):
             found = parts.regressions(seen, data, recipe.regression)
             return parts.Weighing(
                 kept, labelled, scaled, data, graph, n_neighbors, seen, None, found,
-                found.assumptions, found.weights, NOTHING_SEEN, parts.told_of(data.labels),
+                found.assumptions, found.weights, NOTHING_SEEN, told_of(data.labels),
                 found.foretold(),
             )  # fmt: skip
         known = parts.known_labels(first, data, graph, self._known_shares(labels))
@@ -525,7 +525,7 @@ class AtollClassifier(InformedClassifier):
         fixed = np.array([one.name == stacking.CLUSTERS for one in assumptions])
         fixed |= ~np.isfinite(total)
         worth = recipe.evidence_worth / len(some)
-        counts = parts.label_counts(labels)
+        counts = label_counts(labels)
         weights = stacking.stacked(weights, of_labels, counts, worth, fixed)
         return np.tensordot(weights, told, 1), weights
 
@@ -546,7 +546,7 @@ class AtollClassifier(InformedClassifier):
         has_clusters = stacking.CLUSTERS in names
         weights = weighing.all_weights()
         of_clusters = weights[names.index(stacking.CLUSTERS)] if has_clusters else 0.0
-        counts = parts.label_counts(labels) * (1.0 - of_clusters)
+        counts = label_counts(labels) * (1.0 - of_clusters)
         counts = counts * (1.0 - 1.0 / np.bincount(codes, minlength=K)[codes])
         log_power = (2.0 - of_clusters) * float(np.log(recipe.pooled_sharpness))
         return sureness.power(foretold, codes, counts, shares, log_power, recipe.sharpness_spread)

@@ -18,6 +18,7 @@ from atoll.estimators.graph_rows import (
     near_labels,
     with_rows_apart,
 )
+from atoll.estimators.label_records import told_of
 from atoll.models.average import average, heads, label_regression, stacking
 from atoll.models.average.average import AveragePosterior, Component, Head, Weighed
 from atoll.models.average.corroboration import Corroboration, corroboration
@@ -173,12 +174,6 @@ def infer(
     return parts[0] if len(parts) == 1 else heads.merged(parts)
 
 
-def told_of(labels: PartialLabels) -> Index:
-    """Return the labels that can be left out, to tell of views: not those shared by a group."""
-    every = np.arange(len(labels.codes))
-    return every if labels.is_spread is None else np.flatnonzero(~labels.is_spread)
-
-
 def telling(view: View, data: Rows, recipe: RegressionRecipe) -> Regression:
     """Regress the labels that can be left out on one view."""
     some = told_of(data.labels)
@@ -238,15 +233,6 @@ def wrong_share(
     if not total > 0:
         return None
     return float(sum(w * (shares @ wrong_shares) for w, shares in told) / total)
-
-
-def label_counts(labels: PartialLabels) -> Array:
-    """Return what each label counts when it is held out, (l,).
-
-    Labels that were picked because they are hard do not count.
-    """
-    counts = np.ones(len(labels.codes)) if labels.weights is None else labels.weights
-    return counts if labels.is_chosen is None else counts * ~labels.is_chosen
 
 
 def flat_evidence(log_evidence: Array) -> float:

@@ -15,6 +15,7 @@ from atoll.core.fillings import averaged, fillings_of
 from atoll.core.graphs import Modes, NeighbourGraph, is_approximate, self_tuning_weights
 from atoll.core.labels import PartialLabels
 from atoll.core.rows import COSINE, unit_rows
+from atoll.estimators.belief import LEAST_BELIEF, as_plain, in_words
 from atoll.estimators.graph_rows import (
     RowGraph,
     choose_rows,
@@ -27,7 +28,7 @@ from atoll.estimators.graph_rows import (
     with_rows_apart,
 )
 from atoll.estimators.informed import InformedClassifier
-from atoll.estimators.label_records import record_of_graph
+from atoll.estimators.label_records import foretold_by_graph, record_of_graph
 from atoll.estimators.parameters import (
     COMMON,
     LABELLING,
@@ -223,6 +224,7 @@ class GraphGPClassifier(InformedClassifier):
             coefficients = graph_gp.infer(
                 rng, known, self.n_draws, self.likelihood, recipe, bar.reach
             )
+        foretold = foretold_by_graph(known, labels.of(labelled), recipe.left_out)
         posterior = GraphPosterior(
             graph.rows,
             known.features[: len(kept)],
@@ -231,6 +233,7 @@ class GraphGPClassifier(InformedClassifier):
             self.metric,
             self.n_jobs,
             recipe.prior.new_row_neighbours,
+            doubt=0.0 if foretold is None else foretold.doubt,
         )
         if len(kept) < X.shape[0]:
             self._say(f"{X.shape[0] - len(kept)} more rows")
@@ -254,6 +257,11 @@ class GraphGPClassifier(InformedClassifier):
         posterior, shares, unlabelled = self._informed(X, kept, labels, posterior, proba, as_new)
         found = coefficients.diagnostics(recipe)
         trouble = found["verdict"]
+        remarks: tuple[str, ...] = ()
+        if foretold is not None:
+            said = in_words(foretold, "the graph")
+            found |= {"held_out": as_plain(foretold), "verdict": f"{trouble}\n{said}"}
+            remarks = (said,) if foretold.belief < LEAST_BELIEF else ()
         found["verdict"] += f"\n{self._about_shares(labels, shares)}"
         found["verdict"] += f"\n{self._describe_graph(graph.rows, X.shape[0], len(modes.values))}"
         return Fit(
@@ -267,6 +275,7 @@ class GraphGPClassifier(InformedClassifier):
                 "class_shares_": shares,
                 "label_record_": record,
             },
+            remarks=remarks,
             trouble=trouble,
         )
 

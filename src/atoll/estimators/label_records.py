@@ -8,11 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.labels import PartialLabels, part_of_labels
+from atoll.models import belief
 from atoll.models.average import average, heads, label_doubts
 from atoll.models.average.average import Weighed
 from atoll.models.average.label_doubts import LabelRecord
+from atoll.models.average.label_regression import (
+    LEAST_PROBABILITY,
+    counts_left_out,
+    told_by_others,
+)
 from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
+from atoll.models.belief import HeldOut
 from atoll.models.graph_gp import GraphLabels
+from atoll.models.graph_recipe import LeftOutRecipe
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -120,3 +128,50 @@ def _of_given_labels(record: LabelRecord, labels: PartialLabels) -> LabelRecord:
         weights=None if record.weights is None else record.weights[given],
         is_random=None if record.is_random is None else record.is_random[given],
     )
+
+
+# Labels left out ----------------------------------------------------------------------------------
+
+
+def told_of(labels: PartialLabels) -> Index:
+    """Return the labels that can be left out, to tell of views: not those shared by a group."""
+    every = np.arange(len(labels.codes))
+    return every if labels.is_spread is None else np.flatnonzero(~labels.is_spread)
+
+
+def label_counts(labels: PartialLabels) -> Array:
+    """Return what each label counts when it is held out, (l,).
+
+    Labels that were picked because they are hard do not count.
+    """
+    counts = np.ones(len(labels.codes)) if labels.weights is None else labels.weights
+    return counts if labels.is_chosen is None else counts * ~labels.is_chosen
+
+
+def foretold_by_graph(
+    known: GraphLabels, labels: PartialLabels, recipe: LeftOutRecipe
+) -> HeldOut | None:
+    """Return how well labels (l,) are foretold by the others along the graph.
+
+    None where they cannot tell: where fewer than two classes have two labels that were neither
+    picked nor given by a group.
+    """
+    told = told_of(labels)
+    given = labels.of(told)
+    counts = counts_left_out(given.codes, label_counts(given))
+    some = np.flatnonzero(counts)
+    if len(np.unique(given.codes[some])) < 2:
+        return None
+    proba = told_by_others(
+        known.features[known.rows[told]],
+        given.codes,
+        known.n_classes,
+        recipe.amplitude,
+        recipe.sureness,
+        given.weights,
+    )[some]
+    shares = known.class_shares
+    shares = belief.class_shares(given.random_counts) if shares is None else shares
+    prior, log_proba = belief.PRIOR_OF_GRAPH, np.log(np.maximum(proba, LEAST_PROBABILITY))
+    found = belief.weigh(log_proba, given.codes[some], shares, prior, counts[some])
+    return found._replace(belief=1.0) if found.belief >= recipe.full else found

@@ -142,6 +142,7 @@ TYPES: dict[str, SavedType] = {
     "graph-recipe": SavedType("atoll.models.graph_recipe.Recipe"),
     "graph-recipe-argmax": SavedType("atoll.models.graph_recipe.ArgmaxRecipe"),
     "graph-recipe-choice": SavedType("atoll.models.graph_recipe.ChoiceRecipe"),
+    "graph-recipe-left-out": SavedType("atoll.models.graph_recipe.LeftOutRecipe"),
     "graph-recipe-labellings": SavedType("atoll.models.graph_recipe.LabellingRecipe"),
     "graph-recipe-prior": SavedType("atoll.models.graph_recipe.PriorRecipe"),
     "graph-recipe-probit": SavedType("atoll.models.graph_recipe.ProbitRecipe"),

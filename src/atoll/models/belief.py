@@ -25,10 +25,12 @@ Codes = NDArray[np.intp]
 
 BELIEFS = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0])
 # Probabilities of the beliefs beforehand. Chains are less sure by themselves than an engine or
-# variational Bayes with θ at its best, and are right or wrong as a whole.
+# variational Bayes with θ at its best, and are right or wrong as a whole. Whoever takes a graph of
+# neighbours mostly has classes that follow it.
 PRIOR_OF_CHAINS = np.array([0.1] + [0.05 / 6] * 6 + [0.85])
 PRIOR_OF_ENGINE = np.array([0.2 / 7] * 7 + [0.8])
 PRIOR_OF_VARIATION = np.array([0.2] + [0.2 / 6] * 6 + [0.6])
+PRIOR_OF_GRAPH = np.array([0.05] + [0.05 / 6] * 6 + [0.9])
 
 
 class HeldOut(NamedTuple):
@@ -78,7 +80,13 @@ def class_shares(counts: NDArray[Any]) -> Array:
     return np.asarray(same / K + (1.0 - same) * (counts + 1.0) / (n + K))
 
 
-def weigh(log_proba: Array, codes: Codes, shares: Array, prior: Array) -> HeldOut:
+def weigh(
+    log_proba: Array,
+    codes: Codes,
+    shares: Array,
+    prior: Array,
+    counts: Array | None = None,
+) -> HeldOut:
     """Return what held-out labels say of class probabilities that were not shown them.
 
     Parameters
@@ -87,6 +95,7 @@ def weigh(log_proba: Array, codes: Codes, shares: Array, prior: Array) -> HeldOu
     codes : (t,)
     shares : (K,) π
     prior : probabilities of the `BELIEFS` beforehand
+    counts : (t,) what each label counts; None: one each
 
     Examples
     --------
@@ -102,15 +111,17 @@ def weigh(log_proba: Array, codes: Codes, shares: Array, prior: Array) -> HeldOu
     of_model = np.exp(np.maximum(log_proba[np.arange(len(codes)), codes], np.log(1e-12)))
     of_shares = shares[codes]
     mixed = BELIEFS[:, None] * of_model + (1.0 - BELIEFS)[:, None] * of_shares
-    joint = np.log(mixed).sum(axis=1) + np.log(prior)
+    counts = np.ones(len(codes)) if counts is None else counts
+    joint = np.log(mixed) @ counts + np.log(prior)
     weights = np.exp(joint - np.logaddexp.reduce(joint))
+    parts = counts / counts.sum()
     return HeldOut(
         float(weights @ BELIEFS),
         shares,
         len(codes),
-        float(np.mean(log_proba.argmax(axis=1) != codes)),
-        float(-np.log(of_model).mean()),
-        float(-np.log(of_shares).mean()),
+        float(parts @ (log_proba.argmax(axis=1) != codes)),
+        float(-np.log(of_model) @ parts),
+        float(-np.log(of_shares) @ parts),
     )
 
 

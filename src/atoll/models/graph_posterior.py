@@ -32,6 +32,7 @@ from atoll.kernels.graph_spectral import (
 from atoll.likelihoods import multinomial_probit, probit
 from atoll.models import graph_softmax
 from atoll.models.average.pooling import carried, shifted
+from atoll.models.belief import doubted
 from atoll.models.graph_recipe import RECIPE, Recipe, has_settled
 from atoll.models.posterior import chosen_states
 
@@ -440,6 +441,7 @@ class GraphPosterior(NamedTuple):
     n_nearest : rows of the graph that a new row is the mean of
     intercepts : (K,) added to the log probabilities, so that the classes come in the shares that
         they are known to have; None adds nothing
+    doubt : (K,) in what the draws say of classes: see `models.belief`
     """
 
     rows: Any
@@ -450,6 +452,7 @@ class GraphPosterior(NamedTuple):
     n_jobs: int | None = None
     n_nearest: int = EXTENSION_NEIGHBOURS
     intercepts: Array | None = None
+    doubt: Array | float = 0.0
 
     def log_proba(self, X: Any) -> Array:
         """Return log P(y = k | x, data); X (m, d), or (m, n) as `metric` says -> (m, K)."""
@@ -459,7 +462,7 @@ class GraphPosterior(NamedTuple):
     def proba(self, X: Any) -> Array:
         """Return P(y = k | x, data); X as in `log_proba` -> (m, K)."""
         parts = [self.coefficients.proba(features) for features in self._features_by_piece(X)]
-        return shifted(np.concatenate(parts), self.intercepts)
+        return shifted(doubted(np.concatenate(parts), self.doubt), self.intercepts)
 
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and variance of the functions; X as in `log_proba` -> (m, F) each."""
@@ -470,10 +473,10 @@ class GraphPosterior(NamedTuple):
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities; X as in `log_proba` -> (n, m, K)."""
         features = self.row_features(X)
-        drawn = self.coefficients.draws(features, n, rng)
+        drawn = doubted(self.coefficients.draws(features, n, rng), self.doubt)
         if self.intercepts is None:
             return drawn
-        before = self.coefficients.proba(features)
+        before = doubted(self.coefficients.proba(features), self.doubt)
         return carried(drawn, before, shifted(before, self.intercepts))
 
     def training_proba(self, X: Any, *, shown: float | None = None) -> Array:
@@ -492,7 +495,7 @@ class GraphPosterior(NamedTuple):
         for piece in in_shown_chunks(len(others), self.features.shape[1], "all rows", shown):
             some = others[piece]
             p[some] = self.coefficients.proba(self._attach(X[some]))
-        return shifted(p, self.intercepts)
+        return shifted(doubted(p, self.doubt), self.intercepts)
 
     def proba_as_new(self, extended: Callable[[Extension], Array]) -> Array:
         """Return the class probabilities of the graph's rows as if they were new ones, (n, K).
@@ -505,11 +508,12 @@ class GraphPosterior(NamedTuple):
         extended : what returns v (n, p) of rows by their nearest others
         """
         if self.metric not in ("euclidean", COSINE) or len(self.features) < 2:
-            return proba_on_graph(self.coefficients, self.features, slice(0, len(self.features)))
+            own = proba_on_graph(self.coefficients, self.features, slice(0, len(self.features)))
+            return doubted(own, self.doubt)
         out = extended(nearest_rows(self.rows, None, self.n_jobs, n_nearest=self.n_nearest))
         if self.metric == COSINE:
             _leave_alone(out, ~has_direction(self.rows))
-        return self.coefficients.proba(out)
+        return doubted(self.coefficients.proba(out), self.doubt)
 
     def row_features(self, X: Any) -> Array:
         """Return v of rows; X as in `log_proba` -> (m, p)."""

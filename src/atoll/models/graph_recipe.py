@@ -257,6 +257,24 @@ class ProbitRecipe:
 
 
 @dataclass(frozen=True)
+class LeftOutRecipe:
+    """How far the graph is believed, by labels left out of a regression on its functions.
+
+    Attributes
+    ----------
+    amplitude, sureness : float
+        Variance of the functions in units of the regression's noise, and what its means are
+        multiplied by: about as sure as draws without label noise are.
+    full : float
+        Belief from which on the graph is believed in full.
+    """
+
+    amplitude: float = 4.0
+    sureness: float = 3.0
+    full: float = 0.98
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Every tuned number of the graph's classifier, in the order of their use.
 
@@ -274,6 +292,7 @@ class Recipe:
     softmax: SoftmaxRecipe = field(default_factory=SoftmaxRecipe)
     probit: ProbitRecipe = field(default_factory=ProbitRecipe)
     labellings: LabellingRecipe = field(default_factory=LabellingRecipe)
+    left_out: LeftOutRecipe = field(default_factory=LeftOutRecipe)
 
 
 RECIPE = Recipe()

@@ -117,18 +117,13 @@ def regress(
     like : a regression on part of the labels whose shares and sureness are taken
     """
     amplitudes = np.array(recipe.amplitudes) if like is None else like.head.amplitudes
-    root = np.ones(len(codes)) if label_weights is None else np.sqrt(label_weights)
-    U, s, directions = _thin_svd(root[:, None] * features)
-    target = np.eye(n_classes)[codes] - 1.0 / n_classes
-    along = U.T @ (root[:, None] * target)
-    outside = root[:, None] * target - U @ along  # what no function of the features follows
-    room = np.maximum(1.0 - np.sum(U**2, axis=1), 0.0)
+    given = _Given.of(features, codes, n_classes, label_weights)
+    s, directions, along = given.s, given.directions, given.along
     means, without, sureness, step = [], [], [], 0
     likelihood: list[float] = []
     for i, a in enumerate(amplitudes):  # they rise
         left = 1.0 / (1.0 + a * s**2)  # one less the gain
-        residual = (outside + U @ (left[:, None] * along)) / (room + U**2 @ left)[:, None]
-        others = target - residual / root[:, None]
+        others = given.means_left_out(a)
         if like is None:
             sure, log_p, step = _sureness(others, codes, counts, a, step, recipe)
         else:
@@ -148,6 +143,62 @@ def regress(
     )
     held_out = sum(share * _probit(without[i]) for share, i in zip(shares, used))
     return Regression(head, np.asarray(held_out), np.array(sureness)[used])
+
+
+class _Given(NamedTuple):
+    """The labels, and the singular values of their rows' features.
+
+    root : (l,) square roots of the labels' weights
+    target : (l, K) what is regressed on
+    U, s, directions : (l, r), (r,) and (p, r) with root V = U diag(s) Rᵀ
+    along : (r, K) Uᵀ root target
+    """
+
+    root: Array
+    target: Array
+    U: Array
+    s: Array
+    directions: Array
+    along: Array
+
+    @classmethod
+    def of(
+        cls, features: Array, codes: Codes, n_classes: int, label_weights: Array | None
+    ) -> _Given:
+        root = np.ones(len(codes)) if label_weights is None else np.sqrt(label_weights)
+        U, s, directions = _thin_svd(root[:, None] * features)
+        target = np.eye(n_classes)[codes] - 1.0 / n_classes
+        return cls(root, target, U, s, directions, U.T @ (root[:, None] * target))
+
+    def means_left_out(self, amplitude: float) -> Array:
+        """Return the mean at each labelled row without its own label, (l, K)."""
+        U, left = self.U, 1.0 / (1.0 + amplitude * self.s**2)
+        outside = self.root[:, None] * self.target - U @ self.along  # that no function follows
+        room = np.maximum(1.0 - np.sum(U**2, axis=1), 0.0)
+        residual = (outside + U @ (left[:, None] * self.along)) / (room + U**2 @ left)[:, None]
+        return np.asarray(self.target - residual / self.root[:, None])
+
+
+def told_by_others(
+    features: Array,
+    codes: Codes,
+    n_classes: int,
+    amplitude: float,
+    sureness: float,
+    label_weights: Array | None = None,
+) -> Array:
+    """Return class probabilities of every labelled row by the other labels, (l, K).
+
+    They are regressed on at one amplitude, and the means are as sure as is said.
+
+    Examples
+    --------
+    >>> ends = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> told_by_others(ends, np.array([0, 0, 1, 1]), 2, 4.0, 3.0)[:, 0].round(2)
+    array([0.96, 0.96, 0.04, 0.04])
+    """
+    given = _Given.of(features, codes, n_classes, label_weights)
+    return _probit(sureness * given.means_left_out(amplitude))
 
 
 def _sureness(
