@@ -14,6 +14,7 @@ from atoll.estimators import (
     ArchipelagoClassifier,
     AtollClassifier,
     DPMixtureClassifier,
+    GraphGPClassifier,
     LaplacianRLSClassifier,
     LaplacianSVC,
     NullCategoryClassifier,
@@ -47,6 +48,7 @@ def fitted(model, X, y):
 SELF_JUDGING = {
     "archipelago": lambda: ArchipelagoClassifier(n_samples=60, n_warmup=30, random_state=0),
     "dp-mixture": lambda: DPMixtureClassifier(random_state=0),
+    "graph-gp": lambda: GraphGPClassifier(random_state=0),
     "laplacian-rls": lambda: LaplacianRLSClassifier(random_state=0),
     "laplacian-svc": lambda: LaplacianSVC(random_state=0),
     "null-category": lambda: NullCategoryClassifier(random_state=0),
@@ -54,7 +56,7 @@ SELF_JUDGING = {
 }
 
 
-QUICK = ("dp-mixture", "laplacian-rls", "transductive-svc")
+QUICK = ("dp-mixture", "graph-gp", "laplacian-rls", "transductive-svc")
 LONG = [name for name in SELF_JUDGING if name not in QUICK]
 
 

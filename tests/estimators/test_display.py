@@ -130,6 +130,7 @@ def test_the_pictures_of_a_plot_are_equally_high(fitted):
     assert np.ptp(heights) < 1e-6
 
 
+@pytest.mark.filterwarnings("ignore:.* labels held out in turn the graph")
 def test_a_model_of_sparse_rows_is_plotted():
     thin = sparse.csr_array(np.abs(np.column_stack([X, X[:, ::-1], X**2])))
     assert len(GraphGPClassifier(random_state=0).fit(thin, Y).plot(n_splits=0)) == 2
@@ -162,6 +163,7 @@ def test_a_row_is_explained_by_its_name_in_a_table():
         GraphGPClassifier(random_state=0).fit(X, Y).explain_row("P11")
 
 
+@pytest.mark.filterwarnings("ignore:.* labels held out in turn the graph")
 def test_labels_in_another_order_than_the_rows_of_a_table_are_remarked_on():
     table = pd.DataFrame(X, columns=["u", "v"], index=[f"P{i:02d}" for i in range(60)])
     labels = pd.Series(Y, index=table.index)

@@ -111,6 +111,7 @@ def test_rows_of_single_precision_are_taken_without_a_warning(kind, metric):
     assert np.isfinite(model.predict_proba(rows)).all()
 
 
+@pytest.mark.filterwarnings("ignore:.* labels held out in turn the graph")
 def test_labels_keep_their_type_in_every_kind_of_column_with_blanks():
     whole, words = [0, 1, None] * 4, ["a", "b", None] * 4
     flags = [None if one is None else bool(one) for one in whole]

@@ -271,6 +271,7 @@ def test_errors_of_a_step_are_mended_in_python():
         make_preprocessor().fit("n.csv")
 
 
+@pytest.mark.filterwarnings("ignore:.* labels held out in turn the graph")
 @pytest.mark.parametrize("with_texts", [False, True])
 def test_a_table_in_chunks_is_predicted_as_it_is_in_memory(tmp_path, with_texts):
     rng = np.random.default_rng(0)
@@ -436,6 +437,7 @@ def plots(**more):
     return pd.DataFrame({"plot": np.arange(1000, 1020), "x": x, **more})
 
 
+@pytest.mark.filterwarnings("ignore:.* labels held out in turn the graph")
 def test_a_column_that_numbers_the_rows_is_remarked_on_once_with_the_fix():
     y = ["a", "b"] * 4 + [None] * 12
     model = make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0))

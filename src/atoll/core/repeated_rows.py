@@ -95,7 +95,10 @@ def repeated_labels(X: Any, codes: Index) -> Index | None:
 
 
 def without_repeats(X: Any, labels: PartialLabels) -> PartialLabels:
-    """Return the labels, of copies of a label only the first.
+    """Return the labels, of copies of a label only one.
+
+    All are returned where groups share labels, or where labels have weights, which say what they
+    count.
 
     Examples
     --------
@@ -105,13 +108,33 @@ def without_repeats(X: Any, labels: PartialLabels) -> PartialLabels:
     >>> without_repeats(X, labels).is_labelled.tolist()
     [True, False, True, False, False, False]
     """
+    if labels.weights is not None or labels.groups is not None:
+        return labels
     same = repeated_labels(X, np.where(labels.is_labelled, labels.codes, -1))
     if same is None:
         return labels
-    is_first = np.zeros(len(same), bool)
-    is_first[np.unique(same, return_index=True)[1]] = True
-    is_first &= labels.is_labelled
-    return labels._replace(codes=np.where(is_first, labels.codes, 0), is_labelled=is_first)
+    counts = labels.is_labelled & first_of_each(same, labels.is_chosen)
+    return labels._replace(codes=np.where(counts, labels.codes, 0), is_labelled=counts)
+
+
+def first_of_each(names: Index, is_chosen: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+    """Return which is the first of those with the same name, (l,) -> (l,).
+
+    One that was drawn at random goes first, since it tells the shares of the classes.
+
+    Examples
+    --------
+    >>> first_of_each(np.array([7, 7, 3]), None).tolist()
+    [True, False, True]
+    >>> first_of_each(np.array([7, 7, 3]), np.array([True, False, True])).tolist()
+    [False, True, True]
+    """
+    order = np.arange(len(names))
+    if is_chosen is not None:
+        order = np.argsort(is_chosen, kind="stable")
+    out = np.zeros(len(names), bool)
+    out[order[np.unique(names[order], return_index=True)[1]]] = True
+    return out
 
 
 def about_repeats(n: int) -> str:

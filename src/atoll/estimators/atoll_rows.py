@@ -13,7 +13,7 @@ from atoll.core.column_scales import unlike_scales
 from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels
 from atoll.core.memory import in_chunks
-from atoll.core.repeated_rows import labels_are_copies
+from atoll.core.repeated_rows import first_of_each, labels_are_copies
 from atoll.estimators.graph_rows import places_of
 from atoll.kernels.conditioning import distinct_rows
 from atoll.models.average import average
@@ -124,13 +124,8 @@ class Rows(NamedTuple):
             self.rows, self.copies, self.labelled, self.codes, by_columns=self.has_plain_columns
         ):
             return every
-        # Labels that were drawn at random first: they tell the shares of the classes.
-        order = np.arange(len(every))
-        if labels.is_chosen is not None:
-            order = np.argsort(labels.is_chosen, kind="stable")
-        pairs = np.stack([self.labelled, self.codes])[:, order]
-        first = np.unique(pairs, axis=1, return_index=True)[1]
-        return np.isin(np.arange(len(every)), order[first])
+        names = len(labels.classes) * self.labelled + self.codes
+        return first_of_each(names, labels.is_chosen)
 
     @property
     def smoothed_shares(self) -> Array:

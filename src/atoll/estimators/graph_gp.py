@@ -151,6 +151,7 @@ class GraphGPClassifier(InformedClassifier):
     takes_sparse = True
     keeps_single = True
     takes_far_rows = True
+    holds_labels_out = True
     summary = (
         "classes that follow the graph of neighbours; learns from unlabelled rows, to millions"
     )
