@@ -635,15 +635,15 @@ def test_rows_that_stand_in_the_table_again_with_their_labels_count_once(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_copies_of_meaningless_labels_are_not_believed_where_no_column_tells_rows_apart(seed):
     X, truth = load_wine(return_X_y=True)
-    truth = np.random.default_rng(seed).permutation(truth)
-    y = hide_labels(truth, per_class=8, random_state=seed)
+    truth = np.random.default_rng(seed).permutation(np.minimum(truth, 1))
+    y = hide_labels(truth, per_class=12, random_state=seed)
     some = np.flatnonzero(y >= 0)
     again = np.concatenate([X, X[some], X[some]])
     model, said = fitted(again, np.concatenate([y, y[some], y[some]]))
     assert "48 labels repeat that of the same row" in model.diagnostics_["verdict"]
     assert "follow no assumption" in said
     hidden = y < 0
-    assert log_loss(model.predict_proba(X[hidden]), truth[hidden]) < np.log(3) + 0.2
+    assert log_loss(model.predict_proba(X[hidden]), truth[hidden]) < np.log(2) + 0.2
 
 
 def test_labels_of_equal_rows_that_contradict_each_other_all_count():
