@@ -115,6 +115,9 @@ def test_tables_of_any_kind_are_compared():
     assert repeated_labels(blank, labels) is not None
     assert repeated_labels(again.tolist(), labels) is None
     assert repeated_labels(np.zeros(len(again)), labels) is None
+    assert repeated_labels(pd.DataFrame(index=range(len(again))), labels) is None
+    flags, wanted = again > 0, repeated_labels((again > 0).astype(int), labels)
+    assert np.array_equal(repeated_labels(flags, labels), wanted)
 
 
 def test_labels_of_rows_outside_are_of_rows_of_their_own():

@@ -5,10 +5,10 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
+from atoll.core.rows import distinct_rows
 from atoll.kernels import conditioning
 from atoll.kernels.conditioning import (
     conditional_moments,
-    distinct_rows,
     mixture_moments,
     sample_conditional,
 )

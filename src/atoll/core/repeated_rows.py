@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from atoll.core.labels import PartialLabels
-from atoll.core.rows import distinct_sparse_rows
+from atoll.core.rows import distinct_rows
 from atoll.core.selection import some_rows
 
 Array = NDArray[np.float64]
@@ -79,11 +79,11 @@ def repeated_labels(X: Any, codes: Index) -> Index | None:
     """
     is_labelled = codes >= 0
     own = _comparable(some_rows(X, np.flatnonzero(is_labelled)))
-    if own is None or _places(own)[0].shape[0] == own.shape[0]:
+    if own is None or distinct_rows(own)[0].shape[0] == own.shape[0]:
         return None
     others = np.random.default_rng(0).permutation(np.flatnonzero(~is_labelled))[:MOST_ROWS]
     seen = np.concatenate([np.flatnonzero(is_labelled), others])
-    rows, place = _places(_comparable(some_rows(X, seen)))
+    rows, place = distinct_rows(_comparable(some_rows(X, seen)))
     copies, place = np.bincount(place).astype(float), place[: own.shape[0]]
     codes = codes[is_labelled]
     if not labels_are_copies(rows, copies, place, codes, by_columns=not sparse.issparse(X)):
@@ -170,8 +170,9 @@ def _may_coincide(rows: Array, copies: Array, repeated: Index) -> bool:
     codes, or two of yes and no.
     """
     n_values = np.array([len(np.unique(column)) for column in rows.T])
-    if _tells_apart(rows, copies, int(n_values.argmax())):
-        return False
+    widest = int(n_values.argmax())
+    if n_values[widest] >= NEARLY_ALL * len(rows) and _differ_beside(rows, copies, widest):
+        return False  # that column has another value in nearly every row that differs
     some = rows[np.random.default_rng(0).permutation(repeated)[:MOST_REPEATED]]
     unlike = np.zeros((2, len(some), len(rows)), np.int32)  # columns of two values, and of more
     for j, is_many in enumerate(n_values > 2):
@@ -181,27 +182,16 @@ def _may_coincide(rows: Array, copies: Array, repeated: Index) -> bool:
     return bool(np.mean(nearly.any(axis=1)) >= 0.5)
 
 
-def _tells_apart(rows: Array, copies: Array, j: int) -> bool:
-    """Return whether column j has another value in nearly every row that differs.
+def _differ_beside(rows: Array, copies: Array, j: int) -> bool:
+    """Return whether rows differ in the columns beside j as well.
 
-    That says something where rows differ in the other columns as well: two rows of the table would
-    be equal in these with a chance of at most a half.
+    Two rows of the table are then equal in these with a chance of at most a half.
     """
-    if len(np.unique(rows[:, j])) < NEARLY_ALL * len(rows):
+    if rows.shape[1] < 2:
         return False
-    others = _places(np.delete(rows, j, axis=1))[1]
+    others = distinct_rows(np.delete(rows, j, axis=1))[1]
     shares = np.bincount(others, copies) / copies.sum()
     return bool(shares @ shares <= 0.5)
-
-
-def _places(rows: Any) -> tuple[Any, Index]:
-    """Return the rows that differ, and for every row which of them it is."""
-    if sparse.issparse(rows):
-        return distinct_sparse_rows(sparse.csr_array(rows))
-    if not rows.shape[1]:
-        return rows[:1], np.zeros(len(rows), np.intp)
-    found, place = np.unique(rows, axis=0, return_inverse=True)
-    return found, place.reshape(-1)
 
 
 def _comparable(X: Any) -> Any:
@@ -209,9 +199,9 @@ def _comparable(X: Any) -> Any:
     if sparse.issparse(X):
         return X
     rows = X.to_numpy() if hasattr(X, "to_numpy") else X
-    if not isinstance(rows, np.ndarray) or rows.ndim != 2:
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or not rows.shape[1]:
         return None
-    if rows.dtype.kind in "biu" or (rows.dtype.kind == "f" and not np.isnan(rows).any()):
+    if rows.dtype.kind in "iu" or (rows.dtype.kind == "f" and not np.isnan(rows).any()):
         return rows
     return np.stack([_numbers(column) for column in rows.T], axis=1)
 

@@ -204,6 +204,25 @@ def distances_of_pairs(X: Any, first: Any, Y: Any, second: Any) -> Array:
     return out
 
 
+def distinct_rows(X: Any) -> tuple[Any, NDArray[np.intp]]:
+    """Return the rows that differ, and for every row which of them it is.
+
+    Rows that are not of numbers count as different.
+
+    Examples
+    --------
+    >>> distinct_rows(np.array([[2.0], [1.0], [2.0]]))
+    (array([[1.],
+           [2.]]), array([1, 0, 1]))
+    """
+    if sparse.issparse(X):
+        return distinct_sparse_rows(sparse.csr_array(X))
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiu":
+        return X, np.arange(len(X))
+    rows, place = np.unique(X, axis=0, return_inverse=True)
+    return rows, place.reshape(-1)
+
+
 def distinct_sparse_rows(X: sparse.csr_array) -> tuple[sparse.csr_array, NDArray[np.intp]]:
     """Return the distinct sparse rows, in order of first appearance, and each row's place in them.
 

@@ -15,7 +15,6 @@ from atoll.core.labels import PartialLabels
 from atoll.core.memory import in_chunks
 from atoll.core.repeated_rows import first_of_each, labels_are_copies
 from atoll.estimators.graph_rows import places_of
-from atoll.kernels.conditioning import distinct_rows
 from atoll.models.average import average
 
 Array = NDArray[np.float64]
@@ -172,7 +171,7 @@ def scale_rows(X: Any, wanted: Any, metric: str) -> Scaled:
         mean, deviation = rows_of.mean_and_deviation(rows)
         shift, scale = unit * mean, unit * np.where(deviation > 0, deviation, 1.0)
         rows = rows_of.rescaled_alike(X, shift, scale)
-    distinct, place = distinct_rows(rows)
+    distinct, place = rows_of.distinct_rows(rows)
     n, n_distinct, n_telling = rows.shape[0], distinct.shape[0], rows_of.n_varying_columns(distinct)
     if n_distinct == n:
         return Scaled(shift, scale, unlike, rows, np.ones(n), np.arange(n), n_telling)

@@ -63,6 +63,8 @@ class GraphGPClassifier(InformedClassifier):
     whose noise they tell takes the place of argmax_c f_c, and Hamiltonian Monte Carlo that of these
     moves. Draws are then weighted: those that cut through crowds of rows, or whose classes come in
     other proportions than the labels, count less. New rows follow their nearest rows on the graph.
+    Labels left out say how far the graph is believed; the shares of the classes count the rest, and
+    a warning tells where labels do not follow the graph.
 
     Time and memory grow as n log n up to `max_graph_rows` rows, beyond as n: the graph is then that
     of all labelled rows and a random part of the others. A fit of 200 rows takes about 50 ms, of a

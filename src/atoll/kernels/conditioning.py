@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from atoll.core.linalg import jittered_cholesky, solve_lower
 from atoll.core.memory import in_chunks
-from atoll.core.rows import distinct_sparse_rows
+from atoll.core.rows import distinct_rows
 from atoll.kernels.hyperparameters import KernelPrior, gram, gram_diagonal
 
 Array = NDArray[np.float64]
@@ -108,25 +106,6 @@ def sample_jointly(
     lower = jittered_cholesky(covariance).lower
     noise = rng.standard_normal((n, *mean.shape))
     return mean + (lower @ noise.reshape(n, len(mean), -1)).reshape(noise.shape)
-
-
-def distinct_rows(X: Any) -> tuple[Any, NDArray[np.intp]]:
-    """Return the rows that differ, and for every row which of them it is.
-
-    Rows that are not of numbers count as different.
-
-    Examples
-    --------
-    >>> distinct_rows(np.array([[2.0], [1.0], [2.0]]))
-    (array([[1.],
-           [2.]]), array([1, 0, 1]))
-    """
-    if sparse.issparse(X):
-        return distinct_sparse_rows(sparse.csr_array(X))
-    if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiu":
-        return X, np.arange(len(X))
-    rows, place = np.unique(X, axis=0, return_inverse=True)
-    return rows, place.reshape(-1)
 
 
 def mixture_moments(components: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:

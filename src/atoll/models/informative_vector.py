@@ -30,6 +30,7 @@ from atoll.core.labels import PartialLabels
 from atoll.core.linalg import cholesky_solve, jittered_cholesky
 from atoll.core.memory import in_chunks
 from atoll.core.regions import RegionFamily, log_region_shares, shifted, with_bias
+from atoll.core.rows import distinct_rows
 from atoll.inference import ep, ivm
 from atoll.inference.adf import Filtered
 from atoll.inference.ivm import (
@@ -42,7 +43,7 @@ from atoll.inference.ivm import (
     Rows,
 )
 from atoll.inference.type_two import LogPrior, Report
-from atoll.kernels.conditioning import CHUNK_ENTRIES, UNKNOWN, distinct_rows, sample_jointly
+from atoll.kernels.conditioning import CHUNK_ENTRIES, UNKNOWN, sample_jointly
 from atoll.kernels.hyperparameters import (
     NUGGET,
     KernelPrior,

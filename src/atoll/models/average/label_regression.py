@@ -152,6 +152,8 @@ class _Given(NamedTuple):
     target : (l, K) what is regressed on
     U, s, directions : (l, r), (r,) and (p, r) with root V = U diag(s) Rᵀ
     along : (r, K) Uᵀ root target
+    outside : (l, K) what no function of the features follows
+    room : (l,) one less the squared length of each row of U
     """
 
     root: Array
@@ -160,6 +162,8 @@ class _Given(NamedTuple):
     s: Array
     directions: Array
     along: Array
+    outside: Array
+    room: Array
 
     @classmethod
     def of(
@@ -168,14 +172,16 @@ class _Given(NamedTuple):
         root = np.ones(len(codes)) if label_weights is None else np.sqrt(label_weights)
         U, s, directions = _thin_svd(root[:, None] * features)
         target = np.eye(n_classes)[codes] - 1.0 / n_classes
-        return cls(root, target, U, s, directions, U.T @ (root[:, None] * target))
+        along = U.T @ (root[:, None] * target)
+        outside = root[:, None] * target - U @ along
+        room = np.maximum(1.0 - np.sum(U**2, axis=1), 0.0)
+        return cls(root, target, U, s, directions, along, outside, room)
 
     def means_left_out(self, amplitude: float) -> Array:
         """Return the mean at each labelled row without its own label, (l, K)."""
-        U, left = self.U, 1.0 / (1.0 + amplitude * self.s**2)
-        outside = self.root[:, None] * self.target - U @ self.along  # that no function follows
-        room = np.maximum(1.0 - np.sum(U**2, axis=1), 0.0)
-        residual = (outside + U @ (left[:, None] * self.along)) / (room + U**2 @ left)[:, None]
+        left = 1.0 / (1.0 + amplitude * self.s**2)
+        residual = self.outside + self.U @ (left[:, None] * self.along)
+        residual /= (self.room + self.U**2 @ left)[:, None]
         return np.asarray(self.target - residual / self.root[:, None])
 
 

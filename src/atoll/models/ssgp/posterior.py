@@ -11,9 +11,10 @@ from scipy.special import logsumexp
 
 from atoll.core.linalg import jittered_cholesky, solve_lower
 from atoll.core.memory import in_chunks
+from atoll.core.rows import distinct_rows
 from atoll.inference import cone_sampling
 from atoll.inference.chains import Sampler, run_chains
-from atoll.kernels.conditioning import UNKNOWN, distinct_rows, sample_jointly
+from atoll.kernels.conditioning import UNKNOWN, sample_jointly
 from atoll.kernels.graph_warped import GraphWarpedKernel
 from atoll.likelihoods import multinomial_probit, probit
 from atoll.models.posterior import chosen_states

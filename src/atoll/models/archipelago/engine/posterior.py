@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from atoll.core.densities import Density
 from atoll.core.linalg import jittered_cholesky, solve_lower
 from atoll.core.memory import in_chunks
-from atoll.kernels.conditioning import distinct_rows, sample_jointly
+from atoll.core.rows import distinct_rows
+from atoll.kernels.conditioning import sample_jointly
 from atoll.kernels.detailed import with_detail
 from atoll.likelihoods.softmax import symmetric_points
 from atoll.models.archipelago.likelihood import (
