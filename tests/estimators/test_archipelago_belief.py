@@ -12,7 +12,8 @@ from atoll.datasets import hide_labels, make_pinwheel
 from atoll.estimators.archipelago_chains import left_out
 from atoll.estimators.belief import LEAST_BELIEF, with_doubt
 from atoll.estimators.shell import Fit
-from atoll.models.belief import PRIOR_OF_CHAINS, HeldOut, class_shares, weigh
+from atoll.models import class_shares
+from atoll.models.belief import PRIOR_OF_CHAINS, HeldOut, weigh
 
 SHORT = {"inference": "mcmc", "n_chains": 2, "n_warmup": 20, "n_samples": 20, "random_state": 0}
 
@@ -41,7 +42,7 @@ def test_importance_weights_find_what_draws_without_the_label_would_say():
     found = left_out(
         3, {"row_probabilities": states[drawn]}, chain_weights, parse_labels(y, unlabelled=-1)
     )
-    wanted = weigh(np.log(exact), codes, class_shares(np.array([2, 3])), PRIOR_OF_CHAINS)
+    wanted = weigh(np.log(exact), codes, class_shares.given(np.array([2, 3])), PRIOR_OF_CHAINS)
     assert found.log_loss == pytest.approx(wanted.log_loss, abs=0.01)
     assert found.belief == pytest.approx(wanted.belief, abs=0.005)
     assert (found.n_labels, found.error) == (5, wanted.error)

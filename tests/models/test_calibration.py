@@ -8,6 +8,7 @@ from scipy.special import expit, logsumexp
 
 from atoll import LaplacianRLSClassifier, LaplacianSVC, TransductiveSVC
 from atoll.core.labels import part_of_labels
+from atoll.models import class_shares
 from atoll.models.calibration import (
     LOG_PRIOR,
     NEVER,
@@ -19,7 +20,6 @@ from atoll.models.calibration import (
     choose,
     class_scores,
     held_out_scores,
-    log_shares,
     partitions,
     weigh,
 )
@@ -59,7 +59,7 @@ def test_the_posterior_of_the_grid_is_bayes_rule_by_brute_force(seed):
     codes = np.array([0, 1, 2, 0, 1, 2, 1])
     decisions = rng.normal(size=(7, 3))
     one = weigh(class_scores(decisions)[None], codes, np.zeros((1, 7), dtype=int))
-    shares = log_shares(codes, 3)
+    shares = np.log(class_shares.given(np.bincount(codes)))
     found = calibrate([one], np.zeros(1), 0, shares)
     centred = decisions - decisions.mean(axis=1, keepdims=True)
     scale = np.sqrt(np.mean((1.5 * centred.max(axis=1)) ** 2))
@@ -104,25 +104,6 @@ def test_scaling_the_decisions_changes_nothing():
     small, large = (weigh(class_scores(s * values)[None], codes, fold) for s in (1e-6, 1e6))
     np.testing.assert_allclose(small.log_likelihoods, large.log_likelihoods, rtol=1e-9)
     assert large.scale == pytest.approx(1e12 * small.scale)
-
-
-# Shares -------------------------------------------------------------------------------------------
-
-
-def test_equal_counts_are_equal_shares_and_many_labels_their_own():
-    np.testing.assert_allclose(np.exp(log_shares(np.repeat([0, 1, 2], 4), 3)), 1 / 3)
-    found = np.exp(log_shares(np.repeat([0, 1], [2000, 8000]), 2))
-    np.testing.assert_allclose(found, [0.2, 0.8], atol=1e-3)
-
-
-def test_shares_are_the_posterior_mean_by_quadrature():
-    counts = np.array([2, 8])
-    p = (np.arange(200_000) + 0.5) / 200_000
-    density = p ** counts[0] * (1 - p) ** counts[1]
-    unequal, equal = density.mean(), 0.5**10
-    mean = (unequal * np.average(p, weights=density) + equal * 0.5) / (unequal + equal)
-    found = np.exp(log_shares(np.repeat([0, 1], counts), 2))
-    np.testing.assert_allclose(found, [mean, 1 - mean], rtol=1e-6)
 
 
 # Held-out labels ----------------------------------------------------------------------------------
@@ -183,7 +164,7 @@ def test_one_label_a_class_leaves_the_prior():
     fold = partitions(np.random.default_rng(0), codes)
     one = weigh(np.zeros((*fold.shape, 2)), codes, fold)
     assert np.isnan(one.error)
-    found = calibrate([one], np.zeros(1), 0, log_shares(codes, 2))
+    found = calibrate([one], np.zeros(1), 0, np.log(class_shares.given(np.bincount(codes))))
     np.testing.assert_allclose(found.log_weights, LOG_PRIOR, atol=1e-12)
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from atoll.core.labels import PartialLabels
 from atoll.diagnostics import stacking_weights
 from atoll.inference.chains import Record
-from atoll.models.belief import PRIOR_OF_CHAINS, HeldOut, class_shares, weigh
+from atoll.models import class_shares
+from atoll.models.belief import PRIOR_OF_CHAINS, HeldOut, weigh
 from atoll.models.calibration import can_be_held_out
 
 Array = NDArray[np.float64]
@@ -71,4 +72,4 @@ def left_out(
     weights /= weights.sum(axis=(0, 1))
     log_proba = np.log(np.maximum(np.einsum("cdt,cdtk->tk", weights, p), 1e-300))
     counts = np.bincount(labels.codes[known], minlength=len(labels.classes))
-    return weigh(log_proba, codes, class_shares(counts), PRIOR_OF_CHAINS)
+    return weigh(log_proba, codes, class_shares.given(counts), PRIOR_OF_CHAINS)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.labels import PartialLabels, part_of_labels
-from atoll.models import belief
+from atoll.models import belief, class_shares
 from atoll.models.average import average, heads, label_doubts
 from atoll.models.average.average import Weighed
 from atoll.models.average.label_doubts import LabelRecord
@@ -171,7 +171,7 @@ def foretold_by_graph(
         given.weights,
     )[some]
     shares = known.class_shares
-    shares = belief.class_shares(given.random_counts) if shares is None else shares
+    shares = class_shares.given(given.random_counts) if shares is None else shares
     prior, log_proba = belief.PRIOR_OF_GRAPH, np.log(np.maximum(proba, LEAST_PROBABILITY))
     found = belief.weigh(log_proba, given.codes[some], shares, prior, counts[some])
     return found._replace(belief=1.0) if found.belief >= recipe.full else found

@@ -20,14 +20,13 @@ from atoll.estimators.progress import Progress
 from atoll.estimators.shell import Fit, MarginClassifier, Need
 from atoll.estimators.validation import generator
 from atoll.kernels.graph_warped import GraphWarpedKernel
-from atoll.models import laplacian, ssgp
+from atoll.models import class_shares, laplacian, ssgp
 from atoll.models.calibration import (
     MOST_MEASURED,
     CalibratedMachine,
     Evidence,
     calibrate,
     choose,
-    log_shares,
     partitions,
 )
 from atoll.models.laplacian import LeastSquares, SupportVectors
@@ -128,7 +127,7 @@ class LaplacianClassifier(MarginClassifier):
         theta, ratio, ambient = chosen.points[chosen.best]
         kernel = GraphWarpedKernel(problem.kernel_at(theta), problem.geometry, ratio, "fixed")
         machine, attributes = self._solve(kernel, X[known], codes, ambient)
-        shares = log_shares(codes, len(labels.classes))
+        shares = np.log(class_shares.given(np.bincount(codes, minlength=len(labels.classes))))
         calibration = calibrate(chosen.tried, chosen.log_prior, chosen.best, shares)
         return Fit(
             CalibratedMachine(machine, calibration),

@@ -16,13 +16,13 @@ from atoll.estimators.parameters import COMMON, RANDOM_STATE, A, Nothing, Number
 from atoll.estimators.progress import Progress
 from atoll.estimators.shell import Fit, MarginClassifier
 from atoll.estimators.validation import generator
+from atoll.models import class_shares
 from atoll.models.calibration import (
     MOST_MEASURED,
     CalibratedMachine,
     Evidence,
     calibrate,
     choose,
-    log_shares,
     partitions,
 )
 from atoll.models.transductive_svm import (
@@ -211,9 +211,8 @@ class TransductiveSVC(MarginClassifier):
             if settled
             else "Labels went back and forth at some cost; lower C or unlabelled_cost."
         )
-        calibration = calibrate(
-            search.tried, search.log_prior, search.best, log_shares(labels.codes[seen], K)
-        )
+        shares = class_shares.given(np.bincount(labels.codes[seen], minlength=K))
+        calibration = calibrate(search.tried, search.log_prior, search.best, np.log(shares))
         attributes = {
             "n_trained_": n_trained,
             "C_": chosen.C,

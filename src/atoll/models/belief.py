@@ -14,11 +14,10 @@ two, they cannot tell, and it is for the model to say what b is.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, gammaln
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -37,7 +36,7 @@ class HeldOut(NamedTuple):
     """What labels held out say.
 
     belief : b, its posterior mean
-    shares : (K,) π, of `class_shares`
+    shares : (K,) π, of `class_shares.given`
     n_labels : held out
     error : share of them that the model's most probable class is not
     log_loss : of the model's class probabilities at them, at most that of 1e-12
@@ -60,24 +59,6 @@ class HeldOut(NamedTuple):
     def is_worse(self) -> bool:
         """Whether the labels are less probable by the model than by π."""
         return self.log_loss > self.log_loss_of_shares
-
-
-def class_shares(counts: NDArray[Any]) -> Array:
-    """Return π, expected of the numbers of labels, (K,) -> (K,): even odds that all are the same.
-
-    The alternative is that any shares are as probable. So a few labels more of one class, which
-    chance gives, do not draw all rows that a model is unsure of to that class.
-
-    Examples
-    --------
-    >>> class_shares(np.array([4, 6])).round(2), class_shares(np.array([30, 70])).round(2)
-    (array([0.47, 0.53]), array([0.3, 0.7]))
-    """
-    n, K = counts.sum(), len(counts)
-    log_same = -n * np.log(K)
-    log_any = gammaln(K) + gammaln(counts + 1.0).sum() - gammaln(n + K)
-    same = expit(log_same - log_any)
-    return np.asarray(same / K + (1.0 - same) * (counts + 1.0) / (n + K))
 
 
 def weigh(

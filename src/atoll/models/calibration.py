@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, gammaln, log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp
 
+from atoll.models import class_shares
 from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
@@ -125,27 +126,6 @@ def log_probabilities(scores: Array, scale: float, log_shares: Array, state: int
     return log_softmax(logits, axis=-1)
 
 
-def log_shares(codes: Codes, n_classes: int) -> Array:
-    """Return the logarithms of the classes' shares, as far as the labels bear them out; (K,).
-
-    Beforehand the shares are equal or anything (uniform), each with probability one half. So counts
-    that may be chance do not favour a class over what the machine says.
-
-    Examples
-    --------
-    >>> np.exp(log_shares(np.repeat([0, 1], [45, 55]), 2)).round(2).tolist()
-    [0.49, 0.51]
-    >>> np.exp(log_shares(np.repeat([0, 1], [20, 80]), 2)).round(2).tolist()
-    [0.21, 0.79]
-    """
-    counts = np.bincount(codes, minlength=n_classes).astype(float)
-    n, K = counts.sum(), n_classes
-    log_equal = -n * np.log(K)
-    log_unequal = gammaln(K) - gammaln(n + K) + gammaln(counts + 1.0).sum()
-    w = expit(log_unequal - log_equal)
-    return np.log(w * (counts + 1.0) / (n + K) + (1.0 - w) / K)
-
-
 # Held-out labels ----------------------------------------------------------------------------------
 
 
@@ -238,7 +218,7 @@ def weigh(scores: Array, codes: Codes, fold: Codes) -> Evidence:
     truth = np.broadcast_to(codes, fold.shape)[held]
     lead = shown.max(axis=1) * n_classes / (n_classes - 1)
     scale = float(np.sqrt(np.mean(lead**2))) or 1.0
-    shares = log_shares(codes, n_classes)
+    shares = np.log(class_shares.given(np.bincount(codes, minlength=n_classes)))
     log_likelihoods = np.array(
         [
             log_probabilities(shown, scale, shares, state)[np.arange(len(truth)), truth].sum()

@@ -28,7 +28,8 @@ from atoll.inference.type_two import Approximation, Report
 from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import null_category
 from atoll.likelihoods.null_category import NullCategory
-from atoll.models.belief import PRIOR_OF_VARIATION, HeldOut, class_shares, weigh
+from atoll.models import class_shares
+from atoll.models.belief import PRIOR_OF_VARIATION, HeldOut, weigh
 from atoll.models.informative_vector import LENGTH_SCALE_STARTS, share_limits
 from atoll.models.probit_gp import (
     LatentPosterior,
@@ -319,7 +320,7 @@ def _hidden_labels(
         hidden = vb.at(C[np.ix_(entered, entered)], family, theta, phi, start)
         posterior = approximate_posterior(hidden, inputs[entered], prior, likelihood)
         log_proba.append(posterior.log_proba(inputs[fold]))
-    shares = class_shares(np.bincount(codes[seen], minlength=len(labels.classes)))
+    shares = class_shares.given(np.bincount(codes[seen], minlength=len(labels.classes)))
     hidden_codes = codes[np.concatenate(folds)]
     return weigh(np.concatenate(log_proba), hidden_codes, shares, PRIOR_OF_VARIATION)
 

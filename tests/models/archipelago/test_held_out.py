@@ -14,7 +14,6 @@ from atoll.models.belief import (
     PRIOR_OF_CHAINS,
     PRIOR_OF_ENGINE,
     PRIOR_OF_VARIATION,
-    class_shares,
     weigh,
 )
 from atoll.models.calibration import NEVER, folds
@@ -101,15 +100,3 @@ def some_problem(codes):
         rng.normal(size=(len(codes), 2)), codes, np.ones(len(codes)),
         rng.normal(size=(held_out.MOST_ROWS + 5, 2)), 10_000, 2, None, None,
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("counts", [[2, 3], [5, 0, 1]])
-def test_shares_are_the_mean_of_two_beliefs(counts):
-    """Either all are the same, or any are as probable: by draws of them."""
-    rng, K = np.random.default_rng(0), len(counts)
-    drawn = rng.dirichlet(np.ones(K), size=400_000)
-    likelihood = np.prod(drawn**counts, axis=1)
-    same = (1.0 / K) ** np.sum(counts)
-    mean = likelihood @ drawn / len(drawn)
-    wanted = (same / K + mean) / (same + likelihood.mean())
-    np.testing.assert_allclose(class_shares(np.array(counts)), wanted, atol=2e-3)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from atoll.models import class_shares
 from atoll.models.archipelago.engine import fitting
 from atoll.models.archipelago.engine.fitting import Options
 from atoll.models.archipelago.engine.problem import Problem
-from atoll.models.belief import PRIOR_OF_ENGINE, HeldOut, class_shares, weigh
+from atoll.models.belief import PRIOR_OF_ENGINE, HeldOut, weigh
 from atoll.models.calibration import NEVER, folds
 
 MOST_ROWS = 8192  # without a label, of an ascent that holds labels out
@@ -52,4 +53,4 @@ def hold_out(
         found[held] = posterior.log_proba(problem.labelled[held])
     counts = np.bincount(problem.codes, problem.label_weights, problem.n_classes)
     held = fold != NEVER
-    return weigh(found[held], problem.codes[held], class_shares(counts), PRIOR_OF_ENGINE)
+    return weigh(found[held], problem.codes[held], class_shares.given(counts), PRIOR_OF_ENGINE)
