@@ -7,7 +7,7 @@ In a page, a number is followed by a comment, which no reader sees, that says wh
 file in benchmarks/results/ (or another, by its path from the root), a heading there, and the row
 and the column of the first table below it. Further cells at the start of a row may follow after &.
 
-    The error is .046<!-- graph_gp: Leaderboard / atoll / error -->.
+    The error is .047<!-- graph_gp: Leaderboard / atoll / error -->.
 
 A number that is in no table is the first one after some words, which occur once; … stands for
 anything in between:
