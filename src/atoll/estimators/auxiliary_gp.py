@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from atoll.core.labels import PartialLabels
 from atoll.core.regions import RegionFamily
 from atoll.estimators import sampling
+from atoll.estimators.belief import with_doubt, with_word
 from atoll.estimators.parameters import CHAINS, COMMON, KERNEL, WATCHED, Rule, inference
 from atoll.estimators.progress import Progress
 from atoll.estimators.searches import search_of_approximation
@@ -22,9 +23,10 @@ from atoll.estimators.shell import Fit, Need
 from atoll.inference.chains import Record, Sampler
 from atoll.inference.registry import METHODS, OVER_REGIONS
 from atoll.inference.type_two import Approximation, Report
-from atoll.kernels.hyperparameters import KernelPrior, kernel_at
+from atoll.kernels.hyperparameters import KernelPrior, gram_function, kernel_at
 from atoll.likelihoods import RegionLikelihood
 from atoll.models import probit_gp
+from atoll.models.belief import weigh_left_out
 
 Array = NDArray[np.float64]
 
@@ -59,6 +61,26 @@ class RegionModel(NamedTuple):
     regions: RegionFamily
     likelihood: RegionLikelihood
     describe: Callable[[Array], dict[str, Any]] = _nothing
+
+
+def told_by_left_out(fit: Fit, model: RegionModel, labels: PartialLabels) -> Fit:
+    """Return the fit with what labels say of it that are left out one by one.
+
+    An approximation, whose θ is at its best, is believed as far as they say. Chains draw θ: their
+    class probabilities are the posterior's own, and the verdict alone tells.
+
+    Parameters
+    ----------
+    labels : of the rows of the model, of which every one has one
+    """
+    posterior = fit.posterior
+    theta = posterior.log_parameters.mean(axis=0)
+    phi = posterior.region_parameters.mean(axis=0)
+    C = gram_function(model.prior, model.inputs)(theta)
+    log_proba = probit_gp.left_out(C, model.regions.at(phi).regions, model.likelihood, phi)
+    held_out = weigh_left_out(log_proba, labels.codes)
+    by_chains = fit.attributes["inference_"] == "mcmc"
+    return with_word(fit, held_out) if by_chains else with_doubt(fit, held_out)
 
 
 def chosen_inference(estimator: Any, n_rows: int, *, of_many: str = "vb") -> str:

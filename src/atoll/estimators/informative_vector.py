@@ -10,7 +10,8 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from atoll.core.labels import PartialLabels
 from atoll.estimators import moment_matching
-from atoll.estimators.moment_matching import active_memory, match_moments, plan_of
+from atoll.estimators.belief import with_doubt
+from atoll.estimators.moment_matching import active_memory, foretold, match_moments, plan_of
 from atoll.estimators.parameters import COMMON, KERNEL, inference
 from atoll.estimators.progress import Progress
 from atoll.estimators.searches import search_of_active_sets
@@ -28,7 +29,8 @@ class InformativeVectorClassifier(Classifier):
     posterior one by one by moment matching, the one that tells most about f first, until the active
     set is full; then the kernel's parameters are set to the highest evidence on it, and so on.
     Unlabelled rows set the scale of the prior alone. More than two classes are as many functions,
-    each class against the rest, conditioned on one of them being true.
+    each class against the rest, conditioned on one of them being true. Labels left out one by one
+    say how far the functions are believed; the shares of the classes count the rest.
 
     O(n d²) time per round and O(n d) memory for n labelled rows and d active ones. Nothing is
     random.
@@ -92,6 +94,7 @@ class InformativeVectorClassifier(Classifier):
     """
 
     paper = "Lawrence, Seeger & Herbrich 2003; Lawrence & Jordan 2005"
+    holds_labels_out = True
     summary = "two or more classes, labelled rows only; fast on thousands of rows"
     parameters = (
         {"kernel": KERNEL, "inference": inference("adf", "ep")} | moment_matching.RULES | COMMON
@@ -127,11 +130,12 @@ class InformativeVectorClassifier(Classifier):
 
     def _fit(self, X: Array, labels: PartialLabels) -> Fit:
         prior, labelled = kernel_prior(self.kernel, X), np.flatnonzero(labels.is_labelled)
+        rows, of_rows = X[labelled], labels.of(labelled)
         with Progress(self.verbose, "Informative vectors", "rounds", value="log evidence") as bar:
             result, posterior = match_moments(
                 plan_of(self, prior),
-                X[labelled],
-                labels.of(labelled),
+                rows,
+                of_rows,
                 prior,
                 NoiseModel(learn_bias=self.bias == "learn"),
                 self.bias,
@@ -145,7 +149,7 @@ class InformativeVectorClassifier(Classifier):
             else f"The kernel was still moving after {found.steps}; standardise the features, or "
             "raise n_active."
         )
-        return Fit(
+        fit = Fit(
             posterior,
             found.diagnostics(verdict),
             objectives=result.log_evidences,
@@ -156,3 +160,4 @@ class InformativeVectorClassifier(Classifier):
                 "log_evidence_": found.log_evidence,
             },
         )
+        return with_doubt(fit, foretold(result, posterior, rows, of_rows))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from atoll.core.labels import PartialLabels, part_of_labels
+from atoll.estimators.belief import with_calibration
 from atoll.estimators.graph_warped import WARPED, dense_need, problem_of
 from atoll.estimators.parameters import COMMON, RANDOM_STATE, Nothing, Number, OneOf, Rule
 from atoll.estimators.progress import Progress
@@ -129,7 +130,7 @@ class LaplacianClassifier(MarginClassifier):
         machine, attributes = self._solve(kernel, X[known], codes, ambient)
         shares = np.log(class_shares.given(np.bincount(codes, minlength=len(labels.classes))))
         calibration = calibrate(chosen.tried, chosen.log_prior, chosen.best, shares)
-        return Fit(
+        fit = Fit(
             CalibratedMachine(machine, calibration),
             {"converged": True, "verdict": _verdict(self.selection, chosen)},
             attributes={
@@ -140,6 +141,7 @@ class LaplacianClassifier(MarginClassifier):
                 "kernel_": kernel,
             },
         )
+        return with_calibration(fit, calibration, chosen.tried[chosen.best])
 
     def _select(self, problem: Problem, known: NDArray[np.intp], codes: Codes) -> Choice:
         rng = generator(self.random_state)

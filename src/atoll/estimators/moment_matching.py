@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.labels import PartialLabels
+from atoll.estimators.belief import with_doubt
 from atoll.estimators.parameters import Nothing, Number, OneOf, Rule, Whole
 from atoll.estimators.progress import Progress
 from atoll.estimators.searches import search_of_active_sets
@@ -21,6 +22,7 @@ from atoll.inference.registry import METHODS
 from atoll.inference.type_two import Report
 from atoll.kernels.hyperparameters import KernelPrior, kernel_at
 from atoll.models import informative_vector
+from atoll.models.belief import HeldOut, weigh_left_out
 from atoll.models.informative_vector import NoiseModel, SitesPosterior, exponential_prior
 
 Array = NDArray[np.float64]
@@ -104,7 +106,7 @@ def fit_by_matching(
     with Progress(estimator.verbose, title, "iterations", value="log evidence") as bar:
         result, posterior = match_moments(plan, X, labels, prior, noise, bias, bar.report)
     found = search_of_active_sets(result)
-    return Fit(
+    fit = Fit(
         posterior,
         found.diagnostics(found.verdict(method)),
         objectives=result.log_evidences,
@@ -114,6 +116,16 @@ def fit_by_matching(
             "log_evidence_": found.log_evidence,
         },
     )
+    if not labels.is_labelled.all():  # the null category: rows without labels have sites as well
+        return fit
+    return with_doubt(fit, foretold(result, posterior, X, labels))
+
+
+def foretold(
+    result: IVMResult, posterior: SitesPosterior, X: Array, labels: PartialLabels
+) -> HeldOut | None:
+    """Return how labels, of which every row has one, are foretold by all others."""
+    return weigh_left_out(informative_vector.left_out(result, posterior, X), labels.codes)
 
 
 def active_memory(estimator: Any, n_rows: int) -> Need:

@@ -18,6 +18,7 @@ from atoll.estimators.auxiliary_gp import (
     chosen_inference,
     fit_by_chains,
     fit_by_search,
+    told_by_left_out,
 )
 from atoll.estimators.belief import with_doubt
 from atoll.estimators.moment_matching import fit_by_matching, plan_of
@@ -342,6 +343,8 @@ class NullCategoryClassifier(Classifier):
                 posterior=null_category.two_beliefs(found, X, model.prior, likelihood),
                 diagnostics=told | {"verdict": f"{told['verdict']}\n{UNTESTED}"},
             )
+        if labels.is_labelled.all():  # nothing is missing: the probit but for the null region
+            return told_by_left_out(fit._replace(diagnostics=told), model, labels)
         if found.rows is None:
             return with_doubt(fit._replace(diagnostics=told), found.held_out)
         fit = fit._replace(

@@ -18,6 +18,7 @@ from atoll.estimators.auxiliary_gp import (
     fit_by_chains,
     fit_by_search,
     memory,
+    told_by_left_out,
 )
 from atoll.estimators.parameters import Listed, Nothing, Number, check_value
 from atoll.estimators.shell import Classifier, Fit, Knowledge, Need
@@ -111,6 +112,7 @@ class OrdinalGPClassifier(Classifier):
     """
 
     paper = "Rogers 2014 (lecture); Chu & Ghahramani 2005"
+    holds_labels_out = True
     summary = "classes with an order; cut points learned; unlabelled rows with a null width"
     parameters = {
         "classes": Nothing("those of y") | Listed("all classes, lowest first"),
@@ -225,8 +227,10 @@ class OrdinalGPClassifier(Classifier):
         of_many = "vb" if self._has_unlabelled(labels) else "ep"
         method = chosen_inference(self, len(rows), of_many=of_many)
         if method == "mcmc":
-            return fit_by_chains(self, model, X, labels)
-        return fit_by_search(self, method, model)
+            fit = fit_by_chains(self, model, X, labels)
+        else:
+            fit = fit_by_search(self, method, model)
+        return told_by_left_out(fit, model, of_rows) if of_rows.is_labelled.all() else fit
 
     def _has_unlabelled(self, labels: PartialLabels) -> bool:
         """Whether a row without a label takes part."""

@@ -16,6 +16,7 @@ from atoll.estimators.auxiliary_gp import (
     fit_by_chains,
     fit_by_search,
     memory,
+    told_by_left_out,
 )
 from atoll.estimators.moment_matching import fit_by_matching
 from atoll.estimators.shell import Classifier, Fit, Need
@@ -104,6 +105,7 @@ class ProbitGPClassifier(Classifier):
     """
 
     paper = "Rogers 2014 (lecture); Girolami & Rogers 2006"
+    holds_labels_out = True
     summary = "two or more classes, labelled rows only; the supervised twin of null-category"
     parameters = RULES
 
@@ -146,5 +148,7 @@ class ProbitGPClassifier(Classifier):
         regions = probit_gp.family(of_rows.codes, K)
         model = RegionModel(rows, prior, regions, probit_gp.likelihood(K))
         if method == "mcmc":
-            return fit_by_chains(self, model, X, labels)
-        return fit_by_search(self, method, model)
+            fit = fit_by_chains(self, model, X, labels)
+        else:
+            fit = fit_by_search(self, method, model)
+        return told_by_left_out(fit, model, of_rows)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from atoll.core.labels import PartialLabels
 from atoll.core.linalg import solve_lower
 from atoll.diagnostics import summarise, verdict
+from atoll.estimators.belief import with_doubt
 from atoll.estimators.graph_warped import WARPED, dense_need, problem_of
 from atoll.estimators.parameters import (
     CHECKPOINT,
@@ -44,6 +45,7 @@ from atoll.estimators.shell import Classifier, Estimator, Fit, Need
 from atoll.estimators.validation import generator
 from atoll.inference.chains import ChainsResult
 from atoll.models import ssgp
+from atoll.models.belief import weigh_left_out
 from atoll.models.ssgp import Component, Labels, Problem, SSGPPosterior
 
 Array = NDArray[np.float64]
@@ -141,6 +143,7 @@ class SSGPClassifier(Classifier):
     """
 
     paper = "Sindhwani, Chu & Keerthi 2007"
+    holds_labels_out = True
     summary = "two or more classes, learns from unlabelled rows: smooth along their graph"
     patience = drawing_on(250, longer=16)
     parameters: ClassVar[Mapping[str, Rule]] = {
@@ -239,7 +242,7 @@ class SSGPClassifier(Classifier):
             )
         ambient_weight, ratio = np.exp(selected.best.log_parameters[-2:]).tolist()
         warped = problem.warped_kernel_at(selected.best.log_parameters)
-        return Fit(
+        fit = Fit(
             SSGPPosterior(X[known], tuple(components), given.noise),
             {
                 **summary,
@@ -259,6 +262,7 @@ class SSGPClassifier(Classifier):
                 "kernel_": ConstantKernel(1.0 / ambient_weight, "fixed") * warped,
             },
         )
+        return with_doubt(fit, weigh_left_out(ssgp.left_out(selected.best, given), given.codes))
 
     def _select(self, problem: Problem, labels: Labels) -> ssgp.Selection:
         full = self.evidence == "full"

@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
 from atoll.core.labels import PartialLabels, part_of_labels
+from atoll.estimators.belief import with_calibration
 from atoll.estimators.parameters import COMMON, RANDOM_STATE, A, Nothing, Number, OneOf, Rule, Whole
 from atoll.estimators.progress import Progress
 from atoll.estimators.shell import Fit, MarginClassifier
@@ -221,11 +222,12 @@ class TransductiveSVC(MarginClassifier):
         }
         if K == 2:
             attributes["assigned_"] = labels.classes[assigned[0].codes]
-        return Fit(
+        fit = Fit(
             CalibratedMachine(Machines(machines), calibration),
             {"converged": settled, "verdict": verdict},
             attributes=attributes,
         )
+        return with_calibration(fit, calibration, search.tried[search.best])
 
     def _fit_one(
         self,

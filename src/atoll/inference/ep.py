@@ -460,19 +460,29 @@ class HeldPosterior(NamedTuple):
     weights : (d,) b; the mean of f(x) is k_xᵀ b
     site_inverse : (d, d) (C + diag(1/τ))^{-1}
     log_evidence : log evidence of the regression, up to terms that do not depend on the kernel
+    cavity_mean, cavity_variance : (d,) of f without the row's own site
     """
 
     sites: Sites
     weights: Array
     site_inverse: Array
     log_evidence: float
+    cavity_mean: Array
+    cavity_variance: Array
 
 
 def held_posterior(gram_matrix: Array, sites: Sites, negative: str = "zero") -> HeldPosterior:
     """Return the posterior under fixed sites; log evidence ½ νᵀ mean − ½ log det(I + C diag τ)."""
     current = _posterior(gram_matrix, sites, negative)
     value = 0.5 * float(current.sites.shift @ current.mean) - current.half_log_det
-    return HeldPosterior(current.sites, current.weights, current.site_inverse(), value)
+    return HeldPosterior(
+        current.sites,
+        current.weights,
+        current.site_inverse(),
+        value,
+        current.cavity_mean,
+        current.cavity_variance,
+    )
 
 
 # The evidence's maximum ---------------------------------------------------------------------------

@@ -27,7 +27,9 @@ from atoll.inference.adf import Filtered, filter_rows
 from atoll.inference.auxiliary_gibbs import GramFunction, LogParameterPrior
 from atoll.inference.ep import (
     GramGradient,
+    HeldPosterior,
     Problem,
+    Propagation,
     Sites,
     held_posterior,
     joined_families,
@@ -71,6 +73,7 @@ class Active(NamedTuple):
     weights : (d,) b; the mean of f(x) is k_xᵀ b
     region_parameters : (q,) φ
     n_negative : number of rows whose likelihood asked for a negative precision
+    cavity_mean, cavity_variance : (d,) of f without the row's own site
     """
 
     rows: Rows
@@ -78,6 +81,8 @@ class Active(NamedTuple):
     weights: Array
     region_parameters: Array
     n_negative: int
+    cavity_mean: Array
+    cavity_variance: Array
 
 
 class IVMResult(NamedTuple):
@@ -234,8 +239,22 @@ def _held(
         for one in passes
     ]
     return tuple(
-        Active(one.rows, each.sites, each.weights, own, one.n_negative)
+        _active(one.rows, each, own, one.n_negative)
         for one, each, own in zip(passes, found, np.split(phi, setting.ends))
+    )
+
+
+def _active(
+    rows: Rows, found: HeldPosterior | Propagation, region_parameters: Array, n_negative: int
+) -> Active:
+    return Active(
+        rows,
+        found.sites,
+        found.weights,
+        region_parameters,
+        n_negative,
+        found.cavity_mean,
+        found.cavity_variance,
     )
 
 
@@ -272,7 +291,7 @@ def _refine_by_propagation(
         new_phi,
         passes if setting.whole else _select(setting, best.log_parameters, new_phi),
         tuple(
-            Active(one.rows, each.sites, each.weights, own, each.n_negative)
+            _active(one.rows, each, own, each.n_negative)
             for one, each, own in zip(passes, best.found, best.region_parameters)
         ),
         best.log_evidences,

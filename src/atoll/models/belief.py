@@ -19,6 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.models import class_shares
+from atoll.models.calibration import can_be_held_out
+
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
@@ -104,6 +107,23 @@ def weigh(
         float(-np.log(of_model) @ parts),
         float(-np.log(of_shares) @ parts),
     )
+
+
+def weigh_left_out(log_proba: Array, codes: Codes) -> HeldOut | None:
+    """Return what labels say that are left out one by one, of class probabilities without each.
+
+    The only label of a class says nothing; None where no other is left.
+
+    Parameters
+    ----------
+    log_proba : (l, K) of every label by a model at its best parameters, without that label
+    codes : (l,)
+    """
+    held = can_be_held_out(codes)
+    if not held.any():
+        return None
+    shares = class_shares.given(np.bincount(codes, minlength=log_proba.shape[1]))
+    return weigh(log_proba[held], codes[held], shares, PRIOR_OF_ENGINE)
 
 
 def doubted(proba: Array, doubt: Array | float) -> Array:

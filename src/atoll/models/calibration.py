@@ -62,6 +62,11 @@ class Calibration(NamedTuple):
     scale: float
     log_shares: Array
 
+    @property
+    def belief(self) -> float:
+        """The probability that decisions are of some account."""
+        return float(1.0 - np.exp(self.log_weights[0]))
+
     def log_proba(self, decisions: Array) -> Array:
         """Return log class probabilities, averaged over the grid; (m,) or (m, K) -> (m, K)."""
         scores = class_scores(decisions)
@@ -189,11 +194,13 @@ class Evidence(NamedTuple):
     log_likelihoods : (S,) of the held-out labels at the points of the grid
     scale : of the decisions
     error : share of the held-out labels that are wrong; NaN where there is none
+    n_labels : held out
     """
 
     log_likelihoods: Array
     scale: float
     error: float
+    n_labels: int
 
     @property
     def log_evidence(self) -> float:
@@ -212,7 +219,7 @@ def weigh(scores: Array, codes: Codes, fold: Codes) -> Evidence:
     """
     held = fold != NEVER
     if not held.any():
-        return Evidence(np.zeros(len(SLOPES)), 1.0, np.nan)
+        return Evidence(np.zeros(len(SLOPES)), 1.0, np.nan, 0)
     n_classes = scores.shape[2]
     shown = scores[held]
     truth = np.broadcast_to(codes, fold.shape)[held]
@@ -227,7 +234,7 @@ def weigh(scores: Array, codes: Codes, fold: Codes) -> Evidence:
     )
     # Partitions hold the same labels out again: each label counts once.
     error = float(np.mean(np.argmax(shown, axis=1) != truth))
-    return Evidence(log_likelihoods / len(fold), scale, error)
+    return Evidence(log_likelihoods / len(fold), scale, error, int(held.any(axis=0).sum()))
 
 
 def choose(tried: Sequence[Evidence], log_prior: Array) -> int:

@@ -55,6 +55,7 @@ from atoll.kernels.hyperparameters import (
 )
 from atoll.likelihoods import null_category
 from atoll.likelihoods.null_category import OneAgainstTheRest
+from atoll.models.belief import doubted, log_doubted
 
 Array = NDArray[np.float64]
 
@@ -78,6 +79,7 @@ class SitesPosterior(NamedTuple):
     noise_variance : (d,) 1/τ, each; negative where a site's precision is
     bias : (number of problems,)
     likelihood : what class probabilities follow from the functions
+    doubt : (K,) of the classes: what `belief` has taken from the functions' word; or nothing
     """
 
     prior: KernelPrior
@@ -87,10 +89,12 @@ class SitesPosterior(NamedTuple):
     noise_variance: tuple[Array, ...]
     bias: Array
     likelihood: OneAgainstTheRest
+    doubt: Array | float = 0.0
 
     def log_proba(self, X: Array) -> Array:
         """Return log P(y = k | x, its label missing), paper 001, eq. 2; X (m, D) -> (m, K)."""
-        return self.likelihood.log_class_probabilities(*self.latent(X), NO_PARAMETERS)
+        log_proba = self.likelihood.log_class_probabilities(*self.latent(X), NO_PARAMETERS)
+        return log_doubted(log_proba, self.doubt)
 
     def latent(self, X: Array) -> tuple[Array, Array]:
         """Return mean and variance of f(x), the bias added; X (m, D) -> (m, problems) each.
@@ -125,7 +129,8 @@ class SitesPosterior(NamedTuple):
             covariance -= cross.T @ self._solver(k)(cross)
             functions.append(sample_jointly(rng, mean, covariance, least, n)[:, place])
         f = np.stack(functions, axis=-1)
-        return np.exp(self.likelihood.log_class_probabilities(f, np.zeros_like(f), NO_PARAMETERS))
+        log_proba = self.likelihood.log_class_probabilities(f, np.zeros_like(f), NO_PARAMETERS)
+        return doubted(np.exp(log_proba), self.doubt)
 
     def transductive_log_proba(self, X: Array, negative: str = "zero") -> Array:
         """Return `log_proba(X)` of functions updated by the rows of X (paper 001, section 4.1).
@@ -156,7 +161,7 @@ class SitesPosterior(NamedTuple):
             )
             sd = np.sqrt(likelihood.noise_variance + found.cavity_variance)
             answers.append(log_region_shares(around, found.cavity_mean, sd))
-        return likelihood.log_exactly_one(np.stack(answers, axis=-2))
+        return log_doubted(likelihood.log_exactly_one(np.stack(answers, axis=-2)), self.doubt)
 
     def _solver(self, k: int) -> Callable[[Array], Array]:
         """Return right (d, m) -> (C + diag(1/τ))^{-1} right, of problem k."""
@@ -398,3 +403,15 @@ def posterior(
         np.array(final_biases),
         OneAgainstTheRest(np.array(widths), log_rates, noise_variance),
     )
+
+
+def left_out(result: IVMResult, posterior: SitesPosterior, inputs: Array) -> Array:
+    """Return log class probabilities of labelled rows, each without its own label; (l, K).
+
+    An active row loses its site; any other row has none.
+    """
+    mean, variance = posterior.latent(inputs)
+    for k, one in enumerate(result.problems):
+        mean[one.rows, k] = one.cavity_mean + posterior.bias[k]
+        variance[one.rows, k] = one.cavity_variance
+    return posterior.likelihood.log_class_probabilities(mean, variance, NO_PARAMETERS)

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from atoll.core.linalg import cholesky_solve, jittered_cholesky
-from atoll.core.regions import RegionFamily, fixed_regions, log_region_probability
-from atoll.inference import auxiliary_gibbs, vb
+from atoll.core.regions import RegionFamily, Regions, fixed_regions, log_region_probability
+from atoll.inference import auxiliary_gibbs, ep, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Record, Sampler
 from atoll.inference.type_two import Approximation, Report
@@ -267,6 +267,26 @@ def approximate(
         regions,
         report=report,
         **options,
+    )
+
+
+def left_out(
+    gram_matrix: Array, regions: Regions, likelihood: RegionLikelihood, region_parameters: Array
+) -> Array:
+    """Return log class probabilities of every row by all others, (l, K), by their cavities.
+
+    Parameters
+    ----------
+    gram_matrix : (l, l) of the labelled rows
+    regions : theirs, at φ
+    region_parameters : φ
+    """
+    zeros = regions.zeros()
+    found = ep.propagate(gram_matrix, regions, ep.no_sites(len(zeros), zeros.size // len(zeros)))
+    return _normalised(
+        likelihood.log_class_probabilities(
+            found.cavity_mean, found.cavity_variance, region_parameters
+        )
     )
 
 

@@ -17,6 +17,8 @@ from atoll.inference.chains import Sampler, run_chains
 from atoll.kernels.conditioning import UNKNOWN, sample_jointly
 from atoll.kernels.graph_warped import GraphWarpedKernel
 from atoll.likelihoods import multinomial_probit, probit
+from atoll.models import probit_gp
+from atoll.models.belief import doubted, log_doubted
 from atoll.models.posterior import chosen_states
 from atoll.models.ssgp.evidence import Fit, Labels
 from atoll.models.ssgp.process import Problem
@@ -25,6 +27,7 @@ Array = NDArray[np.float64]
 States = NDArray[np.intp]
 
 N_CHAINS = 4
+NO_PARAMETERS = np.zeros(0)  # of the regions
 
 
 class Component(NamedTuple):
@@ -87,11 +90,13 @@ class SSGPPosterior(NamedTuple):
     inputs : (l, d) labelled rows
     components : one, or several where parameters are averaged over
     noise : σ_n, the unit of the functions
+    doubt : (K,) of the classes: what `belief` has taken from the functions' word; or nothing
     """
 
     inputs: Array
     components: tuple[Component, ...]
     noise: float
+    doubt: Array | float = 0.0
 
     def log_proba(self, X: Array) -> Array:
         """Return log P(y = k | x, data), averaged over draws and components; (m, d) -> (m, K)."""
@@ -105,7 +110,7 @@ class SSGPPosterior(NamedTuple):
             log_p = np.concatenate(pieces)
             total = log_p if total is None else np.logaddexp(total, log_p)
         assert total is not None  # a posterior has a component
-        return total - logsumexp(total, axis=1, keepdims=True)
+        return log_doubted(total - logsumexp(total, axis=1, keepdims=True), self.doubt)
 
     def latent(self, X: Array) -> tuple[Array, Array]:
         """Return mean and variance of the functions; (m, d) -> (m, F) each."""
@@ -134,7 +139,7 @@ class SSGPPosterior(NamedTuple):
             states = chosen[(chosen >= end - size) & (chosen < end)] - (end - size)
             if len(states):
                 f = component.sample(rng, self.inputs, X, states)
-                parts.append(_probabilities(f))
+                parts.append(doubted(_probabilities(f), self.doubt))
         return np.concatenate(parts)
 
 
@@ -167,6 +172,16 @@ def propagated_component(
         solve_lower(lower, np.diag(root)),
         log_weight,
     )
+
+
+def left_out(fit: Fit, labels: Labels) -> Array:
+    """Return log class probabilities of every labelled row by all others, (l, K)."""
+    if labels.n_classes == 2:
+        found = fit.propagation
+        return probit.log_class_probabilities(found.cavity_mean, found.cavity_variance)
+    regions = probit_gp.family(labels.codes, labels.n_classes).at(NO_PARAMETERS).regions
+    likelihood = probit_gp.likelihood(labels.n_classes)
+    return probit_gp.left_out(fit.gram, regions, likelihood, NO_PARAMETERS)
 
 
 def constraints(labels: Labels) -> Callable[[Array], Array]:
