@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,8 @@ NULL_WORDS = frozenset(
     ["NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "NaN", "nan", "-NaN", "-nan", "None"]
 ) | {"NULL", "null", "1.#IND", "1.#QNAN", "-1.#IND", "-1.#QNAN"}
 """Words that pandas reads as blank cells."""
+_WHOLE, _PADDED = re.compile(r"[+-]?\d+"), re.compile(r"[+-]?0\d")
+_DECIMAL = re.compile(r"[+-]?\d+\.\d+")
 
 
 class Target(NamedTuple):
@@ -40,7 +43,8 @@ def with_words(
 ) -> Target:
     r"""Return a table in whose column of labels the words to keep are labels, not blanks.
 
-    Among numbers, and among True and False, such words are always blank cells.
+    Among numbers, and among True and False, such words are always blank cells. Codes that numbers
+    would lose, such as 007, or 1.10 beside 1.1, are text.
 
     Parameters
     ----------
@@ -58,13 +62,17 @@ def with_words(
     >>> found.frame["kind"].fillna("").tolist(), found.blank
     (['None', 'bird', '', ''], {'NA': 1})
     """
-    is_blank = frame[target].isna() if target in frame.columns else None
-    if is_blank is None or not is_blank.any():
+    if target not in frame.columns:
+        return Target(frame, {}, True)
+    is_blank, may_be_codes = frame[target].isna(), frame[target].dtype.kind in "iuf"
+    if not (is_blank.any() or may_be_codes):
         return Target(frame, {}, True)
     cells = column_as_written(source, frame.columns.get_loc(target))
     if cells is None or len(cells) != len(frame):
         return Target(frame, {}, True)
     cells.index = frame.index
+    if may_be_codes and are_codes(cells[~is_blank].str.strip()):
+        frame = frame.assign(**{target: cells.str.strip().where(~is_blank)})
     said = cells.where(is_blank & cells.isin(NULL_WORDS)).dropna()
     known = frame[target][~is_blank]
     could_stay = all(isinstance(label, str) for label in known)
@@ -75,6 +83,26 @@ def with_words(
         frame = frame.assign(**{target: column})
     counts = said.drop(kept.index).value_counts(sort=False)
     return Target(frame, {str(word): int(n) for word, n in counts.items()}, could_stay)
+
+
+def are_codes(texts: pd.Series) -> bool:
+    """Return whether texts, all of them numbers, are other labels than these numbers.
+
+    They are where whole numbers begin with a zero, or where two texts are one decimal number.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> are_codes(pd.Series(["007", "10"])), are_codes(pd.Series(["1.1", "1.10", "2.0"]))
+    (True, True)
+    >>> are_codes(pd.Series(["7", "10", "0"])), are_codes(pd.Series(["1.0", "1"]))
+    (False, False)
+    """
+    names = texts.unique().tolist()
+    if all(_WHOLE.fullmatch(name) for name in names):
+        return any(_PADDED.match(name) for name in names)
+    decimal = all(_DECIMAL.fullmatch(name) for name in names)
+    return decimal and len({float(name) for name in names}) < len(names)
 
 
 def about_words(found: Target, target: str, fix: str, meant: str = "") -> list[str]:
