@@ -8,7 +8,7 @@ import pytest
 
 from atoll import load_model
 from atoll.core.null_words import NULL_WORDS
-from program import succeed
+from program import fail, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -107,3 +107,34 @@ def test_a_score_says_which_words_it_reads_as_blank(tmp_path):
     said = succeed("score", tmp_path / "m.atoll", written(tmp_path, n_known=40, name="all.csv"))
     assert "20 cells of 'kind' say 'None' and are read as blank" in said
     assert "fit with --unlabelled none" in said
+
+
+@pytest.mark.parametrize(("first", "second"), [("007", "7"), ("1.10", "1.1"), ("01", "2")])
+def test_codes_that_numbers_would_merge_are_classes_as_they_are_written(tmp_path, first, second):
+    data = written(tmp_path, first, second)
+    assert f"{first} (5)" in succeed(*fit(data))
+    bundle = load_model(tmp_path / "m.atoll")
+    assert set(bundle.estimator.classes_.tolist()) == {first, second}
+    out = tmp_path / "labelled.csv"
+    succeed("label", data, "--target", "kind", "--export", out)
+    before, after = (pd.read_csv(file, dtype=str) for file in (data, out))
+    assert before["kind"].fillna("").tolist() == after["kind"].fillna("").tolist()
+
+
+def test_plain_numbers_stay_numbers(tmp_path):
+    succeed(*fit(written(tmp_path, "7", "10")))
+    assert load_model(tmp_path / "m.atoll").estimator.classes_.tolist() == [7, 10]
+
+
+@pytest.mark.filterwarnings("ignore:.*which is read as a class")
+def test_several_markers_may_be_given(tmp_path):
+    data = add_third_class(written(tmp_path, second="dog"))
+    frame = pd.read_csv(data)
+    frame.loc[14:20, "kind"] = ["?", "todo", "?", "todo", "?", "todo", "?"]
+    frame.to_csv(data, index=False)
+    said = succeed(*fit(data, "--unlabelled", "?", "--unlabelled", "todo"))
+    assert "Classes: bird (4), cat (5), dog (5)." in said
+    said = fail(*fit(data, "--unlabelled", "?", "--unlabelled", "none"))
+    assert "--unlabelled none stands alone" in said
+    said = fail(*fit(data, "--unlabelled", "Todo"))
+    assert "but 'todo' is: write it as y does, --unlabelled todo" in said

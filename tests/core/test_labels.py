@@ -363,3 +363,36 @@ def test_masked_entries_are_unlabelled(values):
     assert labels.classes.tolist() == sorted(set(values))
     assert type(labels.classes.tolist()[0]) is type(values[0])
     assert not np.ma.isMaskedArray(labels.classes)
+
+
+def test_several_values_may_mean_unlabelled():
+    y = ["a", "?", "b", "todo", None]
+    for several in (["?", "todo"], ("?", "todo"), {"?", "todo"}):
+        assert mask(y, unlabelled=several) == [True, False, True, False, False]
+    assert mask(np.array([0, 99, 1, 98]), unlabelled=[98, 99]) == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("y", "unlabelled", "meant"),
+    [
+        (["a", "b", "unknown"], "Unknown", "'unknown'"),
+        (["a", "b", "unknown"], ["todo", "unknown "], "'unknown'"),
+        ([0, 1, 99], "99", "99"),
+        (["a", "b", "-1"], -1, "'-1'"),
+    ],
+)
+def test_a_marker_that_differs_from_a_label_in_its_form_alone_is_refused(y, unlabelled, meant):
+    with pytest.raises(ValueError, match=f"write it as y does, unlabelled={re.escape(meant)}"):
+        parse_labels(y, unlabelled=unlabelled)
+
+
+def test_a_second_word_for_unlabelled_is_remarked_on_beside_the_first():
+    y = ["a", "b", "?", "todo", "todo"]
+    with pytest.warns(UserWarning, match="give unlabelled a list that has 'todo' as well"):
+        assert parse_labels(y, unlabelled="?").classes.tolist() == ["a", "b", "todo"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert parse_labels(y, unlabelled=["?", "todo"]).classes.tolist() == ["a", "b"]
+        named = parse_labels(y, unlabelled="?", classes=["a", "b", "todo"])
+        assert named.n_labelled == 4
+        parse_labels(["auto", "bus"], unlabelled="auto")

@@ -19,6 +19,7 @@ from atoll.active.pool import (
     blank_shares,
     can_fit,
     check_rows,
+    default_classifier,
     fit_pool,
     has_draws,
     last_step,
@@ -84,9 +85,10 @@ class ActiveLearner:
     ----------
     estimator : classifier, default=None
         Any classifier of this library, or any with `predict_proba`, perhaps at the end of a
-        scikit-learn pipeline; None is `GraphGPClassifier()`. A copy is fitted. Strategies that look
-        ahead need the joint draws (`sample_proba`) that the library's classifiers have; with others
-        rows are picked by margin.
+        scikit-learn pipeline; None is `GraphGPClassifier()`, after a `StandardScaler()` where
+        columns are in unlike units. A copy is fitted. Strategies that look ahead need the joint
+        draws (`sample_proba`) that the library's classifiers have; with others rows are picked by
+        margin.
     classes : sequence, default=None
         Classes that are known before any label; others may turn up later.
     strategy : str or function, default="brier"
@@ -208,7 +210,7 @@ class ActiveLearner:
         if n_rows(X) < 2:
             raise ValueError(f"X has {n_rows(X)} row(s); a pool needs at least 2.")
         name, strategy = find_strategy(self.strategy)
-        estimator = self._default_estimator() if self.estimator is None else self.estimator
+        estimator = default_classifier(X) if self.estimator is None else self.estimator
         self.strategy_ = name
         if strategy.needs == "draws" and not has_draws(estimator):
             kind = type(last_step(estimator)).__name__
@@ -230,12 +232,6 @@ class ActiveLearner:
         self._audit_order = self._stream(AUDIT_STREAM).permutation(self._n)
         class_list(self.classes, history.labels.values())  # refuses classes of several types
         return self
-
-    @staticmethod
-    def _default_estimator() -> Any:
-        from atoll.estimators import GraphGPClassifier
-
-        return GraphGPClassifier()
 
     def _stream(self, *words: int) -> np.random.Generator:
         """Return a generator that depends on the seed and these words alone."""

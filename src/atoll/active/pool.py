@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
+from atoll.core.column_scales import unlike_scales
 from atoll.core.labels import object_array
 from atoll.core.selection import some_rows
 from atoll.estimators.shell import SemiSupervisedClassifier
@@ -93,6 +95,19 @@ def can_fit(estimator: Any, known: Known) -> bool:
         return False
     enough = len(known.classes) if takes_missing_classes(estimator) else known.n_seen
     return enough >= 2
+
+
+def default_classifier(X: Any) -> Any:
+    """Return the classifier of a loop that was given none, for a pool X (n, d).
+
+    Columns in unlike units are standardised for it, so that each has its say.
+    """
+    from atoll.estimators import GraphGPClassifier
+
+    graph, rows = GraphGPClassifier(), None if sparse.issparse(X) else np.asarray(X)
+    if rows is None or rows.ndim != 2 or rows.dtype.kind not in "iuf" or not unlike_scales(rows):
+        return graph
+    return make_pipeline(StandardScaler(), graph)
 
 
 def prepared(estimator: Any, seed: int) -> Any:

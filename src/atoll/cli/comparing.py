@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,18 +74,22 @@ def folds_said(labels: PartialLabels, n_splits: int) -> list[str]:
 
 
 def fit_with(
-    data: Path, target: str, options: Mapping[str, str | list[str] | None], unlabelled: str
+    data: Path,
+    target: str,
+    options: Mapping[str, str | list[str] | None],
+    unlabelled: Sequence[str],
 ) -> str:
     """Return the command that fits a model to a table with the options of a comparison.
 
     Parameters
     ----------
     options : option -> its value or values; None if it was not given
-    unlabelled : value of the option of that name
+    unlabelled : values of the option of that name
     """
     words = ["atoll", "fit", str(data), "--target", target]
     for option, given in options.items():
         for value in [given] if isinstance(given, str) else given or ():
             words += [option, value]
-    words += [] if unlabelled == "auto" else ["--unlabelled", unlabelled]
+    for value in unlabelled:
+        words += [] if value == "auto" else ["--unlabelled", value]
     return shlex.join([*words, "--out", "MODEL"])

@@ -18,6 +18,7 @@ from atoll.cli.fitting import (
     check_columns,
     description,
     fit_rows,
+    markers_in,
     next_step,
     options_given,
     refuse_loop,
@@ -109,11 +110,11 @@ NoStandardise = Annotated[
     ),
 ]
 Unlabelled = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
         metavar="VALUE",
         help="What means unlabelled, besides a blank cell and words such as NA: auto (-1 among "
-        "integers, as in scikit-learn), none (blank cells alone), or a value.",
+        "integers, as in scikit-learn), none (blank cells alone), or a value; may be repeated.",
     ),
 ]
 Settings = Annotated[
@@ -143,7 +144,7 @@ def fit(
     no_standardise: NoStandardise = False,
     text: Text = None,
     metric: Metric = None,
-    unlabelled: Unlabelled = "auto",
+    unlabelled: Unlabelled = None,
     class_share: ClassShares = None,
     weights: Weights = None,
     groups: Groups = None,
@@ -193,7 +194,8 @@ def fit(
         *(frame, data, target), id=id_column, drop=drop, text=text, weights=weights, groups=groups
     )
     declared = estimator.get_params().get("classes")
-    frame, about_labels = with_classes(frame, source, target, unlabelled, declared)
+    markers = markers_in(unlabelled)
+    frame, about_labels = with_classes(frame, source, target, markers, declared)
     told = Told(class_share or [], weights, groups)
     told.check(kind, model)
     dropped = [*(drop or ()), *told.columns, *([id_column] if id_column is not None else [])]
@@ -211,7 +213,7 @@ def fit(
     )
     refuse_texts(kind, model, table.preprocessing)
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
-    labels = settle_labels(estimator, kind, table.y, unlabelled)
+    labels = settle_labels(estimator, kind, table.y, markers)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
     given = told.of_fit(known, labels)
     amiss = amiss_in(frame, labels, table.preprocessing)
@@ -280,7 +282,7 @@ def compare(
     n_splits: Annotated[
         int, typer.Option(metavar="N", min=2, help="Folds of the labelled rows.")
     ] = 5,
-    unlabelled: Unlabelled = "auto",
+    unlabelled: Unlabelled = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -311,7 +313,8 @@ def compare(
     source = source_of(data)
     frame = read_table(source)
     check_columns(frame, data, target, id=id_column, drop=drop, text=text)
-    frame, about_labels = with_classes(frame, source, target, unlabelled)
+    markers = markers_in(unlabelled)
+    frame, about_labels = with_classes(frame, source, target, markers)
     left_out = [target, *(drop or ()), *([] if id_column is None else [id_column])]
     dropped = without_index(frame, left_out, say)[1:]
     known = rows_to_learn_from(frame, [target, *dropped], say)
@@ -319,8 +322,8 @@ def compare(
     scaled = not is_plain and metric != COSINE
     table = prepare(known.frame, target, standardise=scaled, drop=dropped, texts=text or ())
     only_texts = table.preprocessing.texts and not table.preprocessing.features
-    marker = unlabelled_value(unlabelled, table.y)
-    if unlabelled == "auto":
+    marker = unlabelled_value(markers, table.y)
+    if marker == "auto":
         refuse_placeholder(table.y)
     targets: Any = table.y
     labels = parse_labels(targets, unlabelled=marker)
@@ -342,7 +345,7 @@ def compare(
         progress=not quiet,
     )
     options = {"--drop": drop, "--text": text, "--id": id_column, "--metric": metric}
-    fit_it = fit_with(data, target, options, unlabelled)
+    fit_it = fit_with(data, target, options, markers)
     found = replace(found, recommendation=in_shell(found, fit_it))
     typer.echo(found.recommendation if quiet else str(found))
     if out is not None:

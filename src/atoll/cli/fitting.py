@@ -74,41 +74,42 @@ def without_index(frame: pd.DataFrame, others: list[str], say: Callable[[str], N
 
 
 def with_classes(
-    frame: pd.DataFrame, source: Any, target: str, unlabelled: str, declared: Any = None
+    frame: pd.DataFrame, source: Any, target: str, unlabelled: Sequence[str], declared: Any = None
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the table with words such as NA as labels where they are classes, and what to say.
 
     Parameters
     ----------
     source : what the table was read from
-    unlabelled : the option; "none" says that every word is a class
+    unlabelled : the option's values; "none" says that every word is a class
     declared : classes that the user named, or None
     """
     from atoll.core.labels import read_target
     from atoll.core.null_words import NULL_WORDS, about_words, with_words
 
     named = [] if declared is None or isinstance(declared, str) else map(str, declared)
-    found = with_words(frame, source, target, NULL_WORDS if unlabelled == "none" else [*named])
+    found = with_words(frame, source, target, NULL_WORDS if "none" in unlabelled else [*named])
     lines = about_words(found, target, "give --unlabelled none", unlabelled)
-    if unlabelled not in found.blank:
-        lines += about_marker(unlabelled, read_target(found.frame[target]), target)
-    return found.frame, lines
+    others = [text for text in unlabelled if text not in found.blank]
+    return found.frame, lines + about_markers(others, read_target(found.frame[target]), target)
 
 
-def settle_labels(estimator: Any, kind: Any, targets: Any, unlabelled: str) -> PartialLabels:
+def settle_labels(
+    estimator: Any, kind: Any, targets: Any, unlabelled: Sequence[str]
+) -> PartialLabels:
     """Read the labels of a fit; classes that were declared are converted to their type.
 
     Parameters
     ----------
     estimator, kind : the model, and its class
     targets : (n,) cells of the column of labels
-    unlabelled : the option
+    unlabelled : the option's values
     """
     from atoll.core.labels import parse_labels, require_classes
 
     marker = unlabelled_value(unlabelled, targets)
     declared = estimator.get_params().get("classes")
-    if unlabelled == "auto" and declared is None:
+    if marker == "auto" and declared is None:
         refuse_placeholder(targets)
     with warnings.catch_warnings():
         if declared is not None:  # what -1 means is settled below, by the classes
@@ -156,12 +157,27 @@ def refuse_placeholder(targets: Any) -> None:
             )
 
 
-def unlabelled_value(text: str, y: Any) -> Any:
-    """Return the option's value in the type of the labels."""
-    if text == "auto":
-        return text
-    if text == "none":
-        return None
+def markers_in(values: list[str] | None) -> tuple[str, ...]:
+    """Return the values of --unlabelled; a ValueError if one of several is auto or none."""
+    for word in ("auto", "none"):
+        if values is not None and len(values) > 1 and word in values:
+            raise ValueError(
+                f"--unlabelled {word} stands alone; leave it out, or the other values."
+            )
+    return ("auto",) if values is None else tuple(values)
+
+
+def unlabelled_value(texts: Sequence[str], y: Any) -> Any:
+    """Return the option's value, or a list of several, in the type of the labels."""
+    if len(texts) > 1:
+        return [_in_type_of_labels(text, y) for text in texts]
+    (text,) = texts
+    if text in ("auto", "none"):
+        return text if text == "auto" else None
+    return _in_type_of_labels(text, y)
+
+
+def _in_type_of_labels(text: str, y: Any) -> Any:
     if any(isinstance(label, str) for label in y):
         return text
     from atoll.core.null_words import NULL_WORDS
@@ -176,18 +192,20 @@ def unlabelled_value(text: str, y: Any) -> Any:
         ) from None
 
 
-def about_marker(text: str, y: Any, target: str) -> list[str]:
-    """Return a remark if the option names a marker of unlabelled rows that no row has.
+def about_markers(texts: Sequence[str], y: Any, target: str) -> list[str]:
+    """Return remarks on markers of unlabelled rows that the option names and no row has.
 
     Examples
     --------
-    >>> about_marker("?", ["cat", None], "kind")
+    >>> about_markers(["?"], ["cat", None], "kind")
     ["No cell of 'kind' is '?' (--unlabelled); blank cells are unlabelled in any case."]
     """
-    if text in ("auto", "none", "") or unlabelled_value(text, y) in list(y):
-        return []
-    said = f"No cell of {target!r} is {text!r} (--unlabelled); blank cells are unlabelled in any"
-    return [f"{said} case."]
+    labels = list(y)
+    return [
+        f"No cell of {target!r} is {text!r} (--unlabelled); blank cells are unlabelled in any case."
+        for text in texts
+        if text not in ("auto", "none", "") and _in_type_of_labels(text, y) not in labels
+    ]
 
 
 def description(

@@ -130,16 +130,16 @@ def labels_of(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any] | None:
     """
     import numpy as np
 
-    from atoll.core.labels import read_target
+    from atoll.core.labels import markers_of, read_target
 
     if bundle.target not in frame.columns:
         return None
     classes = bundle.estimator.classes_
-    marker = getattr(bundle.estimator, "unlabelled_", None)
+    markers = markers_of(getattr(bundle.estimator, "unlabelled_", None))
     found = read_target(frame[bundle.target])
     out = np.full(len(frame), None, dtype=object)
     for i, label in enumerate(found.tolist()):
-        if label is not None and label != marker:
+        if label is not None and label not in markers:
             out[i] = in_type_of(classes, label)
     return out
 

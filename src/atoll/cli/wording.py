@@ -38,6 +38,8 @@ _CORRECTED = re.compile(rf", for example with y\.replace\({_TEXT}, {_TEXT}\)")
 _IN_SHELL = {
     "predict corrects them, transduction_ keeps them as given,": "`atoll predict` corrects them,",
     "suspect_labels() lists": "`atoll suspects` lists",
+    "give unlabelled a list that has": "give --unlabelled",
+    "classes=[…] says so": "--set classes= with all names says so",
     "With checkpoint=, the same call goes": "With --checkpoint FOLDER the same command goes",
 }
 

@@ -87,8 +87,8 @@ def parse_labels(
     unlabelled : "auto", None or a value
         "auto": -1 in a `y` of whole numbers (or floats, which pandas turns them into) is
         unlabelled, unless `classes` names it, or there are no `classes` and fewer than two would
-        remain; then -1 is a class. None: only nulls are unlabelled. A value: rows equal to it are
-        unlabelled.
+        remain; then -1 is a class. None: only nulls are unlabelled. A value, or a list of values:
+        rows equal to one are unlabelled.
     classes : sequence, optional
         All classes, in the order of the codes. None: those of the labelled rows, sorted.
 
@@ -119,6 +119,8 @@ def parse_labels(
     marked = _marked_unlabelled(known, unlabelled)
     if is_auto(unlabelled) and marked.any() and not is_labelled.all():
         _remark_on_two_markers(int(marked.sum()), int((~is_labelled).sum()))
+    if not is_auto(unlabelled):
+        _refuse_misspelt(markers_of(unlabelled), known, marked)
     is_labelled[is_labelled] = ~marked
     known = known[~marked]
 
@@ -129,8 +131,8 @@ def parse_labels(
     codes = np.zeros(len(values), dtype=np.intp)
     codes[is_labelled] = known_codes
     labels = PartialLabels(codes, is_labelled, distinct)
-    if classes is None and is_auto(unlabelled):
-        hint_at_words(labels)
+    if classes is None and any(isinstance(marker, str) for marker in markers_of(unlabelled)):
+        hint_at_words(labels, unlabelled)
     if classes is None:
         _remark_on_blanks(distinct)
     return labels
@@ -447,7 +449,8 @@ def _marked_unlabelled(known: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_
         return nothing
     if not is_auto(unlabelled):
         # Element by element: NumPy compares a string array with a number only by a warning.
-        return np.fromiter((bool(v == unlabelled) for v in known), dtype=bool, count=len(known))
+        names = markers_of(unlabelled)
+        return np.fromiter((any(v == m for m in names) for v in known), bool, count=len(known))
     if known.dtype.kind not in "iuf":  # floats are whole numbers here
         return nothing
     minus_one = known == -1
@@ -520,16 +523,24 @@ def _placeholders(counts: Mapping[Any, int], n_rows: int) -> list[Placeholder]:
     ]
 
 
-def hint_at_words(labels: PartialLabels) -> None:
+def hint_at_words(labels: PartialLabels, unlabelled: Any = "auto") -> None:
     """Warn of a class whose name often means that there is no label.
 
-    Raise a ValueError if it is the class of most labelled rows.
+    Raise a ValueError if it is the class of most labelled rows, and nothing was said of markers.
     """
     if labels.classes.dtype.kind not in "OUT":
         return
     counts = dict(zip(labels.classes.tolist(), labels.counts.tolist()))
     for name, count, is_most, share in _placeholders(counts, len(labels.codes)):
         who = "y has" if count == 1 else f"{share} have"  # chunks give each label only once
+        if not is_auto(unlabelled):
+            warn_user(
+                f"{who} the label {name!r}, which is read as a class. If it means that the label "
+                f"is not known, give unlabelled a list that has {name!r} as well; if it is a "
+                "class, classes=[…] says so.",
+                UserWarning,
+            )
+            continue
         if is_most:
             raise ValueError(
                 f"{share} have the label {name!r}, which seems to mean that the label is not "
@@ -541,6 +552,43 @@ def hint_at_words(labels: PartialLabels) -> None:
             f"not known, pass unlabelled={name!r}; if it is a class, unlabelled=None says so.",
             UserWarning,
         )
+
+
+def markers_of(unlabelled: Any) -> tuple[Any, ...]:
+    """Return the values that mean unlabelled: one, or several in a list, a tuple or a set.
+
+    Examples
+    --------
+    >>> markers_of("?"), markers_of(["?", "todo"])
+    (('?',), ('?', 'todo'))
+    """
+    several = isinstance(unlabelled, list | tuple | set | frozenset)
+    return tuple(unlabelled) if several else (unlabelled,)
+
+
+def _refuse_misspelt(
+    markers: Sequence[Any], known: NDArray[Any], marked: NDArray[np.bool_]
+) -> None:
+    """Raise a ValueError for a marker that no row has, where a label is like it but for its form.
+
+    Parameters
+    ----------
+    known : (l,) labels
+    marked : (l,) which of them mean unlabelled
+    """
+    found = set(known[marked].tolist())
+    missing = [m for m in markers if m is not None and m not in found]
+    if not missing:
+        return
+    others = set(known[~marked].tolist())
+    by_letters = {str(label).strip().casefold(): label for label in others}
+    for marker in missing:
+        meant = by_letters.get(str(marker).strip().casefold())
+        if meant is not None:
+            raise ValueError(
+                f"unlabelled={marker!r} is the label of no row, but {meant!r} is; write it as y "
+                f"does, unlabelled={meant!r}."
+            )
 
 
 def is_auto(unlabelled: Any) -> bool:

@@ -105,14 +105,14 @@ def are_codes(texts: pd.Series) -> bool:
     return decimal and len({float(name) for name in names}) < len(names)
 
 
-def about_words(found: Target, target: str, fix: str, meant: str = "") -> list[str]:
+def about_words(found: Target, target: str, fix: str, meant: Collection[str] = ()) -> list[str]:
     """Return a line about words that were read as blank cells; nothing if none were.
 
     Parameters
     ----------
     target : column of labels
     fix : how such a word is made a class
-    meant : the word, if any, that is known to mean no label
+    meant : words that are known to mean no label
 
     Examples
     --------
@@ -120,7 +120,7 @@ def about_words(found: Target, target: str, fix: str, meant: str = "") -> list[s
     3 cells of 'kind' say 'NA' and are read as blank; if that is a class, give --unlabelled none,
     or rename it.
     """
-    told: Mapping[str, int] = {word: n for word, n in found.blank.items() if word != meant}
+    told: Mapping[str, int] = {word: n for word, n in found.blank.items() if word not in meant}
     if not told:
         return []
     (first, n), *others = told.items()

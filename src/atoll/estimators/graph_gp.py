@@ -154,6 +154,7 @@ class GraphGPClassifier(InformedClassifier):
     keeps_single = True
     takes_far_rows = True
     holds_labels_out = True
+    compares_columns = True
     summary = (
         "classes that follow the graph of neighbours; learns from unlabelled rows, to millions"
     )

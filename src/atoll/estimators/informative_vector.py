@@ -95,6 +95,7 @@ class InformativeVectorClassifier(Classifier):
 
     paper = "Lawrence, Seeger & Herbrich 2003; Lawrence & Jordan 2005"
     holds_labels_out = True
+    compares_columns = True
     summary = "two or more classes, labelled rows only; fast on thousands of rows"
     parameters = (
         {"kernel": KERNEL, "inference": inference("adf", "ep")} | moment_matching.RULES | COMMON

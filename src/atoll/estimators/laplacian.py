@@ -62,6 +62,7 @@ class LaplacianClassifier(MarginClassifier):
     """A machine on the graph-warped kernel, its parameters by cross-validation."""
 
     holds_labels_out = True
+    compares_columns = True
     ambient_weights: ClassVar[Mapping[float, float]]
     """γ_A that "auto" tries, and their log-prior up to a constant."""
 

@@ -163,6 +163,7 @@ class NullCategoryClassifier(Classifier):
     paper = "Lawrence & Jordan 2005; Rogers & Girolami 2007; Rogers 2014 (lecture)"
     summary = "two or more classes, learns from unlabelled rows: the boundary avoids the data"
     holds_labels_out = True
+    compares_columns = True
     parameters = (
         {
             "null_width": Number(least=0) | OneOf("sample"),

@@ -113,6 +113,7 @@ class OrdinalGPClassifier(Classifier):
 
     paper = "Rogers 2014 (lecture); Chu & Ghahramani 2005"
     holds_labels_out = True
+    compares_columns = True
     summary = "classes with an order; cut points learned; unlabelled rows with a null width"
     parameters = {
         "classes": Nothing("those of y") | Listed("all classes, lowest first"),

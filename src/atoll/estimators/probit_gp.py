@@ -106,6 +106,7 @@ class ProbitGPClassifier(Classifier):
 
     paper = "Rogers 2014 (lecture); Girolami & Rogers 2006"
     holds_labels_out = True
+    compares_columns = True
     summary = "two or more classes, labelled rows only; the supervised twin of null-category"
     parameters = RULES
 

@@ -60,13 +60,13 @@ from atoll.estimators.progress import Progress
 from atoll.estimators.row_explanation import explain_row
 from atoll.estimators.row_memory import RowMemory, digest_of
 from atoll.estimators.trust import about_single_labels, how_far, verdict_of
+from atoll.estimators.unlike_columns import remark_on_scales
 from atoll.estimators.validation import (
     generator,
     read_chosen,
     read_labels,
     read_rows,
-    remark_on_order,
-    remark_on_row_numbers,
+    remark_on_table,
 )
 
 Array = NDArray[np.float64]
@@ -273,6 +273,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
     takes_far_rows: ClassVar[bool] = False
     """Whether `_fit` needs nothing of its rows but their shape, and some of them by number."""
     holds_labels_out: ClassVar[bool] = False  # to judge itself: copies of a label count once then
+    compares_columns: ClassVar[bool] = False  # all of them at once: they should be in like units
     transduction_: Any = OfEveryRow("predict(X)")
     label_distributions_: Any = OfEveryRow("predict_proba(X)")
 
@@ -408,13 +409,11 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None. Pass "
                 "one label per row, with None, NaN or -1 where it is unknown."
             )
-        remark_on_order(X, y)
-        remark_on_row_numbers(X)
+        remark_on_table(X, y)
         mapped = map_for(self, X)
         rows = self._read_rows(X, reset=True) if mapped is None else mapped
         unlabelled, classes = getattr(self, "unlabelled", "auto"), self._class_order(y)
-        one_is_enough = self.fits_unseen_classes and classes is not None
-        at_least = 1 if one_is_enough else 2
+        at_least = 1 if self.fits_unseen_classes and classes is not None else 2
         labels = read_labels(y, rows.shape[0], unlabelled, classes, at_least=at_least)
         chosen = read_chosen(getattr(self, "labels_chosen", False), rows.shape[0])
         labels = labels._replace(is_chosen=chosen)
@@ -422,6 +421,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
             labels = know(labels)
             require_classes(labels, at_least=at_least)
         self._check_labels(labels)
+        remark_on_scales(self, rows, labels)
         return rows, labels
 
     def _keep_labels(self, labels: PartialLabels) -> None:

@@ -89,6 +89,7 @@ class SoftmaxGPClassifier(Classifier):
     (2, 3)
     """
 
+    compares_columns = True
     paper = "Williams & Barber 1998; baseline of Adams & Ghahramani 2009"
     summary = "two or more classes, labelled rows only"
     parameters = {"kernel": KERNEL} | CHAINS | COMMON | WATCHED

@@ -144,6 +144,7 @@ class SSGPClassifier(Classifier):
 
     paper = "Sindhwani, Chu & Keerthi 2007"
     holds_labels_out = True
+    compares_columns = True
     summary = "two or more classes, learns from unlabelled rows: smooth along their graph"
     patience = drawing_on(250, longer=16)
     parameters: ClassVar[Mapping[str, Rule]] = {

@@ -151,6 +151,7 @@ class TransductiveSVC(MarginClassifier):
     paper: ClassVar[str] = "Vapnik 1998; Joachims 1999"
     summary: ClassVar[str] = "widest margin over labelled and unlabelled rows"
     holds_labels_out = True
+    compares_columns = True
 
     parameters: ClassVar[Mapping[str, Rule]] = COMMON | {
         "C": OneOf("auto") | Number(above=0),

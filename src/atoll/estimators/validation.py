@@ -91,6 +91,12 @@ def remark_on_order(X: Any, y: Any, name: str = "y") -> None:
         )
 
 
+def remark_on_table(X: Any, y: Any) -> None:
+    """Warn of labels in another order than the rows, and of columns that number the rows."""
+    remark_on_order(X, y)
+    remark_on_row_numbers(X)
+
+
 def remark_on_row_numbers(
     X: Any, columns: Sequence[str] | None = None, fixes: Fixes = FRAME
 ) -> None:
