@@ -15,10 +15,14 @@ from atoll.estimators import (
     AtollClassifier,
     DPMixtureClassifier,
     GraphGPClassifier,
+    InformativeVectorClassifier,
     LaplacianRLSClassifier,
     LaplacianSVC,
     NullCategoryClassifier,
+    OrdinalGPClassifier,
+    ProbitGPClassifier,
     SemiSupervisedKFold,
+    SSGPClassifier,
     TransductiveSVC,
 )
 from atoll.estimators.counted_once import fit_counting_once
@@ -49,15 +53,19 @@ SELF_JUDGING = {
     "archipelago": lambda: ArchipelagoClassifier(n_samples=60, n_warmup=30, random_state=0),
     "dp-mixture": lambda: DPMixtureClassifier(random_state=0),
     "graph-gp": lambda: GraphGPClassifier(random_state=0),
+    "informative-vector": lambda: InformativeVectorClassifier(),
     "laplacian-rls": lambda: LaplacianRLSClassifier(random_state=0),
     "laplacian-svc": lambda: LaplacianSVC(random_state=0),
     "null-category": lambda: NullCategoryClassifier(random_state=0),
+    "ordinal-gp": lambda: OrdinalGPClassifier(inference="ep"),
+    "probit-gp": lambda: ProbitGPClassifier(inference="vb"),
+    "ssgp": lambda: SSGPClassifier(),
     "transductive-svc": lambda: TransductiveSVC(random_state=0),
 }
 
 
-QUICK = ("dp-mixture", "graph-gp", "laplacian-rls", "transductive-svc")
-LONG = [name for name in SELF_JUDGING if name not in QUICK]
+LONG = ("archipelago", "laplacian-svc", "null-category")
+QUICK = [name for name in SELF_JUDGING if name not in LONG]
 
 
 def test_all_classifiers_that_hold_labels_out_are_tried():

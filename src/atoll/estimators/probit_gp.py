@@ -34,7 +34,8 @@ class ProbitGPClassifier(Classifier):
     Two classes: f ~ GP(0, C(θ)), z_n ~ N(f(x_n), 1), and y_n is the second class where z_n > 0.
     More: one f and one z per class, and y_n is the class with the largest z. The posterior of z and
     θ is sampled with f integrated out, or approximated; predictions average the probit over it in
-    closed form (two classes) or by a quadrature exact to rounding (more).
+    closed form (two classes) or by a quadrature exact to rounding (more). The verdict says how
+    labels are foretold that are left out; an approximation is believed as far as these bear it out.
 
     An exact sweep costs O(n³) time and 8·8·n² bytes for n labelled rows.
 
