@@ -81,6 +81,26 @@ def test_a_wrong_label_does_less_harm_the_less_it_counts(kind, crescents):
     assert own[0] > own[1] > own[2]
 
 
+@BOTH
+def test_labels_that_count_next_to_nothing_are_next_to_no_audits(kind, crescents):
+    X, truth, y = crescents
+    rng = np.random.default_rng(0)
+    noisy = rng.permutation([i for i in range(len(y)) if y[i] is None])[:40]
+    more, weights = y.copy(), np.ones(len(y))
+    more[noisy], weights[noisy] = rng.integers(0, 2, 40), 0.01
+    model = fit(kind, X, more, weights)
+    rest = [i for i in range(len(y)) if more[i] is None]
+    assert (model.predict(X[rest]) == truth[rest]).mean() > 0.95
+    assert model.estimate_error(X[rest]).error < 0.1
+
+
+@BOTH
+def test_a_label_that_counts_twice_is_one_audit(kind, crescents):
+    X, _, y = crescents
+    counts = fit(kind, X, y, np.full(len(y), 2.0))._held_out_labels()[2]
+    np.testing.assert_array_equal(counts, np.ones(12))
+
+
 @pytest.mark.parametrize(
     ("weights", "said"),
     [

@@ -536,7 +536,7 @@ class InformedClassifier(Classifier):
             )
         return found
 
-    def _held_out_labels(self) -> tuple[Array, Index]:
+    def _held_out_labels(self) -> tuple[Array, Index, Array]:
         record: LabelRecord | None = getattr(self, "label_record_", None)
         if record is None:
             return super()._held_out_labels()
@@ -544,8 +544,10 @@ class InformedClassifier(Classifier):
         # If its class has few other labels, a row is not predicted fairly without its own.
         others = np.bincount(record.codes, minlength=record.n_classes) - 1
         kept = kept & (others[record.codes] >= FEWEST_OTHERS)
+        # A label that is half believed is half an audit; one that counts twice is still one row.
+        counts = np.ones(len(kept)) if record.weights is None else np.minimum(record.weights, 1.0)
         with self._threads():
-            return label_doubts.held_out(record)[kept], record.codes[kept]
+            return label_doubts.held_out(record)[kept], record.codes[kept], counts[kept]
 
 
 def likely_wrong(model: Any) -> int:
