@@ -82,6 +82,19 @@ def test_a_wrong_label_does_less_harm_the_less_it_counts(kind, crescents):
 
 
 @BOTH
+@pytest.mark.filterwarnings("ignore:sample_weight is at most")
+def test_labels_that_count_less_say_less_and_at_last_nothing(kind, crescents):
+    X, _, y = crescents
+    surest = [
+        kind(random_state=0).fit(X, y, np.full(len(y), weight)).predict_proba(X).max()
+        for weight in (1e-6, 0.01, 0.1, 0.5, 1.0)
+    ]
+    assert surest == sorted(surest)
+    assert surest[0] < 0.65
+    assert surest[1] < 0.85
+
+
+@BOTH
 def test_labels_that_count_next_to_nothing_are_next_to_no_audits(kind, crescents):
     X, truth, y = crescents
     rng = np.random.default_rng(0)
