@@ -301,6 +301,23 @@ def test_shares_come_by_name_or_in_the_order_of_the_classes():
         np.testing.assert_allclose(read_class_prior(given, classes), [0.75, 0.25])
 
 
+@BOTH
+@pytest.mark.filterwarnings("ignore:sample_weight is at most")
+def test_labels_that_count_next_to_nothing_say_next_to_nothing_of_the_shares(kind):
+    rng = np.random.default_rng(0)
+    truth = rng.permutation(np.arange(200) < 20).astype(int)
+    X = rng.normal(size=(200, 2)) + 6.0 * truth[:, None] * [1.0, 0.0]
+    y, weights = np.full(200, -1), np.ones(200)
+    y[:40] = truth[:40]
+    y[40:120], weights[40:120] = rng.integers(0, 2, 80), 0.01
+    found = fit(kind, X, y, weights).class_shares_
+    assert found.lower[1] < 0.1 < found.upper[1]
+    assert found.estimate[1] < 0.2
+    model = fit(kind, X, y, weights, class_prior={1: 0.1})
+    assert model.class_shares_.estimate[1] == pytest.approx(0.1, abs=1e-6)
+    assert model.label_distributions_[120:, 1].mean() == pytest.approx(truth[120:].mean(), abs=0.03)
+
+
 # Groups -------------------------------------------------------------------------------------------
 
 
