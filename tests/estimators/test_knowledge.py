@@ -51,9 +51,10 @@ def fit(kind, X, y, sample_weight=None, groups=None, **parameters):
 @BOTH
 def test_weights_of_one_change_nothing_and_those_of_unlabelled_rows_do_not_matter(kind, crescents):
     X, _, y = crescents
-    weights = np.where([label is None for label in y], 7.0, 1.0)
-    plain, weighted = fit(kind, X, y), fit(kind, X, y, weights)
-    np.testing.assert_array_equal(plain.predict_proba(X), weighted.predict_proba(X))
+    plain = fit(kind, X, y).predict_proba(X)
+    for other in (7.0, np.nan, -1.0):
+        weights = np.where([label is None for label in y], other, 1.0)
+        np.testing.assert_array_equal(plain, fit(kind, X, y, weights).predict_proba(X))
 
 
 @BOTH
@@ -119,13 +120,15 @@ def test_a_label_that_counts_twice_is_one_audit(kind, crescents):
     [
         ([1, -2, 1], r"negative in row 1, counted from 0 \(-2\); give 0"),
         ([1, np.nan, 1], "not a number in row 1"),
+        ([1, 1, 1e14], r"is 1e\+14 in row 2, .*at most 1,000,000 is taken; .*divide all of them"),
+        ([1, np.inf, 1], "is inf in row 1"),
         ([1, 1], r"shape \(2,\) and X has 3 rows"),
         (["a", "b", "c"], "must hold numbers"),
     ],
 )
 def test_bad_weights_are_refused_with_the_fix(weights, said):
     with pytest.raises(ValueError, match=said):
-        read_weights(weights, 3)
+        read_weights(weights, np.ones(3, bool))
 
 
 @pytest.mark.parametrize("name", ["sample_weight", "groups"])

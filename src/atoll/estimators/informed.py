@@ -216,7 +216,7 @@ class InformedClassifier(Classifier):
         ----------
         X : (n, d) array or data frame of finite numbers
         y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
-        sample_weight : (n,) numbers of at least 0, default=None
+        sample_weight : (n,) numbers from 0 to a million, default=None
             How much each label counts: its log-likelihood is multiplied by it. Two is the label
             given twice, a half is a label that is half believed, zero leaves the row unlabelled.
             Weights of unlabelled rows do not matter. None: one each.
