@@ -105,6 +105,14 @@ def test_audits_alone_are_jeffreys_interval():
     assert audits_alone(0, 17, 0.95).upper > 0.10 > audits_alone(0, 18, 0.95).upper
 
 
+def test_an_audit_counts_as_much_as_is_said():
+    doubts, wrong = [0.1, 0.4, 0.02], [0, 1, 0]
+    twice = shift_weights(doubts + doubts[1:2], [*wrong, 1], PRIOR)[1]
+    np.testing.assert_allclose(shift_weights(doubts, wrong, PRIOR, [1, 2, 1])[1], twice, rtol=1e-12)
+    plain = shift_weights(doubts, wrong, PRIOR)[1]
+    np.testing.assert_array_equal(shift_weights(doubts, wrong, PRIOR, np.ones(3))[1], plain)
+
+
 def test_an_audit_of_weight_two_is_the_same_audit_twice():
     doubts, wrong = [0.1, 0.4, 0.02], [0, 1, 0]
     once = shift_weights(doubts, wrong, PRIOR._replace(audit_weight=2.0))[1]

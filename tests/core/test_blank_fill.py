@@ -8,6 +8,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from atoll.core.blank_fill import FEWEST_DONORS, MOST_DONORS, N_LIKE, donors_of, fill_blank
+from atoll.core.fillings import fillings_of
 from atoll.core.preprocessing import apply, prepare, with_category_weight
 
 
@@ -29,6 +30,68 @@ def test_a_number_of_few_values_keeps_to_them():
     donors = np.column_stack([rng.standard_normal(100), rng.integers(3, size=100)])
     found = fill_blank(np.array([[0.0, np.nan], [2.0, np.nan]]), donors, np.zeros(2))
     assert set(found[:, 1]) <= {0.0, 1.0, 2.0}
+
+
+def alike(rng, n=300):
+    """A table in which most rows have many others as near as each other."""
+    table = pd.DataFrame(
+        {
+            "x": rng.standard_normal(n).round(3),
+            "site": rng.choice(list("uvw"), n),
+            "grade": 0.1 * rng.integers(4, size=n),
+        }
+    )
+    table.loc[rng.random(n) < 0.2, "x"] = np.nan
+    table.loc[rng.random(n) < 0.1, "grade"] = np.nan
+    return table
+
+
+def whole(table):
+    """A table as a model takes it."""
+    return apply(prepare(table).preprocessing, table)
+
+
+def fillings(X):
+    """The mean filling of the rows, and all others of those that had blanks."""
+    return np.asarray(X), np.array(list(fillings_of(X).each(X, slice(None)))).sum(axis=0)
+
+
+@pytest.mark.parametrize("times", [3.0, 10.0, 1 / 2.54])
+@pytest.mark.parametrize("column", ["x", "grade"])
+def test_units_do_not_decide_how_a_blank_cell_is_filled(times, column):
+    table = alike(np.random.default_rng(0))
+    other = table.assign(**{column: times * table[column]})
+    for one, two in zip(fillings(whole(table)), fillings(whole(other))):
+        np.testing.assert_allclose(one, two, atol=1e-9)
+
+
+def test_the_order_of_rows_does_not_decide_how_a_blank_cell_is_filled():
+    table = alike(np.random.default_rng(1))
+    read, again = (prepare(rows).preprocessing for rows in (table, table.iloc[::-1]))
+    for one, two in zip(fillings(apply(read, table)), fillings(apply(again, table))):
+        np.testing.assert_allclose(one, two, atol=1e-9)
+
+
+def test_a_row_is_filled_alone_as_beside_others():
+    rng = np.random.default_rng(2)
+    X = np.column_stack(
+        [
+            rng.standard_normal(600).round(3),
+            0.1 * rng.integers(4, size=600),
+            rng.choice([0.3, 0.7, 1.1], 600),
+            rng.integers(2, size=600),
+        ]
+    )
+    X[rng.random(600) < 0.2, 0] = np.nan
+    donors, medians = donors_of(X), np.zeros(4)
+    alone = np.concatenate([fill_blank(X[[i]], donors, medians) for i in range(600)])
+    np.testing.assert_array_equal(alone, fill_blank(X, donors, medians))
+
+
+def test_all_rows_as_near_as_the_tenth_are_averaged():
+    donors = np.column_stack([np.arange(60.0), np.repeat([0.0, 1.0, 5.0], 20)])
+    (found,) = fill_blank(np.array([[np.nan, 0.3]]), donors, np.zeros(2))
+    assert found[0] == pytest.approx(np.arange(20).mean())
 
 
 def test_donors_are_complete_and_not_too_many_nor_too_few():

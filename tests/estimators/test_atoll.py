@@ -678,7 +678,7 @@ def test_errors_are_estimated_by_labels_left_out_of_an_average_as_sure_as_the_fi
     model, _ = fitted(X, hide_labels(truth, per_class=15, random_state=0))
     average, record = model.posterior_, model.label_record_
     assert average.sharpness > 1.1
-    left_out, codes = model._held_out_labels()
+    left_out, codes, _ = model._held_out_labels()
     assert (codes == record.codes).all()
     surer = pooling.sharpened(record.held_out, average.shares, average.sharpness)
     np.testing.assert_allclose(left_out, surer)

@@ -51,9 +51,10 @@ def fit(kind, X, y, sample_weight=None, groups=None, **parameters):
 @BOTH
 def test_weights_of_one_change_nothing_and_those_of_unlabelled_rows_do_not_matter(kind, crescents):
     X, _, y = crescents
-    weights = np.where([label is None for label in y], 7.0, 1.0)
-    plain, weighted = fit(kind, X, y), fit(kind, X, y, weights)
-    np.testing.assert_array_equal(plain.predict_proba(X), weighted.predict_proba(X))
+    plain = fit(kind, X, y).predict_proba(X)
+    for other in (7.0, np.nan, -1.0):
+        weights = np.where([label is None for label in y], other, 1.0)
+        np.testing.assert_array_equal(plain, fit(kind, X, y, weights).predict_proba(X))
 
 
 @BOTH
@@ -81,18 +82,53 @@ def test_a_wrong_label_does_less_harm_the_less_it_counts(kind, crescents):
     assert own[0] > own[1] > own[2]
 
 
+@BOTH
+@pytest.mark.filterwarnings("ignore:sample_weight is at most")
+def test_labels_that_count_less_say_less_and_at_last_nothing(kind, crescents):
+    X, _, y = crescents
+    surest = [
+        kind(random_state=0).fit(X, y, np.full(len(y), weight)).predict_proba(X).max()
+        for weight in (1e-6, 0.01, 0.1, 0.5, 1.0)
+    ]
+    assert surest == sorted(surest)
+    assert surest[0] < 0.65
+    assert surest[1] < 0.85
+
+
+@BOTH
+def test_labels_that_count_next_to_nothing_are_next_to_no_audits(kind, crescents):
+    X, truth, y = crescents
+    rng = np.random.default_rng(0)
+    noisy = rng.permutation([i for i in range(len(y)) if y[i] is None])[:40]
+    more, weights = y.copy(), np.ones(len(y))
+    more[noisy], weights[noisy] = rng.integers(0, 2, 40), 0.01
+    model = fit(kind, X, more, weights)
+    rest = [i for i in range(len(y)) if more[i] is None]
+    assert (model.predict(X[rest]) == truth[rest]).mean() > 0.95
+    assert model.estimate_error(X[rest]).error < 0.1
+
+
+@BOTH
+def test_a_label_that_counts_twice_is_one_audit(kind, crescents):
+    X, _, y = crescents
+    counts = fit(kind, X, y, np.full(len(y), 2.0))._held_out_labels()[2]
+    np.testing.assert_array_equal(counts, np.ones(12))
+
+
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
         ([1, -2, 1], r"negative in row 1, counted from 0 \(-2\); give 0"),
         ([1, np.nan, 1], "not a number in row 1"),
+        ([1, 1, 1e14], r"is 1e\+14 in row 2, .*at most 1,000,000 is taken; .*divide all of them"),
+        ([1, np.inf, 1], "is inf in row 1"),
         ([1, 1], r"shape \(2,\) and X has 3 rows"),
         (["a", "b", "c"], "must hold numbers"),
     ],
 )
 def test_bad_weights_are_refused_with_the_fix(weights, said):
     with pytest.raises(ValueError, match=said):
-        read_weights(weights, 3)
+        read_weights(weights, np.ones(3, bool))
 
 
 @pytest.mark.parametrize("name", ["sample_weight", "groups"])
@@ -266,6 +302,23 @@ def test_shares_come_by_name_or_in_the_order_of_the_classes():
     classes = np.array(["no", "yes"])
     for given in ({"yes": 0.25}, {"no": 0.75, "yes": 0.25}, [0.75, 0.25], np.array([0.75, 0.25])):
         np.testing.assert_allclose(read_class_prior(given, classes), [0.75, 0.25])
+
+
+@BOTH
+@pytest.mark.filterwarnings("ignore:sample_weight is at most")
+def test_labels_that_count_next_to_nothing_say_next_to_nothing_of_the_shares(kind):
+    rng = np.random.default_rng(0)
+    truth = rng.permutation(np.arange(200) < 20).astype(int)
+    X = rng.normal(size=(200, 2)) + 6.0 * truth[:, None] * [1.0, 0.0]
+    y, weights = np.full(200, -1), np.ones(200)
+    y[:40] = truth[:40]
+    y[40:120], weights[40:120] = rng.integers(0, 2, 80), 0.01
+    found = fit(kind, X, y, weights).class_shares_
+    assert found.lower[1] < 0.1 < found.upper[1]
+    assert found.estimate[1] < 0.2
+    model = fit(kind, X, y, weights, class_prior={1: 0.1})
+    assert model.class_shares_.estimate[1] == pytest.approx(0.1, abs=1e-6)
+    assert model.label_distributions_[120:, 1].mean() == pytest.approx(truth[120:].mean(), abs=0.03)
 
 
 # Groups -------------------------------------------------------------------------------------------

@@ -10,7 +10,14 @@ from scipy import stats
 from scipy.special import ndtr
 
 from atoll.models.average import label_doubts
-from atoll.models.average.label_doubts import LabelRecord, doubts, held_out, number_chances
+from atoll.models.average.label_doubts import (
+    LabelRecord,
+    compare,
+    doubts,
+    held_out,
+    number_chances,
+    predicted,
+)
 
 V = np.array([[1.0, 0.3], [0.9, 0.4], [1.1, 0.2], [0.9, -0.3], [-0.7, 0.5]])
 CODES = np.array([1, 1, 1, 0, 0])
@@ -108,6 +115,41 @@ def test_held_out_probabilities_are_those_without_the_label():
     found = held_out(record())[np.arange(5), CODES]
     # The sites of the others know of the label that is left out: EP's own error.
     np.testing.assert_allclose(found, exact, atol=0.06)
+
+
+def without(made, i):
+    """The class probabilities of a row by the record that never had its label."""
+    kept = np.delete(np.arange(len(made.codes)), i)
+    less = made._replace(
+        rows=made.rows[kept],
+        codes=made.codes[kept],
+        part=np.arange(len(kept)),
+        features=tuple(values[kept] for values in made.features),
+        weights=None if made.weights is None else made.weights[kept],
+    )
+    return predicted(less, [values[[i]] for values in made.features])[0]
+
+
+@pytest.mark.parametrize("weight", [0.3, 3.0, 10.0])
+def test_a_label_that_is_held_out_is_so_with_all_its_weight(weight):
+    apart = np.zeros(2)
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        views = tuple(rng.normal(size=(14, 2)) for _ in range(4))  # the first tells
+        codes = (views[0][:, 0] + 0.8 * rng.normal(size=14) > 0).astype(int)
+        made = LabelRecord(
+            np.arange(14), codes, 2, np.arange(14), views, (np.array([0.3, 3.0, 30.0]),) * 4,
+            (np.zeros(3),) * 4, 0.0, 1e-9, np.full(14, weight),
+        )  # fmt: skip
+        truly = np.array([without(made, i) for i in range(14)])
+        as_if_once = compare(made, made.infer()).held_out(codes)
+        apart += [np.abs(found - truly).mean() for found in (held_out(made), as_if_once)]
+    assert apart[0] < 0.5 * apart[1]
+
+
+def test_held_out_labels_of_weight_one_are_those_without_weights():
+    made = record(log_prior_of_nothing=0.0)
+    np.testing.assert_array_equal(held_out(made), held_out(made._replace(weights=np.ones(5))))
 
 
 def test_labels_beside_the_part_are_held_against_it():

@@ -137,7 +137,7 @@ class Told(NamedTuple):
                     "to count."
                 )
             out["sample_weight"] = column.fillna(1.0).to_numpy(dtype=float)
-            read_weights(out["sample_weight"], n, wording)
+            read_weights(out["sample_weight"], labels.is_labelled, wording)
         if self.groups is not None:
             values = frame[self.groups].astype(object)
             out["groups"] = values.where(values.notna(), None).tolist()

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from atoll.core.blank_fill import near_donors
+
 Array = NDArray[np.float64]
 
 N_FILLINGS = 8
 ROWS_AT_ONCE = 4096  # rows that are predicted in all their fillings at a time
-ROWS_COMPARED = 64  # rows compared with all donors at a time: distances stay in the cache
 
 
 class Fillings(NamedTuple):
@@ -69,15 +70,9 @@ class Fillings(NamedTuple):
         n = min(N_FILLINGS, len(self.donors))
         out = np.empty((len(numbers), n), np.intp)
         counts = np.where(is_blank, 0.0, self.weights)
-        for start in range(0, len(numbers), ROWS_COMPARED):
-            piece = slice(start, start + ROWS_COMPARED)
-            squares = np.zeros((len(numbers[piece]), len(self.donors)))
-            # Column by column: whichever rows stand beside it, a row's sums round alike.
-            with np.errstate(over="ignore", invalid="ignore"):
-                for j, donors in enumerate(self.donors.T):
-                    apart = numbers[piece, j, None] - donors
-                    squares += np.square(counts[piece, j, None] * apart)
-            out[piece] = np.argpartition(squares, n - 1, axis=1)[:, :n]
+        for piece, nearer, tied in near_donors(numbers, counts, self.donors, n):
+            place = 2 - tied - 2 * nearer.astype(np.int8)
+            out[piece] = np.argsort(place, axis=1, kind="stable")[:, :n]
         return np.sort(out, axis=1)
 
 

@@ -138,8 +138,9 @@ def prepare(
     A column of long and different texts becomes one feature per word, weighted by how few texts
     have it (TF-IDF), in rows of length one; X is then sparse.
 
-    A blank cell of a numeric column takes the mean of the ten rows most like its own (the median,
-    if fewer than twenty rows are complete); one of another column has zeros for all indicators.
+    A blank cell of a numeric column takes the mean of the ten rows most like its own, and of all
+    that are as like (the median, if fewer than twenty rows are complete); one of another column has
+    zeros for all indicators.
     If at least a twentieth of a column's cells are blank, an indicator says which.
 
     Parameters

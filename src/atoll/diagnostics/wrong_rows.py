@@ -200,7 +200,10 @@ class ErrorBelief(NamedTuple):
 
 
 def shift_weights(
-    doubts: ArrayLike, wrong: ArrayLike, prior: ShiftPrior = SHIFT_PRIOR
+    doubts: ArrayLike,
+    wrong: ArrayLike,
+    prior: ShiftPrior = SHIFT_PRIOR,
+    counts: ArrayLike = 1.0,
 ) -> tuple[Array, Array]:
     """Return shifts on a grid (g,) and their weights given audits (g,), which sum to one.
 
@@ -208,13 +211,15 @@ def shift_weights(
     ----------
     doubts : (a,) the probability that the model gave to all classes but the predicted one
     wrong : (a,) whether the prediction was wrong
+    counts : (a,) what each audit counts, by which its weight is multiplied
     """
     q, is_wrong = np.asarray(doubts, dtype=np.float64), np.asarray(wrong, dtype=bool)
     shifts = prior.mean + WIDEST * prior.deviation * GRID
     log_odds = logit(_with_least(q, prior))[:, None] + shifts
     log_p = -0.5 * (WIDEST * GRID) ** 2
-    told = -np.logaddexp(0.0, np.where(is_wrong[:, None], -log_odds, log_odds)).sum(axis=0)
-    log_p = log_p + prior.audit_weight * told
+    told = -np.logaddexp(0.0, np.where(is_wrong[:, None], -log_odds, log_odds))
+    each = np.broadcast_to(np.asarray(counts, dtype=np.float64), q.shape)
+    log_p = log_p + prior.audit_weight * (each[:, None] * told).sum(axis=0)
     weights = np.exp(log_p - log_p.max())
     return shifts, weights / weights.sum()
 
@@ -224,6 +229,7 @@ def error_belief(
     audit_doubts: ArrayLike,
     audit_wrong: ArrayLike,
     prior: ShiftPrior = SHIFT_PRIOR,
+    counts: ArrayLike = 1.0,
 ) -> ErrorBelief:
     """Return what is believed of the share of wrong rows.
 
@@ -232,6 +238,7 @@ def error_belief(
     doubts : (n,) of the rows, as the model has them now
     audit_doubts : (a,) of the audits, as the model had them before it learnt their labels
     audit_wrong : (a,) whether their predictions were wrong
+    counts : (a,) what each audit counts
 
     Examples
     --------
@@ -239,7 +246,7 @@ def error_belief(
     >>> error_belief(sure, [], []).upper(0.95) > error_belief(sure, sure[:9], [0] * 9).upper(0.95)
     True
     """
-    shifts, weights = shift_weights(audit_doubts, audit_wrong, prior)
+    shifts, weights = shift_weights(audit_doubts, audit_wrong, prior, counts)
     # Rows with equal doubts are counted together: most rows of a large table are equally sure.
     q, counts = np.unique(_with_least(np.asarray(doubts, float), prior), return_counts=True)
     p = expit(logit(q)[:, None] + shifts)
@@ -255,6 +262,7 @@ def kept_error(
     least: float,
     confidence: float,
     doubts: Array | None = None,
+    counts: Array | None = None,
 ) -> KeptError:
     """Return the error of rows whose most probable class is probable enough.
 
@@ -269,6 +277,7 @@ def kept_error(
     confidence : of the limits
     doubts : (m,) of the predicted classes, by the method that held the labels out; None: those of
         `proba`
+    counts : (a,) what each label counts as an audit; None: one each
 
     Examples
     --------
@@ -286,7 +295,8 @@ def kept_error(
     audited = told >= least
     wrong = held_out.argmax(axis=1)[audited] != codes[audited]
     own = 1.0 - sure if doubts is None else doubts
-    belief = error_belief(own[kept], 1.0 - told[audited], wrong, prior)
+    each = 1.0 if counts is None else counts[audited]
+    belief = error_belief(own[kept], 1.0 - told[audited], wrong, prior, each)
     outside = (1.0 - confidence) / 2.0
     return KeptError(
         belief.expected(),

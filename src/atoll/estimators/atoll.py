@@ -551,10 +551,10 @@ class AtollClassifier(InformedClassifier):
         log_power = (2.0 - of_clusters) * float(np.log(recipe.pooled_sharpness))
         return sureness.power(foretold, codes, counts, shares, log_power, recipe.sharpness_spread)
 
-    def _held_out_labels(self) -> tuple[Array, Index]:
-        found, codes = super()._held_out_labels()
+    def _held_out_labels(self) -> tuple[Array, Index, Array]:
+        found, codes, counts = super()._held_out_labels()
         fitted = self.posterior_
-        return pooling.sharpened(found, fitted.shares, fitted.sharpness), codes
+        return pooling.sharpened(found, fitted.shares, fitted.sharpness), codes, counts
 
     def _row_settings(self, metric: str) -> tuple[Any, ...]:
         """Return what the rows of the graphs depend on, besides the data."""

@@ -216,7 +216,7 @@ class InformedClassifier(Classifier):
         ----------
         X : (n, d) array or data frame of finite numbers
         y : (n,) labels; None, NaN or NA where unknown, or -1 among numbers
-        sample_weight : (n,) numbers of at least 0, default=None
+        sample_weight : (n,) numbers from 0 to a million, default=None
             How much each label counts: its log-likelihood is multiplied by it. Two is the label
             given twice, a half is a label that is half believed, zero leaves the row unlabelled.
             Weights of unlabelled rows do not matter. None: one each.
@@ -292,11 +292,12 @@ class InformedClassifier(Classifier):
         is_far, known = isinstance(X, SourceRows), self._known_shares(labels)
         unknown = ~(labels.is_labelled[kept] if is_far else labels.is_labelled)
         if known is not None:
-            left = known if is_far else _left_over(labels, known)
+            left = known if is_far else _left_over(labels, proba, known)
             posterior = posterior._replace(intercepts=_for_new(as_new(), unknown, left, known))
         if not is_far:
-            unlabelled = self._unlabelled(labels, proba)
-            return posterior, self._shares(labels, unlabelled, posterior, X), unlabelled
+            unlabelled, every = self._unlabelled(labels, proba), proba.copy()
+            every[unknown] = unlabelled
+            return posterior, self._shares(labels, every, posterior, X), unlabelled
         found = proba[unknown]
         if known is not None:
             found = pooling.shifted(found, pooling.intercepts_for(found, known))
@@ -314,7 +315,8 @@ class InformedClassifier(Classifier):
         shares, found = self._known_shares(labels), proba[~labels.is_labelled]
         if shares is None or not len(found):
             return found
-        return pooling.shifted(found, pooling.intercepts_for(found, _left_over(labels, shares)))
+        left = _left_over(labels, proba, shares)
+        return pooling.shifted(found, pooling.intercepts_for(found, left))
 
     def _shares(
         self,
@@ -328,28 +330,31 @@ class InformedClassifier(Classifier):
 
         Parameters
         ----------
-        proba : (u, K) of the unlabelled rows
-        asked : (u,) their numbers where they are a part that stands for all; None: they are all
+        proba : (n, K) of all rows, or (u, K) of those that are asked
+        asked : (u,) unlabelled rows that stand for all; None: all are asked
         """
-        unknown, n = np.flatnonzero(~labels.is_labelled), len(labels.codes)
-        counts = labels.counts.astype(float)
-        estimate = counts / n
-        if len(proba):
-            estimate = (counts + len(unknown) * proba.mean(axis=0)) / n
+        unsure, n = 1.0 - _sureness(labels), len(labels.codes)
+        counts = np.bincount(labels.codes, 1.0 - unsure, minlength=len(labels.classes))
+        unknown, n_unknown = np.flatnonzero(unsure), float(unsure.sum())
+        proba = proba if asked is not None else proba[unknown]
         unknown = unknown if asked is None else asked
-        n_unknown = n - labels.n_labelled
-        if not len(unknown) or self.class_prior is not None:
+        if not len(unknown):
+            return Shares(counts / n, counts / n, counts / n)
+        mean = np.average(proba, axis=0, weights=unsure[unknown])
+        estimate = (counts + n_unknown * mean) / n
+        if self.class_prior is not None:
             return Shares(estimate, estimate, estimate)
         rng = np.random.default_rng(0)  # of its own: predictions do not depend on it
         some = np.sort(rng.permutation(unknown)[:SHARE_ROWS])
         drawn = posterior.draws(X[some], SHARE_DRAWS, rng)
         # Besides the functions, chance decides which rows have which class, and which rows stand
         # for all. All classes are drawn together: what one gains, others lose.
-        rate = drawn.mean(axis=1) + _chance_of_classes(rng, drawn) / np.sqrt(n_unknown)
+        rate = np.average(drawn, axis=1, weights=unsure[some])
+        rate += _chance_of_classes(rng, drawn) / np.sqrt(n_unknown)
         if asked is not None:
             part = np.sqrt(1.0 / len(asked) - 1.0 / n_unknown)
             rate += part * _chance_of_rows(rng, proba)
-        rate += proba.mean(axis=0) - rate.mean(axis=0)
+        rate += mean - rate.mean(axis=0)
         shares = (counts + n_unknown * np.clip(rate, 0.0, 1.0)) / n
         lower, upper = np.quantile(shares, SHARE_LIMITS, axis=0)
         return Shares(estimate, np.minimum(lower, estimate), np.maximum(upper, estimate))
@@ -536,7 +541,7 @@ class InformedClassifier(Classifier):
             )
         return found
 
-    def _held_out_labels(self) -> tuple[Array, Index]:
+    def _held_out_labels(self) -> tuple[Array, Index, Array]:
         record: LabelRecord | None = getattr(self, "label_record_", None)
         if record is None:
             return super()._held_out_labels()
@@ -544,8 +549,10 @@ class InformedClassifier(Classifier):
         # If its class has few other labels, a row is not predicted fairly without its own.
         others = np.bincount(record.codes, minlength=record.n_classes) - 1
         kept = kept & (others[record.codes] >= FEWEST_OTHERS)
+        # A label that is half believed is half an audit; one that counts twice is still one row.
+        counts = np.ones(len(kept)) if record.weights is None else np.minimum(record.weights, 1.0)
         with self._threads():
-            return label_doubts.held_out(record)[kept], record.codes[kept]
+            return label_doubts.held_out(record)[kept], record.codes[kept], counts[kept]
 
 
 def likely_wrong(model: Any) -> int:
@@ -597,8 +604,22 @@ def _chance_of_rows(rng: np.random.Generator, proba: Array) -> Array:
     return np.asarray(rng.standard_normal((SHARE_DRAWS, len(apart))) @ apart / np.sqrt(len(apart)))
 
 
-def _left_over(labels: PartialLabels, shares: Array) -> Array:
-    """Return the shares of the classes among unlabelled rows, given those among all, (K,)."""
-    wanted = len(labels.codes) * shares
-    left = np.maximum(wanted - labels.counts, 0.5 * np.minimum(1.0, wanted))
+def _sureness(labels: PartialLabels) -> Array:
+    """Return how sure the class of each row is by its label alone, (n,): its weight, at most 1."""
+    if labels.weights is None:
+        return labels.is_labelled.astype(float)
+    return np.where(labels.is_labelled, np.minimum(labels.weights, 1.0), 0.0)
+
+
+def _left_over(labels: PartialLabels, proba: Array, shares: Array) -> Array:
+    """Return the shares of the classes among unlabelled rows, given those among all, (K,).
+
+    Parameters
+    ----------
+    proba : (n, K) of all rows; those of labelled rows count as far as their labels do not
+    """
+    wanted, sure = len(labels.codes) * shares, _sureness(labels)
+    known = np.bincount(labels.codes, sure, minlength=len(shares))
+    taken = known + (labels.is_labelled - sure) @ proba
+    left = np.maximum(wanted - taken, 0.5 * np.minimum(1.0, wanted))
     return left / left.sum()

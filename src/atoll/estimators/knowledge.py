@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 SUM_OF_SHARES = 1e-6  # by which the sum of shares may differ from one, through rounding
+MOST_WEIGHT = 1e6  # of a label: beyond, numbers lose their digits
 LITTLE = 0.1  # if all weights are smaller than this, they were probably meant otherwise
 ALONE = -1  # the group of a row that shares its class with no other
 
@@ -51,7 +52,7 @@ def with_weights(labels: PartialLabels, sample_weight: Any) -> PartialLabels:
     """Return labels that count by given weights, (n,); a weight of zero leaves a row unlabelled."""
     if sample_weight is None:
         return labels
-    weights = read_weights(sample_weight, len(labels.codes))
+    weights = read_weights(sample_weight, labels.is_labelled)
     is_labelled = labels.is_labelled & (weights > 0)
     if labels.is_labelled.any() and not is_labelled.any():
         raise ValueError(
@@ -69,14 +70,17 @@ def with_weights(labels: PartialLabels, sample_weight: Any) -> PartialLabels:
     return labels._replace(is_labelled=is_labelled, weights=np.where(is_labelled, weights, 0.0))
 
 
-def read_weights(sample_weight: Any, n_rows: int, wording: Wording = IN_PYTHON) -> Array:
-    """Return weights of n rows, (n,), zero or more.
+def read_weights(
+    sample_weight: Any, is_labelled: NDArray[np.bool_], wording: Wording = IN_PYTHON
+) -> Array:
+    """Return weights of n rows, (n,), those of labels zero or more; others are not looked at.
 
     Examples
     --------
-    >>> read_weights([1, 0.5], 2)
-    array([1. , 0.5])
+    >>> read_weights([1, 0.5, None], np.array([True, True, False]))
+    array([1. , 0.5, nan])
     """
+    n_rows = len(is_labelled)
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
@@ -88,9 +92,15 @@ def read_weights(sample_weight: Any, n_rows: int, wording: Wording = IN_PYTHON) 
             f"sample_weight has shape {weights.shape} and X has {n_rows} rows; pass one weight for "
             "each row, (n,)."
         )
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    bad = np.flatnonzero(is_labelled & ~((weights >= 0) & (weights <= MOST_WEIGHT)))
     if len(bad):
         row = int(bad[0])
+        if weights[row] > MOST_WEIGHT:
+            raise ValueError(
+                f"{wording.weights} is {weights[row]:g} in row {wording.row(row)}, "
+                f"{wording.counting}, and at most {MOST_WEIGHT:,.0f} is taken; it says how many "
+                "times a label counts: divide all of them by the largest."
+            )
         what = "negative" if weights[row] < 0 else "not a number"
         raise ValueError(
             f"{wording.weights} is {what} in row {wording.row(row)}, {wording.counting} "

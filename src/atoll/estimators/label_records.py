@@ -81,7 +81,7 @@ def record_of_assumptions(
         return _of_given_labels(record, labels)
     compared = label_doubts.compare(record, problems)
     held_out = np.empty((len(labelled), record.n_classes))
-    held_out[some] = compared.held_out(labels.codes[some])
+    held_out[some] = compared.held_out(labels.codes[some], record.weights_of_part)
     others = np.setdiff1d(np.arange(len(labelled)), some)
     if len(others):
         beside = [values[others] for values in features.values()]

@@ -500,9 +500,9 @@ class Classifier(SemiSupervisedClassifier):
         check_value("reject_below", reject_below, PROBABILITY)
         check_value("confidence", confidence, Number(above=0, below=1))
         proba = self.predict_proba(X)
-        held_out, codes = self._held_out_labels()
+        held_out, codes, counts = self._held_out_labels()
         doubts = self._doubts(X, proba)
-        return kept_error(proba, held_out, codes, reject_below, confidence, doubts)
+        return kept_error(proba, held_out, codes, reject_below, confidence, doubts, counts)
 
     def _doubts(self, X: Any, proba: Array) -> Array | None:
         """Return doubts of the predicted classes that are comparable to held-out labels, (m,).
@@ -511,9 +511,9 @@ class Classifier(SemiSupervisedClassifier):
         """
         return None
 
-    def _held_out_labels(self) -> tuple[Array, NDArray[np.intp]]:
-        """Return probabilities of rows predicted without their labels, (a, K), and these (a,)."""
-        return np.empty((0, len(self.classes_))), np.empty(0, np.intp)
+    def _held_out_labels(self) -> tuple[Array, NDArray[np.intp], Array]:
+        """Return rows predicted without their labels (a, K), these (a,), and what each counts."""
+        return np.empty((0, len(self.classes_))), np.empty(0, np.intp), np.empty(0)
 
     @by_chunks
     def predict_entropy(self, X: Any) -> Array:

@@ -47,10 +47,10 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     each, a column of texts one feature per word, weighted by how few texts have it (TF-IDF), and
     any other column one indicator per value. With texts the features are a sparse array, which
     `AtollClassifier` and `GraphGPClassifier` take. A blank cell of a numeric column takes the mean
-    of the ten rows most like its own (the median, if fewer than twenty rows are complete); one of
-    another column has zeros for all indicators, as does a value that was not there in `fit`. If at
-    least a twentieth of a column's cells are blank, an indicator says which. Dates, lists and
-    columns of more than a hundred different words are refused by name.
+    of the ten rows most like its own, and of all that are as like (the median, if fewer than twenty
+    rows are complete); one of another column has zeros for all indicators, as does a value that was
+    not there in `fit`. If at least a twentieth of a column's cells are blank, an indicator says
+    which. Dates, lists and columns of more than a hundred different words are refused by name.
 
     The features of rows with blank numbers know eight other fillings, each from a similar complete
     row, and the library's classifiers average their probabilities over these. A part, a copy or a

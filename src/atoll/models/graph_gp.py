@@ -468,18 +468,31 @@ def labelling_terms(
     cut : (S,) by the edges between them
     """
     n, n_draws, K = len(known.features), len(a), known.n_classes
+    rng = np.random.default_rng(0)  # of its own: a fit without weights draws what it did
     mean_degree = max(float(graph.sum()) / n, 1e-300)
     wanted = strength_of_shares(known, recipe)
     mass = np.full(n, 1.0 / n) if known.copies is None else known.copies / known.copies.sum()
     balance, cut = np.empty(n_draws), np.empty(n_draws)
     for piece in in_chunks(n_draws, n, most=LABELS_AT_ONCE):
         labels = winners(a[piece], known.features) if votes is None else votes[:, piece].copy()
-        labels[known.rows] = known.codes[:, None]
+        labels[known.rows] = given_labels(rng, known, labels[known.rows])
         shares = _shares(labels, mass, K)
         floor = np.log(np.maximum(shares, 0.5 * mass.min()))
         balance[piece] = floor @ wanted
         cut[piece] = -recipe.cut_strength * weight_of_cuts(graph, labels) / mean_degree
     return balance, cut
+
+
+def given_labels(rng: np.random.Generator, known: GraphLabels, drawn: Votes) -> Votes:
+    """Return the classes of labelled rows in each labelling (l, S): those of the labels.
+
+    A label of weight w < 1 is taken as given in a share w of the labellings alone; the others keep
+    the class that was drawn.
+    """
+    given = known.codes[:, None].astype(drawn.dtype)
+    if known.weights is None or not known.is_doubted:
+        return np.broadcast_to(given, drawn.shape)
+    return np.where(rng.random(drawn.shape) < known.weights[:, None], given, drawn)
 
 
 def _shares(labels: Votes, mass: Array, n_classes: int) -> Array:

@@ -141,9 +141,15 @@ class Compared(NamedTuple):
         e, K = self.wrong[:, None], self.proba.shape[2]
         return np.maximum((1.0 - e) * own + e / (K - 1) * (1.0 - own), 1e-300)
 
-    def held_out(self, codes: Codes) -> Array:
-        """Return class probabilities of each row, without its own label, (s, K)."""
-        log_w = self.log_weights[:, None] - np.log(self.of_labels(codes))
+    def held_out(self, codes: Codes, weights: Array | None = None) -> Array:
+        """Return class probabilities of each row, without its own label, (s, K).
+
+        Parameters
+        ----------
+        weights : (s,) of the labels, which are in the evidence as often; None: one each
+        """
+        times = 1.0 if weights is None else weights
+        log_w = self.log_weights[:, None] - times * np.log(self.of_labels(codes))
         w = np.exp(log_w - np.logaddexp.reduce(log_w, axis=0))
         return np.einsum("bs,bsk->sk", w, self.proba)
 
@@ -181,7 +187,7 @@ def held_out(record: LabelRecord) -> Array:
     problems = record.infer()
     out = np.empty((len(record.codes), record.n_classes))
     found = compare(record, problems)
-    out[record.part] = found.held_out(record.of_part)
+    out[record.part] = found.held_out(record.of_part, record.weights_of_part)
     others = np.setdiff1d(np.arange(len(record.codes)), record.part)
     if len(others):
         out[others] = outside_part(
@@ -280,7 +286,7 @@ def _summary(record: LabelRecord, parts: list[Compared]) -> Doubts:
     given_k = np.empty((len(found.wrong), len(record.codes)))
     given_k[:, record.part] = found.suspicion(record.of_part)
     proba = np.empty((len(record.codes), record.n_classes))
-    proba[record.part] = found.held_out(record.of_part)
+    proba[record.part] = found.held_out(record.of_part, record.weights_of_part)
     others = np.setdiff1d(np.arange(len(record.codes)), record.part)
     if len(others):
         e, K = found.wrong[:, None], record.n_classes
