@@ -10,6 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.model_selection import cross_val_predict as scikit_learns_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
 from atoll.estimators import AtollClassifier, OrdinalGPClassifier, ProbitGPClassifier
@@ -241,3 +243,64 @@ def test_integers_with_none_among_them_are_scored_as_those_with_minus_one_are(sc
     if scoring is None:  # by name, scikit-learn's would be nan
         with pytest.warns(UserWarning, match=r"scorers see no classes.*atoll\.cross_val_score"):
             cross_val_score(model, X, with_none, cv=folds)
+
+
+def two_blobs(n=60, n_labelled=24):
+    X, truth = make_blobs(n, centers=[[0, 0], [6, 6]], random_state=0)
+    return X, truth, np.arange(n) < n_labelled
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+@pytest.mark.parametrize("cv", [3, np.int64(3), SemiSupervisedKFold(3, random_state=0)])
+def test_what_the_model_calls_unlabelled_is_neither_scored_nor_a_class(in_pipeline, cv):
+    X, truth, known = two_blobs()
+    model = AtollClassifier(unlabelled=9, random_state=0)
+    model = make_pipeline(StandardScaler(), model) if in_pipeline else model
+    marked, plain = np.where(known, truth, 9), np.where(known, truth, -1)
+    found = atoll_cross_val_score(model, X, marked, cv=cv, scoring="neg_log_loss")
+    auto = AtollClassifier(random_state=0)
+    auto = make_pipeline(StandardScaler(), auto) if in_pipeline else auto
+    wanted = atoll_cross_val_score(auto, X, plain, cv=cv, scoring="neg_log_loss")
+    assert found.tolist() == wanted.tolist()
+    assert cross_val_predict(model, X, marked, cv=cv, method="predict_proba").shape == (60, 2)
+
+
+@pytest.mark.parametrize("settings", [{"classes": [-1, 0, 1]}, {"unlabelled": None}])
+def test_minus_one_is_tested_where_the_model_takes_it_for_a_class(settings):
+    X, truth = make_blobs(60, centers=[[0, 0], [6, 6], [0, 8]], random_state=0)
+    tested = []
+
+    def remembering(model, rows, y):
+        tested.extend(y.tolist())
+        return model.score(rows, y)
+
+    model = AtollClassifier(random_state=0, **settings)
+    found = atoll_cross_val_score(model, X, truth - 1, cv=3, scoring=remembering)
+    assert sorted(tested) == sorted((truth - 1).tolist())
+    assert found.min() > 0.9
+    predicted = cross_val_predict(model, X, truth - 1, cv=3)
+    assert (predicted == truth - 1).mean() > 0.9
+
+
+def test_a_splitter_that_names_a_marker_is_believed():
+    X, truth, known = two_blobs()
+    folds = SemiSupervisedKFold(3, unlabelled="?", random_state=0)
+    y = np.where(known, np.where(truth, "b", "a"), "?")
+    p = cross_val_predict(AtollClassifier(random_state=0), X, y, cv=folds, method="predict_proba")
+    assert p.shape == (60, 2)
+    assert folds.unlabelled == "?"
+
+
+def test_labels_chosen_row_by_row_go_with_the_rows_of_a_fold():
+    X, truth, known = two_blobs()
+    y = np.where(known, truth, -1)
+    model = AtollClassifier(random_state=0, labels_chosen=np.arange(60) < 4)
+    assert atoll_cross_val_score(model, X, y, cv=3).min() > 0.9
+    assert cross_val_predict(model, X, y, cv=3).shape == (60,)
+
+
+@pytest.mark.parametrize("cv", [None, 2.5, "five"])
+def test_what_makes_no_folds_is_refused(cv):
+    X, truth, _ = two_blobs()
+    with pytest.raises(ValueError, match="cv must be a number of folds or a splitter"):
+        atoll_cross_val_score(AtollClassifier(), X, truth, cv=cv)
