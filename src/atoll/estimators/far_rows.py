@@ -42,6 +42,7 @@ def read_source(model: Any, source: RowSource) -> tuple[SourceRows, PartialLabel
     with Progress(model.verbose, "reading", "rows") as bar:
         found = source.total(survey, bar.count)
     model._keep_columns(found)
+    model._of_sparse_ = False
     declared = model._class_order(None)
     labels = found.read(model.unlabelled, declared)
     require_classes(labels, at_least=1 if model.fits_unseen_classes and declared else 2)
@@ -58,6 +59,7 @@ def map_for(model: Any, X: Any) -> MappedRows | None:
     if X.ndim != 2 or not len(X) or X.dtype.kind not in "fiu":
         return None
     validate_data(model, X[:1], reset=True, dtype=np.float64, ensure_all_finite=False)
+    model._of_sparse_ = False
     rows = MappedRows(X)
     for number, block in enumerate(chunks_of(X, CHUNK_ROWS).each(lambda number, block, y: block)):
         refuse_not_finite(block, number * CHUNK_ROWS)
