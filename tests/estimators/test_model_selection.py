@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
@@ -14,11 +15,28 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
+from atoll.core.labels import parse_labels
 from atoll.estimators import AtollClassifier, OrdinalGPClassifier, ProbitGPClassifier
 from atoll.estimators import cross_val_score as atoll_cross_val_score
+from atoll.estimators.held_out import held_out_probabilities
 from atoll.estimators.model_selection import SemiSupervisedKFold, cross_val_predict
 
 pytestmark = pytest.mark.usefixtures("hurried")  # the classifiers are not on trial
+
+
+class Often(ClassifierMixin, BaseEstimator):
+    """Gives every row the shares of the labels."""
+
+    def fit(self, X, y):
+        labels = parse_labels(y)
+        self.classes_, self.shares_ = labels.classes, labels.counts / labels.n_labelled
+        return self
+
+    def predict_proba(self, X):
+        return np.tile(self.shares_, (X.shape[0], 1))
+
+    def predict(self, X):
+        return np.full(X.shape[0], self.classes_[self.shares_.argmax()])
 
 
 def partly_labelled(rng, counts=(7, 12, 20), n_unlabelled=61):
@@ -122,6 +140,30 @@ def test_rows_may_come_as_a_list_or_a_sparse_matrix(container):
     X, y = partly_labelled(np.random.default_rng(5))
     splitter = SemiSupervisedKFold(3, random_state=0)
     assert folds_of(splitter, container(X), y) == folds_of(splitter, X, y)
+
+
+@pytest.mark.parametrize("form", ["coo", "bsr", "dia"])
+def test_sparse_rows_of_any_form_are_divided_and_scored(form):
+    X, y = partly_labelled(np.random.default_rng(5), n_unlabelled=41)
+    rows = sparse.csr_matrix(X).asformat(form)
+    splitter = SemiSupervisedKFold(3, random_state=0)
+    assert folds_of(splitter, rows, y) == folds_of(splitter, X, y)
+    found = atoll_cross_val_score(Often(), rows, y, cv=splitter)
+    assert found.tolist() == atoll_cross_val_score(Often(), X, y, cv=splitter).tolist()
+    assert held_out_probabilities(Often(), rows, y, n_splits=2).n_splits == 2
+
+
+@pytest.mark.parametrize("container", [np.ndarray.tolist, sparse.coo_array, np.asarray])
+def test_copies_are_tested_together_in_rows_of_any_kind(container):
+    X = np.tile(np.random.default_rng(6).normal(size=(15, 3)), (3, 1))
+    y = np.tile(np.arange(15) % 2, 3)
+    for train, test in SemiSupervisedKFold(3, random_state=0).split(container(X), y):
+        assert not set(train % 15) & set(test % 15)
+
+
+def test_lists_of_different_lengths_have_no_copies():
+    X, y = [[1.0], [1.0, 2.0], [1.0], [1.0, 2.0]], ["a", "b", "a", "b"]
+    assert len(list(SemiSupervisedKFold(2, random_state=0).split(X, y))) == 2
 
 
 def test_it_serves_cross_val_score_and_grid_search_of_scikit_learn():

@@ -102,7 +102,7 @@ class SemiSupervisedKFold(BaseCrossValidator):
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Its rows are looked at for copies of labelled ones, if it is an array or a data frame.
+            Its rows are looked at for copies of labelled ones, if it is a table of any kind.
         y : array-like of shape (n,)
             Labels, with nulls or the `unlabelled` value where a row has none.
         groups : (n,) names, default=None
