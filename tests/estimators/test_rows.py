@@ -260,7 +260,7 @@ def test_sparse_rows_that_would_be_too_many_as_dense_ones_are_refused(monkeypatc
     X, kind = words(np.random.default_rng(0))
     fitted = GraphGPClassifier(n_draws=20, random_state=0).fit(X, hidden(kind))
     monkeypatch.setattr(memory, "physical_memory", lambda: 1000)
-    with pytest.raises(ValueError, match="a dense array of 60 rows.*Pass fewer rows at a time"):
+    with pytest.raises(ValueError, match=r"a dense array of 60 rows.*Pass fewer rows at a time"):
         fitted.predict(sparse.csr_array(X))
 
 
