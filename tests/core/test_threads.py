@@ -19,7 +19,7 @@ def numbers():
 
 
 def set_numbers(number):
-    """Set the threads of the process, from a thread that is gone then: none is in charge of them."""
+    """Set the threads of the process, from a thread that is gone then: no other is in charge."""
     setter = Thread(target=threadpool_limits, kwargs={"limits": number, "user_api": "blas"})
     setter.start()
     setter.join()

@@ -444,8 +444,8 @@ def _result(
         main = max(shares, key=lambda name: shares[name])
         more = about_single_labels(single) + about_peers(_leads(found, main, n_splits, of), main)
         more += about_interruption(found.interrupted)
-        losses = {row.model: row.log_loss for row in table}
-        alone = main_model(advice, near_best, shares, losses, more)
+        losses = dict(zip(found.names, found.log_losses))
+        alone = main_model(advice, near_best, shares, losses, n_splits, more)
     return ModelComparison(
         table,
         differences,
