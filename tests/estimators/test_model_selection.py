@@ -346,3 +346,23 @@ def test_what_makes_no_folds_is_refused(cv):
     X, truth, _ = two_blobs()
     with pytest.raises(ValueError, match="cv must be a number of folds or a splitter"):
         atoll_cross_val_score(AtollClassifier(), X, truth, cv=cv)
+
+
+@pytest.mark.parametrize("unit", ["D", "us", "ns"])
+def test_times_that_are_classes_stay_times(unit):
+    X, truth, known = two_blobs(40, 12)
+    days = np.array(["2020-01-01", "2021-01-01"], dtype=f"datetime64[{unit}]")
+    y = np.where(known, days[truth], np.datetime64("NaT"))
+    model = AtollClassifier(n_draws=20, random_state=0)
+    assert atoll_cross_val_score(model, X, y, cv=2).min() > 0.9
+    found = model.fit(X, y).predict(X)
+    assert found.dtype == cross_val_predict(model, X, y, cv=2).dtype == y.dtype == days.dtype
+    kept = model.predict(X, reject_below=0.5)
+    assert kept.dtype == object
+    assert [type(label) for label in kept[:2]] == [np.datetime64] * 2
+    assert kept.tolist() == list(found)
+    row = model.explain_row(30, refit=True)
+    assert str(row).startswith("202")
+    assert {type(near.label) for near in row.near} == {np.datetime64}
+    declared = AtollClassifier(classes=list(days), n_draws=20, random_state=0).fit(X, y)
+    assert declared.classes_.tolist() == days.tolist()

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from atoll.core.chunks import CHUNK_ROWS, RowSource, chunks_of, is_dask, is_source, map_partitions
 from atoll.core.extras import import_extra
 from atoll.core.far_rows import MappedRows, SourceRows, survey
-from atoll.core.labels import PartialLabels, require_classes
+from atoll.core.labels import PartialLabels, as_objects, require_classes
 from atoll.core.not_finite import refuse_not_finite
 from atoll.core.remarks import warn_user
 from atoll.core.rows import AUTO, EUCLIDEAN
@@ -182,7 +182,7 @@ def _with_blanks(answers: Any, chunks: Any) -> Any:
     if len(reasons) == len(answers):
         raise ValueError(f"no row can be read; {first}. Correct the table.")
     if answers.dtype.kind != "f":
-        answers = answers.astype(object)
+        answers = as_objects(answers)
     answers[list(reasons)] = np.nan if answers.dtype.kind == "f" else None
     warn_user(
         f"{len(reasons):,} of {len(answers):,} rows cannot be read and have blank answers, such as "

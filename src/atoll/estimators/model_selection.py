@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import BaseCrossValidator
 
-from atoll.core.labels import PartialLabels, is_auto, parse_labels
+from atoll.core.labels import PartialLabels, is_auto, parse_labels, with_gaps
 from atoll.core.repeated_rows import repeated_labels
 from atoll.core.selection import some_rows
 from atoll.diagnostics import entropy
@@ -254,9 +254,7 @@ def _asked_by_scikit_learn() -> bool:
 
 def with_nulls(labels: PartialLabels) -> NDArray[Any]:
     """Return labels as an array of objects, (n,), None where a row has none."""
-    targets = np.empty(len(labels.codes), dtype=object)
-    targets[labels.is_labelled] = labels.classes[labels.codes[labels.is_labelled]]
-    return targets
+    return with_gaps(labels.classes, labels.codes, labels.is_labelled)
 
 
 def cross_val_score(
@@ -356,18 +354,18 @@ def cross_val_predict(
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
     folds = _folds(cv)
     labels = _read_labels(estimator, y, folds)
-    classes, n = labels.classes.tolist(), len(labels.codes)
+    classes, n = labels.classes, len(labels.codes)
     free, n_times = np.flatnonzero(~labels.is_labelled), np.zeros(n)
     targets = with_nulls(labels)
     p = np.zeros((n, 0))
     for train, test in _splits(folds, X, y, targets, groups):
         model = clone_for_fold(estimator, train).fit(some_rows(X, train), targets[train])
         if not p.size:  # an order, or classes without a label, are what the model says
-            declared = set(model.classes_.tolist()) >= set(classes)
-            classes = model.classes_.tolist() if declared else classes
+            declared = set(model.classes_.tolist()) >= set(classes.tolist())
+            classes = model.classes_ if declared else classes
             p = np.zeros((n, len(classes)))
         asked = np.union1d(test, free)
-        columns = [classes.index(c) for c in model.classes_.tolist()]
+        columns = [classes.tolist().index(c) for c in model.classes_.tolist()]
         p[np.ix_(asked, columns)] += model.predict_proba(some_rows(X, asked))
         n_times[asked] += 1
     if not n_times.all():
@@ -378,4 +376,4 @@ def cross_val_predict(
     p /= n_times[:, None]
     if method == "predict_proba":
         return p
-    return entropy(p) if method == "predict_entropy" else np.array(classes)[p.argmax(axis=1)]
+    return entropy(p) if method == "predict_entropy" else classes[p.argmax(axis=1)]
