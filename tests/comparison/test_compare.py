@@ -15,7 +15,9 @@ from scipy.stats import t as student
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from atoll.comparison import candidates, compare_models, judging, timing, write_comparison
 from atoll.comparison.blending import BLEND, BlendClassifier, blend_of, blend_shares, with_blend
@@ -319,6 +321,31 @@ def test_a_model_that_refuses_the_data_is_left_out_with_its_reason(data):
     assert found.left_out == (("odd", "two classes are too few"),)
     assert [row.model for row in found.table] == ["atoll"]
     assert found.best == "atoll"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("no device. Buy one."), "RuntimeError: no device"),
+        (AttributeError("no attribute 'coef_'"), "AttributeError: no attribute 'coef_'"),
+        (ZeroDivisionError(), "ZeroDivisionError"),
+    ],
+)
+def test_a_model_that_fails_is_left_out_and_the_others_are_compared(data, error, said):
+    class Failing(GaussianNB):
+        def predict_proba(self, X):
+            raise error
+
+    found = compare_models(*data, models=["shares", {"odd": Failing()}], n_splits=2)
+    assert found.left_out == (("odd", said),)
+    assert {row.model for row in found.table} >= {"atoll", "shares"}
+
+
+@pytest.mark.parametrize("model", [SVC(), make_pipeline(StandardScaler(), SVC())])
+def test_a_classifier_without_probabilities_is_refused_before_any_fit(model):
+    X, y = np.eye(4), [0, 1, 0, 1]
+    with pytest.raises(ValueError, match=r"'svm' with .*no predict_proba.*CalibratedClassifierCV"):
+        compare_models(X, y, models=["logistic", {"svm": model}])
 
 
 def test_models_left_out_for_one_reason_share_a_line_and_seconds_are_those_of_a_fold(found):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from atoll.comparison import compare_models
@@ -63,15 +64,28 @@ def test_a_single_model_comes_with_its_command_and_a_peer_without(found):
     assert in_shell(replace(kept, best="logistic"), FIT) == "Use atoll."
 
 
-def test_a_blend_comes_with_its_main_model_and_whether_that_did_better():
+@pytest.mark.parametrize(
+    ("lead", "spread", "is_ahead"),
+    [
+        (-0.05, 0.01, False),
+        (0.05, 0.01, True),
+        (3e-5, 1e-3, False),
+        (3e-5, 1e-9, False),
+        (5e-3, 0.1, False),
+    ],
+)
+def test_a_blend_comes_with_its_main_model_and_whether_that_did_better_beyond_doubt(
+    lead, spread, is_ahead
+):
     advice = Recommendation(BLEND, True, 0.93)
     shares, near = {"atoll": 0.9, "ssgp": 0.1}, {"atoll": 0.9, "ssgp": 0.1, BLEND: 0.93}
-    for loss, is_ahead in ((0.3, False), (0.2, True)):
-        losses = {BLEND: 0.25, "atoll": loss, "ssgp": 0.5}
-        alone = main_model(advice, near, shares, losses, "")
-        assert (alone.model, alone.is_ahead, alone.before) == ("atoll", is_ahead, "")
-        assert "is about 93%" in alone.blend
-    unsure = main_model(advice._replace(can_tell=False), near, shares, losses, "")
+    noise = np.random.default_rng(0).standard_normal(40)
+    losses = {"atoll": np.full(40, 0.3), "ssgp": np.full(40, 0.5)}
+    losses[BLEND] = losses["atoll"] + lead + spread * (noise - noise.mean())
+    alone = main_model(advice, near, shares, losses, 5, "")
+    assert (alone.model, alone.is_ahead, alone.before) == ("atoll", is_ahead, "")
+    assert "is about 93%" in alone.blend
+    unsure = main_model(advice._replace(can_tell=False), near, shares, losses, 5, "")
     assert unsure.before.startswith("These labels cannot tell which model is best: ")
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from atoll import AtollClassifier
 from atoll.active import ActiveLearner
-from atoll.core.class_slips import class_slips
+from atoll.core import class_slips as slips_of
+from atoll.core.class_slips import FEW, LEAST_SAME, class_slips
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,63 @@ def test_names_that_differ_by_capitals_and_blanks_are_slips_of_however_many_labe
     (found,) = class_slips(names, counts)
     assert [found.name, found.meant] == (names if counts == (3, 20) else names[::-1])
     assert found.said().endswith(f"y.replace({found.name!r}, {found.meant!r}).")
+
+
+def slips_of_all_pairs(names, counts):
+    """Slips as the documentation has them: every class beside every other."""
+    known = [(n, name) for name, n in zip(names, counts) if n]
+    found = []
+    for i, (n, name) in enumerate(known):
+        meant = []
+        for j, (m, other) in enumerate(known):
+            plain = name.strip().casefold()
+            is_same = plain == other.strip().casefold() and len(plain) >= LEAST_SAME
+            is_near = n <= FEW and slips_of._are_near(slips_of._words(name), slips_of._words(other))
+            if (m > n and (is_same or is_near)) or (m == n and j < i and is_same):
+                meant.append((m, other))
+        if meant:
+            found.append((name, n, *max(meant)[::-1]))
+    return found
+
+
+def misspelt(rng, name):
+    """A name with a few letters inserted, left out, swapped or replaced, or in other capitals."""
+    for _ in range(rng.integers(3)):
+        i, how = int(rng.integers(len(name) + 1)), rng.integers(5)
+        letter = "abdeAB é.1+"[rng.integers(11)]
+        parts = (letter + name[i:], name[i + 1 :], name[i : i + 2][::-1] + name[i + 2 :])
+        parts = (*parts, letter + name[i + 1 :])
+        name = name[:i] + parts[how] if how < 4 else f" {name.upper()}"
+    return name or "x"
+
+
+def test_slips_are_those_of_all_pairs():
+    rng, n_found = np.random.default_rng(0), 0
+    some = [
+        "Adelie",
+        "Gentoo",
+        "class A",
+        "hypertension",
+        "normal value",
+        "HIV+",
+        "Straße",
+        "abcde",
+    ]
+    for _ in range(150):
+        names = [misspelt(rng, some[i]) for i in rng.integers(len(some), size=rng.integers(2, 16))]
+        counts = rng.choice([0, 1, 1, 2, 2, 3, 9, 20], size=len(names)).tolist()
+        wanted = slips_of_all_pairs(names, counts)
+        assert [tuple(slip) for slip in class_slips(names, counts)] == wanted
+        n_found += len(wanted)
+    assert n_found > 100
+
+
+def test_thousands_of_classes_are_not_compared_one_by_one(monkeypatch):
+    compared = []
+    monkeypatch.setattr(slips_of, "_are_near", lambda *words: compared.append(words))
+    names = [f"species number {i}" for i in range(3000)]
+    assert class_slips(names, [1, 2] * 1500) == []
+    assert len(compared) < 10
 
 
 @pytest.fixture

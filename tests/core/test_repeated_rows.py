@@ -106,14 +106,16 @@ def test_tables_of_any_kind_are_compared():
     again, labels = with_copies(X, labelled_part(rng, X, 10))
     wanted = repeated_labels(again, labels)
     frame = pd.DataFrame(again).assign(word=["w"] * len(again), blank=None)
-    for table in (sparse.csr_array(again), frame, again.astype(object)):
+    for table in (sparse.csr_array(again), frame, again.astype(object), again.tolist()):
         found = repeated_labels(table, labels)
         same = found[:, None] == found[None]
         assert np.array_equal(same, wanted[:, None] == wanted[None])
     blank = again.copy()
     blank[:, 0] = np.nan
     assert repeated_labels(blank, labels) is not None
-    assert repeated_labels(again.tolist(), labels) is None
+    assert repeated_labels([f"text {i}" for i in range(len(again))], labels) is None
+    uneven = [row[: 1 + i % 2] for i, row in enumerate(again.tolist())]
+    assert repeated_labels(uneven, labels) is None
     assert repeated_labels(np.zeros(len(again)), labels) is None
     assert repeated_labels(pd.DataFrame(index=range(len(again))), labels) is None
     flags, wanted = again > 0, repeated_labels((again > 0).astype(int), labels)

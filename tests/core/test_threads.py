@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Event, Thread
+
 import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
@@ -16,12 +18,21 @@ def numbers():
     return {library["num_threads"] for library in found}
 
 
+def set_numbers(number):
+    """Set the threads of the process, from a thread that is gone then: no other is in charge."""
+    setter = Thread(target=threadpool_limits, kwargs={"limits": number, "user_api": "blas"})
+    setter.start()
+    setter.join()
+
+
 @pytest.fixture(autouse=True)
 def _two_threads():
-    with threadpool_limits(limits=2, user_api="blas"):
-        if numbers() != {2}:
-            pytest.skip("the library of linear algebra has one thread")
-        yield
+    before = max(numbers())
+    set_numbers(2)
+    if numbers() != {2}:
+        pytest.skip("the library of linear algebra has one thread")
+    yield
+    set_numbers(before)
 
 
 def test_there_is_one_thread_within_and_the_old_number_after():
@@ -30,6 +41,29 @@ def test_there_is_one_thread_within_and_the_old_number_after():
     assert numbers() == {2}
     with pytest.raises(ZeroDivisionError), one_thread():
         1 / 0  # noqa: B018
+    assert numbers() == {2}
+
+
+def test_threads_of_python_that_overlap_give_the_old_number_back():
+    is_in, may_leave, seen = Event(), Event(), []
+
+    def first():
+        with one_thread():
+            is_in.set()
+            may_leave.wait(10)
+
+    def second():
+        is_in.wait(10)
+        with one_thread():
+            may_leave.set()
+            earlier.join()
+            seen.append(numbers())
+
+    earlier, later = Thread(target=first), Thread(target=second)
+    earlier.start()
+    later.start()
+    later.join()
+    assert seen == [{1}]
     assert numbers() == {2}
 
 

@@ -5,18 +5,38 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.model_selection import cross_val_predict as scikit_learns_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
+from atoll.core.labels import parse_labels
 from atoll.estimators import AtollClassifier, OrdinalGPClassifier, ProbitGPClassifier
 from atoll.estimators import cross_val_score as atoll_cross_val_score
+from atoll.estimators.held_out import held_out_probabilities
 from atoll.estimators.model_selection import SemiSupervisedKFold, cross_val_predict
 
 pytestmark = pytest.mark.usefixtures("hurried")  # the classifiers are not on trial
+
+
+class Often(ClassifierMixin, BaseEstimator):
+    """Gives every row the shares of the labels."""
+
+    def fit(self, X, y):
+        labels = parse_labels(y)
+        self.classes_, self.shares_ = labels.classes, labels.counts / labels.n_labelled
+        return self
+
+    def predict_proba(self, X):
+        return np.tile(self.shares_, (X.shape[0], 1))
+
+    def predict(self, X):
+        return np.full(X.shape[0], self.classes_[self.shares_.argmax()])
 
 
 def partly_labelled(rng, counts=(7, 12, 20), n_unlabelled=61):
@@ -120,6 +140,30 @@ def test_rows_may_come_as_a_list_or_a_sparse_matrix(container):
     X, y = partly_labelled(np.random.default_rng(5))
     splitter = SemiSupervisedKFold(3, random_state=0)
     assert folds_of(splitter, container(X), y) == folds_of(splitter, X, y)
+
+
+@pytest.mark.parametrize("form", ["coo", "bsr", "dia"])
+def test_sparse_rows_of_any_form_are_divided_and_scored(form):
+    X, y = partly_labelled(np.random.default_rng(5), n_unlabelled=41)
+    rows = sparse.csr_matrix(X).asformat(form)
+    splitter = SemiSupervisedKFold(3, random_state=0)
+    assert folds_of(splitter, rows, y) == folds_of(splitter, X, y)
+    found = atoll_cross_val_score(Often(), rows, y, cv=splitter)
+    assert found.tolist() == atoll_cross_val_score(Often(), X, y, cv=splitter).tolist()
+    assert held_out_probabilities(Often(), rows, y, n_splits=2).n_splits == 2
+
+
+@pytest.mark.parametrize("container", [np.ndarray.tolist, sparse.coo_array, np.asarray])
+def test_copies_are_tested_together_in_rows_of_any_kind(container):
+    X = np.tile(np.random.default_rng(6).normal(size=(15, 3)), (3, 1))
+    y = np.tile(np.arange(15) % 2, 3)
+    for train, test in SemiSupervisedKFold(3, random_state=0).split(container(X), y):
+        assert not set(train % 15) & set(test % 15)
+
+
+def test_lists_of_different_lengths_have_no_copies():
+    X, y = [[1.0], [1.0, 2.0], [1.0], [1.0, 2.0]], ["a", "b", "a", "b"]
+    assert len(list(SemiSupervisedKFold(2, random_state=0).split(X, y))) == 2
 
 
 def test_it_serves_cross_val_score_and_grid_search_of_scikit_learn():
@@ -241,3 +285,84 @@ def test_integers_with_none_among_them_are_scored_as_those_with_minus_one_are(sc
     if scoring is None:  # by name, scikit-learn's would be nan
         with pytest.warns(UserWarning, match=r"scorers see no classes.*atoll\.cross_val_score"):
             cross_val_score(model, X, with_none, cv=folds)
+
+
+def two_blobs(n=60, n_labelled=24):
+    X, truth = make_blobs(n, centers=[[0, 0], [6, 6]], random_state=0)
+    return X, truth, np.arange(n) < n_labelled
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+@pytest.mark.parametrize("cv", [3, np.int64(3), SemiSupervisedKFold(3, random_state=0)])
+def test_what_the_model_calls_unlabelled_is_neither_scored_nor_a_class(in_pipeline, cv):
+    X, truth, known = two_blobs()
+    model = AtollClassifier(unlabelled=9, random_state=0)
+    model = make_pipeline(StandardScaler(), model) if in_pipeline else model
+    marked, plain = np.where(known, truth, 9), np.where(known, truth, -1)
+    found = atoll_cross_val_score(model, X, marked, cv=cv, scoring="neg_log_loss")
+    auto = AtollClassifier(random_state=0)
+    auto = make_pipeline(StandardScaler(), auto) if in_pipeline else auto
+    wanted = atoll_cross_val_score(auto, X, plain, cv=cv, scoring="neg_log_loss")
+    assert found.tolist() == wanted.tolist()
+    assert cross_val_predict(model, X, marked, cv=cv, method="predict_proba").shape == (60, 2)
+
+
+@pytest.mark.parametrize("settings", [{"classes": [-1, 0, 1]}, {"unlabelled": None}])
+def test_minus_one_is_tested_where_the_model_takes_it_for_a_class(settings):
+    X, truth = make_blobs(60, centers=[[0, 0], [6, 6], [0, 8]], random_state=0)
+    tested = []
+
+    def remembering(model, rows, y):
+        tested.extend(y.tolist())
+        return model.score(rows, y)
+
+    model = AtollClassifier(random_state=0, **settings)
+    found = atoll_cross_val_score(model, X, truth - 1, cv=3, scoring=remembering)
+    assert sorted(tested) == sorted((truth - 1).tolist())
+    assert found.min() > 0.9
+    predicted = cross_val_predict(model, X, truth - 1, cv=3)
+    assert (predicted == truth - 1).mean() > 0.9
+
+
+def test_a_splitter_that_names_a_marker_is_believed():
+    X, truth, known = two_blobs()
+    folds = SemiSupervisedKFold(3, unlabelled="?", random_state=0)
+    y = np.where(known, np.where(truth, "b", "a"), "?")
+    p = cross_val_predict(AtollClassifier(random_state=0), X, y, cv=folds, method="predict_proba")
+    assert p.shape == (60, 2)
+    assert folds.unlabelled == "?"
+
+
+def test_labels_chosen_row_by_row_go_with_the_rows_of_a_fold():
+    X, truth, known = two_blobs()
+    y = np.where(known, truth, -1)
+    model = AtollClassifier(random_state=0, labels_chosen=np.arange(60) < 4)
+    assert atoll_cross_val_score(model, X, y, cv=3).min() > 0.9
+    assert cross_val_predict(model, X, y, cv=3).shape == (60,)
+
+
+@pytest.mark.parametrize("cv", [None, 2.5, "five"])
+def test_what_makes_no_folds_is_refused(cv):
+    X, truth, _ = two_blobs()
+    with pytest.raises(ValueError, match="cv must be a number of folds or a splitter"):
+        atoll_cross_val_score(AtollClassifier(), X, truth, cv=cv)
+
+
+@pytest.mark.parametrize("unit", ["D", "us", "ns"])
+def test_times_that_are_classes_stay_times(unit):
+    X, truth, known = two_blobs(40, 12)
+    days = np.array(["2020-01-01", "2021-01-01"], dtype=f"datetime64[{unit}]")
+    y = np.where(known, days[truth], np.datetime64("NaT"))
+    model = AtollClassifier(n_draws=20, random_state=0)
+    assert atoll_cross_val_score(model, X, y, cv=2).min() > 0.9
+    found = model.fit(X, y).predict(X)
+    assert found.dtype == cross_val_predict(model, X, y, cv=2).dtype == y.dtype == days.dtype
+    kept = model.predict(X, reject_below=0.5)
+    assert kept.dtype == object
+    assert [type(label) for label in kept[:2]] == [np.datetime64] * 2
+    assert kept.tolist() == list(found)
+    row = model.explain_row(30, refit=True)
+    assert str(row).startswith("202")
+    assert {type(near.label) for near in row.near} == {np.datetime64}
+    declared = AtollClassifier(classes=list(days), n_draws=20, random_state=0).fit(X, y)
+    assert declared.classes_.tolist() == days.tolist()

@@ -10,8 +10,16 @@ from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.pipeline import make_pipeline
 
-from atoll import AtollClassifier, GraphGPClassifier, load_model, make_preprocessor, save_model
+from atoll import (
+    AtollClassifier,
+    GraphGPClassifier,
+    RowChunks,
+    load_model,
+    make_preprocessor,
+    save_model,
+)
 from atoll.active import ActiveLearner
+from atoll.core import memory
 from atoll.core.rows import unit_rows
 from atoll.estimators import CLASSIFIERS
 from atoll.estimators import atoll as atoll_estimator
@@ -218,13 +226,42 @@ def test_sparse_rows_go_through_a_pipeline_that_makes_them_few():
     assert np.mean(model.fit(sparse.csr_array(X), hidden(kind)).predict(X) == kind) > 0.8
 
 
-def test_a_model_of_sparse_rows_predicts_dense_ones():
+@TAKERS
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("of_sparse", [True, False])
+def test_rows_are_predicted_sparse_or_dense_whatever_the_fit_had(
+    model, metric, of_sparse, tmp_path
+):
     rng = np.random.default_rng(0)
     X = sparse.random_array((60, 30), density=0.2, rng=rng, format="csr")
     y = np.full(60, -1)
     y[:6] = [0, 1, 0, 1, 0, 1]
-    model = GraphGPClassifier(n_draws=20, random_state=0).fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(X.toarray()), model.predict_proba(X), atol=1e-9)
+    fitted = model(metric=metric, n_draws=20, random_state=0)
+    fitted.fit(X if of_sparse else X.toarray(), y)
+    save_model(fitted, tmp_path / "rows.atoll")
+    for found in (fitted, load_model(tmp_path / "rows.atoll")):
+        np.testing.assert_array_equal(found.predict_proba(X.toarray()), found.predict_proba(X))
+        np.testing.assert_array_equal(found.predict(X.toarray()), found.predict(X.tocoo()))
+    fitted.fit(X.toarray() if of_sparse else X, y)  # the last fit counts
+    np.testing.assert_array_equal(fitted.predict_proba(X.toarray()), fitted.predict_proba(X))
+
+
+@TAKERS
+def test_sparse_rows_are_predicted_after_a_fit_in_chunks(model):
+    X, kind = words(np.random.default_rng(0))
+    chunks = RowChunks.from_arrays(X, np.where(np.arange(60) < 12, kind, -1), chunk_rows=20)
+    fitted = model(metric="euclidean", n_draws=20, random_state=0).fit(chunks)
+    np.testing.assert_array_equal(
+        fitted.predict_proba(sparse.csr_array(X)), fitted.predict_proba(X)
+    )
+
+
+def test_sparse_rows_that_would_be_too_many_as_dense_ones_are_refused(monkeypatch):
+    X, kind = words(np.random.default_rng(0))
+    fitted = GraphGPClassifier(n_draws=20, random_state=0).fit(X, hidden(kind))
+    monkeypatch.setattr(memory, "physical_memory", lambda: 1000)
+    with pytest.raises(ValueError, match=r"a dense array of 60 rows.*Pass fewer rows at a time"):
+        fitted.predict(sparse.csr_array(X))
 
 
 def test_rows_far_away_are_predicted_by_a_model_of_single_rows():

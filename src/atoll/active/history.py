@@ -52,24 +52,7 @@ class History(NamedTuple):
 
     def after(self, event: Event) -> History:
         """Return the history with one more event; this one stays as it is."""
-        events = (*self.events, event)
-        rows = set(event.rows)
-        skipped = tuple(row for row in self.skipped if row not in rows)
-        if event.labels is None:
-            unlabelled = tuple(row for row in event.rows if row not in self.labels)
-            return self._replace(events=events, skipped=skipped + unlabelled)
-        labels = {**self.labels, **dict(zip(event.rows, event.labels))}
-        since = self.since_audit
-        audited = {audit.row for audit in event.audits}
-        for row in event.rows:
-            since = 0 if row in audited else since + 1
-        return self._replace(
-            events=events,
-            labels=labels,
-            skipped=skipped,
-            audits=self.audits + event.audits,
-            since_audit=since,
-        )
+        return _played(self, (event,))
 
     def before_last(self) -> History:
         """Return the history without its last event."""
@@ -103,7 +86,24 @@ def replay(start: dict[int, Any], events: Iterable[Event]) -> History:
     >>> found.labels, found.skipped, found.before_last().skipped
     ({0: 'cat', 3: 'dog'}, (5, 6), ())
     """
-    found = History(dict(start), (), dict(start), (), (), 0)
-    for event in events:
-        found = found.after(event)
-    return found
+    return _played(History(start, (), start, (), (), 0), events)
+
+
+def _played(begun: History, events: Iterable[Event]) -> History:
+    """Return a history with more events, in time that grows with their rows and its labels."""
+    more = tuple(events)
+    labels, skipped = dict(begun.labels), dict.fromkeys(begun.skipped)
+    audits, since = list(begun.audits), begun.since_audit
+    for event in more:
+        for row in event.rows:
+            skipped.pop(row, None)
+        if event.labels is None:
+            skipped |= dict.fromkeys(row for row in event.rows if row not in labels)
+            continue
+        labels.update(zip(event.rows, event.labels))
+        audits += event.audits
+        audited = {audit.row for audit in event.audits}
+        for row in event.rows:
+            since = 0 if row in audited else since + 1
+    every = (*begun.events, *more)
+    return History(dict(begun.start), every, labels, tuple(skipped), tuple(audits), since)

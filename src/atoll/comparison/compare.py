@@ -310,6 +310,12 @@ def _refuse_no_classifier(name: str, model: Any) -> None:
             f"models names {name!r} with {model!r}, which has no fit(X, y); give a classifier, "
             "such as sklearn.ensemble.RandomForestClassifier()."
         )
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(
+            f"models names {name!r} with {model!r}, which has no predict_proba(X), and models are "
+            "compared by their probabilities; wrap it in sklearn.calibration's "
+            "CalibratedClassifierCV, or give an SVC probability=True."
+        )
 
 
 def _chosen(models: Any, n_classes: int) -> tuple[list[Candidate], tuple[tuple[str, str], ...]]:
@@ -438,8 +444,8 @@ def _result(
         main = max(shares, key=lambda name: shares[name])
         more = about_single_labels(single) + about_peers(_leads(found, main, n_splits, of), main)
         more += about_interruption(found.interrupted)
-        losses = {row.model: row.log_loss for row in table}
-        alone = main_model(advice, near_best, shares, losses, more)
+        losses = dict(zip(found.names, found.log_losses))
+        alone = main_model(advice, near_best, shares, losses, n_splits, more)
     return ModelComparison(
         table,
         differences,

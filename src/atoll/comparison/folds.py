@@ -95,8 +95,8 @@ def held_out_losses(
         began = time.perf_counter()
         try:
             proba[one.name] = _held_out_proba(one, X, codes, splits, seed, tell)
-        except (TypeError, ValueError) as error:  # the model's own refusal, such as of sparse rows
-            failed[one.name] = " ".join(str(error).split()).partition(". ")[0].rstrip(".")
+        except Exception as error:  # of one model, which may be the user's: others are compared
+            failed[one.name] = _why(error)
             continue
         except KeyboardInterrupt:  # what is done is kept
             break
@@ -112,6 +112,13 @@ def held_out_losses(
         tuple(one.name for one in candidates if one.name not in {*proba, *failed}),
         proba,
     )
+
+
+def _why(error: Exception) -> str:
+    """Say in a line why a model could not be fitted, by its refusal or by an error within it."""
+    said = " ".join(str(error).split()).partition(". ")[0].rstrip(".")
+    is_refusal = isinstance(error, TypeError | ValueError) and said
+    return said if is_refusal else f"{type(error).__name__}: {said}".removesuffix(": ")
 
 
 def _held_out_proba(

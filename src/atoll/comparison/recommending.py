@@ -73,9 +73,14 @@ def ahead_of_blend(
     single = [name for name in names if name != BLEND and name not in peers]
     best = min(single, key=lambda name: float(of[name].mean()))
     lead = paired_difference(of[BLEND] - of[best], n_splits)
-    if lead.low <= 0 or lead.mean < NO_DIFFERENCE:
+    if not _is_sure(lead):
         return None
     return Ahead(best, lead, all(name in MODELS for name in single))
+
+
+def _is_sure(lead: Paired) -> bool:
+    """Return whether a lead is one beyond doubt, and not shown as zero."""
+    return lead.low > 0 and lead.mean >= NO_DIFFERENCE
 
 
 class Recommendation(NamedTuple):
@@ -164,7 +169,8 @@ def main_model(
     found: Recommendation,
     near_best: Mapping[str, float],
     shares: Mapping[str, float],
-    losses: Mapping[str, float],
+    log_losses: Mapping[str, NDArray[np.float64]],
+    n_splits: int,
     more: str,
 ) -> Alone:
     """Return the main model of a blend that is recommended, with what is said of it.
@@ -172,13 +178,15 @@ def main_model(
     Parameters
     ----------
     found, near_best, shares : as in `sentence`
-    losses : log-loss by name
+    log_losses : (l,) of held-out labels, by name
+    n_splits : folds
     more : what else there is to say of it, in sentences
     """
     main = max(shares, key=lambda name: shares[name])
     before = "" if found.can_tell else _cannot_tell(_contenders(near_best))
     blend = f"{_blend_in_words(shares)}: {KNOWN}, {_chance_in_words(found)}"
-    return Alone(main, losses[BLEND] > losses[main], before, blend, more)
+    lead = paired_difference(log_losses[BLEND] - log_losses[main], n_splits)
+    return Alone(main, _is_sure(lead), before, blend, more)
 
 
 def _blend_in_words(shares: Mapping[str, float]) -> str:

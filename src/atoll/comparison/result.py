@@ -52,7 +52,7 @@ class Alone(NamedTuple):
     """The main model of a recommended blend, for a user who can only fit single models.
 
     model : its name
-    is_ahead : whether the blend did worse than it on these labels
+    is_ahead : whether the blend did worse than it on these labels, beyond doubt
     before : what goes before its name: that labels cannot tell, if they cannot
     blend : what the blend is made of, and how sure it is to be near the best, in words
     more : what else there is to say of it, in sentences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from atoll.core.remarks import warn_user
@@ -61,15 +61,64 @@ def class_slips(classes: Iterable[Any], counts: Iterable[int]) -> list[Slip]:
     ['gentoo']
     """
     known = [(n, name) for name, n in zip(classes, counts) if isinstance(name, str) and n]
-    found = []
-    for i, (n, name) in enumerate(known):
-        meant = [(m, o) for m, o in known if n <= FEW and m > n and _are_near(name, o)]
-        meant += [(m, o) for m, o in known if m > n and _is_same(name, o)]
-        meant += [(m, o) for m, o in known[:i] if m == n and _is_same(name, o)]
+    words = {name: _words(name) for _, name in known}
+    alike = _of_most_labels(known, {name: _plain(name) for name in words})
+    joined = _of_most_labels(known, {name: "".join(found) for name, found in words.items()})
+    near = _by_spelling(known, words) if any(n <= FEW for n, _ in known) else {}
+    earlier: dict[tuple[str, int], str] = {}  # the last by alphabet of those seen
+    slips = []
+    for n, name in known:
+        plain = _plain(name)
+        meant = [alike.get(plain, (n, name))]
+        if n <= FEW:
+            meant.append(joined.get("".join(words[name]), (n, name)))
+            others = {one for key in _spellings(words[name]) for one in near[key]}
+            meant += [one for one in others if one[0] > n and _are_near(words[name], words[one[1]])]
+        meant = [one for one in meant if one[0] > n]
+        if len(plain) >= LEAST_SAME:
+            meant += [(n, earlier[plain, n])] if (plain, n) in earlier else []
+            earlier[plain, n] = max(name, earlier.get((plain, n), name))
         if meant:
             n_meant, other = max(meant)
-            found.append(Slip(name, n, other, n_meant))
-    return found
+            slips.append(Slip(name, n, other, n_meant))
+    return slips
+
+
+def _of_most_labels(
+    known: Iterable[tuple[int, str]], writing: Mapping[str, str]
+) -> dict[str, tuple[int, str]]:
+    """Return the labels and the name of the class with most labels among those written alike."""
+    out: dict[str, tuple[int, str]] = {}
+    for one in known:
+        key = writing[one[1]]
+        if len(key) >= LEAST_SAME:
+            out[key] = max(one, out.get(key, one))
+    return out
+
+
+def _by_spelling(
+    known: Iterable[tuple[int, str]], words: Mapping[str, list[str]]
+) -> dict[int, list[tuple[int, str]]]:
+    """Return labels and names of classes by their `_spellings`."""
+    out: dict[int, list[tuple[int, str]]] = {}
+    for one in known:
+        for key in _spellings(words[one[1]]):
+            out.setdefault(key, []).append(one)
+    return out
+
+
+def _spellings(words: list[str]) -> set[int]:
+    """Return numbers of which names that are one letter apart have one in common.
+
+    They stand for the name with one of its letters left out, or with none: a letter that is wrong,
+    and one of two that are swapped, can be left out of both names.
+    """
+    out = set()
+    for place, word in enumerate(words):
+        if len(word) >= LEAST_LONGER and word.isalpha():
+            rest = hash((*words[:place], None, *words[place + 1 :]))
+            out |= {hash((rest, word[:i] + word[i + 1 :])) for i in range(1, len(word) + 1)}
+    return out
 
 
 def remark_on_slips(classes: Iterable[Any], counts: Iterable[int]) -> None:
@@ -79,14 +128,12 @@ def remark_on_slips(classes: Iterable[Any], counts: Iterable[int]) -> None:
             warn_user(f"y: {slip.said()}", UserWarning)
 
 
-def _is_same(one: str, other: str) -> bool:
-    """Return whether names differ by capitals and blanks around them alone."""
-    name = one.strip().casefold()
-    return len(name) >= LEAST_SAME and name == other.strip().casefold()
+def _plain(name: str) -> str:
+    """Return a name without what capitals and blanks around it tell."""
+    return name.strip().casefold()
 
 
-def _are_near(one: str, other: str) -> bool:
-    words, others = _words(one), _words(other)
+def _are_near(words: list[str], others: list[str]) -> bool:
     if "".join(words) == "".join(others):
         return len("".join(words)) >= LEAST_SAME
     if len(words) != len(others):

@@ -121,7 +121,9 @@ def fillings_of(X: Any) -> Fillings | None:
 def part_of(X: Any, places: Any) -> Any:
     """Return some rows, X[places], which still know their fillings."""
     known = fillings_of(X)
-    return carrying(X[places], None if known is None else known.of(places, X.shape[0]))
+    is_blind = sparse.issparse(X) and X.format in ("coo", "bsr", "dia")  # cannot be asked for rows
+    part = (X.tocsr() if is_blind else X)[places]
+    return carrying(part, None if known is None else known.of(places, X.shape[0]))
 
 
 def averaged(proba: Callable[[Any], Array], X: Any, fillings: Fillings | None) -> Array:

@@ -348,6 +348,36 @@ def object_array(values: Sequence[Any]) -> NDArray[Any]:
     return out
 
 
+def as_objects(classes: NDArray[Any]) -> NDArray[Any]:
+    """Return classes in an array of objects, in which times stay times of NumPy's.
+
+    Examples
+    --------
+    >>> as_objects(np.array(["2020-01-01"], "datetime64[ns]")).tolist()  # not an integer
+    [np.datetime64('2020-01-01T00:00:00.000000000')]
+    """
+    return object_array(list(classes)) if _are_times(classes) else classes.astype(object)
+
+
+def with_gaps(
+    classes: NDArray[Any], codes: NDArray[np.intp], is_known: NDArray[np.bool_]
+) -> NDArray[Any]:
+    """Return the class of each row as an object, (n,), and None where it is not known.
+
+    Examples
+    --------
+    >>> with_gaps(np.array(["a", "b"]), np.array([1, 0]), np.array([True, False])).tolist()
+    ['b', None]
+    """
+    out = as_objects(classes)[codes]
+    out[~is_known] = None
+    return out
+
+
+def _are_times(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "mM"
+
+
 def _is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind in "fc":
         return np.isnan(values)
@@ -386,7 +416,7 @@ def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
                 "place of -1."
             )
         raise ValueError(f"y mixes labels of several types ({', '.join(sorted(kinds))}); {fix}")
-    if kinds <= {"boolean", "number"}:
+    if kinds <= {"boolean", "number"} or kinds <= {"datetime64"} or kinds <= {"timedelta64"}:
         return np.array(known.tolist())
     return known
 
@@ -598,15 +628,18 @@ def is_auto(unlabelled: Any) -> bool:
 
 def _codes_in(known: NDArray[Any], classes: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     ordered = list(classes)
+    if _are_times(known):  # in the unit of the labels, whatever type of time the classes have
+        ordered = list(np.array(ordered, dtype=known.dtype))
     position = {value: code for code, value in enumerate(ordered)}
     if len(position) < len(ordered):
         raise ValueError(f"classes={ordered!r} names a class twice; name each once.")
-    strangers = sorted({v for v in known.tolist() if v not in position}, key=str)
+    values = as_objects(known).tolist()
+    strangers = sorted({v for v in values if v not in position}, key=str)
     if strangers:
         raise ValueError(
             f"y has labels {strangers!r} that classes={ordered!r} does not name; add them."
         )
-    codes = np.array([position[v] for v in known.tolist()], dtype=np.intp)
+    codes = np.array([position[v] for v in values], dtype=np.intp)
     return _plain_dtype(np.array(ordered, dtype=object)), codes
 
 

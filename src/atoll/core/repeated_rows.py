@@ -68,7 +68,7 @@ def repeated_labels(X: Any, codes: Index) -> Index | None:
 
     Parameters
     ----------
-    X : (n, d) array, sparse matrix or data frame
+    X : (n, d) array, sparse matrix, data frame or list of lists
     codes : (n,) classes, −1 where unlabelled
 
     Examples
@@ -199,6 +199,11 @@ def _comparable(X: Any) -> Any:
     if sparse.issparse(X):
         return X
     rows = X.to_numpy() if hasattr(X, "to_numpy") else X
+    if isinstance(rows, list):
+        try:
+            rows = np.asarray(rows)
+        except ValueError:  # their lengths differ
+            return None
     if not isinstance(rows, np.ndarray) or rows.ndim != 2 or not rows.shape[1]:
         return None
     if rows.dtype.kind in "iu" or (rows.dtype.kind == "f" and not np.isnan(rows).any()):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from atoll.core.labels import parse_labels
+from atoll.core.labels import parse_labels, with_gaps
 from atoll.datasets.generators import RandomState
 
 
@@ -70,8 +70,7 @@ def hide_labels(
         is_kept[rng.choice(np.flatnonzero(labels.codes == code), size=size, replace=False)] = True
 
     if _marker_for(labels.classes, marker) is None:
-        result = labels.classes.astype(object)[labels.codes]
-        result[~is_kept] = None
+        result = with_gaps(labels.classes, labels.codes, is_kept)
     else:
         result = labels.classes.astype(np.int64)[labels.codes]
         result[~is_kept] = -1

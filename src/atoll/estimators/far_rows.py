@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from atoll.core.chunks import CHUNK_ROWS, RowSource, chunks_of, is_dask, is_source, map_partitions
 from atoll.core.extras import import_extra
 from atoll.core.far_rows import MappedRows, SourceRows, survey
-from atoll.core.labels import PartialLabels, require_classes
+from atoll.core.labels import PartialLabels, as_objects, require_classes
 from atoll.core.not_finite import refuse_not_finite
 from atoll.core.remarks import warn_user
 from atoll.core.rows import AUTO, EUCLIDEAN
@@ -42,6 +42,7 @@ def read_source(model: Any, source: RowSource) -> tuple[SourceRows, PartialLabel
     with Progress(model.verbose, "reading", "rows") as bar:
         found = source.total(survey, bar.count)
     model._keep_columns(found)
+    model._of_sparse_ = False
     declared = model._class_order(None)
     labels = found.read(model.unlabelled, declared)
     require_classes(labels, at_least=1 if model.fits_unseen_classes and declared else 2)
@@ -58,6 +59,7 @@ def map_for(model: Any, X: Any) -> MappedRows | None:
     if X.ndim != 2 or not len(X) or X.dtype.kind not in "fiu":
         return None
     validate_data(model, X[:1], reset=True, dtype=np.float64, ensure_all_finite=False)
+    model._of_sparse_ = False
     rows = MappedRows(X)
     for number, block in enumerate(chunks_of(X, CHUNK_ROWS).each(lambda number, block, y: block)):
         refuse_not_finite(block, number * CHUNK_ROWS)
@@ -180,7 +182,7 @@ def _with_blanks(answers: Any, chunks: Any) -> Any:
     if len(reasons) == len(answers):
         raise ValueError(f"no row can be read; {first}. Correct the table.")
     if answers.dtype.kind != "f":
-        answers = answers.astype(object)
+        answers = as_objects(answers)
     answers[list(reasons)] = np.nan if answers.dtype.kind == "f" else None
     warn_user(
         f"{len(reasons):,} of {len(answers):,} rows cannot be read and have blank answers, such as "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from atoll.core.labels import PartialLabels, is_auto, parse_labels
+from atoll.core.labels import PartialLabels, parse_labels
 from atoll.core.progress import progress_bar
 from atoll.core.repeated_rows import about_repeats, without_repeats
 from atoll.core.selection import some_rows
@@ -104,7 +104,7 @@ def held_out_probabilities(
     ((12, 2), 3)
     """
     from atoll.estimators.graph_rows import choose_rows
-    from atoll.estimators.model_selection import SemiSupervisedKFold, with_nulls
+    from atoll.estimators.model_selection import SemiSupervisedKFold, clone_for_fold, with_nulls
 
     if n_splits < 2:
         raise ValueError(f"n_splits is {n_splits}; cross-validation needs at least 2.")
@@ -149,7 +149,9 @@ def held_out_probabilities(
         ):
             known = np.flatnonzero(labels.is_labelled[train])
             train = train[choose_rows(np.random.default_rng(0), len(train), known, MOST_ROWS)]
-            refitted = _fresh_clone(estimator, random_state, unlabelled, train)
+            refitted = clone_for_fold(
+                estimator, train, unlabelled, random_state=random_state, is_silent=True
+            )
             try:
                 refitted.fit(some_rows(X, train), some_rows(y, train))
                 found = refitted.predict_proba(some_rows(X, test))
@@ -242,29 +244,3 @@ def calibration_error_by_chance(probabilities: ArrayLike, rng: np.random.Generat
 
 def _not_done(labels: PartialLabels, note: str) -> HeldOut:
     return HeldOut(np.empty((0, len(labels.classes))), np.empty(0, dtype=np.int64), 0, note, ())
-
-
-def _fresh_clone(
-    estimator: Any, random_state: int | None, unlabelled: Any, train: NDArray[np.intp]
-) -> Any:
-    """Return a clone that is silent, has a seed, and does not resume from the fit's checkpoint.
-
-    Parameters with a value for each row are cut to the rows `train`.
-    """
-    from sklearn.base import clone
-
-    fresh = clone(estimator)
-    changes: dict[str, Any] = {}
-    for name, value in fresh.get_params(deep=True).items():
-        parameter = name.rpartition("__")[2]
-        if parameter == "checkpoint":
-            changes[name] = None
-        elif parameter == "verbose":
-            changes[name] = False
-        elif parameter == "random_state" and value is None:
-            changes[name] = random_state
-        elif parameter == "unlabelled" and is_auto(value):
-            changes[name] = unlabelled
-        elif parameter == "labels_chosen" and not isinstance(value, bool | np.bool_):
-            changes[name] = np.asarray(value)[train]
-    return fresh.set_params(**changes)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterator
+from copy import copy
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import BaseCrossValidator
 
-from atoll.core.labels import PartialLabels, parse_labels
+from atoll.core.labels import PartialLabels, is_auto, parse_labels, with_gaps
 from atoll.core.repeated_rows import repeated_labels
 from atoll.core.selection import some_rows
 from atoll.diagnostics import entropy
@@ -100,7 +102,7 @@ class SemiSupervisedKFold(BaseCrossValidator):
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Its rows are looked at for copies of labelled ones, if it is an array or a data frame.
+            Its rows are looked at for copies of labelled ones, if it is a table of any kind.
         y : array-like of shape (n,)
             Labels, with nulls or the `unlabelled` value where a row has none.
         groups : (n,) names, default=None
@@ -178,7 +180,69 @@ def _together(X: Any, labels: PartialLabels, groups: Any) -> Index:
 
 
 def _folds(cv: Any) -> Any:
-    return SemiSupervisedKFold(cv, random_state=0) if isinstance(cv, int) else cv
+    if isinstance(cv, Integral):
+        return SemiSupervisedKFold(int(cv), random_state=0)
+    if isinstance(cv, str) or not hasattr(cv, "split"):
+        raise ValueError(
+            f"cv must be a number of folds or a splitter such as SemiSupervisedKFold, got {cv!r}."
+        )
+    return cv
+
+
+def _read_labels(estimator: Any, y: Any, folds: Any) -> PartialLabels:
+    """Read labels as folds do that say what marks an unlabelled row, or else as the model does."""
+    params = estimator.get_params(deep=True)
+    markers = [name for name in params if name.rpartition("__")[2] == "unlabelled"]
+    of_model = markers[0].removesuffix("unlabelled") if markers else ""
+    classes = params.get(f"{of_model}classes") if markers else None
+    unlabelled = getattr(folds, "unlabelled", "auto")
+    if is_auto(unlabelled) and markers:
+        unlabelled = params[markers[0]]
+    return parse_labels(y, unlabelled=unlabelled, classes=classes)
+
+
+def _splits(folds: Any, X: Any, y: Any, targets: Any, groups: Any) -> Iterator[tuple[Index, Index]]:
+    """Yield the rows of training and test sets, given labels as they are and with nulls alone."""
+    if isinstance(folds, SemiSupervisedKFold):
+        folds, y = copy(folds), targets
+        folds.unlabelled = None
+    yield from folds.split(X, y, groups)
+
+
+def clone_for_fold(
+    estimator: Any,
+    train: Index,
+    unlabelled: Any = None,
+    *,
+    random_state: int | None = None,
+    is_silent: bool = False,
+) -> Any:
+    """Return a clone to fit to the rows `train`, which does not resume from a fit's checkpoint.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Parameters of it that have a value for each row are cut to `train`.
+    train : (m,) rows
+    unlabelled : what marks an unlabelled row besides a null, for an estimator left to find out
+    random_state : seed, for an estimator that has none
+    is_silent : whether it writes no progress
+    """
+    fresh = clone(estimator)
+    changes: dict[str, Any] = {}
+    for name, value in fresh.get_params(deep=True).items():
+        parameter = name.rpartition("__")[2]
+        if parameter == "checkpoint":
+            changes[name] = None
+        elif parameter == "verbose" and is_silent:
+            changes[name] = False
+        elif parameter == "random_state" and value is None:
+            changes[name] = random_state
+        elif parameter == "unlabelled" and is_auto(value):
+            changes[name] = unlabelled
+        elif parameter == "labels_chosen" and not isinstance(value, bool | np.bool_):
+            changes[name] = np.asarray(value)[train]
+    return fresh.set_params(**changes)
 
 
 def _asked_by_scikit_learn() -> bool:
@@ -190,9 +254,7 @@ def _asked_by_scikit_learn() -> bool:
 
 def with_nulls(labels: PartialLabels) -> NDArray[Any]:
     """Return labels as an array of objects, (n,), None where a row has none."""
-    targets = np.empty(len(labels.codes), dtype=object)
-    targets[labels.is_labelled] = labels.classes[labels.codes[labels.is_labelled]]
-    return targets
+    return with_gaps(labels.classes, labels.codes, labels.is_labelled)
 
 
 def cross_val_score(
@@ -211,7 +273,8 @@ def cross_val_score(
     y : array-like of shape (n,)
         Labels, with unlabelled rows marked as in `fit`.
     cv : int or splitter, default=5
-        Number of folds of a `SemiSupervisedKFold`, or such a splitter.
+        Number of folds of a `SemiSupervisedKFold`, or such a splitter. What marks an unlabelled
+        row, and which classes there are, the estimator says unless the splitter does.
     scoring : str, callable or None, default=None
         One of scikit-learn's scorers, such as "accuracy", "neg_log_loss" or "balanced_accuracy", or
         a function of model, rows and labels. None: the accuracy.
@@ -234,11 +297,11 @@ def cross_val_score(
     """
     folds = _folds(cv)
     scorer = check_scoring(estimator, scoring="accuracy" if scoring is None else scoring)
-    labels = parse_labels(y, unlabelled=getattr(folds, "unlabelled", "auto"))
+    labels = _read_labels(estimator, y, folds)
     targets, scores = with_nulls(labels), []
-    for train, test in folds.split(X, y, groups):
+    for train, test in _splits(folds, X, y, targets, groups):
         test = test[labels.is_labelled[test]]
-        model = clone(estimator).fit(some_rows(X, train), targets[train])
+        model = clone_for_fold(estimator, train).fit(some_rows(X, train), targets[train])
         # In their own dtype: scikit-learn takes integers among objects for no classes.
         scores.append(scorer(model, some_rows(X, test), labels.classes[labels.codes[test]]))
     return np.array(scores, dtype=np.float64)
@@ -265,7 +328,8 @@ def cross_val_predict(
     y : array-like of shape (n,)
         Labels, with unlabelled rows marked as in `fit`.
     cv : int or splitter, default=5
-        Number of folds of a `SemiSupervisedKFold`, or such a splitter.
+        Number of folds of a `SemiSupervisedKFold`, or such a splitter. What marks an unlabelled
+        row, and which classes there are, the estimator says unless the splitter does.
     method : {"predict", "predict_proba", "predict_entropy"}, default="predict"
     groups : (n,) names, default=None
         Which rows are tested together: see `SemiSupervisedKFold`.
@@ -289,19 +353,19 @@ def cross_val_predict(
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
     folds = _folds(cv)
-    labels = parse_labels(y, unlabelled=getattr(folds, "unlabelled", "auto"))
-    classes, n = labels.classes.tolist(), len(labels.codes)
+    labels = _read_labels(estimator, y, folds)
+    classes, n = labels.classes, len(labels.codes)
     free, n_times = np.flatnonzero(~labels.is_labelled), np.zeros(n)
     targets = with_nulls(labels)
     p = np.zeros((n, 0))
-    for train, test in folds.split(X, y, groups):
-        model = clone(estimator).fit(some_rows(X, train), targets[train])
+    for train, test in _splits(folds, X, y, targets, groups):
+        model = clone_for_fold(estimator, train).fit(some_rows(X, train), targets[train])
         if not p.size:  # an order, or classes without a label, are what the model says
-            declared = set(model.classes_.tolist()) >= set(classes)
-            classes = model.classes_.tolist() if declared else classes
+            declared = set(model.classes_.tolist()) >= set(classes.tolist())
+            classes = model.classes_ if declared else classes
             p = np.zeros((n, len(classes)))
         asked = np.union1d(test, free)
-        columns = [classes.index(c) for c in model.classes_.tolist()]
+        columns = [classes.tolist().index(c) for c in model.classes_.tolist()]
         p[np.ix_(asked, columns)] += model.predict_proba(some_rows(X, asked))
         n_times[asked] += 1
     if not n_times.all():
@@ -312,4 +376,4 @@ def cross_val_predict(
     p /= n_times[:, None]
     if method == "predict_proba":
         return p
-    return entropy(p) if method == "predict_entropy" else np.array(classes)[p.argmax(axis=1)]
+    return entropy(p) if method == "predict_entropy" else classes[p.argmax(axis=1)]

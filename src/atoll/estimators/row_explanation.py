@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.graphs import neighbour_graph
-from atoll.core.labels import parse_labels
+from atoll.core.labels import as_objects, parse_labels, with_gaps
 from atoll.core.progress import progress_bar
 from atoll.core.rows import COSINE, rescaled, row_squares, stacked, unit_rows
 from atoll.core.shown import aligned, readable
@@ -268,7 +268,7 @@ class RowExplanation(NamedTuple):
 
     def _crosswise(self) -> list[str]:
         """Say why labels of other classes pull towards the class, or its own away, if any do."""
-        name, own = class_names(self.classes)[self.code], self.classes.tolist()[self.code]
+        name, own = class_names(self.classes)[self.code], as_objects(self.classes)[self.code]
         shown = [label for label in self.near if abs(label.pull or 0.0) >= LEAST_PULL]
         for_it = [label for label in shown if label.label != own and (label.pull or 0.0) > 0]
         against = [label for label in shown if label.label == own and (label.pull or 0.0) < 0]
@@ -331,8 +331,7 @@ def explain_row(
     values, place = _in_units_of(model, X), _in_units_of(model, x)
     known = np.flatnonzero(labels.is_labelled)
     ways = _ways(values, place, known)
-    targets = np.full(len(labels.codes), None, dtype=object)
-    targets[known] = np.array(labels.classes.tolist(), dtype=object)[labels.codes[known]]
+    targets = with_gaps(labels.classes, labels.codes, labels.is_labelled)
     pulls = label_pulls(model.posterior_, x, X[known], labels.codes[known], int(np.argmax(proba)))
     pull_of = {} if pulls is None else dict(zip(known.tolist(), pulls.tolist()))
     ways = _worth_listing(ways, pull_of, n_labels)

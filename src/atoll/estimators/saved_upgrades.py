@@ -67,6 +67,7 @@ def graph_gp_classifier_2(fields: Fields) -> Fields:
         mean = fields["label_distributions_"].mean(axis=0)
         fields["class_shares_"] = Shares(mean, mean, mean)  # the limits were not found then
         fields["label_record_"] = None
+        fields["_of_sparse_"] = False  # rows were dense then
     return fields
 
 

@@ -33,6 +33,7 @@ from atoll.core.labels import (
     require_classes,
     sorted_classes,
     unlabelled_marker,
+    with_gaps,
 )
 from atoll.core.memory import check_memory
 from atoll.core.progress import SECONDS_BETWEEN_LINES, is_watched, seconds_until_shown
@@ -477,9 +478,7 @@ class Classifier(SemiSupervisedClassifier):
 
     def _with_gaps(self, proba: Array, reject_below: float) -> NDArray[Any]:
         """Return classes as objects, None where no probability (m, K) reaches a limit."""
-        out = self.classes_.astype(object)[proba.argmax(axis=1)]
-        out[proba.max(axis=1) < reject_below] = None
-        return out
+        return with_gaps(self.classes_, proba.argmax(axis=1), proba.max(axis=1) >= reject_below)
 
     def estimate_error(
         self, X: Any, *, reject_below: float = 0.0, confidence: float = 0.9

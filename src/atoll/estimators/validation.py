@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 from atoll.core.class_slips import remark_on_slips
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
 from atoll.core.measured_labels import about_measurement
+from atoll.core.memory import check_memory
 from atoll.core.not_finite import about_not_finite, shortened_list
 from atoll.core.remarks import warn_user
 from atoll.core.rows import clipped
@@ -204,6 +205,8 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
                 "sklearn.feature_extraction.text."
             ) from error
         raise ValueError(_no_numbers(estimator, why)) from error
+    if takes_sparse:
+        X = _as_in_fit(estimator, X, reset=reset)
     if sparse.issparse(X):
         return _read_sparse(estimator, X, reset=reset)
     # In blocks: a mask of many rows would be an eighth of their size.
@@ -216,6 +219,23 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     if float(np.abs(X).max(initial=0.0)) <= LARGEST:
         return X
     return np.clip(X, -LARGEST, LARGEST)
+
+
+def _as_in_fit(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return rows, sparse or dense as those of the fit were; `reset` keeps which they are."""
+    is_sparse = sparse.issparse(X)
+    if reset:
+        estimator._of_sparse_ = is_sparse
+    if getattr(estimator, "_of_sparse_", is_sparse) == is_sparse:
+        return X
+    if not is_sparse:
+        return sparse.csr_array(X)
+    check_memory(
+        X.dtype.itemsize * X.shape[0] * X.shape[1],
+        what=f"a dense array of {X.shape[0]} rows, which the fit had,",
+        instead="Pass fewer rows at a time, or fit to sparse rows.",
+    )
+    return X.toarray()
 
 
 def _no_numbers(estimator: BaseEstimator, why: Any) -> str:

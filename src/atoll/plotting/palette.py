@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.extras import import_extra
+from atoll.core.labels import as_objects
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +81,7 @@ def class_names(classes: ArrayLike) -> list[str]:
     >>> class_names(np.array([0.0, 1.0])), class_names(np.array(["no", "yes"]))
     (['0', '1'], ['no', 'yes'])
     """
-    return [_name(label) for label in np.asarray(classes).tolist()]
+    return [_name(label) for label in as_objects(np.asarray(classes)).tolist()]
 
 
 def _name(label: object) -> str:
