@@ -472,3 +472,20 @@ def test_guides_call_the_file_of_a_comparison_by_one_name():
     guides = [folder / "README.md", *folder.glob("docs/*.md")]
     assert len(guides) > 10
     assert not [guide.name for guide in guides if "--html" in guide.read_text(encoding="utf-8")]
+
+
+def test_rows_in_other_units_are_remarked_on_once_before_they_are_predicted(table, tmp_path):
+    succeed(*arguments(table, tmp_path))
+    table.assign(x=100.0 * table["x"]).to_csv(tmp_path / "new.csv", index=False)
+    predict = ["predict", tmp_path / "m.atoll", tmp_path / "new.csv", "--out", tmp_path / "p.csv"]
+    said = succeed(*predict, "--reject-below", 0.6)
+    assert said.count("Far outside what the fit saw: x in ") == 1
+    assert "a random sample of rows like these" in said
+
+
+def test_a_default_model_of_the_command_line_warns_in_the_units_of_the_table(table, tmp_path):
+    table.to_csv(tmp_path / "t.csv", index=False)
+    succeed("fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "m.atoll")
+    with pytest.warns(UserWarning, match="Far outside what the fit saw: x in ") as told:
+        load_model(tmp_path / "m.atoll").predict(table.assign(x=100.0 * table["x"]))
+    assert len(told) == 1

@@ -350,12 +350,14 @@ def fit_rows(estimator: Any, X: Any, y: NDArray[Any], more: dict[str, Any]) -> N
     more : other arguments of `fit`
     """
     from atoll.core.chunks import RowChunks
+    from atoll.estimators.far_values import forget_values
     from atoll.estimators.timing import is_very_large
 
     if is_very_large(estimator, X) and not more:
         estimator.fit(RowChunks.from_arrays(X, y))
     else:
         estimator.fit(X, y, **more)
+    forget_values(estimator)
 
 
 def after_the_fit(estimator: Any, model: Path, n_wrong: int = 0) -> list[str]:

@@ -35,6 +35,7 @@ from atoll.core.tables import (
     source_of,
     table_chunks,
 )
+from atoll.core.value_spans import FarValues, numbers_of
 from atoll.diagnostics import entropy
 from atoll.estimators.timing import LONG, in_words, seconds_of
 
@@ -185,6 +186,7 @@ def _survey(
     strangers: dict[str, Counter[str]] = {}
     chunk = None
     preprocessing: Preprocessing = bundle.preprocessing
+    far = None if preprocessing.spans is None else FarValues(preprocessing.spans)
     with progress_bar(desc="reading", unit=" rows", disable=not progress) as bar:
         for frame in frames:
             if n_chunks == 0:
@@ -200,6 +202,8 @@ def _survey(
                 n_wordless += int(_is_wordless(apply(preprocessing, read[can_be_read])).sum())
             for column, found in unseen(preprocessing, read[can_be_read]).items():
                 strangers.setdefault(column, Counter()).update(found)
+            if far is not None:
+                far.add(numbers_of(read[can_be_read], preprocessing.numeric))
             n_rows, n_chunks = n_rows + len(frame), n_chunks + 1
             chunk = frame if n_chunks == 1 else None
             bar.update(len(frame))
@@ -209,6 +213,9 @@ def _survey(
         )
     for column, strange in strangers.items():
         say(about_strangers(column, strange, preprocessing.categories[column]))
+    unlike = None if far is None else far.remark(preprocessing.numeric)
+    if unlike is not None:
+        say(unlike)
     return Survey(n_rows, n_unreadable, carried, chunk, n_mostly_blank, n_wordless)
 
 

@@ -37,6 +37,7 @@ from atoll.core.table_refusals import (
 from atoll.core.tables import N_CELLS
 from atoll.core.texts import Words, beginnings, is_text, learn_words, word_rows
 from atoll.core.unusable import DATES, fault_of_categories, fault_of_cells, first_words, refuse
+from atoll.core.value_spans import Spans, spans_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +77,7 @@ class Preprocessing(NamedTuple):
     texts : for each column of texts its words, whose features come after all others
     donors : (r, p) features of complete rows, before they are standardised; the blank cells of a
         row are filled in from the donors most like it
+    spans : where the values of the numeric columns lie; None in older files
     """
 
     columns: tuple[str, ...]
@@ -89,6 +91,7 @@ class Preprocessing(NamedTuple):
     lenient: bool = False
     texts: dict[str, Words] = {}  # noqa: RUF012 - never changed
     donors: NDArray[np.float64] = np.empty((0, 0))
+    spans: Spans | None = None
 
     @property
     def names(self) -> list[str]:
@@ -211,6 +214,7 @@ def prepare(
         {name: learn_words(_as_strings(frame[name]), name, fixes) for name in found},
     )
     raw = _to_features(untouched, frame)
+    untouched = untouched._replace(spans=spans_of(raw[:, [features.index(n) for n in numeric]]))
     if impute:
         untouched = untouched._replace(donors=donors_of(raw))
     X = _without_blanks(untouched, raw)

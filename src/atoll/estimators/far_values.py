@@ -1,0 +1,58 @@
+"""Warnings of rows to predict that lie far outside those of the fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scipy import sparse
+
+from atoll.core.fillings import remarks_of
+from atoll.core.remarks import warn_user
+from atoll.core.rows import COSINE
+from atoll.core.value_spans import FarValues, counting, spans_of
+
+SPANS = "_spans_of_fit_"  # where an estimator keeps where its columns lie
+
+
+class WatchesValues:
+    """What makes an estimator warn of numbers far outside those of its fit.
+
+    Not where rows are sparse or compared by directions, nor where the step that made them from a
+    table has warned already.
+    """
+
+    def _read_rows(self, X: Any, *, reset: bool = False) -> Any:
+        rows = super()._read_rows(X, reset=reset)  # type: ignore[misc]
+        if sparse.issparse(rows):
+            return rows
+        spans = getattr(self, SPANS, None)
+        if reset:
+            setattr(self, SPANS, spans_of(rows))
+        elif spans is not None and getattr(self, "metric_", "") != COSINE and not remarks_of(X):
+            counted = counting()
+            found = (
+                FarValues(spans)
+                if counted is None
+                else counted.setdefault(id(self), FarValues(spans))
+            )
+            found.add(rows)
+            if counted is None:
+                remark_on_far_values(self, found)
+        return rows
+
+
+def remark_on_far_values(model: Any, found: FarValues | None) -> None:
+    """Warn of what was found in rows that a model predicted."""
+    if found is None:
+        return
+    names = getattr(model, "feature_names_in_", None)
+    columns = [f"column {j}" for j in range(len(found.spans.low))] if names is None else names
+    said = found.remark([str(name) for name in columns])
+    if said is not None:
+        warn_user(said, UserWarning)
+
+
+def forget_values(model: Any) -> None:
+    """Let a model warn no more: what reads its tables does, in their own units."""
+    if hasattr(model, SPANS):
+        delattr(model, SPANS)
