@@ -489,3 +489,11 @@ def test_a_default_model_of_the_command_line_warns_in_the_units_of_the_table(tab
     with pytest.warns(UserWarning, match="Far outside what the fit saw: x in ") as told:
         load_model(tmp_path / "m.atoll").predict(table.assign(x=100.0 * table["x"]))
     assert len(told) == 1
+
+
+def test_a_code_of_the_labels_is_in_the_verdict_of_the_shell(table, tmp_path):
+    truth = np.array(["cat", "dog"] * 20)
+    table["kind"], table["code"] = np.where(np.arange(40) < 24, truth, None), [7, 3] * 20
+    said = " ".join(succeed(*arguments(table, tmp_path)).split())
+    assert "Beware: each value of code goes with one class in all 24 labelled rows" in said
+    assert "--drop code" in said

@@ -235,7 +235,7 @@ def description(
 
 def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing) -> list[str]:
     """Return lines about suspicious columns of a table that is to be fitted."""
-    from atoll.core.label_copies import label_copies
+    from atoll.core.label_copies import label_codes, label_copies
     from atoll.core.unusable import row_numbers
 
     lines = []
@@ -252,12 +252,20 @@ def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preproce
             f"{name} looks like a row number, and is learnt from: leave it out (--drop {word}), or "
             f"name rows by it (--id {word})."
         )
-    for name in label_copies(frame, preprocessing.columns, labels):
+    copies = label_copies(frame, preprocessing.columns, labels)
+    for name in copies:
         lines.append(
             f"{name} is the same as the labels in all {labels.n_labelled} labelled rows, and is "
             f"learnt from: if it is a copy of what is to be predicted, leave it out (--drop "
             f"{shlex.quote(name)})."
         )
+    for name in label_codes(frame, preprocessing.columns, labels):
+        if name not in copies:
+            lines.append(
+                f"each value of {name} goes with one class in all {labels.n_labelled} labelled "
+                "rows, and is learnt from: if it is made from what is to be predicted, leave it "
+                f"out (--drop {shlex.quote(name)})."
+            )
     return lines
 
 

@@ -18,7 +18,7 @@ from atoll.core import preprocessing
 from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
 from atoll.core.fillings import carrying, fillings_of, with_remarks
-from atoll.core.label_copies import label_copies
+from atoll.core.label_copies import label_codes, label_copies
 from atoll.core.labels import PartialLabels, parse_labels, placeholders_in, unmasked
 from atoll.core.number_texts import were_texts, with_decimal_commas, with_numbers
 from atoll.core.remarks import hearing, warn_user
@@ -173,7 +173,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return weigh_categories(table, labels).weight
 
     def _remark_on_copies(self, frame: Any, columns: Sequence[str], labels: PartialLabels) -> None:
-        """Warn of columns that are copies of the labels."""
+        """Warn of columns that are copies or codes of the labels."""
         found = label_copies(frame, columns, labels)
         if found:
             warn_user(
@@ -181,6 +181,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 f"{labels.n_labelled} labelled rows: what is to be predicted seems to stand in X "
                 f"too, and is learnt from. Leave it out: X.drop(columns={list(found)!r}), or "
                 f"{PYTHON.drop(found)}.",
+                UserWarning,
+            )
+        coded = [name for name in label_codes(frame, columns, labels) if name not in found]
+        if coded:
+            warn_user(
+                f"each value of {columns_in_words(coded)} goes with one class of y in all "
+                f"{labels.n_labelled} labelled rows, and is learnt from. If it is made from what "
+                f"is to be predicted, leave it out: X.drop(columns={coded!r}), or "
+                f"{PYTHON.drop(coded)}.",
                 UserWarning,
             )
 
