@@ -497,3 +497,9 @@ def test_a_code_of_the_labels_is_in_the_verdict_of_the_shell(table, tmp_path):
     said = " ".join(succeed(*arguments(table, tmp_path)).split())
     assert "Beware: each value of code goes with one class in all 24 labelled rows" in said
     assert "--drop code" in said
+
+
+def test_markers_of_blanks_are_in_the_verdict_of_the_shell(table, tmp_path):
+    table["z"] = table["z"].where(np.arange(40) % 10 > 0, -9999.0)
+    said = " ".join(succeed(*arguments(table, tmp_path)).split())
+    assert "Beware: 4 cells of z are -9999, far from all others, and are learnt from" in said

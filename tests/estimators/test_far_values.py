@@ -67,3 +67,16 @@ def test_directions_have_no_units(clouds):
 def test_a_saved_model_warns_as_before(clouds, model, tmp_path):
     atoll.save_model(model, tmp_path / "m.atoll")
     assert len(remarks_of(atoll.load_model(tmp_path / "m.atoll").predict, 100.0 * clouds[0])) == 1
+
+
+@pytest.mark.parametrize("made_by", ["array", "pipeline"])
+def test_markers_of_blanks_are_warned_of_once_in_a_fit(clouds, made_by):
+    X, y = clouds
+    X = X.assign(x=X["x"].where(np.arange(120) % 10 > 0, -9999.0))
+    model = AtollClassifier(random_state=0)
+    if made_by == "pipeline":
+        model = make_pipeline(make_preprocessor(), model)
+    told = [said for said in remarks_of(model.fit, X, y) if "-9999" in said]
+    assert len(told) == 1
+    assert told[0].startswith("12 cells of x are -9999, far from all others")
+    assert told[0] in str(getattr(model, "steps", [("", model)])[-1][1].diagnostics_["verdict"])

@@ -235,10 +235,14 @@ def description(
 
 def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing) -> list[str]:
     """Return lines about suspicious columns of a table that is to be fitted."""
+    from atoll.core.blank_markers import about_blank_markers
     from atoll.core.label_copies import label_codes, label_copies
+    from atoll.core.table_fixes import SHELL
     from atoll.core.unusable import row_numbers
+    from atoll.core.value_spans import numbers_of
 
-    lines = []
+    numeric = preprocessing.numeric
+    lines = about_blank_markers(numbers_of(frame, numeric), numeric, SHELL)
     counters = row_numbers(frame, preprocessing.columns)
     for name in preprocessing.columns:
         if re.fullmatch(r"Unnamed: \d+", name) and name not in counters:

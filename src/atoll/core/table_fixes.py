@@ -109,6 +109,13 @@ class Fixes(NamedTuple):
         return "leave such rows out"
 
     @property
+    def blank_numbers(self) -> str:
+        """Return what is done about numbers that mean blank."""
+        if not self.in_python:
+            return "leave these cells blank"
+        return "make them NaN, and let make_preprocessor() fill them in"
+
+    @property
     def encode(self) -> str:
         return "make_preprocessor(encode=True)" if self.in_python else "--encode"
 

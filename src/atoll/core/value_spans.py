@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from atoll.core.blank_markers import BLANK_MARKERS, number_in_words
 from atoll.core.number_texts import with_numbers
 from atoll.core.table_refusals import as_floats
 
@@ -36,12 +37,6 @@ FAR, FARTHEST = 10.0, 1000.0  # ranges beyond which a single value is remarked o
 FEWEST = 30  # values by which tails are known
 ROWS_OF_MIDDLE = 2000  # rows by which the middle half of a column is known
 MOST_NAMED = 3  # columns
-BLANK_MARKERS = frozenset(
-    sign * size
-    for size in (999, 9999, 99999, 999999, 8888, 88888, 1e20, 1e30, 1e35, 1e36, 2**31 - 1)
-    for sign in (-1.0, 1.0)
-) | {-float(2**31), 999.9, -999.9, 9999.9, -9999.9, 999.99, -999.99, 9999.99, -9999.99}
-"""Numbers that files often hold in the place of a blank."""
 
 
 class Spans(NamedTuple):
@@ -173,21 +168,15 @@ the units the same? Class probabilities hold for rows like those of the fit.
         )
 
     def _about(self, j: int, name: str) -> str:
-        low, high, spans = _short(self.low[j]), _short(self.high[j]), self.spans
+        low, high, spans = number_in_words(self.low[j]), number_in_words(self.high[j]), self.spans
         values = low if low == high else f"{low} to {high}"
         rows = f"{int(self.n_outside[:, j].sum())} of {self.n_rows} rows"
-        fitted = f"the fit had {_short(spans.low[j])} to {_short(spans.high[j])}"
+        fitted = f"the fit had {number_in_words(spans.low[j])} to {number_in_words(spans.high[j])}"
         return f"{name} in {rows} ({values}; {fitted})"
 
 
-def _short(value: float) -> str:
-    """Return a number in few digits; a whole one of less than a million in all of them."""
-    is_whole = abs(value) < 1e6 and value == round(value)
-    return f"{value:.0f}" if is_whole else f"{value:.4g}"
-
-
 def _listed(values: Sequence[float]) -> str:
-    shown = [_short(value) for value in values]
+    shown = [number_in_words(value) for value in values]
     return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 

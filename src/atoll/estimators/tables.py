@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from atoll.core import preprocessing
+from atoll.core.blank_markers import about_blank_markers
 from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
 from atoll.core.fillings import carrying, fillings_of, with_remarks
@@ -147,6 +148,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             fixes=self.fixes,
         )
         remark_on_row_numbers(frame, table.preprocessing.columns, self.fixes)
+        numeric = table.preprocessing.numeric
+        for said in about_blank_markers(numbers_of(frame, numeric), numeric, self.fixes):
+            warn_user(said, UserWarning)
         labels = _labels_of(y, len(frame))
         if labels is not None and hasattr(self, "feature_names_in_"):
             self._remark_on_copies(frame, table.preprocessing.columns, labels)
