@@ -503,3 +503,21 @@ def test_markers_of_blanks_are_in_the_verdict_of_the_shell(table, tmp_path):
     table["z"] = table["z"].where(np.arange(40) % 10 > 0, -9999.0)
     said = " ".join(succeed(*arguments(table, tmp_path)).split())
     assert "Beware: 4 cells of z are -9999, far from all others, and are learnt from" in said
+
+
+def test_a_target_called_class_is_kept_beside_the_predictions(table, tmp_path):
+    table = table.rename(columns={"kind": "class"}).assign(reason="none", predicted_class="?")
+    path, model, out = (tmp_path / name for name in ("t.csv", "m.atoll", "p.csv"))
+    table.to_csv(path, index=False)
+    left_out = ["--drop", "reason", "--drop", "predicted_class"]
+    succeed("fit", path, "--target", "class", "--out", model, *left_out, "--quiet")
+    table.loc[[3, 4], ["x", "z"]] = None
+    table.to_csv(path, index=False)
+    said = succeed("predict", model, path, "--out", out, "--keep")
+    assert "predicted_predicted_class beside the data's own class" in said
+    assert "the column predicted_reason says why" in said
+    found = read_table(out)
+    assert found.columns.is_unique
+    assert found["class"].dropna().tolist() == table["class"].dropna().tolist()
+    assert found["predicted_predicted_class"].notna().sum() == 38
+    assert "accuracy" in succeed("score", model, out)
