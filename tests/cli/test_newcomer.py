@@ -521,3 +521,10 @@ def test_a_target_called_class_is_kept_beside_the_predictions(table, tmp_path):
     assert found["class"].dropna().tolist() == table["class"].dropna().tolist()
     assert found["predicted_predicted_class"].notna().sum() == 38
     assert "accuracy" in succeed("score", model, out)
+
+
+def test_a_column_whose_squares_overflow_is_named(table, tmp_path):
+    table.loc[3, "z"] = 1e300
+    table.to_csv(tmp_path / "t.csv", index=False)
+    said = fail("fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "m.atoll")
+    assert "in 1 column: 'z'." in said

@@ -170,6 +170,7 @@ def fit(
     from atoll.core.preprocessing import blank_cells, prepare, with_fillings
     from atoll.core.tables import read_table, source_of
     from atoll.estimators.persistence import save_model
+    from atoll.estimators.validation import check_size
 
     check_output(out, MODEL, [data], "--out")
     refuse_loop(out)
@@ -210,6 +211,7 @@ def fit(
         texts=text or (),
     )
     refuse_texts(kind, model, table.preprocessing)
+    check_size(table.X, table.preprocessing.names)
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
     labels = settle_labels(estimator, kind, table.y, unlabelled)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
@@ -296,6 +298,7 @@ def compare(
     from atoll.core.preprocessing import prepare
     from atoll.core.repeated_rows import without_repeats
     from atoll.core.tables import read_table, source_of
+    from atoll.estimators.validation import check_size
 
     say = speaker(quiet)
     check_comparison(out, data)
@@ -318,6 +321,7 @@ def compare(
     is_plain = not text and holds_numbers_alone(known.frame, [target, *dropped])
     scaled = not is_plain and metric != COSINE
     table = prepare(known.frame, target, standardise=scaled, drop=dropped, texts=text or ())
+    check_size(table.X, table.preprocessing.names)
     only_texts = table.preprocessing.texts and not table.preprocessing.features
     marker = unlabelled_value(unlabelled, table.y)
     if unlabelled == "auto":

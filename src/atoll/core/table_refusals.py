@@ -120,7 +120,12 @@ def about_separator(frame: pd.DataFrame, missing: Sequence[str]) -> str:
 
 
 def _about_header(frame: pd.DataFrame) -> str:
-    """Say so if the header seems to be a row of data: most of its cells are numbers."""
+    """Say so if the header seems to be a row of data, or a comment above the header."""
+    if str(next(iter(frame.columns), "")).startswith("#"):
+        return (
+            " The first line seems not to be the header: delete the lines above the names of the "
+            "columns."
+        )
     numbers = [name for name in frame.columns if _is_number(str(name))]
     if 2 * len(numbers) <= len(frame.columns) or not any("." in str(name) for name in numbers):
         return ""
