@@ -528,3 +528,13 @@ def test_a_column_whose_squares_overflow_is_named(table, tmp_path):
     table.to_csv(tmp_path / "t.csv", index=False)
     said = fail("fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "m.atoll")
     assert "in 1 column: 'z'." in said
+
+
+def test_two_columns_of_one_name_are_remarked_on_or_refused(table, tmp_path):
+    arguments(table, tmp_path)
+    text = (tmp_path / "table.csv").read_text()
+    (tmp_path / "table.csv").write_text(text.replace("x,z,kind", "x,x,kind", 1))
+    fit = ["fit", tmp_path / "table.csv", "--target", "kind", "--out", tmp_path / "m.atoll"]
+    assert "2 columns are called x in the header, and x, x.1 here" in succeed(*fit)
+    (tmp_path / "table.csv").write_text(text.replace("x,z,kind", "x,kind,kind", 1))
+    assert "which of them holds the labels cannot be told" in fail(*fit)

@@ -13,6 +13,7 @@ import typer
 from atoll.cli.fitting import (
     about_names,
     about_order,
+    about_repeated_names,
     amiss_in,
     bundle_of,
     check_columns,
@@ -194,6 +195,8 @@ def fit(
         *(frame, data, target), id=id_column, drop=drop, text=text, weights=weights, groups=groups
     )
     declared = estimator.get_params().get("classes")
+    for line in about_repeated_names(frame, source, data, target):
+        say(line)
     frame, about_labels = with_classes(frame, source, target, unlabelled, declared)
     told = Told(class_share or [], weights, groups)
     told.check(kind, model)
@@ -314,6 +317,8 @@ def compare(
     source = source_of(data)
     frame = read_table(source)
     check_columns(frame, data, target, id=id_column, drop=drop, text=text)
+    for line in about_repeated_names(frame, source, data, target):
+        say(line)
     frame, about_labels = with_classes(frame, source, target, unlabelled)
     left_out = [target, *(drop or ()), *([] if id_column is None else [id_column])]
     dropped = without_index(frame, left_out, say)[1:]

@@ -273,6 +273,33 @@ def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preproce
     return lines
 
 
+def about_repeated_names(
+    frame: pd.DataFrame, source: Path | bytes, data: Path, target: str
+) -> list[str]:
+    """Return a line about columns with one name; raise a ValueError if that is the labels'.
+
+    Parameters
+    ----------
+    source : what the table was read from
+    data : its path
+    """
+    from atoll.core.tables import repeated_names
+
+    lines = []
+    for name, places in repeated_names(source).items():
+        if name == target:
+            raise ValueError(
+                f"{len(places)} columns of {str(data)!r} are called {name!r}, and which of them "
+                "holds the labels cannot be told: give each a name of its own."
+            )
+        called = ", ".join(quoted(frame.columns[place] for place in places))
+        lines.append(
+            f"{len(places)} columns are called {name} in the header, and {called} here: give each "
+            "a name of its own."
+        )
+    return lines
+
+
 def about_names(frame: pd.DataFrame, id_column: str | None) -> list[str]:
     """Say how many rows share their name with another; nothing where none does."""
     if id_column is None:

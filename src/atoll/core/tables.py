@@ -170,6 +170,26 @@ def column_as_written(path: str | os.PathLike[str] | bytes, place: int) -> pd.Se
     return found.iloc[:, 0]
 
 
+def repeated_names(path: str | os.PathLike[str] | bytes) -> dict[str, list[int]]:
+    r"""Return the places of columns that share a name in the header of a text file, by that name.
+
+    Examples
+    --------
+    >>> repeated_names(b"x,kind,x\n1,a,2\n")
+    {'x': [0, 2]}
+    """
+    source = path if isinstance(path, bytes) else Path(path)
+    if _is_parquet(source):
+        return {}
+    text = _sample(source)
+    form, lines = form_of(text), text.splitlines()
+    header = next(csv.reader(lines[form.n_above :], delimiter=form.separator), [])
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(header):
+        places.setdefault(name, []).append(place)
+    return {name: found for name, found in places.items() if name and len(found) > 1}
+
+
 def cell_chunks(
     path: str | os.PathLike[str] | bytes, most_cells: int, *, n_more: int = 0
 ) -> Iterator[pd.DataFrame]:
