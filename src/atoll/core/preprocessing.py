@@ -31,6 +31,7 @@ from atoll.core.table_refusals import (
     refuse_blank,
     refuse_empty,
     refuse_infinite,
+    refuse_shared_features,
     require_columns,
     require_known_columns,
 )
@@ -200,7 +201,9 @@ def prepare(
     numeric = [name for name in columns if name not in categories and name not in found]
     fill = {n: float(np.nanmedian(as_floats(frame[n]))) for n in numeric} if impute else {}
     flagged = tuple(n for n in numeric if _often_blank(frame[n]))
-    features = _feature_names([n for n in columns if n not in found], categories, flagged)
+    parts = {n: _parts(n, categories, flagged) for n in columns if n not in found}
+    refuse_shared_features(parts)
+    features = tuple(part for of_column in parts.values() for part in of_column)
     untouched = Preprocessing(
         columns,
         categories,
@@ -622,12 +625,6 @@ def _parts(name: str, categories: dict[str, tuple[str, ...]], flagged: Sequence[
     if name in categories:
         return [blank if value == BLANK else f"{name}={value}" for value in categories[name]]
     return [name, blank] if name in flagged else [name]
-
-
-def _feature_names(
-    columns: Sequence[str], categories: dict[str, tuple[str, ...]], flagged: Sequence[str]
-) -> tuple[str, ...]:
-    return tuple(part for name in columns for part in _parts(name, categories, flagged))
 
 
 def _to_features(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float64]:
