@@ -35,7 +35,7 @@ WIDENED = 0.5  # ranges beyond the fit's values from which on a value counts as 
 CHANCE = 1e-5  # probability of a remark on rows like those of the fit, at most
 FAR, FARTHEST = 10.0, 1000.0  # ranges beyond which a single value is remarked on
 FEWEST = 30  # values by which tails are known
-ROWS_OF_MIDDLE = 2000  # rows by which the middle half of a column is known
+ROWS_OF_MIDDLE = 300  # rows by which the middle half of a column is known
 MOST_NAMED = 3  # columns
 
 
@@ -145,6 +145,8 @@ the units the same? Class probabilities hold for rows like those of the fit.
 
     def columns(self) -> list[int]:
         """Return the columns with more values outside than chance would have, or with far ones."""
+        if not self.n_outside.any():
+            return []
         n, m, k = self.spans.counts, self.n_rows, self.n_outside
         log_p = gammaln(m + 1) - gammaln(m - k + 1) + gammaln(n + m - k + 1) - gammaln(n + m + 1)
         by_chance = log_p.min(axis=0) > np.log(CHANCE / (2 * max(1, len(n))))
