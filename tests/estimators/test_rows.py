@@ -227,6 +227,7 @@ def test_a_model_of_sparse_rows_predicts_dense_ones():
     np.testing.assert_allclose(model.predict_proba(X.toarray()), model.predict_proba(X), atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:Far outside what the fit saw:UserWarning")
 def test_rows_far_away_are_predicted_by_a_model_of_single_rows():
     X = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
     y = np.full(60, -1)
